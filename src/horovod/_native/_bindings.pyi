@@ -1,0 +1,117 @@
+"""The pybind11 module: opens a core library and drives one runtime per process set of ranks.
+
+Dtypes are the integer codes of `DTYPES`; addresses are plain integers, as `data_ptr()` gives them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+ABI_VERSION: int
+DTYPES: dict[str, int]  # "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "bool"
+AVERAGE: int  # 0
+SUM: int  # 1
+ADASUM: int  # 2
+MIN: int  # 3
+MAX: int  # 4
+PRODUCT: int  # 5
+
+class CollectiveError(RuntimeError):
+    """A collective failed on all ranks, or a rank was lost; the message names which."""
+
+def cpu_level() -> str:
+    """What the CPU and the operating system support: "x86_64_v1" … "x86_64_v4", or "baseline" elsewhere.
+
+    Asked of CPUID and XGETBV, never of /proc, so that it is right under emulation too.
+    """
+
+class Buffer:
+    """Memory allocated by the core: buffer protocol (writable bytes-like with the right format where one
+    exists, raw bytes "B" for bfloat16) and DLPack (`__dlpack__`, `__dlpack_device__`)."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def address(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __dlpack__(self, **kwargs: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+def allocate(shape: Sequence[int], dtype: str) -> Buffer:
+    """A new zero-filled `Buffer`."""
+
+class TensorView:
+    """A tensor of any framework, seen through DLPack; keeps the producer's memory alive."""
+
+    def __init__(self, exporter: Any) -> None:
+        """Args: exporter: an object with `__dlpack__`. Raises: TypeError, ValueError (unsupported dtype, not on CPU)."""
+    @property
+    def address(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def contiguous(self) -> bool: ...
+    @property
+    def readonly(self) -> bool: ...
+
+class Runtime:
+    """The background threads of one rank. Starting it blocks until all ranks have met."""
+
+    def __init__(
+        self,
+        library: str,
+        *,
+        rank: int,
+        size: int,
+        local_rank: int,
+        local_size: int,
+        cross_rank: int,
+        cross_size: int,
+        host: str,
+        rendezvous: str,  # "address:port" of the launcher's store; "" when size == 1
+        secret: bytes,  # authenticates store and peers
+        generation: int,  # how often this process has started a runtime before
+        transport: str,  # "auto", "shm", "tcp"
+        interface: str,  # network interface to listen on; "" = the one that reaches the store
+        start_timeout: float,  # seconds
+    ) -> None:
+        """Raises: CollectiveError (a peer did not come in time; it says which), ValueError, OSError."""
+    @property
+    def transport(self) -> str:
+        """The transport really used: "shm", "tcp" or "self" (one rank)."""
+    @property
+    def isa(self) -> str:
+        """The level that the opened core library was compiled for: "baseline", "x86_64_v3", …"""
+    @property
+    def is_homogeneous(self) -> bool: ...
+    # Each enqueue returns a handle at once. ValueError: the name is in flight already, bad dtype/op/root.
+    def allreduce(
+        self,
+        name: str,
+        source: int,
+        destination: int,
+        shape: Sequence[int],
+        dtype: int,
+        op: int,
+        prescale: float,
+        postscale: float,
+    ) -> int: ...
+    def allgather(self, name: str, source: int, shape: Sequence[int], dtype: int) -> int: ...
+    def broadcast(
+        self, name: str, source: int, destination: int, shape: Sequence[int], dtype: int, root: int
+    ) -> int: ...
+    def barrier(self, name: str) -> int: ...
+    def poll(self, handle: int) -> bool:
+        """True when done (also when failed). ValueError: unknown handle."""
+    def wait(self, handle: int) -> Buffer | None:
+        """Sleeps without the GIL until done, then forgets the handle; Ctrl-C is answered.
+
+        Returns: what allgather gathered, else None. Raises: CollectiveError, ValueError (unknown handle).
+        """
+    def shutdown(self) -> None:
+        """Ends the threads; pending operations on all ranks fail with Horovod's shut-down text. Idempotent."""
