@@ -1,0 +1,120 @@
+"""The project's tasks; `./dev NAME` runs one in a private environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nox
+
+nox.options.default_venv_backend = "venv"
+nox.options.reuse_venv = "yes"
+
+ROOT = Path(__file__).parent
+PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
+LEVELS = "baseline;x86_64_v3" if os.uname().machine == "x86_64" else "baseline"
+PYTHON_SOURCES = [
+    "src", "selector", "variants", "tests", "bench", "examples", "ci", "noxfile.py", "dev",
+]  # fmt: skip
+
+# How many tests must have run, so that a suite that silently shrinks is red. Raise with the suite.
+AT_LEAST = {"unit": 200, "collective": 20, "integration": 10, "native": 30}
+
+
+def _install_groups(session: nox.Session, *groups: str) -> None:
+    session.install("--quiet", *nox.project.dependency_groups(PYPROJECT, *groups))
+
+
+def _install_toolkit(session: nox.Session) -> None:
+    """Installs selector and toolkit, built as they are released."""
+    _install_groups(session, "release")
+    session.install("--quiet", "--no-deps", "./selector", "./variants")
+
+
+def _install_horovod(session: nox.Session) -> None:
+    _install_groups(session, "build")
+    session.install(
+        "--quiet", "--no-deps", "--no-build-isolation", ".",
+        f"-Ccmake.define.HVD_LEVELS={LEVELS}",
+        "-Cbuild-dir=build/nox",
+    )  # fmt: skip
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Builds, checks, releases, serves, installs and trains: `./dev demo [--torch|--numpy]`."""
+    _install_toolkit(session)
+    session.run("python", "ci/demo.py", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """All tests: unit, collective, then the sessions native and integration."""
+    unit(session)
+    if not session.posargs:
+        session.notify("native")
+        session.notify("integration")
+
+
+def unit(session: nox.Session) -> None:
+    _install_groups(session, "test", "torch", "installers")
+    _install_toolkit(session)
+    _install_horovod(session)
+    if session.posargs:
+        session.run("pytest", *session.posargs)
+        return
+    for suite in ("unit", "collective"):
+        session.run("pytest", f"tests/{suite}", f"--at-least={AT_LEAST[suite]}")
+
+
+@nox.session
+def integration(session: nox.Session) -> None:
+    """Real pip and uv against a served release, emulated CPUs, the README's promises."""
+    _install_groups(session, "test", "installers")
+    _install_toolkit(session)
+    minimum = [] if session.posargs else [f"--at-least={AT_LEAST['integration']}"]
+    session.run("pytest", "tests/integration", *minimum, *session.posargs)
+
+
+@nox.session
+def native(session: nox.Session) -> None:
+    """C++ tests: plain, then under address, undefined-behaviour and thread sanitizers."""
+    _install_groups(session, "build")
+    flavours = session.posargs or ["--flavour", "plain", "--flavour", "address", "--flavour", "thread"]
+    session.run(
+        "python", "ci/native_tests.py", "--build-root", "build/native",
+        "--at-least", str(AT_LEAST["native"]), *flavours,
+    )  # fmt: skip
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff, codespell, clang-format and clang-tidy; warnings are errors."""
+    _install_groups(session, "lint", "build")
+    session.run("ruff", "check", *PYTHON_SOURCES)
+    session.run("ruff", "format", "--check", *PYTHON_SOURCES)
+    session.run("codespell", *PYTHON_SOURCES, "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+    session.run(
+        "cmake", "-S", ".", "-B", "build/lint", "-G", "Ninja", "-DHVD_TESTS=ON",
+        "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", silent=True,
+    )  # fmt: skip
+    session.run("python", "ci/native_lint.py", "--build-dir", "build/lint")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """mypy, strict, over everything that is Python."""
+    _install_groups(session, "types")
+    for part in ("src/horovod", "selector/src", "variants/src"):
+        session.run("mypy", part)
+    session.run("mypy", "noxfile.py", "ci", "bench", "examples", "dev", "selector/hatch_build.py")
+    session.run("mypy", "tests")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Ratios against peers, measured alternately in one run."""
+    _install_groups(session, "test", "torch")
+    _install_toolkit(session)
+    _install_horovod(session)
+    session.run("python", "bench/allreduce.py", *session.posargs)

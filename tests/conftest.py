@@ -1,0 +1,51 @@
+"""Rules for the whole suite: a minimum count, and no skips where everything is said to be there."""
+
+import os
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--at-least", type=int, default=0, help="fail when fewer tests than this have passed"
+    )
+
+
+# A skip may say only that hardware is absent; CI installs everything else.
+ALLOWED_SKIP_REASONS = ("no GPU", "no AVX2", "captures are not beside this checkout")
+
+
+class _Count:
+    def __init__(self) -> None:
+        self.passed = 0
+        self.unexpected_skips: list[str] = []
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            self.passed += 1
+        if report.skipped and not hasattr(report, "wasxfail"):
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            if not any(allowed in reason for allowed in ALLOWED_SKIP_REASONS):
+                self.unexpected_skips.append(f"{report.nodeid}: {reason}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_Count(), "count")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if exitstatus != pytest.ExitCode.OK:
+        return
+    count = session.config.pluginmanager.get_plugin("count")
+    assert isinstance(count, _Count)
+    wanted = session.config.getoption("--at-least")
+    problems = []
+    if count.passed < wanted:
+        problems.append(f"{count.passed} tests passed, at least {wanted} were expected")
+    if os.environ.get("HVD_TESTS_NO_SKIP") == "1":
+        problems += [f"skipped where nothing may be: {skip}" for skip in count.unexpected_skips]
+    if problems:
+        print("\n" + "\n".join(problems))  # noqa: T201: shown beside pytest's own summary
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
