@@ -80,7 +80,14 @@ def integration(session: nox.Session) -> None:
 def native(session: nox.Session) -> None:
     """C++ tests: plain, then under address, undefined-behaviour and thread sanitizers."""
     _install_groups(session, "build")
-    flavours = session.posargs or ["--flavour", "plain", "--flavour", "address", "--flavour", "thread"]
+    flavours = session.posargs or [
+        "--flavour",
+        "plain",
+        "--flavour",
+        "address",
+        "--flavour",
+        "thread",
+    ]
     session.run(
         "python", "ci/native_tests.py", "--build-root", "build/native",
         "--at-least", str(AT_LEAST["native"]), *flavours,
@@ -93,7 +100,9 @@ def lint(session: nox.Session) -> None:
     _install_groups(session, "lint", "build")
     session.run("ruff", "check", *PYTHON_SOURCES)
     session.run("ruff", "format", "--check", *PYTHON_SOURCES)
-    session.run("codespell", *PYTHON_SOURCES, "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+    session.run(
+        "codespell", *PYTHON_SOURCES, "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"
+    )
     session.run(
         "cmake", "-S", ".", "-B", "build/lint", "-G", "Ninja", "-DHVD_TESTS=ON",
         "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", silent=True,

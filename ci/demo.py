@@ -1,4 +1,4 @@
-"""The whole path on one machine: build, check, release, serve, install, explain, train on two ranks.
+"""The whole path on one machine: build, check, release, serve, install, explain, train.
 
 Everything happens in `.dev/demo`, with the commands that a maintainer and a user would type; each
 is printed before it runs.
@@ -7,20 +7,17 @@ is printed before it runs.
 from __future__ import annotations
 
 import argparse
-import functools
-import http.server
 import importlib.util
 import os
 import shlex
 import shutil
 import subprocess
 import sys
-import threading
 import time
 import venv
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+
+from static_site import served
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = "horovod-variants"
@@ -71,23 +68,6 @@ def _short(word: str) -> str:
     return word.replace(f"{ROOT}{os.sep}", "")
 
 
-@contextmanager
-def _served(folder: Path) -> Iterator[str]:
-    """Serves a folder as a plain static web server would; gives its address on loopback."""
-
-    class _QuietHandler(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002: the base class's name
-            pass
-
-    handler = functools.partial(_QuietHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-
-
 def _make_release(work: Path, steps: _Steps) -> Path:
     """Builds, checks and indexes the release.
 
@@ -98,13 +78,33 @@ def _make_release(work: Path, steps: _Steps) -> Path:
     variantwheel = Path(sys.executable).with_name("variantwheel")
     steps.begin("build one wheel for each variant of this machine, from source")
     _run(variantwheel, "matrix", "--project", ROOT)
-    _run(variantwheel, "build", "--all", "--machine", os.uname().machine, "--project", ROOT, "-o", release)
+    _run(
+        variantwheel,
+        "build",
+        "--all",
+        "--machine",
+        os.uname().machine,
+        "--project",
+        ROOT,
+        "-o",
+        release,
+    )
     steps.begin("check them")
     _run(variantwheel, "check", "--project", ROOT, *sorted(release.glob("*.whl")))
     steps.begin("make the release: selector sdist and index")
     _run(variantwheel, "sdist", release, "--project", ROOT, "-o", release)
     # horovod-variants needs its selector for `variantwheel verify`; it is released beside it.
-    _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", release, ROOT / "selector")
+    _run(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "-w",
+        release,
+        ROOT / "selector",
+    )
     _run(variantwheel, "index", release, "-o", site)
     return site
 
@@ -113,7 +113,9 @@ def _stock_environment(work: Path) -> tuple[Path, dict[str, str]]:
     """A fresh virtual environment with its own pip, and an environment without pip settings."""
     environment = work / "env"
     venv.create(environment, clear=True, with_pip=True)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))
+    }
     bin_folder = environment / "bin"
     kept |= {"PATH": f"{bin_folder}{os.pathsep}{kept['PATH']}", "VIRTUAL_ENV": str(environment)}
     stock = kept | {
@@ -143,7 +145,9 @@ def main(words: list[str]) -> int:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--torch", action="store_true", help=f"install {TORCH} and train with it")
     which.add_argument("--numpy", action="store_true", help="train on NumPy arrays (the default)")
-    parser.add_argument("--work", type=Path, default=ROOT / ".dev" / "demo", help="folder to work in")
+    parser.add_argument(
+        "--work", type=Path, default=ROOT / ".dev" / "demo", help="folder to work in"
+    )
     arguments = parser.parse_args(words)
 
     work: Path = arguments.work.resolve()
@@ -151,18 +155,20 @@ def main(words: list[str]) -> int:
     work.mkdir(parents=True)
     steps = _Steps(total=7)
     site = _make_release(work, steps)
-    with _served(site) as address:
+    with served(site) as address:
         index = f"{address}/simple/"
         steps.begin("install it with stock pip in a fresh virtual environment")
         bin_folder, stock = _stock_environment(work)
-        _run(bin_folder / "python", "-m", "pip", "install", "--index-url", index, PROJECT, env=stock)
+        _run(
+            bin_folder / "python", "-m", "pip", "install", "--index-url", index, PROJECT, env=stock
+        )
         steps.begin("what was chosen, and why not the others")
         _run(bin_folder / "variantwheel", "explain", PROJECT, "--index", index, env=stock)
         _run(bin_folder / "variantwheel", "verify", PROJECT, env=stock)
     _run(bin_folder / "horovodrun", "--check-build", env=stock)
     torch = _wants_torch(arguments)
     steps.begin(f"install {TORCH if torch else NUMPY} for the example")
-    usual = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH"}}
+    usual = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     _run(
         bin_folder / "python", "-m", "pip", "install", "--quiet", TORCH if torch else NUMPY,
         env=usual,

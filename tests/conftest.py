@@ -25,7 +25,9 @@ class _Count:
         if report.when == "call" and report.passed:
             self.passed += 1
         if report.skipped and not hasattr(report, "wasxfail"):
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            reason = (
+                report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            )
             if not any(allowed in reason for allowed in ALLOWED_SKIP_REASONS):
                 self.unexpected_skips.append(f"{report.nodeid}: {reason}")
 
@@ -47,5 +49,5 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if os.environ.get("HVD_TESTS_NO_SKIP") == "1":
         problems += [f"skipped where nothing may be: {skip}" for skip in count.unexpected_skips]
     if problems:
-        print("\n" + "\n".join(problems))  # noqa: T201: shown beside pytest's own summary
+        print("\n" + "\n".join(problems))  # noqa: T201 - shown beside pytest's own summary
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

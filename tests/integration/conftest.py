@@ -2,111 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
-import json
 import os
 import shutil
-import subprocess
 import sys
-import threading
 import venv
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from static_site import served
 
-ROOT = Path(__file__).resolve().parents[2]
-PROJECT = "horovod-variants"
+from integration.environments import ROOT, Environment, Release, plain_variables, run
+
 BUILD_TIMEOUT = 900
-STEP_TIMEOUT = 300
-
-
-def run(
-    *command: str | Path,
-    env: dict[str, str] | None = None,
-    cwd: Path | None = None,
-    expect: int | None = 0,
-    timeout: float = STEP_TIMEOUT,
-) -> subprocess.CompletedProcess[str]:
-    """Runs a command; its output is shown when the exit code is not the expected one."""
-    done = subprocess.run(
-        [str(word) for word in command],
-        check=False,
-        env=env,
-        cwd=cwd,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=timeout,
-    )
-    if expect is not None and done.returncode != expect:
-        pytest.fail(f"{command} ended with {done.returncode}, not {expect}:\n{done.stdout}")
-    return done
-
-
-@dataclass(frozen=True)
-class Release:
-    """What a maintainer made: the folder with the files, and the site that is served."""
-
-    folder: Path
-    site: Path
-    index_url: str
-
-    @property
-    def sdist(self) -> Path:
-        (found,) = self.folder.glob("horovod_variants-*.tar.gz")
-        return found
-
-    def wheel(self, label: str) -> Path:
-        (found,) = self.folder.glob(f"horovod_variants-*-{label}.whl")
-        return found
-
-
-@dataclass(frozen=True)
-class Environment:
-    """A virtual environment, as a user has one: nothing of this machine's pip or uv settings."""
-
-    folder: Path
-    variables: dict[str, str] = field(repr=False)
-
-    @property
-    def python(self) -> Path:
-        return self.folder / "bin" / "python"
-
-    def run(
-        self, *command: str | Path, expect: int | None = 0, cwd: Path | None = None, **env: str
-    ) -> str:
-        """Runs a program of this environment; gives what it printed, both streams."""
-        program = self.folder / "bin" / str(command[0])
-        words = [program if program.exists() else command[0], *command[1:]]
-        return run(*words, env=self.variables | env, cwd=cwd, expect=expect).stdout
-
-    def pip_install(self, *arguments: str | Path, expect: int | None = 0, **env: str) -> str:
-        return self.run("python", "-m", "pip", "install", *arguments, expect=expect, **env)
-
-    def dist_info(self) -> Path:
-        (found,) = self.folder.glob("lib/python*/site-packages/horovod_variants-*.dist-info")
-        return found
-
-    def decision(self) -> dict[str, object]:
-        text = (self.dist_info() / "variant-decision.json").read_text(encoding="utf-8")
-        decision = json.loads(text)
-        assert isinstance(decision, dict)
-        return decision
-
-    def installed_label(self) -> str:
-        """The label that the installed variant.json names."""
-        found = json.loads((self.dist_info() / "variant.json").read_text(encoding="utf-8"))
-        (label,) = found["variants"]
-        return str(label)
-
-
-def _plain_variables() -> dict[str, str]:
-    foreign = ("PIP_", "UV_", "VARIANTWHEEL_", "HOROVOD_", "_HOROVOD", "NOX_", "VIRTUAL_ENV", "PYTHON")
-    return {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
 
 
 @pytest.fixture(scope="session")
@@ -123,25 +31,18 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
     run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT / "selector")
     run(variantwheel, "index", folder, "-o", site)
 
-    class _QuietHandler(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002: the base class's name
-            pass
-
-    handler = functools.partial(_QuietHandler, directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield Release(folder, site, f"http://127.0.0.1:{server.server_address[1]}/simple/")
-        server.shutdown()
+    with served(site) as address:
+        yield Release(folder, site, f"{address}/simple/")
 
 
 @pytest.fixture
 def new_environment(tmp_path: Path) -> Callable[[], Environment]:
-    """Makes fresh virtual environments whose pip and uv know no settings and no cache of this machine."""
+    """Makes fresh virtual environments; pip and uv know no settings and no cache in them."""
 
     def make() -> Environment:
         folder = tmp_path / "env"
         venv.create(folder, with_pip=True)
-        variables = _plain_variables() | {
+        variables = plain_variables() | {
             "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "VIRTUAL_ENV": str(folder),
             "PIP_CONFIG_FILE": os.devnull,

@@ -1,17 +1,12 @@
-"""The same `pip install` on an older and on a newer CPU, both emulated, and a wheel on the wrong one."""
-
-from __future__ import annotations
+"""The same `pip install` on older and newer CPUs, all emulated; a wheel on the wrong one."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Environment, Release
+from integration.environments import Environment, Release
 
 PROJECT = "horovod-variants"
 

@@ -1,19 +1,14 @@
 """Stock pip, nothing but an index URL: the fitting variant, its reasons, its pins."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Environment, Release
+from integration.environments import Environment, Release
 
 PROJECT = "horovod-variants"
 
@@ -123,5 +118,7 @@ def test_a_source_build_when_asked_for(
     environment = new_environment()
     environment.variables.pop("PIP_CONFIG_FILE")
     environment.pip_install("--no-deps", release.sdist, "-C", "source-build=force")
-    printed = environment.run("python", "-c", "import horovod.array as hvd; hvd.init(); print(hvd.size())")
+    printed = environment.run(
+        "python", "-c", "import horovod.array as hvd; hvd.init(); print(hvd.size())"
+    )
     assert printed.strip().endswith("1")

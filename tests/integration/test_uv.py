@@ -1,13 +1,9 @@
 """uv: stock through the selector, and with its preview of wheel variants without it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from conftest import Environment, Release
+from integration.environments import Environment, Release
 
 PROJECT = "horovod-variants"
 UV = Path(sys.executable).with_name("uv")
