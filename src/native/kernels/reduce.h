@@ -1,0 +1,37 @@
+// Element-wise reductions of two buffers, one function for each element type and op.
+//
+// Every function gives the same bits at every CPU level. Two things are left open: which of two
+// NaN operands a floating-point sum or product hands on, and which of two zeros of unlike sign is
+// the minimum or maximum.
+#ifndef HVD_KERNELS_REDUCE_H_
+#define HVD_KERNELS_REDUCE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace hvd {
+
+// Horovod's codes, which its Python constants show to users.
+enum class ReduceOp : uint8_t {
+  kAverage = 0,
+  kSum = 1,
+  kAdasum = 2,
+  kMin = 3,
+  kMax = 4,
+  kProduct = 5,
+};
+
+// dst[i] = dst[i] op src[i] for `count` elements. Both are aligned for their element and either
+// the same buffer or apart.
+using ReduceFn = void (*)(const void* src, void* dst, size_t count);
+
+// The function for a type and op, or nullptr when there is none: kAdasum is not element-wise, and
+// booleans have no average. kAverage adds; the caller scales the sum. Integers wrap around. Min and
+// max hand NaNs on, as NumPy's do. Booleans: sum and max are "or", product and min are "and".
+ReduceFn FindReduce(DType dtype, ReduceOp op);
+
+}  // namespace hvd
+
+#endif  // HVD_KERNELS_REDUCE_H_

@@ -1,0 +1,116 @@
+// float16 and bfloat16: sums and products in float32, rounded once; min and max on the bits.
+#include <algorithm>
+
+#include "base/half.h"
+#include "kernels/families.h"
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+namespace hvd {
+namespace {
+
+struct Float16 {
+  static constexpr int16_t kInfinity = 0x7c00;
+  static float ToFloat(uint16_t bits) { return FloatFromHalf(bits); }
+  static uint16_t FromFloat(float value) { return HalfFromFloat(value); }
+};
+
+struct BFloat16 {
+  static constexpr int16_t kInfinity = 0x7f80;
+  static float ToFloat(uint16_t bits) { return FloatFromBFloat16(bits); }
+  static uint16_t FromFloat(float value) { return BFloat16FromFloat(value); }
+};
+
+struct Add {
+  template <typename V>
+  static V Apply(V a, V b) {
+    return a + b;
+  }
+};
+
+struct Multiply {
+  template <typename V>
+  static V Apply(V a, V b) {
+    return a * b;
+  }
+};
+
+template <typename Format, typename Op>
+void Combine(const uint16_t* from, uint16_t* to, size_t count) {
+  HVD_INDEPENDENT
+  for (size_t i = 0; i < count; ++i) {
+    to[i] = Format::FromFloat(Op::Apply(Format::ToFloat(to[i]), Format::ToFloat(from[i])));
+  }
+}
+
+template <typename Op>
+void CombineFloat16(const void* src, void* dst, size_t count) {
+  const uint16_t* from = static_cast<const uint16_t*>(src);
+  uint16_t* to = static_cast<uint16_t*>(dst);
+#if defined(__F16C__)
+  const size_t whole = count / 8 * 8;
+  for (size_t i = 0; i < whole; i += 8) {
+    __m128i* place = reinterpret_cast<__m128i*>(to + i);
+    const __m256 a = _mm256_cvtph_ps(_mm_loadu_si128(place));
+    const __m256 b = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
+    _mm_storeu_si128(place, _mm256_cvtps_ph(Op::Apply(a, b), _MM_FROUND_TO_NEAREST_INT));
+  }
+  from += whole;
+  to += whole;
+  count -= whole;
+#endif
+  Combine<Float16, Op>(from, to, count);
+}
+
+template <typename Op>
+void CombineBFloat16(const void* src, void* dst, size_t count) {
+  Combine<BFloat16, Op>(static_cast<const uint16_t*>(src), static_cast<uint16_t*>(dst), count);
+}
+
+// Sign and magnitude to two's complement, in which integers are ordered as the numbers are.
+// Applied twice, it gives its argument back.
+int16_t Ordered(int16_t bits) { return static_cast<int16_t>(bits ^ ((bits >> 15) & 0x7fff)); }
+
+template <typename Format>
+bool IsNaN(int16_t bits) {
+  return static_cast<int16_t>(bits & 0x7fff) > Format::kInfinity;
+}
+
+template <typename Format, bool kLeast>
+void Extreme(const void* src, void* dst, size_t count) {
+  const int16_t* from = static_cast<const int16_t*>(src);
+  int16_t* to = static_cast<int16_t*>(dst);
+  HVD_INDEPENDENT
+  for (size_t i = 0; i < count; ++i) {
+    const int16_t s = from[i];
+    const int16_t d = to[i];
+    const int16_t a = Ordered(s);
+    const int16_t b = Ordered(d);
+    const int16_t number = Ordered(kLeast ? std::min(a, b) : std::max(a, b));
+    const int16_t result = IsNaN<Format>(d) ? d : number;
+    to[i] = IsNaN<Format>(s) ? s : result;
+  }
+}
+
+}  // namespace
+
+ReduceFn FindHalfReduce(DType dtype, ReduceOp op) {
+  if (dtype != DType::kFloat16 && dtype != DType::kBFloat16) return nullptr;
+  const bool ieee = dtype == DType::kFloat16;
+  switch (op) {
+    case ReduceOp::kSum:
+      return ieee ? CombineFloat16<Add> : CombineBFloat16<Add>;
+    case ReduceOp::kProduct:
+      return ieee ? CombineFloat16<Multiply> : CombineBFloat16<Multiply>;
+    case ReduceOp::kMin:
+      return ieee ? Extreme<Float16, true> : Extreme<BFloat16, true>;
+    case ReduceOp::kMax:
+      return ieee ? Extreme<Float16, false> : Extreme<BFloat16, false>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace hvd

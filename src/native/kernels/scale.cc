@@ -1,0 +1,102 @@
+#include "kernels/scale.h"
+
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include "base/half.h"
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+namespace hvd {
+namespace {
+
+template <typename T>
+void ScaleFloat(double factor, void* data, size_t count) {
+  T* values = static_cast<T*>(data);
+  for (size_t i = 0; i < count; ++i) values[i] = static_cast<T>(values[i] * factor);
+}
+
+// The bounds are numbers that float64 holds exactly: the lowest value, and the highest plus one.
+template <typename T>
+void ScaleInt(double factor, void* data, size_t count) {
+  constexpr double kLowest = static_cast<double>(std::numeric_limits<T>::lowest());
+  constexpr double kBeyond = 2.0 * static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
+  T* values = static_cast<T*>(data);
+  for (size_t i = 0; i < count; ++i) {
+    const double product = static_cast<double>(values[i]) * factor;
+    const bool inside = product > kLowest && product < kBeyond;
+    const T number = static_cast<T>(inside ? product : 0.0);
+    const T low = product <= kLowest ? std::numeric_limits<T>::lowest() : number;
+    values[i] = product >= kBeyond ? std::numeric_limits<T>::max() : low;
+  }
+}
+
+void ScaleFloat16(float factor, void* data, size_t count) {
+  uint16_t* values = static_cast<uint16_t*>(data);
+#if defined(__F16C__)
+  const __m256 factors = _mm256_set1_ps(factor);
+  const size_t whole = count / 8 * 8;
+  for (size_t i = 0; i < whole; i += 8) {
+    __m128i* place = reinterpret_cast<__m128i*>(values + i);
+    const __m256 product = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(place)), factors);
+    _mm_storeu_si128(place, _mm256_cvtps_ph(product, _MM_FROUND_TO_NEAREST_INT));
+  }
+  values += whole;
+  count -= whole;
+#endif
+  for (size_t i = 0; i < count; ++i) values[i] = HalfFromFloat(FloatFromHalf(values[i]) * factor);
+}
+
+void ScaleBFloat16(float factor, void* data, size_t count) {
+  uint16_t* values = static_cast<uint16_t*>(data);
+  for (size_t i = 0; i < count; ++i) {
+    values[i] = BFloat16FromFloat(FloatFromBFloat16(values[i]) * factor);
+  }
+}
+
+// The factor may lie outside float32, where a plain cast would be undefined without IEEE 754.
+float Narrow(double factor) {
+  static_assert(std::numeric_limits<float>::is_iec559);
+  return static_cast<float>(factor);
+}
+
+}  // namespace
+
+bool IsScalable(DType dtype) { return dtype != DType::kBool; }
+
+void Scale(DType dtype, double factor, void* data, size_t count) {
+  if (!IsScalable(dtype)) {
+    throw std::invalid_argument(std::string("cannot scale ") + Name(dtype) +
+                                " elements: convert them to a number type first");
+  }
+  if (factor == 1.0) return;
+  switch (dtype) {
+    case DType::kUint8:
+      return ScaleInt<uint8_t>(factor, data, count);
+    case DType::kInt8:
+      return ScaleInt<int8_t>(factor, data, count);
+    case DType::kInt16:
+      return ScaleInt<int16_t>(factor, data, count);
+    case DType::kInt32:
+      return ScaleInt<int32_t>(factor, data, count);
+    case DType::kInt64:
+      return ScaleInt<int64_t>(factor, data, count);
+    case DType::kFloat16:
+      return ScaleFloat16(Narrow(factor), data, count);
+    case DType::kBFloat16:
+      return ScaleBFloat16(Narrow(factor), data, count);
+    case DType::kFloat32:
+      return ScaleFloat<float>(factor, data, count);
+    case DType::kFloat64:
+      return ScaleFloat<double>(factor, data, count);
+    case DType::kBool:
+      break;
+  }
+}
+
+}  // namespace hvd

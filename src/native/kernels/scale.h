@@ -1,0 +1,27 @@
+// Multiplication of a buffer by one factor: an average's division, and pre- and postscaling.
+#ifndef HVD_KERNELS_SCALE_H_
+#define HVD_KERNELS_SCALE_H_
+
+#include <cstddef>
+
+#include "base/dtype.h"
+
+namespace hvd {
+
+// Whether Scale takes this type: every one but booleans.
+bool IsScalable(DType dtype);
+
+// data[i] *= factor, in place, with the same bits at every CPU level.
+//
+// float64 and float32 are multiplied in float64 and rounded once, so that the average of equal
+// float32 values is exact more often than with a factor that was rounded to float32 before.
+// float16 and bfloat16 are multiplied in float32 by the factor as a float32, and rounded to nearest
+// even. Integers are multiplied in float64, truncated towards zero and held within the type's
+// range; a NaN becomes 0. A factor of 1 leaves every bit as it is.
+//
+// Throws std::invalid_argument when the type is not scalable.
+void Scale(DType dtype, double factor, void* data, size_t count);
+
+}  // namespace hvd
+
+#endif  // HVD_KERNELS_SCALE_H_
