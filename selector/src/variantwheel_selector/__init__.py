@@ -1,0 +1,1 @@
+"""Finds out what a machine can run and picks the wheel variant that fits it."""

@@ -1,0 +1,1 @@
+"""Third-party code copied in when a wheel is built; empty in a source checkout."""

@@ -1,0 +1,133 @@
+"""`variant-decision.json`: which variant was installed, why, and why not the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from variantwheel_selector.errors import DecisionError
+from variantwheel_selector.strict_json import JsonNode, parse_json, render_json
+
+DECISION_FILE = "variant-decision.json"
+"""Its name in the `.dist-info` folder."""
+
+_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class DecidedCandidate:
+    """One variant of the release as it was judged.
+
+    Attributes:
+        label: Its label; none for a plain wheel.
+        accepted: Whether it fitted the machine.
+        reasons: The facts compared, in words; never empty for a rejected candidate.
+        properties: As text, sorted.
+    """
+
+    label: str | None
+    accepted: bool
+    reasons: tuple[str, ...] = ()
+    properties: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A choice among the variants of a release, made for one machine.
+
+    Attributes:
+        project: The release's project.
+        version: The release's version.
+        label: The chosen variant; none if the project was built from source here.
+        forced: Whether the user demanded the label even if it does not fit.
+        filename: The chosen wheel with its label; none after a source build.
+        sha256: Of that wheel, in hexadecimal; none after a source build.
+        machine: The facts about the machine that were used, by name.
+        candidates: All variants, the accepted ones first, best first.
+        selector_version: Of the selector that decided.
+    """
+
+    project: str
+    version: str
+    label: str | None
+    forced: bool
+    filename: str | None
+    sha256: str | None
+    machine: Mapping[str, str] = field(default_factory=dict)
+    candidates: tuple[DecidedCandidate, ...] = ()
+    selector_version: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """Return the JSON object."""
+        payload = None
+        if self.filename is not None:
+            payload = {"filename": self.filename, "sha256": self.sha256}
+        return {
+            "schema": _SCHEMA,
+            "project": self.project,
+            "version": self.version,
+            "label": self.label,
+            "forced": self.forced,
+            "payload": payload,
+            "machine": dict(sorted(self.machine.items())),
+            "candidates": [
+                {
+                    "label": candidate.label,
+                    "accepted": candidate.accepted,
+                    "reasons": list(candidate.reasons),
+                    "properties": list(candidate.properties),
+                }
+                for candidate in self.candidates
+            ],
+            "selector_version": self.selector_version,
+        }
+
+
+def render_decision(decision: Decision) -> str:
+    """Write the file's text; deterministic."""
+    return render_json(decision.to_json())
+
+
+def parse_decision(text: str | bytes, place: str = DECISION_FILE) -> Decision:
+    """Read a decision file; keys that a later selector may add are left out.
+
+    Raises:
+        DecisionError: The text is no decision file.
+    """
+    root = parse_json(text, place, DecisionError)
+    members = root.object(
+        ("schema", "project", "version", "label", "forced", "payload", "machine", "candidates"),
+        ("selector_version",),
+        ignore_unknown=True,
+    )
+    members["schema"].schema_number(_SCHEMA)
+    filename = sha256 = None
+    if members["payload"].value is not None:
+        payload = members["payload"].object(("filename", "sha256"), ignore_unknown=True)
+        filename, sha256 = payload["filename"].string(), payload["sha256"].string()
+    version = members.get("selector_version")
+    return Decision(
+        project=members["project"].string(),
+        version=members["version"].string(),
+        label=_optional_string(members["label"]),
+        forced=members["forced"].boolean(),
+        filename=filename,
+        sha256=sha256,
+        machine={key: node.string() for key, node in members["machine"].members().items()},
+        candidates=tuple(_candidate(node) for node in members["candidates"].elements()),
+        selector_version="" if version is None else version.string(),
+    )
+
+
+def _candidate(node: JsonNode) -> DecidedCandidate:
+    members = node.object(("label", "accepted", "reasons", "properties"), ignore_unknown=True)
+    return DecidedCandidate(
+        label=_optional_string(members["label"]),
+        accepted=members["accepted"].boolean(),
+        reasons=tuple(reason.string() for reason in members["reasons"].elements()),
+        properties=members["properties"].strings(),
+    )
+
+
+def _optional_string(node: JsonNode) -> str | None:
+    return None if node.value is None else node.string()

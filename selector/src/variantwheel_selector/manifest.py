@@ -1,0 +1,175 @@
+"""`payload/manifest.json` in a selector sdist: the release, its wheels and their hashes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from variantwheel_selector.errors import InvalidNameError, ManifestError
+from variantwheel_selector.strict_json import JsonNode, parse_json, render_json
+from variantwheel_selector.variants_json import VariantsInfo, variants_info_from_node
+from variantwheel_selector.wheel_name import WheelName
+
+MANIFEST_PATH = "payload/manifest.json"
+"""Where the manifest stands in the sdist."""
+
+_SCHEMA = 1
+_SHA256_PATTERN = re.compile(r"[0-9a-f]{64}")
+_BACKEND_PATTERN = re.compile(r"[A-Za-z_][\w.]*(?::[A-Za-z_][\w.]*)?")
+
+
+@dataclass(frozen=True)
+class PayloadWheel:
+    """One variant wheel of the release.
+
+    Attributes:
+        filename: With its label; in an embedded payload the file stands beside the manifest.
+        label: The variant's label.
+        size: In bytes.
+        sha256: Of the whole file, in hexadecimal.
+    """
+
+    filename: str
+    label: str
+    size: int
+    sha256: str
+
+    @property
+    def name(self) -> WheelName:
+        """The parsed file name."""
+        return WheelName.from_str(self.filename)
+
+
+@dataclass(frozen=True)
+class SourceProject:
+    """How the project's own sources in `source/` are built (PEP 517).
+
+    Attributes:
+        backend: `build-backend` of the project's pyproject.toml.
+        backend_path: Its `backend-path`, relative to `source/`.
+        requires: Its `requires`.
+    """
+
+    backend: str
+    backend_path: tuple[str, ...] | None = None
+    requires: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a selector sdist knows about its release."""
+
+    name: str
+    version: str
+    selector_version: str
+    variants: VariantsInfo
+    wheels: tuple[PayloadWheel, ...]
+    source: SourceProject | None = None
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for wheel in self.wheels:
+            _check_wheel(self, wheel)
+            if wheel.filename in seen:
+                raise ManifestError(f"manifest lists {wheel.filename!r} twice")
+            seen.add(wheel.filename)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the JSON object."""
+        source: dict[str, object] | None = None
+        if self.source is not None:
+            path = self.source.backend_path
+            source = {
+                "backend": self.source.backend,
+                "backend_path": None if path is None else list(path),
+                "requires": list(self.source.requires),
+            }
+        return {
+            "schema": _SCHEMA,
+            "name": self.name,
+            "version": self.version,
+            "selector_version": self.selector_version,
+            "variants": self.variants.to_json(),
+            "wheels": [
+                {
+                    "filename": wheel.filename,
+                    "label": wheel.label,
+                    "size": wheel.size,
+                    "sha256": wheel.sha256,
+                }
+                for wheel in sorted(self.wheels, key=lambda wheel: wheel.filename)
+            ],
+            "source": source,
+        }
+
+
+def render_manifest(manifest: Manifest) -> str:
+    """Write the file's text; deterministic."""
+    return render_json(manifest.to_json())
+
+
+def parse_manifest(text: str | bytes, place: str = MANIFEST_PATH) -> Manifest:
+    """Read a manifest.
+
+    Raises:
+        ManifestError: The text is no manifest, or its parts contradict each other.
+    """
+    root = parse_json(text, place, ManifestError)
+    root.object(("schema",), ignore_unknown=True)["schema"].schema_number(_SCHEMA)
+    members = root.object(
+        ("schema", "name", "version", "selector_version", "variants", "wheels"), ("source",)
+    )
+    source = members.get("source")
+    return Manifest(
+        name=members["name"].string(),
+        version=members["version"].string(),
+        selector_version=members["selector_version"].string(),
+        variants=variants_info_from_node(members["variants"]),
+        wheels=tuple(_wheel_from_node(node) for node in members["wheels"].elements()),
+        source=None if source is None or source.value is None else _source_from_node(source),
+    )
+
+
+def _wheel_from_node(node: JsonNode) -> PayloadWheel:
+    members = node.object(("filename", "label", "size", "sha256"))
+    return PayloadWheel(
+        filename=members["filename"].string(),
+        label=members["label"].string(),
+        size=members["size"].integer(minimum=1),
+        sha256=members["sha256"].string(_SHA256_PATTERN),
+    )
+
+
+def _source_from_node(node: JsonNode) -> SourceProject:
+    members = node.object(("backend", "requires"), ("backend_path",))
+    path: tuple[str, ...] | None = None
+    path_node = members.get("backend_path")
+    if path_node is not None and path_node.value is not None:
+        path = path_node.strings()
+        for entry in path:
+            # PEP 517: the directories must lie inside the source tree.
+            if PurePosixPath(entry).is_absolute() or ".." in PurePosixPath(entry).parts:
+                path_node.fail(f"{entry!r} leads out of the source tree")
+    return SourceProject(
+        backend=members["backend"].string(_BACKEND_PATTERN),
+        backend_path=path,
+        requires=members["requires"].strings(),
+    )
+
+
+def _check_wheel(manifest: Manifest, wheel: PayloadWheel) -> None:
+    try:
+        name = wheel.name
+    except InvalidNameError as error:
+        raise ManifestError(f"manifest: {error}") from error
+    if not name.is_for(manifest.name, manifest.version):
+        raise ManifestError(
+            f"manifest of {manifest.name} {manifest.version} lists {wheel.filename!r}, "
+            "a wheel of another release"
+        )
+    if name.label != wheel.label:
+        raise ManifestError(f"manifest says label {wheel.label!r} for {wheel.filename!r}")
+    if wheel.label not in manifest.variants.variants:
+        known = ", ".join(sorted(manifest.variants.variants))
+        raise ManifestError(f"label {wheel.label!r} is not among the variants: {known}")

@@ -1,0 +1,103 @@
+"""The vocabulary of PEP 825: variant properties, variant labels and variants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from variantwheel_selector.errors import InvalidNameError
+
+NULL_LABEL = "null"
+"""The reserved label of the variant without properties, which every machine supports."""
+
+NAMESPACE_PATTERN = re.compile(r"[a-z0-9_]+")
+FEATURE_PATTERN = re.compile(r"[a-z0-9_]+")
+VALUE_PATTERN = re.compile(r"[a-z0-9_.]+")
+LABEL_PATTERN = re.compile(r"[0-9a-z_.]{1,16}")
+"""A label; drafts of PEP 825 limited its length, and short ones are safe everywhere."""
+
+
+@dataclass(frozen=True, order=True)
+class VariantProperty:
+    """A property `namespace :: feature :: value` that a wheel needs or a machine supports."""
+
+    namespace: str
+    feature: str
+    value: str
+
+    def __post_init__(self) -> None:
+        for part, pattern, text in (
+            ("namespace", NAMESPACE_PATTERN, self.namespace),
+            ("feature", FEATURE_PATTERN, self.feature),
+            ("value", VALUE_PATTERN, self.value),
+        ):
+            if not pattern.fullmatch(text):
+                raise InvalidNameError(
+                    f"invalid {part} {text!r} in a variant property: must match {pattern.pattern}"
+                )
+
+    @classmethod
+    def from_str(cls, text: str) -> VariantProperty:
+        """Read `namespace :: feature :: value`; blanks around the parts do not count."""
+        parts = [part.strip() for part in text.split("::")]
+        if len(parts) != 3:
+            raise InvalidNameError(
+                f"invalid variant property {text!r}: expected 'namespace :: feature :: value'"
+            )
+        return cls(*parts)
+
+    def to_str(self) -> str:
+        """Write the property the way PEP 825 does."""
+        return f"{self.namespace} :: {self.feature} :: {self.value}"
+
+    def __str__(self) -> str:
+        return self.to_str()
+
+
+def check_label(label: str) -> str:
+    """Return `label` if it follows the grammar of variant labels.
+
+    Raises:
+        InvalidNameError: The label does not.
+    """
+    if not LABEL_PATTERN.fullmatch(label):
+        raise InvalidNameError(
+            f"invalid variant label {label!r}: must match {LABEL_PATTERN.pattern}"
+        )
+    return label
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A label and the set of properties which it stands for throughout a release.
+
+    Attributes:
+        label: The last part of the wheels' file names.
+        properties: Sorted, without duplicates.
+    """
+
+    label: str
+    properties: tuple[VariantProperty, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_label(self.label)
+        object.__setattr__(self, "properties", tuple(sorted(set(self.properties))))
+        if (self.label == NULL_LABEL) != (not self.properties):
+            raise InvalidNameError(
+                f"variant {self.label!r} has {len(self.properties)} properties: "
+                f"the label {NULL_LABEL!r} is reserved for the variant that has none"
+            )
+
+    @classmethod
+    def from_strings(cls, label: str, properties: Iterable[str]) -> Variant:
+        """Make a variant from properties written as text."""
+        return cls(label, tuple(VariantProperty.from_str(text) for text in properties))
+
+    def features(self) -> dict[tuple[str, str], tuple[str, ...]]:
+        """Return the values by (namespace, feature); any one of a feature's values suffices."""
+        values: dict[tuple[str, str], tuple[str, ...]] = {}
+        for item in self.properties:
+            key = (item.namespace, item.feature)
+            values[key] = (*values.get(key, ()), item.value)
+        return values
