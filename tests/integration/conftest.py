@@ -71,8 +71,8 @@ def emulated(new_environment: Callable[[], Environment]) -> Callable[[str], Envi
     def make(model: str) -> Environment:
         made = new_environment()
         real = made.python.resolve()
-        for name in made.folder.glob("bin/python*"):
-            name.unlink()
+        for link in made.folder.glob("bin/python*"):
+            link.unlink()
         # `-0` keeps argv[0], so that sys.executable, and with it every child, is this script again.
         made.python.write_text(f'#!/bin/sh\nexec {qemu} -cpu {model} -0 "$0" {real} "$@"\n')
         made.python.chmod(0o755)

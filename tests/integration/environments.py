@@ -69,15 +69,21 @@ class Environment:
         return self.folder / "bin" / "python"
 
     def run(
-        self, *command: str | Path, expect: int | None = 0, cwd: Path | None = None, **env: str
+        self,
+        *command: str | Path,
+        expect: int | None = 0,
+        cwd: Path | None = None,
+        env: dict[str, str] | None = None,
     ) -> str:
         """Runs a program of this environment; gives what it printed, both streams."""
         program = self.folder / "bin" / str(command[0])
         words = [program if program.exists() else command[0], *command[1:]]
-        return run(*words, env=self.variables | env, cwd=cwd, expect=expect).stdout
+        return run(*words, env=self.variables | (env or {}), cwd=cwd, expect=expect).stdout
 
-    def pip_install(self, *arguments: str | Path, expect: int | None = 0, **env: str) -> str:
-        return self.run("python", "-m", "pip", "install", *arguments, expect=expect, **env)
+    def pip_install(
+        self, *arguments: str | Path, expect: int | None = 0, env: dict[str, str] | None = None
+    ) -> str:
+        return self.run("python", "-m", "pip", "install", *arguments, expect=expect, env=env)
 
     def dist_info(self) -> Path:
         (found,) = self.folder.glob("lib/python*/site-packages/horovod_variants-*.dist-info")

@@ -51,7 +51,9 @@ def test_every_candidate_is_explained(
 
 
 def test_a_label_can_be_asked_for(release: Release, environment: Environment) -> None:
-    environment.pip_install("--index-url", release.index_url, PROJECT, VARIANTWHEEL_VARIANT="null")
+    environment.pip_install(
+        "--index-url", release.index_url, PROJECT, env={"VARIANTWHEEL_VARIANT": "null"}
+    )
     assert environment.installed_label() == "null"
 
 
@@ -59,7 +61,11 @@ def test_an_unknown_label_is_an_error_that_lists_the_known(
     release: Release, environment: Environment
 ) -> None:
     printed = environment.pip_install(
-        "--index-url", release.index_url, PROJECT, VARIANTWHEEL_VARIANT="x86_64_v33", expect=1
+        "--index-url",
+        release.index_url,
+        PROJECT,
+        env={"VARIANTWHEEL_VARIANT": "x86_64_v33"},
+        expect=1,
     )
     assert "x86_64_v33" in printed
     assert "x86_64_v3" in printed
