@@ -1,0 +1,1 @@
+"""Declares, builds, checks, indexes and releases hardware variants of native Python packages."""

@@ -1,0 +1,1 @@
+"""The maintainer's verbs, found through the entry points `variantwheel.verbs`."""

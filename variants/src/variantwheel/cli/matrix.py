@@ -1,0 +1,53 @@
+"""List the wheels of a release: label, machine, runner and how each is built."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from variantwheel.cli.console import add_project_option, write
+from variantwheel.matrix import MatrixJob, matrix_jobs
+from variantwheel.project import read_project
+from variantwheel.text_table import render_table
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_project_option(parser)
+    parser.add_argument("--machine", metavar="NAME", help="only wheels for this machine")
+    parser.add_argument(
+        "--format",
+        choices=("table", "json", "github"),
+        default="table",
+        help="github: one line for a job's `strategy.matrix` (default: %(default)s)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the matrix."""
+    jobs = matrix_jobs(read_project(args.project).definitions, args.machine)
+    documents = [job.to_json() for job in jobs]
+    if args.format == "github":
+        write(json.dumps({"include": documents}, separators=(",", ":")) + "\n")
+    elif args.format == "json":
+        write(json.dumps({"schema": 1, "jobs": documents}, indent=2) + "\n")
+    else:
+        header = ("label", "machine", "runner", "toolchain", "isa", "settings", "properties")
+        write(render_table(header, [_row(job) for job in jobs]))
+    return 0
+
+
+def _row(job: MatrixJob) -> tuple[str, ...]:
+    platform = job.platform
+    settings = [f"{key}={value}" for key, value in platform.config_settings.items()]
+    settings += [f"{key}={value}" for key, value in platform.environment.items()]
+    properties = ", ".join(str(item) for item in job.definition.variant.properties)
+    return (
+        job.definition.label,
+        platform.machine,
+        platform.runner,
+        platform.toolchain,
+        platform.isa,
+        " ".join(settings) or "-",
+        properties or "-",
+    )

@@ -1,0 +1,187 @@
+"""A project that adopts variantwheel: `[tool.variantwheel]` of its pyproject.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from variantwheel.definition import SYSTEM_TOOLCHAIN, Definition, read_definitions
+from variantwheel.errors import DefinitionError
+from variantwheel.providers import KNOWN_PROVIDERS
+from variantwheel.toml_table import TomlTable, read_toml, suggest
+from variantwheel_selector.model import NAMESPACE_PATTERN
+from variantwheel_selector.variants_json import ProviderInfo, VariantsInfo
+
+_SETTINGS = (
+    "definitions",
+    "namespace-priorities",
+    "toolchains",
+    "providers",
+    "check",
+    "source-exclude",
+)
+_DEFAULT_MAX_EXPORTS = 100
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """What a named toolchain adds to a build.
+
+    Attributes:
+        requires: Requirements installed into the build environment.
+        config_settings: Handed to the build backend; a definition's own ones win.
+        environment: Environment variables of the build; a definition's own ones win.
+        machines: Machines it builds for; none stands for the machine that it runs on.
+    """
+
+    requires: tuple[str, ...] = ()
+    config_settings: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    machines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project and the variants of its release.
+
+    Attributes:
+        folder: Where its pyproject.toml lies.
+        definitions: Sorted by label.
+        namespaces: Most important first; the order in which variants are preferred.
+        providers: Of each of the namespaces.
+        toolchains: By name, `system` included.
+        check_command: What `check --run` executes beside an installed wheel, word by word.
+        max_exports: Most symbols that a shared library may export.
+        source_exclude: Patterns of files that a source build does not need.
+    """
+
+    folder: Path
+    definitions: tuple[Definition, ...]
+    namespaces: tuple[str, ...]
+    providers: Mapping[str, ProviderInfo]
+    toolchains: Mapping[str, Toolchain]
+    check_command: tuple[str, ...] = ()
+    max_exports: int = _DEFAULT_MAX_EXPORTS
+    source_exclude: tuple[str, ...] = ()
+
+    def definition(self, label: str) -> Definition:
+        """Return the definition of a label.
+
+        Raises:
+            DefinitionError: There is none.
+        """
+        by_label = {definition.label: definition for definition in self.definitions}
+        if label not in by_label:
+            raise DefinitionError(
+                f"no variant {label!r} in {self.folder}: {suggest(label, by_label)}"
+            )
+        return by_label[label]
+
+    def for_machine(self, machine: str) -> tuple[Definition, ...]:
+        """Return the variants that are built for a machine."""
+        return tuple(item for item in self.definitions if item.platform_for(machine) is not None)
+
+    def variants_info(self, labels: Iterable[str]) -> VariantsInfo:
+        """Return what variants.json says about some labels."""
+        variants = {label: self.definition(label).variant for label in labels}
+        return VariantsInfo(self.namespaces, variants, self.providers)
+
+
+def read_project(folder: Path) -> Project:
+    """Read a project's settings and definitions.
+
+    Raises:
+        DefinitionError: A file is missing or wrong; names the file, the key and the fix.
+    """
+    file = folder / "pyproject.toml"
+    if not file.is_file():
+        raise DefinitionError(f"{file}: no such file; name the project's folder with --project DIR")
+    tool = read_toml(file).table("tool")
+    if "variantwheel" not in tool.members:
+        tool.fail(
+            "variantwheel",
+            "missing table; a project with variants says there where they are defined: "
+            '[tool.variantwheel] with definitions = "FOLDER"',
+        )
+    settings = tool.table("variantwheel")
+    settings.allow_only(_SETTINGS)
+    definitions = read_definitions(folder / settings.string("definitions", "variants"))
+    namespaces = _read_namespaces(settings, definitions)
+    toolchains = _read_toolchains(settings.table("toolchains"))
+    for definition in definitions:
+        for position, platform in enumerate(definition.platforms):
+            if platform.toolchain not in toolchains:
+                raise DefinitionError(
+                    f"{definition.file}: platforms[{position}].toolchain: "
+                    f"unknown toolchain {platform.toolchain!r}; "
+                    f"{suggest(platform.toolchain, toolchains)}"
+                )
+    check = settings.table("check")
+    check.allow_only(("command", "max-exports"))
+    return Project(
+        folder=folder,
+        definitions=definitions,
+        namespaces=namespaces,
+        providers=_read_providers(settings, namespaces),
+        toolchains=toolchains,
+        check_command=check.strings("command", ()) if "command" in check.members else (),
+        max_exports=check.positive_integer("max-exports") or _DEFAULT_MAX_EXPORTS,
+        source_exclude=settings.strings("source-exclude", ()),
+    )
+
+
+def _read_namespaces(settings: TomlTable, definitions: tuple[Definition, ...]) -> tuple[str, ...]:
+    used = {item.namespace for definition in definitions for item in definition.variant.properties}
+    key = "namespace-priorities"
+    namespaces = settings.strings(key, tuple(sorted(used)) if len(used) < 2 else None)
+    for namespace in namespaces:
+        if not NAMESPACE_PATTERN.fullmatch(namespace):
+            settings.fail(key, f"{namespace!r} must match {NAMESPACE_PATTERN.pattern}")
+    for definition in definitions:
+        for item in definition.variant.properties:
+            if item.namespace not in namespaces:
+                raise DefinitionError(
+                    f"{definition.file}: properties.{item.namespace}: not in {key} of "
+                    f"{settings.file.name}; {suggest(item.namespace, namespaces)}"
+                )
+    return namespaces
+
+
+def _read_toolchains(table: TomlTable) -> dict[str, Toolchain]:
+    toolchains = {SYSTEM_TOOLCHAIN: Toolchain()}
+    for name in table.members:
+        entry = table.table(name)
+        entry.allow_only(("requires", "config-settings", "environment", "machines"))
+        toolchains[name] = Toolchain(
+            requires=entry.strings("requires", ()),
+            config_settings=entry.string_map("config-settings"),
+            environment=entry.string_map("environment"),
+            machines=entry.strings("machines", ()),
+        )
+    return toolchains
+
+
+def _read_providers(settings: TomlTable, namespaces: tuple[str, ...]) -> dict[str, ProviderInfo]:
+    table = settings.table("providers")
+    table.allow_only(namespaces)
+    providers: dict[str, ProviderInfo] = {}
+    for namespace in namespaces:
+        if namespace in table.members:
+            entry = table.table(namespace)
+            entry.allow_only(("requires", "plugin-api", "optional"))
+            api = entry.string("plugin-api") if "plugin-api" in entry.members else None
+            providers[namespace] = ProviderInfo(
+                requires=entry.strings("requires"),
+                plugin_api=api,
+                optional=entry.boolean("optional", default=False),
+            )
+        elif namespace in KNOWN_PROVIDERS:
+            providers[namespace] = KNOWN_PROVIDERS[namespace]
+        else:
+            settings.fail(
+                "namespace-priorities",
+                f"nothing is known about who provides {namespace!r}; name its plug-in in "
+                f"[tool.variantwheel.providers.{namespace}] with requires = [...]",
+            )
+    return providers
