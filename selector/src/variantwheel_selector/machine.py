@@ -1,0 +1,157 @@
+"""A machine: the captured facts about one computer and its Python, as texts in a folder."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from variantwheel_selector.errors import MachineFolderError
+from variantwheel_selector.strict_json import parse_json, render_json
+
+MACHINE_FILE = "machine.json"
+CPUINFO = "cpuinfo.txt"
+AUXV = "auxv.txt"
+GLIBC_CPUID = "glibc_cpuid.txt"
+
+TEXT_LIMITS = {CPUINFO: 16 * 1024, AUXV: 4 * 1024, GLIBC_CPUID: 4 * 1024}
+"""The text files that a machine folder may hold, with the most bytes that are read."""
+
+_MACHINE_LIMIT = 64 * 1024
+_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class PythonFacts:
+    """The interpreter that will load the wheel.
+
+    Attributes:
+        interpreter: As in wheel tags, such as `cp311`.
+        version: Such as `3.11.7`.
+        abis: As in wheel tags, best first; a debug build has two.
+    """
+
+    interpreter: str
+    version: str
+    abis: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Captured facts about one computer.
+
+    Attributes:
+        system: `linux`, `darwin` or `win32`.
+        machine: The CPU's architecture as the kernel says it, such as `x86_64`.
+        pointer_bits: Of the interpreter; 32 on a 64-bit kernel means a 32-bit userland.
+        libc: Name and version, such as `glibc 2.36`; none if unknown.
+        python: The interpreter.
+        texts: File names of `TEXT_LIMITS` to what was read.
+        unknown: Facts that could not be found out, each with the reason.
+    """
+
+    system: str
+    machine: str
+    pointer_bits: int
+    libc: str | None
+    python: PythonFacts
+    texts: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+    def facts(self) -> dict[str, str]:
+        """Return what is known without a provider, by name, in words."""
+        return {
+            "machine": self.machine,
+            "system": self.system,
+            "pointer_bits": str(self.pointer_bits),
+            "libc": self.libc or f"unknown: {self.unknown.get('libc', 'not captured')}",
+            "python": f"{self.python.interpreter} {self.python.version}",
+        }
+
+    def to_json(self) -> dict[str, object]:
+        """Return the content of `machine.json`."""
+        return {
+            "schema": _SCHEMA,
+            "system": self.system,
+            "machine": self.machine,
+            "pointer_bits": self.pointer_bits,
+            "libc": self.libc,
+            "python": {
+                "interpreter": self.python.interpreter,
+                "version": self.python.version,
+                "abis": list(self.python.abis),
+            },
+            "unknown": dict(sorted(self.unknown.items())),
+        }
+
+
+def read_machine(folder: Path) -> Machine:
+    """Read a captured machine.
+
+    Only files with known names are opened, symbolic links are not followed, and no file may be
+    larger than its limit: the folder may come from a stranger's bug report.
+
+    Raises:
+        MachineFolderError: The folder holds no machine.
+    """
+    text = _read_file(folder / MACHINE_FILE, _MACHINE_LIMIT)
+    if text is None:
+        raise MachineFolderError(
+            f"{str(folder)!r} is no captured machine: it has no {MACHINE_FILE}; "
+            "'variantwheel capture DIR' makes such a folder"
+        )
+    root = parse_json(text, MACHINE_FILE, MachineFolderError)
+    root.object(("schema",), ignore_unknown=True)["schema"].schema_number(_SCHEMA)
+    members = root.object(
+        ("schema", "machine", "pointer_bits", "libc", "python", "unknown"), ("system",)
+    )
+    python = members["python"].object(("interpreter", "version", "abis"))
+    pointer_bits = members["pointer_bits"].integer()
+    if pointer_bits not in (32, 64):
+        members["pointer_bits"].fail(f"{pointer_bits} is neither 32 nor 64")
+    texts = {name: _read_file(folder / name, limit) for name, limit in TEXT_LIMITS.items()}
+    return Machine(
+        system=members["system"].string() if "system" in members else "linux",
+        machine=members["machine"].string(),
+        pointer_bits=pointer_bits,
+        libc=None if members["libc"].value is None else members["libc"].string(),
+        python=PythonFacts(
+            python["interpreter"].string(), python["version"].string(), python["abis"].strings()
+        ),
+        texts={name: text for name, text in texts.items() if text is not None},
+        unknown={key: node.string() for key, node in members["unknown"].members().items()},
+    )
+
+
+def write_machine(machine: Machine, folder: Path) -> None:
+    """Write a machine as a new folder.
+
+    Raises:
+        MachineFolderError: There is something at this place already.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise MachineFolderError(f"{str(folder)!r} exists already and is not an empty folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as beside:
+        built = Path(beside, "machine")
+        built.mkdir(mode=0o755)
+        (built / MACHINE_FILE).write_text(render_json(machine.to_json()), encoding="utf-8")
+        for name, text in machine.texts.items():
+            (built / name).write_text(text, encoding="utf-8")
+        built.replace(folder)
+
+
+def _read_file(path: Path, limit: int) -> str | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise MachineFolderError(f"cannot read {str(path)!r}: {error.strerror}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise MachineFolderError(f"{str(path)!r} is larger than {limit} bytes")
+    return data.decode("utf-8", errors="replace")

@@ -1,0 +1,183 @@
+"""Opens a payload wheel: hash and size first, then everything that its archive claims.
+
+A wheel is opened once, and the handle that was hashed is the one that is read afterwards.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import stat
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from email.parser import BytesParser
+from pathlib import Path
+from typing import BinaryIO
+
+from variantwheel_selector.errors import PayloadError, VariantsJsonError
+from variantwheel_selector.manifest import Manifest, PayloadWheel
+from variantwheel_selector.variants_json import parse_variants_json
+from variantwheel_selector.wheel_name import WheelName, normalize_project
+
+_CHUNK = 1 << 20
+_UNHASHED = ("RECORD", "RECORD.jws", "RECORD.p7s")
+
+
+@contextmanager
+def open_payload(path: Path, wheel: PayloadWheel) -> Iterator[BinaryIO]:
+    """Open a payload wheel for reading after its bytes proved to be the promised ones.
+
+    Raises:
+        PayloadError: The file is missing, or its size or hash differs from the manifest's.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise PayloadError(
+            f"payload wheel {wheel.filename!r} cannot be read: {error.strerror}; "
+            "the sdist is incomplete, download it again"
+        ) from error
+    with file:
+        digest = hashlib.sha256()
+        size = 0
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+        if size != wheel.size or digest.hexdigest() != wheel.sha256:
+            raise PayloadError(
+                f"payload wheel {wheel.filename!r} is not the released one\n"
+                f"  expected {wheel.size} bytes, sha256 {wheel.sha256}\n"
+                f"  found {size} bytes, sha256 {digest.hexdigest()}\n"
+                "the sdist is damaged or was altered, download it again"
+            )
+        file.seek(0)
+        yield file
+
+
+def check_wheel(
+    file: BinaryIO, wheel: PayloadWheel, manifest: Manifest, tags: Sequence[str]
+) -> None:
+    """Check the content of a payload wheel against its name, the manifest and this machine.
+
+    Args:
+        file: The wheel, at its beginning.
+        wheel: What the manifest says of it.
+        manifest: The release.
+        tags: What this machine's Python accepts.
+
+    Raises:
+        PayloadError: Something does not agree.
+    """
+    name = wheel.name
+    if not set(tags) & set(name.tags()):
+        raise PayloadError(f"{wheel.filename!r} is not for this Python and platform")
+    try:
+        with zipfile.ZipFile(file) as archive:
+            infos = check_members(archive, wheel.filename)
+            dist_info = dist_info_folder(name)
+            _check_record(archive, infos, f"{dist_info}/RECORD", wheel.filename)
+            _check_metadata(archive, dist_info, wheel.filename, manifest)
+            _check_wheel_tags(archive, dist_info, name)
+            _check_variant(archive, dist_info, wheel, manifest)
+    except (zipfile.BadZipFile, KeyError, UnicodeDecodeError, csv.Error) as error:
+        raise PayloadError(f"{wheel.filename!r} is not a valid wheel: {error}") from error
+
+
+def dist_info_folder(name: WheelName) -> str:
+    """Return the name of the `.dist-info` folder inside a wheel."""
+    return f"{name.distribution}-{name.version}.dist-info"
+
+
+def check_members(archive: zipfile.ZipFile, filename: str) -> dict[str, zipfile.ZipInfo]:
+    """Return an archive's files by name, refusing whatever could be written outside its folder.
+
+    Raises:
+        PayloadError: A member is absolute, leads upwards, is a link or occurs twice.
+    """
+    infos: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        member = info.filename
+        parts = member.removesuffix("/").split("/")
+        # orig_filename: zipfile cuts a name at a NUL byte, and other readers may not.
+        if (
+            any(part in ("", ".", "..") for part in parts)
+            or "\\" in member
+            or ":" in parts[0]
+            or info.orig_filename != member
+        ):
+            raise PayloadError(f"{filename!r} holds a file with the unsafe path {member!r}")
+        if stat.S_ISLNK(info.external_attr >> 16):
+            raise PayloadError(f"{filename!r} holds a symbolic link, {member!r}")
+        if member in infos:
+            raise PayloadError(f"{filename!r} holds {member!r} twice")
+        infos[member] = info
+    return {member: info for member, info in infos.items() if not info.is_dir()}
+
+
+def _check_record(
+    archive: zipfile.ZipFile, infos: dict[str, zipfile.ZipInfo], record: str, filename: str
+) -> None:
+    listed: dict[str, tuple[str, str]] = {}
+    for row in csv.reader(io.StringIO(archive.read(record).decode("utf-8"))):
+        if len(row) != 3 or row[0] in listed:
+            raise PayloadError(f"{filename!r} has an invalid RECORD line {row!r}")
+        listed[row[0]] = (row[1], row[2])
+    folder = record.rpartition("/")[0]
+    exempt = {f"{folder}/{name}" for name in _UNHASHED}
+    stray = sorted((set(infos) ^ set(listed)) - exempt)
+    if stray:
+        raise PayloadError(f"{filename!r} and its RECORD do not agree on {stray[0]!r}")
+    for member, info in infos.items():
+        if member in exempt:
+            continue
+        algorithm, _, expected = listed[member][0].partition("=")
+        if algorithm != "sha256":
+            raise PayloadError(f"{filename!r} has no sha256 of {member!r} in its RECORD")
+        digest = hashlib.sha256()
+        with archive.open(info) as content:
+            while chunk := content.read(_CHUNK):
+                digest.update(chunk)
+        if record_hash(digest.digest()) != expected or listed[member][1] != str(info.file_size):
+            raise PayloadError(f"{filename!r}: {member!r} differs from its RECORD")
+
+
+def record_hash(digest: bytes) -> str:
+    """Return a digest as RECORD writes it: URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
+
+
+def _check_metadata(
+    archive: zipfile.ZipFile, dist_info: str, filename: str, manifest: Manifest
+) -> None:
+    metadata = BytesParser().parsebytes(archive.read(f"{dist_info}/METADATA"), headersonly=True)
+    project, version = str(metadata["Name"]), str(metadata["Version"])
+    same_project = normalize_project(project) == normalize_project(manifest.name)
+    if not same_project or version != manifest.version:
+        raise PayloadError(
+            f"{filename!r} is a wheel of {project} {version}, "
+            f"not of {manifest.name} {manifest.version}"
+        )
+
+
+def _check_wheel_tags(archive: zipfile.ZipFile, dist_info: str, name: WheelName) -> None:
+    headers = BytesParser().parsebytes(archive.read(f"{dist_info}/WHEEL"), headersonly=True)
+    stated = {str(tag) for tag in headers.get_all("Tag") or []}
+    if stated != set(name.tags()):
+        raise PayloadError(
+            f"{str(name)!r} says other tags inside than in its name: {', '.join(sorted(stated))}"
+        )
+
+
+def _check_variant(
+    archive: zipfile.ZipFile, dist_info: str, wheel: PayloadWheel, manifest: Manifest
+) -> None:
+    try:
+        info = parse_variants_json(archive.read(f"{dist_info}/variant.json"), "variant.json")
+    except VariantsJsonError as error:
+        raise PayloadError(f"{wheel.filename!r}: {error}") from error
+    expected = manifest.variants.variants[wheel.label]
+    if dict(info.variants) != {wheel.label: expected}:
+        raise PayloadError(f"{wheel.filename!r}: its variant.json says other than the manifest")

@@ -1,0 +1,140 @@
+"""Reads this machine: the only module that asks the operating system about hardware.
+
+Whatever cannot be read becomes an unknown fact with its reason. Nothing here starts a process.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import sysconfig
+from importlib.machinery import EXTENSION_SUFFIXES
+
+from variantwheel_selector.machine import AUXV, CPUINFO, GLIBC_CPUID, Machine, PythonFacts
+from variantwheel_selector.parse.auxv import decode_auxv, parse_auxv, x86_disagreement
+from variantwheel_selector.parse.cpuinfo import cpu_flags, first_block
+from variantwheel_selector.parse.glibc_cpuid import LEAVES, CpuidLeaf, format_leaf
+
+_CPUINFO_LIMIT = 16 * 1024
+_AUXV_LIMIT = 4 * 1024
+
+
+def probe() -> Machine:
+    """Return the facts about this machine and this interpreter."""
+    unknown: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    machine = _architecture()
+    pointer_bits = struct.calcsize("P") * 8
+    if sys.platform == "linux":
+        cpuinfo = _read("/proc/cpuinfo", _CPUINFO_LIMIT, "cpuinfo", unknown)
+        if cpuinfo is not None:
+            texts[CPUINFO] = first_block(cpuinfo.decode("utf-8", errors="replace"))
+        auxv = _read("/proc/self/auxv", _AUXV_LIMIT, "auxv", unknown)
+        if auxv is not None:
+            texts[AUXV] = decode_auxv(auxv, pointer_bits)
+        if machine == "x86_64" and pointer_bits == 64 and _must_ask_glibc(texts):
+            try:
+                texts[GLIBC_CPUID] = _glibc_cpuid()
+            except (ImportError, OSError, AttributeError, ValueError) as error:
+                unknown["glibc_cpuid"] = f"glibc 2.33 or newer cannot be asked: {error}"
+    else:
+        unknown["cpu"] = f"CPU features are not read on {sys.platform}"
+    return Machine(
+        system=sys.platform,
+        machine=machine,
+        pointer_bits=pointer_bits,
+        libc=_libc(unknown),
+        python=_python(),
+        texts=texts,
+        unknown=unknown,
+    )
+
+
+def _architecture() -> str:
+    """Return the architecture that the interpreter was built for, as far as Python knows it."""
+    name = sysconfig.get_platform().rpartition("-")[2]
+    return os.uname().machine if name.startswith(("universal", "fat")) else name
+
+
+def _must_ask_glibc(texts: dict[str, str]) -> bool:
+    """Tell whether `/proc/cpuinfo` does not describe the CPU that executes this process."""
+    flags = cpu_flags(texts.get(CPUINFO, ""))
+    if flags is None:
+        return True
+    hwcap = parse_auxv(texts.get(AUXV, "")).get("AT_HWCAP")
+    return hwcap is not None and bool(x86_disagreement(flags, hwcap))
+
+
+def _read(path: str, limit: int, fact: str, unknown: dict[str, str]) -> bytes | None:
+    try:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - pathlib reads whole files
+            chunks: list[bytes] = []
+            size = 0
+            while size < limit and (chunk := file.read(limit - size)):
+                chunks.append(chunk)
+                size += len(chunk)
+    except OSError as error:
+        unknown[fact] = f"cannot read {path}: {error.strerror}"
+        return None
+    return b"".join(chunks)
+
+
+def _libc(unknown: dict[str, str]) -> str | None:
+    if sys.platform != "linux":
+        return None
+    try:
+        name = os.confstr("CS_GNU_LIBC_VERSION")
+    except (ValueError, OSError) as error:
+        unknown["libc"] = f"not glibc: {error}"
+        return None
+    if not name:
+        unknown["libc"] = "not glibc: confstr knows no CS_GNU_LIBC_VERSION"
+    return name or None
+
+
+def _python() -> PythonFacts:
+    short = {"cpython": "cp", "pypy": "pp"}.get(sys.implementation.name, sys.implementation.name)
+    major, minor = sys.version_info[:2]
+    version = ".".join(map(str, sys.version_info[:3]))
+    return PythonFacts(f"{short}{major}{minor}", version, _abis(EXTENSION_SUFFIXES[0]))
+
+
+def _abis(suffix: str) -> tuple[str, ...]:
+    """Return the ABIs that an extension suffix names, best first.
+
+    The suffix is `.cpython-311-x86_64-linux-gnu.so`, `.cpython-313t-…` without the GIL,
+    `.cpython-311d-…` in debug builds, `.pypy310-pp73-…` with PyPy and `.cp311-win_amd64.pyd` on
+    Windows.
+    """
+    parts = suffix.split(".")[1].split("-")
+    if parts[0] == "cpython":
+        abi = f"cp{parts[1]}"
+        return (abi, abi.removesuffix("d")) if abi.endswith("d") else (abi,)
+    if parts[0].startswith("pypy"):
+        return ("_".join(parts[:2]),)
+    return (parts[0],)
+
+
+def _glibc_cpuid() -> str:
+    """Ask glibc for CPUID.
+
+    Raises:
+        ImportError: This Python has no ctypes.
+        OSError: The running program's symbols cannot be looked up.
+        AttributeError: The C library is not glibc 2.33 or newer.
+        ValueError: glibc does not know one of the leaves.
+    """
+    import ctypes  # noqa: PLC0415 - costs more than all the rest and is rarely needed
+
+    class Leaf(ctypes.Structure):
+        _fields_ = (("cpuid", ctypes.c_uint32 * 4), ("active", ctypes.c_uint32 * 4))
+
+    get_leaf = getattr(ctypes.CDLL(None), "__x86_get_cpuid_feature_leaf")
+    get_leaf.argtypes = [ctypes.c_uint]
+    get_leaf.restype = ctypes.POINTER(Leaf)
+    lines: list[str] = []
+    for index in LEAVES:
+        leaf = get_leaf(index).contents
+        lines.append(format_leaf(index, CpuidLeaf(tuple(leaf.cpuid), tuple(leaf.active))))
+    return "".join(lines)

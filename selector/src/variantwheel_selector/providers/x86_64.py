@@ -1,0 +1,83 @@
+"""Provider of the namespace `x86_64`: the psABI's micro-architecture levels v1 to v4.
+
+A level needs every one of its flags. Names and vendors of CPUs do not matter. Automatic selection
+is capped at v3: wheels are cached and shared between machines, and AVX-512 comes and goes with
+firmware and costs clock rate on some CPUs.
+"""
+
+from __future__ import annotations
+
+from variantwheel_selector.machine import AUXV, CPUINFO, GLIBC_CPUID, Machine
+from variantwheel_selector.parse.auxv import parse_auxv, x86_disagreement
+from variantwheel_selector.parse.cpuinfo import cpu_flags
+from variantwheel_selector.parse.glibc_cpuid import leaf_flags, parse_leaves
+from variantwheel_selector.providers.support import Support, SupportedFeature
+
+NAMESPACE = "x86_64"
+LEVEL_CAP = "v3"
+"""The highest level that is chosen unless a variant is asked for by name."""
+
+# In the names of /proc/cpuinfo: pni is SSE3, abm is LZCNT, cx16 is CMPXCHG16B.
+LEVEL_FLAGS = {
+    "v1": ("cmov", "cx8", "fpu", "fxsr", "mmx", "sse", "sse2"),
+    "v2": ("cx16", "lahf_lm", "pni", "popcnt", "sse4_1", "sse4_2", "ssse3"),
+    "v3": ("abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"),
+    "v4": ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"),
+}
+"""What each level adds to the one before (x86-64 psABI)."""
+
+
+def supported(machine: Machine, *, capped: bool = True) -> Support:
+    """Return the levels that a machine supports, highest first.
+
+    Args:
+        machine: The captured facts.
+        capped: Whether levels above `LEVEL_CAP` count as unsupported.
+    """
+    if machine.machine not in ("x86_64", "amd64", "AMD64"):
+        return Support(NAMESPACE, absent=f"this machine is {machine.machine}, not x86-64")
+    if machine.pointer_bits != 64:
+        return Support(
+            NAMESPACE, absent=f"this Python is a {machine.pointer_bits}-bit program, not x86-64"
+        )
+    flags, basis, unknown = _flags(machine)
+    if flags is None:
+        feature = SupportedFeature("level", ("v1",), f"every x86-64 CPU; {unknown}")
+        return Support(NAMESPACE, (feature,), unknown=unknown)
+    levels: list[str] = []
+    why_not: dict[str, str] = {}
+    lacking: list[str] = []
+    for level, needed in LEVEL_FLAGS.items():
+        lacking += [flag for flag in needed if flag not in flags]
+        if lacking:
+            why_not[level] = f"{basis} lacks {' '.join(lacking)}"
+        elif capped and level > LEVEL_CAP:
+            why_not[level] = (
+                f"levels are capped at {LEVEL_CAP} unless the variant is asked for by name"
+            )
+        else:
+            levels.insert(0, level)
+    if not levels:
+        return Support(NAMESPACE, absent=why_not["v1"])
+    return Support(NAMESPACE, (SupportedFeature("level", tuple(levels), basis, why_not),))
+
+
+def _flags(machine: Machine) -> tuple[frozenset[str] | None, str, str]:
+    """Return the CPU's flags and where they come from, or none and why they are unknown."""
+    flags = cpu_flags(machine.texts.get(CPUINFO, ""))
+    hwcap = parse_auxv(machine.texts.get(AUXV, "")).get("AT_HWCAP")
+    differing = () if flags is None or hwcap is None else x86_disagreement(flags, hwcap)
+    if flags is not None and not differing:
+        return flags, "/proc/cpuinfo", ""
+    from_glibc = leaf_flags(parse_leaves(machine.texts.get(GLIBC_CPUID, "")))
+    if from_glibc is not None:
+        return from_glibc, "CPUID as glibc read it", ""
+    if flags is None:
+        trouble = machine.unknown.get("cpuinfo", "/proc/cpuinfo lists no flags")
+    else:
+        trouble = (
+            "this process does not run on the CPU that /proc/cpuinfo describes "
+            f"(AT_HWCAP differs in {' '.join(differing)})"
+        )
+    no_glibc = machine.unknown.get("glibc_cpuid", "glibc was not asked")
+    return None, "", f"{trouble}; {no_glibc}"

@@ -1,0 +1,76 @@
+"""Packs the folder of a selector sdist into its archive; the same files give the same bytes."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from variantwheel_selector.errors import ManifestError
+from variantwheel_selector.manifest import Manifest
+from variantwheel_selector.wheel_name import escape_project
+
+_PARTS = ("PKG-INFO", "_selector", "payload", "pyproject.toml", "source")
+_LEFT_OUT = ("__pycache__",)
+
+
+def pack_sdist(root: Path, manifest: Manifest, folder: Path) -> str:
+    """Write `NAME-VERSION.tar.gz` and return its name.
+
+    Args:
+        root: Holds what the archive holds below `NAME-VERSION/`.
+        manifest: Gives name and version.
+        folder: Where the archive goes.
+
+    Raises:
+        ManifestError: The folder is no complete sdist.
+    """
+    stem = f"{escape_project(manifest.name)}-{manifest.version}"
+    for part in _PARTS[:-1]:
+        if not (root / part).exists():
+            raise ManifestError(f"{part!r} is missing, this is no complete selector sdist")
+    epoch = _modification_time(root)
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor, beside = tempfile.mkstemp(dir=folder, prefix=".", suffix=".part")
+    try:
+        # mtime and an empty name: gzip's header would tell when and under which name it was made.
+        with (
+            os.fdopen(descriptor, "wb") as file,
+            gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=epoch) as stream,
+            tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        ):
+            for path in _files(root):
+                _add(archive, path, f"{stem}/{path.relative_to(root).as_posix()}", epoch)
+        Path(beside).chmod(0o644)
+        Path(beside).replace(folder / f"{stem}.tar.gz")
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+    return f"{stem}.tar.gz"
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for part in _PARTS:
+        top = root / part
+        found = [top] if top.is_file() else sorted(top.rglob("*"))
+        for path in found:
+            if path.is_file() and not set(path.relative_to(root).parts) & set(_LEFT_OUT):
+                yield path
+
+
+def _add(archive: tarfile.TarFile, path: Path, name: str, epoch: int) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = path.stat().st_size
+    member.mtime = epoch
+    member.mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
+    with path.open("rb") as content:
+        archive.addfile(member, content)
+
+
+def _modification_time(root: Path) -> int:
+    """Return SOURCE_DATE_EPOCH, or the time that the unpacked PKG-INFO was given."""
+    stated = os.environ.get("SOURCE_DATE_EPOCH", "")
+    return int(stated) if stated.isdigit() else int((root / "PKG-INFO").stat().st_mtime)

@@ -1,0 +1,64 @@
+"""The wheel tags that a machine accepts, best first, computed from its captured facts alone.
+
+`packaging.tags` asks the running interpreter where it is not told; everything is told here, so
+that the answer for another machine's folder is as good as the answer for this one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from variantwheel_selector.machine import Machine
+from variantwheel_selector.packaging_library import tags
+
+_LEGACY_MANYLINUX = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+_GLIBC_PATTERN = re.compile(r"glibc 2\.([0-9]+).*")
+_MUSL_PATTERN = re.compile(r"musl 1\.([0-9]+).*")
+
+
+def supported_tags(machine: Machine) -> tuple[str, ...]:
+    """Return tags such as `cp311-cp311-manylinux_2_36_x86_64`, best first."""
+    python = machine.python
+    major, minor = (int(part) for part in python.version.split(".")[:2])
+    platforms = list(_platforms(machine))
+    if python.interpreter.startswith("cp"):
+        found = list(tags.cpython_tags((major, minor), abis=list(python.abis), platforms=platforms))
+        found += tags.compatible_tags((major, minor), python.interpreter, platforms)
+    else:
+        found = list(tags.generic_tags(python.interpreter, list(python.abis), platforms))
+        found += tags.compatible_tags((major, minor), f"{python.interpreter[:2]}3", platforms)
+    return tuple(map(str, found))
+
+
+def _platforms(machine: Machine) -> Iterator[str]:
+    if machine.system == "linux":
+        yield from _linux_platforms(machine)
+    elif machine.system == "darwin":
+        # The oldest system that runs Apple silicon; a captured machine does not say its own.
+        arch = "arm64" if machine.machine == "arm64" else "x86_64"
+        yield from tags.mac_platforms((11, 0), arch)
+    elif machine.system == "win32":
+        yield "win32" if machine.pointer_bits == 32 else f"win_{machine.machine.lower()}"
+
+
+def _linux_platforms(machine: Machine) -> Iterator[str]:
+    architecture = machine.machine
+    if machine.pointer_bits == 32:
+        architecture = {"x86_64": "i686", "aarch64": "armv8l"}.get(architecture, architecture)
+    architectures = {"armv8l": ["armv8l", "armv7l"]}.get(architecture, [architecture])
+    # In the order of packaging 26.
+    for arch in architectures:
+        yield f"linux_{arch}"
+    libc = machine.libc or ""
+    if glibc := _GLIBC_PATTERN.fullmatch(libc):
+        oldest = 5 if {"x86_64", "i686"} & set(architectures) else 17
+        for arch in architectures:
+            for minor in range(int(glibc[1]), oldest - 1, -1):
+                yield f"manylinux_2_{minor}_{arch}"
+                if minor in _LEGACY_MANYLINUX:
+                    yield f"{_LEGACY_MANYLINUX[minor]}_{arch}"
+    elif musl := _MUSL_PATTERN.fullmatch(libc):
+        for arch in architectures:
+            for minor in range(int(musl[1]), -1, -1):
+                yield f"musllinux_1_{minor}_{arch}"

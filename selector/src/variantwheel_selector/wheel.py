@@ -1,0 +1,100 @@
+"""Hands a payload wheel over to pip or uv: its plain name, the decision inside, RECORD mended.
+
+Installers accept neither a variant label in the name of a wheel that a build returned, nor a file
+that RECORD does not know. The same wheel and decision always give the same bytes.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import BinaryIO
+
+from variantwheel_selector.decision import DECISION_FILE, Decision, render_decision
+from variantwheel_selector.payload import check_members, dist_info_folder, record_hash
+from variantwheel_selector.wheel_name import WheelName
+
+
+def hand_over(source: BinaryIO, name: WheelName, decision: Decision, folder: Path) -> str:
+    """Write the wheel that the PEP 517 hook returns.
+
+    Args:
+        source: A checked wheel, open for reading.
+        name: Its file name.
+        decision: What is recorded in its `.dist-info` folder.
+        folder: Where the new wheel goes; existing files of the same name are replaced.
+
+    Returns:
+        The file name, without label.
+    """
+    plain = str(name.with_label(None))
+    source.seek(0)
+    _write_beside(source, folder / plain, dist_info_folder(name), decision)
+    return plain
+
+
+def add_decision(path: Path, decision: Decision) -> None:
+    """Record the decision in a finished wheel which the project's own build made."""
+    with path.open("rb") as source:
+        _write_beside(source, path, dist_info_folder(WheelName.from_str(path.name)), decision)
+
+
+def _write_beside(source: BinaryIO, target: Path, dist_info: str, decision: Decision) -> None:
+    text = render_decision(decision).encode("utf-8")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, beside = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".part")
+    try:
+        with os.fdopen(descriptor, "w+b") as file:
+            shutil.copyfileobj(source, file)
+            _add_to_dist_info(file, dist_info, DECISION_FILE, text)
+        Path(beside).chmod(0o644)
+        Path(beside).replace(target)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
+
+def _add_to_dist_info(file: BinaryIO, dist_info: str, filename: str, content: bytes) -> None:
+    """Add a file to the wheel open in `file` and list it in RECORD.
+
+    RECORD is the last member of most wheels. Then only the archive's tail is written anew, which
+    spares compressing large libraries again.
+    """
+    record_path, new_path = f"{dist_info}/RECORD", f"{dist_info}/{filename}"
+    with zipfile.ZipFile(file) as archive:
+        check_members(archive, filename)
+        infos = archive.infolist()
+        last = max(infos, key=lambda info: info.header_offset)
+        record = archive.getinfo(record_path)
+        lines = archive.read(record).decode("utf-8")
+        kept = [info for info in infos if info.filename not in (record_path, new_path)]
+        in_place = last.filename == record_path and len(kept) == len(infos) - 1
+        contents = [] if in_place else [(info, archive.read(info)) for info in kept]
+    rows = [row for row in csv.reader(io.StringIO(lines)) if row and row[0] != new_path]
+    digest = record_hash(hashlib.sha256(content).digest())
+    rows.insert(len(rows) - 1, [new_path, f"sha256={digest}", str(len(content))])
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows(rows)
+    if not in_place:
+        file.seek(0)
+        file.truncate()
+    with zipfile.ZipFile(file, "a" if in_place else "w") as archive:
+        if in_place:
+            # New members are written where the directory of members began.
+            archive.filelist.remove(archive.NameToInfo.pop(record_path))
+            archive.start_dir = record.header_offset
+        for info, data in contents:
+            archive.writestr(info, data)
+        for path, data in ((new_path, content), (record_path, written.getvalue().encode("utf-8"))):
+            added = zipfile.ZipInfo(path, record.date_time)
+            added.compress_type = zipfile.ZIP_DEFLATED
+            added.create_system = 3
+            added.external_attr = 0o100644 << 16
+            archive.writestr(added, data)
+    file.flush()
