@@ -1,0 +1,170 @@
+"""PEP 517 builds of one project, all in one environment, with their output in a log file."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from build import (
+    BuildBackendException,
+    BuildException,
+    DistributionType,
+    FailedProcessError,
+    ProjectBuilder,
+    RunnerType,
+)
+from build.env import DefaultIsolatedEnv
+
+from variantwheel.errors import BuildFailedError
+
+_TAIL_LINES = 30
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """One call of a build backend.
+
+    Attributes:
+        distribution: `wheel` or `sdist`.
+        source: The project's folder.
+        output: Where the result goes.
+        log: What the backend prints goes to this file.
+        config_settings: For the backend.
+        environment: Variables added to the environment.
+        requires: Requirements beside the project's own.
+    """
+
+    distribution: DistributionType
+    source: Path
+    output: Path
+    log: Path
+    config_settings: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    requires: Sequence[str] = ()
+
+
+class BuildFrontend:
+    """Calls build backends in an environment; see `open_frontend`."""
+
+    def __init__(self, isolated: DefaultIsolatedEnv | None) -> None:
+        self._isolated = isolated
+
+    def build(self, request: BuildRequest) -> Path:
+        """Build a wheel or sdist.
+
+        Returns:
+            The file.
+
+        Raises:
+            BuildFailedError: It did not succeed; the text ends with the end of the log.
+        """
+        request.log.parent.mkdir(parents=True, exist_ok=True)
+        with request.log.open("w", encoding="utf-8") as log, _build_messages_to(request.log):
+            try:
+                return self._build(request, _runner(log.fileno(), request.environment))
+            except (
+                BuildException,
+                BuildBackendException,
+                FailedProcessError,
+                subprocess.CalledProcessError,
+            ) as error:
+                raise BuildFailedError(
+                    f"the {request.distribution} was not built: {error}\n"
+                    f"  config settings: {_words(request.config_settings)}\n"
+                    f"  environment: {_words(request.environment)}\n"
+                    f"  the end of {request.log}:\n{_tail(request.log)}"
+                ) from error
+
+    def _build(self, request: BuildRequest, runner: RunnerType) -> Path:
+        settings = dict(request.config_settings)
+        if self._isolated is None:
+            builder = ProjectBuilder(request.source, runner=runner)
+            missing = builder.check_dependencies(request.distribution, settings)
+            if missing:
+                names = ", ".join(sorted(chain[-1] for chain in missing))
+                raise BuildException(
+                    f"with --no-isolation this environment has to hold what the build needs; "
+                    f"missing: {names}"
+                )
+        else:
+            builder = ProjectBuilder.from_isolated_env(self._isolated, request.source, runner)
+            self._isolated.install(builder.build_system_requires | set(request.requires))
+            self._isolated.install(builder.get_requires_for_build(request.distribution, settings))
+        return Path(builder.build(request.distribution, request.output, settings))
+
+
+@contextmanager
+def open_frontend(folder: Path, *, isolated: bool) -> Iterator[BuildFrontend]:
+    """Make the environment for a project's builds.
+
+    Args:
+        folder: Where an isolated one is made, anew. The same place each time, because paths
+            of headers in it can end up in the binaries.
+        isolated: Otherwise the environment of this process is used.
+    """
+    if not isolated:
+        yield BuildFrontend(None)
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        environment = DefaultIsolatedEnv(path=str(folder))
+        with environment:
+            yield BuildFrontend(environment)
+    except (FailedProcessError, subprocess.CalledProcessError) as error:
+        raise BuildFailedError(
+            f"no build environment could be made in {folder}: {error}"
+        ) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _runner(log: int, environment: Mapping[str, str]) -> RunnerType:
+    def run(
+        cmd: Sequence[str],
+        cwd: str | None = None,
+        extra_environ: Mapping[str, str] | None = None,
+    ) -> None:
+        subprocess.run(
+            cmd,
+            cwd=cwd,
+            env={**os.environ, **(extra_environ or {}), **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            check=True,
+        )
+
+    return run
+
+
+@contextmanager
+def _build_messages_to(log: Path) -> Iterator[None]:
+    """Send what the `build` library reports, pip's output among it, to the log file as well."""
+    handler = logging.FileHandler(log, encoding="utf-8")
+    logger = logging.getLogger("build")
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+        handler.close()
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(f"  | {line}" for line in lines[-_TAIL_LINES:]) or "  | (empty)"
+
+
+def _words(mapping: Mapping[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in mapping.items()) or "none"

@@ -1,0 +1,46 @@
+"""The time that a release carries in its files, so that the same sources give the same bytes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from variantwheel.errors import ReleaseToolError
+
+EARLIEST_EPOCH = 315532800
+"""1980-01-01, the earliest date that a zip file, hence a wheel, can carry."""
+
+_GIT_DEADLINE = 20.0
+
+
+def source_date_epoch(project: Path, environment: Mapping[str, str] | None = None) -> int:
+    """Return the release's time in seconds since 1970.
+
+    It is SOURCE_DATE_EPOCH if that is set, else the time of the last git commit, else 1980.
+
+    Raises:
+        ReleaseToolError: SOURCE_DATE_EPOCH is no number of seconds.
+    """
+    text = (os.environ if environment is None else environment).get("SOURCE_DATE_EPOCH")
+    if text is None:
+        return _last_commit_time(project) or EARLIEST_EPOCH
+    # A bound, because the number ends up in formats with 32 bits.
+    if not text.isascii() or not text.isdigit() or int(text) >= 2**32:
+        raise ReleaseToolError(
+            f"SOURCE_DATE_EPOCH={text!r} is no number of seconds since 1970; set one or unset it"
+        )
+    return int(text)
+
+
+def _last_commit_time(project: Path) -> int | None:
+    command = ("git", "-C", str(project), "log", "-1", "--format=%ct")
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_GIT_DEADLINE
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    text = done.stdout.strip()
+    return int(text) if done.returncode == 0 and text.isdigit() else None
