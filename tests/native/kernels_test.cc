@@ -377,6 +377,8 @@ void ExpectSaturation(DType dtype) {
   EXPECT_EQ(Scaled<T>(dtype, 1.0, data), data);
   const T negative = kLow < 0 ? kLow : 0;
   const T positive = kLow < 0 ? kHigh : 0;
+  // Just beyond the highest value, which float64 holds exactly.
+  EXPECT_EQ(Scaled<T>(dtype, 2.0, {kHigh / 2 + 1}), (std::vector<T>{kHigh}));
   EXPECT_EQ(Scaled<T>(dtype, -1e30, data),
             (std::vector<T>{0, negative, negative, negative, positive}));
 }

@@ -53,8 +53,9 @@ HVD_ALWAYS_INLINE uint32_t CombineOne(uint32_t a, uint32_t b) {
 // each other, which costs more than the arithmetic.
 template <typename Format, typename Op>
 void Combine(const uint16_t* from, uint16_t* to, size_t count) {
+  const size_t pairs = count / 2;
   HVD_INDEPENDENT
-  for (size_t i = 0; i < count / 2; ++i) {
+  for (size_t i = 0; i < pairs; ++i) {
     uint32_t s;
     uint32_t d;
     std::memcpy(&s, from + 2 * i, sizeof(s));
