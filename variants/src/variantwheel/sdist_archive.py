@@ -1,16 +1,13 @@
-"""Source distributions: read as a whole, unpacked, written reproducibly."""
+"""Source distributions: read as a whole and unpacked."""
 
 from __future__ import annotations
 
-import gzip
-import io
 import posixpath
 import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from variantwheel.atomic_file import replace_file
 from variantwheel.errors import SdistFormatError
 
 
@@ -72,27 +69,3 @@ def unpack_sdist(archive: SdistArchive, folder: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(item.data)
         target.chmod(0o755 if item.executable else 0o644)
-
-
-def write_sdist(archive: SdistArchive, target: Path, epoch: int) -> None:
-    """Write a `.tar.gz`; the same content and time always give the same bytes.
-
-    Args:
-        archive: What to write.
-        target: The file.
-        epoch: Time stamp of all files, in seconds since 1970.
-    """
-    buffer = io.BytesIO()
-    with (
-        # No file name and no time in the gzip header, and level 6: wheels inside do not shrink.
-        gzip.GzipFile("", "wb", compresslevel=6, fileobj=buffer, mtime=0) as compressed,
-        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as output,
-    ):
-        for path in sorted(archive.files):
-            item = archive.files[path]
-            member = tarfile.TarInfo(f"{archive.root}/{path}")
-            member.size = len(item.data)
-            member.mtime = epoch
-            member.mode = 0o755 if item.executable else 0o644
-            output.addfile(member, io.BytesIO(item.data))
-    replace_file(target, buffer.getvalue())

@@ -112,7 +112,7 @@ def build_variants(plan: BuildPlan, report: Callable[[str], None]) -> list[Build
     """
     outcomes: list[BuildOutcome] = []
     with (
-        _locked(plan.work, report),
+        locked_work_folder(plan.work, report),
         open_frontend(plan.work / "env", isolated=plan.isolated) as frontend,
     ):
         report(f"{plan.project.folder}: building the sdist that all wheels are built from")
@@ -224,7 +224,7 @@ def _check_toolchain(project: Project, definition: Definition, machine: str) -> 
 
 
 @contextmanager
-def _locked(work: Path, report: Callable[[str], None]) -> Iterator[None]:
+def locked_work_folder(work: Path, report: Callable[[str], None]) -> Iterator[None]:
     """Let one build at a time use the work folder; its paths are the same each time."""
     work.mkdir(parents=True, exist_ok=True)
     with (work / "lock").open("w") as lock:

@@ -1,0 +1,76 @@
+"""Make the selector sdist of a release, which stock pip and uv install the right variant from."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from variantwheel.build_frontend import open_frontend
+from variantwheel.cli.console import add_project_option, report, warn, write
+from variantwheel.project import Project, read_project
+from variantwheel.sdist_archive import SdistArchive
+from variantwheel.selector_sdist import (
+    SIZE_BUDGET,
+    check_complete,
+    collect_payload,
+    missing_variants,
+    write_selector_sdist,
+)
+from variantwheel.source_date import source_date_epoch
+from variantwheel.variant_build import build_project_sdist, locked_work_folder
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("release", type=Path, metavar="DIR", help="the folder with the wheels")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="where the sdist goes"
+    )
+    add_project_option(parser)
+    parser.add_argument(
+        "--allow-partial",
+        action="store_true",
+        help="release although variants are missing that the definitions promise",
+    )
+    parser.add_argument(
+        "--no-source", action="store_true", help="leave out the sources: no source builds"
+    )
+    parser.add_argument(
+        "--no-isolation",
+        action="store_true",
+        help="build the project's own sdist in the current environment",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the sdist and its name."""
+    project = read_project(args.project.resolve())
+    payload = collect_payload(args.release, project)
+    if args.allow_partial:
+        for missing in missing_variants(payload, project):
+            warn(f"released without {missing}")
+    else:
+        check_complete(payload, project)
+    epoch = source_date_epoch(project.folder)
+    sources = None
+    if not args.no_source:
+        sources = _build_sources(project, epoch, isolated=not args.no_isolation)
+    file = write_selector_sdist(payload, sources, project, args.output, epoch)
+    size = file.stat().st_size
+    if size > SIZE_BUDGET:
+        warn(
+            f"{file.name} has {size / 2**20:.0f} MiB; public indexes refuse files above "
+            f"{SIZE_BUDGET / 2**20:.0f} MiB unless asked for more"
+        )
+    write(f"{file}  {size / 1024:.0f} KiB, {len(payload.wheels)} wheels\n")
+    return 0
+
+
+def _build_sources(project: Project, epoch: int, *, isolated: bool) -> SdistArchive:
+    work = project.folder / "build" / "variantwheel"
+    with (
+        locked_work_folder(work, report),
+        open_frontend(work / "env", isolated=isolated) as frontend,
+    ):
+        report(f"{project.folder}: building the sdist with the project's sources")
+        return build_project_sdist(project.folder, frontend, work, epoch)

@@ -1,0 +1,54 @@
+"""The core metadata of a distribution, and whether all of it is static."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from packaging.metadata import parse_email
+
+_FIRST_STATIC = (2, 2)
+"""Metadata 2.2 (PEP 643): the first version in which a field that is not Dynamic is final."""
+
+
+@dataclass(frozen=True)
+class CoreMetadata:
+    """The fields of METADATA or PKG-INFO that decide how a release is installed.
+
+    Attributes:
+        metadata_version: As text, such as `2.4`.
+        dynamic: Fields that a build may still change.
+        license_files: Paths of the licence files.
+    """
+
+    metadata_version: str
+    name: str
+    version: str
+    requires_python: str | None
+    dynamic: tuple[str, ...]
+    license_files: tuple[str, ...]
+
+
+def parse_core_metadata(data: bytes) -> CoreMetadata:
+    """Read METADATA or PKG-INFO; missing fields are empty."""
+    raw, _ = parse_email(data)
+    return CoreMetadata(
+        metadata_version=raw.get("metadata_version", ""),
+        name=raw.get("name", ""),
+        version=raw.get("version", ""),
+        requires_python=raw.get("requires_python"),
+        dynamic=tuple(raw.get("dynamic", ())),
+        license_files=tuple(raw.get("license_files", ())),
+    )
+
+
+def static_metadata_problems(metadata: CoreMetadata) -> list[str]:
+    """Word what keeps uv and pip from trusting the metadata without a build."""
+    problems: list[str] = []
+    parts = metadata.metadata_version.split(".")
+    if not all(part.isdigit() for part in parts) or tuple(map(int, parts)) < _FIRST_STATIC:
+        problems.append(
+            f"Metadata-Version is {metadata.metadata_version or 'missing'}, 2.2 or newer is needed"
+        )
+    if metadata.dynamic:
+        problems.append(f"Dynamic: {', '.join(metadata.dynamic)}")
+    return problems

@@ -1,0 +1,268 @@
+"""The selector sdist: the release's wheels, the selector that chooses, and the project's sources.
+
+Its layout is described in docs/architecture.md and read by `variantwheel_selector`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import importlib.metadata
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from variantwheel.core_metadata import parse_core_metadata, static_metadata_problems
+from variantwheel.errors import (
+    IncompleteReleaseError,
+    ReleaseFolderError,
+    SdistFormatError,
+)
+from variantwheel.project import Project
+from variantwheel.release_folder import machine_of, read_variant_json
+from variantwheel.sdist_archive import SdistArchive, unpack_sdist
+from variantwheel.toml_table import TomlTable, read_toml
+from variantwheel.wheel_archive import read_wheel, wheel_name_of
+from variantwheel_selector.errors import VariantsJsonError
+from variantwheel_selector.manifest import (
+    MANIFEST_PATH,
+    Manifest,
+    PayloadWheel,
+    SourceProject,
+    render_manifest,
+)
+from variantwheel_selector.package_copy import copy_package
+from variantwheel_selector.sdist import pack_sdist
+from variantwheel_selector.variants_json import VariantsInfo, merge_variants_info
+from variantwheel_selector.wheel_name import escape_project, normalize_project
+
+SIZE_BUDGET = 100 * 1024 * 1024
+"""Bytes above which public indexes refuse a file unless asked first."""
+
+_PYPROJECT = """\
+# Written by variantwheel. The backend in this archive chooses the wheel that fits the machine; the
+# project's own pyproject.toml stands in the folder `source`.
+[build-system]
+requires = []
+build-backend = "variantwheel_selector.backend"
+backend-path = ["_selector"]
+"""
+
+
+@dataclass(frozen=True)
+class Payload:
+    """The variant wheels of one release, known to go together.
+
+    Attributes:
+        name: The project's name as its metadata spells it.
+        version: The release's version.
+        wheels: Sorted by name.
+        metadata: METADATA, the same in all wheels.
+        info: What the wheels need.
+    """
+
+    name: str
+    version: str
+    wheels: tuple[Path, ...]
+    metadata: bytes
+    info: VariantsInfo
+
+
+def collect_payload(folder: Path, project: Project) -> Payload:
+    """Find the variant wheels in a release folder and see whether they are one release.
+
+    Raises:
+        ReleaseFolderError: There is none, or they differ in what has to be equal.
+    """
+    wheels = sorted(folder.glob("*.whl"))
+    labelled = tuple(wheel for wheel in wheels if wheel_name_of(wheel).label is not None)
+    if not labelled:
+        raise ReleaseFolderError(
+            f"{folder}: holds no variant wheel; make them with `variantwheel build --all`"
+        )
+    releases = {
+        (escape_project(name.distribution), name.version) for name in map(wheel_name_of, labelled)
+    }
+    if len(releases) > 1:
+        words = ", ".join(f"{name} {version}" for name, version in sorted(releases))
+        raise ReleaseFolderError(f"{folder}: holds wheels of several releases: {words}")
+    distribution = releases.pop()[0]
+    for wheel in wheels:
+        name = wheel_name_of(wheel)
+        if name.label is None and escape_project(name.distribution) == distribution:
+            raise ReleaseFolderError(
+                f"{wheel}: a plain wheel of the project; installers would prefer it to the "
+                "selector sdist, so that nobody got a variant; remove it"
+            )
+    metadata = _same_metadata(labelled)
+    fields = parse_core_metadata(metadata)
+    return Payload(
+        name=fields.name,
+        version=fields.version,
+        wheels=labelled,
+        metadata=metadata,
+        info=_agreeing_info(labelled, project),
+    )
+
+
+def missing_variants(payload: Payload, project: Project) -> list[str]:
+    """Name the variants that the definitions promise for the machines at hand and are not there."""
+    names = [wheel_name_of(wheel) for wheel in payload.wheels]
+    have = {(name.label, machine_of(name)) for name in names}
+    return [
+        f"{definition.label} for {machine}"
+        for machine in sorted({machine for _, machine in have} - {"any"})
+        for definition in project.for_machine(machine)
+        if not have & {(definition.label, machine), (definition.label, "any")}
+    ]
+
+
+def check_complete(payload: Payload, project: Project) -> None:
+    """Refuse a release that lacks variants.
+
+    Raises:
+        IncompleteReleaseError: Names what is missing.
+    """
+    missing = missing_variants(payload, project)
+    if missing:
+        raise IncompleteReleaseError(
+            f"{payload.name} {payload.version} lacks variants that its definitions promise:\n"
+            + "".join(f"  {item}\n" for item in missing)
+            + "build them, or release without them: --allow-partial"
+        )
+
+
+def write_selector_sdist(
+    payload: Payload,
+    sources: SdistArchive | None,
+    project: Project,
+    folder: Path,
+    epoch: int,
+) -> Path:
+    """Write the sdist; the same wheels, sources and time always give the same bytes.
+
+    Args:
+        payload: The wheels.
+        sources: The project's own sdist, or none to leave out source builds.
+        project: Says which of the sources a build does not need.
+        folder: Where the file goes.
+        epoch: Time stamp of all files, in seconds since 1970.
+
+    Returns:
+        The file.
+    """
+    manifest = Manifest(
+        name=payload.name,
+        version=payload.version,
+        selector_version=importlib.metadata.version("variantwheel-selector"),
+        variants=payload.info,
+        wheels=tuple(_payload_wheel(wheel) for wheel in payload.wheels),
+        source=None if sources is None else _source_project(sources, payload),
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".selector-sdist-", dir=folder) as name:
+        root = Path(name)
+        (root / "PKG-INFO").write_bytes(payload.metadata)
+        (root / "pyproject.toml").write_text(_PYPROJECT, encoding="utf-8")
+        copy_package(root / "_selector")
+        manifest_file = root / MANIFEST_PATH
+        manifest_file.parent.mkdir()
+        manifest_file.write_text(render_manifest(manifest), encoding="utf-8")
+        for wheel in payload.wheels:
+            shutil.copyfile(wheel, manifest_file.parent / wheel.name)
+        if sources is not None:
+            unpack_sdist(_needed_sources(sources, project), root / "source")
+        # The archive takes its time from this file, now and when an installer packs it again.
+        os.utime(root / "PKG-INFO", (epoch, epoch))
+        return folder / pack_sdist(root, manifest, folder)
+
+
+def _same_metadata(wheels: tuple[Path, ...]) -> bytes:
+    first = wheels[0]
+    metadata = read_wheel(first).dist_info_file("METADATA")
+    problems = static_metadata_problems(parse_core_metadata(metadata))
+    if problems:
+        raise ReleaseFolderError(
+            f"{first.name}: METADATA is not static: {'; '.join(problems)}; locks made on one "
+            "machine would not hold on others; let the build backend write static metadata"
+        )
+    for wheel in wheels[1:]:
+        if read_wheel(wheel).dist_info_file("METADATA") != metadata:
+            raise ReleaseFolderError(
+                f"{wheel.name}: its METADATA differs from that of {first.name}; the variants of a "
+                "release must declare the same dependencies; build all of them from one state"
+            )
+    return metadata
+
+
+def _agreeing_info(wheels: tuple[Path, ...], project: Project) -> VariantsInfo:
+    parts: list[VariantsInfo] = []
+    for wheel in wheels:
+        label = str(wheel_name_of(wheel).label)
+        info = read_variant_json(wheel)
+        if dict(info.variants) != {label: project.definition(label).variant}:
+            raise ReleaseFolderError(
+                f"{wheel.name}: variant.json does not say what the definition of {label!r} says; "
+                "build it anew"
+            )
+        parts.append(info)
+    try:
+        return merge_variants_info(parts)
+    except VariantsJsonError as error:
+        raise ReleaseFolderError(f"{wheels[0].parent}: the wheels disagree: {error}") from error
+
+
+def _payload_wheel(wheel: Path) -> PayloadWheel:
+    data = wheel.read_bytes()
+    return PayloadWheel(
+        filename=wheel.name,
+        label=str(wheel_name_of(wheel).label),
+        size=len(data),
+        sha256=hashlib.sha256(data).hexdigest(),
+    )
+
+
+def _source_project(sources: SdistArchive, payload: Payload) -> SourceProject:
+    info = sources.files.get("PKG-INFO")
+    if info is None or "pyproject.toml" not in sources.files:
+        raise SdistFormatError(f"{sources.root}: the project's sdist lacks its pyproject.toml")
+    fields = parse_core_metadata(info.data)
+    found = (normalize_project(fields.name), fields.version)
+    if found != (normalize_project(payload.name), payload.version):
+        raise ReleaseFolderError(
+            f"the wheels are {payload.name} {payload.version}, the sources {fields.name} "
+            f"{fields.version}; build the wheels anew, or go back to the sources' state"
+        )
+    return _read_build_system(sources)
+
+
+def _read_build_system(sources: SdistArchive) -> SourceProject:
+    with tempfile.TemporaryDirectory(prefix="variantwheel-pyproject-") as folder:
+        file = Path(folder) / "pyproject.toml"
+        file.write_bytes(sources.files["pyproject.toml"].data)
+        system: TomlTable = read_toml(file).table("build-system")
+    # PEP 517: a project without the table is built by setuptools.
+    path = system.strings("backend-path") if "backend-path" in system.members else None
+    return SourceProject(
+        backend=system.string("build-backend", "setuptools.build_meta:__legacy__"),
+        backend_path=path,
+        requires=system.strings("requires", ("setuptools",)),
+    )
+
+
+def _needed_sources(sources: SdistArchive, project: Project) -> SdistArchive:
+    patterns = project.source_exclude
+    kept = {
+        path: item
+        for path, item in sources.files.items()
+        if not any(_matches(path, pattern) for pattern in patterns)
+    }
+    return SdistArchive(sources.root, kept)
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Tell whether a pattern names a file, or a folder that the file lies in."""
+    folders = [str(parent) for parent in PurePosixPath(path).parents]
+    return any(fnmatch.fnmatchcase(item, pattern) for item in [path, *folders])
