@@ -1,0 +1,147 @@
+"""The files that a static index offers, and what its pages say about each."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.utils import InvalidSdistFilename, parse_sdist_filename
+
+from variantwheel.core_metadata import parse_core_metadata
+from variantwheel.errors import ReleaseFolderError
+from variantwheel.labelling import VARIANT_JSON
+from variantwheel.sdist_archive import read_sdist
+from variantwheel.wheel_archive import WheelArchive, read_wheel
+from variantwheel_selector.errors import VariantsJsonError
+from variantwheel_selector.variants_json import VariantsInfo, parse_variants_json
+from variantwheel_selector.wheel_name import normalize_project
+
+METADATA_SUFFIX = ".metadata"
+"""PEP 658: beside a wheel lies its METADATA, so that nobody downloads the wheel to read it."""
+
+_VARIANTS_JSON_NAME = re.compile(r"(?P<project>[^-]+)-(?P<version>[^-]+)-variants\.json")
+
+
+@dataclass(frozen=True)
+class IndexFile:
+    """One file of one project.
+
+    Attributes:
+        name: Its file name.
+        project: The project's normalised name.
+        version: Of the release.
+        data: Its bytes.
+        kind: `wheel`, `sdist` or `variants`.
+        label: The variant label of a wheel, or none.
+        requires_python: From the metadata.
+        metadata: METADATA of a wheel.
+        variants: What a variant wheel or a variants.json says about labels.
+    """
+
+    name: str
+    project: str
+    version: str
+    data: bytes
+    kind: str
+    label: str | None = None
+    requires_python: str | None = None
+    metadata: bytes | None = None
+    variants: VariantsInfo | None = None
+
+    @property
+    def sha256(self) -> str:
+        """The digest in hexadecimal."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+def read_index_files(folder: Path) -> dict[str, IndexFile]:
+    """Read what a folder offers, by file name; files of other kinds are left out.
+
+    Raises:
+        WheelFormatError: A wheel is none.
+        SdistFormatError: A source distribution is none.
+        ReleaseFolderError: A `.tar.gz` does not have the name of a source distribution.
+    """
+    files: dict[str, IndexFile] = {}
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or not path.is_file():
+            continue
+        file = _read_index_file(path)
+        if file is not None:
+            files[file.name] = file
+    return files
+
+
+def _read_index_file(path: Path) -> IndexFile | None:
+    if path.name.endswith(".whl"):
+        return _read_wheel(path)
+    if path.name.endswith(".tar.gz"):
+        return _read_sdist(path)
+    found = _VARIANTS_JSON_NAME.fullmatch(path.name)
+    if found is None:
+        return None
+    return IndexFile(
+        name=path.name,
+        project=normalize_project(found["project"]),
+        version=found["version"],
+        data=path.read_bytes(),
+        kind="variants",
+        variants=_parse_variants(path.read_bytes(), str(path)),
+    )
+
+
+def _read_wheel(path: Path) -> IndexFile:
+    archive = read_wheel(path)
+    metadata = archive.dist_info_file("METADATA")
+    return IndexFile(
+        name=path.name,
+        project=normalize_project(archive.name.distribution),
+        version=archive.name.version,
+        data=path.read_bytes(),
+        kind="wheel",
+        label=archive.name.label,
+        requires_python=parse_core_metadata(metadata).requires_python,
+        metadata=metadata,
+        variants=None if archive.name.label is None else _wheel_variants(archive),
+    )
+
+
+def _wheel_variants(archive: WheelArchive) -> VariantsInfo:
+    return _parse_variants(archive.dist_info_file(VARIANT_JSON), f"{archive.name}: {VARIANT_JSON}")
+
+
+def _parse_variants(data: bytes, place: str) -> VariantsInfo:
+    try:
+        return parse_variants_json(data, place)
+    except VariantsJsonError as error:
+        raise ReleaseFolderError(f"{error}; make it anew with `variantwheel build`") from error
+
+
+def _read_sdist(path: Path) -> IndexFile:
+    try:
+        project, version = parse_sdist_filename(path.name)
+    except InvalidSdistFilename as error:
+        raise ReleaseFolderError(
+            f"{path}: is no source distribution by its name, NAME-VERSION.tar.gz; remove it"
+        ) from error
+    info = read_sdist(path).files.get("PKG-INFO")
+    requires_python = None if info is None else parse_core_metadata(info.data).requires_python
+    return IndexFile(
+        name=path.name,
+        project=project,
+        version=str(version),
+        data=path.read_bytes(),
+        kind="sdist",
+        requires_python=requires_python,
+    )
+
+
+def by_project(files: Mapping[str, IndexFile]) -> dict[str, list[IndexFile]]:
+    """Group files by project, both sorted by name."""
+    projects: dict[str, list[IndexFile]] = {}
+    for name in sorted(files):
+        projects.setdefault(files[name].project, []).append(files[name])
+    return dict(sorted(projects.items()))
