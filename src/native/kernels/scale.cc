@@ -25,7 +25,8 @@ void ScaleFloat(double factor, void* data, size_t count) {
 template <typename T>
 void ScaleInt(double factor, void* data, size_t count) {
   constexpr double kLowest = static_cast<double>(std::numeric_limits<T>::lowest());
-  constexpr double kBeyond = 2.0 * static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
+  constexpr T kMiddle = std::numeric_limits<T>::max() / 2 + 1;
+  constexpr double kBeyond = 2.0 * static_cast<double>(kMiddle);
   T* values = static_cast<T*>(data);
   for (size_t i = 0; i < count; ++i) {
     const double product = static_cast<double>(values[i]) * factor;

@@ -1,0 +1,145 @@
+"""Format and static analysis of the C++: clang-format over all of it, clang-tidy over the library.
+
+    cmake -S . -B build/lint -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
+    python ci/native_lint.py --build-dir build/lint
+
+Both tools come from their PyPI wheels; no installed clang is needed. The compile commands may be
+gcc's: clang-tidy brings its own builtin headers and finds gcc's library by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LIBRARY = ROOT / "src" / "native"
+TESTS = ROOT / "tests" / "native"
+SUFFIXES = (".cc", ".h")
+SECONDS_PER_FILE = 300
+# What gcc knows and clang does not is not an error here.
+CLANG_ARGUMENTS = ("-Qunused-arguments", "-Wno-unknown-warning-option")
+
+
+class UsageError(Exception):
+    """The check cannot run at all: a tool or the compile commands are missing."""
+
+
+def find_tool(name: str) -> str:
+    """The tool of this environment, else of the PATH."""
+    beside = Path(sys.executable).parent / name
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        raise UsageError(f"{name} is not installed: pip install {name}")
+    return found
+
+
+def sources(folders: Iterable[Path], suffixes: tuple[str, ...]) -> list[Path]:
+    return sorted(
+        path for folder in folders for path in folder.rglob("*") if path.suffix in suffixes
+    )
+
+
+def one_command_per_file(commands: Sequence[Mapping[str, str]]) -> dict[Path, dict[str, str]]:
+    """Reduces compile commands to one for each file.
+
+    Args:
+        commands: the entries of `compile_commands.json`.
+
+    Returns:
+        The last entry of each file: files compiled for several CPU levels are listed from the
+        lowest up, and the highest has the most code.
+    """
+    return {(Path(entry["directory"]) / entry["file"]).resolve(): dict(entry) for entry in commands}
+
+
+def read_commands(build_dir: Path) -> dict[Path, dict[str, str]]:
+    path = build_dir / "compile_commands.json"
+    if not path.is_file():
+        raise UsageError(f"{path} is missing: configure with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    return one_command_per_file(json.loads(path.read_text()))
+
+
+def formatted(files: Sequence[Path]) -> bool:
+    """Whether clang-format would leave all files as they are; prints where it would not."""
+    tool = find_tool("clang-format")
+    done = subprocess.run([tool, "--dry-run", "-Werror", *map(str, files)], check=False)
+    print(f"clang-format: {len(files)} files, {'clean' if done.returncode == 0 else 'NOT CLEAN'}")
+    return done.returncode == 0
+
+
+def tidy_one(tool: str, database: str, file: Path) -> str:
+    """Findings in one file, as text; empty when there are none."""
+    command = [tool, "--quiet", "-p", database]
+    command += [f"--extra-arg={argument}" for argument in CLANG_ARGUMENTS]
+    try:
+        done = subprocess.run(
+            [*command, str(file)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SECONDS_PER_FILE,
+        )
+    except subprocess.TimeoutExpired:
+        return f"{file}: clang-tidy did not end within {SECONDS_PER_FILE} s\n"
+    if done.returncode == 0 and not done.stdout.strip():
+        return ""
+    # What clang-tidy cannot parse at all, it reports on stderr alone.
+    return done.stdout or done.stderr or f"{file}: clang-tidy exited with {done.returncode}\n"
+
+
+def tidy(files: Sequence[Path], commands: Mapping[Path, dict[str, str]], jobs: int) -> bool:
+    """Whether clang-tidy finds nothing; prints what it finds."""
+    tool = find_tool("clang-tidy")
+    unknown = [file for file in files if file not in commands]
+    for file in unknown:
+        print(f"{file.relative_to(ROOT)}: not among the compile commands, so nothing builds it")
+    checked = [file for file in files if file in commands]
+    reports: list[str] = []
+    with tempfile.TemporaryDirectory() as database:
+        entries = [commands[file] for file in checked]
+        Path(database, "compile_commands.json").write_text(json.dumps(entries))
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            reports += pool.map(lambda file: tidy_one(tool, database, file), checked)
+    # A finding in a header comes back with every file that includes it.
+    findings = dict.fromkeys(report for report in reports if report)
+    for report in findings:
+        print(report, end="")
+    dirty = sum(bool(report) for report in reports)
+    print(f"clang-tidy: {len(checked)} files, {dirty or 'none'} with findings")
+    return not dirty and not unknown
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description="Check the C++: clang-format and clang-tidy.")
+    parser.add_argument(
+        "--build-dir", type=Path, required=True, help="where compile_commands.json is"
+    )
+    parser.add_argument("--jobs", type=int, default=2, help="clang-tidy processes at once")
+    parser.add_argument(
+        "files", nargs="*", type=Path, help="only these (default: all of the library and its tests)"
+    )
+    options = parser.parse_args(arguments)
+    every = [path.resolve() for path in options.files] or sources([LIBRARY, TESTS], SUFFIXES)
+    compiled = [file for file in every if file.suffix == ".cc" and LIBRARY in file.parents]
+    if not compiled and not options.files:
+        print(f"no source found in {LIBRARY}")
+        return 1
+    try:
+        commands = read_commands(options.build_dir)
+        clean = [formatted(every), tidy(compiled, commands, options.jobs)]
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0 if all(clean) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,175 @@
+"""Builds and runs the C++ tests, plain and under sanitizers.
+
+    python ci/native_tests.py --flavour plain --flavour thread --at-least 30
+
+Each flavour has a build folder of its own. Every test program that CMake registered is run; the
+last line of its output says how many tests passed. CMake and Ninja come from the environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+# Flavour to the value of HVD_SANITIZE.
+FLAVOURS = {"plain": "", "address": "address,undefined", "thread": "thread"}
+SANITIZER_OPTIONS = {
+    "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+    "TSAN_OPTIONS": "second_deadlock_stack=1",
+}
+SUMMARY = re.compile(r"(\d+) passed, (\d+) failed")
+
+
+class BuildError(Exception):
+    """Configuring or compiling failed; the tool has said why."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one test program reported."""
+
+    passed: int
+    ok: bool
+    complaint: str
+
+
+def judge(returncode: int, output: str) -> Outcome:
+    """Reads the result of a test program.
+
+    Args:
+        returncode: its exit status.
+        output: what it printed.
+
+    Returns:
+        The tests that passed. It is ok only when the exit status and the summary line agree on it:
+        a program that ends early with status 0 has not run its tests.
+    """
+    lines = output.strip().splitlines()
+    summary = SUMMARY.fullmatch(lines[-1]) if lines else None
+    if summary is None:
+        return Outcome(0, ok=False, complaint=f"exit status {returncode}, without a summary line")
+    passed, failed = map(int, summary.groups())
+    if failed or returncode != 0:
+        complaint = f"{failed} failed, exit status {returncode}"
+        return Outcome(passed, ok=False, complaint=complaint)
+    return Outcome(passed, ok=True, complaint="")
+
+
+def call(*command: str) -> str:
+    """Runs a build command and returns its stdout; shows all of its output when it fails."""
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, cwd=ROOT
+    )
+    if done.returncode != 0:
+        print(done.stdout)
+        raise BuildError(f"{' '.join(command)}: exit status {done.returncode}")
+    return done.stdout
+
+
+def build(flavour: str, folder: Path, jobs: int) -> dict[str, list[str]]:
+    """Configures and builds one flavour.
+
+    Returns:
+        The test programs: name to command line, as CMake registered them.
+    """
+    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+    call(
+        "cmake", "-S", str(ROOT), "-B", str(folder), *generator,
+        "-DHVD_TESTS=ON", "-DHVD_WERROR=ON", f"-DHVD_SANITIZE={FLAVOURS[flavour]}",
+    )  # fmt: skip
+    call("cmake", "--build", str(folder), "--parallel", str(jobs))
+    listing = json.loads(call("ctest", "--test-dir", str(folder), "--show-only=json-v1"))
+    return {test["name"]: test["command"] for test in listing["tests"] if "command" in test}
+
+
+def run(command: Sequence[str], seconds: float) -> Outcome:
+    """Runs one test program; shows its output when something is wrong with it."""
+    environment = {**SANITIZER_OPTIONS, **os.environ}
+    try:
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            timeout=seconds,
+            env=environment,
+        )
+    except subprocess.TimeoutExpired as error:
+        print((error.stdout or b"").decode(errors="replace"))
+        return Outcome(0, ok=False, complaint=f"did not end within {seconds:.0f} s")
+    output = done.stdout.decode(errors="replace")
+    outcome = judge(done.returncode, output)
+    if not outcome.ok:
+        print(output)
+    return outcome
+
+
+def test_flavour(flavour: str, folder: Path, options: argparse.Namespace) -> tuple[int, bool]:
+    """Builds one flavour and runs its programs.
+
+    Returns:
+        The number of tests that passed, and whether nothing failed.
+    """
+    programs = build(flavour, folder, options.jobs)
+    passed, ok = 0, True
+    for name, command in sorted(programs.items()):
+        outcome = run(command, options.timeout)
+        print(f"{flavour:8} {name:28} {outcome.passed:4} passed {outcome.complaint}".rstrip())
+        sys.stdout.flush()
+        passed += outcome.passed
+        ok = ok and outcome.ok
+    return passed, ok
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description="Build and run the C++ tests.")
+    parser.add_argument(
+        "--flavour",
+        action="append",
+        choices=FLAVOURS,
+        help="plain, address (with undefined behaviour) or thread; repeatable (default: all)",
+    )
+    parser.add_argument("--build-root", type=Path, default=ROOT / "build" / "native")
+    parser.add_argument(
+        "--at-least", type=int, default=1, metavar="N", help="tests that must pass in each flavour"
+    )
+    parser.add_argument("--jobs", type=int, default=2, help="compilers at once")
+    parser.add_argument(
+        "--timeout", type=float, default=300, help="seconds that one test program may take"
+    )
+    options = parser.parse_args(arguments)
+    for tool in ("cmake", "ctest"):
+        if shutil.which(tool) is None:
+            print(f"{tool} is not installed: pip install cmake", file=sys.stderr)
+            return 2
+    failures = []
+    for flavour in dict.fromkeys(options.flavour or FLAVOURS):
+        try:
+            passed, ok = test_flavour(flavour, options.build_root.resolve() / flavour, options)
+        except BuildError as error:
+            print(error, file=sys.stderr)
+            failures.append(f"{flavour}: not built")
+            continue
+        if not ok:
+            failures.append(f"{flavour}: tests failed")
+        elif passed < options.at_least:
+            failures.append(f"{flavour}: {passed} tests passed, {options.at_least} are expected")
+        else:
+            print(f"{flavour:8} {passed} passed")
+    for failure in failures:
+        print(f"FAILED {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
