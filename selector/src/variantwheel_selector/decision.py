@@ -23,12 +23,14 @@ class DecidedCandidate:
         accepted: Whether it fitted the machine.
         reasons: The facts compared, in words; never empty for a rejected candidate.
         properties: As text, sorted.
+        filename: Its wheel for this Python and platform; none if there is none.
     """
 
     label: str | None
     accepted: bool
     reasons: tuple[str, ...] = ()
     properties: tuple[str, ...] = ()
+    filename: str | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Decision:
         forced: Whether the user demanded the label even if it does not fit.
         filename: The chosen wheel with its label; none after a source build.
         sha256: Of that wheel, in hexadecimal; none after a source build.
+        settings: What the user asked for, with its origin, by the setting's name.
         machine: The facts about the machine that were used, by name.
         candidates: All variants, the accepted ones first, best first.
         selector_version: Of the selector that decided.
@@ -53,6 +56,7 @@ class Decision:
     forced: bool
     filename: str | None
     sha256: str | None
+    settings: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, str] = field(default_factory=dict)
     candidates: tuple[DecidedCandidate, ...] = ()
     selector_version: str = ""
@@ -69,6 +73,7 @@ class Decision:
             "label": self.label,
             "forced": self.forced,
             "payload": payload,
+            "settings": dict(sorted(self.settings.items())),
             "machine": dict(sorted(self.machine.items())),
             "candidates": [
                 {
@@ -76,6 +81,7 @@ class Decision:
                     "accepted": candidate.accepted,
                     "reasons": list(candidate.reasons),
                     "properties": list(candidate.properties),
+                    "filename": candidate.filename,
                 }
                 for candidate in self.candidates
             ],
@@ -97,7 +103,7 @@ def parse_decision(text: str | bytes, place: str = DECISION_FILE) -> Decision:
     root = parse_json(text, place, DecisionError)
     members = root.object(
         ("schema", "project", "version", "label", "forced", "payload", "machine", "candidates"),
-        ("selector_version",),
+        ("settings", "selector_version"),
         ignore_unknown=True,
     )
     members["schema"].schema_number(_SCHEMA)
@@ -113,20 +119,28 @@ def parse_decision(text: str | bytes, place: str = DECISION_FILE) -> Decision:
         forced=members["forced"].boolean(),
         filename=filename,
         sha256=sha256,
-        machine={key: node.string() for key, node in members["machine"].members().items()},
+        settings=_strings_by_key(members.get("settings")),
+        machine=_strings_by_key(members["machine"]),
         candidates=tuple(_candidate(node) for node in members["candidates"].elements()),
         selector_version="" if version is None else version.string(),
     )
 
 
 def _candidate(node: JsonNode) -> DecidedCandidate:
-    members = node.object(("label", "accepted", "reasons", "properties"), ignore_unknown=True)
+    members = node.object(
+        ("label", "accepted", "reasons", "properties"), ("filename",), ignore_unknown=True
+    )
     return DecidedCandidate(
         label=_optional_string(members["label"]),
         accepted=members["accepted"].boolean(),
         reasons=tuple(reason.string() for reason in members["reasons"].elements()),
         properties=members["properties"].strings(),
+        filename=_optional_string(members["filename"]) if "filename" in members else None,
     )
+
+
+def _strings_by_key(node: JsonNode | None) -> dict[str, str]:
+    return {} if node is None else {key: item.string() for key, item in node.members().items()}
 
 
 def _optional_string(node: JsonNode) -> str | None:

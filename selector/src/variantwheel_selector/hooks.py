@@ -9,19 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from variantwheel_selector.decision import Decision
 from variantwheel_selector.errors import (
     EditableRefusedError,
     ManifestError,
     NothingFitsError,
     SourceBuildError,
 )
-from variantwheel_selector.machine import Machine
 from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, parse_manifest
 from variantwheel_selector.payload import check_wheel, open_payload
 from variantwheel_selector.probe import probe
-from variantwheel_selector.providers import Support, release_support
-from variantwheel_selector.resolve import Resolution, choose, nothing_fits, resolve
+from variantwheel_selector.resolve import Candidate, nothing_fits
+from variantwheel_selector.selection import Release, Selection, select
 from variantwheel_selector.settings import SOURCE_BUILD, Settings, environment_name, read_settings
 from variantwheel_selector.tags import supported_tags
 from variantwheel_selector.wheel import add_decision, hand_over
@@ -30,71 +28,14 @@ from variantwheel_selector.wheel_name import escape_project
 ConfigSettings = Mapping[str, object]
 
 
-@dataclass(frozen=True)
-class Selection:
-    """A release judged for one machine."""
-
-    manifest: Manifest
-    settings: Settings
-    machine: Machine
-    tags: tuple[str, ...]
-    support: Mapping[str, Support]
-    resolution: Resolution
-
-    @property
-    def from_source(self) -> bool:
-        """Whether the project is going to be built from source."""
-        wanted = self.settings.source_build
-        return wanted == "force" or (wanted == "allow" and self.resolution.winner is None)
-
-    def decision(self) -> Decision:
-        """Return what is recorded in the wheel."""
-        winner = None if self.from_source else self.resolution.winner
-        payload = next(
-            (w for w in self.manifest.wheels if winner and w.filename == winner.filename), None
-        )
-        facts = self.machine.facts()
-        for answer in self.support.values():
-            facts |= answer.facts()
-        return Decision(
-            project=self.manifest.name,
-            version=self.manifest.version,
-            label=winner.label if winner else None,
-            forced=self.resolution.forced and winner is not None,
-            filename=payload.filename if payload else None,
-            sha256=payload.sha256 if payload else None,
-            machine=facts,
-            candidates=tuple(item.decided() for item in self.resolution.candidates),
-            selector_version=self.manifest.selector_version,
-        )
-
-
-def select(
-    manifest: Manifest, settings: Settings, machine: Machine, tags: tuple[str, ...]
-) -> Selection:
-    """Judge a release for a machine under the user's settings.
-
-    Raises:
-        VariantMisfitError: The variant asked for does not fit.
-    """
-    # Who names a variant may have more than what is chosen automatically.
-    capped = settings.variant is None
-    support = release_support(manifest.variants, machine, capped=capped)
-    filenames = [wheel.filename for wheel in manifest.wheels]
-    resolution = resolve(manifest.variants, filenames, support, tags)
-    if settings.variant is not None:
-        resolution = choose(resolution, settings.variant, forced=settings.forced)
-    return Selection(manifest, settings, machine, tags, support, resolution)
-
-
 def wheel_requirements(config_settings: ConfigSettings | None) -> list[str]:
     """Return the requirements of a source build if there is going to be one."""
     settings = read_settings(config_settings, os.environ)
     if settings.source_build == "never":
         return []
-    selection = _select_here(settings)
-    source = selection.manifest.source
-    return list(source.requires) if selection.from_source and source else []
+    here = _judge_here(settings)
+    source = here.manifest.source
+    return list(source.requires) if here.selection.from_source and source else []
 
 
 def prepare_metadata(metadata_directory: str, config_settings: ConfigSettings | None) -> str:
@@ -114,28 +55,20 @@ def make_wheel(wheel_directory: str, config_settings: ConfigSettings | None) -> 
     Raises:
         NothingFitsError: No variant fits and a source build was not allowed.
     """
-    selection = _select_here(read_settings(config_settings, os.environ))
-    decision = selection.decision()
-    winner = selection.resolution.winner
-    if selection.from_source:
-        return _make_from_source(selection, Path(wheel_directory), decision)
+    here = _judge_here(read_settings(config_settings, os.environ))
+    winner = here.selection.resolution.winner
+    if here.selection.from_source:
+        return _build_source(here, Path(wheel_directory).resolve())
     if winner is None:
-        raise _refusal(selection)
-    payload = next(w for w in selection.manifest.wheels if w.filename == winner.filename)
-    with open_payload(Path("payload", payload.filename), payload) as file:
-        check_wheel(file, payload, selection.manifest, selection.tags)
-        filename = hand_over(file, payload.name, decision, Path(wheel_directory))
-    how = " (forced)" if decision.forced else ""
-    sys.stdout.write(f"{selection.manifest.name}: variant {winner.label}{how} -> {filename}\n")
-    return filename
+        raise _refusal(here)
+    return _hand_over_winner(here, winner, Path(wheel_directory))
 
 
 def make_sdist(sdist_directory: str) -> str:
     """Pack the unpacked sdist in the current folder and return the archive's name."""
     from variantwheel_selector.sdist import pack_sdist  # noqa: PLC0415 - rarely needed
 
-    manifest = read_manifest(Path())
-    return pack_sdist(Path(), manifest, Path(sdist_directory))
+    return pack_sdist(Path(), read_manifest(Path()), Path(sdist_directory))
 
 
 def refuse_editable() -> NoReturn:
@@ -161,36 +94,55 @@ def read_manifest(root: Path) -> Manifest:
     return parse_manifest(text)
 
 
-def _select_here(settings: Settings) -> Selection:
-    machine = probe()
-    return select(read_manifest(Path()), settings, machine, supported_tags(machine))
+@dataclass(frozen=True)
+class _Here:
+    """The sdist in the current folder, judged for this machine."""
+
+    manifest: Manifest
+    tags: tuple[str, ...]
+    selection: Selection
 
 
-def _make_from_source(selection: Selection, folder: Path, decision: Decision) -> str:
+def _judge_here(settings: Settings) -> _Here:
+    machine, manifest = probe(), read_manifest(Path())
+    tags = supported_tags(machine)
+    return _Here(manifest, tags, select(Release.from_manifest(manifest), settings, machine, tags))
+
+
+def _hand_over_winner(here: _Here, winner: Candidate, folder: Path) -> str:
+    decision = here.selection.decision(here.manifest.selector_version)
+    payload = next(wheel for wheel in here.manifest.wheels if wheel.filename == winner.filename)
+    with open_payload(Path("payload", payload.filename), payload) as file:
+        check_wheel(file, payload, here.manifest, here.tags)
+        filename = hand_over(file, payload.name, decision, folder)
+    forced = " (forced)" if decision.forced else ""
+    sys.stdout.write(f"{here.manifest.name}: variant {winner.label}{forced} -> {filename}\n")
+    return filename
+
+
+def _build_source(here: _Here, folder: Path) -> str:
     from variantwheel_selector.source_build import (  # noqa: PLC0415 - rarely needed
         build_from_source,
     )
 
-    source = selection.manifest.source
-    if source is None:
+    settings = here.selection.settings
+    if here.manifest.source is None:
         raise SourceBuildError(
-            f"{selection.settings.origins[SOURCE_BUILD]} asks for a source build, "
-            f"but this sdist of {selection.manifest.name} holds no sources"
+            f"{settings.origins[SOURCE_BUILD]} asks for a source build, "
+            f"but this sdist of {here.manifest.name} holds no sources"
         )
     filename = build_from_source(
-        Path("source").resolve(), source, folder.resolve(), dict(selection.settings.for_source)
+        Path("source").resolve(), here.manifest.source, folder, dict(settings.for_source)
     )
-    add_decision(folder / filename, decision)
+    add_decision(folder / filename, here.selection.decision(here.manifest.selector_version))
     return filename
 
 
-def _refusal(selection: Selection) -> NothingFitsError:
-    manifest = selection.manifest
-    error = nothing_fits(manifest.name, manifest.version, selection.resolution)
-    python = selection.machine.python.interpreter
-    advice = (
-        f"this is {python} on {selection.machine.machine}, {selection.machine.libc or 'no glibc'}"
-    )
+def _refusal(here: _Here) -> NothingFitsError:
+    manifest, machine = here.manifest, here.selection.machine
+    error = nothing_fits(manifest.name, manifest.version, here.selection.resolution)
+    facts = machine.facts()
+    advice = f"this is {facts['python']} on {machine.machine}, {facts['libc']}"
     if manifest.source is not None:
         advice += (
             f"\nbuild it from source: pip install -C {SOURCE_BUILD}=allow {manifest.name}, "

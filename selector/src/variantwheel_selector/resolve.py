@@ -1,4 +1,4 @@
-"""Chooses among the variants of a release: PEP 825's matching and ordering, with every reason.
+"""Chooses among the variants of a release, and keeps the reason for every one not chosen.
 
 Pure: the release, the supported properties and the accepted tags are all arguments.
 """
@@ -11,27 +11,11 @@ from dataclasses import dataclass, replace
 
 from variantwheel_selector.decision import DecidedCandidate
 from variantwheel_selector.errors import NothingFitsError, VariantMisfitError
-from variantwheel_selector.model import Variant, VariantProperty
-from variantwheel_selector.providers.support import Support, SupportedFeature
+from variantwheel_selector.matching import PropertyVerdict, judge_properties
+from variantwheel_selector.model import VariantProperty
+from variantwheel_selector.providers.support import Support
 from variantwheel_selector.variants_json import VariantsInfo
 from variantwheel_selector.wheel_name import WheelName
-
-SortKey = tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class PropertyVerdict:
-    """How a variant's needs compare with what a machine supports.
-
-    Attributes:
-        fits: Whether every feature has a supported value; none if a fact needed is unknown.
-        reasons: One line for each feature.
-        sort_key: Lower is better; meaningful only if it fits.
-    """
-
-    fits: bool | None
-    reasons: tuple[str, ...]
-    sort_key: SortKey = ()
 
 
 @dataclass(frozen=True)
@@ -60,7 +44,11 @@ class Candidate:
     def decided(self) -> DecidedCandidate:
         """Return the candidate in the form of the decision file."""
         return DecidedCandidate(
-            self.label, self.accepted, self.reasons, tuple(map(str, self.properties))
+            label=self.label,
+            accepted=self.accepted,
+            reasons=self.reasons,
+            properties=tuple(map(str, self.properties)),
+            filename=self.filename,
         )
 
 
@@ -84,6 +72,7 @@ def resolve(
     filenames: Iterable[str],
     support: Mapping[str, Support],
     tags: Sequence[str],
+    refused: Mapping[str, str] | None = None,
 ) -> Resolution:
     """Judge and order the variants of a release.
 
@@ -92,6 +81,7 @@ def resolve(
         filenames: The release's wheels; those without a label come last.
         support: What the machine supports, by namespace.
         tags: What the machine's Python accepts, best first.
+        refused: Wheels that do not count although their tags fit, each with the reason.
     """
     rank = {tag: position for position, tag in enumerate(tags)}
     by_label: dict[str | None, list[WheelName]] = {}
@@ -99,14 +89,7 @@ def resolve(
         name = WheelName.from_str(filename)
         by_label.setdefault(name.label, []).append(name)
     candidates = [
-        _judge(
-            info.variants.get(label) if label is not None else None,
-            label,
-            names,
-            info,
-            support,
-            rank,
-        )
+        _candidate(label, names, _verdict(label, info, support), info, rank, refused or {})
         for label, names in by_label.items()
     ]
     candidates.sort(key=lambda item: (not item.accepted, item.verdict.sort_key, item.label or ""))
@@ -145,95 +128,52 @@ def nothing_fits(project: str, version: str, resolution: Resolution) -> NothingF
     return NothingFitsError("\n".join(lines))
 
 
-def judge_properties(
-    variant: Variant, namespaces: Sequence[str], support: Mapping[str, Support]
+def _verdict(
+    label: str | None, info: VariantsInfo, support: Mapping[str, Support]
 ) -> PropertyVerdict:
-    """Compare what a variant needs with what a machine supports.
-
-    A variant fits if each of its features has a supported value. Its sort key joins, for its best
-    value of each feature, the positions of namespace, feature and value, best first; where one
-    variant's list continues another's, the longer one is better, and the null variant is last.
-    """
-    keys: list[tuple[int, int, int]] = []
-    reasons: list[str] = []
-    fits: bool | None = True
-    for (namespace, feature_name), wanted in variant.features().items():
-        answer = support.get(namespace, Support(namespace, absent="this selector has no provider"))
-        feature_index, feature = _find(answer, feature_name)
-        matching = [value for value in feature.values if value in wanted] if feature else []
-        need = f"{namespace} :: {feature_name} :: {' or '.join(wanted)}"
-        if feature is not None and matching:
-            keys.append(
-                (namespaces.index(namespace), feature_index, feature.values.index(matching[0]))
-            )
-            reasons.append(f"needs {need}: supported ({feature.basis})")
-        elif answer.unknown:
-            fits = None if fits is not False else False
-            reasons.append(f"needs {need}: unknown ({answer.unknown})")
-        else:
-            fits = False
-            reasons.append(f"needs {need}: {_misfit(answer, feature, wanted)}")
-    flat = [float(position) for key in sorted(keys) for position in key]
-    # Infinity ends the list, so that a list which continues another sorts before it.
-    sort_key = (*flat, math.inf)
-    return PropertyVerdict(fits, tuple(reasons) or ("needs nothing",), sort_key)
-
-
-def _find(answer: Support, name: str) -> tuple[int, SupportedFeature | None]:
-    for position, feature in enumerate(answer.features):
-        if feature.name == name:
-            return position, feature
-    return len(answer.features), None
-
-
-def _misfit(answer: Support, feature: SupportedFeature | None, wanted: Sequence[str]) -> str:
-    if feature is None:
-        return answer.absent or "this machine has no such feature"
-    explained = [feature.why_not[value] for value in wanted if value in feature.why_not]
-    why = explained[0] if explained else feature.basis
-    return f"this machine supports {', '.join(feature.values)} ({why})"
-
-
-def _judge(
-    variant: Variant | None,
-    label: str | None,
-    names: Sequence[WheelName],
-    info: VariantsInfo,
-    support: Mapping[str, Support],
-    rank: Mapping[str, int],
-) -> Candidate:
     if label is None:
         # PEP 825: wheels that are no variants come after all variants, the null variant included.
-        verdict = PropertyVerdict(
-            fits=True, reasons=("is no variant",), sort_key=(math.inf, math.inf)
-        )
-    elif variant is None:
-        verdict = PropertyVerdict(
-            fits=False, reasons=(f"label {label!r} is missing in the variants.json",)
-        )
-    else:
-        verdict = judge_properties(variant, info.namespaces, support)
-    best = _best_wheel(names, rank)
-    reasons = verdict.reasons
-    if best is None:
-        there_is = ", ".join(sorted({f"{n.python}-{n.abi}-{n.platform}" for n in names}))
-        reasons = (*reasons, f"no wheel for this Python and platform, only {there_is}")
+        return PropertyVerdict(fits=True, reasons=("is no variant",), sort_key=(math.inf, math.inf))
+    if label not in info.variants:
+        reason = f"label {label!r} is missing in the variants.json"
+        return PropertyVerdict(fits=False, reasons=(reason,), sort_key=(math.inf,))
+    return judge_properties(info.variants[label], info.namespaces, support)
+
+
+def _candidate(
+    label: str | None,
+    names: Sequence[WheelName],
+    verdict: PropertyVerdict,
+    info: VariantsInfo,
+    rank: Mapping[str, int],
+    refused: Mapping[str, str],
+) -> Candidate:
+    fitting = [name for name in names if any(tag in rank for tag in name.tags())]
+    allowed = [name for name in fitting if str(name) not in refused]
+    reasons = list(verdict.reasons)
+    if not fitting:
+        there_is = sorted({f"{name.python}-{name.abi}-{name.platform}" for name in names})
+        reasons.append(f"no wheel for this Python and platform, only {', '.join(there_is)}")
+    elif not allowed:
+        reasons += sorted({refused[str(name)] for name in fitting})
+    variant = info.variants.get(label) if label is not None else None
     return Candidate(
-        label, variant.properties if variant else (), str(best) if best else None, verdict, reasons
+        label=label,
+        properties=variant.properties if variant else (),
+        filename=str(_best_wheel(allowed, rank)) if allowed else None,
+        verdict=verdict,
+        reasons=tuple(reasons),
     )
 
 
-def _best_wheel(names: Sequence[WheelName], rank: Mapping[str, int]) -> WheelName | None:
+def _best_wheel(names: Sequence[WheelName], rank: Mapping[str, int]) -> WheelName:
     """Return the wheel with the best tag, and among equals the one with the highest build tag."""
-    fitting: list[tuple[int, WheelName]] = []
-    for name in names:
-        positions = [rank[tag] for tag in name.tags() if tag in rank]
-        if positions:
-            fitting.append((min(positions), name))
-    if not fitting:
-        return None
-    best_position = min(position for position, _ in fitting)
+
+    def position(name: WheelName) -> int:
+        return min(rank[tag] for tag in name.tags() if tag in rank)
+
+    best = min(map(position, names))
     return max(
-        (name for position, name in fitting if position == best_position),
+        (name for name in names if position(name) == best),
         key=lambda name: (name.build_key(), str(name)),
     )

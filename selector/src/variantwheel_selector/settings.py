@@ -40,6 +40,12 @@ class Settings:
     origins: Mapping[str, str] = field(default_factory=dict)
     for_source: Mapping[str, object] = field(default_factory=dict)
 
+    def described(self) -> dict[str, str]:
+        """Return the settings that are not the default, each with its origin, in words."""
+        values = {VARIANT: f"{self.variant}{'!' if self.forced else ''}"}
+        values[SOURCE_BUILD] = self.source_build
+        return {name: f"{values[name]} ({origin})" for name, origin in self.origins.items()}
+
 
 def environment_name(setting: str) -> str:
     """Return the environment variable of a setting, such as `VARIANTWHEEL_SOURCE_BUILD`."""
