@@ -1,0 +1,113 @@
+"""The command `variantwheel`: its verbs are modules, the selector's own and those of plug-ins.
+
+A verb module has a docstring of one line, `configure(parser)` and `run(args)`, which returns the
+exit code: 0 fine, 1 the answer is no, 2 usage or configuration. Other distributions add verbs by
+entry points of the group `variantwheel.verbs` that name such modules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import os
+import sys
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+from variantwheel_selector.errors import SelectorError
+
+ENTRY_POINT_GROUP = "variantwheel.verbs"
+
+_OWN_VERBS = ("detect", "explain", "verify", "capture")
+_TOOLKIT_VERBS = ("matrix", "build", "check", "index", "sdist")
+_NO_TOOLKIT = "comes with the toolkit: pip install variantwheel"
+
+_EPILOG = """\
+examples:
+  variantwheel detect                               what does this machine support?
+  variantwheel explain PROJECT --index URL          which variant would be installed here?
+  variantwheel verify PROJECT                       does the installed variant fit here?
+
+exit codes: 0 fine, 1 the answer is no, 2 usage or configuration
+"""
+
+
+class Verb(Protocol):
+    """A verb module."""
+
+    __doc__: str | None
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the verb's arguments."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do the work and return the exit code."""
+
+
+def run_commandline(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return the exit code; expected errors become lines on standard error."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(words)
+    except SelectorError as error:
+        for line in str(error).splitlines():
+            sys.stderr.write(f"variantwheel: error: {line}\n")
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader, `head` perhaps, has seen enough. Nothing may be flushed to it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _run(words: list[str]) -> int:
+    names = {
+        **{name: f"variantwheel_selector.cli.{name}" for name in _OWN_VERBS},
+        **_plugged_in_verbs(),
+    }
+    verb = next((word for word in words if not word.startswith("-")), None)
+    if verb in _TOOLKIT_VERBS and verb not in names:
+        sys.stderr.write(f"variantwheel: error: '{verb}' {_NO_TOOLKIT}\n")
+        return 2
+    parser = argparse.ArgumentParser(
+        prog="variantwheel",
+        description="Hardware variants of Python packages: what fits, what is installed, and why.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name, module_name in names.items():
+        # Only the verb that is used is imported, and all of them when the list is shown.
+        if verb not in (None, name):
+            verbs.add_parser(name)
+            continue
+        module = cast("Verb", importlib.import_module(module_name))
+        first_line = (module.__doc__ or "").strip().partition("\n")[0]
+        child = verbs.add_parser(
+            name,
+            help=first_line,
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.configure(child)
+        child.set_defaults(run_verb=module.run)
+    if verb is None:
+        for name in _TOOLKIT_VERBS:
+            if name not in names:
+                verbs.add_parser(name, help=f"({_NO_TOOLKIT})")
+    args = parser.parse_args(words)
+    return int(args.run_verb(args))
+
+
+def _plugged_in_verbs() -> dict[str, str]:
+    found = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
+    return {point.name: point.value for point in found}
+
+
+def _version() -> str:
+    try:
+        version = importlib.metadata.version("variantwheel-selector")
+    except importlib.metadata.PackageNotFoundError:
+        version = "(source checkout)"
+    return f"variantwheel-selector {version}"

@@ -1,0 +1,32 @@
+"""Show what this machine supports."""
+
+from __future__ import annotations
+
+import argparse
+
+from variantwheel_selector.cli.output import (
+    add_json_option,
+    add_machine_option,
+    chosen_machine,
+    print_json,
+    print_lines,
+)
+from variantwheel_selector.explain import machine_json, machine_lines
+from variantwheel_selector.providers import supported
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_json_option(parser)
+    add_machine_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print facts and supported properties, uncapped."""
+    machine = chosen_machine(args)
+    support = supported(machine, capped=False)
+    if args.json:
+        print_json(machine_json(machine, support))
+    else:
+        print_lines(machine_lines(machine, support.values()))
+    return 0

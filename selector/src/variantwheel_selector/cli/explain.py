@@ -1,0 +1,82 @@
+"""Show which variant of a project would be installed, and why not the others."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from variantwheel_selector.cli.output import (
+    add_json_option,
+    add_machine_option,
+    chosen_machine,
+    print_json,
+    print_lines,
+)
+from variantwheel_selector.errors import UsageError
+from variantwheel_selector.explain import decision_lines, machine_lines, outcome_line
+from variantwheel_selector.machine import Machine
+from variantwheel_selector.release_source import (
+    release_from_folder,
+    release_from_index,
+    release_from_sdist,
+)
+from variantwheel_selector.selection import Release, select
+from variantwheel_selector.settings import read_settings
+from variantwheel_selector.tags import supported_tags
+from variantwheel_selector.wheel_name import normalize_project
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("project", metavar="PROJECT[==VERSION]", help="by default the newest")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--index", metavar="URL", help="an index, as for pip's --index-url")
+    source.add_argument(
+        "--find-links", type=Path, metavar="DIR", help="a folder with wheels and variants.json"
+    )
+    source.add_argument(
+        "sdist", nargs="?", type=Path, metavar="SDIST", help="a selector sdist, packed or not"
+    )
+    add_machine_option(parser)
+    add_json_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print all candidates in order; 1 if nothing fits."""
+    settings = read_settings(None, os.environ)
+    machine = chosen_machine(args)
+    release = _release(args, machine)
+    selection = select(release, settings, machine, supported_tags(machine))
+    decision = selection.decision(selector_version="")
+    if args.json:
+        print_json(decision.to_json())
+    else:
+        print_lines(
+            [
+                *machine_lines(machine, selection.support.values()),
+                "",
+                *decision_lines(decision),
+                "",
+                outcome_line(decision),
+            ]
+        )
+    return 0 if decision.filename is not None or selection.from_source else 1
+
+
+def _release(args: argparse.Namespace, machine: Machine) -> Release:
+    project, equal_signs, version = (part.strip() for part in args.project.partition("=="))
+    if not project or bool(equal_signs) != bool(version):
+        raise UsageError(f"{args.project!r} is neither PROJECT nor PROJECT==VERSION")
+    wanted = version or None
+    if args.index is not None:
+        return release_from_index(args.index, project, wanted, machine)
+    if args.find_links is not None:
+        return release_from_folder(args.find_links, project, wanted, machine)
+    release = release_from_sdist(args.sdist)
+    same = normalize_project(release.project) == normalize_project(project)
+    if not same or wanted not in (None, release.version):
+        raise UsageError(
+            f"{str(args.sdist)!r} is {release.project} {release.version}, not {args.project}"
+        )
+    return release

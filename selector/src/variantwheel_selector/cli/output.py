@@ -1,0 +1,44 @@
+"""What the verbs have in common: the machine they look at and how they print."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from variantwheel_selector.machine import Machine, read_machine
+from variantwheel_selector.probe import probe
+from variantwheel_selector.strict_json import render_json
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--json`."""
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def add_machine_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--machine DIR`."""
+    parser.add_argument(
+        "--machine",
+        type=Path,
+        metavar="DIR",
+        help="a machine that 'variantwheel capture' wrote down, instead of this one",
+    )
+
+
+def chosen_machine(args: argparse.Namespace) -> Machine:
+    """Return the machine of `--machine`, or this one."""
+    return probe() if args.machine is None else read_machine(args.machine)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Write lines to standard output."""
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    sys.stdout.flush()
+
+
+def print_json(document: Mapping[str, object]) -> None:
+    """Write a JSON document to standard output."""
+    sys.stdout.write(render_json(document))
+    sys.stdout.flush()

@@ -1,0 +1,49 @@
+"""Check that the installed variant fits this machine."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from variantwheel_selector.cli.output import add_json_option, print_json, print_lines
+from variantwheel_selector.installed import installed_variants
+from variantwheel_selector.probe import probe
+from variantwheel_selector.verify import Verification, verify_distribution
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "project", nargs="?", metavar="PROJECT", help="by default all installed variants"
+    )
+    add_json_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the comparison; 1 if a variant does not fit."""
+    names = [args.project] if args.project is not None else installed_variants()
+    machine = probe()
+    found = [verify_distribution(name, machine) for name in names]
+    if args.json:
+        print_json({"schema": 1, "distributions": [item.to_json() for item in found]})
+    elif found:
+        print_lines(line for item in found for line in _lines(item))
+    else:
+        print_lines(["no variant is installed in this environment"])
+    return 1 if any(item.fits is False for item in found) else 0
+
+
+def _lines(item: Verification) -> Iterator[str]:
+    release = f"{item.project} {item.version}"
+    if item.label is None:
+        yield f"{release}: {item.reason}"
+        return
+    answer = {True: "fits", False: "does not fit", None: "may not fit"}[item.fits]
+    yield f"{release}: variant {item.label} {answer} this machine"
+    yield f"  {item.reason}"
+    if item.decision is not None and item.decision.forced:
+        yield "  it was installed by force"
+    if item.fits is False:
+        yield f"  choose anew: {item.repair_command}"
+    elif item.better_label is not None:
+        yield f"  {item.better_label} would fit better: {item.repair_command}"

@@ -1,0 +1,76 @@
+"""What an installed distribution tells about its variant: the files in its `.dist-info` folder."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import dataclass
+
+from variantwheel_selector.decision import DECISION_FILE, Decision, parse_decision
+from variantwheel_selector.errors import NotInstalledError
+from variantwheel_selector.variants_json import VariantsInfo, parse_variants_json
+from variantwheel_selector.wheel_name import normalize_project
+
+VARIANT_FILE = "variant.json"
+
+
+@dataclass(frozen=True)
+class InstalledDistribution:
+    """One installed distribution.
+
+    Attributes:
+        project: Its name.
+        version: Its version.
+        installer: The program that installed it, such as `pip`; empty if it did not say.
+        variant: Its `variant.json`; none if it is no variant.
+        decision: Its `variant-decision.json`; none if no selector chose it.
+    """
+
+    project: str
+    version: str
+    installer: str
+    variant: VariantsInfo | None
+    decision: Decision | None
+
+
+def read_installed(name: str) -> InstalledDistribution:
+    """Read an installed distribution.
+
+    Raises:
+        NotInstalledError: There is no such distribution in this environment.
+        VariantsJsonError: Its `variant.json` is damaged.
+        DecisionError: Its `variant-decision.json` is damaged.
+    """
+    try:
+        distribution = importlib.metadata.distribution(name)
+    except (importlib.metadata.PackageNotFoundError, ValueError) as error:
+        raise NotInstalledError(f"{name!r} is not installed in this environment") from error
+    return _read(distribution)
+
+
+def installed_variants() -> list[str]:
+    """Return the names of all installed distributions that are variants, sorted."""
+    found = {
+        normalize_project(distribution.metadata["Name"])
+        for distribution in importlib.metadata.distributions()
+        if distribution.read_text(VARIANT_FILE) is not None
+        or distribution.read_text(DECISION_FILE) is not None
+    }
+    return sorted(found)
+
+
+def _read(distribution: importlib.metadata.Distribution) -> InstalledDistribution:
+    project = distribution.metadata["Name"]
+    variant = distribution.read_text(VARIANT_FILE)
+    decision = distribution.read_text(DECISION_FILE)
+    place = f"{project} {distribution.version}"
+    return InstalledDistribution(
+        project=project,
+        version=distribution.version,
+        installer=(distribution.read_text("INSTALLER") or "").strip(),
+        variant=None
+        if variant is None
+        else parse_variants_json(variant, f"{place}: {VARIANT_FILE}"),
+        decision=None
+        if decision is None
+        else parse_decision(decision, f"{place}: {DECISION_FILE}"),
+    )

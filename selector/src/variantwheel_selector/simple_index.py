@@ -1,0 +1,151 @@
+"""Reads a project's page of a simple repository: JSON (PEP 691) or HTML (PEP 503)."""
+
+from __future__ import annotations
+
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from typing import Any
+
+from variantwheel_selector.errors import ReleaseError
+from variantwheel_selector.strict_json import JsonNode, parse_json
+from variantwheel_selector.wheel_name import normalize_project
+
+TIMEOUT_SECONDS = 30.0
+PAGE_LIMIT = 32 * 1024 * 1024
+"""The most bytes of a page or a variants.json that are read."""
+
+_ACCEPT = (
+    "application/vnd.pypi.simple.v1+json, "
+    "application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+)
+_SCHEMES = ("http", "https", "file")
+
+
+@dataclass(frozen=True)
+class IndexFile:
+    """A file that an index lists.
+
+    Attributes:
+        filename: Without folders.
+        url: Absolute, without fragment.
+        sha256: In hexadecimal, or none if the index gives none.
+        requires_python: As the index states it, or the empty string.
+        yanked: Whether the release took it back.
+    """
+
+    filename: str
+    url: str
+    sha256: str | None = None
+    requires_python: str = ""
+    yanked: bool = False
+
+
+def fetch_project(index: str, project: str) -> list[IndexFile]:
+    """Return the files that an index lists for a project.
+
+    Args:
+        index: The index's URL, such as `https://example.org/simple`.
+        project: In any spelling.
+
+    Raises:
+        ReleaseError: The page cannot be read.
+    """
+    url = f"{index.rstrip('/')}/{normalize_project(project)}/"
+    content, content_type, base = _fetch(url, _ACCEPT)
+    if content_type.endswith("json"):
+        return parse_json_page(content, base)
+    return parse_html_page(content.decode("utf-8", errors="replace"), base)
+
+
+def fetch_text(url: str) -> bytes:
+    """Return a small file, such as a variants.json.
+
+    Raises:
+        ReleaseError: It cannot be read.
+    """
+    return _fetch(url, "*/*")[0]
+
+
+def parse_json_page(content: bytes, base: str) -> list[IndexFile]:
+    """Read a page of PEP 691: `{"meta": …, "name": …, "files": [{"filename", "url", …}]}`."""
+    root = parse_json(content, base, ReleaseError)
+    files = root.object(("files",), ignore_unknown=True)["files"]
+    return [_file_from_node(node, base) for node in files.elements()]
+
+
+def parse_html_page(text: str, base: str) -> list[IndexFile]:
+    """Read a page of PEP 503.
+
+    A line of it looks like this::
+
+        <a href="../a-1.0-py3-none-any.whl#sha256=0123…" data-requires-python="&gt;=3.10">a</a>
+    """
+    parser = _Anchors()
+    parser.feed(text)
+    return [_file_from_anchor(attributes, base) for attributes in parser.anchors]
+
+
+class _Anchors(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.anchors: list[dict[str, str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = {name: value or "" for name, value in attrs}
+        if tag == "a" and attributes.get("href"):
+            self.anchors.append(attributes)
+
+
+def _file_from_anchor(attributes: Mapping[str, str], base: str) -> IndexFile:
+    url, fragment = urllib.parse.urldefrag(urllib.parse.urljoin(base, attributes["href"]))
+    found = re.search(r"(?:^|&)sha256=([0-9a-f]{64})(?:&|$)", fragment)
+    return IndexFile(
+        filename=_filename(url),
+        url=url,
+        sha256=found[1] if found else None,
+        requires_python=attributes.get("data-requires-python", ""),
+        yanked="data-yanked" in attributes,
+    )
+
+
+def _file_from_node(node: JsonNode, base: str) -> IndexFile:
+    members = node.object(
+        ("filename", "url"), ("hashes", "requires-python", "yanked"), ignore_unknown=True
+    )
+    hashes = members["hashes"].members() if "hashes" in members else {}
+    requires: Any = members["requires-python"].value if "requires-python" in members else None
+    return IndexFile(
+        filename=members["filename"].string(),
+        url=urllib.parse.urljoin(base, members["url"].string()),
+        sha256=hashes["sha256"].string() if "sha256" in hashes else None,
+        requires_python=requires if isinstance(requires, str) else "",
+        # PEP 691: true, false or the reason as text.
+        yanked="yanked" in members and members["yanked"].value not in (False, None),
+    )
+
+
+def _filename(url: str) -> str:
+    return urllib.parse.unquote(urllib.parse.urlsplit(url).path).rpartition("/")[2]
+
+
+def _fetch(url: str, accept: str) -> tuple[bytes, str, str]:
+    """Return content, content type and the URL after redirections."""
+    scheme = urllib.parse.urlsplit(url).scheme
+    if scheme not in _SCHEMES:
+        raise ReleaseError(f"cannot read {url!r}: only {', '.join(_SCHEMES)} URLs are read")
+    request = urllib.request.Request(url, headers={"Accept": accept})  # noqa: S310 - checked above
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310
+            content: bytes = response.read(PAGE_LIMIT + 1)
+            content_type = response.headers.get_content_type()
+            final = response.geturl()
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        raise ReleaseError(f"cannot read {url}: {error}") from error
+    if len(content) > PAGE_LIMIT:
+        raise ReleaseError(f"{url} is larger than {PAGE_LIMIT} bytes")
+    return content, content_type, final

@@ -1,0 +1,154 @@
+"""Compares an installed variant with the machine: does it fit, and how is a misfit mended?
+
+A wheel can end up on another machine than the one it was chosen for: pip and uv cache what a selector
+sdist was built into, home directories are shared, containers and disks are moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from variantwheel_selector.decision import Decision
+from variantwheel_selector.errors import VariantsJsonError
+from variantwheel_selector.installed import InstalledDistribution, read_installed
+from variantwheel_selector.machine import Machine
+from variantwheel_selector.matching import judge_properties
+from variantwheel_selector.model import Variant
+from variantwheel_selector.probe import probe
+from variantwheel_selector.providers import Support, release_support
+from variantwheel_selector.settings import VARIANT
+from variantwheel_selector.variants_json import VariantsInfo
+
+
+@dataclass(frozen=True)
+class Verification:
+    """An installed distribution compared with a machine.
+
+    Attributes:
+        project: Its name.
+        version: Its version.
+        label: The installed variant; none if the distribution is no variant.
+        fits: Whether it fits; none if that is unknown or if it is no variant.
+        reason: The facts compared, in words.
+        installed_properties: What the installed variant needs, as text.
+        decision: How it was chosen; none if no selector chose it.
+        repair_command: Installs anew, past the caches.
+        better_label: A variant of the release that would be chosen on this machine instead; none
+            if there is none, if a variant was asked for by name, or if no decision is recorded.
+    """
+
+    project: str
+    version: str
+    label: str | None
+    fits: bool | None
+    reason: str
+    installed_properties: tuple[str, ...]
+    decision: Decision | None
+    repair_command: str
+    better_label: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return what `verify --json` prints of it; the selector's README documents it."""
+        return {
+            "project": self.project,
+            "version": self.version,
+            "label": self.label,
+            "fits": self.fits,
+            "reason": self.reason,
+            "properties": list(self.installed_properties),
+            "better_label": self.better_label,
+            "repair_command": self.repair_command,
+            "decision": None if self.decision is None else self.decision.to_json(),
+        }
+
+
+def verify_distribution(name: str, machine: Machine | None = None) -> Verification:
+    """Compare an installed distribution with a machine, by default with this one.
+
+    Raises:
+        NotInstalledError: There is no such distribution in this environment.
+        VariantsJsonError: Its `variant.json` is damaged.
+        DecisionError: Its `variant-decision.json` is damaged.
+    """
+    return verify_installed(read_installed(name), probe() if machine is None else machine)
+
+
+def verify_installed(installed: InstalledDistribution, machine: Machine) -> Verification:
+    """Compare what an installed distribution says about itself with a machine."""
+    label: str | None = None
+    fits: bool | None = None
+    better: str | None = None
+    properties: tuple[str, ...] = ()
+    if installed.variant is not None:
+        variant = _only_variant(installed, installed.variant)
+        # An installed variant was chosen already; the cap is about choosing.
+        support = release_support(installed.variant, machine, capped=False)
+        verdict = judge_properties(variant, installed.variant.namespaces, support)
+        label, fits, reason = variant.label, verdict.fits, "; ".join(verdict.reasons)
+        properties = tuple(map(str, variant.properties))
+        if fits and installed.decision is not None:
+            better = _better_label(installed.decision, variant, installed.variant, machine)
+    elif installed.decision is not None:
+        reason = "built from source on the machine where it was installed, so it is no variant"
+    else:
+        reason = "not a variant: its dist-info holds no variant.json"
+    return Verification(
+        project=installed.project,
+        version=installed.version,
+        label=label,
+        fits=fits,
+        reason=reason,
+        installed_properties=properties,
+        decision=installed.decision,
+        repair_command=repair_command(installed),
+        better_label=better,
+    )
+
+
+def repair_command(installed: InstalledDistribution) -> str:
+    """Return the command that chooses the variant anew, for the program that installed it."""
+    requirement = f"{installed.project}=={installed.version}"
+    if installed.installer == "uv":
+        return f"uv pip install --reinstall --refresh --no-deps {requirement}"
+    if installed.installer == "conda":
+        return f"conda install --force-reinstall {installed.project}={installed.version}"
+    return f"pip install --no-cache-dir --force-reinstall --no-deps {requirement}"
+
+
+def _only_variant(installed: InstalledDistribution, info: VariantsInfo) -> Variant:
+    variants = list(info.variants.values())
+    if len(variants) != 1:
+        raise VariantsJsonError(
+            f"{installed.project} {installed.version}: its variant.json names {len(variants)} "
+            "variants, an installed one names itself alone"
+        )
+    return variants[0]
+
+
+def _better_label(
+    decision: Decision, installed: Variant, info: VariantsInfo, machine: Machine
+) -> str | None:
+    """Return the best recorded candidate for this machine, unless it is the installed one."""
+    if VARIANT in decision.settings:
+        return None
+    candidates = [
+        Variant.from_strings(item.label, item.properties)
+        for item in decision.candidates
+        if item.label is not None and item.filename is not None
+    ]
+    namespaces = _all_namespaces(info, candidates)
+    support: Mapping[str, Support] = release_support(info, machine)
+    fitting = [
+        (verdict.sort_key, variant.label)
+        for variant in candidates
+        if (verdict := judge_properties(variant, namespaces, support)).fits
+    ]
+    best = min(fitting)[1] if fitting else installed.label
+    return None if best == installed.label else best
+
+
+def _all_namespaces(info: VariantsInfo, candidates: list[Variant]) -> list[str]:
+    """Return the release's namespaces; what a damaged decision adds comes last."""
+    added = {item.namespace for variant in candidates for item in variant.properties}
+    return [*info.namespaces, *sorted(added - set(info.namespaces))]
