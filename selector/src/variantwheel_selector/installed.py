@@ -32,6 +32,14 @@ class InstalledDistribution:
     decision: Decision | None
 
 
+def selector_version() -> str:
+    """Return the version of the installed selector; empty in a bare source checkout."""
+    try:
+        return importlib.metadata.version("variantwheel-selector")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
 def read_installed(name: str) -> InstalledDistribution:
     """Read an installed distribution.
 
@@ -62,15 +70,11 @@ def _read(distribution: importlib.metadata.Distribution) -> InstalledDistributio
     project = distribution.metadata["Name"]
     variant = distribution.read_text(VARIANT_FILE)
     decision = distribution.read_text(DECISION_FILE)
-    place = f"{project} {distribution.version}"
+    place = f"{project} {distribution.version}: "
     return InstalledDistribution(
         project=project,
         version=distribution.version,
         installer=(distribution.read_text("INSTALLER") or "").strip(),
-        variant=None
-        if variant is None
-        else parse_variants_json(variant, f"{place}: {VARIANT_FILE}"),
-        decision=None
-        if decision is None
-        else parse_decision(decision, f"{place}: {DECISION_FILE}"),
+        variant=None if variant is None else parse_variants_json(variant, place + VARIANT_FILE),
+        decision=None if decision is None else parse_decision(decision, place + DECISION_FILE),
     )

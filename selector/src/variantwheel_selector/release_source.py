@@ -134,25 +134,26 @@ def _wheels(files: Iterable[IndexFile], project: str) -> list[tuple[WheelName, I
 
 
 def _choose_version(found: set[str], project: str, wanted: str | None, place: str) -> str:
-    parsed: dict[version.Version, str] = {}
-    for text in found:
-        try:
-            parsed[version.Version(text)] = text
-        except version.InvalidVersion:
-            continue
+    parsed = {key: text for text in found if (key := _parse_version(text)) is not None}
     if wanted is not None:
-        try:
-            match = parsed.get(version.Version(wanted))
-        except version.InvalidVersion as error:
-            raise ReleaseError(f"{wanted!r} is no version") from error
-        if match is None:
+        key = _parse_version(wanted)
+        if key is None:
+            raise ReleaseError(f"{wanted!r} is no version")
+        if key not in parsed:
             known = ", ".join(map(str, sorted(parsed))) or "none"
             raise ReleaseError(f"{place} has no wheels of {project} {wanted}, but of {known}")
-        return match
+        return parsed[key]
     final = [key for key in parsed if not key.is_prerelease] or list(parsed)
     if not final:
         raise ReleaseError(f"{place} has no wheels of {project}")
     return parsed[max(final)]
+
+
+def _parse_version(text: str) -> version.Version | None:
+    try:
+        return version.Version(text)
+    except version.InvalidVersion:
+        return None
 
 
 def _python_allowed(requires_python: str, python: str) -> bool:

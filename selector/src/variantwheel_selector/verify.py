@@ -1,7 +1,7 @@
 """Compares an installed variant with the machine: does it fit, and how is a misfit mended?
 
-A wheel can end up on another machine than the one it was chosen for: pip and uv cache what a selector
-sdist was built into, home directories are shared, containers and disks are moved.
+A wheel can end up on another machine than the one it was chosen for: pip and uv keep in their
+caches what a selector sdist was built into, home directories are shared, and disks are moved.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Protocol, cast
 
 from variantwheel_selector.errors import SelectorError
+from variantwheel_selector.installed import selector_version
 
 ENTRY_POINT_GROUP = "variantwheel.verbs"
 
@@ -75,7 +76,11 @@ def _run(words: list[str]) -> int:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"variantwheel-selector {selector_version() or '(source checkout)'}",
+    )
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, module_name in names.items():
         # Only the verb that is used is imported, and all of them when the list is shown.
@@ -103,11 +108,3 @@ def _run(words: list[str]) -> int:
 def _plugged_in_verbs() -> dict[str, str]:
     found = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
     return {point.name: point.value for point in found}
-
-
-def _version() -> str:
-    try:
-        version = importlib.metadata.version("variantwheel-selector")
-    except importlib.metadata.PackageNotFoundError:
-        version = "(source checkout)"
-    return f"variantwheel-selector {version}"

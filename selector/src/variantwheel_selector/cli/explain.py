@@ -15,6 +15,7 @@ from variantwheel_selector.cli.output import (
 )
 from variantwheel_selector.errors import UsageError
 from variantwheel_selector.explain import decision_lines, machine_lines, outcome_line
+from variantwheel_selector.installed import selector_version
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.release_source import (
     release_from_folder,
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     machine = chosen_machine(args)
     release = _release(args, machine)
     selection = select(release, settings, machine, supported_tags(machine))
-    decision = selection.decision(selector_version="")
+    decision = selection.decision(selector_version())
     if args.json:
         print_json(decision.to_json())
     else:
