@@ -1,0 +1,169 @@
+"""Checks of the native libraries: needs, exports, instruction sets and traces of the build."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from variantwheel.checks.report import Finding, judge, skip
+from variantwheel.checks.subject import CheckSubject
+from variantwheel.instruction_levels import instructions_above
+from variantwheel.native_library import NativeLibrary
+
+_X86_LEVEL = re.compile(r"x86_64_v([1-4])")
+_MOST_FAULTS = 5
+# Mangled names of the C++ runtime: std::, __gnu_cxx::, __cxxabiv1::, new, delete, the unwinder.
+_RUNTIME_SYMBOL = re.compile(
+    r"_ZG?[TV]?[ISTV]?N?V?K?[RO]?(St|S[absiod]|9__gnu_cxx|10__cxxabiv1)"
+    r"|_Z(n[wa]|d[la])|__cxa_|__gxx_|_Unwind_"
+)
+_SOURCE_PATH = re.compile(
+    rb"(?<![\w.+@/-])/[\w.+@-]+(?:/[\w.+@-]+)+\.(?:c|cc|cpp|cxx|h|hh|hpp|hxx|inl|ipp|S|cu|cuh|pyx)"
+    rb"(?![\w.])"
+)
+_SYSTEM_PATHS = (b"/usr/",)
+
+
+def check_needs(subject: CheckSubject) -> Finding:
+    """See whether the libraries that are needed are on every Linux of the tag's kind."""
+    if subject.audit is None:
+        return skip("needed libraries", subject.audit_problem or "no native Linux code")
+    needed = sorted({name for library in subject.libraries for name in library.needed})
+    faults = [
+        f"{name} is needed ({_users(subject, name)}), and on no manylinux system"
+        for name in subject.audit.foreign_libraries
+    ]
+    return judge("needed libraries", faults, ", ".join(needed) or "none")
+
+
+def check_search_paths(subject: CheckSubject) -> Finding:
+    """Refuse RPATH and RUNPATH: what is loaded must not depend on folders of the build."""
+    faults = [
+        f"{library.path}: RPATH or RUNPATH {path!r}"
+        for library in subject.libraries
+        for path in library.search_paths
+    ]
+    return judge("search paths", faults, "no RPATH, no RUNPATH")
+
+
+def check_exports(subject: CheckSubject) -> Finding:
+    """See whether the libraries export a small interface and nothing of the C++ runtime."""
+    limit = subject.project.max_exports
+    faults: list[str] = []
+    for library in subject.libraries:
+        leaked = [name for name in library.exports if _RUNTIME_SYMBOL.match(name)]
+        if leaked:
+            faults.append(
+                f"{library.path}: exports {len(leaked)} symbols of the C++ runtime, which could "
+                f"take the place of another library's: {', '.join(leaked[:3])}"
+            )
+        if len(library.exports) > limit:
+            faults.append(
+                f"{library.path}: exports {len(library.exports)} symbols, the limit is {limit} "
+                f"([tool.variantwheel.check] max-exports): {', '.join(library.exports[:3])}, …"
+            )
+    counts = [f"{item.path.rpartition('/')[2]} {len(item.exports)}" for item in subject.libraries]
+    return judge("exports", faults, ", ".join(counts) or "no libraries")
+
+
+def check_level_folders(subject: CheckSubject) -> Finding:
+    """See whether the libraries of the label's own level are there."""
+    check = "level folders"
+    if subject.platform is None or subject.machine != "x86_64":
+        return skip(check, "no x86-64 level is declared")
+    level = subject.platform.isa
+    found = sorted({_level_folder(library) for library in subject.libraries})
+    faults: list[str] = []
+    if level_number(level) > 1 and level not in found:
+        faults.append(
+            f"no library lies in a folder {level!r}, the level that the definition declares; "
+            f"there are {', '.join(found) or 'none'}"
+        )
+    faults += [
+        f"a folder {folder!r} is above the declared level {level!r}"
+        for folder in found
+        if level_number(folder) > level_number(level)
+    ]
+    return judge(check, faults, ", ".join(found))
+
+
+def check_isa_notes(subject: CheckSubject) -> Finding:
+    """See whether each library's note makes the loader refuse it on a CPU that is too old."""
+    if subject.machine != "x86_64":
+        return skip("ISA notes", f"no such notes on {subject.machine}")
+    faults: list[str] = []
+    for library in subject.libraries:
+        level = level_number(_level_folder(library))
+        highest = max((level_number(item) for item in library.isa_needed), default=1)
+        if highest != level:
+            fix = f"link with -Wl,-z,x86-64-v{level}" if level > 1 else "link without -z x86-64-v…"
+            faults.append(
+                f"{library.path}: the note says x86_64_v{highest}, "
+                f"the folder x86_64_v{level}; {fix}"
+            )
+    return judge("ISA notes", faults, "each library's note is that of its folder")
+
+
+def check_instructions(subject: CheckSubject) -> Finding:
+    """Disassemble the libraries and look for instructions above the level of their folder."""
+    if subject.machine != "x86_64":
+        return skip("instructions", f"no disassembler for {subject.machine} here")
+    faults: list[str] = []
+    for library in subject.libraries:
+        level = level_number(_level_folder(library))
+        found = instructions_above(level, library.code, library.functions)
+        faults += [f"{library.path}: {finding}" for finding in found[:_MOST_FAULTS]]
+    size = sum(len(section.data) for item in subject.libraries for section in item.code)
+    return judge("instructions", faults, f"{size / 1024:.0f} KiB of code disassembled")
+
+
+def check_machine(subject: CheckSubject) -> Finding:
+    """See whether the libraries are for the machine of the platform tag."""
+    faults = [
+        f"{library.path}: for {library.machine}, the tag says {subject.machine}"
+        for library in subject.libraries
+        if library.machine != subject.machine
+    ]
+    return judge("machine", faults, f"{len(subject.libraries)} libraries for {subject.machine}")
+
+
+def check_build_paths(subject: CheckSubject) -> Finding:
+    """Look for folders of the machine that built the wheel."""
+    faults: list[str] = []
+    folders = {
+        str(folder).encode()
+        for folder in (subject.project.folder.resolve(), Path.home())
+        if len(folder.parts) > 1
+    }
+    for library in subject.libraries:
+        faults += [f"{library.path}: {path}" for path in _source_paths(library)]
+    for path, data in subject.archive.files.items():
+        faults += [
+            f"{path}: holds the path {folder.decode(errors='replace')}"
+            for folder in folders
+            if folder + b"/" in data
+        ]
+    return judge("build paths", faults[: 2 * _MOST_FAULTS], "none")
+
+
+def level_number(folder: str) -> int:
+    """Return the psABI level that a name stands for; 1 for `baseline` and all others."""
+    found = _X86_LEVEL.fullmatch(folder)
+    return int(found[1]) if found else 1
+
+
+def _level_folder(library: NativeLibrary) -> str:
+    """Return the level of the folder that a library lies in: outside of all, the baseline."""
+    return library.folder if _X86_LEVEL.fullmatch(library.folder) else "baseline"
+
+
+def _users(subject: CheckSubject, name: str) -> str:
+    return ", ".join(item.path for item in subject.libraries if name in item.needed) or "indirectly"
+
+
+def _source_paths(library: NativeLibrary) -> Iterator[str]:
+    found = {match[0] for match in _SOURCE_PATH.finditer(library.data)}
+    for path in sorted(found)[:_MOST_FAULTS]:
+        if not path.startswith(_SYSTEM_PATHS):
+            yield f"{path.decode(errors='replace')}; compile with -ffile-prefix-map"

@@ -1,0 +1,159 @@
+"""What an ELF file in a wheel says about itself: needs, exports, notes and code."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.dynamic import DynamicSection, DynamicTag
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import NoteSection, SymbolTableSection
+
+from variantwheel.errors import WheelFormatError
+
+_ELF_MAGIC = b"\x7fELF"
+_EXECUTABLE_SECTION = 0x4
+_MACHINES = {"x64": "x86_64", "AArch64": "aarch64"}
+# GNU_PROPERTY_X86_ISA_1_NEEDED, bit by bit (x86-64 psABI, section "Program Property").
+_ISA_BITS = (
+    (1, "x86_64_v1"),
+    (2, "x86_64_v2"),
+    (4, "x86_64_v3"),
+    (8, "x86_64_v4"),
+)
+# The linker defines these in every library that does not hide them.
+_LINKER_SYMBOLS = frozenset({"_init", "_fini", "_edata", "_end", "__bss_start", "_start"})
+
+
+@dataclass(frozen=True)
+class CodeSection:
+    """Machine code and the address that it is loaded to."""
+
+    name: str
+    address: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class NativeLibrary:
+    """One ELF file.
+
+    Attributes:
+        path: Inside the wheel.
+        machine: As platform tags spell it.
+        needed: DT_NEEDED.
+        search_paths: DT_RPATH and DT_RUNPATH.
+        exports: Defined symbols that other libraries can see, sorted.
+        isa_needed: Levels of the note `x86 ISA needed`, lowest first.
+        code: Executable sections.
+        functions: Start address and name of the functions known by name, sorted by address.
+        data: The whole file.
+    """
+
+    path: str
+    machine: str
+    needed: tuple[str, ...]
+    search_paths: tuple[str, ...]
+    exports: tuple[str, ...]
+    isa_needed: tuple[str, ...]
+    code: tuple[CodeSection, ...]
+    functions: tuple[tuple[int, str], ...]
+    data: bytes
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder it lies in."""
+        return self.path.rpartition("/")[0].rpartition("/")[2]
+
+
+def read_native_libraries(files: Mapping[str, bytes]) -> list[NativeLibrary]:
+    """Read all ELF files among the files of a wheel.
+
+    Raises:
+        WheelFormatError: One of them is damaged.
+    """
+    return [
+        parse_native_library(path, files[path])
+        for path in sorted(files)
+        if files[path].startswith(_ELF_MAGIC)
+    ]
+
+
+def parse_native_library(path: str, data: bytes) -> NativeLibrary:
+    """Read one ELF file.
+
+    Args:
+        path: Its path inside the wheel.
+        data: Its bytes.
+
+    Raises:
+        WheelFormatError: It is damaged.
+    """
+    try:
+        elf = ELFFile(io.BytesIO(data))
+        dynamic = elf.get_section_by_name(".dynamic")
+        tags = list(dynamic.iter_tags()) if isinstance(dynamic, DynamicSection) else []
+        arch = str(elf.get_machine_arch())
+        return NativeLibrary(
+            path=path,
+            machine=_MACHINES.get(arch, arch),
+            needed=_tag_values(tags, "DT_NEEDED", "needed"),
+            search_paths=(
+                *_tag_values(tags, "DT_RPATH", "rpath"),
+                *_tag_values(tags, "DT_RUNPATH", "runpath"),
+            ),
+            exports=tuple(sorted(_exports(elf))),
+            isa_needed=_isa_needed(elf),
+            code=tuple(_code(elf)),
+            functions=tuple(sorted(_functions(elf))),
+            data=data,
+        )
+    except (ELFError, KeyError, ValueError, UnicodeDecodeError) as error:
+        raise WheelFormatError(f"{path}: a damaged ELF file: {error}") from error
+
+
+def _tag_values(tags: list[DynamicTag], kind: str, attribute: str) -> tuple[str, ...]:
+    # pyelftools adds the attribute to the tags of the kind alone.
+    return tuple(str(getattr(tag, attribute)) for tag in tags if tag.entry.d_tag == kind)
+
+
+def _exports(elf: ELFFile) -> Iterator[str]:
+    table = elf.get_section_by_name(".dynsym")
+    if not isinstance(table, SymbolTableSection):
+        return
+    for symbol in table.iter_symbols():
+        defined = symbol["st_shndx"] not in ("SHN_UNDEF", "SHN_ABS")
+        visible = symbol["st_other"]["visibility"] in ("STV_DEFAULT", "STV_PROTECTED")
+        bound = symbol["st_info"]["bind"] != "STB_LOCAL"
+        if defined and visible and bound and symbol.name and symbol.name not in _LINKER_SYMBOLS:
+            yield symbol.name
+
+
+def _isa_needed(elf: ELFFile) -> tuple[str, ...]:
+    section = elf.get_section_by_name(".note.gnu.property")
+    if not isinstance(section, NoteSection):
+        return ()
+    bits = 0
+    for note in section.iter_notes():
+        if note["n_type"] == "NT_GNU_PROPERTY_TYPE_0":
+            for item in note["n_desc"]:
+                if item["pr_type"] == "GNU_PROPERTY_X86_ISA_1_NEEDED":
+                    bits |= int(item["pr_data"])
+    return tuple(level for bit, level in _ISA_BITS if bits & bit)
+
+
+def _code(elf: ELFFile) -> Iterator[CodeSection]:
+    for section in elf.iter_sections("SHT_PROGBITS"):
+        if section["sh_flags"] & _EXECUTABLE_SECTION:
+            yield CodeSection(section.name, section["sh_addr"], section.data())
+
+
+def _functions(elf: ELFFile) -> Iterator[tuple[int, str]]:
+    for name in (".symtab", ".dynsym"):
+        table = elf.get_section_by_name(name)
+        if isinstance(table, SymbolTableSection):
+            for symbol in table.iter_symbols():
+                if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_value"]:
+                    yield symbol["st_value"], symbol.name
