@@ -76,11 +76,8 @@ def _run(words: list[str]) -> int:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--version",
-        action="version",
-        version=f"variantwheel-selector {selector_version() or '(source checkout)'}",
-    )
+    version = f"variantwheel-selector {selector_version() or '(source checkout)'}"
+    parser.add_argument("--version", action="version", version=version)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, module_name in names.items():
         # Only the verb that is used is imported, and all of them when the list is shown.
