@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 ABI_VERSION: int
-DTYPES: dict[str, int]  # "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "bool"
+DTYPES: dict[
+    str, int
+]  # "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "bool"
 AVERAGE: int  # 0
 SUM: int  # 1
 ADASUM: int  # 2

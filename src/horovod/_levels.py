@@ -1,0 +1,72 @@
+"""Which CPU level's code to run, and what to say when the installed build does not fit."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from horovod._installation import DISTRIBUTION, repair_command
+
+BASELINE = "baseline"
+
+
+def runs_on(level: str, cpu: str) -> bool:
+    """Whether a CPU runs code of a level: x86-64 levels include lower ones, all the baseline."""
+    if level in (BASELINE, cpu):
+        return True
+    wanted, offered = (re.fullmatch(r"x86_64_v(\d+)", name) for name in (level, cpu))
+    return bool(wanted and offered and int(wanted[1]) <= int(offered[1]))
+
+
+def choose_level(levels: Sequence[str], cpu: str) -> str:
+    """The highest level that the CPU supports.
+
+    Args:
+        levels: the levels in the wheel, lowest first.
+        cpu: what `_bindings.cpu_level()` found.
+
+    Raises:
+        ImportError: none of them runs here.
+    """
+    for level in reversed(levels):
+        if runs_on(level, cpu):
+            return level
+    raise ImportError(
+        f"this wheel of {DISTRIBUTION} holds code for {', '.join(levels) or 'nothing'}; this CPU"
+        f" supports {cpu} only. Install the fitting build: {repair_command()}"
+    )
+
+
+def describe_misfit(levels: Sequence[str], level: str, cpu: str) -> str:
+    """The one line that a wheel made for a better CPU calls for.
+
+    Args:
+        levels: the levels in the wheel, lowest first.
+        level: the chosen one.
+        cpu: the level that the CPU supports.
+    """
+    return (
+        f"{DISTRIBUTION}: this wheel was built for {levels[-1]} but this CPU supports {cpu};"
+        f" using the {level} library. To install the fitting build: {repair_command()}"
+    )
+
+
+def describe_missing_module(native: Path, suffix: str, reason: str) -> str:
+    """Says why there is no native module for this Python, and what to do.
+
+    Args:
+        native: the folder where it should be.
+        suffix: how extension modules of this Python end.
+        reason: what the import said.
+    """
+    found = sorted(path.name for path in native.glob("_bindings.*.so"))
+    wanted = f"_bindings{suffix}"
+    if wanted in found:
+        facts = f"{wanted} is there but does not load"
+    elif found:
+        facts = f"there is no {wanted} for this Python, only {', '.join(found)}"
+    else:
+        facts = f"there is no {wanted} nor any other"
+    return (
+        f"the native module of {DISTRIBUTION} cannot be used: in {native} {facts} ({reason})."
+        f" Reinstall: {repair_command()}"
+    )

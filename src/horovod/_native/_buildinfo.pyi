@@ -1,0 +1,6 @@
+"""What the build wrote down about itself."""
+
+VERSION: str
+LEVELS: tuple[str, ...]  # CPU levels of the core libraries in this wheel, lowest first
+COMPILER: str
+BUILD_TYPE: str

@@ -1,0 +1,88 @@
+"""Which rank this process is and how it reaches the others, as the launcher's environment says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from horovod import _settings
+from horovod._settings import SettingError
+
+
+@dataclass(frozen=True)
+class Placement:
+    """This process among the ranks of its job.
+
+    Attributes:
+        rendezvous: "address:port" of the launcher's store; "" for a single process.
+        secret: what authenticates the job's members; empty for a single process.
+        timeout: seconds to wait for the other ranks.
+    """
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    cross_rank: int
+    cross_size: int
+    host: str
+    rendezvous: str
+    secret: bytes
+    transport: str
+    interface: str
+    timeout: float
+
+
+def read_placement(environment: Mapping[str, str]) -> Placement:
+    """Reads and checks what the launcher put into the environment.
+
+    Without any of it the process is alone: rank 0 of 1.
+
+    Raises:
+        SettingError: a value is not accepted, or the values contradict each other.
+    """
+    _settings.CONTROLLER.read(environment)
+    _settings.CPU_OPERATIONS.read(environment)
+    size = _settings.SIZE.read(environment)
+    if size > 1 and _settings.RANK.name not in environment:
+        raise SettingError(
+            f"HOROVOD_SIZE={size} is set but HOROVOD_RANK is not; start the ranks with horovodrun"
+        )
+    pairs = (
+        (_settings.RANK, _settings.SIZE),
+        (_settings.LOCAL_RANK, _settings.LOCAL_SIZE),
+        (_settings.CROSS_RANK, _settings.CROSS_SIZE),
+    )
+    for index, count in pairs:
+        if index.read(environment) >= count.read(environment):
+            raise SettingError(
+                f"{index.name}={index.read(environment)} must be below"
+                f" {count.name}={count.read(environment)}"
+            )
+    address = _settings.RENDEZVOUS_ADDRESS.read(environment)
+    port = _settings.RENDEZVOUS_PORT.read(environment)
+    secret = _settings.SECRET.read(environment)
+    if size > 1:
+        needed = (
+            (_settings.RENDEZVOUS_ADDRESS.name, address),
+            (_settings.RENDEZVOUS_PORT.name, port),
+            (_settings.SECRET.name, secret),
+        )
+        missing = [name for name, value in needed if not value]
+        if missing:
+            raise SettingError(
+                f"HOROVOD_SIZE={size} is set but {', '.join(missing)} is not; start the ranks with"
+                " horovodrun"
+            )
+    return Placement(
+        rank=_settings.RANK.read(environment),
+        size=size,
+        local_rank=_settings.LOCAL_RANK.read(environment),
+        local_size=_settings.LOCAL_SIZE.read(environment),
+        cross_rank=_settings.CROSS_RANK.read(environment),
+        cross_size=_settings.CROSS_SIZE.read(environment),
+        host=_settings.HOSTNAME.read(environment),
+        rendezvous=f"{address}:{port}" if size > 1 else "",
+        secret=secret if size > 1 else b"",
+        transport=_settings.TRANSPORT.read(environment),
+        interface=_settings.INTERFACE.read(environment),
+        timeout=_settings.start_timeout(environment),
+    )

@@ -1,0 +1,126 @@
+"""The one runtime of this process, which all front ends share."""
+
+import atexit
+import os
+import sys
+import threading
+from dataclasses import dataclass, field
+
+from horovod._loader import CoreLibrary, _bindings, select_core
+from horovod._placement import Placement, read_placement
+from horovod.common.exceptions import HorovodInternalError
+
+NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
+
+
+@dataclass(frozen=True)
+class Member:
+    """This process as a running member of the job, from `init()` to `shutdown()`.
+
+    Attributes:
+        process: id of the process that started the runtime; a fork of it has no threads to run one.
+        unnamed: per kind of operation, how many had no name; equal on all ranks, so names agree.
+    """
+
+    runtime: "_bindings.Runtime"
+    placement: Placement
+    core: CoreLibrary
+    process: int
+    unnamed: dict[str, int] = field(default_factory=dict)
+
+    def require_own_process(self) -> None:
+        """Refuses to run collectives in a fork of the process that called `init()`.
+
+        Raises:
+            RuntimeError: this is one.
+        """
+        if os.getpid() != self.process:
+            raise RuntimeError(
+                f"process {os.getpid()} is a fork of process {self.process}, which had called"
+                " hvd.init() before; its runtime cannot be used here. Fork before hvd.init(), or"
+                " start the process with multiprocessing's 'spawn' or 'forkserver'."
+            )
+
+
+class Session:
+    """Starts and ends runtimes, one at a time, as often as wished."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._member: Member | None = None
+        self._generation = 0
+
+    def start(self) -> None:
+        """Joins the job that the environment describes; does nothing when it has been joined.
+
+        Raises:
+            HorovodInternalError: not all ranks came in time; the message says who is missing.
+            SettingError: the environment is not usable.
+        """
+        with self._lock:
+            if self._member is not None:
+                self._member.require_own_process()
+                return
+            placement = read_placement(os.environ)
+            core = select_core()
+            if self._generation == 0:
+                if not core.fits and placement.local_rank == 0:
+                    sys.stderr.write(core.misfit() + "\n")
+                atexit.register(self.stop)
+            generation = self._generation
+            self._generation += 1
+            self._member = Member(
+                _start_runtime(core, placement, generation), placement, core, os.getpid()
+            )
+
+    def stop(self) -> None:
+        """Leaves the job; what is pending fails on all ranks. Does nothing when none is joined."""
+        with self._lock:
+            member = self._member
+            if member is None or member.process != os.getpid():
+                return
+            self._member = None
+        member.runtime.shutdown()
+
+    @property
+    def started(self) -> bool:
+        """Whether the job is joined."""
+        return self._member is not None
+
+    @property
+    def member(self) -> Member:
+        """This process's membership.
+
+        A fork keeps its parent's: what rank it is may be asked there, as data loaders do.
+
+        Raises:
+            ValueError: `init()` has not been called.
+        """
+        if self._member is None:
+            raise ValueError(NOT_INITIALIZED)
+        return self._member
+
+
+def _start_runtime(core: CoreLibrary, placement: Placement, generation: int) -> "_bindings.Runtime":
+    try:
+        return _bindings.Runtime(
+            str(core.path),
+            rank=placement.rank,
+            size=placement.size,
+            local_rank=placement.local_rank,
+            local_size=placement.local_size,
+            cross_rank=placement.cross_rank,
+            cross_size=placement.cross_size,
+            host=placement.host,
+            rendezvous=placement.rendezvous,
+            secret=placement.secret,
+            generation=generation,
+            transport=placement.transport,
+            interface=placement.interface,
+            start_timeout=placement.timeout,
+        )
+    except _bindings.CollectiveError as error:
+        raise HorovodInternalError(str(error)) from error
+
+
+SESSION = Session()

@@ -1,0 +1,201 @@
+"""The registry of environment variables: name, type, default and meaning, declared once."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class SettingError(ValueError):
+    """An environment variable holds a value that is not accepted."""
+
+
+@dataclass(frozen=True)
+class Setting(Generic[T]):
+    """One environment variable.
+
+    Attributes:
+        name: of the variable.
+        parse: turns the text into a value; raises ValueError when it cannot.
+        accepted: what values there are, in words, for the error message.
+        default: taken when the variable is unset or empty.
+        meaning: what it is for.
+    """
+
+    name: str
+    parse: Callable[[str], T]
+    accepted: str
+    default: T
+    meaning: str
+
+    def read(self, environment: Mapping[str, str]) -> T:
+        """The value in an environment.
+
+        Raises:
+            SettingError: the text is not accepted; the message lists what is.
+        """
+        text = environment.get(self.name, "").strip()
+        if not text:
+            return self.default
+        try:
+            return self.parse(text)
+        except ValueError:
+            shown = "<not shown>" if self.name.endswith("SECRET_KEY") else repr(text)
+            raise SettingError(
+                f"{self.name}={shown} is not accepted: it must be {self.accepted}"
+            ) from None
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError
+    return value
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def _port(text: str) -> int:
+    value = int(text)
+    if not 0 < value < 65536:
+        raise ValueError
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value) or value <= 0:
+        raise ValueError
+    return value
+
+
+def _choice(*accepted: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in accepted:
+            raise ValueError
+        return text.lower()
+
+    return parse
+
+
+def _secret(text: str) -> bytes:
+    value = bytes.fromhex(text)
+    if len(value) < 16:
+        raise ValueError
+    return value
+
+
+_COUNT = "a whole number, 0 or more"
+_POSITIVE = "a whole number, 1 or more"
+_SECONDS = "a number of seconds above 0"
+
+RANK = Setting("HOROVOD_RANK", _count, _COUNT, 0, "this process among all")
+SIZE = Setting("HOROVOD_SIZE", _positive, _POSITIVE, 1, "number of processes")
+LOCAL_RANK = Setting(
+    "HOROVOD_LOCAL_RANK", _count, _COUNT, 0, "this process among those of its host"
+)
+LOCAL_SIZE = Setting(
+    "HOROVOD_LOCAL_SIZE", _positive, _POSITIVE, 1, "number of processes of the host"
+)
+CROSS_RANK = Setting(
+    "HOROVOD_CROSS_RANK", _count, _COUNT, 0, "this host among those with the same local rank"
+)
+CROSS_SIZE = Setting(
+    "HOROVOD_CROSS_SIZE", _positive, _POSITIVE, 1, "number of hosts with the same local rank"
+)
+HOSTNAME = Setting(
+    "HOROVOD_HOSTNAME", str, "a host name", "localhost", "the host's name in the launcher's list"
+)
+RENDEZVOUS_ADDRESS = Setting(
+    "HOROVOD_GLOO_RENDEZVOUS_ADDR", str, "an address", "", "where the launcher's store listens"
+)
+RENDEZVOUS_PORT = Setting(
+    "HOROVOD_GLOO_RENDEZVOUS_PORT",
+    _port,
+    "a port number, 1 to 65535",
+    0,
+    "the port of the launcher's store",
+)
+INTERFACE = Setting(
+    "HOROVOD_GLOO_IFACE",
+    str,
+    "a network interface's name",
+    "",
+    "interface to listen on; by default the one that reaches the store",
+)
+START_TIMEOUT = Setting(
+    "HOROVOD_START_TIMEOUT",
+    _seconds,
+    _SECONDS,
+    30.0,
+    "how long ranks wait for each other in init()",
+)
+GLOO_TIMEOUT = Setting(
+    "HOROVOD_GLOO_TIMEOUT_SECONDS",
+    _seconds,
+    _SECONDS,
+    0.0,
+    "Horovod's name for the same; HOROVOD_START_TIMEOUT comes first",
+)
+TRANSPORT = Setting(
+    "HOROVOD_TRANSPORT",
+    _choice("auto", "shm", "tcp"),
+    "auto, shm or tcp",
+    "auto",
+    "what moves the bytes; auto takes shm where all ranks share one host",
+)
+CONTROLLER = Setting(
+    "HOROVOD_CONTROLLER",
+    _choice("gloo"),
+    "gloo, which stands for the built-in controller; this build has no mpi",
+    "gloo",
+    "who agrees on what to run",
+)
+CPU_OPERATIONS = Setting(
+    "HOROVOD_CPU_OPERATIONS",
+    _choice("gloo"),
+    "gloo, which stands for the built-in transports; this build has no mpi and no ccl",
+    "gloo",
+    "who runs collectives on CPU tensors",
+)
+SECRET = Setting(
+    "_HOROVOD_SECRET_KEY",
+    _secret,
+    "at least 16 bytes in hexadecimal",
+    b"",
+    "proves to the other ranks and to the store that this process belongs to the job",
+)
+
+SETTINGS: tuple[Setting[int] | Setting[str] | Setting[float] | Setting[bytes], ...] = (
+    RANK,
+    SIZE,
+    LOCAL_RANK,
+    LOCAL_SIZE,
+    CROSS_RANK,
+    CROSS_SIZE,
+    HOSTNAME,
+    RENDEZVOUS_ADDRESS,
+    RENDEZVOUS_PORT,
+    INTERFACE,
+    START_TIMEOUT,
+    GLOO_TIMEOUT,
+    TRANSPORT,
+    CONTROLLER,
+    CPU_OPERATIONS,
+    SECRET,
+)
+
+
+def start_timeout(environment: Mapping[str, str]) -> float:
+    """Seconds that ranks wait for each other: Horovod has two names for it."""
+    gloo = GLOO_TIMEOUT.read(environment)
+    if START_TIMEOUT.name not in environment and gloo:
+        return gloo
+    return START_TIMEOUT.read(environment)

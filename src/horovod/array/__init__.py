@@ -1,0 +1,297 @@
+"""Collectives on arrays of any kind: NumPy, `array.array`, buffers, and whatever speaks DLPack.
+
+    import horovod.array as hvd
+
+NumPy arrays give NumPy arrays and `array.array` gives `array.array`; an object with `__dlpack__`
+and `__array_namespace__` gives what that namespace's `from_dlpack` makes; anything else gives a
+`Buffer`, which has the buffer protocol and DLPack. NumPy need not be installed.
+"""
+
+from typing import Any
+
+from horovod import _objects
+from horovod._collectives import (
+    COLLECTIVES,
+    Adasum,
+    Average,
+    Max,
+    Min,
+    Product,
+    Sum,
+    choose_op,
+)
+from horovod._loader import _bindings
+from horovod.array.exporters import Exported, export
+from horovod.common.basics import HorovodBasics
+from horovod.common.exceptions import HorovodInternalError
+from horovod.common.process_sets import ProcessSet, global_process_set, require_global
+
+_basics = HorovodBasics()
+
+Buffer = _bindings.Buffer
+
+init = _basics.init
+shutdown = _basics.shutdown
+is_initialized = _basics.is_initialized
+size = _basics.size
+local_size = _basics.local_size
+cross_size = _basics.cross_size
+rank = _basics.rank
+local_rank = _basics.local_rank
+cross_rank = _basics.cross_rank
+is_homogeneous = _basics.is_homogeneous
+
+
+def _require_in_place(exported: Exported) -> Exported:
+    if exported.refusal:
+        raise ValueError(exported.refusal)
+    return exported
+
+
+def _start_allreduce(
+    tensor: Any,
+    name: str | None,
+    op: int | None,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+    *,
+    in_place: bool,
+) -> int:
+    require_global(process_set)
+    op = choose_op(op, average=None)
+    exported = export(tensor)
+    destination, result = (
+        (_require_in_place(exported).operand, tensor) if in_place else exported.new()
+    )
+
+    def finish(_: Any) -> Any:
+        if in_place:
+            exported.write_back()
+        return result
+
+    return COLLECTIVES.allreduce(
+        exported.operand,
+        destination,
+        finish,
+        name=name,
+        op=op,
+        prescale=prescale_factor,
+        postscale=postscale_factor,
+    )
+
+
+def allreduce_async(
+    tensor: Any,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Starts reducing an array over all ranks into a new one.
+
+    Args:
+        tensor: same shape and type on all ranks.
+        name: the same on all ranks; without it, unnamed operations must start in the same order.
+        op: Average (default), Sum, Min, Max or Product.
+        prescale_factor: multiplies the array before the reduction.
+        postscale_factor: multiplies the result.
+        process_set: must be the global one for now.
+
+    Returns:
+        A handle for `poll` and `synchronize`.
+    """
+    return _start_allreduce(
+        tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=False
+    )
+
+
+def allreduce_async_(
+    tensor: Any,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Like `allreduce_async`, in place: the array must not be touched until `synchronize`."""
+    return _start_allreduce(
+        tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=True
+    )
+
+
+def allreduce(
+    tensor: Any,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Reduces an array over all ranks; arguments as of `allreduce_async`."""
+    return synchronize(
+        allreduce_async(tensor, name, op, prescale_factor, postscale_factor, process_set)
+    )
+
+
+def allreduce_(
+    tensor: Any,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Like `allreduce`, in place."""
+    return synchronize(
+        allreduce_async_(tensor, name, op, prescale_factor, postscale_factor, process_set)
+    )
+
+
+def allgather_async(
+    tensor: Any, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> int:
+    """Starts joining all ranks' arrays along the first dimension, in which they may differ."""
+    require_global(process_set)
+    exported = export(tensor)
+    return COLLECTIVES.allgather(exported.operand, exported.wrap, name=name)
+
+
+def allgather(
+    tensor: Any, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Any:
+    """Joins all ranks' arrays along the first dimension, in which they may differ."""
+    return synchronize(allgather_async(tensor, name, process_set))
+
+
+def _start_broadcast(
+    tensor: Any, root_rank: int, name: str | None, process_set: ProcessSet, *, in_place: bool
+) -> int:
+    require_global(process_set)
+    exported = export(tensor)
+    destination, result = (
+        (_require_in_place(exported).operand, tensor) if in_place else exported.new()
+    )
+
+    def finish(_: Any) -> Any:
+        if in_place:
+            exported.write_back()
+        return result
+
+    return COLLECTIVES.broadcast(exported.operand, destination, finish, root=root_rank, name=name)
+
+
+def broadcast_async(
+    tensor: Any,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Starts sending the root's array to all ranks, into a new one."""
+    return _start_broadcast(tensor, root_rank, name, process_set, in_place=False)
+
+
+def broadcast_async_(
+    tensor: Any,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Like `broadcast_async`, in place."""
+    return _start_broadcast(tensor, root_rank, name, process_set, in_place=True)
+
+
+def broadcast(
+    tensor: Any,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Returns the root's array on all ranks."""
+    return synchronize(broadcast_async(tensor, root_rank, name, process_set))
+
+
+def broadcast_(
+    tensor: Any,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Like `broadcast`, in place."""
+    return synchronize(broadcast_async_(tensor, root_rank, name, process_set))
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Waits until all ranks have come here."""
+    require_global(process_set)
+    COLLECTIVES.barrier()
+
+
+def poll(handle: int) -> bool:
+    """Whether an operation is done, so that `synchronize` returns at once."""
+    return COLLECTIVES.poll(handle)
+
+
+def synchronize(handle: int) -> Any:
+    """Waits for an operation and returns its result; None for a handle that is not known.
+
+    Raises:
+        HorovodInternalError: the operation failed on all ranks, or a rank was lost.
+    """
+    return COLLECTIVES.synchronize(handle)
+
+
+def broadcast_object(
+    obj: Any,
+    root_rank: int = 0,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Sends the root's object to all ranks, pickled; the others' are not looked at."""
+    require_global(process_set)
+    return _objects.broadcast_object(obj, root_rank, name)
+
+
+def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
+    """Collects one object of every rank; returns them by rank."""
+    return _objects.allgather_object(obj, name)
+
+
+__all__ = [
+    "Adasum",
+    "Average",
+    "Buffer",
+    "HorovodInternalError",
+    "Max",
+    "Min",
+    "ProcessSet",
+    "Product",
+    "Sum",
+    "allgather",
+    "allgather_async",
+    "allgather_object",
+    "allreduce",
+    "allreduce_",
+    "allreduce_async",
+    "allreduce_async_",
+    "barrier",
+    "broadcast",
+    "broadcast_",
+    "broadcast_async",
+    "broadcast_async_",
+    "broadcast_object",
+    "cross_rank",
+    "cross_size",
+    "global_process_set",
+    "init",
+    "is_homogeneous",
+    "is_initialized",
+    "local_rank",
+    "local_size",
+    "poll",
+    "rank",
+    "shutdown",
+    "size",
+    "synchronize",
+]

@@ -1,0 +1,169 @@
+"""Arrays of any kind as the memory that collectives work on, and results of the same kind.
+
+NumPy is touched only when an array of it comes in, DLPack where an array offers nothing nearer.
+"""
+
+import array
+import ctypes
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from horovod._collectives import DTYPES, Operand
+from horovod._loader import _bindings
+
+NOT_CONTIGUOUS = "Tensor is required to be contiguous."
+READ_ONLY = "the array is read-only, so the operation cannot work in place"
+
+# Format characters of the buffer protocol; the integers' sizes are the platform's.
+_KINDS = {"b": "int", "h": "int", "i": "int", "l": "int", "q": "int", "B": "uint", "c": "uint"}
+_FIXED = {"?": "bool", "e": "float16", "f": "float32", "d": "float64"}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """An array's memory, and how to make results of its kind.
+
+    Attributes:
+        operand: the memory; a contiguous copy where the array is not contiguous.
+        write_back: brings the operand's content into the array, after an operation in place.
+        refusal: why an operation in place cannot be done; "" when it can.
+        new: allocates a result: its memory, and the array over it.
+        wrap: makes an array of memory that the core has allocated.
+    """
+
+    operand: Operand
+    write_back: Callable[[], None]
+    refusal: str
+    new: Callable[[], tuple[Operand, Any]]
+    wrap: Callable[["_bindings.Buffer"], Any]
+
+
+def export(value: Any) -> Exported:
+    """Looks at an array.
+
+    Args:
+        value: a NumPy array or scalar, an `array.array`, a `memoryview`, a `bytearray`, or an
+            object with `__dlpack__`.
+
+    Raises:
+        TypeError: it is none of them.
+        ValueError: its element type is not supported, or it is not contiguous and cannot be copied.
+    """
+    numpy = sys.modules.get("numpy")  # an array of it cannot exist where it has not been imported
+    if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+        return _export_numpy(numpy, value)
+    if isinstance(value, (array.array, bytearray, memoryview, bytes)):
+        return _export_memory(value)
+    if hasattr(value, "__dlpack__"):
+        return _export_dlpack(value)
+    raise TypeError(
+        f"{type(value).__name__} is no array: pass a NumPy array, an array.array, a memoryview, a"
+        " bytearray, or an object with __dlpack__"
+    )
+
+
+def _require_supported(dtype: str) -> str:
+    if dtype not in DTYPES:
+        raise ValueError(f"Tensor type {dtype} is not supported.")
+    return dtype
+
+
+def _nothing() -> None:
+    """There is nothing to bring back where the operand is the array itself."""
+
+
+def _buffer_operand(buffer: "_bindings.Buffer") -> Operand:
+    return Operand(buffer.address, tuple(buffer.shape), buffer.dtype, buffer)
+
+
+def _same_buffer(buffer: "_bindings.Buffer") -> Any:
+    return buffer
+
+
+def _export_numpy(numpy: Any, value: Any) -> Exported:
+    value = numpy.asarray(value)
+    dtype = value.dtype
+    _require_supported(dtype.name if dtype.isnative else f"{dtype} (foreign byte order)")
+    work = numpy.ascontiguousarray(value).reshape(value.shape)
+
+    def operand_of(owner: Any) -> Operand:
+        return Operand(owner.__array_interface__["data"][0], owner.shape, dtype.name, owner)
+
+    def write_back() -> None:
+        if not numpy.shares_memory(work, value):
+            value[...] = work
+
+    def new() -> tuple[Operand, Any]:
+        result = numpy.empty(value.shape, dtype)
+        return operand_of(result), result
+
+    def wrap(buffer: "_bindings.Buffer") -> Any:
+        if not buffer.nbytes:
+            return numpy.empty(buffer.shape, dtype)
+        flat = numpy.frombuffer(memoryview(buffer).cast("B"), numpy.uint8)
+        return flat.view(dtype).reshape(buffer.shape)
+
+    return Exported(
+        operand_of(work), write_back, "" if value.flags.writeable else READ_ONLY, new, wrap
+    )
+
+
+def _memory_dtype(view: memoryview) -> str:
+    code = view.format.lstrip("@")
+    dtype = _FIXED.get(code) or (f"{_KINDS[code]}{8 * view.itemsize}" if code in _KINDS else code)
+    return _require_supported(dtype)
+
+
+def _export_memory(value: Any) -> Exported:
+    view = memoryview(value)
+    dtype = _memory_dtype(view)
+    shape = tuple(view.shape or ())
+    direct = view.contiguous and not view.readonly
+    if direct:
+        operand = Operand(_address(view), shape, dtype, view)
+    else:
+        copy = _bindings.allocate(shape, dtype)
+        memoryview(copy).cast("B")[:] = view.tobytes()
+        operand = _buffer_operand(copy)
+
+    def new() -> tuple[Operand, Any]:
+        if isinstance(value, array.array):
+            result = array.array(value.typecode, bytes(view.nbytes))
+            return Operand(_address(memoryview(result)), shape, dtype, memoryview(result)), result
+        buffer = _bindings.allocate(shape, dtype)
+        return _buffer_operand(buffer), buffer
+
+    def wrap(buffer: "_bindings.Buffer") -> Any:
+        if isinstance(value, array.array):
+            return array.array(value.typecode, memoryview(buffer).tobytes())
+        return buffer
+
+    refusal = READ_ONLY if view.readonly else "" if direct else NOT_CONTIGUOUS
+    return Exported(operand, _nothing, refusal, new, wrap)
+
+
+def _address(view: memoryview) -> int:
+    """Where a writable view lies."""
+    if not view.nbytes:
+        return 0
+    return ctypes.addressof(ctypes.c_char.from_buffer(view))
+
+
+def _export_dlpack(value: Any) -> Exported:
+    tensor = _bindings.TensorView(value)
+    if not tensor.contiguous:
+        raise ValueError(NOT_CONTIGUOUS)
+    shape = tuple(tensor.shape)
+    dtype = _require_supported(tensor.dtype)
+    wrap: Callable[[_bindings.Buffer], Any] = _same_buffer
+    if hasattr(value, "__array_namespace__"):
+        wrap = value.__array_namespace__().from_dlpack
+
+    def new() -> tuple[Operand, Any]:
+        buffer = _bindings.allocate(shape, dtype)
+        return _buffer_operand(buffer), wrap(buffer)
+
+    operand = Operand(tensor.address, shape, dtype, tensor)
+    return Exported(operand, _nothing, READ_ONLY if tensor.readonly else "", new, wrap)

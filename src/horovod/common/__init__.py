@@ -1,0 +1,1 @@
+"""What all front ends share, under Horovod's public names."""

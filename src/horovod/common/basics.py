@@ -1,0 +1,116 @@
+"""Starting and ending the runtime, who this rank is, and what is built in."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from horovod._session import SESSION
+from horovod.common.process_sets import UNSUPPORTED, ProcessSet
+
+
+class HorovodBasics:
+    """The functions that every front end offers.
+
+    Args:
+        args: Horovod's callers pass where the extension lies; there is only one here.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        self._location = args
+
+    def init(
+        self, comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = None
+    ) -> None:
+        """Joins the job; a second call does nothing.
+
+        Args:
+            comm: must be None, for all ranks.
+            process_sets: must be None or empty.
+
+        Raises:
+            NotImplementedError: for any other arguments.
+            HorovodInternalError: not all ranks came in time.
+        """
+        if comm is not None:
+            raise NotImplementedError(
+                "hvd.init(comm=...): ranks other than all, and MPI communicators, are not supported"
+                " yet by horovod-variants"
+            )
+        if process_sets:
+            raise NotImplementedError(f"hvd.init(process_sets=...): {UNSUPPORTED}")
+        SESSION.start()
+
+    def shutdown(self) -> None:
+        """Leaves the job. Happens by itself when the process ends."""
+        SESSION.stop()
+
+    def is_initialized(self) -> bool:
+        """Whether `init` has been called, and `shutdown` not since."""
+        return SESSION.started
+
+    def size(self) -> int:
+        """Number of ranks."""
+        return SESSION.member.placement.size
+
+    def rank(self) -> int:
+        """This rank, from 0."""
+        return SESSION.member.placement.rank
+
+    def local_size(self) -> int:
+        """Number of ranks on this host."""
+        return SESSION.member.placement.local_size
+
+    def local_rank(self) -> int:
+        """This rank among those of its host, from 0."""
+        return SESSION.member.placement.local_rank
+
+    def cross_size(self) -> int:
+        """Number of hosts that have this local rank."""
+        return SESSION.member.placement.cross_size
+
+    def cross_rank(self) -> int:
+        """This host among those that have this local rank, from 0."""
+        return SESSION.member.placement.cross_rank
+
+    def is_homogeneous(self) -> bool:
+        """Whether all hosts have the same number of ranks."""
+        return SESSION.member.runtime.is_homogeneous
+
+    def mpi_threads_supported(self) -> bool:
+        """Whether MPI may be called from several threads: there is no MPI in this build."""
+        return False
+
+    def mpi_enabled(self) -> bool:
+        """Whether MPI agrees on what to run: there is no MPI in this build."""
+        return False
+
+    def mpi_built(self) -> bool:
+        """Whether MPI is built in: it is not."""
+        return False
+
+    def gloo_enabled(self) -> bool:
+        """Whether the MPI-free controller runs: always, it is the built-in one."""
+        return True
+
+    def gloo_built(self) -> bool:
+        """Whether there is an MPI-free controller: always, it is the built-in one."""
+        return True
+
+    def nccl_built(self) -> int:
+        """NCCL's version code, 0 without it."""
+        return 0
+
+    def ddl_built(self) -> bool:
+        """Whether IBM's DDL is built in: it is not."""
+        return False
+
+    def ccl_built(self) -> bool:
+        """Whether oneCCL is built in: it is not."""
+        return False
+
+    def cuda_built(self) -> bool:
+        """Whether CUDA support is built in: it is not."""
+        return False
+
+    def rocm_built(self) -> bool:
+        """Whether ROCm support is built in: it is not."""
+        return False

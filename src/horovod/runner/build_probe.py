@@ -1,0 +1,44 @@
+"""Tries out in a process of its own what this build can do here, and prints it as JSON.
+
+Run by `horovodrun --check-build`: a library that crashes takes only this process with it.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+
+RUNTIME, TORCH = "runtime", "torch"
+
+
+def try_runtime() -> Mapping[str, object]:
+    """Starts a job of one rank, and says what came of it."""
+    from horovod._session import SESSION  # noqa: PLC0415 - loads native code
+
+    SESSION.start()
+    member = SESSION.member
+    facts = {
+        "level": member.runtime.isa,
+        "levels": list(member.core.levels),
+        "cpu": member.core.cpu,
+        "library": str(member.core.path),
+        "transport": member.runtime.transport,
+    }
+    SESSION.stop()
+    return facts
+
+
+def try_torch() -> Mapping[str, object]:
+    """Imports the PyTorch front end, and says which PyTorch it has found."""
+    import torch  # noqa: PLC0415 - takes seconds, and may be absent
+
+    import horovod.torch  # noqa: PLC0415 - as above
+
+    return {"torch": torch.__version__, "module": horovod.torch.__name__}
+
+
+if __name__ == "__main__":
+    for name in [name for name in os.environ if name.startswith(("HOROVOD_", "_HOROVOD_"))]:
+        del os.environ[name]  # one rank, on its own, wherever this is asked
+    facts = try_runtime() if sys.argv[1] == RUNTIME else try_torch()
+    sys.stdout.write(json.dumps(facts) + "\n")

@@ -1,0 +1,179 @@
+"""What `horovodrun --check-build` finds out, and how it says it."""
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+GLOO_MEANS = "The Gloo lines stand for the built-in MPI-free controller and CPU transports, which serve --gloo."
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Something that was tried out in a process of its own.
+
+    Attributes:
+        facts: what it reported; None when it failed.
+        failure: why it failed; "" when it did not.
+    """
+
+    facts: Mapping[str, Any] | None
+    failure: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether it works here."""
+        return self.facts is not None
+
+
+@dataclass(frozen=True)
+class VariantReport:
+    """What the selector says of the installed variant.
+
+    Attributes:
+        problem: why nothing is known; "" when something is.
+        facts: `variantwheel_selector.verify`'s JSON; empty when nothing is known.
+    """
+
+    problem: str
+    facts: Mapping[str, Any]
+
+    @property
+    def misfit(self) -> bool:
+        """Whether the installed variant is known not to fit this machine."""
+        return self.facts.get("fits") is False
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """All of it."""
+
+    version: str
+    runtime: Trial
+    torch: Trial
+    variant: VariantReport
+
+    @property
+    def library_misfit(self) -> bool:
+        """Whether the wheel's best library cannot run on this CPU."""
+        facts = self.runtime.facts
+        return facts is not None and facts["level"] != facts["levels"][-1]
+
+    @property
+    def exit_code(self) -> int:
+        """0 when the installed build loads and fits this machine, else 1."""
+        return int(not self.runtime.passed or self.variant.misfit or self.library_misfit)
+
+    def to_json(self) -> dict[str, Any]:
+        """What `--check-build --json` prints."""
+        return {
+            "schema": 1,
+            "version": self.version,
+            "frameworks": {
+                "tensorflow": False,
+                "pytorch": self.torch.passed,
+                "mxnet": False,
+            },
+            "controllers": {"mpi": False, "gloo": self.runtime.passed},
+            "tensor_operations": {
+                "nccl": False,
+                "ddl": False,
+                "ccl": False,
+                "mpi": False,
+                "gloo": self.runtime.passed,
+            },
+            "runtime": {"facts": self.runtime.facts, "failure": self.runtime.failure},
+            "torch": {"facts": self.torch.facts, "failure": self.torch.failure},
+            "variant": dict(self.variant.facts) or None,
+            "variant_problem": self.variant.problem,
+            "fits": self.exit_code == 0,
+        }
+
+
+def render_block(version: str, *, torch: bool, gloo: bool, verbose: bool) -> str:
+    """Horovod's block, byte for byte: with its four spaces at the end of the last line.
+
+    Args:
+        version: ours.
+        torch: whether the PyTorch front end loads here.
+        gloo: whether the built-in controller and transports load here.
+        verbose: Horovod starts with an empty line then.
+    """
+
+    def mark(here: bool) -> str:  # noqa: FBT001 - one bit in, one character out
+        return "X" if here else " "
+
+    block = f"""\
+    Horovod v{version}:
+
+    Available Frameworks:
+        [ ] TensorFlow
+        [{mark(torch)}] PyTorch
+        [ ] MXNet
+
+    Available Controllers:
+        [ ] MPI
+        [{mark(gloo)}] Gloo
+
+    Available Tensor Operations:
+        [ ] NCCL
+        [ ] DDL
+        [ ] CCL
+        [ ] MPI
+        [{mark(gloo)}] Gloo"""
+    return ("\n" if verbose else "") + textwrap.dedent(block) + "    \n"
+
+
+def _describe_runtime(runtime: Trial) -> list[str]:
+    if runtime.facts is None:
+        return [f"    loaded: nothing ({runtime.failure})"]
+    facts = runtime.facts
+    best = facts["levels"][-1]
+    why = (
+        "the best in the wheel"
+        if facts["level"] == best
+        else f"{best} needs more than this CPU's {facts['cpu']}"
+    )
+    return [
+        f"    levels in this wheel: {', '.join(facts['levels'])}",
+        f"    loaded: {facts['level']} ({why}; this CPU supports {facts['cpu']})",
+    ]
+
+
+def _describe_choice(variant: VariantReport) -> list[str]:
+    if variant.problem:
+        return [f"    label: unknown ({variant.problem})"]
+    facts = variant.facts
+    fits = {True: "fits this machine", False: "does not fit this machine", None: "not compared"}
+    lines = [
+        f"    label: {facts['label'] or 'none'} ({fits[facts['fits']]}: {facts['reason']})"
+        if facts["label"]
+        else f"    label: none ({facts['reason']})"
+    ]
+    decision = facts["decision"]
+    if decision is None:
+        return [*lines, "    chosen by: nobody; no decision is recorded with this installation"]
+    forced = ", forced by the user" if decision["forced"] else ""
+    lines += [f"    chosen by: variantwheel-selector {decision['selector_version']}{forced}"]
+    for candidate in decision["candidates"]:
+        verdict = "accepted" if candidate["accepted"] else "rejected"
+        reasons = f" ({'; '.join(candidate['reasons'])})" if candidate["reasons"] else ""
+        lines.append(f"    {verdict}: {candidate['label'] or 'plain wheel'}{reasons}")
+    if facts["better_label"]:
+        lines.append(f"    would fit better: {facts['better_label']}")
+    return lines
+
+
+def render_report(report: BuildReport, repair_command: str, *, verbose: bool) -> str:
+    """Everything that `--check-build` prints."""
+    block = render_block(
+        report.version, torch=report.torch.passed, gloo=report.runtime.passed, verbose=verbose
+    )
+    lines = ["", "Variant:", *_describe_choice(report.variant), *_describe_runtime(report.runtime)]
+    if not report.torch.passed:
+        lines.append(f"    PyTorch: {report.torch.failure}")
+    if report.exit_code != 0 or report.variant.facts.get("better_label"):
+        lines.append(
+            f"    to mend it: {report.variant.facts.get('repair_command', repair_command)}"
+        )
+    return block + "\n".join([*lines, "", GLOO_MEANS]) + "\n"

@@ -1,0 +1,134 @@
+"""Hosts and slots: reading host lists, and which rank goes where."""
+
+import re
+import socket
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+INVALID_HOSTS = "Invalid host input, please make sure it has format as : worker-0:2,worker-1:2."
+LOOPBACK_NAMES = ("localhost", "127.0.0.1")
+
+
+class HostsError(ValueError):
+    """A host list cannot be used."""
+
+
+@dataclass(frozen=True)
+class HostInfo:
+    """A host and how many ranks it takes."""
+
+    hostname: str
+    slots: int
+
+
+@dataclass(frozen=True)
+class SlotInfo:
+    """One rank's place: `local` counts on its host, `cross` over hosts with the same local rank."""
+
+    hostname: str
+    rank: int
+    local_rank: int
+    cross_rank: int
+    size: int
+    local_size: int
+    cross_size: int
+
+    def environment(self) -> dict[str, str]:
+        """What tells a worker its place."""
+        return {
+            "HOROVOD_HOSTNAME": self.hostname,
+            "HOROVOD_RANK": str(self.rank),
+            "HOROVOD_SIZE": str(self.size),
+            "HOROVOD_LOCAL_RANK": str(self.local_rank),
+            "HOROVOD_LOCAL_SIZE": str(self.local_size),
+            "HOROVOD_CROSS_RANK": str(self.cross_rank),
+            "HOROVOD_CROSS_SIZE": str(self.cross_size),
+        }
+
+
+def parse_hosts(text: str) -> list[HostInfo]:
+    """Reads `host:slots,host:slots`.
+
+    Raises:
+        HostsError: in Horovod's words.
+    """
+    hosts = []
+    for item in text.split(","):
+        match = re.fullmatch(r"([A-Za-z0-9][\w.-]*):(\d+)", item.strip())
+        if match is None or int(match[2]) < 1:
+            raise HostsError(INVALID_HOSTS)
+        hosts.append(HostInfo(match[1], int(match[2])))
+    return _merge(hosts)
+
+
+def parse_hostfile(text: str, name: str) -> list[HostInfo]:
+    """Reads lines of `host slots=n`; blank lines and comments (`#`) are passed over.
+
+    Args:
+        text: of the file.
+        name: of the file, for the message.
+
+    Raises:
+        HostsError: a line has another form, or no line names a host.
+    """
+    hosts = []
+    for number, line in enumerate(text.splitlines(), 1):
+        entry = line.split("#", 1)[0].strip()
+        if not entry:
+            continue
+        match = re.fullmatch(r"([A-Za-z0-9][\w.-]*)\s+slots\s*=\s*(\d+)", entry)
+        if match is None or int(match[2]) < 1:
+            raise HostsError(
+                f"{name}, line {number}: {entry!r} is not of the form `<host> slots=<n>`"
+            )
+        hosts.append(HostInfo(match[1], int(match[2])))
+    if not hosts:
+        raise HostsError(f"{name} names no host; lines have the form `<host> slots=<n>`")
+    return _merge(hosts)
+
+
+def _merge(hosts: Iterable[HostInfo]) -> list[HostInfo]:
+    """A host that is named twice has the slots of both."""
+    slots: dict[str, int] = {}
+    for host in hosts:
+        slots[host.hostname] = slots.get(host.hostname, 0) + host.slots
+    return [HostInfo(name, count) for name, count in slots.items()]
+
+
+def get_host_assignments(hosts: Sequence[HostInfo], num_proc: int) -> list[SlotInfo]:
+    """Fills the hosts in their order.
+
+    Returns:
+        One place per rank, by rank.
+
+    Raises:
+        HostsError: there are too few slots, in Horovod's words.
+    """
+    available = sum(host.slots for host in hosts)
+    if num_proc > available:
+        raise HostsError(
+            f"Requested more processes ({num_proc}) than there are available slots ({available})"
+        )
+    places = [(host.hostname, local) for host in hosts for local in range(host.slots)][:num_proc]
+    local_sizes: dict[str, int] = {}
+    columns: dict[int, list[str]] = {}
+    for hostname, local in places:
+        local_sizes[hostname] = local_sizes.get(hostname, 0) + 1
+        columns.setdefault(local, []).append(hostname)
+    return [
+        SlotInfo(
+            hostname=hostname,
+            rank=rank,
+            local_rank=local,
+            cross_rank=columns[local].index(hostname),
+            size=num_proc,
+            local_size=local_sizes[hostname],
+            cross_size=len(columns[local]),
+        )
+        for rank, (hostname, local) in enumerate(places)
+    ]
+
+
+def is_local(hostname: str) -> bool:
+    """Whether ranks of a host are started directly, without ssh."""
+    return hostname in (*LOOPBACK_NAMES, socket.gethostname(), socket.getfqdn())

@@ -1,0 +1,242 @@
+"""One job: the store, the workers of all hosts, and the first failure that ends them all."""
+
+import contextlib
+import itertools
+import queue
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from horovod.runner.hosts import SlotInfo, is_local
+from horovod.runner.network import choose_address
+from horovod.runner.output import STDERR, STDOUT, Output
+from horovod.runner.processes import LocalWorkers
+from horovod.runner.remote import Order
+from horovod.runner.rendezvous import RendezvousServer
+from horovod.runner.ssh import RemoteWorkers, SshOptions, forwarded
+
+SECRET_BYTES = 32
+FAILURE_SECONDS = 2.0  # for the other ranks to notice a failure and say so before they are ended
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+FAILED = (
+    "Horovod detected that one or more processes exited with non-zero status, thus causing the job"
+    " to be terminated. The first process to do so was:\nProcess name: {name}\nExit code: {code}\n"
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run where.
+
+    Attributes:
+        interfaces: network interfaces to use; empty for what the routing table says.
+        output_directory: where to keep copies of the output; None for nowhere.
+        start_timeout: seconds for the ranks to find each other; None for the default.
+    """
+
+    arguments: Sequence[str]
+    slots: Sequence[SlotInfo]
+    environment: Mapping[str, str]
+    directory: Path
+    ssh: SshOptions
+    interfaces: Sequence[str] = ()
+    output_directory: Path | None = None
+    timestamp: bool = False
+    start_timeout: float | None = None
+    verbose: bool = False
+
+    def hosts(self) -> dict[str, list[SlotInfo]]:
+        """The places by host."""
+        by_host = itertools.groupby(self.slots, lambda slot: slot.hostname)
+        return {hostname: list(slots) for hostname, slots in by_host}
+
+    def worker_settings(self, store: RendezvousServer, secret: bytes) -> dict[str, str]:
+        """What all workers are told, besides their places."""
+        settings = {
+            "HOROVOD_GLOO_RENDEZVOUS_ADDR": store.address,
+            "HOROVOD_GLOO_RENDEZVOUS_PORT": str(store.port),
+            "HOROVOD_CONTROLLER": "gloo",
+            "HOROVOD_CPU_OPERATIONS": "gloo",
+            "PYTHONUNBUFFERED": "1",
+            "_HOROVOD_SECRET_KEY": secret.hex(),
+        }
+        if self.interfaces:
+            settings["HOROVOD_GLOO_IFACE"] = self.interfaces[0]
+            settings["NCCL_SOCKET_IFNAME"] = ",".join(self.interfaces)
+        if self.start_timeout is not None:
+            settings["HOROVOD_START_TIMEOUT"] = str(self.start_timeout)
+        return settings
+
+
+class Workers(Protocol):
+    """The workers of one host."""
+
+    def start(self) -> None:
+        """Starts them."""
+
+    def stop(self) -> None:
+        """Ends them and returns when they have ended."""
+
+    def kill(self) -> None:
+        """Ends them without asking."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A worker has ended."""
+
+    rank: int
+    code: int
+
+
+@dataclass(frozen=True)
+class Signalled:
+    """Somebody wants the launcher to end."""
+
+    number: int
+
+
+Events = queue.SimpleQueue[Ended | Signalled]
+
+
+@dataclass
+class Supervision:
+    """Waits for workers to end, and ends the others once one has failed or a signal came."""
+
+    groups: Sequence[Workers]
+    events: Events
+    remaining: set[int]
+    failure: Ended | None = None
+    signalled: int | None = None
+    _stoppers: list[threading.Thread] = field(default_factory=list)
+
+    def wait(self) -> int:
+        """Returns the job's exit code once all workers have ended."""
+        deadline: float | None = None
+        while self.remaining:
+            try:
+                patience = None if deadline is None else max(deadline - time.monotonic(), 0)
+                event = self.events.get(timeout=patience)
+            except queue.Empty:
+                deadline = None
+                self._end_all(kill=False)
+                continue
+            if isinstance(event, Signalled):
+                self._end_all(kill=self.signalled is not None)
+                self.signalled = event.number
+                deadline = None
+            elif self._take(event):
+                deadline = time.monotonic() + FAILURE_SECONDS
+        for stopper in self._stoppers:
+            stopper.join()
+        return self._conclude()
+
+    def _take(self, event: Ended) -> bool:
+        """Notes a worker's end; True when it is the first failure."""
+        self.remaining.discard(event.rank)
+        if event.code == 0 or self._stoppers:
+            return False
+        _say(f"Process {event.rank} exit with status code {event.code}.")
+        if self.failure is not None:
+            return False
+        self.failure = event
+        if self.remaining:
+            _say(f"Terminating remaining workers after failure of Process {event.rank}.")
+        return True
+
+    def _end_all(self, *, kill: bool) -> None:
+        for group in self.groups:
+            stopper = threading.Thread(target=group.kill if kill else group.stop)
+            self._stoppers.append(stopper)
+            stopper.start()
+
+    def _conclude(self) -> int:
+        if self.failure is not None:
+            _say(FAILED.format(name=self.failure.rank, code=self.failure.code))
+            return self.failure.code
+        return 0 if self.signalled is None else 128 + self.signalled
+
+
+def run_job(job: Job) -> int:
+    """Runs a job to its end.
+
+    Returns:
+        0, or the exit code of the worker that failed first, or 128 + n after signal n.
+
+    Raises:
+        NetworkError: there is no address at which the other hosts reach this one.
+    """
+    remote_hosts = [hostname for hostname in job.hosts() if not is_local(hostname)]
+    secret = secrets.token_bytes(SECRET_BYTES)
+    address = choose_address(remote_hosts, job.interfaces)
+    terminal = {STDOUT: sys.stdout.buffer, STDERR: sys.stderr.buffer}
+    output = Output(
+        len(job.slots), terminal, directory=job.output_directory, timestamp=job.timestamp
+    )
+    events: Events = queue.SimpleQueue()
+    with (
+        contextlib.closing(output),
+        contextlib.closing(RendezvousServer(secret, address)) as store,
+        _signals_as_events(events),
+    ):
+        if job.verbose:
+            _say(f"The store listens on {store.address}:{store.port}.")
+        groups = _make_groups(job, job.worker_settings(store, secret), output, events)
+        for group in groups:
+            group.start()
+        return Supervision(groups, events, {slot.rank for slot in job.slots}).wait()
+
+
+def _make_groups(
+    job: Job, settings: Mapping[str, str], output: Output, events: Events
+) -> list[Workers]:
+    def on_exit(rank: int, code: int) -> None:
+        output.finish(rank)
+        events.put(Ended(rank, code))
+
+    groups: list[Workers] = []
+    for hostname, slots in job.hosts().items():
+        local = is_local(hostname)
+        order = Order(
+            arguments=list(job.arguments),
+            directory=str(job.directory),
+            environment={**(job.environment if local else forwarded(job.environment)), **settings},
+            workers={slot.rank: slot.environment() for slot in slots},
+        )
+        if job.verbose:
+            ranks = ", ".join(str(slot.rank) for slot in slots)
+            _say(f"Starting on {hostname} {'directly' if local else 'over ssh'}: ranks {ranks}.")
+        if local:
+            groups.append(LocalWorkers(order.commands({}), output.write, on_exit))
+        else:
+            groups.append(RemoteWorkers(hostname, job.ssh, order, output.write, on_exit, _pass_on))
+    return groups
+
+
+@contextlib.contextmanager
+def _signals_as_events(events: Events) -> Iterator[None]:
+    before = {
+        number: signal.signal(number, lambda number, _: events.put(Signalled(number)))
+        for number in SIGNALS
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _pass_on(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+def _say(text: str) -> None:
+    _pass_on(text + "\n")

@@ -1,0 +1,153 @@
+"""The store in which the ranks of a job find each other: keys and values behind a shared secret.
+
+After accept the server sends 16 random bytes Ns. The client sends `HVD1`, 16 random bytes Nc and
+HMAC-SHA256(secret, "client" + Ns + Nc + "store"); the server closes when that is wrong, else
+answers HMAC-SHA256(secret, "server" + Nc + Ns + "store"). Requests follow: u8 op (1 put, 2 get),
+u32 key length, key; put adds u32 value length, value; get adds u32 milliseconds. Reply: u8 status
+(0 ok, 1 timeout); after a successful get u32 value length, value. Integers are little-endian.
+"""
+
+import contextlib
+import hmac
+import secrets
+import socket
+import struct
+import threading
+import time
+
+MAGIC = b"HVD1"
+NONCE_BYTES = 16
+DIGEST_BYTES = 32
+PUT, GET = 1, 2
+OK, TIMEOUT = 0, 1
+MAX_KEY = 1 << 10
+MAX_VALUE = 1 << 20
+HANDSHAKE_SECONDS = 5.0
+
+
+class ProtocolError(Exception):
+    """A peer does not keep to the protocol; its connection is closed."""
+
+
+def sign(secret: bytes, speaker: bytes, first: bytes, second: bytes) -> bytes:
+    """The proof that the speaker knows the secret, bound to both nonces."""
+    return hmac.digest(secret, speaker + first + second + b"store", "sha256")
+
+
+class RendezvousServer:
+    """Serves the store from threads of this process until it is closed.
+
+    Args:
+        secret: what the clients must know.
+        address: IPv4 address to listen on.
+    """
+
+    def __init__(self, secret: bytes, address: str) -> None:
+        self._secret = secret
+        self._values: dict[bytes, bytes] = {}
+        self._changed = threading.Condition()
+        self._closed = False
+        self._connections: set[socket.socket] = set()
+        self._listener = socket.create_server((address, 0), backlog=128)
+        self.address = address
+        self.port: int = self._listener.getsockname()[1]
+        self._acceptor = threading.Thread(target=self._accept, name="rendezvous", daemon=True)
+        self._acceptor.start()
+
+    def close(self) -> None:
+        """Stops listening and drops all connections."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            connections = list(self._connections)
+        for connection in (self._listener, *connections):
+            with contextlib.suppress(OSError):  # it is gone already
+                connection.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._acceptor.join()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return  # closed
+            with self._changed:
+                if self._closed:
+                    connection.close()
+                    return
+                self._connections.add(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._authenticate(connection, time.monotonic() + HANDSHAKE_SECONDS)
+                connection.settimeout(None)
+                while self._answer(connection):
+                    pass
+        except (OSError, ProtocolError):
+            return  # the peer is gone or is none of ours; both are its own affair
+        finally:
+            with self._changed:
+                self._connections.discard(connection)
+
+    def _authenticate(self, connection: socket.socket, deadline: float) -> None:
+        ours = secrets.token_bytes(NONCE_BYTES)
+        connection.settimeout(HANDSHAKE_SECONDS)
+        connection.sendall(ours)
+        hello = _receive(connection, len(MAGIC) + NONCE_BYTES + DIGEST_BYTES, deadline)
+        theirs = hello[len(MAGIC) : len(MAGIC) + NONCE_BYTES]
+        proof = hello[len(MAGIC) + NONCE_BYTES :]
+        expected = sign(self._secret, b"client", ours, theirs)
+        if not hello.startswith(MAGIC) or not hmac.compare_digest(proof, expected):
+            raise ProtocolError("the peer does not know the job's secret")
+        connection.sendall(sign(self._secret, b"server", theirs, ours))
+
+    def _answer(self, connection: socket.socket) -> bool:
+        """Serves one request; False when the client has hung up."""
+        op = connection.recv(1)
+        if not op:
+            return False
+        key = _receive(connection, _length(connection, MAX_KEY))
+        if op[0] == PUT:
+            value = _receive(connection, _length(connection, MAX_VALUE))
+            with self._changed:
+                self._values[key] = value
+                self._changed.notify_all()
+            connection.sendall(bytes([OK]))
+        elif op[0] == GET:
+            (milliseconds,) = struct.unpack("<I", _receive(connection, 4))
+            found = self._wait_for(key, milliseconds / 1000)
+            if found is None:
+                connection.sendall(bytes([TIMEOUT]))
+            else:
+                connection.sendall(struct.pack("<BI", OK, len(found)) + found)
+        else:
+            raise ProtocolError(f"unknown request {op[0]}")
+        return True
+
+    def _wait_for(self, key: bytes, seconds: float) -> bytes | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or key in self._values, seconds)
+            return self._values.get(key)
+
+
+def _length(connection: socket.socket, limit: int) -> int:
+    (length,) = struct.unpack("<I", _receive(connection, 4))
+    if length > limit:
+        raise ProtocolError(f"{length} bytes announced, at most {limit} are accepted")
+    return int(length)
+
+
+def _receive(connection: socket.socket, count: int, deadline: float | None = None) -> bytes:
+    data = bytearray()
+    while len(data) < count:
+        if deadline is not None:
+            connection.settimeout(max(deadline - time.monotonic(), 0.001))
+        chunk = connection.recv(count - len(data))
+        if not chunk:
+            raise ProtocolError(f"the peer hung up after {len(data)} of {count} bytes")
+        data += chunk
+    return bytes(data)

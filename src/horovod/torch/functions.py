@@ -1,0 +1,136 @@
+"""Parameters, optimizer states and objects from one rank to all."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from horovod import _objects
+from horovod.common.process_sets import ProcessSet, global_process_set, require_global
+from horovod.torch.mpi_ops import broadcast_async_, rank, synchronize
+
+
+def broadcast_parameters(params: Any, root_rank: int) -> None:
+    """Overwrites parameters with the root's.
+
+    Args:
+        params: `model.state_dict()`, a list of `(name, tensor)` as of `named_parameters()`, or a
+            list of tensors.
+        root_rank: whose values they get.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if isinstance(params, Mapping):
+        pairs = sorted(params.items())
+    elif isinstance(params, list):
+        pairs = [item if isinstance(item, tuple) else (None, item) for item in params]
+    else:
+        raise ValueError(f"invalid params of type: {type(params)}")  # noqa: TRY004 - Horovod's error
+    handles = []
+    for name, tensor in pairs:
+        if tensor is None:
+            continue
+        if not isinstance(tensor, torch.Tensor):
+            raise ValueError(  # noqa: TRY004 - as above
+                f"invalid params: {name!r} is of type {type(tensor)}, not a tensor; send it with"
+                " hvd.broadcast_object"
+            )
+        handles.append(broadcast_async_(tensor, root_rank, name))
+    for handle in handles:
+        synchronize(handle)
+
+
+class _TensorPlace:
+    """Stands for a tensor in a state whose tensors travel on their own."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.shape = tuple(tensor.shape)
+        self.dtype = tensor.dtype
+
+    def new_tensor(self) -> torch.Tensor:
+        return torch.empty(self.shape, dtype=self.dtype)
+
+
+def _take_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:
+    """Copies a nested state with a place for each tensor, which goes into the list."""
+    if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        return _TensorPlace(value)
+    if isinstance(value, dict):
+        return {key: _take_tensors(item, tensors) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_take_tensors(item, tensors) for item in value)
+    return value
+
+
+def _put_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:
+    """Undoes `_take_tensors` with new tensors, which go into the list."""
+    if isinstance(value, _TensorPlace):
+        tensors.append(value.new_tensor())
+        return tensors[-1]
+    if isinstance(value, dict):
+        return {key: _put_tensors(item, tensors) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_put_tensors(item, tensors) for item in value)
+    return value
+
+
+def broadcast_optimizer_state(
+    optimizer: torch.optim.Optimizer,
+    root_rank: int,
+    model: torch.nn.Module | None = None,  # noqa: ARG001 - Horovod's signature; the state says it all
+) -> None:
+    """Overwrites an optimizer's state and options with the root's.
+
+    Ranks whose optimizer has no state yet get the root's; where that has none, so have all.
+
+    Args:
+        optimizer: of the same parameters on all ranks.
+        root_rank: whose state it gets.
+        model: not needed.
+
+    Raises:
+        ValueError: the optimizer is LBFGS, whose state cannot be sent.
+    """
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError("cannot broadcast torch.optim.LBFGS state")  # noqa: TRY004 - Horovod's error
+    tensors: list[torch.Tensor] = []
+    if rank() == root_rank:
+        skeleton = _take_tensors(optimizer.state_dict(), tensors)
+        _objects.broadcast_object(skeleton, root_rank, "optimizer_state")
+        state = None
+    else:
+        skeleton = _objects.broadcast_object(None, root_rank, "optimizer_state")
+        state = _put_tensors(skeleton, tensors)
+    handles = [
+        broadcast_async_(tensor, root_rank, f"optimizer_state.{index}")
+        for index, tensor in enumerate(tensors)
+    ]
+    for handle in handles:
+        synchronize(handle)
+    if state is not None:
+        optimizer.load_state_dict(state)
+
+
+def broadcast_object(
+    obj: Any,
+    root_rank: int = 0,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Sends the root's object to all ranks; the others' are not looked at.
+
+    Args:
+        obj: anything that cloudpickle, or pickle where that is not installed, can serialise.
+        root_rank: whose object it is.
+        name: of the operation, or None.
+        process_set: must be the global one for now.
+    """
+    require_global(process_set)
+    return _objects.broadcast_object(obj, root_rank, name)
+
+
+def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
+    """Collects one object of every rank; returns them by rank."""
+    return _objects.allgather_object(obj, name)
