@@ -1,0 +1,16 @@
+"""Fixtures: a tiny project, released by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from unit.selector.tiny_release import NULL, V3, V4, TinyRelease, release_info
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> TinyRelease:
+    """A release of null, x86_64_v3 and x86_64_v4, for any machine and Python."""
+    tiny = TinyRelease(tmp_path / "tiny_native-1.0", release_info([NULL, V3, V4]))
+    for label in tiny.info.variants:
+        tiny.add(label)
+    return tiny

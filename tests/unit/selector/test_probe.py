@@ -1,0 +1,91 @@
+"""Reading this machine, natively and under emulation."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from packaging import tags
+
+from variantwheel_selector.machine import read_machine, write_machine
+from variantwheel_selector.parse.cpuinfo import cpu_flags
+from variantwheel_selector.probe import _abis, probe
+from variantwheel_selector.providers import supported
+from variantwheel_selector.tags import supported_tags
+
+# Run by another interpreter, so that it prints one JSON line and imports nothing else.
+_REPORT = """
+import json, sys
+from variantwheel_selector.probe import probe
+from variantwheel_selector.providers import supported
+machine = probe()
+(level,) = supported(machine, capped=False)["x86_64"].features
+print(json.dumps({"level": level.values[0], "basis": level.basis, "texts": list(machine.texts),
+                  "heavy": sorted({"ctypes", "subprocess"} & set(sys.modules))}))
+"""
+
+
+def _report(*launcher: str) -> dict[str, object]:
+    selector = Path(sys.modules["variantwheel_selector"].__path__[0]).parent
+    done = subprocess.run(
+        [*launcher, sys.executable, "-c", _REPORT],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(selector)},
+        timeout=120,
+    )
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_tags_are_those_of_packaging() -> None:
+    assert list(supported_tags(probe())) == [str(tag) for tag in tags.sys_tags()]
+
+
+def test_this_machine_needs_neither_ctypes_nor_a_subprocess() -> None:
+    report = _report()
+    assert report["heavy"] == []
+    assert report["texts"] == ["cpuinfo.txt", "auxv.txt"]
+    assert report["basis"] == "/proc/cpuinfo"
+
+
+def test_only_the_first_processor_is_kept() -> None:
+    text = probe().texts["cpuinfo.txt"]
+    assert text.count("processor") == 1
+    assert len(text) <= 16 * 1024
+    assert cpu_flags(text)
+
+
+def test_a_captured_machine_is_the_same_machine(tmp_path: Path) -> None:
+    machine = probe()
+    write_machine(machine, tmp_path / "captured")
+    assert read_machine(tmp_path / "captured") == machine
+    assert supported(read_machine(tmp_path / "captured")) == supported(machine)
+
+
+@pytest.mark.emulation
+@pytest.mark.parametrize(
+    ("model", "level"), [("qemu64", "v1"), ("Nehalem", "v2"), ("Haswell-noTSX", "v3")]
+)
+def test_an_emulated_cpu_is_not_the_host(model: str, level: str) -> None:
+    report = _report("qemu-x86_64-static", "-cpu", model)
+    assert report["level"] == level
+    assert report["basis"] == "CPUID as glibc read it"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "abis"),
+    [
+        (".cpython-311-x86_64-linux-gnu.so", ("cp311",)),
+        (".cpython-313t-aarch64-linux-gnu.so", ("cp313t",)),
+        (".cpython-312d-x86_64-linux-gnu.so", ("cp312d", "cp312")),
+        (".cpython-312-darwin.so", ("cp312",)),
+        (".cp312-win_amd64.pyd", ("cp312",)),
+        (".pypy310-pp73-x86_64-linux-gnu.so", ("pypy310_pp73",)),
+    ],
+)
+def test_abis_of_an_extension_suffix(suffix: str, abis: tuple[str, ...]) -> None:
+    assert _abis(suffix) == abis

@@ -1,0 +1,134 @@
+"""A tiny project, released by hand: labelled wheels and the selector sdist around them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import tarfile
+import textwrap
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from variantwheel_selector.machine import Machine, PythonFacts
+from variantwheel_selector.manifest import Manifest, PayloadWheel, SourceProject, render_manifest
+from variantwheel_selector.model import Variant
+from variantwheel_selector.package_copy import copy_package
+from variantwheel_selector.variants_json import ProviderInfo, VariantsInfo, render_variants_json
+
+PROVIDERS = {
+    "x86_64": ProviderInfo(requires=("x86-64-variant-provider>=0.2",)),
+    "aarch64": ProviderInfo(requires=("aarch64-variant-provider>=0.2",)),
+}
+METADATA = "Metadata-Version: 2.2\nName: tiny-native\nVersion: 1.0\nSummary: a tiny project\n"
+
+
+def release_info(variants: Iterable[Variant]) -> VariantsInfo:
+    """What the variants.json of a release with these variants says."""
+    return VariantsInfo(tuple(PROVIDERS), {v.label: v for v in variants}, PROVIDERS)
+
+
+def record_line(path: str, content: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    return f"{path},sha256={digest},{len(content)}\n"
+
+
+def wheel_bytes(files: Mapping[str, bytes], dist_info: str, *, record_last: bool = True) -> bytes:
+    """Pack a wheel whose RECORD is right."""
+    record = "".join(record_line(path, content) for path, content in files.items())
+    record += f"{dist_info}/RECORD,,\n"
+    members = {**files, f"{dist_info}/RECORD": record.encode()}
+    if not record_last:
+        members = dict(reversed(members.items()))
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, content in members.items():
+            archive.writestr(zipfile.ZipInfo(path, (2020, 2, 2, 0, 0, 0)), content)
+    return packed.getvalue()
+
+
+@dataclass
+class TinyRelease:
+    """An unpacked selector sdist of the project `tiny-native` 1.0."""
+
+    root: Path
+    info: VariantsInfo
+    tag: str = "py3-none-any"
+    wheels: list[PayloadWheel] = field(default_factory=list)
+    source: SourceProject | None = None
+
+    dist_info = "tiny_native-1.0.dist-info"
+
+    def wheel_files(self, label: str, *, tag: str | None = None) -> dict[str, bytes]:
+        """The content of one variant wheel without its RECORD."""
+        wheel = f"Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: {tag or self.tag}\n"
+        return {
+            "tiny_native/__init__.py": f"LABEL = {label!r}\n".encode(),
+            f"{self.dist_info}/METADATA": METADATA.encode(),
+            f"{self.dist_info}/WHEEL": wheel.encode(),
+            f"{self.dist_info}/variant.json": render_variants_json(self.info.only(label)).encode(),
+        }
+
+    def add(self, label: str, files: Mapping[str, bytes] | None = None, **packing: bool) -> Path:
+        """Put a variant wheel into the payload."""
+        data = wheel_bytes(files or self.wheel_files(label), self.dist_info, **packing)
+        filename = f"tiny_native-1.0-{self.tag}-{label}.whl"
+        path = self.root / "payload" / filename
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        sha256 = hashlib.sha256(data).hexdigest()
+        self.wheels.append(PayloadWheel(filename, label, len(data), sha256))
+        return path
+
+    @property
+    def manifest(self) -> Manifest:
+        return Manifest("tiny-native", "1.0", "0.1.0", self.info, tuple(self.wheels), self.source)
+
+    def finish(self) -> Path:
+        """Write the files around the payload and return the folder."""
+        (self.root / "payload").mkdir(parents=True, exist_ok=True)
+        (self.root / "payload/manifest.json").write_text(render_manifest(self.manifest))
+        (self.root / "PKG-INFO").write_text(METADATA)
+        (self.root / "pyproject.toml").write_text(
+            textwrap.dedent(
+                """\
+                [build-system]
+                requires = []
+                build-backend = "variantwheel_selector.backend"
+                backend-path = ["_selector"]
+                """
+            )
+        )
+        if not (self.root / "_selector").exists():
+            copy_package(self.root / "_selector")
+        return self.root
+
+    def archive(self, folder: Path) -> Path:
+        """Pack the sdist with `tarfile` alone, so that it does not depend on the code under test."""
+        self.finish()
+        path = folder / "tiny_native-1.0.tar.gz"
+        folder.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(path, "w:gz") as archive:
+            archive.add(self.root, "tiny_native-1.0")
+        return path
+
+
+V3 = Variant.from_strings("x86_64_v3", ["x86_64 :: level :: v3"])
+V4 = Variant.from_strings("x86_64_v4", ["x86_64 :: level :: v4"])
+NULL = Variant("null")
+
+
+def make_machine(*flags: str, machine: str = "x86_64", **changes: object) -> Machine:
+    """A machine with these CPU flags and CPython 3.11 on glibc 2.36."""
+    facts: dict[str, object] = {
+        "system": "linux",
+        "machine": machine,
+        "pointer_bits": 64,
+        "libc": "glibc 2.36",
+        "python": PythonFacts("cp311", "3.11.7", ("cp311",)),
+        "texts": {"cpuinfo.txt": f"processor\t: 0\nflags\t\t: {' '.join(flags)}\n"},
+        **changes,
+    }
+    return Machine(**facts)  # type: ignore[arg-type] - the keys are those of the fields
