@@ -8,6 +8,7 @@ import hashlib
 import io
 import os
 import time
+import unicodedata
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -159,8 +160,9 @@ def record_digest(data: bytes, algorithm: str = "sha256") -> str:
 
 def _check_path(file: Path, path: str, known: Mapping[str, bytes]) -> None:
     parts = PurePosixPath(path).parts
-    if path.startswith("/") or ".." in parts or "\\" in path or os.path.normpath(path) != path:
-        raise WheelFormatError(f"{file}: holds {path!r}, a path that leads out of the wheel")
+    odd = path.startswith("/") or ".." in parts or "\\" in path or os.path.normpath(path) != path
+    if odd or any(unicodedata.category(character) == "Cc" for character in path):
+        raise WheelFormatError(f"{file}: holds {path!r}, which is no plain relative path")
     if path in known:
         raise WheelFormatError(f"{file}: holds {path!r} twice")
 

@@ -1,0 +1,243 @@
+"""The checks pass a good release, and each planted defect fails the check that looks for it."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from unit.variants.tiny_project import (
+    DIST_INFO,
+    TinyRelease,
+    compile_library,
+    copy_project,
+    respoil,
+    tamper,
+    variantwheel,
+)
+from variantwheel.checks.report import Result
+from variantwheel.checks.suite import check_wheels
+from variantwheel.project import read_project
+from variantwheel.wheel_archive import read_wheel
+
+BASELINE = "tiny_variants/_native/baseline/libtiny.so"
+V3 = "tiny_variants/_native/x86_64_v3/libtiny.so"
+SUM = "double s(const double* x, long n) { double t = 0; for (long i = 0; i < n; ++i) t += x[i];"
+SUM += " return t; }\n"
+
+
+def _failed(release: TinyRelease, *wheels: Path) -> dict[str, str]:
+    """The names of the failed checks and their facts, of the last wheel."""
+    reports = check_wheels(wheels, read_project(release.project), execute=False)
+    return {
+        finding.check: "\n".join(finding.facts)
+        for finding in reports[-1].findings
+        if finding.result is Result.FAILED
+    }
+
+
+def test_a_good_release_passes_every_check_and_runs(tiny_release: TinyRelease) -> None:
+    wheels = [tiny_release.wheel("null"), tiny_release.wheel("x86_64_v3")]
+    done = variantwheel("check", *wheels, "--project", tiny_release.project, "--json", "--run")
+    document = json.loads(done.stdout)
+    assert document["schema"] == 1
+    assert [wheel["passed"] for wheel in document["wheels"]] == [True, True]
+    results = {c["name"]: c["result"] for wheel in document["wheels"] for c in wheel["checks"]}
+    assert set(results.values()) == {"ok"}
+    assert {"label", "record", "tags", "instructions", "execution"} <= set(results)
+
+
+def test_the_table_says_what_failed_and_the_exit_code_is_one(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    spoiled = respoil(tiny_release.wheel("null"), tmp_path, {f"{DIST_INFO}/licenses/LICENSE": None})
+    done = variantwheel(
+        "check", tiny_release.wheel("x86_64_v3"), spoiled,
+        "--project", tiny_release.project, expect=1,
+    )  # fmt: skip
+    assert "FAILED   licence" in done.stdout
+    assert "2 wheels checked, 1 failed" in done.stdout
+
+
+def _v3_code_in_the_baseline(release: TinyRelease, tmp: Path) -> Path:
+    planted = compile_library(tmp, SUM, "-O3", "-ffast-math", "-mavx2")
+    return respoil(release.wheel("x86_64_v3"), tmp, {BASELINE: planted})
+
+
+def _v4_code_in_v3(release: TinyRelease, tmp: Path) -> Path:
+    flags = ("-O3", "-ffast-math", "-march=x86-64-v4", "-mprefer-vector-width=512")
+    planted = compile_library(tmp, SUM, *flags, "-Wl,-z,x86-64-v3")
+    return respoil(release.wheel("x86_64_v3"), tmp, {V3: planted})
+
+
+def _v3_code_outside_of_level_folders(release: TinyRelease, tmp: Path) -> Path:
+    planted = compile_library(tmp, SUM, "-O3", "-ffast-math", "-mavx2")
+    return respoil(release.wheel("null"), tmp, {"tiny_variants/extra.so": planted})
+
+
+def _no_isa_note(release: TinyRelease, tmp: Path) -> Path:
+    planted = compile_library(tmp, SUM, "-march=x86-64-v3")
+    return respoil(release.wheel("x86_64_v3"), tmp, {V3: planted})
+
+
+def _own_level_missing(release: TinyRelease, tmp: Path) -> Path:
+    return respoil(release.wheel("x86_64_v3"), tmp, {V3: None})
+
+
+def _another_label(release: TinyRelease, tmp: Path) -> Path:
+    wheel = release.wheel("x86_64_v3")
+    return respoil(wheel, tmp, {}, wheel.name.replace("-x86_64_v3.whl", "-null.whl"))
+
+
+def _unknown_label(release: TinyRelease, tmp: Path) -> Path:
+    wheel = release.wheel("x86_64_v3")
+    return respoil(wheel, tmp, {}, wheel.name.replace("-x86_64_v3.whl", "-cu12.whl"))
+
+
+def _no_label(release: TinyRelease, tmp: Path) -> Path:
+    wheel = release.wheel("null")
+    return respoil(wheel, tmp, {}, wheel.name.replace("-null.whl", ".whl"))
+
+
+def _changed_file(release: TinyRelease, tmp: Path) -> Path:
+    return tamper(release.wheel("null"), tmp, "tiny_variants/__init__.py", b"import os\n")
+
+
+def _no_licence(release: TinyRelease, tmp: Path) -> Path:
+    return respoil(release.wheel("null"), tmp, {f"{DIST_INFO}/licenses/LICENSE": None})
+
+
+def _tag_in_wheel_file(release: TinyRelease, tmp: Path) -> Path:
+    other = b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n"
+    return respoil(release.wheel("null"), tmp, {f"{DIST_INFO}/WHEEL": other})
+
+
+def _needs_newer_glibc(release: TinyRelease, tmp: Path) -> Path:
+    # memcpy has the version GLIBC_2.14, newer than the 2.5 that the tag promises.
+    source = "#include <string.h>\nvoid c(char* a, const char* b, long n) { memcpy(a, b, n); }\n"
+    planted = compile_library(tmp, source)
+    return respoil(release.wheel("null"), tmp, {BASELINE: planted})
+
+
+def _foreign_library(release: TinyRelease, tmp: Path) -> Path:
+    (tmp / "libforeign.so").write_bytes(compile_library(tmp, "int foreign(void) { return 1; }\n"))
+    source = "int foreign(void);\nint tiny_level(void) { return foreign(); }\n"
+    planted = compile_library(tmp, source, "-L.", f"-Wl,-rpath,{tmp}", "-l:libforeign.so")
+    return respoil(release.wheel("null"), tmp, {BASELINE: planted})
+
+
+def _leaks_the_runtime(release: TinyRelease, tmp: Path) -> Path:
+    source = "#include <vector>\nint f(int n) { std::vector<int> v; "
+    source += "for (int i = 0; i < n; ++i) v.push_back(i); return v.back(); }\n"
+    planted = compile_library(tmp, source, "-xc++", "-O0")
+    return respoil(release.wheel("null"), tmp, {BASELINE: planted})
+
+
+def _source_path(release: TinyRelease, tmp: Path) -> Path:
+    source = "#include <stdio.h>\nvoid f(void) { puts(__FILE__); }\n"
+    planted = compile_library(tmp, source)
+    return respoil(release.wheel("null"), tmp, {BASELINE: planted})
+
+
+def _too_large(release: TinyRelease, tmp: Path) -> Path:
+    noise = random.Random(1).randbytes(50 * 1024)  # noqa: S311 - only has to be incompressible
+    return respoil(release.wheel("null"), tmp, {"tiny_variants/noise.bin": noise})
+
+
+def _dynamic_metadata(release: TinyRelease, tmp: Path) -> Path:
+    metadata = read_wheel(release.wheel("null")).dist_info_file("METADATA")
+    spoiled = metadata.replace(b"Version: 1.0\n", b"Version: 1.0\nDynamic: requires-dist\n")
+    return respoil(release.wheel("null"), tmp, {f"{DIST_INFO}/METADATA": spoiled})
+
+
+def _old_metadata(release: TinyRelease, tmp: Path) -> Path:
+    metadata = b"Metadata-Version: 2.1\nName: tiny-variants\nVersion: 1.0\n"
+    return respoil(release.wheel("null"), tmp, {f"{DIST_INFO}/METADATA": metadata})
+
+
+def _another_machine(release: TinyRelease, tmp: Path) -> Path:
+    wheel = release.wheel("null")
+    name = wheel.name.replace("x86_64-null", "aarch64-null")
+    return respoil(wheel, tmp, {}, name)
+
+
+@pytest.mark.parametrize(
+    ("plant", "check", "told"),
+    [
+        (_v3_code_in_the_baseline, "instructions", f"{BASELINE}: `v"),
+        (_v4_code_in_v3, "instructions", "AVX512"),
+        (_v3_code_outside_of_level_folders, "instructions", "tiny_variants/extra.so"),
+        (_no_isa_note, "ISA notes", "link with -Wl,-z,x86-64-v3"),
+        (_own_level_missing, "level folders", "no library lies in a folder 'x86_64_v3'"),
+        (_another_label, "label", "variant.json is of x86_64_v3, the name says null"),
+        (_unknown_label, "label", "label 'cu12' has no definition"),
+        (_no_label, "label", "a plain wheel"),
+        (_changed_file, "record", "tiny_variants/__init__.py: its bytes are not those"),
+        (_no_licence, "licence", "no licence file in .dist-info"),
+        (_tag_in_wheel_file, "tags", "WHEEL says py3-none-linux_x86_64, the name"),
+        (_needs_newer_glibc, "tags", "auditwheel finds manylinux_2_17_x86_64: GLIBC_2.14"),
+        (_foreign_library, "needed libraries", "libforeign.so is needed"),
+        (_foreign_library, "search paths", f"{BASELINE}: RPATH or RUNPATH"),
+        (_leaks_the_runtime, "exports", "symbols of the C++ runtime"),
+        (_source_path, "build paths", "planted.c; compile with -ffile-prefix-map"),
+        (_too_large, "size", "the budget is 40 KiB"),
+        (_dynamic_metadata, "metadata", "Dynamic: requires-dist"),
+        (_old_metadata, "metadata", "Metadata-Version is 2.1, 2.2 or newer is needed"),
+        (_another_machine, "machine", "for x86_64, the tag says aarch64"),
+    ],
+)
+def test_a_planted_defect_is_found(
+    tiny_release: TinyRelease,
+    tmp_path: Path,
+    plant: Callable[[TinyRelease, Path], Path],
+    check: str,
+    told: str,
+) -> None:
+    failed = _failed(tiny_release, plant(tiny_release, tmp_path))
+    assert told in failed[check]
+
+
+def test_variants_with_different_dependencies_are_found(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    metadata = read_wheel(tiny_release.wheel("null")).dist_info_file("METADATA")
+    spoiled = metadata.replace(b"Version: 1.0\n", b"Version: 1.0\nRequires-Dist: nccl\n")
+    other = respoil(tiny_release.wheel("null"), tmp_path, {f"{DIST_INFO}/METADATA": spoiled})
+    failed = _failed(tiny_release, tiny_release.wheel("x86_64_v3"), other)
+    assert set(failed) == {"same metadata"}
+    assert "Requires-Dist: nccl" in failed["same metadata"]
+
+
+def test_a_definition_that_changed_since_the_build_is_found(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    project = copy_project(tmp_path)
+    definition = project / "variants" / "x86_64_v3.toml"
+    text = definition.read_text(encoding="utf-8").replace('["v3"]', '["v4"]')
+    definition.write_text(text, encoding="utf-8")
+    failed = _failed(TinyRelease(project, tmp_path), tiny_release.wheel("x86_64_v3"))
+    assert "says x86_64 :: level :: v3, x86_64_v3.toml x86_64 :: level :: v4" in failed["label"]
+
+
+def test_what_is_no_wheel_is_told_beside_the_others(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    broken = tmp_path / tiny_release.wheel("null").name
+    broken.write_bytes(tiny_release.wheel("null").read_bytes()[:1000])
+    failed = _failed(tiny_release, tiny_release.wheel("x86_64_v3"), broken)
+    assert "not a readable wheel" in failed["archive"]
+
+
+def test_a_command_that_fails_is_shown(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    project = copy_project(tmp_path)
+    file = project / "pyproject.toml"
+    text = file.read_text(encoding="utf-8").replace("== 3.0", "== 4.0")
+    file.write_text(text, encoding="utf-8")
+    wheel = shutil.copy(tiny_release.wheel("null"), tmp_path)
+    done = variantwheel("check", wheel, "--project", project, "--run", expect=1)
+    assert "FAILED   execution" in done.stdout
+    assert "AssertionError" in done.stdout

@@ -1,0 +1,181 @@
+"""Definitions and project settings: what is read, and how each mistake is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from variantwheel.definition import read_definition, read_definitions
+from variantwheel.errors import DefinitionError
+from variantwheel.project import read_project
+from variantwheel.providers import KNOWN_PROVIDERS
+
+V3 = """\
+label = "v3"
+summary = "AVX2"
+[properties]
+x86_64.level = ["v3"]
+[[platforms]]
+machine = "x86_64"
+runner = "ubuntu-24.04"
+isa = "x86_64_v3"
+config-settings = { "cmake.define.LEVELS" = "baseline;x86_64_v3" }
+size-budget-kb = 100
+emulate = { runs = ["Haswell"], falls-back = ["Nehalem"] }
+"""
+NULL = """\
+label = "null"
+summary = "baseline"
+[[platforms]]
+machine = "x86_64"
+runner = "ubuntu-24.04"
+"""
+
+
+def _write(folder: Path, name: str, text: str) -> Path:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_a_definition_is_read_as_written(tmp_path: Path) -> None:
+    definition = read_definition(_write(tmp_path, "v3.toml", V3))
+    assert [str(item) for item in definition.variant.properties] == ["x86_64 :: level :: v3"]
+    (platform,) = definition.platforms
+    assert platform.toolchain == "system"
+    assert platform.config_settings == {"cmake.define.LEVELS": "baseline;x86_64_v3"}
+    assert platform.emulation.falls_back == ("Nehalem",)
+    assert definition.platform_for("aarch64") is None
+
+
+def test_the_isa_defaults_to_the_lowest_of_the_machine(tmp_path: Path) -> None:
+    definition = read_definition(_write(tmp_path, "null.toml", NULL))
+    assert definition.platforms[0].isa == "x86_64_v1"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('label = "v3"', 'label = "V3!"', r"label: invalid variant label 'V3!'"),
+        ('label = "v3"', 'label = "v4"', r"label: 'v4' stands in v3.toml; name the file v4.toml"),
+        ('label = "v3"', "", r"label: missing key"),
+        ("summary =", "sumary =", r"sumary: unknown key; did you mean 'summary'\?"),
+        ("runner =", "runer =", r"platforms\[0\]\.runer: unknown key; did you mean 'runner'\?"),
+        ('"x86_64_v3"\nconfig', '"avx2"\nconfig', r"isa: 'avx2' is no level of x86_64"),
+        ('machine = "x86_64"', 'machine = "x86-64"', r"did you mean 'x86_64'\?"),
+        ('["v3"]', "[]", r"properties\.x86_64\.level: names no value"),
+        ('["v3"]', '"v3"', r"properties\.x86_64\.level: expected an array of strings"),
+        ('["v3"]', '["v 3"]', r"properties\.x86_64\.level: invalid value 'v 3'"),
+        ("budget-kb = 100", "budget-kb = 0", r"expected an integer above zero, found 0"),
+        ('level = ["v3"]', 'level = ["v3"', r"not valid TOML: .*line 5"),
+        ("falls-back", "falls_back", r"emulate\.falls_back: .*did you mean 'falls-back'\?"),
+    ],
+)
+def test_a_mistake_names_file_key_and_fix(tmp_path: Path, old: str, new: str, told: str) -> None:
+    assert old in V3
+    file = _write(tmp_path, "v3.toml", V3.replace(old, new))
+    with pytest.raises(DefinitionError, match=told) as caught:
+        read_definition(file)
+    assert str(caught.value).startswith(f"{file}: ")
+
+
+def test_null_with_properties_and_others_without_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="reserved"):
+        read_definition(_write(tmp_path, "null.toml", V3.replace('"v3"\nsum', '"null"\nsum')))
+
+
+def test_two_labels_for_the_same_properties_are_refused(tmp_path: Path) -> None:
+    _write(tmp_path, "v3.toml", V3)
+    _write(tmp_path, "avx2.toml", V3.replace('label = "v3"', 'label = "avx2"'))
+    with pytest.raises(DefinitionError, match=r"the same as in avx2\.toml"):
+        read_definitions(tmp_path)
+
+
+def test_an_empty_folder_and_a_missing_one_are_told(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match=r"write null\.toml first"):
+        read_definitions(tmp_path)
+    with pytest.raises(DefinitionError, match="no such folder"):
+        read_definitions(tmp_path / "nowhere")
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from([*V3.splitlines(), "x = 1", "[a]", "[[platforms]]", "]"])))
+def test_any_text_is_a_definition_or_a_told_mistake(tmp_path: Path, lines: list[str]) -> None:
+    file = _write(tmp_path, "v3.toml", "\n".join(lines))
+    try:
+        definition = read_definition(file)
+    except DefinitionError as error:
+        assert str(error).startswith(f"{file}: ")  # noqa: PT017 - either outcome is right
+    else:
+        assert definition.label == "v3"
+
+
+def _project(folder: Path, tool: str) -> Path:
+    _write(folder, "variants/null.toml", NULL)
+    _write(folder, "variants/v3.toml", V3)
+    _write(folder, "pyproject.toml", f"[tool.variantwheel]\n{tool}")
+    return folder
+
+
+def test_a_project_knows_its_variants_and_their_providers(tmp_path: Path) -> None:
+    project = read_project(_project(tmp_path, 'namespace-priorities = ["nvidia", "x86_64"]'))
+    assert [item.label for item in project.for_machine("x86_64")] == ["null", "v3"]
+    info = project.variants_info(["v3"])
+    assert info.namespaces == ("nvidia", "x86_64")
+    assert info.providers == {name: KNOWN_PROVIDERS[name] for name in ("nvidia", "x86_64")}
+
+
+@pytest.mark.parametrize(
+    ("tool", "told"),
+    [
+        ("namespace-priority = []", "did you mean 'namespace-priorities'"),
+        ('namespace-priorities = ["nvidia"]', r"v3\.toml: properties\.x86_64: not in"),
+        (
+            'namespace-priorities = ["x86_64", "acme"]',
+            r"requires = \[\.\.\.\]",
+        ),
+        ('definitions = "nowhere"', "no such folder"),
+    ],
+)
+def test_wrong_settings_are_told(tmp_path: Path, tool: str, told: str) -> None:
+    with pytest.raises(DefinitionError, match=told):
+        read_project(_project(tmp_path, tool))
+
+
+def test_an_own_provider_is_taken_over(tmp_path: Path) -> None:
+    tool = 'namespace-priorities = ["x86_64", "acme"]\n'
+    tool += '[tool.variantwheel.providers.acme]\nrequires = ["acme-provider>=1"]\n'
+    project = read_project(_project(tmp_path, tool))
+    assert project.providers["acme"].requires == ("acme-provider>=1",)
+
+
+def test_an_unknown_toolchain_is_told_with_its_file(tmp_path: Path) -> None:
+    _project(tmp_path, '[tool.variantwheel.toolchains.zig]\nrequires = ["ziglang"]')
+    _write(tmp_path, "variants/null.toml", NULL + 'toolchain = "zigg"\n')
+    with pytest.raises(DefinitionError, match=r"null\.toml: .*'zigg'; did you mean 'zig'"):
+        read_project(tmp_path)
+
+
+def test_a_project_without_the_table_is_told_what_to_write(tmp_path: Path) -> None:
+    _write(tmp_path, "pyproject.toml", "[project]\nname = 'x'\n")
+    with pytest.raises(DefinitionError, match=r"\[tool\.variantwheel\] with definitions"):
+        read_project(tmp_path)
+    with pytest.raises(DefinitionError, match="--project DIR"):
+        read_project(tmp_path / "nowhere")
+
+
+def test_uv_recognises_the_providers_by_these_very_words() -> None:
+    spelled = {name: (item.requires, item.plugin_api) for name, item in KNOWN_PROVIDERS.items()}
+    assert spelled == {
+        "nvidia": (
+            ("nvidia-variant-provider==0.0.1",),
+            "nvidia_variant_provider.plugin:NvidiaVariantPlugin",
+        ),
+        "amd": (("amd-variant-provider>=0.0.1",), None),
+        "x86_64": (("x86-64-variant-provider>=0.2",), None),
+        "aarch64": (("aarch64-variant-provider>=0.2",), None),
+    }

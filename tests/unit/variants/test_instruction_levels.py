@@ -1,0 +1,77 @@
+"""The disassembly finds instructions above a level, and nothing in code of that level."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from unit.variants.tiny_project import compile_library
+from variantwheel.instruction_levels import BEYOND_ALL_LEVELS, instructions_above
+from variantwheel.native_library import CodeSection, parse_native_library
+
+SAXPY = """\
+void saxpy(float* y, const float* x, long n) { for (long i = 0; i < n; ++i) y[i] += 2.0f * x[i]; }
+int ones(unsigned long x) { return __builtin_popcountl(x); }
+int lowest(unsigned long x) { return x ? __builtin_ctzl(x) : 64; }
+int highest(unsigned long x) { return x ? __builtin_clzl(x) : 64; }
+"""
+
+pytestmark = pytest.mark.skipif(
+    os.uname().machine != "x86_64", reason="no AVX2 code is made on this kind of machine"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "needed", "feature"),
+    [
+        ("0f1f4000 90 f30f1efa f390 0fa2", 1, ""),  # long nop, nop, endbr64, pause, cpuid
+        ("f3480fbcc7 0f01d0", 1, ""),  # rep bsf (tzcnt), xgetbv: fine everywhere
+        ("f3480fb8c7", 2, "POPCNT"),
+        ("660f3a0bc004", 2, "SSE4_1"),
+        ("f3480fbdc7", 3, "LZCNT"),  # rep bsr is another result on an old CPU
+        ("c5fc58c1", 3, "AVX"),  # vaddps ymm
+        ("c5fdfec1", 3, "AVX2"),
+        ("c4e27d98c1", 3, "FMA"),
+        ("c4e27d13c0", 3, "F16C"),
+        ("62f17c4858c1", 4, "AVX512F"),
+        ("660f38dcc1", BEYOND_ALL_LEVELS, "AES"),
+    ],
+)
+def test_each_instruction_has_its_level(code: str, needed: int, feature: str) -> None:
+    section = CodeSection(".text", 0x1000, bytes.fromhex(code.replace(" ", "")))
+    for level in range(1, 5):
+        found = instructions_above(level, [section], [(0x1000, "f")])
+        if level >= needed:
+            assert found == []
+        else:
+            assert found[0].level == needed
+            assert feature in found[0].features
+            assert found[0].place.startswith("f at 0x10")
+
+
+@pytest.mark.parametrize(
+    ("flags", "level"),
+    [
+        (("-march=x86-64",), 1),
+        (("-march=x86-64-v2",), 2),
+        (("-march=x86-64-v3",), 3),
+        (("-march=x86-64-v4", "-mprefer-vector-width=512"), 4),
+    ],
+)
+def test_compiled_code_needs_its_level_and_no_more(
+    tmp_path: Path, flags: tuple[str, ...], level: int
+) -> None:
+    library = parse_native_library("x.so", compile_library(tmp_path, SAXPY, "-O3", *flags))
+    assert instructions_above(level, library.code, library.functions) == []
+    if level > 1:
+        below = instructions_above(level - 1, library.code, library.functions)
+        assert {finding.level for finding in below} == {level}
+
+
+def test_the_finding_names_the_function_and_counts(tmp_path: Path) -> None:
+    library = parse_native_library("x.so", compile_library(tmp_path, SAXPY, "-O3", "-mavx2"))
+    found = instructions_above(1, library.code, library.functions)
+    assert any(item.place.startswith("saxpy at 0x") and item.count > 1 for item in found)
+    assert "needs AVX (x86_64_v3)" in " ".join(map(str, found))
