@@ -1,0 +1,39 @@
+# Options, and what holds for every target.
+set(HVD_LEVELS "baseline" CACHE STRING
+  "CPU levels to build a core library for, lowest first; the first is baseline")
+option(HVD_TESTS "Build the native tests; without scikit-build, neither Python nor pybind11" OFF)
+option(HVD_WERROR "Treat warnings as errors" OFF)
+option(HVD_ZIG "The compiler is zig, which spells CPU names with underscores" OFF)
+set(HVD_SANITIZE "" CACHE STRING "Sanitizers: thread, or address;undefined")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+# hvd_configure(<target>): language, warnings, sanitizers, and no trace of the build's folders.
+function(hvd_configure target)
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  set_target_properties(${target} PROPERTIES
+    CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    POSITION_INDEPENDENT_CODE ON SKIP_BUILD_RPATH ON)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src/native")
+  target_compile_options(${target} PRIVATE -Wall -Wextra
+    -ffp-contract=off  # the same bits at every level
+    $<$<BOOL:${HVD_WERROR}>:-Werror>
+    "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=."
+    "-ffile-prefix-map=${PROJECT_BINARY_DIR}=build"
+    $<$<CONFIG:Release>:-g0>)
+  if(HVD_SANITIZE)
+    string(REPLACE ";" "," sanitizers "${HVD_SANITIZE}")
+    target_compile_options(${target} PRIVATE "-fsanitize=${sanitizers}" -g
+      -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    target_link_options(${target} PRIVATE "-fsanitize=${sanitizers}")
+  endif()
+  target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+endfunction()
+
+# hvd_ship(<target>): what is installed exports nothing of the libraries linked into it.
+function(hvd_ship target)
+  target_link_options(${target} PRIVATE LINKER:--exclude-libs,ALL LINKER:--build-id=none
+    $<$<CONFIG:Release>:LINKER:--strip-all>)
+endfunction()

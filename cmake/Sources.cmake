@@ -1,0 +1,23 @@
+# The sources of the native library, folder by folder in the order of its layers.
+set(HVD_CORE_SOURCES
+  base/cpu.cc base/dtype.cc base/error.cc base/sha256.cc base/wake_fd.cc base/wire.cc
+  kernels/reduce.cc kernels/reduce_float.cc kernels/reduce_half.cc kernels/reduce_int.cc
+  kernels/scale.cc
+  transport/abort.cc transport/auth.cc transport/hash_store.cc transport/socket.cc
+  transport/tcp_store.cc transport/transport.cc
+  transport/shm/futex.cc transport/shm/segment.cc transport/shm/shm_transport.cc
+  transport/tcp/tcp_transport.cc
+  ops/allgather.cc ops/allreduce.cc ops/broadcast.cc
+  runtime/bootstrap.cc runtime/bootstrap_messages.cc runtime/c_api.cc runtime/connection.cc
+  runtime/control_plane.cc runtime/coordinator.cc runtime/executor.cc runtime/gathering.cc
+  runtime/host_identity.cc runtime/operation.cc runtime/options.cc runtime/peer.cc
+  runtime/request.cc runtime/response_queue.cc runtime/runtime.cc runtime/tensor_table.cc)
+list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
+
+set(HVD_BINDINGS_SOURCES
+  base/cpu.cc base/dtype.cc base/error.cc
+  bindings/buffer.cc bindings/core_library.cc bindings/dtypes.cc bindings/errors.cc
+  bindings/module.cc bindings/rank_runtime.cc bindings/tensor_view.cc)
+list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
+
+set(HVD_NATIVE_TESTS kernels)

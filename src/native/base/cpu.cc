@@ -1,0 +1,71 @@
+#include "base/cpu.h"
+
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace hvd {
+
+#if defined(__x86_64__)
+
+namespace {
+
+struct Registers {
+  uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+
+Registers Cpuid(uint32_t leaf, uint32_t subleaf) {
+  Registers r;
+  // __get_cpuid_count reads the highest supported leaf first and returns 0 beyond it.
+  if (__get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx) == 0) return {};
+  return r;
+}
+
+// Inline assembly, because the intrinsic needs -mxsave for the whole file.
+uint64_t Xcr0() {
+  uint32_t low = 0;
+  uint32_t high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return uint64_t{high} << 32 | low;
+}
+
+constexpr uint32_t Bit(int n) { return uint32_t{1} << n; }
+
+constexpr bool Has(uint32_t value, uint32_t mask) { return (value & mask) == mask; }
+
+}  // namespace
+
+// x86-64 psABI, section 3.1.1, table 3.1 (micro-architecture levels).
+std::string CpuLevel() {
+  const Registers leaf1 = Cpuid(1, 0);
+  const Registers leaf7 = Cpuid(7, 0);
+  const Registers extended = Cpuid(0x80000001, 0);
+
+  // SSE3, SSSE3, CMPXCHG16B, SSE4.1, SSE4.2, POPCNT; LAHF-SAHF.
+  const bool v2 = Has(leaf1.ecx, Bit(0) | Bit(9) | Bit(13) | Bit(19) | Bit(20) | Bit(23)) &&
+                  Has(extended.ecx, Bit(0));
+  if (!v2) return "x86_64_v1";
+
+  const bool osxsave = Has(leaf1.ecx, Bit(27));
+  const uint64_t xcr0 = osxsave ? Xcr0() : 0;
+  const bool ymm = (xcr0 & 0x6) == 0x6;
+  // FMA, MOVBE, AVX, F16C; BMI1, AVX2, BMI2; LZCNT.
+  const bool v3 = ymm && Has(leaf1.ecx, Bit(12) | Bit(22) | Bit(28) | Bit(29)) &&
+                  Has(leaf7.ebx, Bit(3) | Bit(5) | Bit(8)) && Has(extended.ecx, Bit(5));
+  if (!v3) return "x86_64_v2";
+
+  const bool zmm = (xcr0 & 0xe6) == 0xe6;
+  // AVX512F, AVX512DQ, AVX512CD, AVX512BW, AVX512VL.
+  const bool v4 = zmm && Has(leaf7.ebx, Bit(16) | Bit(17) | Bit(28) | Bit(30) | Bit(31));
+  return v4 ? "x86_64_v4" : "x86_64_v3";
+}
+
+#else
+
+std::string CpuLevel() { return "baseline"; }
+
+#endif
+
+}  // namespace hvd

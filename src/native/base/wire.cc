@@ -1,0 +1,82 @@
+#include "base/wire.h"
+
+#include <bit>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+
+namespace hvd {
+namespace {
+
+[[noreturn]] void Malformed(const std::string& what) {
+  throw Error(Error::Kind::kIo, "malformed message: " + what);
+}
+
+}  // namespace
+
+void WireWriter::Integer(uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) bytes_.push_back(static_cast<uint8_t>(value >> (8 * i)));
+}
+
+void WireWriter::F64(double value) { U64(std::bit_cast<uint64_t>(value)); }
+
+void WireWriter::Bytes(std::span<const uint8_t> value) {
+  bytes_.insert(bytes_.end(), value.begin(), value.end());
+}
+
+void WireWriter::String(std::string_view value) {
+  U32(static_cast<uint32_t>(value.size()));
+  bytes_.insert(bytes_.end(), value.begin(), value.end());
+}
+
+void WireWriter::Integers(std::span<const int64_t> values) {
+  U32(static_cast<uint32_t>(values.size()));
+  for (const int64_t value : values) I64(value);
+}
+
+uint64_t WireReader::Integer(size_t bytes) {
+  uint64_t value = 0;
+  const auto taken = Bytes(bytes);
+  for (size_t i = 0; i < bytes; ++i) value |= static_cast<uint64_t>(taken[i]) << (8 * i);
+  return value;
+}
+
+double WireReader::F64() { return std::bit_cast<double>(U64()); }
+
+std::span<const uint8_t> WireReader::Bytes(size_t count) {
+  if (count > remaining()) {
+    Malformed(StrCat(count, " bytes expected, ", remaining(), " left"));
+  }
+  const auto taken = bytes_.subspan(position_, count);
+  position_ += count;
+  return taken;
+}
+
+std::string WireReader::String(size_t longest) {
+  const uint32_t length = U32();
+  if (length > longest) Malformed(StrCat("text of ", length, " bytes, limit ", longest));
+  const auto taken = Bytes(length);
+  return {taken.begin(), taken.end()};
+}
+
+std::vector<int64_t> WireReader::Integers(size_t most) {
+  const size_t count = Count(sizeof(int64_t));
+  if (count > most) Malformed(StrCat(count, " integers, limit ", most));
+  std::vector<int64_t> values(count);
+  for (int64_t& value : values) value = I64();
+  return values;
+}
+
+size_t WireReader::Count(size_t item_bytes) {
+  const size_t count = U32();
+  if (count > remaining() / item_bytes) {
+    Malformed(StrCat(count, " items announced, ", remaining(), " bytes left"));
+  }
+  return count;
+}
+
+void WireReader::ExpectEnd() const {
+  if (remaining() != 0) Malformed(StrCat(remaining(), " bytes too many"));
+}
+
+}  // namespace hvd

@@ -1,0 +1,37 @@
+// The Python module horovod._native._bindings.
+#include <pybind11/pybind11.h>
+
+#include "base/cpu.h"
+#include "base/dtype.h"
+#include "bindings/buffer.h"
+#include "bindings/errors.h"
+#include "bindings/rank_runtime.h"
+#include "bindings/tensor_view.h"
+#include "runtime/c_api.h"
+
+namespace py = pybind11;
+
+PYBIND11_MODULE(_bindings, module) {
+  module.doc() = "Opens a core library and drives one rank's runtime.";
+  module.attr("ABI_VERSION") = HVD_ABI_VERSION;
+
+  py::dict dtypes;
+  for (int code = 0;; ++code) {
+    const auto dtype = hvd::DTypeFromCode(code);
+    if (!dtype) break;
+    dtypes[hvd::Name(*dtype)] = code;
+  }
+  module.attr("DTYPES") = dtypes;
+
+  // Horovod's codes, those of hvd::ReduceOp.
+  const char* const ops[] = {"AVERAGE", "SUM", "ADASUM", "MIN", "MAX", "PRODUCT"};
+  int code = 0;
+  for (const char* op : ops) module.attr(op) = code++;
+
+  module.def("cpu_level", &hvd::CpuLevel,
+             "What the CPU and the operating system support: \"x86_64_v1\" and so on.");
+  hvd::BindErrors(module);
+  hvd::BindBuffer(module);
+  hvd::BindTensorView(module);
+  hvd::BindRuntime(module);
+}

@@ -1,0 +1,174 @@
+#include "ops/allreduce.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "kernels/scale.h"
+
+namespace hvd {
+namespace {
+
+// Up to here every rank sends its whole vector to every other: fewer steps than the ring has.
+constexpr size_t kFlatBytes = size_t{16} << 10;
+constexpr size_t kFlatTotal = size_t{128} << 10;
+// What is copied, reduced and scaled in one go, and so stays in the first-level cache.
+constexpr size_t kPiece = size_t{16} << 10;
+
+// The part of the vector that one rank reduces.
+struct Part {
+  size_t offset;
+  size_t bytes;
+};
+
+// Everything that does not change during one call.
+class Reduction {
+ public:
+  Reduction(Transport& transport, const AllreduceOptions& options)
+      : transport_(transport),
+        rank_(transport.rank()),
+        ranks_(transport.size()),
+        source_(static_cast<const std::byte*>(options.source)),
+        destination_(static_cast<std::byte*>(options.destination)),
+        bytes_(options.count * SizeOf(options.dtype)),
+        dtype_(options.dtype),
+        reduce_(FindReduce(options.dtype, options.op)),
+        prescale_(options.prescale),
+        postscale_(options.postscale) {
+    if (options.op == ReduceOp::kAverage) postscale_ /= ranks_;
+    if (reduce_ == nullptr) {
+      throw Error(Error::Kind::kInvalid, StrCat("no such reduction for ", Name(dtype_)));
+    }
+  }
+
+  void Run() {
+    if (bytes_ == 0) return;
+    if (ranks_ == 1) {
+      CopyOperand(0, bytes_);
+      ScaleBy(postscale_, destination_, bytes_);
+    } else if (bytes_ <= kFlatBytes && bytes_ * static_cast<size_t>(ranks_) <= kFlatTotal) {
+      Flat();
+    } else {
+      Ring();
+    }
+  }
+
+  // destination = (source * prescale) op incoming, then * postscale when this was the last operand.
+  void Combine(size_t offset, ConstBytes incoming, bool last) {
+    while (!incoming.empty()) {
+      const size_t bytes = std::min(incoming.size(), kPiece);
+      CopyOperand(offset, bytes);
+      reduce_(incoming.data(), destination_ + offset, bytes / SizeOf(dtype_));
+      if (last) ScaleBy(postscale_, destination_ + offset, bytes);
+      incoming = incoming.subspan(bytes);
+      offset += bytes;
+    }
+  }
+
+ private:
+  void ScaleBy(double factor, std::byte* data, size_t bytes) const {
+    if (factor != 1.0) Scale(dtype_, factor, data, bytes / SizeOf(dtype_));
+  }
+
+  // Puts this rank's operand into the destination.
+  void CopyOperand(size_t offset, size_t bytes) const {
+    if (source_ != destination_) std::memcpy(destination_ + offset, source_ + offset, bytes);
+    ScaleBy(prescale_, destination_ + offset, bytes);
+  }
+
+  Part PartOf(int index) const {
+    constexpr size_t kLine = 64;
+    const auto n = static_cast<size_t>(ranks_);
+    const size_t each = ((bytes_ + n - 1) / n + kLine - 1) / kLine * kLine;
+    const size_t offset = std::min(static_cast<size_t>(index) * each, bytes_);
+    return {offset, std::min(each, bytes_ - offset)};
+  }
+
+  int Previous(int steps) const { return (rank_ - steps % ranks_ + ranks_) % ranks_; }
+
+  void Flat();
+  void Ring();
+
+  Transport& transport_;
+  const int rank_;
+  const int ranks_;
+  const std::byte* const source_;
+  std::byte* const destination_;
+  const size_t bytes_;
+  const DType dtype_;
+  const ReduceFn reduce_;
+  const double prescale_;
+  double postscale_;
+};
+
+class CombineSink final : public Sink {
+ public:
+  CombineSink(Reduction& reduction, size_t offset, bool last)
+      : reduction_(reduction), offset_(offset), last_(last) {}
+
+  void Consume(ConstBytes bytes) override {
+    reduction_.Combine(offset_, bytes, last_);
+    offset_ += bytes.size();
+  }
+
+ private:
+  Reduction& reduction_;
+  size_t offset_;
+  const bool last_;
+};
+
+// Every rank gets all vectors and reduces them in the order of the ranks, hence to the same bits.
+void Reduction::Flat() {
+  const auto n = static_cast<size_t>(ranks_);
+  const std::unique_ptr<std::byte[]> vectors(new std::byte[n * bytes_]);
+  const auto vector = [&](int rank) { return vectors.get() + static_cast<size_t>(rank) * bytes_; };
+  std::memcpy(vector(rank_), source_, bytes_);
+  ScaleBy(prescale_, vector(rank_), bytes_);
+  for (int step = 1; step < ranks_; ++step) {
+    const int from = Previous(step);
+    CopySink sink({vector(from), bytes_});
+    transport_.Exchange((rank_ + step) % ranks_, {vector(rank_), bytes_}, from, bytes_, sink);
+  }
+  std::memcpy(destination_, vector(0), bytes_);
+  for (int rank = 1; rank < ranks_; ++rank) {
+    reduce_(vector(rank), destination_, bytes_ / SizeOf(dtype_));
+  }
+  ScaleBy(postscale_, destination_, bytes_);
+}
+
+// Reduce-scatter, then allgather, around a ring: 2 (n - 1) / n of the vector per rank in each
+// direction. Part p is reduced along the ring and complete at rank p - 1, which alone scales it.
+void Reduction::Ring() {
+  const int next = (rank_ + 1) % ranks_;
+  const int previous = Previous(1);
+  // Only the first part is sent before anything was combined into it.
+  const Part first = PartOf(rank_);
+  const std::byte* operand = source_;
+  if (prescale_ != 1.0) {
+    CopyOperand(first.offset, first.bytes);
+    operand = destination_;
+  }
+  for (int step = 0; step < ranks_ - 1; ++step) {
+    const Part out = PartOf(Previous(step));
+    const Part in = PartOf(Previous(step + 1));
+    const std::byte* from = step == 0 ? operand : destination_;
+    CombineSink sink(*this, in.offset, step == ranks_ - 2);
+    transport_.Exchange(next, {from + out.offset, out.bytes}, previous, in.bytes, sink);
+  }
+  for (int step = 0; step < ranks_ - 1; ++step) {
+    const Part out = PartOf(Previous(step + ranks_ - 1));
+    const Part in = PartOf(Previous(step));
+    CopySink sink({destination_ + in.offset, in.bytes});
+    transport_.Exchange(next, {destination_ + out.offset, out.bytes}, previous, in.bytes, sink);
+  }
+}
+
+}  // namespace
+
+void Allreduce(Transport& transport, const AllreduceOptions& options) {
+  Reduction(transport, options).Run();
+}
+
+}  // namespace hvd

@@ -1,0 +1,28 @@
+// The reduction of one vector over all ranks.
+#ifndef HVD_OPS_ALLREDUCE_H_
+#define HVD_OPS_ALLREDUCE_H_
+
+#include <cstddef>
+
+#include "base/dtype.h"
+#include "kernels/reduce.h"
+#include "transport/transport.h"
+
+namespace hvd {
+
+struct AllreduceOptions {
+  const void* source = nullptr;
+  void* destination = nullptr;  // may be `source`, but must not overlap it otherwise
+  size_t count = 0;             // elements
+  DType dtype = DType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  double prescale = 1.0;   // every rank's operand is multiplied by it
+  double postscale = 1.0;  // the result is multiplied by it
+};
+
+// All ranks end with the same bits.
+void Allreduce(Transport& transport, const AllreduceOptions& options);
+
+}  // namespace hvd
+
+#endif  // HVD_OPS_ALLREDUCE_H_

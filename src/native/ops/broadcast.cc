@@ -1,0 +1,62 @@
+#include "ops/broadcast.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace hvd {
+namespace {
+
+// Up to here the number of steps counts, beyond it the bytes that one rank has to send.
+constexpr size_t kTreeBytes = size_t{32} << 10;
+constexpr size_t kChunk = size_t{128} << 10;
+
+// In round k, the 2^k ranks that have the vector send it to as many others.
+void Tree(Transport& transport, int root, MutableBytes data) {
+  const int ranks = transport.size();
+  const int position = (transport.rank() - root + ranks) % ranks;
+  const auto rank_at = [&](int p) { return (p + root) % ranks; };
+  for (int have = 1; have < ranks; have *= 2) {
+    if (position < have) {
+      if (position + have < ranks) transport.Send(rank_at(position + have), data);
+    } else if (position < 2 * have) {
+      transport.Receive(rank_at(position - have), data);
+    }
+  }
+}
+
+// Chunks travel down a chain that starts at the root; each rank hands one on while the next comes.
+void Chain(Transport& transport, int root, MutableBytes data) {
+  const int ranks = transport.size();
+  const int rank = transport.rank();
+  const int position = (rank - root + ranks) % ranks;
+  const int next = (rank + 1) % ranks;
+  const int previous = (rank + ranks - 1) % ranks;
+  if (position == 0) return transport.Send(next, data);
+  if (position == ranks - 1) return transport.Receive(previous, data);
+  MutableBytes arrived;
+  while (!data.empty() || !arrived.empty()) {
+    const MutableBytes in = data.first(std::min(data.size(), kChunk));
+    CopySink sink(in);
+    transport.Exchange(next, arrived, previous, in.size(), sink);
+    arrived = in;
+    data = data.subspan(in.size());
+  }
+}
+
+}  // namespace
+
+void Broadcast(Transport& transport, int root, const void* source, void* destination,
+               size_t bytes) {
+  if (bytes == 0) return;
+  if (transport.rank() == root && source != destination) {
+    std::memcpy(destination, source, bytes);
+  }
+  const MutableBytes data(static_cast<std::byte*>(destination), bytes);
+  if (bytes <= kTreeBytes) {
+    Tree(transport, root, data);
+  } else if (transport.size() > 1) {
+    Chain(transport, root, data);
+  }
+}
+
+}  // namespace hvd

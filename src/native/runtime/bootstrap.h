@@ -1,0 +1,34 @@
+// How the ranks of a job meet, and what each of them has afterwards.
+//
+//   rank 0     listens, puts its address into the store
+//   all        connect to rank 0 (authenticated), send Hello
+//   rank 0     compares the Hellos, chooses the transport, sends Table
+//   all        set up the transport, send Confirm
+//   rank 0     sends Verdict: go on, fail with this text, or try again with tcp (back to Confirm)
+#ifndef HVD_RUNTIME_BOOTSTRAP_H_
+#define HVD_RUNTIME_BOOTSTRAP_H_
+
+#include <memory>
+#include <vector>
+
+#include "runtime/connection.h"
+#include "runtime/options.h"
+#include "runtime/peer.h"
+#include "transport/abort.h"
+#include "transport/transport.h"
+
+namespace hvd {
+
+struct Membership {
+  std::vector<Peer> peers;              // by rank
+  std::vector<Connection> connections;  // by rank on rank 0, else one, to rank 0
+  std::unique_ptr<Transport> transport;
+  bool is_homogeneous = true;  // every host has as many ranks as any other
+};
+
+// Blocks until all ranks have met. A failure of one rank is the same Error on all that have come.
+Membership Bootstrap(const RuntimeOptions& options, const Abort& abort);
+
+}  // namespace hvd
+
+#endif  // HVD_RUNTIME_BOOTSTRAP_H_

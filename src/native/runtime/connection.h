@@ -1,0 +1,66 @@
+// Framed messages over a socket: u32 length, u8 type, payload.
+#ifndef HVD_RUNTIME_CONNECTION_H_
+#define HVD_RUNTIME_CONNECTION_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/deadline.h"
+#include "transport/socket.h"
+
+namespace hvd {
+
+enum class MessageType : uint8_t {
+  kHello = 1,      // bootstrap: rank -> coordinator
+  kTable = 2,      // coordinator -> rank
+  kConfirm = 3,    // rank -> coordinator
+  kVerdict = 4,    // coordinator -> rank
+  kRequests = 5,   // rank -> coordinator
+  kResponses = 6,  // coordinator -> rank
+  kShutdown = 7,   // both ways: somebody wants to end the job; the job ends
+  kFailure = 8,    // both ways: this rank cannot go on; the job has failed
+  kGoodbye = 9,    // both ways: this rank has run all it had to; so have all
+};
+
+struct Message {
+  MessageType type;
+  std::vector<uint8_t> payload;
+};
+
+class Connection {
+ public:
+  Connection() = default;
+  explicit Connection(Socket socket) : socket_(std::move(socket)) {}
+
+  Socket& socket() { return socket_; }
+  int fd() const { return socket_.fd(); }
+  bool open() const { return static_cast<bool>(socket_); }
+  void Close() { socket_.Close(); }
+
+  // Without blocking, for a loop around poll(2).
+  void Queue(MessageType type, std::span<const uint8_t> payload);
+  bool HasOutput() const { return sent_ < output_.size(); }
+  void Flush();
+  // Reads what has come; false when the other side has closed.
+  bool Fill();
+  // The next complete message. Throws Error (kIo) when it is longer than any message may be.
+  std::optional<Message> Next();
+
+  // Blocking, for the bootstrap.
+  void Send(MessageType type, std::span<const uint8_t> payload, const Deadline& deadline);
+  // Throws Error (kIo) when the other side closes first, or sends another type.
+  std::vector<uint8_t> Receive(MessageType type, const Deadline& deadline);
+
+ private:
+  Socket socket_;
+  std::vector<uint8_t> output_;
+  size_t sent_ = 0;
+  std::vector<uint8_t> input_;
+  size_t taken_ = 0;
+};
+
+}  // namespace hvd
+
+#endif  // HVD_RUNTIME_CONNECTION_H_

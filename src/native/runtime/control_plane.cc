@@ -1,0 +1,288 @@
+#include "runtime/control_plane.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "base/deadline.h"
+#include "base/str_cat.h"
+#include "base/wire.h"
+
+namespace hvd {
+namespace {
+
+// Requests or responses of one batch are split into messages of about this size.
+constexpr size_t kMessageBytes = size_t{4} << 20;
+// How long the last messages of a job may take to reach ranks that do not read.
+constexpr std::chrono::seconds kLingerTime{2};
+
+template <typename Item, typename Send>
+void SendBatch(const std::vector<Item>& items, const Send& send) {
+  WireWriter writer;
+  for (const Item& item : items) {
+    Write(writer, item);
+    if (writer.size() < kMessageBytes) continue;
+    send(writer.bytes());
+    writer = {};
+  }
+  if (writer.size() != 0) send(writer.bytes());
+}
+
+std::vector<uint8_t> ErrorPayload(const Error& error) {
+  WireWriter writer;
+  writer.U8(static_cast<uint8_t>(error.kind()));
+  writer.String(error.what());
+  return writer.Take();
+}
+
+Error ReadError(std::span<const uint8_t> payload) {
+  WireReader reader(payload);
+  const uint8_t kind = reader.U8();
+  const std::string text = reader.String(payload.size());
+  const bool known = kind >= static_cast<uint8_t>(Error::Kind::kInvalid) &&
+                     kind <= static_cast<uint8_t>(Error::Kind::kInterrupted);
+  return {known ? static_cast<Error::Kind>(kind) : Error::Kind::kInternal, text};
+}
+
+}  // namespace
+
+ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
+                           JobObserver& observer)
+    : rank_(rank),
+      peers_(std::move(peers)),
+      connections_(std::move(connections)),
+      observer_(observer),
+      coordinator_(static_cast<int>(peers_.size())),
+      left_(peers_.size()) {}
+
+void ControlPlane::Submit(Request request) {
+  const std::lock_guard lock(mutex_);
+  // The thread takes all that is in the inbox when it wakes.
+  if (inbox_.requests.empty()) wake_.Wake();
+  inbox_.requests.push_back(std::move(request));
+}
+
+void ControlPlane::RequestShutdown() {
+  const std::lock_guard lock(mutex_);
+  inbox_.shutdown = true;
+  wake_.Wake();
+}
+
+void ControlPlane::ReportFailure(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  inbox_.failure = error;
+  wake_.Wake();
+}
+
+void ControlPlane::Drained() {
+  const std::lock_guard lock(mutex_);
+  inbox_.drained = true;
+  wake_.Wake();
+}
+
+void ControlPlane::Run() {
+  try {
+    // Messages that came right behind the last one of the bootstrap.
+    for (size_t i = 0; i < connections_.size() && !finished_; ++i) Read(i);
+    while (!finished_) Wait();
+    Finish();
+  } catch (...) {
+    // Closed sockets tell the others.
+    connections_.clear();
+    throw;
+  }
+  connections_.clear();
+}
+
+void ControlPlane::Wait() {
+  if (IsCoordinator()) BroadcastReady();
+  FlushAll();
+  if (finished_) return;
+  std::vector<pollfd> items{{.fd = wake_.fd(), .events = POLLIN, .revents = 0}};
+  for (const Connection& connection : connections_) {
+    const int output = connection.HasOutput() ? POLLOUT : 0;
+    items.push_back({.fd = connection.open() ? connection.fd() : -1,
+                     .events = static_cast<short>(POLLIN | output),
+                     .revents = 0});
+  }
+  if (::poll(items.data(), items.size(), -1) < 0) {
+    if (errno == EINTR) return;
+    throw SystemError("poll", errno, "control sockets");
+  }
+  for (size_t i = 0; i < connections_.size() && !finished_; ++i) {
+    if ((items[i + 1].revents & ~POLLOUT) != 0) Read(i);
+  }
+  if (items[0].revents != 0 && !finished_) SendInbox();
+}
+
+void ControlPlane::SendInbox() {
+  Inbox inbox;
+  {
+    const std::lock_guard lock(mutex_);
+    inbox = std::exchange(inbox_, {});
+    wake_.Clear();
+  }
+  SendBatch(inbox.requests, [this](const std::vector<uint8_t>& payload) {
+    ToCoordinator(MessageType::kRequests, payload);
+  });
+  if (inbox.failure) ToCoordinator(MessageType::kFailure, ErrorPayload(*inbox.failure));
+  if (inbox.shutdown) ToCoordinator(MessageType::kShutdown, {});
+  if (inbox.drained) ToCoordinator(MessageType::kGoodbye, {});
+}
+
+void ControlPlane::Read(size_t index) {
+  Connection& connection = connections_[index];
+  if (!connection.open()) return;
+  try {
+    const bool open = connection.Fill();
+    while (!finished_) {
+      const auto message = connection.Next();
+      if (!message) break;
+      if (IsCoordinator()) {
+        HandleAsCoordinator(index, message->type, message->payload);
+      } else {
+        HandleAsMember(message->type, message->payload);
+      }
+    }
+    if (!open) Lost(index, "it closed its connection without shutting down");
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kIo) throw;
+    Lost(index, error.what());
+  }
+}
+
+// The other side of a control socket is gone, in order or not.
+void ControlPlane::Lost(size_t index, const std::string& how) {
+  connections_[index].Close();
+  if (finished_) return;
+  const size_t rank = IsCoordinator() ? index : 0;
+  if (IsCoordinator() && left_[rank]) return;
+  const Error error(Error::Kind::kPeerLost, LossText(static_cast<int>(rank), peers_[rank], how));
+  if (IsCoordinator()) {
+    HandleAsCoordinator(rank, MessageType::kFailure, ErrorPayload(error));
+  } else {
+    HandleAsMember(MessageType::kFailure, ErrorPayload(error));
+  }
+}
+
+void ControlPlane::FlushAll() {
+  for (size_t i = 0; i < connections_.size(); ++i) {
+    Connection& connection = connections_[i];
+    if (!connection.open() || !connection.HasOutput()) continue;
+    try {
+      connection.Flush();
+    } catch (const Error& error) {
+      // What the other side said last may still be in the receive buffer, so that is read first.
+      Read(i);
+      if (connection.open()) Lost(i, error.what());
+    }
+  }
+}
+
+// Delivers the last messages, and on rank 0 waits until the others have closed: bytes that arrive
+// after a close would make the kernel reset the connection and discard what is on its way.
+void ControlPlane::Finish() {
+  const Deadline deadline = Deadline::After(kLingerTime);
+  for (Connection& connection : connections_) {
+    if (!connection.open()) continue;
+    try {
+      while (connection.HasOutput()) {
+        connection.Flush();
+        if (!connection.HasOutput()) break;
+        WaitReady(connection.fd(), POLLOUT, deadline, "last control message");
+        WaitReady(connection.fd(), POLLOUT, deadline, "last control message");
+      }
+      connection.socket().CloseWrite();
+      if (!IsCoordinator()) continue;
+    } catch (const Error&) {
+      connection.Close();
+    }
+  }
+  for (Connection& connection : connections_) {
+    if (!IsCoordinator() || !connection.open()) continue;
+    try {
+      do {
+        while (connection.Next()) {
+        }
+        WaitReady(connection.fd(), POLLIN, deadline, "end of a control connection");
+      } while (connection.Fill());
+    } catch (const Error&) {
+      connection.Close();
+    }
+  }
+}
+
+void ControlPlane::ToCoordinator(MessageType type, std::span<const uint8_t> payload) {
+  if (IsCoordinator()) return HandleAsCoordinator(0, type, payload);
+  if (connections_.front().open()) connections_.front().Queue(type, payload);
+}
+
+void ControlPlane::Broadcast(MessageType type, std::span<const uint8_t> payload) {
+  for (Connection& connection : connections_) {
+    if (connection.open()) connection.Queue(type, payload);
+  }
+  HandleAsMember(type, payload);
+}
+
+void ControlPlane::BroadcastReady() {
+  SendBatch(coordinator_.TakeReady(), [this](const std::vector<uint8_t>& payload) {
+    Broadcast(MessageType::kResponses, payload);
+  });
+}
+
+void ControlPlane::HandleAsCoordinator(size_t rank, MessageType type,
+                                       std::span<const uint8_t> payload) {
+  if (failed_) return;
+  switch (type) {
+    case MessageType::kRequests: {
+      // Requests that cross the end of the job on their way fail where they came from.
+      if (ending_) return;
+      WireReader reader(payload);
+      while (reader.remaining() != 0) {
+        coordinator_.Add(static_cast<int>(rank), ReadRequest(reader));
+      }
+      return;
+    }
+    case MessageType::kShutdown:
+      if (std::exchange(ending_, true)) return;
+      BroadcastReady();
+      return Broadcast(MessageType::kShutdown, {});
+    case MessageType::kFailure:
+      failed_ = true;
+      return Broadcast(MessageType::kFailure, payload);
+    case MessageType::kGoodbye:
+      left_[rank] = true;
+      if (std::all_of(left_.begin(), left_.end(), [](bool left) { return left; })) {
+        Broadcast(MessageType::kGoodbye, {});
+      }
+      return;
+    default:
+      throw Error(Error::Kind::kIo, StrCat("unexpected message of type ", static_cast<int>(type)));
+  }
+}
+
+void ControlPlane::HandleAsMember(MessageType type, std::span<const uint8_t> payload) {
+  switch (type) {
+    case MessageType::kResponses: {
+      WireReader reader(payload);
+      std::vector<Response> responses;
+      while (reader.remaining() != 0) responses.push_back(ReadResponse(reader));
+      return observer_.OnResponses(std::move(responses));
+    }
+    case MessageType::kShutdown:
+      return observer_.OnShutdown();
+    case MessageType::kFailure:
+      finished_ = true;
+      return observer_.OnFailure(ReadError(payload));
+    case MessageType::kGoodbye:
+      finished_ = true;
+      return;
+    default:
+      throw Error(Error::Kind::kIo, StrCat("unexpected message of type ", static_cast<int>(type)));
+  }
+}
+
+}  // namespace hvd

@@ -1,0 +1,91 @@
+// The control sockets of one rank: requests to the coordinator, its answers, the end of the job.
+//
+// All but the methods for other threads belong to the control thread, which runs Run. On rank 0 it
+// is the coordinator too; that rank's own messages take the same path as everyone's, less the
+// socket.
+#ifndef HVD_RUNTIME_CONTROL_PLANE_H_
+#define HVD_RUNTIME_CONTROL_PLANE_H_
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "base/wake_fd.h"
+#include "runtime/connection.h"
+#include "runtime/coordinator.h"
+#include "runtime/peer.h"
+#include "runtime/request.h"
+
+namespace hvd {
+
+// Told by the control thread what happens in the job.
+class JobObserver {
+ public:
+  virtual ~JobObserver() = default;
+  virtual void OnResponses(std::vector<Response> responses) = 0;
+  // A rank has shut down. No more responses come; once those that came have run, Drained is due.
+  virtual void OnShutdown() = 0;
+  // The job has failed. Nothing comes after it.
+  virtual void OnFailure(const Error& error) = 0;
+};
+
+class ControlPlane {
+ public:
+  // Args: connections: by rank on rank 0 (none at its own place), else one, to rank 0.
+  ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
+               JobObserver& observer);
+
+  // For other threads; none of them blocks.
+  void Submit(Request request);
+  void RequestShutdown();
+  void ReportFailure(const Error& error);
+  void Drained();
+
+  // Returns when the job has ended or failed, after having told so to everybody.
+  void Run();
+
+ private:
+  struct Inbox {
+    std::vector<Request> requests;
+    std::optional<Error> failure;
+    bool shutdown = false;
+    bool drained = false;
+  };
+
+  bool IsCoordinator() const { return rank_ == 0; }
+  void Wait();
+  void SendInbox();
+  void Read(size_t index);
+  void Lost(size_t index, const std::string& how);
+  void FlushAll();
+  void Finish();
+
+  void ToCoordinator(MessageType type, std::span<const uint8_t> payload);
+  void Broadcast(MessageType type, std::span<const uint8_t> payload);
+  void BroadcastReady();
+  void HandleAsCoordinator(size_t rank, MessageType type, std::span<const uint8_t> payload);
+  void HandleAsMember(MessageType type, std::span<const uint8_t> payload);
+
+  const int rank_;
+  const std::vector<Peer> peers_;
+  std::vector<Connection> connections_;
+  JobObserver& observer_;
+
+  WakeFd wake_;
+  std::mutex mutex_;
+  Inbox inbox_;
+
+  bool finished_ = false;
+  // The coordinator's.
+  Coordinator coordinator_;
+  std::vector<bool> left_;  // by rank: has said goodbye
+  bool ending_ = false;
+  bool failed_ = false;
+};
+
+}  // namespace hvd
+
+#endif  // HVD_RUNTIME_CONTROL_PLANE_H_

@@ -1,0 +1,184 @@
+#include "runtime/gathering.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <set>
+#include <string>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "runtime/host_identity.h"
+
+namespace hvd {
+namespace {
+
+// An authenticated rank sends its hello at once.
+constexpr std::chrono::seconds kHelloTime{5};
+
+std::string MissingRanks(const std::vector<Connection>& connections) {
+  std::string list;
+  int count = 0;
+  for (size_t rank = 1; rank < connections.size(); ++rank) {
+    if (connections[rank].open()) continue;
+    list += StrCat(count++ == 0 ? "" : ", ", rank);
+  }
+  return StrCat(count == 1 ? "rank " : "ranks ", list);
+}
+
+// Which of the ranks that had come has gone again.
+std::string WhoLeft(std::vector<Connection>& connections, const std::vector<Hello>& hellos) {
+  for (size_t rank = 1; rank < connections.size(); ++rank) {
+    if (!connections[rank].open()) continue;
+    pollfd item{.fd = connections[rank].fd(), .events = POLLRDHUP, .revents = 0};
+    if (::poll(&item, 1, 0) <= 0) continue;
+    return StrCat(Describe(static_cast<int>(rank), hellos[rank].peer),
+                  " closed its connection while the job was starting");
+  }
+  return "a rank closed its connection while the job was starting";
+}
+
+void Admit(Socket socket, int size, std::vector<Connection>& connections,
+           std::vector<Hello>& hellos, const Deadline& deadline) {
+  Connection connection(std::move(socket));
+  Hello hello;
+  try {
+    hello = Hello::Decode(connection.Receive(MessageType::kHello, deadline.Within(kHelloTime)));
+  } catch (const Error& error) {
+    // It gave up between its proof and its hello; whether it is missed shows in the end.
+    if (error.kind() == Error::Kind::kInterrupted) throw;
+    return;
+  }
+  const std::string who = Describe(hello.rank, hello.peer);
+  if (hello.size != size) {
+    throw Error(Error::Kind::kInvalid, StrCat(who, " was started for a job of ", hello.size,
+                                              " ranks, rank 0 for one of ", size));
+  }
+  if (hello.rank <= 0 || hello.rank >= size) {
+    throw Error(Error::Kind::kInvalid, StrCat(who, " is not between 1 and ", size - 1));
+  }
+  const auto rank = static_cast<size_t>(hello.rank);
+  if (connections[rank].open()) {
+    throw Error(Error::Kind::kInvalid,
+                StrCat(who, " has come, and so has ", Describe(hello.rank, hellos[rank].peer),
+                       ": two processes have the same rank"));
+  }
+  connection.socket().set_peer(who);
+  connections[rank] = std::move(connection);
+  hellos[rank] = std::move(hello);
+}
+
+}  // namespace
+
+void GatherHellos(const RuntimeOptions& options, Acceptor& acceptor,
+                  std::vector<Connection>& connections, std::vector<Hello>& hellos) {
+  const Deadline deadline = Deadline::After(options.start_timeout, options.interrupt);
+  std::string failure;
+  Error::Kind kind = Error::Kind::kTimeout;
+  try {
+    while (true) {
+      std::vector<int> watched;
+      for (const Connection& connection : connections) {
+        if (connection.open()) watched.push_back(connection.fd());
+      }
+      if (watched.size() + 1 == connections.size()) return;
+      Socket socket = acceptor.Next(watched, deadline, "waiting for ranks");
+      Admit(std::move(socket), options.size, connections, hellos, deadline);
+    }
+  } catch (const Error& error) {
+    kind = error.kind();
+    failure = error.what();
+    if (kind == Error::Kind::kPeerLost) failure = WhoLeft(connections, hellos);
+    if (kind == Error::Kind::kTimeout) {
+      const auto seconds = std::chrono::duration<double>(options.start_timeout).count();
+      failure = StrCat(MissingRanks(connections), " did not come within ", seconds,
+                       " s: check that their processes run and that they reach rank 0 at ",
+                       ToString(acceptor.endpoint()));
+    }
+  }
+  Table refusal;
+  refusal.error = failure;
+  SendToAll(connections, MessageType::kTable, refusal.Encode(), Deadline::After(kHelloTime));
+  throw Error(kind, failure);
+}
+
+bool ChooseShm(const std::vector<Hello>& hellos, TransportChoice choice) {
+  if (choice == TransportChoice::kTcp) return false;
+  const auto elsewhere = std::find_if(hellos.begin(), hellos.end(), [&](const Hello& hello) {
+    return hello.identity != hellos.front().identity;
+  });
+  if (elsewhere == hellos.end()) return true;
+  if (choice == TransportChoice::kAuto) return false;
+  throw Error(
+      Error::Kind::kInvalid,
+      StrCat("transport 'shm' was asked for, but ", Describe(elsewhere->rank, elsewhere->peer),
+             " and ", Describe(0, hellos.front().peer),
+             " are on different hosts or in different containers; use 'auto' or 'tcp'"));
+}
+
+Table MakeTable(const std::vector<Hello>& hellos, bool shm, const std::optional<Segment>& segment) {
+  Table table;
+  table.shm = shm;
+  if (segment) table.segment = segment->key();
+  table.spin = static_cast<int>(hellos.size()) <= CoreCount();
+  for (const Hello& hello : hellos) {
+    table.rows.push_back({hello.peer, hello.data_endpoint});
+    table.is_homogeneous = table.is_homogeneous && hello.local_size == hellos.front().local_size;
+  }
+  return table;
+}
+
+Verdict CollectConfirms(std::vector<Connection>& connections, const std::vector<Hello>& hellos,
+                        const std::string& own_error, bool may_retry, const Deadline& deadline) {
+  std::string error = own_error.empty() ? "" : Describe(0, hellos[0].peer) + ": " + own_error;
+  const auto failed = [&] { return Verdict{Verdict::Kind::kFail, error}; };
+  if (!error.empty() && !may_retry) return failed();
+  std::set<size_t> waiting;
+  for (size_t rank = 1; rank < connections.size(); ++rank) waiting.insert(rank);
+  const auto read = [&](size_t rank) {
+    const bool open = connections[rank].Fill();
+    const std::string who = Describe(static_cast<int>(rank), hellos[rank].peer);
+    if (const auto message = connections[rank].Next()) {
+      waiting.erase(rank);
+      const std::string theirs = DecodeConfirm(message->payload);
+      if (!theirs.empty() && error.empty()) error = who + ": " + theirs;
+    } else if (!open) {
+      may_retry = false;
+      error = who + " closed its connection while the job was starting";
+    }
+  };
+  while (!waiting.empty()) {
+    std::vector<pollfd> items;
+    for (const size_t rank : waiting) {
+      items.push_back({.fd = connections[rank].fd(), .events = POLLIN, .revents = 0});
+    }
+    const int ready = ::poll(items.data(), items.size(), deadline.SliceMs());
+    if (ready < 0 && errno != EINTR) throw SystemError("poll", errno, "bootstrap");
+    if (ready <= 0) deadline.Check("not all ranks have set up their transport");
+    const std::set<size_t> asked = waiting;
+    size_t item = 0;
+    for (const size_t rank : asked) {
+      if (items[item++].revents != 0) read(rank);
+    }
+    if (!error.empty() && !may_retry) return failed();
+  }
+  if (error.empty()) return {};
+  return {Verdict::Kind::kRetryWithTcp, error};
+}
+
+void SendToAll(std::vector<Connection>& connections, MessageType type,
+               const std::vector<uint8_t>& payload, const Deadline& deadline) {
+  for (Connection& connection : connections) {
+    if (!connection.open()) continue;
+    try {
+      connection.Send(type, payload, deadline);
+    } catch (const Error& error) {
+      if (error.kind() == Error::Kind::kInterrupted) throw;
+      // Its end shows when it is read from next.
+    }
+  }
+}
+
+}  // namespace hvd

@@ -1,0 +1,40 @@
+// The coordinator's side of the bootstrap: who has come, and what follows from it.
+#ifndef HVD_RUNTIME_GATHERING_H_
+#define HVD_RUNTIME_GATHERING_H_
+
+#include <optional>
+#include <vector>
+
+#include "runtime/bootstrap_messages.h"
+#include "runtime/connection.h"
+#include "runtime/options.h"
+#include "transport/auth.h"
+
+namespace hvd {
+
+// Waits until all other ranks have connected and said hello. On failure, tells those that have come
+// before it throws.
+//
+// Args: connections, hellos: by rank; this rank's own hello is there already.
+void GatherHellos(const RuntimeOptions& options, Acceptor& acceptor,
+                  std::vector<Connection>& connections, std::vector<Hello>& hellos);
+
+// Throws Error (kInvalid) when shared memory was demanded and cannot be.
+bool ChooseShm(const std::vector<Hello>& hellos, TransportChoice choice);
+
+Table MakeTable(const std::vector<Hello>& hellos, bool shm, const std::optional<Segment>& segment);
+
+// Collects every rank's Confirm. The verdict is to fail as soon as a rank is lost, or as soon as
+// one reports an error unless `may_retry`.
+//
+// Args: own_error: this rank's own confirmation.
+Verdict CollectConfirms(std::vector<Connection>& connections, const std::vector<Hello>& hellos,
+                        const std::string& own_error, bool may_retry, const Deadline& deadline);
+
+// Sends to all that are still connected; one that does not listen is no reason to fail.
+void SendToAll(std::vector<Connection>& connections, MessageType type,
+               const std::vector<uint8_t>& payload, const Deadline& deadline);
+
+}  // namespace hvd
+
+#endif  // HVD_RUNTIME_GATHERING_H_

@@ -1,0 +1,24 @@
+#include "runtime/host_identity.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <string>
+
+namespace hvd {
+
+std::string HostIdentity() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  // Containers of one host have unlike process namespaces, hence cannot open each other's memory.
+  std::array<char, 64> link{};
+  const ssize_t length = ::readlink("/proc/self/ns/pid", link.data(), link.size());
+  const std::string processes(link.data(), length > 0 ? static_cast<size_t>(length) : 0);
+  return boot + "/" + processes;
+}
+
+int CoreCount() { return static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))); }
+
+}  // namespace hvd

@@ -1,0 +1,15 @@
+#include "runtime/options.h"
+
+#include "base/error.h"
+
+namespace hvd {
+
+TransportChoice ParseTransportChoice(const std::string& text) {
+  if (text == "auto") return TransportChoice::kAuto;
+  if (text == "shm") return TransportChoice::kShm;
+  if (text == "tcp") return TransportChoice::kTcp;
+  throw Error(Error::Kind::kInvalid,
+              "'" + text + "' is no transport; choose one of auto, shm, tcp");
+}
+
+}  // namespace hvd

@@ -1,0 +1,39 @@
+// What a runtime is started with.
+#ifndef HVD_RUNTIME_OPTIONS_H_
+#define HVD_RUNTIME_OPTIONS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/deadline.h"
+#include "transport/auth.h"
+#include "transport/store.h"
+
+namespace hvd {
+
+enum class TransportChoice : uint8_t { kAuto, kShm, kTcp };
+
+// Throws Error (kInvalid) that lists the choices.
+TransportChoice ParseTransportChoice(const std::string& text);
+
+struct RuntimeOptions {
+  int rank = 0;
+  int size = 1;
+  int local_size = 1;
+  std::string host;  // as the launcher names it
+  Secret secret;
+  int64_t generation = 0;  // starts at 0 and grows with every runtime of a process
+  TransportChoice transport = TransportChoice::kAuto;
+  std::string interface;  // empty: the one that reaches the store
+  std::chrono::milliseconds start_timeout{30'000};
+  Deadline::Interrupt interrupt;  // asked while the start blocks
+  // Opens the store; not called for a job of one rank.
+  std::function<std::unique_ptr<Store>(const Deadline&)> open_store;
+};
+
+}  // namespace hvd
+
+#endif  // HVD_RUNTIME_OPTIONS_H_

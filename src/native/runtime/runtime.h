@@ -1,0 +1,81 @@
+// One rank: its threads, its operations, its connections. docs/architecture.md describes the
+// threads.
+#ifndef HVD_RUNTIME_RUNTIME_H_
+#define HVD_RUNTIME_RUNTIME_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/bootstrap.h"
+#include "runtime/control_plane.h"
+#include "runtime/operation.h"
+#include "runtime/options.h"
+#include "runtime/response_queue.h"
+#include "runtime/tensor_table.h"
+#include "transport/abort.h"
+
+namespace hvd {
+
+class Runtime : private JobObserver {
+ public:
+  // Blocks until all ranks have met. Throws Error.
+  explicit Runtime(const RuntimeOptions& options);
+  // Shuts down.
+  ~Runtime() override;
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  const char* transport_name() const { return membership_.transport->name(); }
+  bool is_homogeneous() const { return membership_.is_homogeneous; }
+
+  // Returns a handle at once. The memory must stay until the operation is done. Throws Error
+  // (kInvalid) for arguments that no rank may give, and for a name that is in flight.
+  int64_t Enqueue(Request request, const void* source, void* destination);
+
+  bool Poll(int64_t handle) const { return operations_.Lookup(handle)->Done(); }
+  // False when the timeout passed first.
+  bool WaitFor(int64_t handle, int64_t timeout_ms) const;
+  // Of a finished operation: forgets the handle. Throws the operation's error.
+  std::optional<Output> Take(int64_t handle);
+
+  // True in a child that was forked from the process which started the runtime. The child has none
+  // of its threads: it can use nothing here, and must not destroy it, since that waits for them.
+  bool InForkedChild() const;
+
+  // Ends the job for all ranks and waits until this one has ended. May be called again, and by
+  // several threads.
+  void Shutdown();
+
+ private:
+  void OnResponses(std::vector<Response> responses) override;
+  void OnShutdown() override;
+  void OnFailure(const Error& error) override;
+
+  void RunControlThread();
+  void RunOpThread();
+  void RunOperation(const Response& response);
+  // The error that all ranks report for a failure of the running operation.
+  Error AgreeOnFailure(const Error& own);
+  void RunAlone(Operation& operation);
+
+  const int rank_;
+  const int size_;
+  const int64_t pid_;  // of the process whose threads these are
+  Abort abort_;
+  Membership membership_;
+  TensorTable operations_;
+  ResponseQueue responses_;
+  std::unique_ptr<ControlPlane> control_;  // none in a job of one rank
+  std::mutex shutdown_mutex_;
+  std::thread control_thread_;
+  std::thread op_thread_;
+};
+
+}  // namespace hvd
+
+#endif  // HVD_RUNTIME_RUNTIME_H_

@@ -1,0 +1,83 @@
+#include "runtime/tensor_table.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "base/str_cat.h"
+
+namespace hvd {
+namespace {
+
+std::string LowerName(OpKind kind) {
+  std::string name = Name(kind);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return name;
+}
+
+}  // namespace
+
+int64_t TensorTable::Add(const std::shared_ptr<Operation>& operation) {
+  const std::lock_guard lock(mutex_);
+  const Request& request = operation->request;
+  if (refusal_) {
+    operation->Fail(*refusal_);
+  } else if (running_.contains(request.name) || !waiting_.emplace(request.name, operation).second) {
+    throw Error(Error::Kind::kInvalid,
+                StrCat("Requested to ", LowerName(request.kind),
+                       " a tensor with the same name as another tensor that is currently being "
+                       "processed.  If you want to request another tensor, use a different tensor "
+                       "name. (name '",
+                       request.name, "')"));
+  }
+  const int64_t handle = next_handle_++;
+  handles_.emplace(handle, operation);
+  return handle;
+}
+
+std::shared_ptr<Operation> TensorTable::Start(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  auto node = waiting_.extract(name);
+  if (node.empty()) return nullptr;
+  running_.insert(name);
+  return std::move(node.mapped());
+}
+
+void TensorTable::Finish(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  running_.erase(name);
+}
+
+void TensorTable::Refuse(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  if (!refusal_) refusal_ = error;
+}
+
+void TensorTable::FailAll(const Error& error) {
+  std::unordered_map<std::string, std::shared_ptr<Operation>> failed;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!refusal_) refusal_ = error;
+    failed = std::exchange(waiting_, {});
+  }
+  for (const auto& [name, operation] : failed) operation->Fail(error);
+}
+
+std::shared_ptr<Operation> TensorTable::Lookup(int64_t handle) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = handles_.find(handle);
+  if (found == handles_.end()) {
+    throw Error(Error::Kind::kInvalid, StrCat("unknown handle ", handle,
+                                              ": its operation was waited for already, or never "
+                                              "enqueued"));
+  }
+  return found->second;
+}
+
+void TensorTable::Forget(int64_t handle) {
+  const std::lock_guard lock(mutex_);
+  handles_.erase(handle);
+}
+
+}  // namespace hvd

@@ -1,0 +1,52 @@
+// The operations that this rank has enqueued and not finished, by name and by handle.
+#ifndef HVD_RUNTIME_TENSOR_TABLE_H_
+#define HVD_RUNTIME_TENSOR_TABLE_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "runtime/operation.h"
+
+namespace hvd {
+
+class TensorTable {
+ public:
+  // Throws Error (kInvalid) when an operation of that name is in flight. After Refuse, the new
+  // operation has failed already. Returns the handle.
+  int64_t Add(const std::shared_ptr<Operation>& operation);
+
+  // The operation of that name begins to run, after which only the thread that runs it may complete
+  // it: it writes into the caller's memory. Nothing when the operation has failed in the meantime.
+  std::shared_ptr<Operation> Start(const std::string& name);
+
+  // The name is free again. To be called before the operation completes, since its caller may
+  // enqueue the next one of that name at once.
+  void Finish(const std::string& name);
+
+  // What is added from now on fails with this error.
+  void Refuse(const Error& error);
+  // Refuse, and all that have not started fail too.
+  void FailAll(const Error& error);
+
+  // Throws Error (kInvalid) for an unknown handle.
+  std::shared_ptr<Operation> Lookup(int64_t handle) const;
+  void Forget(int64_t handle);
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<Error> refusal_;
+  int64_t next_handle_ = 0;
+  std::unordered_map<std::string, std::shared_ptr<Operation>> waiting_;
+  std::unordered_set<std::string> running_;
+  std::unordered_map<int64_t, std::shared_ptr<Operation>> handles_;
+};
+
+}  // namespace hvd
+
+#endif  // HVD_RUNTIME_TENSOR_TABLE_H_

@@ -1,0 +1,153 @@
+#include "transport/shm/shm_transport.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "transport/shm/futex.h"
+
+namespace hvd {
+namespace {
+
+// Sending and receiving alternate after so many bytes, which stay in the first cache levels.
+constexpr size_t kChunk = size_t{32} << 10;
+// Messages start on a cache line, so that every span of one is aligned for any element.
+constexpr uint64_t kLine = 64;
+// A wake-up across cores takes about 25 µs; waiting less than half of it for a peer that is at work
+// on its next chunk costs little.
+constexpr std::chrono::microseconds kSpin{10};
+constexpr std::chrono::milliseconds kSlice{50};
+
+constexpr uint64_t RoundUp(uint64_t value) { return (value + kLine - 1) / kLine * kLine; }
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+}  // namespace
+
+struct ShmTransport::Outgoing {
+  int to;
+  ConstBytes rest;
+  uint64_t position;
+  RingPositions& ring;
+  std::byte* memory;
+  size_t ring_bytes;
+
+  size_t Room() const {
+    return ring_bytes - static_cast<size_t>(position - ring.tail.load(std::memory_order_seq_cst));
+  }
+  // A sleeping sender is worth waking when a good part of the ring is free.
+  bool Ready() const { return rest.empty() || Room() >= std::min(rest.size(), ring_bytes / 4); }
+};
+
+struct ShmTransport::Incoming {
+  int from;
+  size_t rest;
+  uint64_t position;
+  RingPositions& ring;
+  std::byte* memory;
+  size_t ring_bytes;
+
+  size_t Available() const {
+    const uint64_t filled = ring.head.load(std::memory_order_seq_cst) - position;
+    return std::min(static_cast<size_t>(filled), rest);
+  }
+  bool Ready() const { return rest != 0 && Available() != 0; }
+};
+
+ShmTransport::ShmTransport(int rank, Segment segment, bool spin, const Abort& abort)
+    : rank_(rank),
+      segment_(std::move(segment)),
+      spin_(spin),
+      abort_(abort),
+      sent_(static_cast<size_t>(segment_.ranks())),
+      received_(static_cast<size_t>(segment_.ranks())) {}
+
+// The sleeper sets `sleeping` before it looks at the positions a last time, and the peer changes a
+// position before it looks at `sleeping`, all sequentially consistent: one of them sees the other.
+void ShmTransport::Ring(int rank) {
+  Doorbell& bell = segment_.doorbell(rank);
+  if (bell.sleeping.load(std::memory_order_seq_cst) == 0) return;
+  bell.sequence.fetch_add(1, std::memory_order_seq_cst);
+  FutexWakeAll(bell.sequence);
+}
+
+template <typename Ready>
+void ShmTransport::WaitUntil(const Ready& ready) {
+  if (spin_) {
+    const auto end = std::chrono::steady_clock::now() + kSpin;
+    do {
+      for (int i = 0; i < 16; ++i) {
+        if (ready()) return;
+        Pause();
+      }
+    } while (std::chrono::steady_clock::now() < end);
+  }
+  Doorbell& bell = segment_.doorbell(rank_);
+  while (true) {
+    const uint32_t sequence = bell.sequence.load(std::memory_order_seq_cst);
+    bell.sleeping.store(1, std::memory_order_seq_cst);
+    const bool done = ready();
+    if (!done) FutexWait(bell.sequence, sequence, kSlice);
+    bell.sleeping.store(0, std::memory_order_seq_cst);
+    if (done) return;
+    abort_.ThrowIfTripped();
+  }
+}
+
+// Copies one chunk into the ring; false when there is no room.
+bool ShmTransport::Fill(Outgoing& outgoing) {
+  const size_t offset = static_cast<size_t>(outgoing.position % outgoing.ring_bytes);
+  const size_t count =
+      std::min({outgoing.rest.size(), outgoing.Room(), kChunk, outgoing.ring_bytes - offset});
+  if (count == 0) return false;
+  std::memcpy(outgoing.memory + offset, outgoing.rest.data(), count);
+  outgoing.rest = outgoing.rest.subspan(count);
+  // Only the last piece of a message is no multiple of a line: the room always is one.
+  outgoing.position += RoundUp(count);
+  outgoing.ring.head.store(outgoing.position, std::memory_order_seq_cst);
+  Ring(outgoing.to);
+  return true;
+}
+
+// Hands one chunk to the sink; false when none is there.
+bool ShmTransport::Drain(Incoming& incoming, Sink& sink) {
+  const size_t offset = static_cast<size_t>(incoming.position % incoming.ring_bytes);
+  const size_t count = std::min({incoming.Available(), kChunk, incoming.ring_bytes - offset});
+  if (count == 0) return false;
+  sink.Consume({incoming.memory + offset, count});
+  incoming.rest -= count;
+  incoming.position += RoundUp(count);
+  incoming.ring.tail.store(incoming.position, std::memory_order_seq_cst);
+  Ring(incoming.from);
+  return true;
+}
+
+void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) {
+  uint64_t& sent = sent_[static_cast<size_t>(to)];
+  uint64_t& received = received_[static_cast<size_t>(from)];
+  const size_t ring_bytes = segment_.ring_bytes();
+  Outgoing outgoing{to,        out, sent, segment_.positions(rank_, to), segment_.ring(rank_, to),
+                    ring_bytes};
+  Incoming incoming{
+      from,      in_bytes, received, segment_.positions(from, rank_), segment_.ring(from, rank_),
+      ring_bytes};
+  while (!outgoing.rest.empty() || incoming.rest != 0) {
+    bool moved = !outgoing.rest.empty() && Fill(outgoing);
+    if (incoming.rest != 0) moved = Drain(incoming, sink) || moved;
+    if (!moved) {
+      WaitUntil([&] { return (!outgoing.rest.empty() && outgoing.Ready()) || incoming.Ready(); });
+    }
+  }
+  sent = outgoing.position;
+  received = incoming.position;
+}
+
+}  // namespace hvd

@@ -1,0 +1,87 @@
+#include "transport/tcp/tcp_transport.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+
+namespace hvd {
+namespace {
+
+// Small enough to stay in the second-level cache between the kernel's copy and the reduction.
+constexpr size_t kChunk = size_t{256} << 10;
+constexpr size_t kElementAlignment = 16;
+
+}  // namespace
+
+struct TcpTransport::Incoming {
+  size_t rest;               // bytes still to come from the socket
+  MutableBytes destination;  // what is left of it, when the sink has one
+  size_t held = 0;           // bytes at the start of the buffer that are no whole unit yet
+};
+
+TcpTransport::TcpTransport(int rank, std::vector<Socket> sockets, const Abort& abort)
+    : rank_(rank),
+      sockets_(std::move(sockets)),
+      abort_(abort),
+      // new aligns for std::max_align_t, which is the alignment that sinks rely on.
+      buffer_(new std::byte[kChunk]) {}
+
+// True when bytes arrived.
+bool TcpTransport::Receive(Socket& socket, Incoming& incoming, Sink& sink) {
+  const bool direct = !incoming.destination.empty();
+  const MutableBytes room = direct ? incoming.destination.first(std::min(incoming.rest, kChunk))
+                                   : MutableBytes(buffer_.get() + incoming.held,
+                                                  std::min(incoming.rest, kChunk - incoming.held));
+  const std::optional<size_t> count = socket.TryReceive(room);
+  if (!count) return false;
+  if (*count == 0) {
+    throw Error(Error::Kind::kPeerLost, socket.peer() + " closed its data connection");
+  }
+  incoming.rest -= *count;
+  if (direct) {
+    incoming.destination = incoming.destination.subspan(*count);
+    return true;
+  }
+  const size_t filled = incoming.held + *count;
+  const size_t whole = incoming.rest == 0 ? filled : filled / kElementAlignment * kElementAlignment;
+  if (whole != 0) sink.Consume({buffer_.get(), whole});
+  incoming.held = filled - whole;
+  std::memmove(buffer_.get(), buffer_.get() + whole, incoming.held);
+  return true;
+}
+
+void TcpTransport::Wait(int send_fd, int receive_fd) {
+  std::array<pollfd, 3> items{{{.fd = abort_.fd(), .events = POLLIN, .revents = 0},
+                               {.fd = send_fd, .events = POLLOUT, .revents = 0},
+                               {.fd = receive_fd, .events = POLLIN, .revents = 0}}};
+  if (::poll(items.data(), items.size(), -1) < 0 && errno != EINTR) {
+    throw SystemError("poll", errno, "data connection");
+  }
+  abort_.ThrowIfTripped();
+}
+
+void TcpTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) {
+  Socket& receiver = sockets_[static_cast<size_t>(to)];
+  Socket& sender = sockets_[static_cast<size_t>(from)];
+  Incoming incoming{.rest = in_bytes, .destination = sink.Destination()};
+  while (!out.empty() || incoming.rest != 0) {
+    bool moved = false;
+    if (!out.empty()) {
+      const auto count = receiver.TrySend(out.first(std::min(out.size(), kChunk)));
+      if (count) out = out.subspan(*count);
+      moved = count.has_value();
+    }
+    if (incoming.rest != 0) moved = Receive(sender, incoming, sink) || moved;
+    // poll(2) ignores negative descriptors.
+    if (!moved) Wait(out.empty() ? -1 : receiver.fd(), incoming.rest == 0 ? -1 : sender.fd());
+  }
+}
+
+}  // namespace hvd

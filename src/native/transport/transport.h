@@ -1,0 +1,59 @@
+// Moving bytes between the ranks of one communicator.
+#ifndef HVD_TRANSPORT_TRANSPORT_H_
+#define HVD_TRANSPORT_TRANSPORT_H_
+
+#include <cstddef>
+#include <span>
+
+namespace hvd {
+
+using ConstBytes = std::span<const std::byte>;
+using MutableBytes = std::span<std::byte>;
+
+// Where the bytes of one incoming message go.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+
+  // The next bytes, in order. Every span begins at an address, and at an offset of the message,
+  // that are multiples of 16, so that no element is ever split.
+  virtual void Consume(ConstBytes bytes) = 0;
+
+  // Memory for the whole message if it may be written there as it is: a transport that can do so
+  // skips Consume. Empty when the bytes have to be looked at.
+  virtual MutableBytes Destination() { return {}; }
+};
+
+// Stores a message as it is.
+class CopySink final : public Sink {
+ public:
+  explicit CopySink(MutableBytes destination) : destination_(destination) {}
+  void Consume(ConstBytes bytes) override;
+  MutableBytes Destination() override { return destination_; }
+
+ private:
+  MutableBytes destination_;
+  size_t filled_ = 0;
+};
+
+// One communicator. Used by one thread at a time; every rank must make matching calls in the same
+// order. After an exception it is of no use any more.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const char* name() const = 0;
+
+  // Sends `out` to rank `to` and receives `in_bytes` bytes from rank `from`, both at once. `to` and
+  // `from` are not this rank. Nothing moves in a direction whose count is zero.
+  virtual void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) = 0;
+
+  void Send(int to, ConstBytes out);
+  void Receive(int from, MutableBytes in);
+};
+
+}  // namespace hvd
+
+#endif  // HVD_TRANSPORT_TRANSPORT_H_
