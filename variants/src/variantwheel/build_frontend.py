@@ -18,6 +18,7 @@ from build import (
     FailedProcessError,
     ProjectBuilder,
     RunnerType,
+    check_dependency,
 )
 from build.env import DefaultIsolatedEnv
 
@@ -85,7 +86,10 @@ class BuildFrontend:
         settings = dict(request.config_settings)
         if self._isolated is None:
             builder = ProjectBuilder(request.source, runner=runner)
-            missing = builder.check_dependencies(request.distribution, settings)
+            # The fixed ones first: without them there may be no backend to ask for more.
+            wanted = builder.build_system_requires | set(request.requires)
+            missing = {chain for item in wanted for chain in check_dependency(item)}
+            missing = missing or builder.check_dependencies(request.distribution, settings)
             if missing:
                 names = ", ".join(sorted(chain[-1] for chain in missing))
                 raise BuildException(

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import venv
 from pathlib import Path
+
+from packaging.version import Version
 
 from variantwheel.checks.report import Finding, judge, skip
 from variantwheel.checks.subject import CheckSubject
 
 _DEADLINE = 600.0
 _TAIL_LINES = 15
+_PIP_FOR_OTHERS = Version("22.3")
+"""The first pip with `--python`."""
 
 
 def check_execution(subject: CheckSubject) -> Finding:
@@ -29,14 +35,13 @@ def check_execution(subject: CheckSubject) -> Finding:
         plain = folder / str(subject.archive.name.with_label(None))
         shutil.copyfile(subject.file, plain)
         environment = folder / "env"
-        venv.create(environment, with_pip=True)
-        python = str(environment / "bin" / "python")
+        pip = _make_environment(environment)
         variables = {
             **{key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
             "PATH": f"{environment / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}",
             "VIRTUAL_ENV": str(environment),
         }
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        install = [*pip, "install", "--quiet", "--disable-pip-version-check"]
         find = ["--find-links", str(subject.file.resolve().parent)]
         work = folder / "work"
         work.mkdir()
@@ -45,6 +50,21 @@ def check_execution(subject: CheckSubject) -> Finding:
             if faults:
                 return judge(check, faults, "")
     return judge(check, [], " ".join(command))
+
+
+def _make_environment(folder: Path) -> list[str]:
+    """Make a virtual environment and return the command of the pip that installs into it."""
+    python = str(folder / "bin" / "python")
+    try:
+        here = Version(importlib.metadata.version("pip"))
+    except importlib.metadata.PackageNotFoundError:
+        here = Version("0")
+    if here >= _PIP_FOR_OTHERS:
+        # Several seconds faster than an own copy of pip.
+        venv.create(folder, with_pip=False)
+        return [sys.executable, "-m", "pip", "--python", python]
+    venv.create(folder, with_pip=True)
+    return [python, "-m", "pip"]
 
 
 def _run(command: list[str], folder: Path, variables: dict[str, str]) -> list[str]:

@@ -1,0 +1,188 @@
+"""The static index: what its pages say, and that nothing on it is ever lost or changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from unit.variants.tiny_project import DIST_INFO, EPOCH, TinyRelease, respoil, variantwheel
+from variantwheel.errors import IndexConflictError, ReleaseFolderError
+from variantwheel.index_site import plan_site, write_site
+from variantwheel.wheel_archive import WheelArchive, read_wheel, write_wheel
+from variantwheel_selector.variants_json import parse_variants_json, render_variants_json
+from variantwheel_selector.wheel_name import WheelName
+
+
+class _Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, dict[str, str | None]] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            attributes = dict(attrs)
+            self.found[str(attributes["href"]).partition("#")[0]] = attributes
+
+
+def _links(page: Path) -> dict[str, dict[str, str | None]]:
+    parser = _Links()
+    parser.feed(page.read_text(encoding="utf-8"))
+    return parser.found
+
+
+def _release(tiny: TinyRelease, folder: Path, *labels: str) -> Path:
+    folder.mkdir()
+    for label in labels:
+        shutil.copy(tiny.wheel(label), folder)
+    return folder
+
+
+def _plain_wheel(folder: Path, name: str, content: bytes = b"") -> Path:
+    stem = name.removesuffix("-py3-none-any.whl")
+    distribution, version = stem.split("-")
+    metadata = f"Metadata-Version: 2.4\nName: {distribution}\nVersion: {version}\n".encode()
+    files = {
+        f"{distribution}.py": content,
+        f"{stem}.dist-info/METADATA": metadata,
+        f"{stem}.dist-info/WHEEL": b"Wheel-Version: 1.0\nTag: py3-none-any\n",
+    }
+    return write_wheel(
+        WheelArchive(WheelName.from_str(name), f"{stem}.dist-info", files), folder, EPOCH
+    )
+
+
+def _snapshot(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def _update(release: Path, site: Path) -> tuple[str, ...]:
+    update = plan_site(release, site / "simple")
+    write_site(update, site / "simple")
+    return update.warnings
+
+
+def test_html_and_json_say_the_same_of_each_file(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    release = _release(tiny_release, tmp_path / "release", "null", "x86_64_v3")
+    _update(release, tmp_path / "site")
+    folder = tmp_path / "site" / "simple" / "tiny-variants"
+    links = _links(folder / "index.html")
+    document = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+    assert document["meta"] == {"api-version": "1.1"}
+    assert (document["name"], document["versions"]) == ("tiny-variants", ["1.0"])
+    assert set(links) == {file["url"] for file in document["files"]}
+    for file in document["files"]:
+        data = (folder / file["filename"]).read_bytes()
+        attributes = links[file["url"]]
+        assert file["size"] == len(data)
+        if file["filename"].endswith("-variants.json"):
+            assert file["hashes"] == {}
+            assert attributes == {"href": file["filename"]}
+            continue
+        digest = hashlib.sha256(data).hexdigest()
+        metadata = (folder / f"{file['filename']}.metadata").read_bytes()
+        of_metadata = hashlib.sha256(metadata).hexdigest()
+        assert metadata == read_wheel(folder / file["filename"]).dist_info_file("METADATA")
+        assert file["hashes"] == {"sha256": digest}
+        assert file["core-metadata"] == file["dist-info-metadata"] == {"sha256": of_metadata}
+        assert file["requires-python"] == ">=3.10"
+        assert attributes == {
+            "href": f"{file['filename']}#sha256={digest}",
+            "data-requires-python": ">=3.10",
+            "data-core-metadata": f"sha256={of_metadata}",
+            "data-dist-info-metadata": f"sha256={of_metadata}",
+        }
+
+
+def test_variants_json_is_made_from_the_wheels_when_it_is_missing(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    _update(_release(tiny_release, tmp_path / "a", "null"), tmp_path / "site")
+    _update(_release(tiny_release, tmp_path / "b", "x86_64_v3"), tmp_path / "site")
+    name = "tiny_variants-1.0-variants.json"
+    made = (tmp_path / "site" / "simple" / "tiny-variants" / name).read_bytes()
+    assert made == (tiny_release.folder / name).read_bytes()
+
+
+def test_releases_add_up_and_repeating_changes_nothing(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    site = tmp_path / "site"
+    _update(_release(tiny_release, tmp_path / "a", "null"), site)
+    other = _plain_wheel(tmp_path / "b", "Other_Thing-2.0-py3-none-any.whl").parent
+    _update(other, site)
+    assert set(_links(site / "simple" / "index.html")) == {"other-thing/", "tiny-variants/"}
+    before = _snapshot(site)
+    _update(other, site)
+    assert _snapshot(site) == before
+    # The order in which releases came does not show.
+    _update(other, tmp_path / "again")
+    _update(tmp_path / "a", tmp_path / "again")
+    assert _snapshot(tmp_path / "again") == before
+
+
+def test_a_published_file_never_changes(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    _update(_release(tiny_release, tmp_path / "a", "null"), site)
+    before = _snapshot(site)
+    spoiled = respoil(tiny_release.wheel("null"), tmp_path / "b", {"more.txt": b"x"}).parent
+    _plain_wheel(spoiled, "new-1.0-py3-none-any.whl")
+    done = variantwheel("index", spoiled, "-o", site, expect=1)
+    assert "is on the index already, with other bytes" in done.stderr
+    assert _snapshot(site) == before
+
+
+def test_a_label_never_comes_to_mean_something_else(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    site = tmp_path / "site"
+    _update(_release(tiny_release, tmp_path / "a", "x86_64_v3"), site)
+    wheel = tiny_release.wheel("x86_64_v3")
+    changed = read_wheel(wheel).dist_info_file("variant.json").replace(b'"v3"', b'"v4"')
+    newer = respoil(
+        wheel,
+        tmp_path / "b",
+        {f"{DIST_INFO}/variant.json": changed},
+        wheel.name.replace("-py3-", "-2-py3-"),
+    )
+    with pytest.raises(IndexConflictError, match="two sets of properties"):
+        plan_site(newer.parent, site / "simple")
+
+
+def test_labels_that_only_the_variants_json_of_the_site_knows_stay(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    # Wheels of other machines may be published elsewhere (PEP 825).
+    site = tmp_path / "site"
+    name = "tiny_variants-1.0-variants.json"
+    both = _release(tiny_release, tmp_path / "a", "null")
+    shutil.copy(tiny_release.folder / name, both)
+    _update(both, site)
+    _update(_release(tiny_release, tmp_path / "b", "null"), site)
+    info = parse_variants_json((site / "simple" / "tiny-variants" / name).read_bytes())
+    assert set(info.variants) == {"null", "x86_64_v3"}
+    assert render_variants_json(info).encode() == (tiny_release.folder / name).read_bytes()
+
+
+def test_a_plain_wheel_beside_variants_is_warned_about(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    release = _release(tiny_release, tmp_path / "a", "null")
+    _plain_wheel(release, "tiny_variants-1.0-py3-none-any.whl")
+    assert "installs no variant" in _update(release, tmp_path / "site")[0]
+
+
+def test_an_empty_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseFolderError, match="holds neither wheels nor"):
+        plan_site(tmp_path, tmp_path / "site" / "simple")
+    assert (
+        "no such folder" in variantwheel("index", tmp_path / "x", "-o", tmp_path, expect=2).stderr
+    )

@@ -1,0 +1,234 @@
+"""The selector sdist: its layout, its bytes, and the releases that are refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from unit.variants.tiny_project import (
+    DIST_INFO,
+    EPOCH,
+    TinyRelease,
+    copy_project,
+    respoil,
+    variantwheel,
+)
+from variantwheel.errors import IncompleteReleaseError, ReleaseFolderError, SdistFormatError
+from variantwheel.project import read_project
+from variantwheel.sdist_archive import read_sdist
+from variantwheel.selector_sdist import check_complete, collect_payload, missing_variants
+from variantwheel.wheel_archive import read_wheel
+from variantwheel_selector.manifest import parse_manifest
+
+ROOT = "tiny_variants-1.0"
+
+
+@pytest.fixture(scope="module")
+def sdist(tiny_release: TinyRelease, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    variantwheel(
+        "sdist", tiny_release.folder, "-o", folder,
+        "--project", tiny_release.project, "--no-isolation",
+    )  # fmt: skip
+    return folder / f"{ROOT}.tar.gz"
+
+
+def _collect(tiny: TinyRelease, folder: Path) -> None:
+    collect_payload(folder, read_project(tiny.project))
+
+
+def test_it_holds_what_an_installation_needs(tiny_release: TinyRelease, sdist: Path) -> None:
+    found = read_sdist(sdist)
+    assert found.root == ROOT
+    wheels = {f"payload/{path.name}" for path in tiny_release.folder.glob("*.whl")}
+    needed = {
+        "PKG-INFO",
+        "pyproject.toml",
+        "payload/manifest.json",
+        "_selector/variantwheel_selector/backend.py",
+        "_selector/variantwheel_selector/_vendor/packaging/tags.py",
+        "_selector/variantwheel_selector/_vendor/packaging/LICENSE.APACHE",
+        "source/CMakeLists.txt",
+        "source/native/tiny.c",
+        "source/pyproject.toml",
+    }
+    assert wheels | needed <= set(found.files)
+    assert not [path for path in found.files if "__pycache__" in path or path.endswith(".pyc")]
+    metadata = read_wheel(tiny_release.wheel("null")).dist_info_file("METADATA")
+    assert found.files["PKG-INFO"].data == metadata
+    assert b"Provides-Extra: fancy" in metadata
+    assert b"Requires-Dist: rich>=13; extra == 'fancy'" in metadata.replace(b'"', b"'")
+
+
+def test_the_manifest_lists_every_wheel_with_its_digest(sdist: Path) -> None:
+    files = read_sdist(sdist).files
+    manifest = parse_manifest(files["payload/manifest.json"].data)
+    assert (manifest.name, manifest.version) == ("tiny-variants", "1.0")
+    assert [wheel.label for wheel in manifest.wheels] == ["null", "x86_64_v3"]
+    for wheel in manifest.wheels:
+        data = files[f"payload/{wheel.filename}"].data
+        assert (wheel.size, wheel.sha256) == (len(data), hashlib.sha256(data).hexdigest())
+    assert manifest.source is not None
+    assert manifest.source.backend == "scikit_build_core.build"
+    assert manifest.source.requires == ("scikit-build-core>=1.1",)
+
+
+def test_the_same_release_gives_the_same_bytes(
+    tiny_release: TinyRelease, sdist: Path, tmp_path: Path
+) -> None:
+    variantwheel(
+        "sdist", tiny_release.folder, "-o", tmp_path,
+        "--project", tiny_release.project, "--no-isolation",
+    )  # fmt: skip
+    assert (tmp_path / sdist.name).read_bytes() == sdist.read_bytes()
+    with tarfile.open(sdist) as archive:
+        members = archive.getmembers()
+    assert {(m.uid, m.gid, m.uname, m.mtime) for m in members} == {(0, 0, "", EPOCH)}
+    assert sdist.read_bytes()[3:4] == b"\0"  # no file name in the gzip header
+
+
+def test_installers_can_pack_it_again_to_the_same_bytes(sdist: Path, tmp_path: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    code = (
+        "import sys; sys.path.insert(0, '_selector'); "
+        "from variantwheel_selector import backend; print(backend.build_sdist(sys.argv[1]))"
+    )
+    subprocess.run(
+        [sys.executable, "-I", "-c", code, str(tmp_path / "again")],
+        cwd=tmp_path / ROOT,
+        check=True,
+        timeout=60,
+    )
+    assert (tmp_path / "again" / sdist.name).read_bytes() == sdist.read_bytes()
+
+
+def test_without_sources_the_manifest_says_so(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    variantwheel(
+        "sdist", tiny_release.folder, "-o", tmp_path,
+        "--project", tiny_release.project, "--no-source",
+    )  # fmt: skip
+    files = read_sdist(tmp_path / f"{ROOT}.tar.gz").files
+    assert json.loads(files["payload/manifest.json"].data)["source"] is None
+    assert not [path for path in files if path.startswith("source/")]
+
+
+def test_what_a_build_does_not_need_is_left_out(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    project = copy_project(tmp_path)
+    file = project / "pyproject.toml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(
+        text.replace(
+            "[tool.variantwheel]\n",
+            '[tool.variantwheel]\nsource-exclude = ["native/*.md", "src/*/notes"]\n',
+        ),
+        encoding="utf-8",
+    )
+    (project / "native" / "README.md").write_text("long")
+    (project / "src" / "tiny_variants" / "notes").mkdir()
+    (project / "src" / "tiny_variants" / "notes" / "x.txt").write_text("long")
+    variantwheel(
+        "sdist", tiny_release.folder, "-o", tmp_path, "--project", project, "--no-isolation"
+    )
+    files = read_sdist(tmp_path / f"{ROOT}.tar.gz").files
+    sources = {path for path in files if path.startswith("source/")}
+    assert "source/native/tiny.c" in sources
+    assert not [path for path in sources if "notes" in path or path.endswith("native/README.md")]
+
+
+def test_a_missing_variant_is_named_unless_allowed(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    shutil.copy(tiny_release.wheel("null"), tmp_path)
+    project = read_project(tiny_release.project)
+    payload = collect_payload(tmp_path, project)
+    assert missing_variants(payload, project) == ["x86_64_v3 for x86_64"]
+    with pytest.raises(IncompleteReleaseError, match=r"x86_64_v3 for x86_64\nbuild them"):
+        check_complete(payload, project)
+    done = variantwheel(
+        "sdist", tmp_path, "-o", tmp_path, "--project", tiny_release.project,
+        "--no-source", "--allow-partial",
+    )  # fmt: skip
+    assert "warning: released without x86_64_v3 for x86_64" in done.stderr
+
+
+def test_folders_that_are_no_release_are_refused(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    with pytest.raises(ReleaseFolderError, match="holds no variant wheel"):
+        _collect(tiny_release, tmp_path)
+    null = tiny_release.wheel("null")
+    shutil.copy(null, tmp_path)
+    plain = tmp_path / null.name.replace("-null.whl", ".whl")
+    shutil.copy(null, plain)
+    with pytest.raises(ReleaseFolderError, match="a plain wheel of the project"):
+        _collect(tiny_release, tmp_path)
+    plain.unlink()
+    (tmp_path / null.name.replace("-1.0-", "-1.1-")).touch()
+    with pytest.raises(ReleaseFolderError, match=r"several releases: .* 1\.0, .* 1\.1"):
+        _collect(tiny_release, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (b"Version: 1.0\n", b"Version: 1.0\nRequires-Dist: nccl\n", "METADATA differs from"),
+        (b"Version: 1.0\n", b"Version: 1.0\nDynamic: requires-dist\n", "METADATA (differs|is not)"),
+    ],
+)
+def test_wheels_with_unlike_metadata_are_refused(
+    tiny_release: TinyRelease, tmp_path: Path, old: bytes, new: bytes, told: str
+) -> None:
+    shutil.copy(tiny_release.wheel("x86_64_v3"), tmp_path)
+    metadata = read_wheel(tiny_release.wheel("null")).dist_info_file("METADATA").replace(old, new)
+    respoil(tiny_release.wheel("null"), tmp_path, {f"{DIST_INFO}/METADATA": metadata})
+    with pytest.raises(ReleaseFolderError, match=told):
+        _collect(tiny_release, tmp_path)
+
+
+def test_a_wheel_of_an_older_definition_is_refused(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    project = copy_project(tmp_path)
+    file = project / "variants" / "x86_64_v3.toml"
+    file.write_text(file.read_text(encoding="utf-8").replace('["v3"]', '["v4"]'))
+    with pytest.raises(ReleaseFolderError, match="does not say what the definition"):
+        collect_payload(tiny_release.folder, read_project(project))
+
+
+def test_sources_of_another_version_are_refused(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    project = copy_project(tmp_path)
+    file = project / "pyproject.toml"
+    text = file.read_text(encoding="utf-8").replace('version = "1.0"', 'version = "1.1"')
+    file.write_text(text, encoding="utf-8")
+    done = variantwheel(
+        "sdist", tiny_release.folder, "-o", tmp_path, "--project", project, "--no-isolation",
+        expect=2,
+    )  # fmt: skip
+    assert "the wheels are tiny-variants 1.0, the sources tiny-variants 1.1" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "x/../../evil"])
+def test_archives_whose_paths_lead_out_are_refused(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "x-1.tar.gz"
+    with tarfile.open(file, "w:gz") as archive:
+        archive.addfile(tarfile.TarInfo(name))
+    with pytest.raises(SdistFormatError, match="leads out of the archive"):
+        read_sdist(file)
+
+
+def test_what_is_no_archive_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "x-1.tar.gz"
+    file.write_bytes(b"no archive")
+    with pytest.raises(SdistFormatError, match="not a readable source distribution"):
+        read_sdist(file)
+    with tarfile.open(file, "w:gz") as archive:
+        for name in ("a/x", "b/x"):
+            archive.addfile(tarfile.TarInfo(name))
+    with pytest.raises(SdistFormatError, match="has a, b"):
+        read_sdist(file)
