@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-GLOO_MEANS = "The Gloo lines stand for the built-in MPI-free controller and CPU transports, which serve --gloo."
+GLOO_MEANS = (
+    "The Gloo lines stand for the built-in MPI-free controller and CPU transports,"
+    " which serve --gloo."
+)
 
 
 @dataclass(frozen=True)

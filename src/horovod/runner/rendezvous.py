@@ -131,6 +131,8 @@ class RendezvousServer:
     def _wait_for(self, key: bytes, seconds: float) -> bytes | None:
         with self._changed:
             self._changed.wait_for(lambda: self._closed or key in self._values, seconds)
+            if self._closed:
+                raise ProtocolError("the store is closed")
             return self._values.get(key)
 
 

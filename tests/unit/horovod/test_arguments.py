@@ -1,0 +1,85 @@
+"""The command line of `horovodrun`."""
+
+import pytest
+
+from horovod.runner.arguments import UNSUPPORTED_FLAGS, parse_args
+from horovod.runner.ssh import SshOptions, forwarded, ssh_command
+
+
+def test_the_command_keeps_its_own_flags() -> None:
+    args = parse_args(["-np", "2", "-H", "a:1,b:1", "python", "-v", "train.py", "--mpi", "-np", "9"])
+    assert args.np == 2
+    assert args.hosts == "a:1,b:1"
+    assert args.command == ["python", "-v", "train.py", "--mpi", "-np", "9"]
+
+
+def test_two_dashes_may_stand_before_the_command() -> None:
+    assert parse_args(["-np", "1", "--", "./run"]).command == ["./run"]
+
+
+def test_horovods_spellings() -> None:
+    args = parse_args(
+        ["--num-proc", "3", "-hostfile", "h", "-p", "22", "-i", "key", "-prefix-timestamp"]
+        + ["--start-timeout", "9", "--network-interface", "a", "--network-interfaces", "b,c"]
+        + ["--gloo", "--disable-cache", "--output-filename", "out", "--verbose", "x"]
+    )
+    assert (args.np, args.hostfile, args.ssh_port, args.ssh_identity_file) == (3, "h", 22, "key")
+    assert args.prefix_output_with_timestamp
+    assert args.start_timeout == 9.0
+    assert args.nics == ["a", "b", "c"]
+
+
+def refusal_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as end:
+        parse_args(arguments)
+    assert end.value.code == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", UNSUPPORTED_FLAGS)
+def test_what_is_not_real_yet_is_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refusal_of(["-np", "2", flag, "1", "python", "x.py"], capsys)
+    assert f"{flag} is not supported yet by horovod-variants" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-np", "2", "--mpi", "python"], "MPI is not in this build"),
+        (["python", "x.py"], "required: -np/--num-proc"),
+        (["-np", "2"], "there is no command to run"),
+        (["-np", "0", "x"], "must be 1 or more"),
+        (["-np", "2", "--start-timeout", "inf", "x"], "must be a number of seconds above 0"),
+        (["-np", "2", "--json", "x"], "--json goes with --check-build"),
+        (["-np", "2", "-H", "a:2", "-hostfile", "h", "x"], "not allowed with argument"),
+    ],
+)
+def test_bad_command_lines(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in refusal_of(arguments, capsys)
+
+
+def test_check_build_needs_no_number_of_ranks() -> None:
+    assert parse_args(["-cb", "--json"]).check_build
+
+
+def test_ssh_carries_neither_secret_nor_environment() -> None:
+    command = ssh_command("node-1", SshOptions(2222, "key"), "/opt/my python/bin/python")
+    assert command[0] == "ssh"
+    assert command[-2:] == ["node-1", "'/opt/my python/bin/python' -m horovod.runner.remote"]
+    for pair in (("-p", "2222"), ("-i", "key"), ("-o", "BatchMode=yes")):
+        assert pair in zip(command, command[1:], strict=False)
+
+
+def test_what_belongs_to_this_host_stays_here() -> None:
+    environment = {
+        "PATH": "/bin",
+        "MY_FLAG": "1",
+        "CUDA_VISIBLE_DEVICES": "3",
+        "BASH_FUNC_f%%": "() { :; }",
+        "OLDPWD": "/",
+        "_HOROVOD_SECRET_KEY": "00",
+        "SSH_AUTH_SOCK": "/tmp/x",  # noqa: S108 - only a value
+    }
+    assert forwarded(environment) == {"PATH": "/bin", "MY_FLAG": "1"}

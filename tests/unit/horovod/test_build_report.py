@@ -1,0 +1,94 @@
+"""What `--check-build` prints."""
+
+import pytest
+
+from horovod.runner.build_report import (
+    GLOO_MEANS,
+    BuildReport,
+    Trial,
+    VariantReport,
+    render_block,
+    render_report,
+)
+
+HOROVODS_BLOCK = (
+    b"Horovod v0.28.1:\n\nAvailable Frameworks:\n    [ ] TensorFlow\n    [X] PyTorch\n"
+    b"    [ ] MXNet\n\nAvailable Controllers:\n    [ ] MPI\n    [X] Gloo\n\n"
+    b"Available Tensor Operations:\n    [ ] NCCL\n    [ ] DDL\n    [ ] CCL\n    [ ] MPI\n"
+    b"    [X] Gloo    \n"
+)
+LOADED = Trial(
+    {"level": "x86_64_v3", "levels": ["baseline", "x86_64_v3"], "cpu": "x86_64_v4"}, ""
+)
+TORCH = Trial({"torch": "2.13.0"}, "")
+CANDIDATES = [
+    {"label": "x86_64_v3", "accepted": True, "reasons": []},
+    {"label": "cu12", "accepted": False, "reasons": ["no NVIDIA driver was found"]},
+]
+DECISION = {"selector_version": "0.1.0", "forced": False, "candidates": CANDIDATES}
+FITTING = {
+    "label": "x86_64_v3",
+    "fits": True,
+    "reason": "the CPU supports v4",
+    "decision": DECISION,
+    "better_label": None,
+    "repair_command": "pip install again",
+}
+
+
+def report_with(
+    runtime: Trial = LOADED, torch: Trial = TORCH, **variant: object
+) -> BuildReport:
+    return BuildReport("0.1.0", runtime, torch, VariantReport("", {**FITTING, **variant}))
+
+
+def test_the_block_is_horovods_byte_for_byte() -> None:
+    block = render_block("0.28.1", torch=True, gloo=True, verbose=False)
+    assert block.encode() == HOROVODS_BLOCK
+    verbose = render_block("0.28.1", torch=True, gloo=True, verbose=True)
+    assert verbose.encode() == b"\n" + HOROVODS_BLOCK
+
+
+def test_marks_go_when_things_do_not_load() -> None:
+    block = render_block("0.28.1", torch=False, gloo=False, verbose=False)
+    assert "[X]" not in block
+    assert block.endswith("[ ] Gloo    \n")
+
+
+def test_every_candidate_is_listed_with_its_reason() -> None:
+    text = render_report(report_with(), "again", verbose=False)
+    assert text.startswith("Horovod v0.1.0:\n")
+    assert "label: x86_64_v3 (fits this machine: the CPU supports v4)" in text
+    assert "rejected: cu12 (no NVIDIA driver was found)" in text
+    assert "loaded: x86_64_v3 (the best in the wheel; this CPU supports x86_64_v4)" in text
+    assert "to mend it" not in text
+    assert text.endswith(GLOO_MEANS + "\n")
+
+
+@pytest.mark.parametrize(
+    ("report", "code"),
+    [
+        (report_with(), 0),
+        (report_with(torch=Trial(None, "not installed")), 0),
+        (report_with(fits=None), 0),
+        (report_with(fits=False), 1),
+        (report_with(runtime=Trial(None, "it crashed")), 1),
+        (report_with(Trial({**(LOADED.facts or {}), "level": "baseline", "cpu": "x86_64_v2"}, "")), 1),
+    ],
+    ids=["all well", "no torch", "unknown", "misfit", "nothing loads", "cpu too old"],
+)
+def test_the_exit_code_is_1_when_the_build_does_not_fit(report: BuildReport, code: int) -> None:
+    assert report.exit_code == code
+    assert report.to_json()["fits"] is (code == 0)
+    mends = "to mend it: pip install again" in render_report(report, "again", verbose=False)
+    assert mends is (code == 1)
+
+
+def test_what_is_unknown_is_said() -> None:
+    report = BuildReport(
+        "0.1.0", LOADED, Trial(None, "not installed"), VariantReport("no selector here", {})
+    )
+    text = render_report(report, "again", verbose=False)
+    assert "label: unknown (no selector here)" in text
+    assert "PyTorch: not installed" in text
+    assert report.exit_code == 0

@@ -1,0 +1,67 @@
+"""Which library a CPU gets, and what is said when it is not the best."""
+
+from pathlib import Path
+
+import pytest
+
+from horovod._levels import (
+    choose_level,
+    describe_misfit,
+    describe_missing_module,
+    runs_on,
+)
+
+LEVELS = ("baseline", "x86_64_v3", "x86_64_v4")
+
+
+@pytest.mark.parametrize(
+    ("levels", "cpu", "chosen"),
+    [
+        (LEVELS, "x86_64_v1", "baseline"),
+        (LEVELS, "x86_64_v2", "baseline"),
+        (LEVELS, "x86_64_v3", "x86_64_v3"),
+        (LEVELS, "x86_64_v4", "x86_64_v4"),
+        (LEVELS[:2], "x86_64_v4", "x86_64_v3"),
+        (("baseline",), "x86_64_v4", "baseline"),
+        (LEVELS, "baseline", "baseline"),
+    ],
+)
+def test_the_highest_level_that_runs_is_chosen(
+    levels: tuple[str, ...], cpu: str, chosen: str
+) -> None:
+    assert choose_level(levels, cpu) == chosen
+
+
+def test_levels_of_other_processors_do_not_run() -> None:
+    assert not runs_on("neoverse", "x86_64_v4")
+    assert not runs_on("x86_64_v3", "baseline")
+
+
+def test_a_wheel_without_anything_that_runs_is_refused() -> None:
+    with pytest.raises(ImportError, match="holds code for x86_64_v4; this CPU supports x86_64_v2"):
+        choose_level(("x86_64_v4",), "x86_64_v2")
+
+
+def test_a_misfit_names_both_levels_and_the_way_out() -> None:
+    line = describe_misfit(("baseline", "x86_64_v3"), "baseline", "x86_64_v2")
+    assert line.startswith(
+        "horovod-variants: this wheel was built for x86_64_v3 but this CPU supports x86_64_v2;"
+        " using the baseline library. To install the fitting build: "
+    )
+    assert "horovod-variants==" in line
+    assert "\n" not in line
+
+
+def test_a_module_for_another_python_is_named(tmp_path: Path) -> None:
+    (tmp_path / "_bindings.cpython-310-x86_64-linux-gnu.so").touch()
+    message = describe_missing_module(tmp_path, ".cpython-399-x86_64-linux-gnu.so", "no module")
+    assert "no _bindings.cpython-399-x86_64-linux-gnu.so for this Python" in message
+    assert "only _bindings.cpython-310-x86_64-linux-gnu.so" in message
+
+
+def test_a_module_that_does_not_load_is_told_from_a_missing_one(tmp_path: Path) -> None:
+    missing = describe_missing_module(tmp_path, ".so", "no module")
+    (tmp_path / "_bindings.x.so").touch()
+    broken = describe_missing_module(tmp_path, ".x.so", "undefined symbol")
+    assert "there is no _bindings.so nor any other" in missing
+    assert "_bindings.x.so is there but does not load (undefined symbol)" in broken

@@ -1,0 +1,74 @@
+"""Prefixes before lines of output, however the bytes arrive."""
+
+import io
+import re
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from horovod.runner.output import STDERR, STDOUT, LinePrefixer, Output
+
+
+def prefix_all(chunks: list[bytes], prefix: str = "[0]<stdout>:") -> bytes:
+    prefixer = LinePrefixer(prefix, timestamp=False)
+    return b"".join(prefixer.feed(chunk) for chunk in chunks) + prefixer.close()
+
+
+def test_each_line_has_the_prefix_and_the_last_one_an_end() -> None:
+    assert prefix_all([b"one\ntw", b"o\n", b"part"]) == (
+        b"[0]<stdout>:one\n[0]<stdout>:two\n[0]<stdout>:part\n"
+    )
+
+
+def test_empty_lines_are_kept() -> None:
+    assert prefix_all([b"\n\na"], ">") == b">\n>\n>a\n"
+
+
+def test_progress_bars_move() -> None:
+    prefixer = LinePrefixer(">", timestamp=False)
+    assert prefixer.feed(b"\r10%\r20%\r") == b">\r>10%\r"
+    assert prefixer.feed(b"30%\n") == b">20%\r>30%\n"
+
+
+def test_a_line_end_in_two_halves_is_one() -> None:
+    assert prefix_all([b"one\r", b"\ntwo\r\n"], ">") == b">one\r\n>two\r\n"
+
+
+def test_bytes_that_are_no_text_pass() -> None:
+    assert prefix_all([b"\xff\x00\n"], ">") == b">\xff\x00\n"
+
+
+def test_endless_lines_do_not_fill_the_memory() -> None:
+    prefixer = LinePrefixer("", timestamp=False)
+    assert prefixer.feed(b"x" * (1 << 21)) == b"x" * (1 << 21) + b"\n"
+
+
+@given(st.lists(st.binary(max_size=8)))
+def test_how_the_bytes_are_cut_does_not_matter(chunks: list[bytes]) -> None:
+    assert prefix_all(chunks) == prefix_all([b"".join(chunks)])
+
+
+def test_timestamps_have_horovods_form() -> None:
+    prefixer = LinePrefixer("[0]<stderr>:", timestamp=True)
+    line = prefixer.feed(b"x\n").decode()
+    assert re.fullmatch(r"\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}\[0\]<stderr>:x\n", line)
+
+
+def test_terminal_and_files(tmp_path: Path) -> None:
+    terminal = {STDOUT: io.BytesIO(), STDERR: io.BytesIO()}
+    output = Output(11, terminal, directory=tmp_path, timestamp=False)
+    output.write(3, STDOUT, b"three\nrest")
+    output.write(10, STDERR, b"ten\n")
+    output.finish(3)
+    output.close()
+    assert terminal[STDOUT].getvalue() == b"[3]<stdout>:three\n[3]<stdout>:rest\n"
+    assert terminal[STDERR].getvalue() == b"[10]<stderr>:ten\n"
+    assert (tmp_path / "rank.03" / "stdout").read_bytes() == b"three\nrest"
+    assert (tmp_path / "rank.10" / "stderr").read_bytes() == b"ten\n"
+
+
+def test_a_single_rank_has_a_folder_too(tmp_path: Path) -> None:
+    output = Output(1, {STDOUT: io.BytesIO()}, directory=tmp_path, timestamp=False)
+    output.close()
+    assert (tmp_path / "rank.0" / "stdout").read_bytes() == b""

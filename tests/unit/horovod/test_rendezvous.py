@@ -1,0 +1,174 @@
+"""The store, over real sockets, with clients of all kinds."""
+
+import contextlib
+import secrets
+import socket
+import struct
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from horovod.runner import rendezvous
+from horovod.runner.rendezvous import GET, MAGIC, PUT, RendezvousServer, sign
+
+SECRET = bytes(range(32))
+PATIENCE = 20.0  # seconds until a test that hangs is given up
+
+
+@pytest.fixture
+def store() -> Iterator[RendezvousServer]:
+    server = RendezvousServer(SECRET, "127.0.0.1")
+    yield server
+    server.close()
+
+
+Connect = Callable[..., "Client"]
+
+
+@pytest.fixture
+def connect(store: RendezvousServer) -> Iterator[Connect]:
+    with contextlib.ExitStack() as clients:
+
+        def connect_one(secret: bytes = SECRET) -> Client:
+            return clients.enter_context(contextlib.closing(Client(store, secret)))
+
+        yield connect_one
+
+
+class Client:
+    """The other side of the protocol, written from its description."""
+
+    def __init__(self, store: RendezvousServer, secret: bytes) -> None:
+        self.socket = socket.create_connection((store.address, store.port), PATIENCE)
+        theirs = self.receive(16)
+        ours = secrets.token_bytes(16)
+        self.socket.sendall(MAGIC + ours + sign(secret, b"client", theirs, ours))
+        self.proof = self.socket.recv(32)
+        self.trusted = self.proof == sign(secret, b"server", ours, theirs)
+
+    def receive(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            chunk = self.socket.recv(count - len(data))
+            if not chunk:
+                raise ConnectionError(f"hung up after {len(data)} of {count} bytes")
+            data += chunk
+        return data
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self.socket.sendall(
+            struct.pack("<BI", PUT, len(key)) + key + struct.pack("<I", len(value)) + value
+        )
+        assert self.receive(1) == b"\0"
+
+    def ask(self, key: bytes, milliseconds: int) -> None:
+        self.socket.sendall(struct.pack("<BI", GET, len(key)) + key + struct.pack("<I", milliseconds))
+
+    def get(self, key: bytes, milliseconds: int = 10_000) -> bytes | None:
+        self.ask(key, milliseconds)
+        if self.receive(1) == b"\1":
+            return None
+        return self.receive(struct.unpack("<I", self.receive(4))[0])
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def hung_up(self) -> bool:
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionError:
+            return True
+
+
+def test_what_one_puts_another_gets(connect: Connect) -> None:
+    writer, reader = connect(), connect()
+    assert writer.trusted
+    writer.put(b"rank0", b"10.0.0.1:99")
+    writer.put(b"empty", b"")
+    assert reader.get(b"rank0") == b"10.0.0.1:99"
+    assert reader.get(b"empty") == b""
+    writer.put(b"rank0", b"new")
+    assert reader.get(b"rank0") == b"new"
+
+
+def test_get_waits_for_put(connect: Connect) -> None:
+    reader = connect()
+    reader.ask(b"later", 60_000)
+    connect().put(b"later", b"here")
+    assert reader.receive(1) == b"\0"
+    assert reader.receive(4) + reader.receive(4) == struct.pack("<I", 4) + b"here"
+
+
+def test_get_gives_up_in_time(connect: Connect) -> None:
+    client = connect()
+    assert client.get(b"never", 1) is None
+    assert client.get(b"never", 0) is None
+
+
+def test_a_wrong_secret_is_refused(connect: Connect) -> None:
+    stranger = connect(b"x" * 32)
+    assert stranger.proof == b""
+    assert connect().trusted
+
+
+def test_a_recorded_proof_does_not_help(store: RendezvousServer) -> None:
+    """The proof holds for the server's nonce of one connection alone."""
+    recorded: list[bytes] = []
+    with socket.create_connection((store.address, store.port), PATIENCE) as first:
+        theirs = first.recv(16)
+        hello = MAGIC + b"n" * 16 + sign(SECRET, b"client", theirs, b"n" * 16)
+        first.sendall(hello)
+        recorded.append(hello)
+        assert len(first.recv(32)) == 32
+    with socket.create_connection((store.address, store.port), PATIENCE) as replay:
+        replay.recv(16)
+        replay.sendall(recorded[0])
+        assert replay.recv(32) == b""
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        struct.pack("<BI", PUT, rendezvous.MAX_KEY + 1),
+        struct.pack("<BI", GET, 0xFFFFFFFF),
+        struct.pack("<BI", PUT, 1) + b"k" + struct.pack("<I", rendezvous.MAX_VALUE + 1),
+        struct.pack("<BI", 9, 1) + b"k",
+    ],
+    ids=["long key", "huge key", "long value", "unknown request"],
+)
+def test_what_breaks_the_rules_is_cut_off(connect: Connect, request_bytes: bytes) -> None:
+    client = connect()
+    client.socket.sendall(request_bytes)
+    assert client.hung_up()
+    assert connect().trusted
+
+
+def test_limits_themselves_are_allowed(connect: Connect) -> None:
+    client = connect()
+    key, value = b"k" * rendezvous.MAX_KEY, b"v" * rendezvous.MAX_VALUE
+    client.put(key, value)
+    assert client.get(key) == value
+
+
+def test_a_truncated_request_changes_nothing(connect: Connect) -> None:
+    client = connect()
+    client.socket.sendall(struct.pack("<BI", PUT, 3) + b"key" + struct.pack("<I", 10) + b"half")
+    client.socket.close()
+    assert connect().get(b"key", 0) is None
+
+
+def test_strangers_who_say_nothing_are_cut_off(
+    store: RendezvousServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rendezvous, "HANDSHAKE_SECONDS", 0.1)
+    with socket.create_connection((store.address, store.port), PATIENCE) as silent:
+        assert len(silent.recv(16)) == 16
+        assert silent.recv(1) == b""
+
+
+def test_closing_releases_those_who_wait() -> None:
+    server = RendezvousServer(SECRET, "127.0.0.1")
+    with contextlib.closing(Client(server, SECRET)) as client:
+        client.ask(b"never", 600_000)
+        server.close()
+        assert client.hung_up()

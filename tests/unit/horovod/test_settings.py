@@ -1,0 +1,91 @@
+"""Environment variables: defaults, refusals, and what they say together."""
+
+import pytest
+
+from horovod import _settings
+from horovod._placement import read_placement
+from horovod._settings import SettingError
+
+SECRET = "00112233445566778899aabbccddeeff"  # noqa: S105 - for these tests only
+JOB = {
+    "HOROVOD_RANK": "1",
+    "HOROVOD_SIZE": "2",
+    "HOROVOD_LOCAL_RANK": "1",
+    "HOROVOD_LOCAL_SIZE": "2",
+    "HOROVOD_HOSTNAME": "node-1",
+    "HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.0.0.1",
+    "HOROVOD_GLOO_RENDEZVOUS_PORT": "4711",
+    "_HOROVOD_SECRET_KEY": SECRET,
+}
+
+
+def test_names_are_declared_once() -> None:
+    names = [setting.name for setting in _settings.SETTINGS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("setting", _settings.SETTINGS, ids=lambda setting: setting.name)
+def test_unset_and_empty_mean_the_default(setting: _settings.Setting[object]) -> None:
+    assert setting.read({}) == setting.default
+    assert setting.read({setting.name: " "}) == setting.default
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "accepted"),
+    [
+        ("HOROVOD_RANK", "-1", "a whole number, 0 or more"),
+        ("HOROVOD_SIZE", "0", "a whole number, 1 or more"),
+        ("HOROVOD_SIZE", "two", "a whole number, 1 or more"),
+        ("HOROVOD_TRANSPORT", "rdma", "auto, shm or tcp"),
+        ("HOROVOD_CONTROLLER", "mpi", "gloo, which stands for"),
+        ("HOROVOD_CPU_OPERATIONS", "ccl", "gloo, which stands for"),
+        ("HOROVOD_START_TIMEOUT", "nan", "a number of seconds above 0"),
+        ("HOROVOD_GLOO_RENDEZVOUS_PORT", "65536", "a port number, 1 to 65535"),
+    ],
+)
+def test_bad_values_are_refused_with_what_is_accepted(
+    name: str, value: str, accepted: str
+) -> None:
+    with pytest.raises(SettingError) as refusal:
+        read_placement({name: value})
+    assert f"{name}={value!r} is not accepted: it must be {accepted}" in str(refusal.value)
+
+
+def test_a_bad_secret_is_not_repeated() -> None:
+    with pytest.raises(SettingError, match="at least 16 bytes") as refusal:
+        read_placement({**JOB, "_HOROVOD_SECRET_KEY": "c0ffee"})
+    assert "c0ffee" not in str(refusal.value)
+
+
+def test_without_a_launcher_the_process_is_alone() -> None:
+    placement = read_placement({})
+    assert (placement.rank, placement.size, placement.rendezvous) == (0, 1, "")
+
+
+def test_the_launchers_environment_is_understood() -> None:
+    placement = read_placement(JOB)
+    assert (placement.rank, placement.size, placement.local_rank) == (1, 2, 1)
+    assert placement.rendezvous == "10.0.0.1:4711"
+    assert placement.secret == bytes.fromhex(SECRET)
+    assert placement.transport == "auto"
+
+
+@pytest.mark.parametrize(
+    "missing", ["HOROVOD_RANK", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "_HOROVOD_SECRET_KEY"]
+)
+def test_half_a_job_is_refused_rather_than_run_alone(missing: str) -> None:
+    environment = {name: value for name, value in JOB.items() if name != missing}
+    with pytest.raises(SettingError, match=f"{missing} is not"):
+        read_placement(environment)
+
+
+def test_a_rank_beyond_the_size_is_refused() -> None:
+    with pytest.raises(SettingError, match="HOROVOD_RANK=2 must be below HOROVOD_SIZE=2"):
+        read_placement({**JOB, "HOROVOD_RANK": "2"})
+
+
+def test_horovods_two_time_outs() -> None:
+    assert _settings.start_timeout({}) == 30.0
+    assert _settings.start_timeout({"HOROVOD_GLOO_TIMEOUT_SECONDS": "7"}) == 7.0
+    both = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "7", "HOROVOD_START_TIMEOUT": "9"}
+    assert _settings.start_timeout(both) == 9.0
