@@ -1,5 +1,6 @@
 """Fixtures: a tiny project, released by hand."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,3 +15,12 @@ def release(tmp_path: Path) -> TinyRelease:
     for label in tiny.info.variants:
         tiny.add(label)
     return tiny
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for packages that nothing else is installed in."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.setattr(sys, "path", [str(site)])
+    return site

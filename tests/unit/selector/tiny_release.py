@@ -63,7 +63,9 @@ class TinyRelease:
 
     def wheel_files(self, label: str, *, tag: str | None = None) -> dict[str, bytes]:
         """The content of one variant wheel without its RECORD."""
-        wheel = f"Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: {tag or self.tag}\n"
+        wheel = (
+            f"Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: {tag or self.tag}\n"
+        )
         return {
             "tiny_native/__init__.py": f"LABEL = {label!r}\n".encode(),
             f"{self.dist_info}/METADATA": METADATA.encode(),
@@ -106,7 +108,7 @@ class TinyRelease:
         return self.root
 
     def archive(self, folder: Path) -> Path:
-        """Pack the sdist with `tarfile` alone, so that it does not depend on the code under test."""
+        """Pack the sdist with `tarfile` alone, not with the code under test."""
         self.finish()
         path = folder / "tiny_native-1.0.tar.gz"
         folder.mkdir(parents=True, exist_ok=True)
@@ -120,15 +122,20 @@ V4 = Variant.from_strings("x86_64_v4", ["x86_64 :: level :: v4"])
 NULL = Variant("null")
 
 
-def make_machine(*flags: str, machine: str = "x86_64", **changes: object) -> Machine:
+def make_machine(
+    *flags: str,
+    machine: str = "x86_64",
+    texts: Mapping[str, str] | None = None,
+    unknown: Mapping[str, str] | None = None,
+) -> Machine:
     """A machine with these CPU flags and CPython 3.11 on glibc 2.36."""
-    facts: dict[str, object] = {
-        "system": "linux",
-        "machine": machine,
-        "pointer_bits": 64,
-        "libc": "glibc 2.36",
-        "python": PythonFacts("cp311", "3.11.7", ("cp311",)),
-        "texts": {"cpuinfo.txt": f"processor\t: 0\nflags\t\t: {' '.join(flags)}\n"},
-        **changes,
-    }
-    return Machine(**facts)  # type: ignore[arg-type] - the keys are those of the fields
+    cpuinfo = {"cpuinfo.txt": f"processor\t: 0\nflags\t\t: {' '.join(flags)}\n"}
+    return Machine(
+        system="linux",
+        machine=machine,
+        pointer_bits=64,
+        libc="glibc 2.36",
+        python=PythonFacts("cp311", "3.11.7", ("cp311",)),
+        texts=cpuinfo if texts is None else texts,
+        unknown=unknown or {},
+    )

@@ -1,0 +1,216 @@
+"""The command `variantwheel`: its verbs, their output and exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from unit.selector.test_hooks import for_windows_only
+from unit.selector.test_machines import MACHINES
+from unit.selector.test_verify import install
+from unit.selector.tiny_release import TinyRelease
+from variantwheel_selector.cli import run_commandline
+from variantwheel_selector.decision import parse_decision
+from variantwheel_selector.machine import read_machine, write_machine
+
+BY_NAME = {path.name: path for path in MACHINES}
+
+
+def test_detect(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_commandline(["detect", "--machine", str(BY_NAME["haswell"])]) == 0
+    printed = capsys.readouterr().out
+    assert "x86_64 :: level  v3, v2, v1 (/proc/cpuinfo)" in printed
+    assert "aarch64          nothing: this machine is x86_64" in printed
+    assert run_commandline(["detect", "--machine", str(BY_NAME["emulated_old_glibc"])]) == 0
+    assert "x86_64 is unknown" in capsys.readouterr().out
+
+
+def test_detect_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_commandline(["detect", "--json", "--machine", str(BY_NAME["nehalem"])]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == 1
+    assert document["properties"] == ["x86_64 :: level :: v2", "x86_64 :: level :: v1"]
+    (level,) = document["namespaces"]["x86_64"]["features"]
+    assert "lacks" in level["why_not"]["v3"]
+    assert document["namespaces"]["aarch64"]["absent"]
+
+
+def test_capture_and_detect_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_commandline(["capture", str(tmp_path / "m")]) == 0
+    assert "machine.json" in capsys.readouterr().out
+    assert run_commandline(["detect"]) == 0
+    here = capsys.readouterr().out
+    assert run_commandline(["detect", "--machine", str(tmp_path / "m")]) == 0
+    assert capsys.readouterr().out == here
+    assert run_commandline(["capture", str(tmp_path / "m")]) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_explain_an_sdist(release: TinyRelease, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["explain", "tiny-native==1.0", str(release.finish())]
+    assert run_commandline([*words, "--machine", str(BY_NAME["zen4"])]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("* x86_64_v3  chosen") for line in lines)
+    assert any(line.startswith("  null       fits") for line in lines)
+    assert any("x86_64_v4  rejected  needs x86_64 :: level :: v4" in line for line in lines)
+    assert lines[-1] == "tiny-native 1.0: x86_64_v3 (tiny_native-1.0-py3-none-any-x86_64_v3.whl)"
+
+
+def test_explain_as_json_is_a_decision(
+    release: TinyRelease, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VARIANTWHEEL_VARIANT", "x86_64_v4")
+    words = ["explain", "tiny-native", str(release.finish()), "--json"]
+    assert run_commandline([*words, "--machine", str(BY_NAME["zen4"])]) == 0
+    decision = parse_decision(capsys.readouterr().out)
+    assert decision.label == "x86_64_v4"
+    assert decision.settings == {"variant": "x86_64_v4 (environment variable VARIANTWHEEL_VARIANT)"}
+
+
+def test_explain_when_nothing_fits(
+    release: TinyRelease, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for_windows_only(release)
+    assert run_commandline(["explain", "tiny-native", str(release.root)]) == 1
+    assert "nothing fits" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["explain", "tiny-native==2.0", "{sdist}"], "is tiny-native 1.0, not tiny-native==2.0"),
+        (["explain", "other", "{sdist}"], "is tiny-native 1.0, not other"),
+        (["explain", "tiny-native==", "{sdist}"], "neither PROJECT nor PROJECT==VERSION"),
+        (["explain", "tiny-native", "{sdist}/payload"], "is no selector sdist"),
+        (["explain", "tiny-native", "--find-links", "{sdist}/nowhere"], "is no folder"),
+        (["detect", "--machine", "{sdist}"], "is no captured machine"),
+        (["verify", "tiny-native-not-installed"], "is not installed"),
+    ],
+)
+def test_mistakes_are_lines_and_exit_code_2(
+    release: TinyRelease,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    message: str,
+) -> None:
+    sdist = str(release.finish())
+    assert run_commandline([word.replace("{sdist}", sdist) for word in words]) == 2
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert all(line.startswith("variantwheel: error: ") for line in printed.splitlines())
+
+
+def test_verify(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_commandline(["verify"]) == 0
+    assert "no variant is installed" in capsys.readouterr().out
+    install(site, "null")
+    assert run_commandline(["verify"]) == 0
+    assert "tiny-native 1.0: variant null fits this machine" in capsys.readouterr().out
+
+
+def test_verify_a_misfit(
+    site: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(site, "x86_64_v3")
+    nehalem = read_machine(BY_NAME["nehalem"])
+    monkeypatch.setattr("variantwheel_selector.cli.verify.probe", lambda: nehalem)
+    assert run_commandline(["verify", "tiny-native"]) == 1
+    printed = capsys.readouterr().out
+    assert "variant x86_64_v3 does not fit this machine" in printed
+    repair = "pip install --no-cache-dir --force-reinstall --no-deps tiny-native==1.0"
+    assert f"choose anew: {repair}" in printed
+    assert run_commandline(["verify", "--json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)["distributions"]
+    assert (found["label"], found["fits"]) == ("x86_64_v3", False)
+    assert found["repair_command"] == repair
+
+
+def test_other_distributions_add_verbs(
+    site: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = site / "plug_in-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.2\nName: plug-in\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[variantwheel.verbs]\nbuild = plug_in_verb\n")
+    (site / "plug_in_verb.py").write_text(
+        '"""Build it."""\n'
+        "def configure(parser): parser.add_argument('label')\n"
+        "def run(args): print('built', args.label); return 1\n"
+    )
+    assert run_commandline(["build", "cu12"]) == 1
+    assert capsys.readouterr().out == "built cu12\n"
+    with pytest.raises(SystemExit):
+        run_commandline(["--help"])
+    assert "Build it." in capsys.readouterr().out
+    del sys.modules["plug_in_verb"]
+
+
+def test_without_the_toolkit_its_verbs_say_how_to_get_it(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_commandline(["build", "--all"]) == 2
+    printed = capsys.readouterr().err
+    assert (
+        printed == "variantwheel: error: 'build' comes with the toolkit: pip install variantwheel\n"
+    )
+
+
+def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run_commandline(["--help"])
+    assert caught.value.code == 0
+    printed = capsys.readouterr().out
+    for verb in ("detect", "explain", "verify", "capture", "matrix", "sdist"):
+        assert f"    {verb}" in printed
+    with pytest.raises(SystemExit) as caught:
+        run_commandline([])
+    assert caught.value.code == 2
+
+
+def test_the_package_runs_as_a_program() -> None:
+    command = [sys.executable, "-m", "variantwheel_selector", "--version"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("variantwheel-selector ")
+
+
+def test_a_reader_who_has_seen_enough_is_no_error() -> None:
+    """`variantwheel detect | head -c1`, without waiting for the rest."""
+    command = f"{sys.executable} -m variantwheel_selector detect --json | head -c 1"
+    done = subprocess.run(
+        ["bash", "-c", command], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("{", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("machine.json", "{}", "key 'schema' is missing"),
+        ("machine.json", "x" * 70_000, "larger than"),
+        ("cpuinfo.txt", "x" * 20_000, "larger than 16384 bytes"),
+    ],
+)
+def test_strange_machine_folders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str, words: str
+) -> None:
+    write_machine(read_machine(BY_NAME["haswell"]), tmp_path / "m")
+    (tmp_path / "m" / name).write_text(content)
+    assert run_commandline(["detect", "--machine", str(tmp_path / "m")]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_links_in_a_machine_folder_are_not_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_machine(read_machine(BY_NAME["haswell"]), tmp_path / "m")
+    secret = tmp_path / "secret"
+    secret.write_text("flags : secret\n")
+    (tmp_path / "m/cpuinfo.txt").unlink()
+    (tmp_path / "m/cpuinfo.txt").symlink_to(secret)
+    assert run_commandline(["detect", "--machine", str(tmp_path / "m")]) == 2
+    assert "cannot read" in capsys.readouterr().err

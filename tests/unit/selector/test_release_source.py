@@ -1,0 +1,183 @@
+"""Finding a release: an index over HTTP (JSON and HTML), a folder, an sdist."""
+
+import functools
+import http.server
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from unit.selector.tiny_release import NULL, V3, V4, TinyRelease, make_machine, release_info
+from variantwheel_selector.errors import ReleaseError
+from variantwheel_selector.release_source import (
+    release_from_folder,
+    release_from_index,
+    release_from_sdist,
+)
+from variantwheel_selector.selection import Release
+from variantwheel_selector.simple_index import IndexFile, parse_html_page, parse_json_page
+from variantwheel_selector.variants_json import render_variants_json
+
+MACHINE = make_machine()
+INFO = release_info([NULL, V3, V4])
+TAG = "py3-none-any"
+
+
+def wheel(version: str, label: str) -> str:
+    return f"tiny_native-{version}-{TAG}-{label}.whl"
+
+
+FILES = [
+    *[wheel(version, label) for version in ("1.0", "1.10", "2.0rc1") for label in INFO.variants],
+    wheel("1.9", "null"),
+    "tiny_native-1.10.tar.gz",
+    "tiny_native_other-9.0-py3-none-any-null.whl",
+    "not a wheel.whl",
+]
+
+
+def write_variants(folder: Path, *versions: str) -> None:
+    for version in versions:
+        path = folder / f"tiny_native-{version}-variants.json"
+        path.write_text(render_variants_json(INFO))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in FILES:
+        (tmp_path / name).touch()
+    write_variants(tmp_path, "1.0", "1.10", "2.0rc1")
+    return tmp_path
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
+        pass
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Path], str]]:
+    """Serves folders over HTTP on the loopback interface and returns their URL."""
+    servers: list[http.server.ThreadingHTTPServer] = []
+
+    def start(folder: Path) -> str:
+        handler = functools.partial(_Quiet, directory=str(folder))
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def labels(release: Release) -> set[str]:
+    return {name.removesuffix(".whl").rpartition("-")[2] for name in release.hashes}
+
+
+def test_the_newest_final_version_of_a_folder(folder: Path) -> None:
+    release = release_from_folder(folder, "Tiny.Native", None, MACHINE)
+    assert (release.project, release.version) == ("tiny-native", "1.10")
+    assert labels(release) == {"null", "x86_64_v3", "x86_64_v4"}
+    assert release.variants == INFO
+
+
+@pytest.mark.parametrize(("wanted", "found"), [("1.0", "1.0"), ("1", "1.0"), ("2.0.rc1", "2.0rc1")])
+def test_a_version_asked_for(folder: Path, wanted: str, found: str) -> None:
+    assert release_from_folder(folder, "tiny-native", wanted, MACHINE).version == found
+
+
+@pytest.mark.parametrize(
+    ("project", "wanted", "words"),
+    [
+        ("tiny-native", "3.0", "no wheels of tiny-native 3.0, but of 1.0, 1.9, 1.10, 2.0rc1"),
+        ("tiny-native", "1.9", "has no tiny_native-1.9-variants.json"),
+        ("tiny-native", "one", "'one' is no version"),
+        ("nothing", None, "no wheels of nothing"),
+    ],
+)
+def test_what_a_folder_lacks(folder: Path, project: str, wanted: str | None, words: str) -> None:
+    with pytest.raises(ReleaseError, match=words):
+        release_from_folder(folder, project, wanted, MACHINE)
+
+
+def test_html_index(folder: Path, serve: Callable[[Path], str]) -> None:
+    sha256 = "0123456789abcdef" * 4
+    anchors = [f'<a href="../../{name}#sha256={sha256}">{name}</a>' for name in FILES]
+    anchors.append(
+        '<a href="../../tiny_native-1.10-variants.json">variants</a>'
+        f'<a href="../../{wheel("1.11", "null")}" data-yanked="">yanked</a>'
+        f'<a href="../../{wheel("1.10", "null").replace("py3", "py2.py3")}"'
+        ' data-requires-python="&gt;=4">new</a>'
+    )
+    page = folder / "simple/tiny-native/index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("<!DOCTYPE html><html><body>" + "\n".join(anchors) + "</body></html>")
+    release = release_from_index(f"{serve(folder)}/simple/", "tiny_native", None, MACHINE)
+    assert release.version == "1.10"
+    assert labels(release) == {"null", "x86_64_v3", "x86_64_v4"}
+    assert release.hashes[wheel("1.10", "null")] == sha256
+    (refused,) = release.refused.items()
+    assert refused[0].startswith("tiny_native-1.10-py2.py3")
+    assert refused[1] == "needs Python >=4, this is 3.11.7"
+
+
+def test_json_page() -> None:
+    document = {
+        "meta": {"api-version": "1.1"},
+        "name": "a",
+        "files": [
+            {"filename": "a-1.whl", "url": "../f/a-1.whl", "hashes": {"sha256": "00"},
+             "requires-python": ">=3.10", "size": 1},
+            {"filename": "b.whl", "url": "https://host.invalid/b.whl", "hashes": {},
+             "requires-python": None, "yanked": "broken"},
+        ],
+    }  # fmt: skip
+    found = parse_json_page(json.dumps(document).encode(), "http://i.invalid/simple/a/")
+    assert found == [
+        IndexFile("a-1.whl", "http://i.invalid/simple/f/a-1.whl", "00", ">=3.10", yanked=False),
+        IndexFile("b.whl", "https://host.invalid/b.whl", None, "", yanked=True),
+    ]
+
+
+def test_html_page_with_odd_links() -> None:
+    text = '<a href="/x/a%2Bb-1.whl#md5=0">a</a><a>no link</a><a href="b.whl"'
+    assert [file.filename for file in parse_html_page(text, "http://i.invalid/s/")] == ["a+b-1.whl"]
+
+
+def test_an_index_that_does_not_answer() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(ReleaseError, match=r"cannot read .*/tiny-native/"):
+            release_from_index(url, "tiny-native", None, MACHINE)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("ftp://host.invalid/simple", "only http, https, file"),
+        ("https://me:secret@host.invalid/simple", "not supported"),
+    ],
+)
+def test_urls_that_are_not_read(url: str, words: str) -> None:
+    with pytest.raises(ReleaseError, match=words):
+        release_from_index(url, "tiny-native", None, MACHINE)
+
+
+def test_an_sdist_packed_and_unpacked(release: TinyRelease, tmp_path: Path) -> None:
+    packed = release.archive(tmp_path / "dist")
+    assert release_from_sdist(packed) == release_from_sdist(release.root)
+    assert labels(release_from_sdist(packed)) == {"null", "x86_64_v3", "x86_64_v4"}
+
+
+def test_what_is_no_sdist(tmp_path: Path) -> None:
+    (tmp_path / "x.tar.gz").write_bytes(b"garbage")
+    for path in (tmp_path / "x.tar.gz", tmp_path, tmp_path / "absent.tar.gz"):
+        with pytest.raises(ReleaseError, match="is no selector sdist"):
+            release_from_sdist(path)

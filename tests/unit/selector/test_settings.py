@@ -1,0 +1,55 @@
+"""Config settings and environment variables of an installation."""
+
+import pytest
+
+from variantwheel_selector.errors import SettingsError
+from variantwheel_selector.settings import read_settings
+
+
+def test_defaults() -> None:
+    settings = read_settings(None, {"PATH": "/bin"})
+    assert (settings.variant, settings.forced, settings.source_build) == (None, False, "never")
+    assert settings.described() == {}
+
+
+def test_the_environment_wins_and_the_origin_is_kept() -> None:
+    settings = read_settings(
+        {"variant": "null", "source-build": "allow"}, {"VARIANTWHEEL_VARIANT": "cu12!"}
+    )
+    assert (settings.variant, settings.forced, settings.source_build) == ("cu12", True, "allow")
+    assert settings.described() == {
+        "variant": "cu12! (environment variable VARIANTWHEEL_VARIANT)",
+        "source-build": "allow (config setting 'source-build')",
+    }
+
+
+def test_an_empty_variable_is_not_set() -> None:
+    assert read_settings({"variant": "null"}, {"VARIANTWHEEL_VARIANT": ""}).variant == "null"
+
+
+@pytest.mark.parametrize(
+    ("config", "environment", "words"),
+    [
+        ({"varient": "null"}, {}, "unknown config setting 'varient'.*did you mean 'variant'"),
+        ({"source_build": "allow"}, {}, "did you mean 'source-build'"),
+        ({"source_build": "x", "source-build": "allow"}, {}, "did you mean 'source-build'"),
+        ({"cmake.define.X": "1"}, {}, "unknown config setting 'cmake.define.X'"),
+        ({"variant": ["a", "b"]}, {}, "more than once"),
+        ({"variant": "CU12"}, {}, "no variant label"),
+        ({"variant": "!"}, {}, "no variant label"),
+        ({"source-build": "alow"}, {}, "accepted are never, allow, force - did you mean 'allow'"),
+        ({"variant": "null", "source-build": "force"}, {}, "contradict each other"),
+        ({}, {"VARIANTWHEEL_VARIENT": "null"}, "did you mean 'VARIANTWHEEL_VARIANT'"),
+        ({}, {"VARIANTWHEEL_SOURCE_BUILD": "yes"}, "VARIANTWHEEL_SOURCE_BUILD is 'yes'"),
+    ],
+)
+def test_nothing_is_ignored(
+    config: dict[str, object], environment: dict[str, str], words: str
+) -> None:
+    with pytest.raises(SettingsError, match=words):
+        read_settings(config, environment)
+
+
+def test_other_settings_are_for_the_source_build() -> None:
+    settings = read_settings({"source-build": "allow", "cmake.define.X": "1"}, {})
+    assert settings.for_source == {"cmake.define.X": "1"}

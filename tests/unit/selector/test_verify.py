@@ -1,0 +1,147 @@
+"""An installed variant compared with a machine."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from unit.selector.test_manifest import DECISION
+from unit.selector.tiny_release import NULL, V3, V4, make_machine, release_info
+from variantwheel_selector.decision import DecidedCandidate, Decision, render_decision
+from variantwheel_selector.errors import DecisionError, NotInstalledError, VariantsJsonError
+from variantwheel_selector.installed import installed_variants
+from variantwheel_selector.machine import Machine
+from variantwheel_selector.providers.x86_64 import LEVEL_FLAGS
+from variantwheel_selector.variants_json import render_variants_json
+from variantwheel_selector.verify import verify_distribution
+
+INFO = release_info([NULL, V3, V4])
+
+
+def machine_of_level(level: str) -> Machine:
+    levels = [name for name in LEVEL_FLAGS if name <= level]
+    return make_machine(*[flag for name in levels for flag in LEVEL_FLAGS[name]])
+
+
+def install(
+    site: Path,
+    label: str | None = None,
+    decision: Decision | None = None,
+    installer: str = "pip",
+) -> None:
+    """Write the `.dist-info` folder that an installer would leave behind."""
+    folder = site / "tiny_native-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.2\nName: tiny-native\nVersion: 1.0\n")
+    (folder / "INSTALLER").write_text(f"{installer}\n")
+    if label is not None:
+        (folder / "variant.json").write_text(render_variants_json(INFO.only(label)))
+    if decision is not None:
+        (folder / "variant-decision.json").write_text(render_decision(decision))
+
+
+def decided(label: str | None, **settings: str) -> Decision:
+    """A decision for `label` in a release of null, x86_64_v3 and x86_64_v4."""
+    candidates = tuple(
+        DecidedCandidate(
+            variant.label,
+            accepted=True,
+            properties=tuple(map(str, variant.properties)),
+            filename=f"tiny_native-1.0-py3-none-any-{variant.label}.whl",
+        )
+        for variant in (V3, NULL, V4)
+    )
+    return replace(DECISION, label=label, candidates=candidates, settings=settings)
+
+
+def test_a_variant_that_fits(site: Path) -> None:
+    install(site, "x86_64_v3", decided("x86_64_v3"))
+    found = verify_distribution("tiny-native", machine_of_level("v4"))
+    assert (found.project, found.version, found.label) == ("tiny-native", "1.0", "x86_64_v3")
+    assert found.fits is True
+    assert found.installed_properties == ("x86_64 :: level :: v3",)
+    assert found.decision == decided("x86_64_v3")
+    assert found.better_label is None
+
+
+def test_a_variant_that_does_not_fit(site: Path) -> None:
+    install(site, "x86_64_v3")
+    found = verify_distribution("Tiny.Native", machine_of_level("v2"))
+    assert found.fits is False
+    assert "lacks abm avx avx2" in found.reason
+    assert found.repair_command == (
+        "pip install --no-cache-dir --force-reinstall --no-deps tiny-native==1.0"
+    )
+
+
+def test_the_repair_command_is_that_of_the_installer(site: Path) -> None:
+    install(site, "null", installer="uv")
+    found = verify_distribution("tiny-native", machine_of_level("v2"))
+    assert found.repair_command == "uv pip install --reinstall --refresh --no-deps tiny-native==1.0"
+
+
+def test_an_installed_v4_is_not_a_misfit_because_of_the_cap(site: Path) -> None:
+    install(site, "x86_64_v4", decided("x86_64_v4", variant="x86_64_v4 (somewhere)"))
+    found = verify_distribution("tiny-native", machine_of_level("v4"))
+    assert found.fits is True
+    assert found.better_label is None
+
+
+def test_the_null_variant_fits_and_a_better_one_is_named(site: Path) -> None:
+    """A wheel from a shared cache: chosen on an old machine, found on a new one."""
+    install(site, "null", decided("null"))
+    found = verify_distribution("tiny-native", machine_of_level("v4"))
+    assert (found.fits, found.better_label) == (True, "x86_64_v3")
+    assert verify_distribution("tiny-native", machine_of_level("v2")).better_label is None
+
+
+def test_who_asked_for_a_variant_is_not_told_of_a_better_one(site: Path) -> None:
+    install(site, "null", decided("null", variant="null (config setting 'variant')"))
+    assert verify_distribution("tiny-native", machine_of_level("v4")).better_label is None
+
+
+def test_a_variant_without_wheel_is_not_better(site: Path) -> None:
+    decision = decided("null")
+    without = [replace(item, filename=None) for item in decision.candidates[:1]]
+    install(site, "null", replace(decision, candidates=(*without, *decision.candidates[1:])))
+    assert verify_distribution("tiny-native", machine_of_level("v3")).better_label is None
+
+
+def test_unknown_facts_are_not_a_misfit(site: Path) -> None:
+    install(site, "x86_64_v3")
+    machine = make_machine(texts={}, unknown={"cpuinfo": "cannot read /proc/cpuinfo: EPERM"})
+    found = verify_distribution("tiny-native", machine)
+    assert found.fits is None
+    assert "cannot read /proc/cpuinfo: EPERM" in found.reason
+
+
+def test_what_is_no_variant(site: Path) -> None:
+    install(site)
+    found = verify_distribution("tiny-native", machine_of_level("v3"))
+    assert (found.label, found.fits) == (None, None)
+    assert found.reason == "not a variant: its dist-info holds no variant.json"
+    assert installed_variants() == []
+
+
+def test_what_was_built_from_source(site: Path) -> None:
+    install(site, None, replace(decided(None), filename=None, sha256=None))
+    found = verify_distribution("tiny-native", machine_of_level("v3"))
+    assert (found.label, found.fits) == (None, None)
+    assert "built from source" in found.reason
+    assert installed_variants() == ["tiny-native"]
+
+
+def test_what_is_not_installed(site: Path) -> None:
+    with pytest.raises(NotInstalledError, match="'tiny-native' is not installed"):
+        verify_distribution("tiny-native")
+
+
+def test_damaged_files_are_named(site: Path) -> None:
+    install(site, "null", decided("null"))
+    (site / "tiny_native-1.0.dist-info/variant-decision.json").write_text("{}")
+    with pytest.raises(DecisionError, match=r"tiny-native 1.0: variant-decision.json"):
+        verify_distribution("tiny-native")
+    (site / "tiny_native-1.0.dist-info/variant-decision.json").unlink()
+    (site / "tiny_native-1.0.dist-info/variant.json").write_text(render_variants_json(INFO))
+    with pytest.raises(VariantsJsonError, match="names 3 variants"):
+        verify_distribution("tiny-native")
