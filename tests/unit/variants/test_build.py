@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ from variantwheel.project import read_project
 from variantwheel.release_folder import machine_of, superseded_wheels, update_variants_json
 from variantwheel.source_date import EARLIEST_EPOCH, source_date_epoch
 from variantwheel.variant_build import select_definitions
+from variantwheel.wheel_archive import read_wheel
 from variantwheel_selector.errors import SelectorError
 from variantwheel_selector.model import Variant
 from variantwheel_selector.variants_json import (
@@ -206,3 +208,11 @@ def test_without_it_the_last_commit_counts(tmp_path: Path) -> None:
             ("git", "-C", str(tmp_path), *command), check=True, env={**os.environ, **when}
         )
     assert source_date_epoch(tmp_path, {}) == EPOCH
+
+
+def test_the_reference_library_reads_the_same_from_a_wheel(tiny_release: TinyRelease) -> None:
+    reference = importlib.import_module("variantlib.variant_dist_info")
+    for label, properties in (("null", []), ("x86_64_v3", ["x86_64 :: level :: v3"])):
+        text = read_wheel(tiny_release.wheel(label)).dist_info_file("variant.json").decode()
+        found = reference.VariantDistInfo(text).variant_desc
+        assert (found.label, [item.to_str() for item in found.properties]) == (label, properties)
