@@ -81,9 +81,9 @@ def parse_sizes(text: str) -> list[int]:
         argparse.ArgumentTypeError: a part is no size.
     """
     sizes = []
-    for part in text.upper().split(","):
-        number = part.strip().rstrip("BKIM")
-        unit = part.strip()[len(number) :]
+    for part in text.split(","):
+        number = part.strip().upper().rstrip("BKIM")
+        unit = part.strip().upper()[len(number) :]
         if not number.isdigit() or unit not in UNITS or int(number) == 0:
             raise argparse.ArgumentTypeError(f"{part!r} is not a size such as 4, 16KiB or 64MiB")
         sizes.append(int(number) * UNITS[unit])
