@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import pytest
-from tests.collective.conftest import Suite, cases
+from collective.launching import Suite, cases
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,77 @@
+"""Runs programs under the installed `horovodrun`, and many checks in one launch."""
+
+import ast
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+RANKS = Path(__file__).parent / "ranks"
+LAUNCH_SECONDS = 300  # until a launch that hangs is given up; importing PyTorch may take a minute
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What a launch came to."""
+
+    code: int
+    out: str
+    err: str
+
+    def lines(self, rank: int, stream: str = "stdout") -> list[str]:
+        """What one rank wrote."""
+        prefix = f"[{rank}]<{stream}>:"
+        text = self.out if stream == "stdout" else self.err
+        return [line.removeprefix(prefix) for line in text.splitlines() if line.startswith(prefix)]
+
+
+def clean_environment() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if not k.startswith(("HOROVOD_", "_HOROVOD"))}
+
+
+def horovodrun(*arguments: str | Path, env: dict[str, str] | None = None) -> Launched:
+    """Runs `horovodrun`; fails the test when it does not end."""
+    done = subprocess.run(
+        [sys.executable, "-m", "horovod.runner", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**clean_environment(), "HOROVOD_START_TIMEOUT": "120", **(env or {})},
+        timeout=LAUNCH_SECONDS,
+        check=False,
+        cwd=Path(__file__).parent,
+    )
+    return Launched(done.returncode, done.stdout, done.stderr)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A file of checks, run on some ranks over one transport."""
+
+    file: str
+    ranks: int
+    transport: str
+
+    def __str__(self) -> str:
+        return f"{self.ranks}-{self.transport}"
+
+
+def checks_of(file: str) -> list[str]:
+    """The names of a file's checks, found without importing what it imports."""
+    tree = ast.parse((RANKS / file).read_text())
+    return [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("check_")
+    ]
+
+
+def cases(file: str, *configurations: tuple[int, str]) -> list[object]:
+    """All checks of a file in all configurations, for `parametrize(("suite", "check"), …)`."""
+    return [
+        pytest.param(suite, check, id=f"{check.removeprefix('check_')}-{suite}")
+        for suite in (Suite(file, ranks, transport) for ranks, transport in configurations)
+        for check in checks_of(file)
+    ]

@@ -1,0 +1,14 @@
+"""The PyTorch front end, on real ranks over every transport."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from collective.launching import Suite, cases
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.mark.parametrize(("suite", "check"), cases("torch_checks.py", (2, "shm"), (3, "tcp")))
+def test_torch(suite: Suite, check: str, outcome: Callable[[Suite, str], Sequence[str]]) -> None:
+    for rank, problem in enumerate(outcome(suite, check)):
+        assert not problem, f"rank {rank}: {problem}"
