@@ -59,9 +59,9 @@ def build_wheel(
     metadata_directory: str | None = None,
 ) -> str:
     """Write the wheel that fits this machine and return its file name."""
-    from variantwheel_selector import hooks
+    from variantwheel_selector import wheel_hook
 
-    return hooks.make_wheel(wheel_directory, config_settings)
+    return wheel_hook.make_wheel(wheel_directory, config_settings)
 
 
 @_hook

@@ -1,28 +1,18 @@
-"""What the PEP 517 hooks do, in the folder of an unpacked selector sdist."""
+"""The PEP 517 hooks that look at no wheel, and what all hooks need of the unpacked sdist.
+
+A front end calls them in processes of their own, on modules that were never compiled before; what
+is not imported here is time saved in every installation.
+"""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from variantwheel_selector.errors import (
-    EditableRefusedError,
-    ManifestError,
-    NothingFitsError,
-    SourceBuildError,
-)
-from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, parse_manifest
-from variantwheel_selector.payload import check_wheel, open_payload
-from variantwheel_selector.probe import probe
-from variantwheel_selector.resolve import Candidate, nothing_fits
-from variantwheel_selector.selection import Release, Selection, select
-from variantwheel_selector.settings import SOURCE_BUILD, Settings, environment_name, read_settings
-from variantwheel_selector.tags import supported_tags
-from variantwheel_selector.wheel import add_decision, hand_over
+from variantwheel_selector.errors import EditableRefusedError, ManifestError
+from variantwheel_selector.settings import read_settings
 from variantwheel_selector.wheel_name import escape_project
 
 ConfigSettings = Mapping[str, object]
@@ -33,40 +23,36 @@ def wheel_requirements(config_settings: ConfigSettings | None) -> list[str]:
     settings = read_settings(config_settings, os.environ)
     if settings.source_build == "never":
         return []
-    here = _judge_here(settings)
-    source = here.manifest.source
-    return list(source.requires) if here.selection.from_source and source else []
+    from variantwheel_selector.wheel_hook import source_requirements  # noqa: PLC0415 - rare
+
+    return source_requirements(settings)
 
 
 def prepare_metadata(metadata_directory: str, config_settings: ConfigSettings | None) -> str:
-    """Write METADATA from the sdist's PKG-INFO and return the name of the `.dist-info` folder."""
-    read_settings(config_settings, os.environ)
-    manifest = read_manifest(Path())
-    name = f"{escape_project(manifest.name)}-{manifest.version}.dist-info"
-    folder = Path(metadata_directory, name)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "METADATA").write_bytes(Path("PKG-INFO").read_bytes())
-    return name
-
-
-def make_wheel(wheel_directory: str, config_settings: ConfigSettings | None) -> str:
-    """Write the chosen wheel, or the one built from source, and return its file name.
+    """Write METADATA from the sdist's PKG-INFO and return the name of the `.dist-info` folder.
 
     Raises:
-        NothingFitsError: No variant fits and a source build was not allowed.
+        ManifestError: There is no PKG-INFO that names the release.
     """
-    here = _judge_here(read_settings(config_settings, os.environ))
-    winner = here.selection.resolution.winner
-    if here.selection.from_source:
-        return _build_source(here, Path(wheel_directory).resolve())
-    if winner is None:
-        raise _refusal(here)
-    return _hand_over_winner(here, winner, Path(wheel_directory))
+    read_settings(config_settings, os.environ)
+    try:
+        metadata = Path("PKG-INFO").read_bytes()
+    except OSError as error:
+        raise ManifestError(
+            f"cannot read PKG-INFO: {error.strerror}; this is no complete selector sdist"
+        ) from error
+    project, version = _header(metadata, "Name"), _header(metadata, "Version")
+    name = f"{escape_project(project)}-{version}.dist-info"
+    folder = Path(metadata_directory, name)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "METADATA").write_bytes(metadata)
+    return name
 
 
 def make_sdist(sdist_directory: str) -> str:
     """Pack the unpacked sdist in the current folder and return the archive's name."""
     from variantwheel_selector.sdist import pack_sdist  # noqa: PLC0415 - rarely needed
+    from variantwheel_selector.wheel_hook import read_manifest  # noqa: PLC0415 - rarely needed
 
     return pack_sdist(Path(), read_manifest(Path()), Path(sdist_directory))
 
@@ -79,73 +65,12 @@ def refuse_editable() -> NoReturn:
     )
 
 
-def read_manifest(root: Path) -> Manifest:
-    """Read the manifest of an unpacked sdist.
-
-    Raises:
-        ManifestError: There is none, or it cannot be read.
-    """
-    try:
-        text = (root / MANIFEST_PATH).read_bytes()
-    except OSError as error:
-        raise ManifestError(
-            f"cannot read {MANIFEST_PATH}: {error.strerror}; this is no complete selector sdist"
-        ) from error
-    return parse_manifest(text)
-
-
-@dataclass(frozen=True)
-class _Here:
-    """The sdist in the current folder, judged for this machine."""
-
-    manifest: Manifest
-    tags: tuple[str, ...]
-    selection: Selection
-
-
-def _judge_here(settings: Settings) -> _Here:
-    machine, manifest = probe(), read_manifest(Path())
-    tags = supported_tags(machine)
-    return _Here(manifest, tags, select(Release.from_manifest(manifest), settings, machine, tags))
-
-
-def _hand_over_winner(here: _Here, winner: Candidate, folder: Path) -> str:
-    decision = here.selection.decision(here.manifest.selector_version)
-    payload = next(wheel for wheel in here.manifest.wheels if wheel.filename == winner.filename)
-    with open_payload(Path("payload", payload.filename), payload) as file:
-        check_wheel(file, payload, here.manifest, here.tags)
-        filename = hand_over(file, payload.name, decision, folder)
-    forced = " (forced)" if decision.forced else ""
-    sys.stdout.write(f"{here.manifest.name}: variant {winner.label}{forced} -> {filename}\n")
-    return filename
-
-
-def _build_source(here: _Here, folder: Path) -> str:
-    from variantwheel_selector.source_build import (  # noqa: PLC0415 - rarely needed
-        build_from_source,
-    )
-
-    settings = here.selection.settings
-    if here.manifest.source is None:
-        raise SourceBuildError(
-            f"{settings.origins[SOURCE_BUILD]} asks for a source build, "
-            f"but this sdist of {here.manifest.name} holds no sources"
-        )
-    filename = build_from_source(
-        Path("source").resolve(), here.manifest.source, folder, dict(settings.for_source)
-    )
-    add_decision(folder / filename, here.selection.decision(here.manifest.selector_version))
-    return filename
-
-
-def _refusal(here: _Here) -> NothingFitsError:
-    manifest, machine = here.manifest, here.selection.machine
-    error = nothing_fits(manifest.name, manifest.version, here.selection.resolution)
-    facts = machine.facts()
-    advice = f"this is {facts['python']} on {machine.machine}, {facts['libc']}"
-    if manifest.source is not None:
-        advice += (
-            f"\nbuild it from source: pip install -C {SOURCE_BUILD}=allow {manifest.name}, "
-            f"or set {environment_name(SOURCE_BUILD)}=allow"
-        )
-    return NothingFitsError(f"{error}\n{advice}")
+def _header(metadata: bytes, field: str) -> str:
+    """Return a field of core metadata; `email` would take longer than everything else here."""
+    for line in metadata.decode("utf-8", errors="replace").splitlines():
+        if not line:
+            break
+        name, colon, value = line.partition(":")
+        if colon and name.lower() == field.lower():
+            return value.strip()
+    raise ManifestError(f"PKG-INFO has no field {field!r}; this is no complete selector sdist")

@@ -5,8 +5,7 @@ The environment wins over config settings. Nothing is ignored: an unknown name o
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from variantwheel_selector.errors import SettingsError
@@ -91,8 +90,7 @@ def read_settings(
             f"{_suggestion(source_build, SOURCE_BUILD_CHOICES)}"
         )
     for name in others:
-        close = difflib.get_close_matches(name.replace("_", "-").lower(), _NAMES, n=1)
-        if close or source_build == "never":
+        if source_build == "never" or _closest(name, _NAMES):
             raise _unknown("config setting", name, _NAMES)
     variant = values.get(VARIANT)
     forced = variant is not None and variant.endswith("!")
@@ -111,17 +109,21 @@ def read_settings(
     return Settings(variant, forced, source_build, origins, others)
 
 
-def _unknown(kind: str, name: str, known: tuple[str, ...] | list[str]) -> SettingsError:
+def _unknown(kind: str, name: str, known: Sequence[str]) -> SettingsError:
     return SettingsError(
         f"unknown {kind} {name!r}; known are {', '.join(known)}{_suggestion(name, known)}"
     )
 
 
-def _suggestion(name: str, known: tuple[str, ...] | list[str]) -> str:
-    close = difflib.get_close_matches(
-        name.replace("_", "-").lower(), [k.replace("_", "-").lower() for k in known], n=1
-    )
-    if not close:
-        return ""
-    original = next(k for k in known if k.replace("_", "-").lower() == close[0])
-    return f" - did you mean {original!r}?"
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    closest = _closest(name, known)
+    return f" - did you mean {closest!r}?" if closest else ""
+
+
+def _closest(name: str, known: Sequence[str]) -> str | None:
+    """Return the known name that may have been meant, case and dashes set aside."""
+    from difflib import get_close_matches  # noqa: PLC0415 - nothing is misspelt in most runs
+
+    spelt = {item.replace("_", "-").lower(): item for item in known}
+    close = get_close_matches(name.replace("_", "-").lower(), list(spelt), n=1)
+    return spelt[close[0]] if close else None

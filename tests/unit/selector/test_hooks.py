@@ -103,9 +103,9 @@ def test_expected_errors_are_lines_without_traceback(
 
 
 def test_other_errors_keep_their_traceback(sdist: TinyRelease, tmp_path: Path) -> None:
-    (sdist.root / "PKG-INFO").unlink()
-    with pytest.raises(FileNotFoundError):
-        backend.prepare_metadata_for_build_wheel(str(tmp_path))
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        backend.prepare_metadata_for_build_wheel(str(tmp_path / "file"))
 
 
 def test_metadata_is_static_and_needs_no_detection(
@@ -114,7 +114,7 @@ def test_metadata_is_static_and_needs_no_detection(
     def refuse() -> None:
         pytest.fail("the hook looked at the machine")
 
-    monkeypatch.setattr("variantwheel_selector.hooks.probe", refuse)
+    monkeypatch.setattr("variantwheel_selector.wheel_hook.probe", refuse)
     assert backend.get_requires_for_build_wheel() == []
     name = backend.prepare_metadata_for_build_wheel(str(tmp_path))
     assert (tmp_path / name / "METADATA").read_text() == METADATA
@@ -227,3 +227,11 @@ def test_an_incomplete_sdist_is_named(
     with pytest.raises(SystemExit):
         backend.build_wheel(str(tmp_path))
     assert "cannot read payload/manifest.json" in capsys.readouterr().err
+    (sdist.root / "PKG-INFO").write_text("Metadata-Version: 2.2\nName: tiny-native\n")
+    with pytest.raises(SystemExit):
+        backend.prepare_metadata_for_build_wheel(str(tmp_path))
+    assert "PKG-INFO has no field 'Version'" in capsys.readouterr().err
+    (sdist.root / "PKG-INFO").unlink()
+    with pytest.raises(SystemExit):
+        backend.prepare_metadata_for_build_wheel(str(tmp_path))
+    assert "cannot read PKG-INFO" in capsys.readouterr().err

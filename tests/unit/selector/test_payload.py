@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from unit.selector.tiny_release import TinyRelease, wheel_bytes
+from unit.selector.tiny_release import TinyRelease, release_info, wheel_bytes
 from variantwheel_selector.errors import PayloadError
+from variantwheel_selector.model import Variant
 from variantwheel_selector.payload import check_members, check_wheel, open_payload
+from variantwheel_selector.variants_json import render_variants_json
 
 TAGS = ("py3-none-any",)
 
@@ -84,6 +86,11 @@ def test_the_properties_must_be_those_of_the_manifest(release: TinyRelease) -> N
     other = release.wheel_files("x86_64_v4")[f"{release.dist_info}/variant.json"]
     files = release.wheel_files("x86_64_v3") | {f"{release.dist_info}/variant.json": other}
     replace_wheel(release, files)
+    with pytest.raises(PayloadError, match="says other than the manifest"):
+        check(release)
+    less = Variant.from_strings("x86_64_v3", ["x86_64 :: level :: v2"])
+    text = render_variants_json(release_info([less])).encode()
+    replace_wheel(release, {**files, f"{release.dist_info}/variant.json": text})
     with pytest.raises(PayloadError, match="says other than the manifest"):
         check(release)
 

@@ -1,0 +1,113 @@
+"""The hook `build_wheel`: judges the release for this machine and hands the winner over."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from variantwheel_selector.errors import ManifestError, NothingFitsError, SourceBuildError
+from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, parse_manifest
+from variantwheel_selector.payload import check_wheel, open_payload
+from variantwheel_selector.probe import probe
+from variantwheel_selector.resolve import Candidate, nothing_fits
+from variantwheel_selector.selection import Release, Selection, select
+from variantwheel_selector.settings import SOURCE_BUILD, Settings, environment_name, read_settings
+from variantwheel_selector.tags import supported_tags
+from variantwheel_selector.wheel import add_decision, hand_over
+
+
+@dataclass(frozen=True)
+class _Here:
+    """The sdist in the current folder, judged for this machine."""
+
+    manifest: Manifest
+    tags: tuple[str, ...]
+    selection: Selection
+
+
+def source_requirements(settings: Settings) -> list[str]:
+    """Return the requirements of a source build, or none if a variant is taken."""
+    here = _judge_here(settings)
+    source = here.manifest.source
+    return list(source.requires) if here.selection.from_source and source else []
+
+
+def make_wheel(wheel_directory: str, config_settings: Mapping[str, object] | None) -> str:
+    """Write the chosen wheel, or the one built from source, and return its file name.
+
+    Raises:
+        NothingFitsError: No variant fits and a source build was not allowed.
+    """
+    here = _judge_here(read_settings(config_settings, os.environ))
+    winner = here.selection.resolution.winner
+    if here.selection.from_source:
+        return _build_source(here, Path(wheel_directory).resolve())
+    if winner is None:
+        raise _refusal(here)
+    return _hand_over_winner(here, winner, Path(wheel_directory))
+
+
+def read_manifest(root: Path) -> Manifest:
+    """Read the manifest of an unpacked sdist.
+
+    Raises:
+        ManifestError: There is none, or it cannot be read.
+    """
+    try:
+        text = (root / MANIFEST_PATH).read_bytes()
+    except OSError as error:
+        raise ManifestError(
+            f"cannot read {MANIFEST_PATH}: {error.strerror}; this is no complete selector sdist"
+        ) from error
+    return parse_manifest(text)
+
+
+def _judge_here(settings: Settings) -> _Here:
+    machine, manifest = probe(), read_manifest(Path())
+    tags = supported_tags(machine)
+    return _Here(manifest, tags, select(Release.from_manifest(manifest), settings, machine, tags))
+
+
+def _hand_over_winner(here: _Here, winner: Candidate, folder: Path) -> str:
+    decision = here.selection.decision(here.manifest.selector_version)
+    payload = next(wheel for wheel in here.manifest.wheels if wheel.filename == winner.filename)
+    with open_payload(Path("payload", payload.filename), payload) as file:
+        check_wheel(file, payload, here.manifest, here.tags)
+        filename = hand_over(file, payload.name, decision, folder)
+    forced = " (forced)" if decision.forced else ""
+    sys.stdout.write(f"{here.manifest.name}: variant {winner.label}{forced} -> {filename}\n")
+    return filename
+
+
+def _build_source(here: _Here, folder: Path) -> str:
+    from variantwheel_selector.source_build import (  # noqa: PLC0415 - rarely needed
+        build_from_source,
+    )
+
+    settings = here.selection.settings
+    if here.manifest.source is None:
+        raise SourceBuildError(
+            f"{settings.origins[SOURCE_BUILD]} asks for a source build, "
+            f"but this sdist of {here.manifest.name} holds no sources"
+        )
+    filename = build_from_source(
+        Path("source").resolve(), here.manifest.source, folder, dict(settings.for_source)
+    )
+    add_decision(folder / filename, here.selection.decision(here.manifest.selector_version))
+    return filename
+
+
+def _refusal(here: _Here) -> NothingFitsError:
+    manifest, machine = here.manifest, here.selection.machine
+    error = nothing_fits(manifest.name, manifest.version, here.selection.resolution)
+    facts = machine.facts()
+    advice = f"this is {facts['python']} on {machine.machine}, {facts['libc']}"
+    if manifest.source is not None:
+        advice += (
+            f"\nbuild it from source: pip install -C {SOURCE_BUILD}=allow {manifest.name}, "
+            f"or set {environment_name(SOURCE_BUILD)}=allow"
+        )
+    return NothingFitsError(f"{error}\n{advice}")
