@@ -54,18 +54,32 @@ def machine_lines(machine: Machine, support: Iterable[Support]) -> list[str]:
     return [f"{name:{width}}  {value}" for name, value in rows.items()]
 
 
-def machine_json(machine: Machine, support: Mapping[str, Support]) -> dict[str, object]:
-    """Return what `detect --json` prints; the selector's README documents it."""
+def properties(support: Mapping[str, Support]) -> list[str]:
+    """Return the supported properties as text, best first within each feature."""
+    return [
+        f"{answer.namespace} :: {feature.name} :: {value}"
+        for answer in support.values()
+        for feature in answer.features
+        for value in feature.values
+    ]
+
+
+def machine_json(
+    machine: Machine, support: Mapping[str, Support], only_by_name: list[str]
+) -> dict[str, object]:
+    """Return what `detect --json` prints; the selector's README documents it.
+
+    Args:
+        machine: The captured facts.
+        support: All that the machine supports.
+        only_by_name: The supported properties that no automatic choice makes use of.
+    """
     return {
         "schema": 1,
         "machine": machine.facts(),
         "unknown": dict(sorted(machine.unknown.items())),
-        "properties": [
-            f"{answer.namespace} :: {feature.name} :: {value}"
-            for answer in support.values()
-            for feature in answer.features
-            for value in feature.values
-        ],
+        "properties": properties(support),
+        "only_by_name": only_by_name,
         "namespaces": {
             namespace: {
                 "absent": answer.absent or None,

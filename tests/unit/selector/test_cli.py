@@ -37,6 +37,14 @@ def test_detect_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["namespaces"]["aarch64"]["absent"]
 
 
+def test_detect_names_what_is_only_taken_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_commandline(["detect", "--machine", str(BY_NAME["zen4"])]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "only for a variant asked for by name: x86_64 :: level :: v4"
+    assert run_commandline(["detect", "--json", "--machine", str(BY_NAME["zen4"])]) == 0
+    assert json.loads(capsys.readouterr().out)["only_by_name"] == ["x86_64 :: level :: v4"]
+
+
 def test_capture_and_detect_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_commandline(["capture", str(tmp_path / "m")]) == 0
     assert "machine.json" in capsys.readouterr().out

@@ -121,6 +121,7 @@ def test_metadata_is_static_and_needs_no_detection(
 
 
 def test_importing_the_hooks_imports_nothing_heavy(sdist: TinyRelease) -> None:
+    sdist.add_selector()
     code = (
         "import sys; before = set(sys.modules); import variantwheel_selector.backend;"
         "print(*sorted({'zipfile', 'ctypes', 'json', 'packaging', 'dataclasses', 'subprocess',"
@@ -201,6 +202,7 @@ def test_editable_installations_are_refused(
 
 def test_build_sdist_packs_what_is_there(sdist: TinyRelease, tmp_path: Path) -> None:
     add_source(sdist)
+    sdist.add_selector()
     (sdist.root / "_selector/__pycache__").mkdir()
     (sdist.root / "_selector/__pycache__/x.pyc").write_bytes(b"")
     name = backend.build_sdist(str(tmp_path / "a"))

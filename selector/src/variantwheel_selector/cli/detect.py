@@ -11,7 +11,7 @@ from variantwheel_selector.cli.output import (
     print_json,
     print_lines,
 )
-from variantwheel_selector.explain import machine_json, machine_lines
+from variantwheel_selector.explain import machine_json, machine_lines, properties
 from variantwheel_selector.providers import supported
 
 
@@ -25,8 +25,12 @@ def run(args: argparse.Namespace) -> int:
     """Print facts and supported properties, uncapped."""
     machine = chosen_machine(args)
     support = supported(machine, capped=False)
+    automatic = set(properties(supported(machine)))
+    only_by_name = [item for item in properties(support) if item not in automatic]
     if args.json:
-        print_json(machine_json(machine, support))
-    else:
-        print_lines(machine_lines(machine, support.values()))
+        print_json(machine_json(machine, support, only_by_name))
+        return 0
+    print_lines(machine_lines(machine, support.values()))
+    if only_by_name:
+        print_lines(["", f"only for a variant asked for by name: {', '.join(only_by_name)}"])
     return 0
