@@ -1,0 +1,18 @@
+"""Rank 1 is killed while the others wait for it in an operation that it never starts."""
+
+import os
+import signal
+
+import numpy as np
+
+import horovod.array as hvd
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+hvd.init()
+hvd.barrier()
+if hvd.rank() == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    hvd.allreduce(np.ones(2))
+except hvd.HorovodInternalError as error:
+    print(f"failed: {error}")

@@ -1,0 +1,16 @@
+"""Starts a child of its own, says both process numbers, and waits; `stubborn` ignores SIGTERM."""
+
+import os
+import signal
+import subprocess
+import sys
+
+if "stubborn" in sys.argv:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+print(os.getpid(), child.pid, flush=True)
+if "fail" in sys.argv and os.environ["HOROVOD_RANK"] == "1":
+    sys.exit(9)
+if "leave" in sys.argv:
+    sys.exit(0)
+signal.pause()

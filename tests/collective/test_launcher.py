@@ -1,0 +1,170 @@
+"""`horovodrun` and its workers: output, exit codes, and that nothing stays behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from collective.conftest import Launch
+from collective.launching import LAUNCH_SECONDS, RANKS, clean_environment, horovodrun
+
+PYTHON = sys.executable
+
+
+def python(code: str) -> tuple[str, str, str]:
+    return PYTHON, "-c", code
+
+
+def test_output_has_the_rank_in_front_of_each_line() -> None:
+    launched = horovodrun(
+        "-np", "2", *python("import sys; print('a\\nb'); sys.stderr.write('no line end')")
+    )
+    assert launched.code == 0
+    for rank in (0, 1):
+        assert launched.lines(rank) == ["a", "b"]
+        assert launched.lines(rank, "stderr") == ["no line end"]
+
+
+def test_workers_get_horovods_environment() -> None:
+    names = (
+        "RANK SIZE LOCAL_RANK LOCAL_SIZE CROSS_RANK CROSS_SIZE HOSTNAME CONTROLLER CPU_OPERATIONS"
+    )
+    code = f"import os; print(*(os.environ['HOROVOD_' + n] for n in {names!r}.split()))"
+    launched = horovodrun("-np", "2", "--start-timeout", "77", *python(code))
+    assert launched.lines(0) == ["0 2 0 2 0 1 localhost gloo gloo"]
+    assert launched.lines(1) == ["1 2 1 2 0 1 localhost gloo gloo"]
+    code = (
+        "import os; e = os.environ; print(e['HOROVOD_GLOO_RENDEZVOUS_ADDR'],"
+        " e['HOROVOD_START_TIMEOUT'], e['PYTHONUNBUFFERED'], len(e['_HOROVOD_SECRET_KEY']), e['MINE'])"
+    )
+    launched = horovodrun(
+        "-np", "1", "--start-timeout", "77", *python(code), env={"MINE": "kept"}
+    )
+    assert launched.lines(0) == ["127.0.0.1 77.0 1 64 kept"]
+
+
+def test_every_job_has_a_secret_of_its_own() -> None:
+    code = "import os; print(os.environ['_HOROVOD_SECRET_KEY'])"
+    first, second = (horovodrun("-np", "1", *python(code)).lines(0) for _ in range(2))
+    assert first != second
+
+
+def test_output_is_kept_in_files(tmp_path: Path) -> None:
+    launched = horovodrun("-np", "2", "--output-filename", tmp_path / "out", *python("print('x')"))
+    assert launched.lines(1) == ["x"]
+    assert (tmp_path / "out" / "rank.1" / "stdout").read_text() == "x\n"
+    assert (tmp_path / "out" / "rank.0" / "stderr").read_text() == ""
+
+
+def test_a_program_that_does_not_exist() -> None:
+    launched = horovodrun("-np", "2", "no-such-program")
+    assert launched.code == 127
+    assert "cannot start 'no-such-program'" in launched.lines(0, "stderr")[0]
+    assert "Traceback" not in launched.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-np", "3", "-H", "localhost:2", "x"), "Requested more processes (3) than there are"),
+        (("-np", "3", "-H", "localhost", "x"), "Invalid host input"),
+        (("-np", "1", "-hostfile", "/no/such/file", "x"), "cannot read the host file"),
+        (("-np", "1", "-H", "no-such-host.invalid:1", "x"), "no way to host"),
+    ],
+)
+def test_unusable_hosts_are_a_usage_error(arguments: tuple[str, ...], message: str) -> None:
+    launched = horovodrun(*arguments)
+    assert launched.code == 2
+    assert f"horovodrun: error: {message}" in launched.err
+    assert "Traceback" not in launched.err
+
+
+def wait_until_gone(*processes: int) -> None:
+    """Fails when a process still runs after half a minute; one that nobody has reaped is gone."""
+    deadline = time.monotonic() + 30
+    for process in processes:
+        while is_running(process):
+            assert time.monotonic() < deadline, f"process {process} is still there"
+            time.sleep(0.02)
+
+
+def is_running(process: int) -> bool:
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", list[int]]]:
+    """A launcher with two workers that have told their own and their children's numbers."""
+    launcher = subprocess.Popen(
+        [PYTHON, "-m", "horovod.runner", "-np", "2", PYTHON, RANKS / "with_children.py", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=clean_environment(),
+    )
+    try:
+        assert launcher.stdout is not None
+        told = [launcher.stdout.readline().partition(":")[2] for _ in range(2)]
+        yield launcher, [int(number) for line in told for number in line.split()]
+    finally:
+        launcher.kill()
+        launcher.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_workers_and_their_children(number: signal.Signals) -> None:
+    with running() as (launcher, processes):
+        assert len(processes) == 4
+        assert all(map(is_running, processes))
+        launcher.send_signal(number)
+        assert launcher.wait(LAUNCH_SECONDS) == 128 + number
+        wait_until_gone(*processes)
+
+
+def test_workers_that_ignore_sigterm_are_killed() -> None:
+    with running("stubborn") as (launcher, processes):
+        launcher.send_signal(signal.SIGTERM)
+        assert launcher.wait(LAUNCH_SECONDS) == 128 + signal.SIGTERM
+        wait_until_gone(*processes)
+
+
+def test_the_first_failure_ends_the_others_and_their_children() -> None:
+    with running("fail") as (launcher, processes):
+        assert launcher.wait(LAUNCH_SECONDS) == 9
+        wait_until_gone(*processes)
+
+
+def test_what_a_worker_leaves_behind_is_ended() -> None:
+    with running("leave") as (launcher, processes):
+        assert launcher.wait(LAUNCH_SECONDS) == 0
+        wait_until_gone(*processes)
+
+
+def test_workers_may_write_more_than_a_pipe_holds(launch: Launch) -> None:
+    line = "x" * 1000
+    launched = horovodrun("-np", "2", *python(f"for _ in range(2000): print({line!r})"))
+    assert launched.lines(0) == [line] * 2000
+    assert launched.lines(1) == [line] * 2000
+
+
+def test_check_build_says_what_really_loads() -> None:
+    launched = horovodrun("--check-build")
+    assert launched.code == 0, launched.out
+    assert "Available Controllers:\n    [ ] MPI\n    [X] Gloo\n" in launched.out
+    assert "    [X] Gloo    \n\nVariant:\n" in launched.out
+    assert os.environ.get("HOROVOD_RANK") is None
+
+
+def test_version_is_the_packages() -> None:
+    import horovod  # noqa: PLC0415 - what the interpreter under test has
+
+    assert horovodrun("-v").out == f"{horovod.__version__}\n"
