@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import tarfile
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from variantwheel_selector.errors import InvalidNameError, ReleaseError, VariantsJsonError
 from variantwheel_selector.machine import Machine
-from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, parse_manifest
+from variantwheel_selector.manifest import MANIFEST_PATH, parse_manifest
 from variantwheel_selector.packaging_library import specifiers, version
 from variantwheel_selector.selection import Release
-from variantwheel_selector.simple_index import IndexFile, fetch_project, fetch_text
+from variantwheel_selector.simple_index import IndexFile, fetch_file, fetch_project
 from variantwheel_selector.variants_json import parse_variants_json
 from variantwheel_selector.wheel_name import WheelName, escape_project, normalize_project
 
@@ -29,34 +34,28 @@ def release_from_index(index: str, project: str, wanted: str | None, machine: Ma
         machine: Decides on `Requires-Python`.
 
     Raises:
-        ReleaseError: There is no such release, or it has no variants.json.
+        ReleaseError: There is no such release.
     """
     url = urlsplit(index)
     if url.username or url.password:
         raise ReleaseError("user name and password in the index's URL are not supported")
-    files = fetch_project(index, project)
-    return _release(files, lambda file: fetch_text(file.url), project, wanted, machine, index)
+    found = _Found(fetch_project(index, project), _download, index, project)
+    return found.release(wanted, machine)
 
 
 def release_from_folder(
     folder: Path, project: str, wanted: str | None, machine: Machine
 ) -> Release:
-    """Return a release whose wheels and variants.json lie in a folder (`--find-links`).
+    """Return a release whose files lie in a folder (`--find-links`).
 
     Raises:
-        ReleaseError: There is no such release, or it has no variants.json.
+        ReleaseError: There is no such release.
     """
     if not folder.is_dir():
         raise ReleaseError(f"{str(folder)!r} is no folder")
     files = [IndexFile(path.name, path.name) for path in sorted(folder.iterdir())]
-    return _release(
-        files,
-        lambda file: (folder / file.filename).read_bytes(),
-        project,
-        wanted,
-        machine,
-        str(folder),
-    )
+    found = _Found(files, lambda file: (folder / file.filename).read_bytes(), str(folder), project)
+    return found.release(wanted, machine)
 
 
 def release_from_sdist(path: Path) -> Release:
@@ -66,57 +65,91 @@ def release_from_sdist(path: Path) -> Release:
         ReleaseError: This is no selector sdist.
         ManifestError: Its manifest cannot be read.
     """
-    return Release.from_manifest(read_sdist_manifest(path))
-
-
-def read_sdist_manifest(path: Path) -> Manifest:
-    """Read the manifest of a selector sdist, packed or unpacked; nothing is unpacked."""
     try:
         if path.is_dir():
-            text = (path / MANIFEST_PATH).read_bytes()
-        else:
-            with tarfile.open(path) as archive:
-                text = _manifest_member(archive)
-    except (OSError, tarfile.TarError, EOFError) as error:
+            return Release.from_manifest(parse_manifest((path / MANIFEST_PATH).read_bytes()))
+        with path.open("rb") as file:
+            return _packed_release(file, str(path))
+    except OSError as error:
         raise ReleaseError(f"{str(path)!r} is no selector sdist: {error}") from error
-    return parse_manifest(text)
 
 
-def _manifest_member(archive: tarfile.TarFile) -> bytes:
-    for member in archive:
-        if member.isfile() and member.name.partition("/")[2] == MANIFEST_PATH:
-            content = archive.extractfile(member)
-            if content is not None and member.size <= _MANIFEST_LIMIT:
-                return content.read()
-    raise tarfile.TarError(f"it holds no {MANIFEST_PATH}")
-
-
-def _release(
-    files: Iterable[IndexFile],
-    read: Callable[[IndexFile], bytes],
-    project: str,
-    wanted: str | None,
-    machine: Machine,
-    place: str,
-) -> Release:
-    wheels = _wheels(files, project)
-    chosen = _choose_version({name.version for name, _ in wheels}, project, wanted, place)
-    of_version = [(name, file) for name, file in wheels if name.version == chosen]
-    json_name = f"{escape_project(project)}-{chosen}-variants.json"
-    json_file = next((file for file in files if file.filename == json_name), None)
-    if json_file is None:
-        raise ReleaseError(f"{place} has no {json_name}; name the release's sdist instead")
+def _packed_release(file: BinaryIO, place: str) -> Release:
+    """Read the manifest in a packed sdist; nothing is unpacked."""
     try:
-        info = parse_variants_json(read(json_file), json_name)
-    except VariantsJsonError as error:
-        raise ReleaseError(f"{place}: {error}") from error
-    refused = {
-        file.filename: f"needs Python {file.requires_python}, this is {machine.python.version}"
-        for _, file in of_version
-        if not _python_allowed(file.requires_python, machine.python.version)
-    }
-    hashes = {file.filename: file.sha256 for _, file in of_version}
-    return Release(normalize_project(project), chosen, info, hashes, refused)
+        with tarfile.open(fileobj=file) as archive:
+            for member in archive:
+                if member.isfile() and member.name.partition("/")[2] == MANIFEST_PATH:
+                    content = archive.extractfile(member)
+                    if content is not None and member.size <= _MANIFEST_LIMIT:
+                        return Release.from_manifest(parse_manifest(content.read()))
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise ReleaseError(f"{place!r} is no selector sdist: {error}") from error
+    raise ReleaseError(f"{place!r} is no selector sdist: it holds no {MANIFEST_PATH}")
+
+
+def _download(file: IndexFile) -> bytes:
+    content = fetch_file(file.url)
+    if file.sha256 is not None and hashlib.sha256(content).hexdigest() != file.sha256:
+        raise ReleaseError(f"{file.url} is not what the index promises: its sha256 differs")
+    return content
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The files of a project at one place.
+
+    Attributes:
+        files: All of them.
+        read: Gives the content of one.
+        place: For messages.
+        project: The project.
+    """
+
+    files: Sequence[IndexFile]
+    read: Callable[[IndexFile], bytes]
+    place: str
+    project: str
+
+    def release(self, wanted: str | None, machine: Machine) -> Release:
+        """Return the release of one version, or of the newest.
+
+        The variant wheels and their variants.json count; an index that takes neither, as public
+        ones do today, has the selector sdist alone, which carries both.
+        """
+        wheels, sdists = _wheels(self.files, self.project), _sdists(self.files, self.project)
+        versions = {name.version for name, _ in wheels} | set(sdists)
+        chosen = _choose_version(versions, self.project, wanted, self.place)
+        json_name = f"{escape_project(self.project)}-{chosen}-variants.json"
+        json_file = next((file for file in self.files if file.filename == json_name), None)
+        if json_file is None and chosen in sdists:
+            sdist = sdists[chosen]
+            return _packed_release(io.BytesIO(self.read(sdist)), sdist.filename)
+        if json_file is None:
+            raise ReleaseError(f"{self.place} has neither {json_name} nor the release's sdist")
+        try:
+            info = parse_variants_json(self.read(json_file), json_name)
+        except VariantsJsonError as error:
+            raise ReleaseError(f"{self.place}: {error}") from error
+        of_version = [file for name, file in wheels if name.version == chosen]
+        refused = {
+            file.filename: f"needs Python {file.requires_python}, this is {machine.python.version}"
+            for file in of_version
+            if not _python_allowed(file.requires_python, machine.python.version)
+        }
+        hashes = {file.filename: file.sha256 for file in of_version}
+        return Release(normalize_project(self.project), chosen, info, hashes, refused)
+
+
+def _sdists(files: Iterable[IndexFile], project: str) -> dict[str, IndexFile]:
+    found: dict[str, IndexFile] = {}
+    for file in files:
+        stem, dot, _ = file.filename.rpartition(".tar.gz")
+        name, dash, text = stem.rpartition("-")
+        same = bool(dot and dash) and normalize_project(name) == normalize_project(project)
+        if same and not file.yanked:
+            found[text] = file
+    return found
 
 
 def _wheels(files: Iterable[IndexFile], project: str) -> list[tuple[WheelName, IndexFile]]:
@@ -141,11 +174,11 @@ def _choose_version(found: set[str], project: str, wanted: str | None, place: st
             raise ReleaseError(f"{wanted!r} is no version")
         if key not in parsed:
             known = ", ".join(map(str, sorted(parsed))) or "none"
-            raise ReleaseError(f"{place} has no wheels of {project} {wanted}, but of {known}")
+            raise ReleaseError(f"{place} has no {project} {wanted}, but {known}")
         return parsed[key]
     final = [key for key in parsed if not key.is_prerelease] or list(parsed)
     if not final:
-        raise ReleaseError(f"{place} has no wheels of {project}")
+        raise ReleaseError(f"{place} has nothing of {project}")
     return parsed[max(final)]
 
 

@@ -17,7 +17,9 @@ from variantwheel_selector.wheel_name import normalize_project
 
 TIMEOUT_SECONDS = 30.0
 PAGE_LIMIT = 32 * 1024 * 1024
-"""The most bytes of a page or a variants.json that are read."""
+"""The most bytes of a page that are read."""
+FILE_LIMIT = 512 * 1024 * 1024
+"""The most bytes of a file that are read; public indexes stop at a fifth of it."""
 
 _ACCEPT = (
     "application/vnd.pypi.simple.v1+json, "
@@ -56,19 +58,19 @@ def fetch_project(index: str, project: str) -> list[IndexFile]:
         ReleaseError: The page cannot be read.
     """
     url = f"{index.rstrip('/')}/{normalize_project(project)}/"
-    content, content_type, base = _fetch(url, _ACCEPT)
+    content, content_type, base = _fetch(url, _ACCEPT, PAGE_LIMIT)
     if content_type.endswith("json"):
         return parse_json_page(content, base)
     return parse_html_page(content.decode("utf-8", errors="replace"), base)
 
 
-def fetch_text(url: str) -> bytes:
-    """Return a small file, such as a variants.json.
+def fetch_file(url: str) -> bytes:
+    """Return a file, such as a variants.json or a selector sdist.
 
     Raises:
         ReleaseError: It cannot be read.
     """
-    return _fetch(url, "*/*")[0]
+    return _fetch(url, "*/*", FILE_LIMIT)[0]
 
 
 def parse_json_page(content: bytes, base: str) -> list[IndexFile]:
@@ -133,7 +135,7 @@ def _filename(url: str) -> str:
     return urllib.parse.unquote(urllib.parse.urlsplit(url).path).rpartition("/")[2]
 
 
-def _fetch(url: str, accept: str) -> tuple[bytes, str, str]:
+def _fetch(url: str, accept: str, limit: int) -> tuple[bytes, str, str]:
     """Return content, content type and the URL after redirections."""
     scheme = urllib.parse.urlsplit(url).scheme
     if scheme not in _SCHEMES:
@@ -141,11 +143,11 @@ def _fetch(url: str, accept: str) -> tuple[bytes, str, str]:
     request = urllib.request.Request(url, headers={"Accept": accept})  # noqa: S310 - checked above
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310
-            content: bytes = response.read(PAGE_LIMIT + 1)
+            content: bytes = response.read(limit + 1)
             content_type = response.headers.get_content_type()
             final = response.geturl()
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         raise ReleaseError(f"cannot read {url}: {error}") from error
-    if len(content) > PAGE_LIMIT:
-        raise ReleaseError(f"{url} is larger than {PAGE_LIMIT} bytes")
+    if len(content) > limit:
+        raise ReleaseError(f"{url} is larger than {limit} bytes")
     return content, content_type, final

@@ -1,6 +1,7 @@
 """Finding a release: an index over HTTP (JSON and HTML), a folder, an sdist."""
 
 import functools
+import hashlib
 import http.server
 import json
 import socket
@@ -95,10 +96,10 @@ def test_a_version_asked_for(folder: Path, wanted: str, found: str) -> None:
 @pytest.mark.parametrize(
     ("project", "wanted", "words"),
     [
-        ("tiny-native", "3.0", "no wheels of tiny-native 3.0, but of 1.0, 1.9, 1.10, 2.0rc1"),
-        ("tiny-native", "1.9", "has no tiny_native-1.9-variants.json"),
+        ("tiny-native", "3.0", "has no tiny-native 3.0, but 1.0, 1.9, 1.10, 2.0rc1"),
+        ("tiny-native", "1.9", "has neither tiny_native-1.9-variants.json nor the release's sdist"),
         ("tiny-native", "one", "'one' is no version"),
-        ("nothing", None, "no wheels of nothing"),
+        ("nothing", None, "has nothing of nothing"),
     ],
 )
 def test_what_a_folder_lacks(folder: Path, project: str, wanted: str | None, words: str) -> None:
@@ -125,6 +126,23 @@ def test_html_index(folder: Path, serve: Callable[[Path], str]) -> None:
     (refused,) = release.refused.items()
     assert refused[0].startswith("tiny_native-1.10-py2.py3")
     assert refused[1] == "needs Python >=4, this is 3.11.7"
+
+
+def test_an_index_with_the_sdist_alone(
+    release: TinyRelease, tmp_path: Path, serve: Callable[[Path], str]
+) -> None:
+    """What public indexes take today: neither variant wheels nor a variants.json."""
+    archive = release.archive(tmp_path / "site/tiny-native")
+    page = archive.parent / "index.html"
+    url = serve(tmp_path / "site")
+    sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+    page.write_text(f'<a href="{archive.name}#sha256={sha256}">{archive.name}</a>')
+    found = release_from_index(url, "tiny-native", None, MACHINE)
+    assert found == release_from_folder(archive.parent, "tiny-native", None, MACHINE)
+    assert labels(found) == {"null", "x86_64_v3", "x86_64_v4"}
+    page.write_text(f'<a href="{archive.name}#sha256={"0" * 64}">{archive.name}</a>')
+    with pytest.raises(ReleaseError, match="its sha256 differs"):
+        release_from_index(url, "tiny-native", None, MACHINE)
 
 
 def test_json_page() -> None:
