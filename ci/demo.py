@@ -89,10 +89,6 @@ def _make_release(work: Path, steps: _Steps) -> Path:
         "-o",
         release,
     )
-    steps.begin("check them")
-    _run(variantwheel, "check", "--project", ROOT, *sorted(release.glob("*.whl")))
-    steps.begin("make the release: selector sdist and index")
-    _run(variantwheel, "sdist", release, "--project", ROOT, "-o", release)
     # horovod-variants needs its selector for `variantwheel verify`; it is released beside it.
     _run(
         sys.executable,
@@ -105,6 +101,11 @@ def _make_release(work: Path, steps: _Steps) -> Path:
         release,
         ROOT / "selector",
     )
+    steps.begin("check them, and run them on two ranks")
+    wheels = sorted(release.glob("horovod_variants-*.whl"))
+    _run(variantwheel, "check", "--run", "--project", ROOT, *wheels)
+    steps.begin("make the release: selector sdist and index")
+    _run(variantwheel, "sdist", release, "--project", ROOT, "-o", release)
     _run(variantwheel, "index", release, "-o", site)
     return site
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 
 from variantwheel.cli.console import add_project_option, write
 from variantwheel.matrix import MatrixJob, matrix_jobs
@@ -17,9 +18,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--machine", metavar="NAME", help="only wheels for this machine")
     parser.add_argument(
         "--format",
-        choices=("table", "json", "github"),
+        choices=("table", "markdown", "json", "github"),
         default="table",
-        help="github: one line for a job's `strategy.matrix` (default: %(default)s)",
+        help="github: one line for a job's `strategy.matrix`; markdown: a table for a README "
+        "(default: %(default)s)",
     )
 
 
@@ -31,10 +33,24 @@ def run(args: argparse.Namespace) -> int:
         write(json.dumps({"include": documents}, separators=(",", ":")) + "\n")
     elif args.format == "json":
         write(json.dumps({"schema": 1, "jobs": documents}, indent=2) + "\n")
+    elif args.format == "markdown":
+        write(markdown_table(jobs))
     else:
         header = ("label", "machine", "runner", "toolchain", "isa", "settings", "properties")
         write(render_table(header, [_row(job) for job in jobs]))
     return 0
+
+
+def markdown_table(jobs: Iterable[MatrixJob]) -> str:
+    """What a reader of a README wants to know of the variants, as a table in Markdown."""
+    lines = ["| label | machine | needs | for |", "|---|---|---|---|"]
+    for job in jobs:
+        needs = ", ".join(f"`{item}`" for item in job.definition.variant.properties)
+        lines.append(
+            f"| `{job.definition.label}` | {job.platform.machine} | {needs or 'nothing'} "
+            f"| {job.definition.summary} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def _row(job: MatrixJob) -> tuple[str, ...]:
