@@ -20,6 +20,7 @@ function(hvd_configure target)
   target_compile_options(${target} PRIVATE -Wall -Wextra
     -ffp-contract=off  # the same bits at every level
     $<$<BOOL:${HVD_WERROR}>:-Werror>
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>  # gcc 12 on std::string's operator+: GCC bug 105651
     "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=."
     "-ffile-prefix-map=${PROJECT_BINARY_DIR}=build"
     $<$<CONFIG:Release>:-g0>)

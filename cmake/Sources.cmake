@@ -20,4 +20,4 @@ set(HVD_BINDINGS_SOURCES
   bindings/module.cc bindings/rank_runtime.cc bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS kernels)
+set(HVD_NATIVE_TESTS auth coordinator kernels loss runtime sha256 socket transport wire)

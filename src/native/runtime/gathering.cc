@@ -40,6 +40,20 @@ std::string WhoLeft(std::vector<Connection>& connections, const std::vector<Hell
   return "a rank closed its connection while the job was starting";
 }
 
+// The reason goes to the rank that is refused too: it is not among the connections yet.
+[[noreturn]] void Refuse(Connection& connection, const std::string& text,
+                         const Deadline& deadline) {
+  Table refusal;
+  refusal.error = text;
+  try {
+    connection.Send(MessageType::kTable, refusal.Encode(), deadline.Within(kHelloTime));
+  } catch (const Error& error) {
+    if (error.kind() == Error::Kind::kInterrupted) throw;
+    // It is gone already; the others still hear the reason.
+  }
+  throw Error(Error::Kind::kInvalid, text);
+}
+
 void Admit(Socket socket, int size, std::vector<Connection>& connections,
            std::vector<Hello>& hellos, const Deadline& deadline) {
   Connection connection(std::move(socket));
@@ -53,17 +67,20 @@ void Admit(Socket socket, int size, std::vector<Connection>& connections,
   }
   const std::string who = Describe(hello.rank, hello.peer);
   if (hello.size != size) {
-    throw Error(Error::Kind::kInvalid, StrCat(who, " was started for a job of ", hello.size,
-                                              " ranks, rank 0 for one of ", size));
+    Refuse(
+        connection,
+        StrCat(who, " was started for a job of ", hello.size, " ranks, rank 0 for one of ", size),
+        deadline);
   }
   if (hello.rank <= 0 || hello.rank >= size) {
-    throw Error(Error::Kind::kInvalid, StrCat(who, " is not between 1 and ", size - 1));
+    Refuse(connection, StrCat(who, " is not between 1 and ", size - 1), deadline);
   }
   const auto rank = static_cast<size_t>(hello.rank);
   if (connections[rank].open()) {
-    throw Error(Error::Kind::kInvalid,
-                StrCat(who, " has come, and so has ", Describe(hello.rank, hellos[rank].peer),
-                       ": two processes have the same rank"));
+    Refuse(connection,
+           StrCat(who, " has come, and so has ", Describe(hello.rank, hellos[rank].peer),
+                  ": two processes have the same rank"),
+           deadline);
   }
   connection.socket().set_peer(who);
   connections[rank] = std::move(connection);

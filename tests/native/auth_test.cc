@@ -1,0 +1,121 @@
+// Only those who know the job's secret get through, and nobody else holds them up.
+#include "transport/auth.h"
+
+#include <poll.h>
+
+#include <chrono>
+#include <future>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "harness.h"
+#include "store_server.h"
+#include "transport/tcp_store.h"
+
+namespace {
+
+using hvd::Acceptor;
+using hvd::Deadline;
+using hvd::Error;
+using hvd::Listener;
+using hvd::Secret;
+using hvd::Socket;
+using hvd::test::StoreServer;
+
+const Secret kSecret = {1, 2, 3, 4};
+const Secret kOther = {1, 2, 3, 5};
+
+Deadline Soon() { return Deadline::After(std::chrono::seconds(20)); }
+Deadline Shortly() { return Deadline::After(std::chrono::milliseconds(300)); }
+
+Socket Join(const Acceptor& acceptor, const Secret& secret, const std::string& purpose) {
+  Socket socket = Socket::Connect(acceptor.endpoint(), Soon());
+  hvd::AuthenticateToServer(socket, secret, purpose, Soon());
+  return socket;
+}
+
+}  // namespace
+
+TEST(TheSameSecretIsAccepted) {
+  Acceptor acceptor(Listener("127.0.0.1"), kSecret, "data:g0");
+  auto client = std::async(std::launch::async, [&] { return Join(acceptor, kSecret, "data:g0"); });
+  Socket server = acceptor.Next({}, Soon(), "test");
+  Socket socket = client.get();
+  const std::vector<uint8_t> sent = {9, 8, 7};
+  socket.SendAll(sent, Soon());
+  std::vector<uint8_t> received(3);
+  server.ReceiveAll(received, Soon());
+  EXPECT_EQ(received, sent);
+}
+
+TEST(AnotherSecretIsRefusedOnBothSides) {
+  Acceptor acceptor(Listener("127.0.0.1"), kSecret, "data");
+  auto client = std::async(std::launch::async, [&] { return Join(acceptor, kOther, "data"); });
+  EXPECT_THROWS(acceptor.Next({}, Shortly(), "test"), Error, "timed out");
+  EXPECT_THROWS(client.get(), Error, "did not authenticate");
+}
+
+TEST(AProofIsGoodForOnePurpose) {
+  Acceptor acceptor(Listener("127.0.0.1"), kSecret, "data:g1");
+  auto client = std::async(std::launch::async, [&] { return Join(acceptor, kSecret, "data:g0"); });
+  EXPECT_THROWS(acceptor.Next({}, Shortly(), "test"), Error, "timed out");
+  EXPECT_THROWS(client.get(), Error, "did not authenticate");
+}
+
+// A client must not believe a server that only echoes or makes up its proof.
+TEST(AServerWithoutTheSecretIsRefused) {
+  Listener listener("127.0.0.1");
+  auto client = std::async(std::launch::async, [&] {
+    Socket socket = Socket::Connect(listener.endpoint(), Soon());
+    hvd::AuthenticateToServer(socket, kSecret, "store", Soon());
+  });
+  hvd::WaitReady(listener.fd(), POLLIN, Soon(), "test");
+  auto server = listener.TryAccept();
+  (void)hvd::SendChallenge(*server, Soon());
+  std::vector<uint8_t> hello(52);
+  server->ReceiveAll(hello, Soon());
+  server->SendAll(std::span(hello).last(32), Soon());
+  EXPECT_THROWS(client.get(), Error, "another secret");
+}
+
+TEST(SilentStrangersHoldNobodyUp) {
+  Acceptor acceptor(Listener("127.0.0.1"), kSecret, "data");
+  std::vector<Socket> strangers;
+  for (int i = 0; i < 20; ++i) strangers.push_back(Socket::Connect(acceptor.endpoint(), Soon()));
+  strangers[3].SendAll(std::vector<uint8_t>(52, 'x'), Soon());
+  strangers[5].Close();
+  auto client = std::async(std::launch::async, [&] { return Join(acceptor, kSecret, "data"); });
+  EXPECT_TRUE(static_cast<bool>(acceptor.Next({}, Soon(), "test")));
+  client.get();
+}
+
+TEST(WaitingEndsWhenAWatchedPeerCloses) {
+  Acceptor acceptor(Listener("127.0.0.1"), kSecret, "data");
+  Listener other("127.0.0.1");
+  Socket watched = Socket::Connect(other.endpoint(), Soon());
+  hvd::WaitReady(other.fd(), POLLIN, Soon(), "test");
+  other.TryAccept().reset();
+  const std::vector<int> fds = {watched.fd()};
+  EXPECT_THROWS(acceptor.Next(fds, Soon(), "test"), Error, "gave up");
+}
+
+TEST(TheStoreAnswers) {
+  StoreServer server(kSecret);
+  hvd::TcpStore a(server.endpoint(), kSecret, Soon());
+  hvd::TcpStore b(server.endpoint(), kSecret, Soon());
+  auto waiting = std::async(std::launch::async, [&] { return a.Get("key", Soon()); });
+  const std::string value(100'000, 'v');
+  b.Put("key", value);
+  EXPECT_EQ(waiting.get(), value);
+  EXPECT_EQ(b.Get("key", Soon()), value);
+  EXPECT_THROWS(b.Get("nothing", Shortly()), Error, "nothing");
+  EXPECT_EQ(b.LocalHost(), "127.0.0.1");
+  EXPECT_THROWS(a.Put(std::string(2000, 'k'), ""), Error, "limits");
+}
+
+TEST(TheStoreRefusesAnotherSecret) {
+  StoreServer server(kSecret);
+  EXPECT_THROWS(hvd::TcpStore(server.endpoint(), kOther, Soon()), Error, "did not authenticate");
+}

@@ -1,0 +1,245 @@
+// A rank that dies without a word: everyone else hears who it was, and nobody hangs.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "harness.h"
+#include "ranks.h"
+#include "runtime/runtime.h"
+#include "store_server.h"
+#include "transport/tcp_store.h"
+
+namespace {
+
+using hvd::Error;
+using hvd::Runtime;
+using hvd::TransportChoice;
+using hvd::UniqueFd;
+
+// What a rank's process tells the test: one line each.
+struct Pipe {
+  Pipe() {
+    std::array<int, 2> ends{};
+    if (::pipe(ends.data()) != 0) throw hvd::SystemError("pipe", errno, "");
+    read = UniqueFd(ends[0]);
+    write = UniqueFd(ends[1]);
+  }
+  UniqueFd read;
+  UniqueFd write;
+};
+
+void Say(const UniqueFd& fd, std::string line) {
+  line += '\n';
+  EXPECT_EQ(::write(fd.get(), line.data(), line.size()), line.size());
+}
+
+std::string ReadLine(const UniqueFd& fd) {
+  std::string line;
+  char c = 0;
+  while (::read(fd.get(), &c, 1) == 1 && c != '\n') line += c;
+  return line;
+}
+
+// One process for each rank, forked before this process has any thread.
+class Processes {
+ public:
+  using Body = std::function<void(int rank, const UniqueFd& report, const UniqueFd& orders)>;
+
+  Processes(int size, const Body& body)
+      : reports_(static_cast<size_t>(size)), orders_(reports_.size()) {
+    for (int rank = 0; rank < size; ++rank) {
+      const auto index = static_cast<size_t>(rank);
+      const pid_t pid = ::fork();
+      if (pid == 0) {
+        int status = 0;
+        try {
+          body(rank, reports_[index].write, orders_[index].read);
+        } catch (const std::exception& error) {
+          Say(reports_[index].write, std::string("exception: ") + error.what());
+          status = 1;
+        }
+        ::_exit(status);
+      }
+      pids_.push_back(pid);
+    }
+  }
+
+  ~Processes() {
+    for (const pid_t pid : pids_) {
+      if (pid > 0) Kill(pid);
+    }
+  }
+
+  std::string Report(int rank) { return ReadLine(reports_[static_cast<size_t>(rank)].read); }
+  void Order(int rank, const std::string& line) {
+    Say(orders_[static_cast<size_t>(rank)].write, line);
+  }
+  pid_t pid(int rank) const { return pids_[static_cast<size_t>(rank)]; }
+  void KillRank(int rank) { Kill(std::exchange(pids_[static_cast<size_t>(rank)], -1)); }
+
+ private:
+  static void Kill(pid_t pid) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+
+  std::vector<Pipe> reports_;
+  std::vector<Pipe> orders_;
+  std::vector<pid_t> pids_;
+};
+
+const hvd::Secret kSecret = {5, 6, 7};
+
+// A rank that sums once, then asks for `count` elements more, and reports how that ended. The
+// victim takes part in the first sum alone.
+void LiveOn(int rank, int size, TransportChoice transport, size_t count, bool victim,
+            const UniqueFd& report, const UniqueFd& orders) {
+  const hvd::Endpoint store = hvd::ParseEndpoint(ReadLine(orders));
+  auto options = hvd::test::OptionsFor(rank, size, transport, nullptr);
+  options.secret = kSecret;
+  options.open_store = [&store](const hvd::Deadline& deadline) {
+    return std::make_unique<hvd::TcpStore>(store, kSecret, deadline);
+  };
+  Runtime runtime(options);
+  std::vector<float> data(count, 1);
+  hvd::test::SumInPlace(runtime, "first", data);
+  const auto request = hvd::test::RequestFor<float>(hvd::OpKind::kAllreduce, "second",
+                                                    {static_cast<int64_t>(count)});
+  std::string outcome = "no error";
+  int64_t handle = -1;
+  if (!victim) handle = runtime.Enqueue(request, data.data(), data.data());
+  Say(report, "ready");
+  if (victim) {
+    (void)ReadLine(orders);  // never comes
+    return;
+  }
+  const auto text_of = [&](int64_t waiting) -> std::string {
+    if (!runtime.WaitFor(waiting, 30'000)) return "hangs";
+    try {
+      (void)runtime.Take(waiting);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  Say(report, text_of(handle));
+  Say(report, text_of(runtime.Enqueue(request, data.data(), data.data())));
+  runtime.Shutdown();
+  Say(report, "ended");
+}
+
+void KillOne(int size, int victim, TransportChoice transport) {
+  Processes processes(size, [&](int rank, const UniqueFd& report, const UniqueFd& orders) {
+    LiveOn(rank, size, transport, 1000, rank == victim, report, orders);
+  });
+  const hvd::test::StoreServer server(kSecret);
+  for (int rank = 0; rank < size; ++rank) processes.Order(rank, hvd::ToString(server.endpoint()));
+  for (int rank = 0; rank < size; ++rank) EXPECT_EQ(processes.Report(rank), "ready");
+  const std::string lost = "rank " + std::to_string(victim) + " (host testhost, pid " +
+                           std::to_string(processes.pid(victim)) + ") was lost: ";
+  processes.KillRank(victim);
+  for (int rank = 0; rank < size; ++rank) {
+    if (rank == victim) continue;
+    // What was pending, and what comes after it.
+    for (int i = 0; i < 2; ++i) {
+      const std::string text = processes.Report(rank);
+      if (text.find(lost) != 0) EXPECT_EQ(text, lost);
+      EXPECT_TRUE(text.find("call hvd.shutdown() and hvd.init() to go on") != std::string::npos);
+    }
+    EXPECT_EQ(processes.Report(rank), "ended");
+  }
+}
+
+// Dies in the middle of a long series of large sums, in which the others are too.
+void KillDuringOperations(int size, int victim, TransportChoice transport) {
+  Processes processes(size, [&](int rank, const UniqueFd& report, const UniqueFd& orders) {
+    const hvd::Endpoint store = hvd::ParseEndpoint(ReadLine(orders));
+    auto options = hvd::test::OptionsFor(rank, size, transport, nullptr);
+    options.secret = kSecret;
+    options.open_store = [&store](const hvd::Deadline& deadline) {
+      return std::make_unique<hvd::TcpStore>(store, kSecret, deadline);
+    };
+    Runtime runtime(options);
+    std::vector<float> data(2'000'000, 0);
+    try {
+      for (int i = 0;; ++i) {
+        hvd::test::SumInPlace(runtime, "sum", data);
+        if (i == 2) Say(report, "running");
+      }
+    } catch (const Error& error) {
+      Say(report, error.what());
+    }
+  });
+  const hvd::test::StoreServer server(kSecret);
+  for (int rank = 0; rank < size; ++rank) processes.Order(rank, hvd::ToString(server.endpoint()));
+  for (int rank = 0; rank < size; ++rank) EXPECT_EQ(processes.Report(rank), "running");
+  processes.KillRank(victim);
+  for (int rank = 0; rank < size; ++rank) {
+    if (rank == victim) continue;
+    const std::string text = processes.Report(rank);
+    const std::string lost = "rank " + std::to_string(victim) + " (host testhost";
+    if (text.find(lost) != 0) EXPECT_EQ(text, lost);
+  }
+}
+
+}  // namespace
+
+TEST(ALostRankIsNamedByAll) {
+  for (const TransportChoice transport : {TransportChoice::kShm, TransportChoice::kTcp}) {
+    KillOne(3, 2, transport);
+    KillOne(2, 1, transport);
+  }
+}
+
+TEST(ALostRankZeroIsNamedByAll) {
+  for (const TransportChoice transport : {TransportChoice::kShm, TransportChoice::kTcp}) {
+    KillOne(3, 0, transport);
+  }
+}
+
+TEST(ARankLostInTheMiddleOfAnOperationIsNamedByAll) {
+  for (const TransportChoice transport : {TransportChoice::kShm, TransportChoice::kTcp}) {
+    KillDuringOperations(3, 1, transport);
+    KillDuringOperations(3, 0, transport);
+  }
+}
+
+// The rank dies after it has come, while rank 0 still waits for another.
+TEST(ARankLostDuringTheStartIsNamed) {
+  Processes processes(2, [&](int rank, const UniqueFd& report, const UniqueFd& orders) {
+    const hvd::Endpoint store = hvd::ParseEndpoint(ReadLine(orders));
+    auto options = hvd::test::OptionsFor(rank, 3, TransportChoice::kAuto, nullptr);
+    options.secret = kSecret;
+    options.open_store = [&store](const hvd::Deadline& deadline) {
+      return std::make_unique<hvd::TcpStore>(store, kSecret, deadline);
+    };
+    // Asked while the start waits, which is all that can be seen of it from outside.
+    int asked = 0;
+    options.interrupt = [&] {
+      if (++asked == 3) Say(report, "waiting");
+      return false;
+    };
+    try {
+      const Runtime runtime(options);
+    } catch (const Error& error) {
+      Say(report, error.what());
+    }
+  });
+  const hvd::test::StoreServer server(kSecret);
+  for (int rank = 0; rank < 2; ++rank) processes.Order(rank, hvd::ToString(server.endpoint()));
+  for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(processes.Report(rank), "waiting");
+  processes.KillRank(1);
+  const std::string text = processes.Report(0);
+  EXPECT_EQ(text.find("rank 1 (host testhost"), 0);
+  EXPECT_TRUE(text.find("closed its connection while the job was starting") != std::string::npos);
+}

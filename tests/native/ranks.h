@@ -1,0 +1,144 @@
+// Ranks of one job as threads of this process, over real sockets and real shared memory.
+#ifndef HVD_TESTS_NATIVE_RANKS_H_
+#define HVD_TESTS_NATIVE_RANKS_H_
+
+#include <dirent.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "harness.h"
+#include "runtime/runtime.h"
+#include "transport/hash_store.h"
+
+namespace hvd::test {
+
+// The job's store, shared by all of its ranks.
+class SharedStore : public Store {
+ public:
+  explicit SharedStore(std::shared_ptr<HashStore> store) : store_(std::move(store)) {}
+  void Put(const std::string& key, const std::string& value) override { store_->Put(key, value); }
+  std::string Get(const std::string& key, const Deadline& deadline) override {
+    return store_->Get(key, deadline);
+  }
+  std::string LocalHost() const override { return store_->LocalHost(); }
+
+ private:
+  std::shared_ptr<HashStore> store_;
+};
+
+inline RuntimeOptions OptionsFor(int rank, int size, TransportChoice transport,
+                                 const std::shared_ptr<HashStore>& store) {
+  RuntimeOptions options;
+  options.rank = rank;
+  options.size = size;
+  options.local_size = size;
+  options.host = "testhost";
+  options.secret = {1, 2, 3};
+  options.transport = transport;
+  options.start_timeout = std::chrono::seconds(30);
+  options.open_store = [store](const Deadline&) { return std::make_unique<SharedStore>(store); };
+  return options;
+}
+
+// Runs a function on as many threads; an exception of one is a failed expectation.
+inline void OnThreads(int count, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) {
+    threads.emplace_back([&body, i] {
+      try {
+        body(i);
+      } catch (const std::exception& error) {
+        Report(__FILE__, __LINE__, "rank " + std::to_string(i) + ": " + error.what());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Starts a job, runs the function on every rank, and shuts down.
+inline void OnRanks(int size, TransportChoice transport,
+                    const std::function<void(int, Runtime&)>& body) {
+  const auto store = std::make_shared<HashStore>();
+  OnThreads(size, [&](int rank) {
+    Runtime runtime(OptionsFor(rank, size, transport, store));
+    body(rank, runtime);
+    // No rank ends the job before the others have what they wait for.
+    Request barrier;
+    barrier.name = "end of the test";
+    barrier.kind = OpKind::kBarrier;
+    const int64_t handle = runtime.Enqueue(barrier, nullptr, nullptr);
+    EXPECT_TRUE(runtime.WaitFor(handle, 60'000));
+    (void)runtime.Take(handle);
+  });
+}
+
+template <typename T>
+constexpr DType TypeOf() {
+  if constexpr (std::is_same_v<T, float>) return DType::kFloat32;
+  if constexpr (std::is_same_v<T, double>) return DType::kFloat64;
+  if constexpr (std::is_same_v<T, int32_t>) return DType::kInt32;
+  if constexpr (std::is_same_v<T, int64_t>) return DType::kInt64;
+  if constexpr (std::is_same_v<T, uint8_t>) return DType::kUint8;
+}
+
+template <typename T>
+Request RequestFor(OpKind kind, const std::string& name, std::vector<int64_t> shape) {
+  Request request;
+  request.name = name;
+  request.kind = kind;
+  request.dtype = TypeOf<T>();
+  request.shape = std::move(shape);
+  return request;
+}
+
+// Waits for at most a minute; throws the operation's error.
+inline std::optional<Output> Wait(Runtime& runtime, int64_t handle) {
+  EXPECT_TRUE(runtime.WaitFor(handle, 60'000));
+  return runtime.Take(handle);
+}
+
+// One complete sum, in place.
+template <typename T>
+void SumInPlace(Runtime& runtime, const std::string& name, std::vector<T>& data) {
+  const auto request = RequestFor<T>(OpKind::kAllreduce, name, {static_cast<int64_t>(data.size())});
+  (void)Wait(runtime, runtime.Enqueue(request, data.data(), data.data()));
+}
+
+inline size_t CountEntries(const char* folder) {
+  size_t count = 0;
+  DIR* directory = ::opendir(folder);
+  while (directory != nullptr && ::readdir(directory) != nullptr) ++count;
+  if (directory != nullptr) ::closedir(directory);
+  return count;
+}
+inline size_t OpenDescriptors() { return CountEntries("/proc/self/fd"); }
+// How often threads of this process other than the caller have gone to sleep so far.
+inline long WakeUpsOfOtherThreads() {
+  const std::string self = std::to_string(::syscall(SYS_gettid));
+  long total = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == self) continue;
+    std::ifstream status(task.path() / "status");
+    for (std::string word; status >> word;) {
+      long count = 0;
+      if (word == "voluntary_ctxt_switches:" && status >> count) total += count;
+    }
+  }
+  return total;
+}
+inline size_t LiveThreads() { return CountEntries("/proc/self/task"); }
+
+}  // namespace hvd::test
+
+#endif  // HVD_TESTS_NATIVE_RANKS_H_

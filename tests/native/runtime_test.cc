@@ -1,0 +1,453 @@
+// Whole jobs, their ranks as threads: results, agreement, names, start and end.
+#include "runtime/runtime.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/half.h"
+#include "harness.h"
+#include "ranks.h"
+
+namespace {
+
+using hvd::Error;
+using hvd::HashStore;
+using hvd::OpKind;
+using hvd::ReduceOp;
+using hvd::Request;
+using hvd::Runtime;
+using hvd::TransportChoice;
+using hvd::test::OnRanks;
+using hvd::test::OnThreads;
+using hvd::test::OptionsFor;
+using hvd::test::RequestFor;
+using hvd::test::SumInPlace;
+using hvd::test::Wait;
+
+const std::vector<TransportChoice> kTransports = {TransportChoice::kShm, TransportChoice::kTcp};
+// Around the switch from the flat algorithm to the ring, and around chunks of transports.
+const std::vector<size_t> kCounts = {0, 1, 3, 1000, 4096, 4097, 20011, 300007};
+
+template <typename T>
+T Operand(int rank, size_t i) {
+  return static_cast<T>((i % 13) + static_cast<size_t>(rank) + 1);
+}
+
+template <typename T>
+std::vector<T> Operands(int rank, size_t count) {
+  std::vector<T> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = Operand<T>(rank, i);
+  return values;
+}
+
+template <typename T>
+T Reduced(ReduceOp op, int ranks, size_t i) {
+  T result = Operand<T>(0, i);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const T next = Operand<T>(rank, i);
+    if (op == ReduceOp::kMin) result = std::min(result, next);
+    if (op == ReduceOp::kMax) result = std::max(result, next);
+    if (op == ReduceOp::kProduct) result = static_cast<T>(result * next);
+    if (op == ReduceOp::kSum || op == ReduceOp::kAverage) result = static_cast<T>(result + next);
+  }
+  return op == ReduceOp::kAverage ? static_cast<T>(result / static_cast<T>(ranks)) : result;
+}
+
+template <typename T>
+void CheckAllreduce(int rank, int ranks, Runtime& runtime, ReduceOp op) {
+  for (const size_t count : kCounts) {
+    const auto source = Operands<T>(rank, count);
+    std::vector<T> destination(count, T{99});
+    auto request = RequestFor<T>(OpKind::kAllreduce, "allreduce", {static_cast<int64_t>(count)});
+    request.op = op;
+    EXPECT_FALSE(
+        Wait(runtime, runtime.Enqueue(request, source.data(), destination.data())).has_value());
+    std::vector<T> expected(count);
+    for (size_t i = 0; i < count; ++i) expected[i] = Reduced<T>(op, ranks, i);
+    EXPECT_EQ(destination, expected);
+    EXPECT_EQ(source, Operands<T>(rank, count));
+  }
+}
+
+Request Named(const std::string& name, size_t count) {
+  return RequestFor<float>(OpKind::kAllreduce, name, {static_cast<int64_t>(count)});
+}
+
+std::string ErrorOf(Runtime& runtime, int64_t handle) {
+  try {
+    (void)Wait(runtime, handle);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST(AllreduceGivesTheReductionOnAllRanks) {
+  for (const TransportChoice transport : kTransports) {
+    for (const int ranks : {1, 2, 3, 4}) {
+      OnRanks(ranks, transport, [ranks](int rank, Runtime& runtime) {
+        CheckAllreduce<float>(rank, ranks, runtime, ReduceOp::kSum);
+        CheckAllreduce<double>(rank, ranks, runtime, ReduceOp::kAverage);
+        CheckAllreduce<int64_t>(rank, ranks, runtime, ReduceOp::kProduct);
+        CheckAllreduce<int32_t>(rank, ranks, runtime, ReduceOp::kAverage);
+        CheckAllreduce<uint8_t>(rank, ranks, runtime, ReduceOp::kMax);
+        CheckAllreduce<float>(rank, ranks, runtime, ReduceOp::kMin);
+      });
+    }
+  }
+}
+
+TEST(FactorsAreAppliedBeforeAndAfter) {
+  for (const int ranks : {1, 2, 3}) {
+    for (const size_t count : {size_t{10}, size_t{50000}}) {
+      OnRanks(ranks, TransportChoice::kShm, [=](int rank, Runtime& runtime) {
+        std::vector<int32_t> data(count, 5 + rank);
+        auto request = RequestFor<int32_t>(OpKind::kAllreduce, "x", {static_cast<int64_t>(count)});
+        request.prescale = 0.5;
+        request.postscale = 3;
+        (void)Wait(runtime, runtime.Enqueue(request, data.data(), data.data()));
+        // Integers are truncated after each factor, so the order shows.
+        int32_t expected = 0;
+        for (int r = 0; r < ranks; ++r) expected += (5 + r) / 2;
+        EXPECT_EQ(data, std::vector<int32_t>(count, expected * 3));
+      });
+    }
+  }
+}
+
+TEST(AllRanksEndWithTheSameBits) {
+  for (const TransportChoice transport : kTransports) {
+    for (const size_t count : {size_t{1001}, size_t{100'003}}) {
+      std::vector<std::vector<float>> results(4);
+      OnRanks(4, transport, [&](int rank, Runtime& runtime) {
+        std::vector<float> data(count);
+        for (size_t i = 0; i < count; ++i) {
+          data[i] = 1.0F / static_cast<float>(i * 7 + static_cast<size_t>(rank) * 3 + 1);
+        }
+        auto request = Named("bits", count);
+        request.op = ReduceOp::kAverage;
+        (void)Wait(runtime, runtime.Enqueue(request, data.data(), data.data()));
+        results[static_cast<size_t>(rank)] = data;
+      });
+      for (const auto& result : results) {
+        EXPECT_EQ(std::memcmp(result.data(), results[0].data(), count * sizeof(float)), 0);
+      }
+    }
+  }
+}
+
+TEST(HalfPrecisionIsAveraged) {
+  OnRanks(3, TransportChoice::kShm, [](int rank, Runtime& runtime) {
+    for (const auto dtype : {hvd::DType::kFloat16, hvd::DType::kBFloat16}) {
+      // 1.0, 2.0 and 3.0 in both formats.
+      const bool ieee = dtype == hvd::DType::kFloat16;
+      const uint16_t values[] = {static_cast<uint16_t>(ieee ? 0x3c00 : 0x3f80),
+                                 static_cast<uint16_t>(ieee ? 0x4000 : 0x4000),
+                                 static_cast<uint16_t>(ieee ? 0x4200 : 0x4040)};
+      std::vector<uint16_t> data(40001, values[rank]);
+      Request request = Named("half", data.size());
+      request.dtype = dtype;
+      request.op = ReduceOp::kAverage;
+      (void)Wait(runtime, runtime.Enqueue(request, data.data(), data.data()));
+      EXPECT_EQ(data, std::vector<uint16_t>(40001, values[1]));
+    }
+  });
+}
+
+TEST(AllgatherConcatenatesUnequalBlocks) {
+  for (const TransportChoice transport : kTransports) {
+    for (const int ranks : {1, 2, 3, 4}) {
+      OnRanks(ranks, transport, [ranks](int rank, Runtime& runtime) {
+        for (const int64_t unit : {1, 500, 30000}) {
+          // Rank 1 has nothing to give.
+          const auto rows_of = [&](int r) { return r == 1 ? 0 : (r + 1) * unit; };
+          std::vector<float> block(static_cast<size_t>(rows_of(rank)) * 3,
+                                   static_cast<float>(rank));
+          const auto request = RequestFor<float>(OpKind::kAllgather, "gather", {rows_of(rank), 3});
+          const auto output = Wait(runtime, runtime.Enqueue(request, block.data(), nullptr));
+          EXPECT_TRUE(output.has_value());
+          std::vector<float> expected;
+          for (int r = 0; r < ranks; ++r) {
+            expected.insert(expected.end(), static_cast<size_t>(rows_of(r)) * 3,
+                            static_cast<float>(r));
+          }
+          EXPECT_EQ(output->shape,
+                    (std::vector<int64_t>{static_cast<int64_t>(expected.size()) / 3, 3}));
+          EXPECT_EQ(std::memcmp(output->data.get(), expected.data(), expected.size() * 4), 0);
+        }
+      });
+    }
+  }
+}
+
+TEST(BroadcastCopiesTheRoot) {
+  for (const TransportChoice transport : kTransports) {
+    for (const int ranks : {1, 2, 3, 4}) {
+      OnRanks(ranks, transport, [ranks](int rank, Runtime& runtime) {
+        for (const size_t count : kCounts) {
+          for (int root = 0; root < ranks; ++root) {
+            auto data = Operands<double>(rank, count);
+            auto request =
+                RequestFor<double>(OpKind::kBroadcast, "broadcast", {static_cast<int64_t>(count)});
+            request.root = root;
+            (void)Wait(runtime, runtime.Enqueue(request, data.data(), data.data()));
+            EXPECT_EQ(data, Operands<double>(root, count));
+          }
+        }
+      });
+    }
+  }
+}
+
+TEST(NamesMayComeInAnyOrder) {
+  constexpr int kNames = 199;  // a prime, so that every step below is a permutation
+  OnRanks(3, TransportChoice::kShm, [](int rank, Runtime& runtime) {
+    std::vector<std::vector<float>> data;
+    for (int i = 0; i < kNames; ++i) data.emplace_back(50 + i, static_cast<float>(i));
+    std::vector<int64_t> handles(kNames);
+    for (int i = 0; i < kNames; ++i) {
+      // A different permutation on every rank.
+      const int index = (i * (2 * rank + 1) + 7 * rank) % kNames;
+      auto& tensor = data[static_cast<size_t>(index)];
+      handles[static_cast<size_t>(index)] = runtime.Enqueue(
+          Named("t" + std::to_string(index), tensor.size()), tensor.data(), tensor.data());
+    }
+    for (int i = 0; i < kNames; ++i) {
+      (void)Wait(runtime, handles[static_cast<size_t>(i)]);
+      EXPECT_EQ(data[static_cast<size_t>(i)],
+                std::vector<float>(data[static_cast<size_t>(i)].size(), 3.0F * i));
+    }
+  });
+}
+
+TEST(ManyThreadsMayEnqueue) {
+  OnRanks(2, TransportChoice::kShm, [](int, Runtime& runtime) {
+    OnThreads(4, [&](int thread) {
+      for (int i = 0; i < 50; ++i) {
+        std::vector<float> data(100, 1);
+        SumInPlace(runtime, "thread" + std::to_string(thread), data);
+        EXPECT_EQ(data, std::vector<float>(100, 2));
+      }
+    });
+  });
+}
+
+TEST(MismatchFailsOnAllRanksAndTheJobGoesOn) {
+  for (const int ranks : {2, 3}) {
+    OnRanks(ranks, TransportChoice::kShm, [ranks](int rank, Runtime& runtime) {
+      for (int round = 0; round < 3; ++round) {
+        std::vector<float> data(10, 1);
+        const size_t count = rank == ranks - 1 ? 9 : 10;
+        const int64_t handle = runtime.Enqueue(Named("grad", count), data.data(), data.data());
+        const std::string text = ErrorOf(runtime, handle);
+        EXPECT_EQ(text.find("Mismatched ALLREDUCE tensor shapes: One rank sent a tensor of shape "
+                            "[10], but another rank sent a tensor of shape [9]."),
+                  0);
+        EXPECT_TRUE(text.find("'grad'") != std::string::npos);
+        EXPECT_EQ(data, std::vector<float>(10, 1));
+        SumInPlace(runtime, "grad", data);
+        EXPECT_EQ(data, std::vector<float>(10, static_cast<float>(ranks)));
+      }
+    });
+  }
+}
+
+TEST(ANameInFlightIsRefused) {
+  OnRanks(2, TransportChoice::kTcp, [](int rank, Runtime& runtime) {
+    std::vector<float> data(10, 1);
+    std::vector<float> gate(1, 1);
+    if (rank == 0) {
+      const int64_t handle = runtime.Enqueue(Named("twice", 10), data.data(), data.data());
+      EXPECT_THROWS(runtime.Enqueue(Named("twice", 10), data.data(), data.data()), Error,
+                    "Requested to allreduce a tensor with the same name as another tensor that is "
+                    "currently being processed.  If you want to request another tensor, use a "
+                    "different tensor name.");
+      EXPECT_FALSE(runtime.Poll(handle));
+      SumInPlace(runtime, "gate", gate);
+      (void)Wait(runtime, handle);
+    } else {
+      // Rank 0 has been refused once this is done.
+      SumInPlace(runtime, "gate", gate);
+      SumInPlace(runtime, "twice", data);
+    }
+    SumInPlace(runtime, "twice", data);
+  });
+}
+
+TEST(ArgumentsThatNoRankMayGiveAreRefused) {
+  OnRanks(1, TransportChoice::kAuto, [](int, Runtime& runtime) {
+    alignas(16) float data[4] = {};
+    const auto enqueue = [&](const Request& request, const void* address) {
+      return runtime.Enqueue(request, address, data);
+    };
+    Request request = Named("n", 4);
+    request.op = ReduceOp::kAdasum;
+    EXPECT_THROWS(enqueue(request, data), Error, "Adasum");
+    request = Named("n", 4);
+    request.dtype = hvd::DType::kBool;
+    request.op = ReduceOp::kAverage;
+    EXPECT_THROWS(enqueue(request, data), Error, "bool");
+    EXPECT_THROWS(enqueue(Named("", 4), data), Error, "name");
+    EXPECT_THROWS(enqueue(Named(std::string(5000, 'n'), 4), data), Error, "name");
+    request = Named("n", 4);
+    request.shape = {-1};
+    EXPECT_THROWS(enqueue(request, data), Error, "negative");
+    request.shape = {int64_t{1} << 40, int64_t{1} << 40};
+    EXPECT_THROWS(enqueue(request, data), Error, "too many");
+    request.shape = {int64_t{1} << 40, int64_t{1} << 40, 0};
+    (void)Wait(runtime, enqueue(request, nullptr));
+    EXPECT_THROWS(enqueue(Named("n", 4), nullptr), Error, "no memory");
+    EXPECT_THROWS(enqueue(Named("n", 2), reinterpret_cast<const char*>(data) + 1), Error,
+                  "not aligned");
+    request = RequestFor<float>(OpKind::kBroadcast, "n", {4});
+    request.root = 1;
+    EXPECT_THROWS(enqueue(request, data), Error, "root rank 1");
+    EXPECT_THROWS(runtime.Poll(12345), Error, "unknown handle");
+  });
+}
+
+TEST(AHandleIsForgottenOnceTaken) {
+  OnRanks(2, TransportChoice::kShm, [](int, Runtime& runtime) {
+    std::vector<float> data(10, 1);
+    const int64_t handle = runtime.Enqueue(Named("n", 10), data.data(), data.data());
+    (void)Wait(runtime, handle);
+    EXPECT_THROWS(runtime.Take(handle), Error, "unknown handle");
+  });
+}
+
+TEST(ShutdownOfOneRankEndsTheOthersOperations) {
+  const auto store = std::make_shared<HashStore>();
+  OnThreads(3, [&](int rank) {
+    Runtime runtime(OptionsFor(rank, 3, TransportChoice::kShm, store));
+    std::vector<float> data(10, 1);
+    if (rank == 2) {
+      runtime.Shutdown();
+      runtime.Shutdown();
+    } else {
+      const int64_t handle = runtime.Enqueue(Named("pending", 10), data.data(), data.data());
+      EXPECT_EQ(ErrorOf(runtime, handle).find("Horovod has been shut down."), 0);
+    }
+    const int64_t later = runtime.Enqueue(Named("later", 10), data.data(), data.data());
+    EXPECT_EQ(ErrorOf(runtime, later).find("Horovod has been shut down."), 0);
+  });
+}
+
+TEST(OperationsThatWereAgreedOnStillRun) {
+  const auto store = std::make_shared<HashStore>();
+  OnThreads(2, [&](int rank) {
+    Runtime runtime(OptionsFor(rank, 2, TransportChoice::kTcp, store));
+    std::vector<float> data(3'000'000, 1);
+    const int64_t handle = runtime.Enqueue(Named("large", data.size()), data.data(), data.data());
+    std::vector<float> gate(1, 1);
+    const int64_t gate_handle = runtime.Enqueue(Named("gate", 1), gate.data(), gate.data());
+    (void)Wait(runtime, gate_handle);
+    runtime.Shutdown();
+    (void)Wait(runtime, handle);
+    EXPECT_EQ(data.back(), 2);
+  });
+}
+
+TEST(RuntimesStartAgainAndAgain) {
+  const auto store = std::make_shared<HashStore>();
+  size_t descriptors = 0;
+  size_t threads = 0;
+  for (int generation = 0; generation < 100; ++generation) {
+    OnThreads(2, [&](int rank) {
+      auto options = OptionsFor(
+          rank, 2, generation % 2 == 0 ? TransportChoice::kShm : TransportChoice::kTcp, store);
+      options.generation = generation;
+      Runtime runtime(options);
+      std::vector<float> data(10, 1);
+      SumInPlace(runtime, "n", data);
+      EXPECT_EQ(data[9], 2);
+      if (generation % 3 == rank) runtime.Shutdown();
+    });
+    if (generation == 4) {
+      descriptors = hvd::test::OpenDescriptors();
+      threads = hvd::test::LiveThreads();
+    }
+  }
+  EXPECT_EQ(hvd::test::OpenDescriptors(), descriptors);
+  EXPECT_EQ(hvd::test::LiveThreads(), threads);
+}
+
+TEST(MissingRanksAreNamed) {
+  const auto store = std::make_shared<HashStore>();
+  OnThreads(2, [&](int rank) {
+    auto options = OptionsFor(rank, 4, TransportChoice::kAuto, store);
+    options.start_timeout = std::chrono::milliseconds(500);
+    EXPECT_THROWS(Runtime(options), Error, "ranks 2, 3 did not come within 0.5 s");
+  });
+}
+
+TEST(AMissingRankZeroIsNamed) {
+  auto options = OptionsFor(1, 2, TransportChoice::kAuto, std::make_shared<HashStore>());
+  options.start_timeout = std::chrono::milliseconds(100);
+  EXPECT_THROWS(Runtime(options), Error, "rank 0 did not come within 0.1 s");
+}
+
+TEST(JobsOfUnlikeSizesAreRefused) {
+  const auto store = std::make_shared<HashStore>();
+  OnThreads(2, [&](int rank) {
+    const auto options = OptionsFor(rank, 2 + rank, TransportChoice::kAuto, store);
+    EXPECT_THROWS(Runtime(options), Error, "was started for a job of 3 ranks, rank 0 for one of 2");
+  });
+}
+
+TEST(ARankOfAnotherJobIsNotLetIn) {
+  const auto store = std::make_shared<HashStore>();
+  OnThreads(2, [&](int rank) {
+    auto options = OptionsFor(rank, 2, TransportChoice::kAuto, store);
+    options.start_timeout = std::chrono::milliseconds(1000);
+    if (rank == 1) options.secret = {9};
+    EXPECT_THROWS(Runtime(options), Error,
+                  rank == 0 ? "rank 1 did not come within" : "did not authenticate");
+  });
+}
+
+TEST(StartingCanBeInterrupted) {
+  auto options = OptionsFor(0, 2, TransportChoice::kAuto, std::make_shared<HashStore>());
+  int asked = 0;
+  options.interrupt = [&asked] { return ++asked == 2; };
+  EXPECT_THROWS(Runtime(options), Error, "interrupted");
+}
+
+TEST(TwoProcessesOfOneRankAreRefused) {
+  const auto store = std::make_shared<HashStore>();
+  OnThreads(3, [&](int thread) {
+    const auto options = OptionsFor(thread == 0 ? 0 : 1, 3, TransportChoice::kAuto, store);
+    EXPECT_THROWS(Runtime(options), Error, "two processes have the same rank");
+  });
+}
+
+// A polling cycle or a heartbeat would wake a thread in every window.
+TEST(NoThreadWakesWhileNothingIsPending) {
+  std::promise<void> looked;
+  auto done = looked.get_future().share();
+  OnRanks(2, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+    std::vector<float> data(10, 1);
+    SumInPlace(runtime, "n", data);
+    if (rank == 1) return done.wait();
+    bool quiet = false;
+    for (int window = 0; window < 20 && !quiet; ++window) {
+      const long before = hvd::test::WakeUpsOfOtherThreads();
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      quiet = hvd::test::WakeUpsOfOtherThreads() == before;
+    }
+    EXPECT_TRUE(quiet);
+    looked.set_value();
+  });
+}

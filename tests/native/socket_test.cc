@@ -1,0 +1,113 @@
+// Addresses, deadlines and error texts of sockets.
+#include "transport/socket.h"
+
+#include <poll.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "harness.h"
+
+namespace {
+
+using hvd::Deadline;
+using hvd::Error;
+using hvd::Listener;
+using hvd::Socket;
+
+Deadline Soon() { return Deadline::After(std::chrono::seconds(20)); }
+
+struct Pair {
+  explicit Pair(const std::string& host) {
+    Listener listener(host);
+    client = Socket::Connect(listener.endpoint(), Soon());
+    hvd::WaitReady(listener.fd(), POLLIN, Soon(), "test");
+    server = *listener.TryAccept();
+  }
+  Socket client;
+  Socket server;
+};
+
+}  // namespace
+
+TEST(EndpointsAreParsed) {
+  EXPECT_EQ(hvd::ParseEndpoint("10.0.0.1:29500").host, "10.0.0.1");
+  EXPECT_EQ(hvd::ParseEndpoint("10.0.0.1:29500").port, 29500);
+  EXPECT_EQ(hvd::ParseEndpoint("[::1]:80").host, "::1");
+  EXPECT_EQ(hvd::ToString({"::1", 80}), "[::1]:80");
+  EXPECT_EQ(hvd::ToString({"node-1", 80}), "node-1:80");
+  for (const char* bad :
+       {"", "host", "host:", ":80", "host:0", "host:65536", "host:8x", "::1:80", "host:-1"}) {
+    EXPECT_THROWS(hvd::ParseEndpoint(bad), Error, "not an address");
+  }
+}
+
+TEST(LoopbackIsFoundByItsInterface) {
+  EXPECT_EQ(hvd::InterfaceAddress("lo"), "127.0.0.1");
+  EXPECT_THROWS(hvd::InterfaceAddress("no-such0"), Error, "lo");
+}
+
+TEST(BytesArriveOverIpv4AndIpv6) {
+  std::vector<std::string> hosts = {"127.0.0.1"};
+  try {
+    Listener probe("::1");
+    hosts.emplace_back("::1");
+  } catch (const Error&) {
+    // This machine has no IPv6.
+  }
+  for (const std::string& host : hosts) {
+    Pair pair(host);
+    EXPECT_EQ(pair.client.LocalHost(), host);
+    const std::vector<uint8_t> sent(1000, 42);
+    pair.client.SendAll(sent, Soon());
+    std::vector<uint8_t> received(1000);
+    pair.server.ReceiveAll(received, Soon());
+    EXPECT_EQ(received, sent);
+  }
+}
+
+TEST(ReceivingEndsAtTheDeadline) {
+  Pair pair("127.0.0.1");
+  std::vector<uint8_t> bytes(1);
+  const Deadline deadline = Deadline::After(std::chrono::milliseconds(20));
+  EXPECT_THROWS(pair.server.ReceiveAll(bytes, deadline), Error, "timed out");
+}
+
+TEST(SendingEndsAtTheDeadline) {
+  Pair pair("127.0.0.1");
+  const std::vector<uint8_t> bytes(size_t{64} << 20);
+  const Deadline deadline = Deadline::After(std::chrono::milliseconds(100));
+  EXPECT_THROWS(pair.client.SendAll(bytes, deadline), Error, "timed out");
+}
+
+TEST(WaitingEndsWhenTheCallerIsInterrupted) {
+  Pair pair("127.0.0.1");
+  std::vector<uint8_t> bytes(1);
+  int asked = 0;
+  const Deadline deadline =
+      Deadline::After(std::chrono::minutes(5), [&asked] { return ++asked == 2; });
+  EXPECT_THROWS(pair.server.ReceiveAll(bytes, deadline), Error, "interrupted");
+}
+
+TEST(AClosedPeerIsNamed) {
+  Pair pair("127.0.0.1");
+  pair.client.set_peer("rank 7");
+  pair.server.Close();
+  std::vector<uint8_t> bytes(1);
+  EXPECT_THROWS(pair.client.ReceiveAll(bytes, Soon()), Error, "rank 7");
+  // The first send after it is answered with a reset; neither raises SIGPIPE.
+  const std::vector<uint8_t> much(size_t{8} << 20);
+  EXPECT_THROWS(pair.client.SendAll(much, Soon()), Error, "rank 7");
+}
+
+TEST(ARefusedConnectionIsNamed) {
+  hvd::Endpoint endpoint;
+  {
+    Listener listener("127.0.0.1");
+    endpoint = listener.endpoint();
+  }
+  EXPECT_THROWS(Socket::Connect(endpoint, Soon()), Error, "Connection refused");
+  EXPECT_THROWS(Socket::Connect(endpoint, Soon()), Error, hvd::ToString(endpoint));
+}

@@ -1,0 +1,104 @@
+// A key-value server as the launcher runs it, for tests with processes: transport/tcp_store.h has
+// the format.
+#ifndef HVD_TESTS_NATIVE_STORE_SERVER_H_
+#define HVD_TESTS_NATIVE_STORE_SERVER_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/wire.h"
+#include "transport/auth.h"
+#include "transport/hash_store.h"
+#include "transport/socket.h"
+
+namespace hvd::test {
+
+class StoreServer {
+ public:
+  explicit StoreServer(Secret secret)
+      : secret_(std::move(secret)), acceptor_(Listener("127.0.0.1"), secret_, "store") {
+    endpoint_ = acceptor_.endpoint();
+    thread_ = std::thread([this] { Accept(); });
+  }
+
+  ~StoreServer() {
+    stopped_ = true;
+    thread_.join();
+    for (std::thread& thread : connections_) thread.join();
+  }
+
+  const Endpoint& endpoint() const { return endpoint_; }
+
+ private:
+  Deadline Soon() {
+    return Deadline::After(std::chrono::minutes(5), [this] { return stopped_.load(); });
+  }
+
+  void Accept() {
+    try {
+      while (true) {
+        Socket socket = acceptor_.Next({}, Soon(), "clients");
+        connections_.emplace_back([this, s = std::move(socket)]() mutable { Serve(s); });
+      }
+    } catch (const Error&) {
+      // The test is over.
+    }
+  }
+
+  std::vector<uint8_t> Take(Socket& socket, size_t count) {
+    std::vector<uint8_t> bytes(count);
+    socket.ReceiveAll(bytes, Soon());
+    return bytes;
+  }
+
+  std::string TakeText(Socket& socket) {
+    const auto bytes = Take(socket, WireReader(Take(socket, 4)).U32());
+    return {bytes.begin(), bytes.end()};
+  }
+
+  void Serve(Socket& socket) {
+    try {
+      while (true) {
+        const uint8_t op = Take(socket, 1)[0];
+        const std::string key = TakeText(socket);
+        WireWriter reply;
+        if (op == 1) {
+          store_.Put(key, TakeText(socket));
+          reply.U8(0);
+        } else {
+          const std::chrono::milliseconds patience(WireReader(Take(socket, 4)).U32());
+          try {
+            const std::string value = store_.Get(key, Soon().Within(patience));
+            reply.U8(0);
+            reply.String(value);
+          } catch (const Error& error) {
+            if (error.kind() != Error::Kind::kTimeout) throw;
+            reply.U8(1);
+          }
+        }
+        socket.SendAll(reply.bytes(), Soon());
+      }
+    } catch (const Error&) {
+      // The client is gone, or the test is over.
+    }
+  }
+
+  const Secret secret_;
+  Acceptor acceptor_;
+  Endpoint endpoint_;
+  HashStore store_;
+  std::atomic<bool> stopped_{false};
+  std::list<std::thread> connections_;
+  std::thread thread_;
+};
+
+}  // namespace hvd::test
+
+#endif  // HVD_TESTS_NATIVE_STORE_SERVER_H_

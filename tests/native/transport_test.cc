@@ -1,0 +1,225 @@
+// Bytes between ranks: every size around the edges of chunks and rings, and how waiting ends.
+#include "transport/transport.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "harness.h"
+#include "ranks.h"
+#include "transport/abort.h"
+#include "transport/shm/segment.h"
+#include "transport/shm/shm_transport.h"
+#include "transport/socket.h"
+#include "transport/tcp/tcp_transport.h"
+
+namespace {
+
+using hvd::Abort;
+using hvd::Error;
+using hvd::Segment;
+using hvd::Socket;
+using hvd::Transport;
+using hvd::test::OnThreads;
+
+// All ranks of one communicator, in this process.
+struct Communicator {
+  std::vector<std::unique_ptr<Abort>> aborts;
+  std::vector<std::unique_ptr<Transport>> transports;
+};
+
+Communicator ShmCommunicator(int ranks, bool spin) {
+  Communicator result;
+  Segment first = Segment::Create(ranks);
+  std::vector<Segment> segments;
+  for (int rank = 1; rank < ranks; ++rank) segments.push_back(Segment::Open(first.key(), ranks));
+  segments.insert(segments.begin(), std::move(first));
+  for (int rank = 0; rank < ranks; ++rank) {
+    result.aborts.push_back(std::make_unique<Abort>());
+    result.transports.push_back(std::make_unique<hvd::ShmTransport>(
+        rank, std::move(segments[static_cast<size_t>(rank)]), spin, *result.aborts.back()));
+  }
+  return result;
+}
+
+Communicator TcpCommunicator(int ranks) {
+  const auto deadline = hvd::Deadline::After(std::chrono::seconds(20));
+  std::vector<std::vector<Socket>> sockets(static_cast<size_t>(ranks));
+  for (auto& row : sockets) row.resize(static_cast<size_t>(ranks));
+  for (size_t a = 0; a < sockets.size(); ++a) {
+    for (size_t b = 0; b < a; ++b) {
+      hvd::Listener listener("127.0.0.1");
+      sockets[a][b] = Socket::Connect(listener.endpoint(), deadline);
+      hvd::WaitReady(listener.fd(), POLLIN, deadline, "test");
+      sockets[b][a] = *listener.TryAccept();
+    }
+  }
+  Communicator result;
+  for (int rank = 0; rank < ranks; ++rank) {
+    result.aborts.push_back(std::make_unique<Abort>());
+    result.transports.push_back(std::make_unique<hvd::TcpTransport>(
+        rank, std::move(sockets[static_cast<size_t>(rank)]), *result.aborts.back()));
+  }
+  return result;
+}
+
+std::vector<std::byte> Pattern(int seed, size_t count) {
+  std::vector<std::byte> bytes(count);
+  for (size_t i = 0; i < count; ++i) {
+    bytes[i] = static_cast<std::byte>((i * 7 + i / 251 + static_cast<size_t>(seed) * 31) & 0xff);
+  }
+  return bytes;
+}
+
+// Keeps what it gets, and checks what every sink relies on.
+class StreamSink : public hvd::Sink {
+ public:
+  void Consume(hvd::ConstBytes bytes) override {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes.data()) % 16, 0);
+    EXPECT_EQ(received.size() % 16, 0);
+    received.insert(received.end(), bytes.begin(), bytes.end());
+  }
+  std::vector<std::byte> received;
+};
+
+// Every rank sends to the next and receives from the one before, sizes differing by direction.
+void RotateAllSizes(Communicator& communicator) {
+  const std::vector<size_t> sizes = {0,      1,      15,     16,     17,    63,
+                                     64,     65,     4095,   32768,  32769, 65535,
+                                     262143, 262144, 262145, 600000, 999999};
+  const int ranks = static_cast<int>(communicator.transports.size());
+  OnThreads(ranks, [&](int rank) {
+    Transport& transport = *communicator.transports[static_cast<size_t>(rank)];
+    const int next = (rank + 1) % ranks;
+    const int previous = (rank + ranks - 1) % ranks;
+    const auto size_of = [&](size_t step, int sender) {
+      return sizes[(step + 5 * static_cast<size_t>(sender)) % sizes.size()];
+    };
+    for (size_t step = 0; step < sizes.size(); ++step) {
+      const auto out = Pattern(rank, size_of(step, rank));
+      const auto expected = Pattern(previous, size_of(step, previous));
+      if (step % 2 == 0) {
+        StreamSink sink;
+        transport.Exchange(next, out, previous, expected.size(), sink);
+        EXPECT_TRUE(sink.received == expected);
+      } else {
+        std::vector<std::byte> in(expected.size());
+        hvd::CopySink sink(in);
+        transport.Exchange(next, out, previous, in.size(), sink);
+        EXPECT_TRUE(in == expected);
+      }
+    }
+  });
+}
+
+void ChainOneMessage(Communicator& communicator) {
+  const int ranks = static_cast<int>(communicator.transports.size());
+  const auto message = Pattern(9, 700001);
+  OnThreads(ranks, [&](int rank) {
+    Transport& transport = *communicator.transports[static_cast<size_t>(rank)];
+    std::vector<std::byte> data = rank == 0 ? message : std::vector<std::byte>(message.size());
+    if (rank > 0) transport.Receive(rank - 1, data);
+    if (rank + 1 < ranks) transport.Send(rank + 1, data);
+    EXPECT_TRUE(data == message);
+  });
+}
+
+void ExpectAbortEndsTheWait(Communicator& communicator) {
+  std::thread trip(
+      [&] { communicator.aborts[0]->Trip(Error(Error::Kind::kPeerLost, "rank 1 was lost")); });
+  std::vector<std::byte> in(100);
+  EXPECT_THROWS(communicator.transports[0]->Receive(1, in), Error, "rank 1 was lost");
+  // Sending more than fits anywhere waits for the peer too.
+  const std::vector<std::byte> much(size_t{64} << 20);
+  EXPECT_THROWS(communicator.transports[0]->Send(1, much), Error, "rank 1 was lost");
+  trip.join();
+}
+
+}  // namespace
+
+TEST(ShmMovesAllSizes) {
+  for (const int ranks : {2, 3, 4}) {
+    Communicator communicator = ShmCommunicator(ranks, false);
+    EXPECT_EQ(std::string(communicator.transports[0]->name()), "shm");
+    RotateAllSizes(communicator);
+    RotateAllSizes(communicator);
+  }
+}
+
+TEST(ShmMovesAllSizesWhenItSpins) {
+  Communicator communicator = ShmCommunicator(2, true);
+  RotateAllSizes(communicator);
+}
+
+TEST(TcpMovesAllSizes) {
+  for (const int ranks : {2, 3, 4}) {
+    Communicator communicator = TcpCommunicator(ranks);
+    EXPECT_EQ(std::string(communicator.transports[0]->name()), "tcp");
+    RotateAllSizes(communicator);
+    RotateAllSizes(communicator);
+  }
+}
+
+TEST(MessagesAreSentOnOneWayToo) {
+  Communicator shm = ShmCommunicator(3, false);
+  ChainOneMessage(shm);
+  Communicator tcp = TcpCommunicator(3);
+  ChainOneMessage(tcp);
+}
+
+TEST(AbortEndsAWaitOnShm) {
+  Communicator communicator = ShmCommunicator(2, false);
+  ExpectAbortEndsTheWait(communicator);
+}
+
+TEST(AbortEndsAWaitOnTcp) {
+  Communicator communicator = TcpCommunicator(2);
+  ExpectAbortEndsTheWait(communicator);
+}
+
+TEST(TheFirstReasonOfAnAbortCounts) {
+  Abort abort;
+  EXPECT_FALSE(abort.tripped());
+  EXPECT_FALSE(abort.WaitForReason(std::chrono::milliseconds(1)).has_value());
+  abort.Trip(Error(Error::Kind::kPeerLost, "first"));
+  abort.Trip(Error(Error::Kind::kIo, "second"));
+  EXPECT_THROWS(abort.ThrowIfTripped(), Error, "first");
+}
+
+TEST(AClosedDataConnectionIsALostPeer) {
+  Communicator communicator = TcpCommunicator(2);
+  communicator.transports[1].reset();
+  std::vector<std::byte> in(100);
+  EXPECT_THROWS(communicator.transports[0]->Receive(1, in), Error, "closed its data connection");
+}
+
+TEST(OnlyTheJobsOwnSegmentIsOpened) {
+  const Segment segment = Segment::Create(2);
+  hvd::SegmentKey key = segment.key();
+  key.token[0] ^= 1;
+  EXPECT_THROWS(Segment::Open(key, 2), Error, "not this job's memory");
+  key = segment.key();
+  key.fd = 0x7fffffff;
+  EXPECT_THROWS(Segment::Open(key, 2), Error, "No such file");
+  EXPECT_THROWS(Segment::Open(segment.key(), 3), Error, "bytes, expected");
+  Segment gone = Segment::Create(2);
+  const hvd::SegmentKey stale = gone.key();
+  gone.TakeFile();
+  EXPECT_THROWS(Segment::Open(stale, 2), Error, "");
+}
+
+TEST(RingsOfManyRanksStayBounded) {
+  const Segment segment = Segment::Create(64);
+  EXPECT_EQ(segment.ring_bytes(), size_t{16} << 10);
+  EXPECT_EQ(Segment::Create(2).ring_bytes(), size_t{256} << 10);
+}

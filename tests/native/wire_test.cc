@@ -1,0 +1,186 @@
+// Control messages: what was written is read, and nothing else is.
+#include "base/wire.h"
+
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "base/error.h"
+#include "harness.h"
+#include "runtime/bootstrap_messages.h"
+#include "runtime/request.h"
+
+namespace {
+
+using hvd::Error;
+using hvd::WireReader;
+using hvd::WireWriter;
+
+hvd::Request SomeRequest() {
+  hvd::Request request;
+  request.name = "allreduce.layer.0.weight";
+  request.kind = hvd::OpKind::kAllreduce;
+  request.dtype = hvd::DType::kBFloat16;
+  request.op = hvd::ReduceOp::kAverage;
+  request.root = 3;
+  request.prescale = 0.1;
+  request.postscale = -2.5;
+  request.shape = {int64_t{1} << 40, 0, 7};
+  return request;
+}
+
+hvd::Table SomeTable() {
+  hvd::Table table;
+  table.shm = true;
+  table.segment = {.pid = 77, .fd = 9, .token = {1, 2, 3}, .ring_bytes = 65536};
+  table.rows.resize(2);
+  table.rows[0].peer = {"a", 1};
+  table.rows[0].data_endpoint = "127.0.0.1:1";
+  table.rows[1].peer = {"b", 2};
+  table.rows[1].data_endpoint = "[::1]:2";
+  return table;
+}
+
+// Every proper prefix of a message must be refused, whatever it was cut in.
+template <typename Decode>
+void ExpectTruncationsRefused(const std::vector<uint8_t>& whole, const Decode& decode) {
+  for (size_t length = 0; length < whole.size(); ++length) {
+    const std::vector<uint8_t> cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length));
+    EXPECT_THROWS(decode(cut), Error, "malformed");
+  }
+}
+
+}  // namespace
+
+TEST(IntegersAreLittleEndian) {
+  WireWriter writer;
+  writer.U32(0x01020304);
+  writer.I64(-2);
+  const std::vector<uint8_t> expected = {4,    3,    2,    1,    0xfe, 0xff,
+                                         0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+  EXPECT_EQ(writer.bytes(), expected);
+}
+
+TEST(ValuesComeBack) {
+  WireWriter writer;
+  writer.U8(200);
+  writer.U64(std::numeric_limits<uint64_t>::max());
+  writer.F64(-0.1);
+  writer.String("grüße");
+  writer.Integers(std::vector<int64_t>{-1, 5});
+  WireReader reader(writer.bytes());
+  EXPECT_EQ(reader.U8(), 200);
+  EXPECT_EQ(reader.U64(), std::numeric_limits<uint64_t>::max());
+  EXPECT_EQ(reader.F64(), -0.1);
+  EXPECT_EQ(reader.String(100), "grüße");
+  EXPECT_EQ(reader.Integers(2), (std::vector<int64_t>{-1, 5}));
+  reader.ExpectEnd();
+}
+
+TEST(LengthsAreCheckedBeforeTheyAreBelieved) {
+  WireWriter writer;
+  writer.U32(0xffffffff);
+  EXPECT_THROWS(WireReader(writer.bytes()).String(size_t{1} << 40), Error, "malformed");
+  EXPECT_THROWS(WireReader(writer.bytes()).Integers(size_t{1} << 40), Error, "malformed");
+  EXPECT_THROWS(WireReader(writer.bytes()).Count(16), Error, "malformed");
+  WireWriter text;
+  text.String("four");
+  EXPECT_THROWS(WireReader(text.bytes()).String(3), Error, "limit 3");
+  EXPECT_THROWS(WireReader(text.bytes()).ExpectEnd(), Error, "too many");
+}
+
+TEST(RequestsComeBack) {
+  const hvd::Request request = SomeRequest();
+  WireWriter writer;
+  Write(writer, request);
+  WireReader reader(writer.bytes());
+  const hvd::Request read = hvd::ReadRequest(reader);
+  EXPECT_EQ(read.name, request.name);
+  EXPECT_EQ(read.kind, request.kind);
+  EXPECT_EQ(read.dtype, request.dtype);
+  EXPECT_EQ(read.op, request.op);
+  EXPECT_EQ(read.root, request.root);
+  EXPECT_EQ(read.prescale, request.prescale);
+  EXPECT_EQ(read.postscale, request.postscale);
+  EXPECT_EQ(read.shape, request.shape);
+  ExpectTruncationsRefused(writer.bytes(), [](const std::vector<uint8_t>& bytes) {
+    WireReader cut(bytes);
+    return hvd::ReadRequest(cut);
+  });
+}
+
+TEST(ResponsesComeBack) {
+  WireWriter writer;
+  Write(writer, hvd::Response{.name = "n",
+                              .kind = hvd::OpKind::kAllgather,
+                              .error = "why",
+                              .first_dimensions = {3, 0, int64_t{1} << 33}});
+  WireReader reader(writer.bytes());
+  const hvd::Response read = hvd::ReadResponse(reader);
+  EXPECT_EQ(read.kind, hvd::OpKind::kAllgather);
+  EXPECT_EQ(read.error, "why");
+  EXPECT_EQ(read.first_dimensions, (std::vector<int64_t>{3, 0, int64_t{1} << 33}));
+  ExpectTruncationsRefused(writer.bytes(), [](const std::vector<uint8_t>& bytes) {
+    WireReader cut(bytes);
+    return hvd::ReadResponse(cut);
+  });
+}
+
+TEST(BootstrapMessagesComeBack) {
+  const std::vector<uint8_t> bytes = SomeTable().Encode();
+  const hvd::Table read = hvd::Table::Decode(bytes);
+  EXPECT_TRUE(read.shm);
+  EXPECT_EQ(read.segment.pid, 77);
+  EXPECT_EQ(read.segment.token, SomeTable().segment.token);
+  EXPECT_EQ(read.rows.size(), 2);
+  EXPECT_EQ(read.rows[1].data_endpoint, "[::1]:2");
+  ExpectTruncationsRefused(bytes, hvd::Table::Decode);
+  hvd::Hello hello;
+  hello.rank = 1;
+  hello.size = 2;
+  hello.data_endpoint = "127.0.0.1:1";
+  EXPECT_EQ(hvd::Hello::Decode(hello.Encode()).rank, 1);
+  ExpectTruncationsRefused(hello.Encode(), hvd::Hello::Decode);
+  const hvd::Verdict verdict{hvd::Verdict::Kind::kFail, "no"};
+  EXPECT_EQ(hvd::Verdict::Decode(verdict.Encode()).text, "no");
+  ExpectTruncationsRefused(verdict.Encode(), hvd::Verdict::Decode);
+}
+
+TEST(CodesOutOfRangeAreRefused) {
+  WireWriter writer;
+  Write(writer, SomeRequest());
+  const size_t codes = 4 + SomeRequest().name.size();
+  for (size_t offset = codes; offset < codes + 3; ++offset) {
+    std::vector<uint8_t> bytes = writer.bytes();
+    bytes[offset] = 250;
+    WireReader reader(bytes);
+    EXPECT_THROWS(hvd::ReadRequest(reader), Error, "malformed");
+  }
+}
+
+// Any bytes either decode or are refused with Error; sanitizers see to the rest.
+TEST(NoiseIsDecodedOrRefused) {
+  std::mt19937 random(12345);
+  WireWriter valid;
+  Write(valid, SomeRequest());
+  int refused = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<uint8_t> bytes = valid.bytes();
+    for (int flips = 0; flips < 3; ++flips) {
+      bytes[random() % bytes.size()] = static_cast<uint8_t>(random());
+    }
+    try {
+      WireReader reader(bytes);
+      (void)hvd::ReadRequest(reader);
+    } catch (const Error&) {
+      ++refused;
+    }
+    try {
+      (void)hvd::Table::Decode(bytes);
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_TRUE(refused > 20000);
+}
