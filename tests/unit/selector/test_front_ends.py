@@ -106,14 +106,14 @@ def test_uv_installs_what_fits(place: Place) -> None:
 
 
 def test_settings_reach_the_hooks(place: Place) -> None:
-    place.pip("install", "--no-cache-dir", "-C", "variant=null", "tiny-native")
+    place.pip("install", "--no-cache-dir", "--config-settings", "variant=null", "tiny-native")
     assert place.label() == "null"
     place.uv("install", "--reinstall", "tiny-native", VARIANTWHEEL_VARIANT="null")
     assert place.label() == "null"
 
 
 def test_a_misspelt_setting_is_an_error_with_a_suggestion(place: Place) -> None:
-    printed = place.pip("install", "-C", "varient=null", "tiny-native", expect=1)
+    printed = place.pip("install", "--config-settings", "varient=null", "tiny-native", expect=1)
     assert "variantwheel-selector: error: unknown config setting 'varient'" in printed
     assert "did you mean 'variant'?" in printed
     assert "Traceback" not in printed
@@ -122,7 +122,9 @@ def test_a_misspelt_setting_is_an_error_with_a_suggestion(place: Place) -> None:
 
 
 def test_an_editable_installation_is_refused(place: Place, tmp_path: Path) -> None:
-    shutil.unpack_archive(place.links / "tiny_native-1.0.tar.gz", tmp_path / "unpacked")
+    shutil.unpack_archive(
+        place.links / "tiny_native-1.0.tar.gz", tmp_path / "unpacked", filter="data"
+    )
     tree = tmp_path / "unpacked/tiny_native-1.0"
     printed = place.pip("install", "-e", str(tree), expect=1)
     assert "an editable installation is not possible" in printed
@@ -130,7 +132,9 @@ def test_an_editable_installation_is_refused(place: Place, tmp_path: Path) -> No
 
 
 def test_a_tampered_payload_is_not_installed(place: Place, tmp_path: Path) -> None:
-    shutil.unpack_archive(place.links / "tiny_native-1.0.tar.gz", tmp_path / "unpacked")
+    shutil.unpack_archive(
+        place.links / "tiny_native-1.0.tar.gz", tmp_path / "unpacked", filter="data"
+    )
     tree = tmp_path / "unpacked/tiny_native-1.0"
     for wheel in (tree / "payload").glob("*.whl"):
         data = bytearray(wheel.read_bytes())

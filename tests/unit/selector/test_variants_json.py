@@ -160,6 +160,12 @@ def test_no_json(text: str | bytes) -> None:
         parse_variants_json(text, "demo")
 
 
+def test_a_key_may_not_occur_twice() -> None:
+    text = json.dumps(document()).replace('"v3": {', '"v3": {"x86_64": {"level": ["v2"]}}, "v3": {')
+    with pytest.raises(VariantsJsonError, match="the same key twice"):
+        parse_variants_json(text)
+
+
 def test_a_newer_minor_version_may_say_more() -> None:
     newer = document(**{"$schema": PEP_850_SCHEMA.replace("v0.2.0", "v0.9.0"), "extra": 1})
     assert set(parse_variants_json(json.dumps(newer)).variants) == {"null", "v3"}
