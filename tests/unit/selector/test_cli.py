@@ -158,6 +158,20 @@ def test_other_distributions_add_verbs(
     del sys.modules["plug_in_verb"]
 
 
+def test_a_broken_plug_in_breaks_only_its_own_verb(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = site / "plug_in-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.2\nName: plug-in\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[variantwheel.verbs]\nbuild = no_such_module\n")
+    with pytest.raises(SystemExit):
+        run_commandline(["--help"])
+    assert "No module named 'no_such_module'" in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(ModuleNotFoundError):
+        run_commandline(["build"])
+
+
 def test_without_the_toolkit_its_verbs_say_how_to_get_it(
     site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,6 +55,11 @@ class Place:
         assert done.returncode == expect, done.stdout
         return done.stdout
 
+    def unpack(self, folder: Path) -> Path:
+        """Unpack the sdist into a folder and return the tree."""
+        shutil.unpack_archive(self.links / "tiny_native-1.0.tar.gz", folder, filter="data")
+        return folder / "tiny_native-1.0"
+
     def dist_info(self) -> Path:
         (found,) = self.environment.glob("lib/python*/site-packages/tiny_native-1.0.dist-info")
         return found
@@ -122,20 +127,14 @@ def test_a_misspelt_setting_is_an_error_with_a_suggestion(place: Place) -> None:
 
 
 def test_an_editable_installation_is_refused(place: Place, tmp_path: Path) -> None:
-    shutil.unpack_archive(
-        place.links / "tiny_native-1.0.tar.gz", tmp_path / "unpacked", filter="data"
-    )
-    tree = tmp_path / "unpacked/tiny_native-1.0"
+    tree = place.unpack(tmp_path)
     printed = place.pip("install", "-e", str(tree), expect=1)
     assert "an editable installation is not possible" in printed
     assert "Traceback" not in printed
 
 
 def test_a_tampered_payload_is_not_installed(place: Place, tmp_path: Path) -> None:
-    shutil.unpack_archive(
-        place.links / "tiny_native-1.0.tar.gz", tmp_path / "unpacked", filter="data"
-    )
-    tree = tmp_path / "unpacked/tiny_native-1.0"
+    tree = place.unpack(tmp_path)
     for wheel in (tree / "payload").glob("*.whl"):
         data = bytearray(wheel.read_bytes())
         data[-1] ^= 1

@@ -79,12 +79,19 @@ def _run(words: list[str]) -> int:
     version = f"variantwheel-selector {selector_version() or '(source checkout)'}"
     parser.add_argument("--version", action="version", version=version)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    listing = verb is None and "--version" not in words
     for name, module_name in names.items():
         # Only the verb that is used is imported, and all of them when the list is shown.
-        if verb not in (None, name):
+        if verb != name and not listing:
             verbs.add_parser(name)
             continue
-        module = cast("Verb", importlib.import_module(module_name))
+        try:
+            module = cast("Verb", importlib.import_module(module_name))
+        except ImportError as error:
+            if verb == name:
+                raise
+            verbs.add_parser(name, help=f"(cannot be used: {error})")
+            continue
         first_line = (module.__doc__ or "").strip().partition("\n")[0]
         child = verbs.add_parser(
             name,
@@ -94,7 +101,7 @@ def _run(words: list[str]) -> int:
         )
         module.configure(child)
         child.set_defaults(run_verb=module.run)
-    if verb is None:
+    if listing:
         for name in _TOOLKIT_VERBS:
             if name not in names:
                 verbs.add_parser(name, help=f"({_NO_TOOLKIT})")
