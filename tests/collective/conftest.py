@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import pytest
+
 from collective.launching import RANKS, Launched, Suite, horovodrun
 
 Launch = Callable[..., Launched]

@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,3 +76,20 @@ def cases(file: str, *configurations: tuple[int, str]) -> list[object]:
         for suite in (Suite(file, ranks, transport) for ranks, transport in configurations)
         for check in checks_of(file)
     ]
+
+
+def wait_until_gone(*processes: int) -> None:
+    """Fails when a process still runs after half a minute; one that nobody has reaped is gone."""
+    deadline = time.monotonic() + 30
+    for process in processes:
+        while is_running(process):
+            assert time.monotonic() < deadline, f"process {process} is still there"
+            time.sleep(0.02)
+
+
+def is_running(process: int) -> bool:
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import pytest
+
 from collective.launching import Suite, cases
 
 
@@ -10,8 +11,6 @@ from collective.launching import Suite, cases
     ("suite", "check"),
     cases("array_checks.py", (2, "shm"), (2, "tcp"), (3, "tcp"), (4, "shm")),
 )
-def test_array(
-    suite: Suite, check: str, outcome: Callable[[Suite, str], Sequence[str]]
-) -> None:
+def test_array(suite: Suite, check: str, outcome: Callable[[Suite, str], Sequence[str]]) -> None:
     for rank, problem in enumerate(outcome(suite, check)):
         assert not problem, f"rank {rank}: {problem}"

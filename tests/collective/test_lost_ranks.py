@@ -1,19 +1,18 @@
 """Ranks that die, raise or do not come: the others are told who, and nothing hangs."""
 
 import pytest
+
 from collective.conftest import Launch
 
 FAILED = (
-    "Horovod detected that one or more processes exited with non-zero status, thus causing the job to"
-    " be terminated. The first process to do so was:\nProcess name: 1\nExit code: {code}\n"
+    "Horovod detected that one or more processes exited with non-zero status, thus causing the job"
+    " to be terminated. The first process to do so was:\nProcess name: 1\nExit code: {code}\n"
 )
 
 
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
 @pytest.mark.parametrize("program", ["lose_a_rank.py", "lose_an_idle_rank.py"])
-def test_a_killed_rank_is_named_to_the_others(
-    launch: Launch, program: str, transport: str
-) -> None:
+def test_a_killed_rank_is_named_to_the_others(launch: Launch, program: str, transport: str) -> None:
     launched = launch(3, program, env={"HOROVOD_TRANSPORT": transport})
     assert launched.code == 128 + 9
     assert FAILED.format(code=137) in launched.err

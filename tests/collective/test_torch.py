@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import pytest
+
 from collective.launching import Suite, cases
 
 pytestmark = pytest.mark.torch

@@ -1,4 +1,5 @@
 """Rank 0, which coordinates, is killed while rank 1 waits."""
+# ruff: noqa: T201 - the test reads what is printed
 
 import os
 import signal
@@ -9,7 +10,6 @@ import horovod.array as hvd
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 hvd.init()
-hvd.barrier()
 if hvd.rank() == 0:
     os.kill(os.getpid(), signal.SIGKILL)
 try:

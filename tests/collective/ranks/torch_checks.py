@@ -26,6 +26,11 @@ DTYPES = {
 }
 
 
+def run_backward(loss: Any) -> None:
+    """The method itself, which PyTorch has not typed."""
+    loss.backward()
+
+
 def check_front_ends_share_one_runtime() -> None:
     assert SESSION.member.runtime.transport == os.environ["HOROVOD_TRANSPORT"]
     hvd.init()
@@ -106,7 +111,7 @@ def check_average_is_deprecated_but_works() -> None:
         result = hvd.allreduce(torch.ones(2), average=False)
     assert result.tolist() == [hvd.size()] * 2
     with (
-        pytest.warns(DeprecationWarning),
+        pytest.warns(DeprecationWarning, match="has been replaced"),
         pytest.raises(ValueError, match="supersedes average"),
     ):
         hvd.allreduce(torch.ones(2), average=True, op=hvd.Sum)
@@ -130,7 +135,7 @@ def check_what_cannot_be_sent_is_refused() -> None:
     with pytest.raises(ValueError, match="Tensors on meta are not supported yet"):
         hvd.allreduce(torch.empty(2, device="meta"))
     with pytest.raises(TypeError, match="not on list"):
-        hvd.allreduce_async([1.0])
+        hvd.allreduce_async([1.0])  # type: ignore[arg-type]
     with pytest.raises(AttributeError, match="alltoall is not supported yet"):
         hvd.alltoall  # noqa: B018 - the attribute itself is asked for
     assert not hasattr(hvd, "join")
@@ -140,7 +145,7 @@ def check_gradient_of_allreduce() -> None:
     for op, factor in ((hvd.Sum, hvd.size() * (hvd.size() + 1) / 2), (hvd.Average, None)):
         tensor = torch.ones(3, requires_grad=True)
         reduced = hvd.allreduce(tensor, op=op)
-        (reduced * (hvd.rank() + 1)).sum().backward()
+        run_backward((reduced * (hvd.rank() + 1)).sum())
         expected = factor if factor is not None else (hvd.size() + 1) / 2
         assert tensor.grad is not None
         assert tensor.grad.tolist() == [expected] * 3
@@ -151,7 +156,7 @@ def check_gradient_of_allgather() -> None:
     tensor = torch.ones(rows, 2, requires_grad=True)
     gathered = hvd.allgather(tensor, name="gathered")
     weights = torch.arange(float(len(gathered))).unsqueeze(1)
-    (gathered * weights).sum().backward()
+    run_backward((gathered * weights).sum())
     before = sum(range(1, hvd.rank() + 1))
     assert tensor.grad is not None
     assert tensor.grad[:, 0].tolist() == [float(before + i) for i in range(rows)]
@@ -159,7 +164,7 @@ def check_gradient_of_allgather() -> None:
 
 def check_gradient_of_broadcast() -> None:
     tensor = torch.ones(2, requires_grad=True)
-    (hvd.broadcast(tensor, 1) * (hvd.rank() + 1)).sum().backward()
+    run_backward((hvd.broadcast(tensor, 1) * (hvd.rank() + 1)).sum())
     assert tensor.grad is not None
     mean = (hvd.size() + 1) / 2
     assert tensor.grad.tolist() == ([mean] * 2 if hvd.rank() == 1 else [0.0] * 2)
@@ -189,7 +194,7 @@ def train(
         optimizer.zero_grad()
         for inputs, targets in zip(data[0].chunk(passes), data[1].chunk(passes), strict=True):
             loss = torch.nn.functional.mse_loss(model(inputs), targets) / passes
-            loss.backward()
+            run_backward(loss)
         optimizer.step()
     return [parameter.detach() for parameter in model.parameters()]
 
@@ -197,9 +202,7 @@ def train(
 def train_alone() -> list[torch.Tensor]:
     """What one process makes of everyone's data."""
     inputs, targets = batches()
-    return train(
-        lambda optimizer, named_parameters: optimizer, (inputs.flatten(0, 1), targets.flatten(0, 1))
-    )
+    return train(lambda optimizer, **_: optimizer, (inputs.flatten(0, 1), targets.flatten(0, 1)))
 
 
 def assert_close(ours: list[torch.Tensor], theirs: list[torch.Tensor], tolerance: float) -> None:
@@ -301,8 +304,8 @@ def check_a_closures_gradients_are_those_of_all_ranks() -> None:
 
     def closure() -> torch.Tensor:
         optimizer.zero_grad()
-        loss = model(torch.ones(1, 2)).sum() * (hvd.rank() + 1)
-        loss.backward()
+        loss: torch.Tensor = model(torch.ones(1, 2)).sum() * (hvd.rank() + 1)
+        run_backward(loss)
         return loss
 
     for _ in range(2):
@@ -328,16 +331,17 @@ def check_parameters_that_only_some_ranks_use() -> None:
 
 def check_parameters_added_or_unfrozen_later_are_reduced() -> None:
     first, second, frozen = (torch.nn.Linear(1, 1, bias=False) for _ in range(3))
-    frozen.requires_grad_(False)
+    frozen.requires_grad_(requires_grad=False)
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD([*first.parameters(), *frozen.parameters()], lr=1.0)
     )
     optimizer.add_param_group({"params": list(second.parameters())})
-    frozen.requires_grad_(True)
+    frozen.requires_grad_(requires_grad=True)
     loss = sum(layer(torch.ones(1, 1)).sum() for layer in (first, second, frozen))
     (loss * (hvd.rank() + 1)).backward()
     optimizer.synchronize()
     for layer in (first, second, frozen):
+        assert layer.weight.grad is not None
         assert layer.weight.grad.item() == (hvd.size() + 1) / 2
     with optimizer.skip_synchronize():
         optimizer.step()
@@ -424,7 +428,7 @@ def check_broadcast_optimizer_state() -> None:
                 ours = state["state"][index][key]
                 assert torch.equal(ours, value) if torch.is_tensor(value) else ours == value
     lbfgs = torch.optim.LBFGS(torch.nn.Linear(1, 1).parameters())
-    with pytest.raises(ValueError, match="cannot broadcast torch.optim.LBFGS state"):
+    with pytest.raises(ValueError, match=r"cannot broadcast torch\.optim\.LBFGS state"):
         hvd.broadcast_optimizer_state(lbfgs, 0)
 
 
@@ -438,7 +442,7 @@ def check_objects_with_tensors_and_lambdas() -> None:
 def check_data_loaders_may_fork() -> None:
     """Workers of a data loader know their rank, and are told that they cannot run collectives."""
 
-    class Dataset(torch.utils.data.Dataset):
+    class Dataset(torch.utils.data.Dataset[tuple[int, str]]):
         def __len__(self) -> int:
             return 2
 
@@ -466,8 +470,8 @@ def check_shutdown_and_init_again() -> None:
         assert not hvd.is_initialized()
         hvd.init()
         assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size(), turn
-    with pytest.raises(ValueError, match="Horovod has not been initialized; use hvd.init"):
-        hvd.shutdown()
-        hvd.rank()
     hvd.shutdown()
+    hvd.shutdown()
+    with pytest.raises(ValueError, match=r"Horovod has not been initialized; use hvd\.init"):
+        hvd.rank()
     hvd.init()

@@ -1,5 +1,7 @@
 """The command line of `horovodrun`."""
 
+import itertools
+
 import pytest
 
 from horovod.runner.arguments import UNSUPPORTED_FLAGS, parse_args
@@ -7,7 +9,9 @@ from horovod.runner.ssh import SshOptions, forwarded, ssh_command
 
 
 def test_the_command_keeps_its_own_flags() -> None:
-    args = parse_args(["-np", "2", "-H", "a:1,b:1", "python", "-v", "train.py", "--mpi", "-np", "9"])
+    args = parse_args(
+        ["-np", "2", "-H", "a:1,b:1", "python", "-v", "train.py", "--mpi", "-np", "9"]
+    )
     assert args.np == 2
     assert args.hosts == "a:1,b:1"
     assert args.command == ["python", "-v", "train.py", "--mpi", "-np", "9"]
@@ -19,9 +23,29 @@ def test_two_dashes_may_stand_before_the_command() -> None:
 
 def test_horovods_spellings() -> None:
     args = parse_args(
-        ["--num-proc", "3", "-hostfile", "h", "-p", "22", "-i", "key", "-prefix-timestamp"]
-        + ["--start-timeout", "9", "--network-interface", "a", "--network-interfaces", "b,c"]
-        + ["--gloo", "--disable-cache", "--output-filename", "out", "--verbose", "x"]
+        [
+            "--num-proc",
+            "3",
+            "-hostfile",
+            "h",
+            "-p",
+            "22",
+            "-i",
+            "key",
+            "-prefix-timestamp",
+            "--start-timeout",
+            "9",
+            "--network-interface",
+            "a",
+            "--network-interfaces",
+            "b,c",
+            "--gloo",
+            "--disable-cache",
+            "--output-filename",
+            "out",
+            "--verbose",
+            "x",
+        ]
     )
     assert (args.np, args.hostfile, args.ssh_port, args.ssh_identity_file) == (3, "h", 22, "key")
     assert args.prefix_output_with_timestamp
@@ -69,7 +93,7 @@ def test_ssh_carries_neither_secret_nor_environment() -> None:
     assert command[0] == "ssh"
     assert command[-2:] == ["node-1", "'/opt/my python/bin/python' -m horovod.runner.remote"]
     for pair in (("-p", "2222"), ("-i", "key"), ("-o", "BatchMode=yes")):
-        assert pair in zip(command, command[1:], strict=False)
+        assert pair in itertools.pairwise(command)
 
 
 def test_what_belongs_to_this_host_stays_here() -> None:

@@ -17,9 +17,7 @@ HOROVODS_BLOCK = (
     b"Available Tensor Operations:\n    [ ] NCCL\n    [ ] DDL\n    [ ] CCL\n    [ ] MPI\n"
     b"    [X] Gloo    \n"
 )
-LOADED = Trial(
-    {"level": "x86_64_v3", "levels": ["baseline", "x86_64_v3"], "cpu": "x86_64_v4"}, ""
-)
+LOADED = Trial({"level": "x86_64_v3", "levels": ["baseline", "x86_64_v3"], "cpu": "x86_64_v4"}, "")
 TORCH = Trial({"torch": "2.13.0"}, "")
 CANDIDATES = [
     {"label": "x86_64_v3", "accepted": True, "reasons": []},
@@ -36,9 +34,7 @@ FITTING = {
 }
 
 
-def report_with(
-    runtime: Trial = LOADED, torch: Trial = TORCH, **variant: object
-) -> BuildReport:
+def report_with(runtime: Trial = LOADED, torch: Trial = TORCH, **variant: object) -> BuildReport:
     return BuildReport("0.1.0", runtime, torch, VariantReport("", {**FITTING, **variant}))
 
 
@@ -73,7 +69,12 @@ def test_every_candidate_is_listed_with_its_reason() -> None:
         (report_with(fits=None), 0),
         (report_with(fits=False), 1),
         (report_with(runtime=Trial(None, "it crashed")), 1),
-        (report_with(Trial({**(LOADED.facts or {}), "level": "baseline", "cpu": "x86_64_v2"}, "")), 1),
+        (
+            report_with(
+                Trial({**(LOADED.facts or {}), "level": "baseline", "cpu": "x86_64_v2"}, "")
+            ),
+            1,
+        ),
     ],
     ids=["all well", "no torch", "unknown", "misfit", "nothing loads", "cpu too old"],
 )

@@ -20,7 +20,9 @@ def test_a_host_named_twice_has_the_slots_of_both() -> None:
     assert parse_hosts("a:2,b:1,a:3") == [HostInfo("a", 5), HostInfo("b", 1)]
 
 
-@pytest.mark.parametrize("text", ["", "a", "a:", "a:x", "a:0", "a:-1", "a:1,", "-oProxy=x:1", "a b:1"])
+@pytest.mark.parametrize(
+    "text", ["", "a", "a:", "a:x", "a:0", "a:-1", "a:1,", "-oProxy=x:1", "a b:1"]
+)
 def test_other_forms_are_refused_in_horovods_words(text: str) -> None:
     with pytest.raises(HostsError) as refusal:
         parse_hosts(text)
@@ -47,9 +49,7 @@ def test_an_empty_hostfile_is_refused() -> None:
 def test_too_few_slots_are_refused_in_horovods_words() -> None:
     with pytest.raises(HostsError) as refusal:
         get_host_assignments([HostInfo("a", 1), HostInfo("b", 2)], 4)
-    assert str(refusal.value) == (
-        "Requested more processes (4) than there are available slots (3)"
-    )
+    assert str(refusal.value) == ("Requested more processes (4) than there are available slots (3)")
 
 
 def test_hosts_are_filled_in_their_order() -> None:

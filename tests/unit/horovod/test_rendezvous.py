@@ -62,7 +62,9 @@ class Client:
         assert self.receive(1) == b"\0"
 
     def ask(self, key: bytes, milliseconds: int) -> None:
-        self.socket.sendall(struct.pack("<BI", GET, len(key)) + key + struct.pack("<I", milliseconds))
+        self.socket.sendall(
+            struct.pack("<BI", GET, len(key)) + key + struct.pack("<I", milliseconds)
+        )
 
     def get(self, key: bytes, milliseconds: int = 10_000) -> bytes | None:
         self.ask(key, milliseconds)

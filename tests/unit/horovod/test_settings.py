@@ -43,9 +43,7 @@ def test_unset_and_empty_mean_the_default(setting: _settings.Setting[object]) ->
         ("HOROVOD_GLOO_RENDEZVOUS_PORT", "65536", "a port number, 1 to 65535"),
     ],
 )
-def test_bad_values_are_refused_with_what_is_accepted(
-    name: str, value: str, accepted: str
-) -> None:
+def test_bad_values_are_refused_with_what_is_accepted(name: str, value: str, accepted: str) -> None:
     with pytest.raises(SettingError) as refusal:
         read_placement({name: value})
     assert f"{name}={value!r} is not accepted: it must be {accepted}" in str(refusal.value)

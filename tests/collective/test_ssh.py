@@ -1,0 +1,165 @@
+"""Ranks on another host: a real ssh server on the loopback, with keys made for the test."""
+
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from collective.launching import (
+    LAUNCH_SECONDS,
+    RANKS,
+    clean_environment,
+    horovodrun,
+    wait_until_gone,
+)
+
+pytestmark = pytest.mark.ssh
+
+SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+REMOTE = "127.0.0.2"  # this machine, but not under a name that is started without ssh
+
+
+@dataclass(frozen=True)
+class Server:
+    """An ssh server, and the key that opens it."""
+
+    port: int
+    key: Path
+
+    def flags(self, hosts: str) -> list[str]:
+        return ["-H", hosts, "-p", str(self.port), "-i", str(self.key)]
+
+
+def make_key(path: Path) -> Path:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+    return path
+
+
+def free_port() -> int:
+    with socket.create_server((REMOTE, 0)) as probe:
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def wait_until_open(port: int, server: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + 30
+    with socket.socket() as probe:
+        while probe.connect_ex((REMOTE, port)) != 0:
+            assert server.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    if SSHD is None:
+        pytest.skip("sshd is not installed")
+    folder = tmp_path_factory.mktemp("ssh")
+    host_key, user_key = make_key(folder / "host"), make_key(folder / "user")
+    shutil.copy(user_key.with_suffix(".pub"), folder / "authorized_keys")
+    port = free_port()
+    settings = {
+        "ListenAddress": f"{REMOTE}:{port}",
+        "HostKey": host_key,
+        "AuthorizedKeysFile": folder / "authorized_keys",
+        "PidFile": folder / "pid",
+        "StrictModes": "no",  # the test's folder may lie in one that all may write to
+        "UsePAM": "no",
+        "PasswordAuthentication": "no",
+        "AllowUsers": getpass.getuser(),
+    }
+    (folder / "config").write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
+    Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # where Debian's sshd insists to separate
+    log = folder / "log"
+    with subprocess.Popen([SSHD, "-D", "-f", folder / "config", "-E", log]) as process:
+        try:
+            wait_until_open(port, process, log)
+            yield Server(port, user_key)
+        finally:
+            process.terminate()
+
+
+def test_ranks_of_two_hosts_work_together(server: Server) -> None:
+    launched = horovodrun(
+        "-np", "3", *server.flags(f"localhost:1,{REMOTE}:2"), sys.executable, RANKS / "place.py",
+        env={"MINE": "kept", "CUDA_VISIBLE_DEVICES": "7", "HOROVOD_TRANSPORT": "tcp"},
+    )  # fmt: skip
+    assert launched.code == 0, launched.err
+    here = str(Path(__file__).parent)
+    assert launched.lines(0) == ["0/3 local 0/1 cross 0/2 tcp sum 6.0 kept 7 localhost", here]
+    assert launched.lines(1) == [f"1/3 local 0/2 cross 1/2 tcp sum 6.0 kept None {REMOTE}", here]
+    assert launched.lines(2) == [f"2/3 local 1/2 cross 0/1 tcp sum 6.0 kept None {REMOTE}", here]
+
+
+def test_nothing_secret_is_on_a_command_line(server: Server) -> None:
+    launched = horovodrun(
+        "-np", "1", *server.flags(f"{REMOTE}:1"), sys.executable, RANKS / "show_processes.py"
+    )
+    assert launched.code == 0, launched.err
+    (secret, *commands) = launched.lines(0)
+    assert len(secret) == 64
+    assert any("horovod.runner.remote" in command for command in commands)
+    assert not any(secret in command for command in commands)
+
+
+def test_a_remote_failure_ends_the_job_with_its_code(server: Server) -> None:
+    launched = horovodrun(
+        "-np", "2", *server.flags(f"localhost:1,{REMOTE}:1"), sys.executable,
+        RANKS / "with_children.py", "fail",
+    )  # fmt: skip
+    assert launched.code == 9
+    assert "Process name: 1\nExit code: 9\n" in launched.err
+    for rank in (0, 1):
+        wait_until_gone(*map(int, launched.lines(rank)[0].split()))
+
+
+def test_output_of_remote_ranks_is_kept_in_files(server: Server, tmp_path: Path) -> None:
+    launched = horovodrun(
+        "-np", "1", *server.flags(f"{REMOTE}:1"), "--output-filename", tmp_path,
+        sys.executable, "-c", "print('from afar', end='')",
+    )  # fmt: skip
+    assert launched.lines(0) == ["from afar"]
+    assert (tmp_path / "rank.0" / "stdout").read_text() == "from afar"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_the_agent_ends_its_workers_when_the_launcher_goes(
+    server: Server, number: signal.Signals
+) -> None:
+    command: list[str | Path] = [
+        "-np",
+        "1",
+        *server.flags(f"{REMOTE}:1"),
+        sys.executable,
+        RANKS / "with_children.py",
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "horovod.runner", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=clean_environment(),
+    ) as launcher:
+        assert launcher.stdout is not None
+        processes = [int(n) for n in launcher.stdout.readline().partition(":")[2].split()]
+        assert len(processes) == 2
+        launcher.send_signal(number)
+        assert launcher.wait(LAUNCH_SECONDS) != 0
+        wait_until_gone(*processes)
+
+
+def test_a_host_that_refuses_us_is_named(server: Server, tmp_path: Path) -> None:
+    stranger = Server(server.port, make_key(tmp_path / "other"))
+    launched = horovodrun("-np", "1", *stranger.flags(f"{REMOTE}:1"), "true")
+    assert launched.code == 255
+    assert "Permission denied" in launched.err
+    assert f"the connection to {REMOTE} ended with code 255 before its ranks 0 did" in launched.err
