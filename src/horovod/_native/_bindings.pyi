@@ -2,14 +2,14 @@
 
 Dtypes are the integer codes of `DTYPES`; addresses are plain integers, as `data_ptr()` gives them.
 """
+# ruff: noqa: PYI021 - the stub is where this API is written down
 
 from collections.abc import Sequence
 from typing import Any
 
 ABI_VERSION: int
-DTYPES: dict[
-    str, int
-]  # "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "bool"
+# "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "bool"
+DTYPES: dict[str, int]
 AVERAGE: int  # 0
 SUM: int  # 1
 ADASUM: int  # 2
@@ -21,14 +21,16 @@ class CollectiveError(RuntimeError):
     """A collective failed on all ranks, or a rank was lost; the message names which."""
 
 def cpu_level() -> str:
-    """What the CPU and the operating system support: "x86_64_v1" … "x86_64_v4", or "baseline" elsewhere.
+    """What CPU and operating system support: "x86_64_v1" … "x86_64_v4", elsewhere "baseline".
 
     Asked of CPUID and XGETBV, never of /proc, so that it is right under emulation too.
     """
 
 class Buffer:
-    """Memory allocated by the core: buffer protocol (writable bytes-like with the right format where one
-    exists, raw bytes "B" for bfloat16) and DLPack (`__dlpack__`, `__dlpack_device__`)."""
+    """Memory allocated by the core, with the buffer protocol and DLPack.
+
+    As a buffer it is writable and has the right format; bfloat16, which has none, is raw bytes "B".
+    """
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -49,7 +51,12 @@ class TensorView:
     """A tensor of any framework, seen through DLPack; keeps the producer's memory alive."""
 
     def __init__(self, exporter: Any) -> None:
-        """Args: exporter: an object with `__dlpack__`. Raises: TypeError, ValueError (unsupported dtype, not on CPU)."""
+        """Looks at an object with `__dlpack__`.
+
+        Raises:
+            TypeError: it has none.
+            ValueError: an unsupported dtype, or not on the CPU.
+        """
     @property
     def address(self) -> int: ...
     @property
@@ -82,16 +89,22 @@ class Runtime:
         interface: str,  # network interface to listen on; "" = the one that reaches the store
         start_timeout: float,  # seconds
     ) -> None:
-        """Raises: CollectiveError (a peer did not come in time; it says which), ValueError, OSError."""
+        """Joins the job.
+
+        Raises:
+            CollectiveError: a peer did not come in time; it says which.
+            ValueError: the arguments contradict each other.
+            OSError: the library does not open, or the network fails.
+        """
     @property
     def transport(self) -> str:
         """The transport really used: "shm", "tcp" or "self" (one rank)."""
     @property
     def isa(self) -> str:
-        """The level that the opened core library was compiled for: "baseline", "x86_64_v3", …"""
+        """The level that the core library was compiled for, as "baseline" or "x86_64_v3"."""
     @property
     def is_homogeneous(self) -> bool: ...
-    # Each enqueue returns a handle at once. ValueError: the name is in flight already, bad dtype/op/root.
+    # Each enqueue returns a handle at once. ValueError: the name is in flight, bad dtype/op/root.
     def allreduce(
         self,
         name: str,
@@ -113,7 +126,15 @@ class Runtime:
     def wait(self, handle: int) -> Buffer | None:
         """Sleeps without the GIL until done, then forgets the handle; Ctrl-C is answered.
 
-        Returns: what allgather gathered, else None. Raises: CollectiveError, ValueError (unknown handle).
+        Returns:
+            What allgather gathered, else None.
+
+        Raises:
+            CollectiveError: the operation failed on all ranks, or a rank was lost.
+            ValueError: unknown handle.
         """
     def shutdown(self) -> None:
-        """Ends the threads; pending operations on all ranks fail with Horovod's shut-down text. Idempotent."""
+        """Ends the threads; what is pending fails on all ranks with Horovod's shut-down text.
+
+        A second call does nothing.
+        """

@@ -1,4 +1,4 @@
-"""What the build wrote down about itself."""
+# What the build wrote down about itself.
 
 VERSION: str
 LEVELS: tuple[str, ...]  # CPU levels of the core libraries in this wheel, lowest first

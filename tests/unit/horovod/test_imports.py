@@ -1,0 +1,72 @@
+"""What importing the package costs and pulls in, in fresh interpreters."""
+
+import subprocess
+import sys
+
+
+def run(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_the_package_itself_loads_nothing() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import horovod;"
+        " print(*sorted(set(sys.modules) - before))"
+    )
+    loaded = run(code).split()
+    assert "horovod" in loaded
+    assert not [name for name in loaded if name.startswith("horovod.")]
+    assert "ctypes" not in loaded
+
+
+def test_importing_starts_no_thread() -> None:
+    code = "import os, horovod.array; print(len(os.listdir('/proc/self/task')))"
+    assert run(code) == "1"
+
+
+def test_the_front_end_for_arrays_works_where_numpy_and_torch_cannot_be_imported() -> None:
+    code = """
+import sys
+sys.modules["numpy"] = sys.modules["torch"] = None
+import array
+import horovod.array as hvd
+hvd.init()
+print(hvd.allreduce(array.array("f", [1, 2])).tolist(), bytes(hvd.allgather(b"ab")))
+print(hvd.broadcast_object({"a": 1}), hvd.rank(), hvd.size())
+"""
+    assert run(code).splitlines() == ["[1.0, 2.0] b'ab'", "{'a': 1} 0 1"]
+
+
+def test_horovods_import_paths_are_there() -> None:
+    code = """
+from horovod.common.basics import HorovodBasics
+from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from horovod.common.exceptions import HorovodVersionMismatchError
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.common.util import extension_available, gloo_built, num_rank_is_power_2, split_list
+from horovod.runner.launch import parse_args, run_commandline
+basics = HorovodBasics(__file__ if "__file__" in globals() else "", "mpi_lib_v2")
+print(basics.gloo_built(), basics.mpi_built(), basics.nccl_built(), basics.is_initialized())
+print(issubclass(HorovodInternalError, RuntimeError), HostsUpdatedInterrupt(True).skip_sync)
+print(HorovodVersionMismatchError("torch", "1", "2"))
+print(split_list([1, 2, 3], 2), num_rank_is_power_2(6), extension_available("nonsense"))
+"""
+    lines = run(code).splitlines()
+    assert lines[0] == "True False 0 False"
+    assert lines[1] == "True True"
+    assert "Framework torch installed with version 2 but found version 1." in lines[2]
+    assert lines[-1] == "[[1, 2], [3]] False False"
+
+
+def test_asking_before_init_is_refused_in_horovods_words() -> None:
+    code = """
+import horovod.array as hvd
+try:
+    hvd.size()
+except ValueError as error:
+    print(error)
+"""
+    assert run(code) == "Horovod has not been initialized; use hvd.init()."
