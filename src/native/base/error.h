@@ -3,13 +3,15 @@
 #define HVD_BASE_ERROR_H_
 
 #include <cstdint>
-#include <stdexcept>
+#include <exception>
+#include <memory>
 #include <string>
+#include <utility>
 
 namespace hvd {
 
 // A failure that the caller can be told about. Its kind decides the Python exception.
-class Error : public std::runtime_error {
+class Error : public std::exception {
  public:
   // The values are part of the C ABI (runtime/c_api.h).
   enum class Kind : uint8_t {
@@ -23,11 +25,16 @@ class Error : public std::runtime_error {
     kInterrupted = 8,  // the caller's interrupt check asked to stop
   };
 
-  Error(Kind kind, const std::string& text) : std::runtime_error(text), kind_(kind) {}
+  Error(Kind kind, std::string text)
+      : text_(std::make_shared<const std::string>(std::move(text))), kind_(kind) {}
 
   Kind kind() const noexcept { return kind_; }
+  const char* what() const noexcept override { return text_->c_str(); }
 
  private:
+  // One error is handed to many threads. std::runtime_error shares its text as well, but counts the
+  // owners inside the C++ library, where a thread sanitizer does not see it.
+  std::shared_ptr<const std::string> text_;
   Kind kind_;
 };
 
