@@ -103,9 +103,11 @@ def lint(session: nox.Session) -> None:
     session.run(
         "codespell", *PYTHON_SOURCES, "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"
     )
+    pybind11 = session.run("python", "-m", "pybind11", "--cmakedir", silent=True)
+    assert isinstance(pybind11, str)  # what a silent run gives
     session.run(
-        "cmake", "-S", ".", "-B", "build/lint", "-G", "Ninja", "-DHVD_TESTS=ON",
-        "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", silent=True,
+        "cmake", "-S", ".", "-B", "build/lint", "-G", "Ninja", f"-DHVD_LEVELS={LEVELS}",
+        f"-Dpybind11_DIR={pybind11.strip()}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", silent=True,
     )  # fmt: skip
     session.run("python", "ci/native_lint.py", "--build-dir", "build/lint")
 
