@@ -9,7 +9,13 @@ from collective.launching import Suite, cases
 pytestmark = pytest.mark.torch
 
 
-@pytest.mark.parametrize(("suite", "check"), cases("torch_checks.py", (2, "shm"), (3, "tcp")))
+CONFIGURATIONS = ((2, "shm"), (3, "tcp"))
+
+
+@pytest.mark.parametrize(
+    ("suite", "check"),
+    [*cases("torch_checks.py", *CONFIGURATIONS), *cases("optimizer_checks.py", *CONFIGURATIONS)],
+)
 def test_torch(suite: Suite, check: str, outcome: Callable[[Suite, str], Sequence[str]]) -> None:
     for rank, problem in enumerate(outcome(suite, check)):
         assert not problem, f"rank {rank}: {problem}"

@@ -129,12 +129,16 @@ class RemoteWorkers:
             thread.join()
 
     def _hang_up(self, ssh: "subprocess.Popen[bytes]") -> None:
-        with self._lock:
-            if ssh.stdin is not None and not ssh.stdin.closed:
-                try:
-                    ssh.stdin.close()
-                except BrokenPipeError:
-                    return  # the connection has ended already
+        if not self._lock.acquire(timeout=TERMINATE_SECONDS):
+            ssh.kill()  # it has not even taken the order yet
+            return
+        try:
+            if ssh.stdin is not None:
+                ssh.stdin.close()
+        except BrokenPipeError:
+            return  # the connection has ended already
+        finally:
+            self._lock.release()
 
     def _send_order(self, ssh: "subprocess.Popen[bytes]") -> None:
         with self._lock:

@@ -1,0 +1,237 @@
+"""The distributed optimizer of the PyTorch front end."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import horovod.torch as hvd
+
+
+def run_backward(loss: Any) -> None:
+    """The method itself, which PyTorch has not typed."""
+    loss.backward()
+
+
+def small_model() -> torch.nn.Module:
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+
+
+def batches() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    inputs = torch.randn(hvd.size(), 6, 4, generator=generator)
+    return inputs, inputs.sum(-1, keepdim=True)
+
+
+def train(
+    wrap: Callable[..., Any], data: tuple[torch.Tensor, torch.Tensor], passes: int = 1
+) -> list[torch.Tensor]:
+    """Three steps of momentum SGD; each batch is cut into as many passes."""
+    model = small_model()
+    optimizer = wrap(
+        torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
+        named_parameters=model.named_parameters(),
+    )
+    for _ in range(3):
+        optimizer.zero_grad()
+        for inputs, targets in zip(data[0].chunk(passes), data[1].chunk(passes), strict=True):
+            loss = torch.nn.functional.mse_loss(model(inputs), targets) / passes
+            run_backward(loss)
+        optimizer.step()
+    return [parameter.detach() for parameter in model.parameters()]
+
+
+def train_alone() -> list[torch.Tensor]:
+    """What one process makes of everyone's data."""
+    inputs, targets = batches()
+    return train(lambda optimizer, **_: optimizer, (inputs.flatten(0, 1), targets.flatten(0, 1)))
+
+
+def assert_close(ours: list[torch.Tensor], theirs: list[torch.Tensor], tolerance: float) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+
+def my_data() -> tuple[torch.Tensor, torch.Tensor]:
+    inputs, targets = batches()
+    return inputs[hvd.rank()], targets[hvd.rank()]
+
+
+def check_distributed_steps_equal_one_with_all_data() -> None:
+    assert_close(train(hvd.DistributedOptimizer, my_data()), train_alone(), 1e-6)
+
+
+def check_options_of_the_optimizer_lead_to_the_same() -> None:
+    for options, tolerance in (
+        ({"compression": hvd.Compression.fp16}, 1e-2),
+        ({"compression": hvd.Compression.bf16}, 5e-2),
+        ({"gradient_predivide_factor": 2.0}, 1e-6),
+    ):
+        trained = train(
+            lambda optimizer, options=options, **kw: hvd.DistributedOptimizer(
+                optimizer, **kw, **options
+            ),
+            my_data(),
+        )
+        assert_close(trained, train_alone(), tolerance)
+
+
+def check_several_passes_add_up_before_a_step() -> None:
+    trained = train(
+        lambda optimizer, **kw: hvd.DistributedOptimizer(
+            optimizer, **kw, backward_passes_per_step=3
+        ),
+        my_data(),
+        passes=3,
+    )
+    assert_close(trained, train_alone(), 1e-6)
+
+
+def check_one_pass_too_many_is_refused() -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    model(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(AssertionError, match="more than backward_passes_per_step times"):
+        model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+
+
+def check_zero_grad() -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters()
+    )
+    model(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(AssertionError, match="prohibited as it can cause a race condition"):
+        optimizer.zero_grad()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=False)
+    assert model.weight.grad is not None
+    assert model.weight.grad.tolist() == [[0.0, 0.0]]
+    optimizer.zero_grad(set_to_none=True)
+    assert model.weight.grad is None
+
+
+def check_synchronize_lets_gradients_be_clipped() -> None:
+    model = torch.nn.Linear(2, 1, bias=False)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=1.0), named_parameters=model.named_parameters()
+    )
+    (model(torch.ones(1, 2)).sum() * (hvd.rank() + 1)).backward()
+    optimizer.synchronize()
+    assert model.weight.grad is not None
+    assert model.weight.grad.tolist() == [[(hvd.size() + 1) / 2] * 2]
+    torch.nn.utils.clip_grad_value_(model.parameters(), 0.5)
+    before = model.weight.detach().clone()
+    with optimizer.skip_synchronize(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer.step()
+    torch.testing.assert_close(model.weight.detach(), before - 0.5)
+
+
+def check_step_after_synchronize_warns() -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0))
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.synchronize()
+    with pytest.warns(UserWarning, match="without optimizer.skip_synchronize"):
+        optimizer.step()
+
+
+def check_a_closures_gradients_are_those_of_all_ranks() -> None:
+    model = torch.nn.Linear(2, 1, bias=False)
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0))
+    before = model.weight.detach().clone()
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss: torch.Tensor = model(torch.ones(1, 2)).sum() * (hvd.rank() + 1)
+        run_backward(loss)
+        return loss
+
+    for _ in range(2):
+        optimizer.step(closure)
+    expected = before - 2 * (hvd.size() + 1) / 2
+    torch.testing.assert_close(model.weight.detach(), expected)
+
+
+def check_parameters_that_only_some_ranks_use() -> None:
+    model = torch.nn.ModuleList([torch.nn.Linear(2, 1, bias=False) for _ in range(2)])
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=1.0), named_parameters=model.named_parameters()
+    )
+    before = [p.detach().clone() for p in model.parameters()]
+    model[0 if hvd.rank() == 0 else 1](torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    after = list(model.parameters())
+    torch.testing.assert_close(after[0].detach(), before[0] - 1 / hvd.size())
+    others = (hvd.size() - 1) / hvd.size()
+    torch.testing.assert_close(after[1].detach(), before[1] - others)
+
+
+def check_parameters_added_or_unfrozen_later_are_reduced() -> None:
+    first, second, frozen = (torch.nn.Linear(1, 1, bias=False) for _ in range(3))
+    frozen.requires_grad_(requires_grad=False)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([*first.parameters(), *frozen.parameters()], lr=1.0)
+    )
+    optimizer.add_param_group({"params": list(second.parameters())})
+    frozen.requires_grad_(requires_grad=True)
+    loss = sum(layer(torch.ones(1, 1)).sum() for layer in (first, second, frozen))
+    (loss * (hvd.rank() + 1)).backward()
+    optimizer.synchronize()
+    for layer in (first, second, frozen):
+        assert layer.weight.grad is not None
+        assert layer.weight.grad.item() == (hvd.size() + 1) / 2
+    with optimizer.skip_synchronize():
+        optimizer.step()
+
+
+def check_the_wrapped_optimizer_is_still_itself() -> None:
+    model = torch.nn.Linear(2, 1)
+    inner = torch.optim.Adam(model.parameters(), lr=0.5)
+    model(torch.ones(1, 2)).sum().backward()
+    inner.step()  # state exists before it is wrapped
+    scheduler = torch.optim.lr_scheduler.StepLR(inner, 1, gamma=0.1)
+    optimizer = hvd.DistributedOptimizer(inner)
+    assert isinstance(optimizer, torch.optim.Adam)
+    assert type(optimizer).__name__ == "Adam"
+    assert optimizer.state_dict()["state"][0]["step"] == 1
+    optimizer.zero_grad()
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    assert optimizer.state_dict()["state"][0]["step"] == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the scheduler has not seen the wrapper's steps
+        scheduler.step()
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.05)
+    after = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.1)
+    optimizer.zero_grad()
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    after.step()
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.005)
+
+
+def check_arguments_of_the_optimizer() -> None:
+    model = torch.nn.Linear(2, 1)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    weight, bias = model.parameters()
+    for options, error, text in (
+        ({"named_parameters": [weight]}, ValueError, "should be a sequence of tuples"),
+        ({"named_parameters": [("a", weight), ("a", bias)]}, ValueError, "duplicates: a"),
+        ({"named_parameters": [("a", weight)]}, ValueError, "were not named"),
+        ({"backward_passes_per_step": 0}, ValueError, "must be > 0"),
+        ({"gradient_predivide_factor": 2.0, "op": hvd.Sum}, ValueError, "op != Average"),
+        ({"op": hvd.Adasum}, NotImplementedError, "op=Adasum"),
+        ({"groups": 2}, NotImplementedError, "groups"),
+        ({"num_groups": 2}, NotImplementedError, "num_groups"),
+        ({"sparse_as_dense": True}, NotImplementedError, "sparse_as_dense"),
+    ):
+        with pytest.raises(error, match=text):
+            hvd.DistributedOptimizer(sgd, **options)
