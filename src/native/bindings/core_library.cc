@@ -3,8 +3,6 @@
 #include <dlfcn.h>
 #include <pybind11/pybind11.h>
 
-#include <cstring>
-
 namespace py = pybind11;
 
 namespace hvd {
@@ -19,13 +17,13 @@ namespace {
 
 const hvd_core& OpenCore(const std::string& path) {
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) Fail(std::string("cannot open the core library: ") + ::dlerror());
+  if (library == nullptr) {
+    // glibc and musl keep this text per thread.  NOLINTNEXTLINE(concurrency-mt-unsafe)
+    Fail(std::string("cannot open the core library: ") + ::dlerror());
+  }
   void* symbol = ::dlsym(library, HVD_CORE_ENTRY);
   if (symbol == nullptr) Fail(path + " is no core library: " + HVD_CORE_ENTRY + " is missing");
-  hvd_core_entry entry = nullptr;
-  static_assert(sizeof entry == sizeof symbol);
-  std::memcpy(&entry, &symbol, sizeof entry);
-  const hvd_core* core = entry();
+  const hvd_core* core = reinterpret_cast<hvd_core_entry>(symbol)();
   if (core->abi_version != HVD_ABI_VERSION) {
     Fail(path + " has ABI version " + std::to_string(core->abi_version) + ", the bindings need " +
          std::to_string(HVD_ABI_VERSION) +

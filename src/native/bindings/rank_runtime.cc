@@ -69,8 +69,10 @@ class RankRuntime {
   RankRuntime& operator=(const RankRuntime&) = delete;
 
   ~RankRuntime() {
-    const py::gil_scoped_release no_gil;
+    // The plain C call: pybind11's guard may throw, which a destructor must not.
+    PyThreadState* state = PyEval_SaveThread();
     core_.destroy(runtime_);
+    PyEval_RestoreThread(state);
   }
 
   const char* transport() const { return core_.transport(runtime_); }

@@ -29,6 +29,7 @@ Output RunAllgather(Transport& transport, const Operation& operation, const Resp
                                     response.first_dimensions.end(), int64_t{0});
   const size_t bytes = ElementCount(output.shape, request.dtype) * SizeOf(request.dtype);
   std::vector<size_t> blocks;
+  blocks.reserve(response.first_dimensions.size());
   for (const int64_t rows : response.first_dimensions) {
     blocks.push_back(static_cast<size_t>(rows) * row_bytes);
   }

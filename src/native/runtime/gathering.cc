@@ -168,6 +168,7 @@ Verdict CollectConfirms(std::vector<Connection>& connections, const std::vector<
   };
   while (!waiting.empty()) {
     std::vector<pollfd> items;
+    items.reserve(waiting.size());
     for (const size_t rank : waiting) {
       items.push_back({.fd = connections[rank].fd(), .events = POLLIN, .revents = 0});
     }

@@ -19,7 +19,7 @@ std::optional<Error> Abort::WaitForReason(std::chrono::milliseconds timeout) con
 
 void Abort::Throw() const {
   const std::lock_guard lock(mutex_);
-  throw Error(*reason_);
+  throw Error(reason_.value_or(Error(Error::Kind::kInternal, "aborted")));
 }
 
 }  // namespace hvd
