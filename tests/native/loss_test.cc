@@ -100,6 +100,17 @@ class Processes {
 
 const hvd::Secret kSecret = {5, 6, 7};
 
+// Starts a process that keeps everything of this one open, as a data loader's worker does.
+pid_t ForkBystander() {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::alarm(60);
+    ::pause();
+    ::_exit(0);
+  }
+  return pid;
+}
+
 // A rank that sums once, then asks for `count` elements more, and reports how that ended. The
 // victim takes part in the first sum alone.
 void LiveOn(int rank, int size, TransportChoice transport, size_t count, bool victim,
@@ -118,6 +129,7 @@ void LiveOn(int rank, int size, TransportChoice transport, size_t count, bool vi
   std::string outcome = "no error";
   int64_t handle = -1;
   if (!victim) handle = runtime.Enqueue(request, data.data(), data.data());
+  if (victim) Say(report, std::to_string(ForkBystander()));
   Say(report, "ready");
   if (victim) {
     (void)ReadLine(orders);  // never comes
@@ -144,6 +156,7 @@ void KillOne(int size, int victim, TransportChoice transport) {
   });
   const hvd::test::StoreServer server(kSecret);
   for (int rank = 0; rank < size; ++rank) processes.Order(rank, hvd::ToString(server.endpoint()));
+  const auto bystander = static_cast<pid_t>(std::stol(processes.Report(victim)));
   for (int rank = 0; rank < size; ++rank) EXPECT_EQ(processes.Report(rank), "ready");
   const std::string lost = "rank " + std::to_string(victim) + " (host testhost, pid " +
                            std::to_string(processes.pid(victim)) + ") was lost: ";
@@ -158,6 +171,7 @@ void KillOne(int size, int victim, TransportChoice transport) {
     }
     EXPECT_EQ(processes.Report(rank), "ended");
   }
+  ::kill(bystander, SIGKILL);
 }
 
 // Dies in the middle of a long series of large sums, in which the others are too.

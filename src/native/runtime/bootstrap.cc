@@ -88,7 +88,10 @@ class Meeting {
                                            : InterfaceAddress(options.interface)),
         data_(Listener(address_), options.secret, Purpose("data", options)) {}
 
-  Membership Run() { return options_.rank == 0 ? Lead() : Follow(); }
+  Membership Run() {
+    options_.rank == 0 ? Lead() : Follow();
+    return std::move(membership_);
+  }
 
  private:
   Hello OwnHello() const {
@@ -120,8 +123,8 @@ class Meeting {
     }
   }
 
-  Membership Lead();
-  Membership Follow();
+  void Lead();
+  void Follow();
   void Describe(const Table& table);
 
   const RuntimeOptions& options_;
@@ -140,7 +143,7 @@ void Meeting::Describe(const Table& table) {
   for (const Table::Row& row : table.rows) membership_.peers.push_back(row.peer);
 }
 
-Membership Meeting::Lead() {
+void Meeting::Lead() {
   const auto ranks = static_cast<size_t>(options_.size);
   auto& connections = membership_.connections;
   connections.resize(ranks);
@@ -190,10 +193,13 @@ Membership Meeting::Lead() {
     may_retry = false;
     own_error = Try(table, false, std::nullopt);
   }
-  return std::move(membership_);
+  for (const Hello& hello : hellos) {
+    const bool near = hello.identity == hellos[0].identity;
+    membership_.processes.push_back(near ? WatchProcess(hello.peer.pid) : UniqueFd());
+  }
 }
 
-Membership Meeting::Follow() {
+void Meeting::Follow() {
   auto& connections = membership_.connections;
   std::string endpoint;
   try {
@@ -240,7 +246,9 @@ Membership Meeting::Follow() {
     }
     shm = false;
   }
-  return std::move(membership_);
+  if (table.identity == HostIdentity()) {
+    membership_.processes.push_back(WatchProcess(table.rows[0].peer.pid));
+  }
 }
 
 }  // namespace

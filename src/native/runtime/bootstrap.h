@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "runtime/connection.h"
 #include "runtime/options.h"
 #include "runtime/peer.h"
@@ -22,6 +23,7 @@ namespace hvd {
 struct Membership {
   std::vector<Peer> peers;              // by rank
   std::vector<Connection> connections;  // by rank on rank 0, else one, to rank 0
+  std::vector<UniqueFd> processes;      // WatchProcess of the other side of each connection
   std::unique_ptr<Transport> transport;
   bool is_homogeneous = true;  // every host has as many ranks as any other
 };

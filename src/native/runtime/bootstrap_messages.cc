@@ -68,6 +68,7 @@ std::vector<uint8_t> Table::Encode() const {
   writer.U8(shm ? 1 : 0);
   writer.U8(spin ? 1 : 0);
   writer.U8(is_homogeneous ? 1 : 0);
+  writer.String(identity);
   writer.I64(segment.pid);
   writer.I64(segment.fd);
   writer.Bytes(segment.token);
@@ -87,6 +88,7 @@ Table Table::Decode(std::span<const uint8_t> payload) {
   table.shm = ReadCode(reader, 1) == 1;
   table.spin = ReadCode(reader, 1) == 1;
   table.is_homogeneous = ReadCode(reader, 1) == 1;
+  table.identity = reader.String(kLongestHost);
   table.segment.pid = reader.I64();
   table.segment.fd = reader.I64();
   const auto token = reader.Bytes(table.segment.token.size());

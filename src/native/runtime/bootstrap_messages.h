@@ -36,6 +36,7 @@ struct Table {
   bool shm = false;
   bool spin = false;  // every rank can have a core to itself
   bool is_homogeneous = true;
+  std::string identity;  // rank 0's HostIdentity
   SegmentKey segment;
   std::vector<Row> rows;  // by rank
 

@@ -50,13 +50,16 @@ Error ReadError(std::span<const uint8_t> payload) {
 }  // namespace
 
 ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
-                           JobObserver& observer)
+                           std::vector<UniqueFd> processes, JobObserver& observer)
     : rank_(rank),
       peers_(std::move(peers)),
       connections_(std::move(connections)),
+      processes_(std::move(processes)),
       observer_(observer),
       coordinator_(static_cast<int>(peers_.size())),
-      left_(peers_.size()) {}
+      left_(peers_.size()) {
+  processes_.resize(connections_.size());
+}
 
 void ControlPlane::Submit(Request request) {
   const std::lock_guard lock(mutex_);
@@ -108,12 +111,18 @@ void ControlPlane::Wait() {
                      .events = static_cast<short>(POLLIN | output),
                      .revents = 0});
   }
+  for (const UniqueFd& process : processes_) {
+    items.push_back({.fd = process.get(), .events = POLLIN, .revents = 0});
+  }
   if (::poll(items.data(), items.size(), -1) < 0) {
     if (errno == EINTR) return;
     throw SystemError("poll", errno, "control sockets");
   }
   for (size_t i = 0; i < connections_.size() && !finished_; ++i) {
     if ((items[i + 1].revents & ~POLLOUT) != 0) Read(i);
+  }
+  for (size_t i = 0; i < processes_.size() && !finished_; ++i) {
+    if (items[1 + connections_.size() + i].revents != 0) ProcessEnded(i);
   }
   if (items[0].revents != 0 && !finished_) SendInbox();
 }
@@ -152,6 +161,15 @@ void ControlPlane::Read(size_t index) {
     if (error.kind() != Error::Kind::kIo) throw;
     Lost(index, error.what());
   }
+}
+
+void ControlPlane::ProcessEnded(size_t index) {
+  processes_[index].Reset();
+  // What it said last, a goodbye perhaps, has arrived: it is on this host.
+  Connection& connection = connections_[index];
+  pollfd item{.fd = connection.fd(), .events = POLLIN, .revents = 0};
+  while (!finished_ && connection.open() && ::poll(&item, 1, 0) > 0) Read(index);
+  if (connection.open()) Lost(index, "its process ended without shutting down");
 }
 
 // The other side of a control socket is gone, in order or not.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/unique_fd.h"
 #include "base/wake_fd.h"
 #include "runtime/connection.h"
 #include "runtime/coordinator.h"
@@ -34,9 +35,11 @@ class JobObserver {
 
 class ControlPlane {
  public:
-  // Args: connections: by rank on rank 0 (none at its own place), else one, to rank 0.
+  // Args: connections: by rank on rank 0 (none at its own place), else one, to rank 0. processes:
+  // for each connection a descriptor that is readable once the process at its other side has ended,
+  // where there is one. A child that such a process forked may keep the connection open.
   ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
-               JobObserver& observer);
+               std::vector<UniqueFd> processes, JobObserver& observer);
 
   // For other threads; none of them blocks.
   void Submit(Request request);
@@ -59,6 +62,7 @@ class ControlPlane {
   void Wait();
   void SendInbox();
   void Read(size_t index);
+  void ProcessEnded(size_t index);
   void Lost(size_t index, const std::string& how);
   void FlushAll();
   void Finish();
@@ -72,6 +76,7 @@ class ControlPlane {
   const int rank_;
   const std::vector<Peer> peers_;
   std::vector<Connection> connections_;
+  std::vector<UniqueFd> processes_;
   JobObserver& observer_;
 
   WakeFd wake_;

@@ -138,6 +138,7 @@ bool ChooseShm(const std::vector<Hello>& hellos, TransportChoice choice) {
 Table MakeTable(const std::vector<Hello>& hellos, bool shm, const std::optional<Segment>& segment) {
   Table table;
   table.shm = shm;
+  table.identity = hellos.front().identity;
   if (segment) table.segment = segment->key();
   table.spin = static_cast<int>(hellos.size()) <= CoreCount();
   for (const Hello& hello : hellos) {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "base/thread_name.h"
 #include "runtime/executor.h"
 
 namespace hvd {
@@ -38,9 +39,9 @@ Runtime::Runtime(const RuntimeOptions& options)
   }
   membership_ = Bootstrap(options, abort_);
   if (size_ == 1) return;
-  control_ =
-      std::make_unique<ControlPlane>(rank_, membership_.peers, std::move(membership_.connections),
-                                     static_cast<JobObserver&>(*this));
+  control_ = std::make_unique<ControlPlane>(
+      rank_, membership_.peers, std::move(membership_.connections),
+      std::move(membership_.processes), static_cast<JobObserver&>(*this));
   try {
     control_thread_ = std::thread([this] { RunControlThread(); });
     op_thread_ = std::thread([this] { RunOpThread(); });
@@ -125,6 +126,7 @@ void Runtime::OnFailure(const Error& error) {
 }
 
 void Runtime::RunControlThread() {
+  NameThread("hvd-control");
   try {
     control_->Run();
   } catch (const Error& error) {
@@ -135,6 +137,7 @@ void Runtime::RunControlThread() {
 }
 
 void Runtime::RunOpThread() {
+  NameThread("hvd-op");
   while (const auto response = responses_.Pop()) {
     try {
       RunOperation(*response);
