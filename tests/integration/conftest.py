@@ -41,7 +41,7 @@ def new_environment(tmp_path: Path) -> Callable[[], Environment]:
 
     def make() -> Environment:
         folder = tmp_path / "env"
-        venv.create(folder, with_pip=True)
+        venv.create(folder, with_pip=True, symlinks=True)
         variables = plain_variables() | {
             "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "VIRTUAL_ENV": str(folder),
