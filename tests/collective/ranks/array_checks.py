@@ -23,7 +23,7 @@ OPS: dict[int, Callable[..., Any]] = {
 SHAPES = ((), (1,), (7,), (3, 5), (0,), (2, 0, 3), (100_003,))
 
 
-def contributions(shape: tuple[int, ...], dtype: str) -> list[np.ndarray]:
+def contributions(shape: tuple[int, ...], dtype: str) -> list[np.ndarray[Any, Any]]:
     """What the ranks contribute: small whole numbers, so that every order of adding is exact."""
     generator = np.random.default_rng(7)
     low, high = (0, 4) if dtype.startswith("u") else (-3, 4)
@@ -195,7 +195,7 @@ def check_buffers() -> None:
 class Exporter:
     """Something that speaks DLPack and nothing else."""
 
-    def __init__(self, values: np.ndarray) -> None:
+    def __init__(self, values: np.ndarray[Any, Any]) -> None:
         self.values = values
 
     def __dlpack__(self, **options: Any) -> Any:
