@@ -67,7 +67,7 @@ def choose_op(op: int | None, *, average: bool | None) -> int:
         warnings.warn(
             "Parameter `average` has been replaced with `op` and will be removed in v1.0",
             DeprecationWarning,
-            stacklevel=4,
+            stacklevel=3,  # the line that calls the collective
         )
         if op is not None:
             raise ValueError(

@@ -120,7 +120,7 @@ def _export_memory(value: Any) -> Exported:
     view = memoryview(value)
     dtype = _memory_dtype(view)
     shape = tuple(view.shape or ())
-    direct = view.contiguous and not view.readonly
+    direct = view.c_contiguous and not view.readonly
     if direct:
         operand = Operand(_address(view), shape, dtype, view)
     else:

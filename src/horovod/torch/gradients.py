@@ -1,5 +1,7 @@
 """Reduces gradients while the backward pass still runs."""
 
+import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,8 +69,8 @@ def name_parameters(
             "named_parameters should be a sequence of tuples (name, parameter), usually produced by"
             " model.named_parameters()."
         )
-    names = [name for name, _ in pairs]
-    duplicates = sorted({name for name in names if names.count(name) > 1})
+    counts = Counter(name for name, _ in pairs)
+    duplicates = sorted(name for name, count in counts.items() if count > 1)
     if duplicates:
         raise ValueError(
             "Parameter names in named_parameters must be unique. Found duplicates:"
@@ -92,6 +94,9 @@ def name_parameters(
 class GradientReducer:
     """Starts a gradient's reduction when it is complete, and waits for all of them.
 
+    Parameters live longer than their optimizers: their hooks do not keep the reducer alive, and go
+    with it, so that the next optimizer of the same model has the gradients for itself.
+
     Args:
         names: of the parameters.
         reduction: how.
@@ -104,12 +109,14 @@ class GradientReducer:
         self.passes = passes
         self._seen: dict[Parameter, int] = {}
         self._in_flight: dict[Parameter, _InFlight] = {}
-        self._watched: dict[Parameter, Any] = {}
+        self._watched: set[Parameter] = set()
+        self._hooks: list[Any] = []
+        weakref.finalize(self, _remove, self._hooks).atexit = False
 
     @property
     def busy(self) -> bool:
         """Whether gradients are on their way, or have been counted for a later reduction."""
-        return bool(self._in_flight)
+        return bool(self._in_flight or self._seen)
 
     def watch(self, groups: Sequence[dict[str, Any]]) -> None:
         """Follows the gradients of all parameters that need one and are not followed yet."""
@@ -117,20 +124,23 @@ class GradientReducer:
             for j, parameter in enumerate(group["params"]):
                 if parameter.requires_grad and parameter not in self._watched:
                     self._names.setdefault(parameter, f"allreduce.noname.{i}.{j}")
-                    self._watched[parameter] = parameter.register_post_accumulate_grad_hook(
-                        self._make_hook()
+                    self._watched.add(parameter)
+                    self._hooks.append(
+                        parameter.register_post_accumulate_grad_hook(_make_hook(self))
                     )
 
-    def _make_hook(self) -> Callable[[Parameter], None]:
-        def on_gradient(parameter: Parameter) -> None:
-            seen = self._seen.get(parameter, 0) + 1
-            if parameter in self._in_flight or seen > self.passes:
-                raise AssertionError(TOO_MANY_PASSES)
-            self._seen[parameter] = seen
-            if seen == self.passes:
-                self._start(parameter)
+    def count(self, parameter: Parameter) -> None:
+        """Notes that a backward pass has added to a gradient; sends it after the last pass.
 
-        return on_gradient
+        Raises:
+            AssertionError: it has been sent already, with Horovod's text.
+        """
+        seen = self._seen.get(parameter, 0) + 1
+        if parameter in self._in_flight or seen > self.passes:
+            raise AssertionError(TOO_MANY_PASSES)
+        self._seen[parameter] = seen
+        if seen == self.passes:
+            self._start(parameter)
 
     def _start(self, parameter: Parameter) -> None:
         if parameter.grad is None:
@@ -161,6 +171,10 @@ class GradientReducer:
             for parameter in group["params"]:
                 if parameter in self._watched and parameter not in self._in_flight:
                     self._start(parameter)
+        self.drain()
+
+    def drain(self) -> None:
+        """Waits for what is on its way, starts nothing, and forgets what has been counted."""
         try:
             for parameter, flight in self._in_flight.items():
                 reduced = self._reduction.compression.decompress(
@@ -169,9 +183,20 @@ class GradientReducer:
                 if parameter.grad is not None and reduced is not parameter.grad:
                     parameter.grad.detach().copy_(reduced)
         finally:
-            self.reset()
+            self._in_flight.clear()
+            self._seen.clear()
 
-    def reset(self) -> None:
-        """Forgets what has been counted and started."""
-        self._in_flight.clear()
-        self._seen.clear()
+
+def _make_hook(reducer: GradientReducer) -> Callable[[Parameter], None]:
+    reference = weakref.ref(reducer)
+
+    def on_gradient(parameter: Parameter) -> None:
+        if (alive := reference()) is not None:
+            alive.count(parameter)
+
+    return on_gradient
+
+
+def _remove(hooks: list[Any]) -> None:
+    for hook in hooks:
+        hook.remove()

@@ -4,7 +4,7 @@
 import contextlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -23,6 +23,15 @@ _SYNCHRONIZED_TWICE = (
     " optimizer.synchronize(). This can cause training slowdown. You may want to consider using"
     " optimizer.skip_synchronize() context if you use optimizer.synchronize() in your code."
 )
+
+
+_Step = TypeVar("_Step", bound=Callable[..., Any])
+
+
+def _leaving_hooks_to_the_wrapped(step: _Step) -> _Step:
+    """Keeps PyTorch, which looks for this mark, from running step hooks around this step too."""
+    step.__dict__["hooked"] = True
+    return step
 
 
 class DistributedStep(torch.optim.Optimizer):
@@ -47,6 +56,7 @@ class DistributedStep(torch.optim.Optimizer):
         finally:
             self._should_synchronize = True
 
+    @_leaving_hooks_to_the_wrapped
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the parameters with the gradients of all ranks.
 
@@ -87,9 +97,8 @@ class DistributedStep(torch.optim.Optimizer):
         self._reducer.passes = passes
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Takes over a state; gradients that were on their way are finished and forgotten."""
-        if self._reducer.busy:
-            self.synchronize()
+        """Takes over a state; gradients that are on their way are awaited, no others sent."""
+        self._reducer.drain()
         self._synchronized = False
         super().load_state_dict(state_dict)
 
@@ -152,9 +161,11 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         process_set: must be the global one for now.
 
     Raises:
-        ValueError: bad arguments, with Horovod's texts.
+        ValueError: bad arguments, with Horovod's texts; or the optimizer is wrapped already.
         NotImplementedError: what is not supported yet.
     """
+    if isinstance(optimizer, DistributedStep):
+        raise ValueError("the optimizer has been wrapped by DistributedOptimizer already")  # noqa: TRY004 - a bad value, not a bad type
     _refuse_unsupported(op, num_groups, groups, sparse_as_dense)
     require_global(process_set)
     _require_passes(backward_passes_per_step)

@@ -212,6 +212,14 @@ class Namespaced(Exporter):
         return np
 
 
+def check_buffers_in_column_order() -> None:
+    matrix: Any = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    result = hvd.allreduce(memoryview(matrix), op=hvd.Max)
+    assert memoryview(result).tolist() == matrix.tolist()
+    with pytest.raises(ValueError, match="required to be contiguous"):
+        hvd.allreduce_(memoryview(matrix))
+
+
 def check_dlpack_gives_buffers() -> None:
     result = hvd.allreduce(Exporter(np.full((2, 2), hvd.rank(), np.float32)), op=hvd.Max)
     assert isinstance(result, hvd.Buffer)

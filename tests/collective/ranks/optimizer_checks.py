@@ -115,6 +115,49 @@ def check_zero_grad() -> None:
     assert model.weight.grad is None
 
 
+def check_zero_grad_between_the_passes_of_a_step_is_refused() -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), backward_passes_per_step=2
+    )
+    model(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(AssertionError, match="prohibited as it can cause a race condition"):
+        optimizer.zero_grad()
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.zero_grad()
+    for _ in range(2):
+        model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    assert model.weight.grad is not None
+    assert model.weight.grad.tolist() == [[2.0, 2.0]]
+
+
+def check_a_model_may_get_another_optimizer() -> None:
+    model = torch.nn.Linear(2, 1)
+    for rate in (0.1, 0.01):
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(model.parameters(), lr=rate), named_parameters=model.named_parameters()
+        )
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        del optimizer
+
+
+def check_step_hooks_run_once_a_step() -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    steps: list[str] = []
+    optimizer.register_step_pre_hook(lambda *_: steps.append("before"))
+    optimizer.register_step_post_hook(lambda *_: steps.append("after"))
+    for expected in (["before", "after"], ["before", "after"] * 2):
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        assert steps == expected
+        optimizer.load_state_dict(optimizer.state_dict())
+        optimizer.zero_grad()
+
+
 def check_synchronize_lets_gradients_be_clipped() -> None:
     model = torch.nn.Linear(2, 1, bias=False)
     optimizer = hvd.DistributedOptimizer(
@@ -235,3 +278,5 @@ def check_arguments_of_the_optimizer() -> None:
     ):
         with pytest.raises(error, match=text):
             hvd.DistributedOptimizer(sgd, **options)
+    with pytest.raises(ValueError, match="wrapped by DistributedOptimizer already"):
+        hvd.DistributedOptimizer(hvd.DistributedOptimizer(sgd))

@@ -106,8 +106,9 @@ def check_in_place_gives_the_same_tensor_back() -> None:
 
 
 def check_average_is_deprecated_but_works() -> None:
-    with pytest.warns(DeprecationWarning, match="has been replaced with `op`"):
+    with pytest.warns(DeprecationWarning, match="has been replaced with `op`") as warned:
         result = hvd.allreduce(torch.ones(2), average=False)
+    assert warned[0].filename == __file__  # Python shows it of scripts, and of nothing they call
     assert result.tolist() == [hvd.size()] * 2
     with (
         pytest.warns(DeprecationWarning, match="has been replaced"),
