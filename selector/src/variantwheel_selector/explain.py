@@ -29,15 +29,18 @@ def decision_lines(decision: Decision) -> list[str]:
     return lines
 
 
-def outcome_line(decision: Decision) -> str:
-    """Return the decision in one line."""
+def outcome_line(decision: Decision, *, from_source: bool) -> str:
+    """Return the decision in one line.
+
+    Args:
+        decision: What was decided.
+        from_source: Whether the project is going to be built from source.
+    """
     release = f"{decision.project} {decision.version}"
     asked = "".join(f"; {name} = {value}" for name, value in decision.settings.items())
     if decision.filename is not None:
         return f"{release}: {decision.label or _PLAIN} ({decision.filename}){asked}"
-    if any(item.accepted for item in decision.candidates) or asked:
-        return f"{release}: built from source{asked}"
-    return f"{release}: nothing fits"
+    return f"{release}: {'built from source' if from_source else 'nothing fits'}{asked}"
 
 
 def machine_lines(machine: Machine, support: Iterable[Support]) -> list[str]:

@@ -57,19 +57,19 @@ def read_installed(name: str) -> InstalledDistribution:
 
 def installed_variants() -> list[str]:
     """Return the names of all installed distributions that are variants, sorted."""
-    found = {
-        normalize_project(distribution.metadata["Name"])
-        for distribution in importlib.metadata.distributions()
-        if distribution.read_text(VARIANT_FILE) is not None
-        or distribution.read_text(DECISION_FILE) is not None
-    }
+    found: set[str] = set()
+    for distribution in importlib.metadata.distributions():
+        texts = [_read_text(distribution, name) for name in (VARIANT_FILE, DECISION_FILE)]
+        # What an interrupted removal left behind has no metadata, hence no name.
+        if any(text is not None for text in texts) and distribution.metadata:
+            found.add(normalize_project(distribution.metadata["Name"]))
     return sorted(found)
 
 
 def _read(distribution: importlib.metadata.Distribution) -> InstalledDistribution:
     project = distribution.metadata["Name"]
-    variant = distribution.read_text(VARIANT_FILE)
-    decision = distribution.read_text(DECISION_FILE)
+    variant = _read_text(distribution, VARIANT_FILE)
+    decision = _read_text(distribution, DECISION_FILE)
     place = f"{project} {distribution.version}: "
     return InstalledDistribution(
         project=project,
@@ -78,3 +78,11 @@ def _read(distribution: importlib.metadata.Distribution) -> InstalledDistributio
         variant=None if variant is None else parse_variants_json(variant, place + VARIANT_FILE),
         decision=None if decision is None else parse_decision(decision, place + DECISION_FILE),
     )
+
+
+def _read_text(distribution: importlib.metadata.Distribution, name: str) -> str | None:
+    """Return a file of the `.dist-info` folder; one that is not UTF-8 reads as empty text."""
+    try:
+        return distribution.read_text(name)
+    except UnicodeDecodeError:
+        return ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ TEXT_LIMITS = {CPUINFO: 16 * 1024, AUXV: 4 * 1024, GLIBC_CPUID: 4 * 1024}
 
 _MACHINE_LIMIT = 64 * 1024
 _SCHEMA = 1
+_PYTHON_VERSION_PATTERN = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){1,2}")
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,9 @@ def read_machine(folder: Path) -> Machine:
         pointer_bits=pointer_bits,
         libc=None if members["libc"].value is None else members["libc"].string(),
         python=PythonFacts(
-            python["interpreter"].string(), python["version"].string(), python["abis"].strings()
+            python["interpreter"].string(),
+            python["version"].string(_PYTHON_VERSION_PATTERN),
+            python["abis"].strings(),
         ),
         texts={name: text for name, text in texts.items() if text is not None},
         unknown={key: node.string() for key, node in members["unknown"].members().items()},
@@ -126,30 +131,38 @@ def read_machine(folder: Path) -> Machine:
 
 
 def write_machine(machine: Machine, folder: Path) -> None:
-    """Write a machine as a new folder.
+    """Write a machine as a new folder, or into an empty one.
 
     Raises:
-        MachineFolderError: There is something at this place already.
+        MachineFolderError: There is something at this place already, or it cannot be written to.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise MachineFolderError(f"{str(folder)!r} exists already and is not an empty folder")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as beside:
-        built = Path(beside, "machine")
-        built.mkdir(mode=0o755)
-        (built / MACHINE_FILE).write_text(render_json(machine.to_json()), encoding="utf-8")
-        for name, text in machine.texts.items():
-            (built / name).write_text(text, encoding="utf-8")
-        built.replace(folder)
+    texts = {**machine.texts, MACHINE_FILE: render_json(machine.to_json())}
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise MachineFolderError(f"{str(folder)!r} exists already and is not an empty folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".capture-") as beside:
+            for name, text in texts.items():
+                Path(beside, name).write_text(text, encoding="utf-8")
+            # machine.json comes last: without it the folder is no machine.
+            for name in texts:
+                Path(beside, name).replace(folder / name)
+    except OSError as error:
+        raise MachineFolderError(f"cannot write {str(folder)!r}: {error.strerror}") from error
 
 
 def _read_file(path: Path, limit: int) -> str | None:
+    # Without O_NONBLOCK a named pipe would be waited for.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        descriptor = os.open(path, flags)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise MachineFolderError(f"cannot read {str(path)!r}: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise MachineFolderError(f"cannot read {str(path)!r}: it is no regular file")
     with os.fdopen(descriptor, "rb") as file:
         data = file.read(limit + 1)
     if len(data) > limit:

@@ -11,6 +11,7 @@ import hashlib
 import io
 import stat
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from email.parser import BytesParser
@@ -82,7 +83,17 @@ def check_wheel(
             _check_metadata(archive, dist_info, wheel.filename, manifest)
             _check_wheel_tags(archive, dist_info, name)
             _check_variant(archive, dist_info, wheel, manifest)
-    except (zipfile.BadZipFile, KeyError, UnicodeDecodeError, csv.Error) as error:
+    except (
+        zipfile.BadZipFile,
+        KeyError,
+        UnicodeDecodeError,
+        csv.Error,
+        zlib.error,
+        EOFError,
+        # Unknown compression, and encryption.
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
         raise PayloadError(f"{wheel.filename!r} is not a valid wheel: {error}") from error
 
 

@@ -36,7 +36,10 @@ def release_from_index(index: str, project: str, wanted: str | None, machine: Ma
     Raises:
         ReleaseError: There is no such release.
     """
-    url = urlsplit(index)
+    try:
+        url = urlsplit(index)
+    except ValueError as error:
+        raise ReleaseError(f"{index!r} is no URL: {error}") from error
     if url.username or url.password:
         raise ReleaseError("user name and password in the index's URL are not supported")
     found = _Found(fetch_project(index, project), _download, index, project)
@@ -53,9 +56,12 @@ def release_from_folder(
     """
     if not folder.is_dir():
         raise ReleaseError(f"{str(folder)!r} is no folder")
-    files = [IndexFile(path.name, path.name) for path in sorted(folder.iterdir())]
-    found = _Found(files, lambda file: (folder / file.filename).read_bytes(), str(folder), project)
-    return found.release(wanted, machine)
+    try:
+        files = [IndexFile(path.name, path.name) for path in sorted(folder.iterdir())]
+        found = _Found(files, lambda file: (folder / file.url).read_bytes(), str(folder), project)
+        return found.release(wanted, machine)
+    except OSError as error:
+        raise ReleaseError(f"cannot read {error.filename!r}: {error.strerror}") from error
 
 
 def release_from_sdist(path: Path) -> Release:
@@ -77,13 +83,13 @@ def release_from_sdist(path: Path) -> Release:
 def _packed_release(file: BinaryIO, place: str) -> Release:
     """Read the manifest in a packed sdist; nothing is unpacked."""
     try:
-        with tarfile.open(fileobj=file) as archive:
+        with tarfile.open(fileobj=file, mode="r:gz") as archive:
             for member in archive:
                 if member.isfile() and member.name.partition("/")[2] == MANIFEST_PATH:
                     content = archive.extractfile(member)
                     if content is not None and member.size <= _MANIFEST_LIMIT:
                         return Release.from_manifest(parse_manifest(content.read()))
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         raise ReleaseError(f"{place!r} is no selector sdist: {error}") from error
     raise ReleaseError(f"{place!r} is no selector sdist: it holds no {MANIFEST_PATH}")
 

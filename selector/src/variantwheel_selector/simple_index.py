@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
 import re
-import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
@@ -104,7 +104,7 @@ class _Anchors(HTMLParser):
 
 
 def _file_from_anchor(attributes: Mapping[str, str], base: str) -> IndexFile:
-    url, fragment = urllib.parse.urldefrag(urllib.parse.urljoin(base, attributes["href"]))
+    url, fragment = urllib.parse.urldefrag(_join(base, attributes["href"]))
     found = re.search(r"(?:^|&)sha256=([0-9a-f]{64})(?:&|$)", fragment)
     return IndexFile(
         filename=_filename(url),
@@ -123,12 +123,19 @@ def _file_from_node(node: JsonNode, base: str) -> IndexFile:
     requires: Any = members["requires-python"].value if "requires-python" in members else None
     return IndexFile(
         filename=members["filename"].string(),
-        url=urllib.parse.urljoin(base, members["url"].string()),
+        url=_join(base, members["url"].string()),
         sha256=hashes["sha256"].string() if "sha256" in hashes else None,
         requires_python=requires if isinstance(requires, str) else "",
         # PEP 691: true, false or the reason as text.
         yanked="yanked" in members and members["yanked"].value not in (False, None),
     )
+
+
+def _join(base: str, link: str) -> str:
+    try:
+        return urllib.parse.urljoin(base, link)
+    except ValueError as error:
+        raise ReleaseError(f"{base} holds the link {link!r}, which is no URL: {error}") from error
 
 
 def _filename(url: str) -> str:
@@ -137,16 +144,20 @@ def _filename(url: str) -> str:
 
 def _fetch(url: str, accept: str, limit: int) -> tuple[bytes, str, str]:
     """Return content, content type and the URL after redirections."""
-    scheme = urllib.parse.urlsplit(url).scheme
-    if scheme not in _SCHEMES:
+    if url.partition(":")[0].lower() not in _SCHEMES:
         raise ReleaseError(f"cannot read {url!r}: only {', '.join(_SCHEMES)} URLs are read")
-    request = urllib.request.Request(url, headers={"Accept": accept})  # noqa: S310 - checked above
     try:
+        request = urllib.request.Request(url, headers={"Accept": accept})  # noqa: S310 - checked
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310
             content: bytes = response.read(limit + 1)
             content_type = response.headers.get_content_type()
             final = response.geturl()
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+    except (
+        # URLError, a broken connection, an answer that is not HTTP, and a URL that is none.
+        OSError,
+        http.client.HTTPException,
+        ValueError,
+    ) as error:
         raise ReleaseError(f"cannot read {url}: {error}") from error
     if len(content) > limit:
         raise ReleaseError(f"{url} is larger than {limit} bytes")

@@ -135,6 +135,8 @@ def parse_json(text: str | bytes, place: str, fault: type[SelectorError]) -> Jso
         if isinstance(text, bytes):
             text = text.decode("utf-8")
         value = json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
+        # Half of a surrogate pair, which JSON can spell, could be written nowhere later on.
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
         if isinstance(error, SelectorError):
             raise

@@ -13,8 +13,8 @@ from variantwheel_selector.machine import Machine
 from variantwheel_selector.packaging_library import tags
 
 _LEGACY_MANYLINUX = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
-_GLIBC_PATTERN = re.compile(r"glibc 2\.([0-9]+).*")
-_MUSL_PATTERN = re.compile(r"musl 1\.([0-9]+).*")
+_GLIBC_PATTERN = re.compile(r"glibc 2\.([0-9]{1,3})(?![0-9]).*")
+_MUSL_PATTERN = re.compile(r"musl 1\.([0-9]{1,3})(?![0-9]).*")
 
 
 def supported_tags(machine: Machine) -> tuple[str, ...]:

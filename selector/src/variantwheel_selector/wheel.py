@@ -68,7 +68,7 @@ def _add_to_dist_info(file: BinaryIO, dist_info: str, filename: str, content: by
     """
     record_path, new_path = f"{dist_info}/RECORD", f"{dist_info}/{filename}"
     with zipfile.ZipFile(file) as archive:
-        check_members(archive, filename)
+        check_members(archive, "the wheel")
         infos = archive.infolist()
         last = max(infos, key=lambda info: info.header_offset)
         record = archive.getinfo(record_path)

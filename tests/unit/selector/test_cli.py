@@ -1,8 +1,11 @@
 """The command `variantwheel`: its verbs, their output and exit codes."""
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -236,3 +239,93 @@ def test_links_in_a_machine_folder_are_not_followed(
     (tmp_path / "m/cpuinfo.txt").symlink_to(secret)
     assert run_commandline(["detect", "--machine", str(tmp_path / "m")]) == 2
     assert "cannot read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("version", "three", "python.version: 'three' does not match"),
+        ("version", "3", "python.version: '3' does not match"),
+        ("interpreter", "\ud800", "not valid JSON"),
+    ],
+)
+def test_strange_facts_in_a_machine_folder(
+    release: TinyRelease,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    key: str,
+    value: str,
+    words: str,
+) -> None:
+    folder = tmp_path / "m"
+    write_machine(read_machine(BY_NAME["haswell"]), folder)
+    document = json.loads((folder / "machine.json").read_text())
+    document["python"][key] = value
+    (folder / "machine.json").write_text(json.dumps(document))
+    sdist = str(release.finish())
+    assert run_commandline(["explain", "tiny-native", sdist, "--machine", str(folder)]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_only_regular_files_of_a_machine_folder_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], make: Callable[[Path], None]
+) -> None:
+    write_machine(read_machine(BY_NAME["haswell"]), tmp_path / "m")
+    (tmp_path / "m/auxv.txt").unlink()
+    make(tmp_path / "m/auxv.txt")
+    assert run_commandline(["detect", "--machine", str(tmp_path / "m")]) == 2
+    assert "no regular file" in capsys.readouterr().err
+
+
+def test_facts_of_strangers_do_not_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = replace(read_machine(BY_NAME["haswell"]), libc="glibc \x1b[2J2.36")
+    write_machine(machine, tmp_path / "m")
+    assert run_commandline(["detect", "--machine", str(tmp_path / "m")]) == 0
+    assert "glibc \\x1b[2J2.36" in capsys.readouterr().out
+
+
+def test_capture_into_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_commandline(["capture", "."]) == 0
+    assert read_machine(tmp_path).python.version == ".".join(map(str, sys.version_info[:3]))
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_capture_where_nothing_can_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert run_commandline(["capture", str(tmp_path / "file/m")]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_nothing_fits_although_a_source_build_is_ruled_out_by_name(
+    release: TinyRelease, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for_windows_only(release)
+    monkeypatch.setenv("VARIANTWHEEL_SOURCE_BUILD", "never")
+    assert run_commandline(["explain", "tiny-native", str(release.root)]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith("tiny-native 1.0: nothing fits")
+
+
+def test_explain_needs_to_know_where_to_look(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run_commandline(["explain", "tiny-native"])
+    assert caught.value.code == 2
+    assert "one of the arguments --index --find-links SDIST is required" in capsys.readouterr().err
+
+
+def test_verify_without_a_name_looks_at_every_variant(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(site, "null")
+    install(site, "null", project="other_native")
+    left_behind = site / "removed-1.0.dist-info"
+    left_behind.mkdir()
+    (left_behind / "variant.json").write_text("{}")
+    assert run_commandline(["verify", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["distributions"]
+    assert [item["project"] for item in found] == ["other-native", "tiny-native"]

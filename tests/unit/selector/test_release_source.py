@@ -1,6 +1,7 @@
 """Finding a release: an index over HTTP (JSON and HTML), a folder, an sdist."""
 
 import functools
+import gzip
 import hashlib
 import http.server
 import json
@@ -181,6 +182,9 @@ def test_an_index_that_does_not_answer() -> None:
     [
         ("ftp://host.invalid/simple", "only http, https, file"),
         ("https://me:secret@host.invalid/simple", "not supported"),
+        ("http://[", "is no URL"),
+        ("http://127.0.0.1:1/a b", "cannot read"),
+        ("http://127.0.0.1:one/", "cannot read"),
     ],
 )
 def test_urls_that_are_not_read(url: str, words: str) -> None:
@@ -199,3 +203,38 @@ def test_what_is_no_sdist(tmp_path: Path) -> None:
     for path in (tmp_path / "x.tar.gz", tmp_path, tmp_path / "absent.tar.gz"):
         with pytest.raises(ReleaseError, match="is no selector sdist"):
             release_from_sdist(path)
+
+
+@pytest.mark.parametrize("compressed", [b"garbage", gzip.compress(b"x" * 4096)[:-12], b""])
+def test_an_index_whose_sdist_is_damaged(tmp_path: Path, compressed: bytes) -> None:
+    (tmp_path / "tiny_native-1.0.tar.gz").write_bytes(compressed)
+    with pytest.raises(ReleaseError, match="is no selector sdist"):
+        release_from_folder(tmp_path, "tiny-native", None, MACHINE)
+
+
+def test_a_folder_in_the_place_of_an_sdist(tmp_path: Path) -> None:
+    (tmp_path / "tiny_native-1.0.tar.gz").mkdir()
+    with pytest.raises(ReleaseError, match="cannot read"):
+        release_from_folder(tmp_path, "tiny-native", None, MACHINE)
+
+
+def test_a_server_that_does_not_speak_http() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(b"220 mail server ready\r\n\r\n")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ReleaseError, match="cannot read"):
+            release_from_index(url, "tiny-native", None, MACHINE)
+        thread.join(10)
+
+
+def test_links_that_are_no_urls() -> None:
+    with pytest.raises(ReleaseError, match=r"'http://\[', which is no URL"):
+        parse_html_page('<a href="http://[">a</a>', "http://i.invalid/s/")

@@ -28,11 +28,13 @@ def install(
     label: str | None = None,
     decision: Decision | None = None,
     installer: str = "pip",
+    project: str = "tiny_native",
 ) -> None:
     """Write the `.dist-info` folder that an installer would leave behind."""
-    folder = site / "tiny_native-1.0.dist-info"
+    folder = site / f"{project}-1.0.dist-info"
     folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.2\nName: tiny-native\nVersion: 1.0\n")
+    name = project.replace("_", "-")
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.2\nName: {name}\nVersion: 1.0\n")
     (folder / "INSTALLER").write_text(f"{installer}\n")
     if label is not None:
         (folder / "variant.json").write_text(render_variants_json(INFO.only(label)))
@@ -144,4 +146,12 @@ def test_damaged_files_are_named(site: Path) -> None:
     (site / "tiny_native-1.0.dist-info/variant-decision.json").unlink()
     (site / "tiny_native-1.0.dist-info/variant.json").write_text(render_variants_json(INFO))
     with pytest.raises(VariantsJsonError, match="names 3 variants"):
+        verify_distribution("tiny-native")
+
+
+def test_what_is_not_utf_8_is_damaged(site: Path) -> None:
+    install(site, "null")
+    (site / "tiny_native-1.0.dist-info/variant.json").write_bytes(b"\xff\xfe")
+    assert installed_variants() == ["tiny-native"]
+    with pytest.raises(VariantsJsonError, match="not valid JSON"):
         verify_distribution("tiny-native")

@@ -59,6 +59,12 @@ def run_commandline(argv: Sequence[str] | None = None) -> int:
         # The reader, `head` perhaps, has seen enough. Nothing may be flushed to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        # With a file name it is about something that the user named, as a full or unreadable disk.
+        if error.filename is None:
+            raise
+        sys.stderr.write(f"variantwheel: error: {error.filename}: {error.strerror}\n")
+        return 2
 
 
 def _run(words: list[str]) -> int:

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
                 "",
                 *decision_lines(decision),
                 "",
-                outcome_line(decision),
+                outcome_line(decision, from_source=selection.from_source),
             ]
         )
     return 0 if decision.filename is not None or selection.from_source else 1

@@ -33,8 +33,8 @@ def chosen_machine(args: argparse.Namespace) -> Machine:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Write lines to standard output."""
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    """Write lines to standard output; what a terminal would act upon is escaped."""
+    sys.stdout.writelines(f"{_printable(line)}\n" for line in lines)
     sys.stdout.flush()
 
 
@@ -42,3 +42,12 @@ def print_json(document: Mapping[str, object]) -> None:
     """Write a JSON document to standard output."""
     sys.stdout.write(render_json(document))
     sys.stdout.flush()
+
+
+def _printable(line: str) -> str:
+    """Escape control characters: facts come from captures and indexes of strangers."""
+    if line.isprintable():
+        return line
+    return "".join(
+        character if character.isprintable() else ascii(character)[1:-1] for character in line
+    )
