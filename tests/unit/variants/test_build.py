@@ -216,3 +216,49 @@ def test_the_reference_library_reads_the_same_from_a_wheel(tiny_release: TinyRel
         text = read_wheel(tiny_release.wheel(label)).dist_info_file("variant.json").decode()
         found = reference.VariantDistInfo(text).variant_desc
         assert (found.label, [item.to_str() for item in found.properties]) == (label, properties)
+
+
+_CURIOUS_BACKEND = """\
+import os, shutil
+
+
+def get_requires_for_build_wheel(config_settings=None):
+    if "ASK_ME_NOT" in open("pyproject.toml").read():
+        raise SystemExit("no answer today")
+    found = [shutil.which("sh"), os.environ.get("CMAKE_EXECUTABLE")]
+    return [] if any(found) else ["ninja>=1.5", "cmake>=3.15"]
+"""
+
+
+@pytest.fixture
+def curious_project(tmp_path: Path) -> Path:
+    """A project whose backend leaves out of its requirements what it finds on the machine."""
+    folder = tmp_path / "curious"
+    folder.mkdir()
+    (folder / "curious_backend.py").write_text(_CURIOUS_BACKEND)
+    (folder / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "curious_backend"\nbackend-path = ["."]\n'
+    )
+    return folder
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_backend_is_asked_what_a_machine_without_tools_needs(
+    curious_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, isolated: bool
+) -> None:
+    monkeypatch.setenv("CMAKE_EXECUTABLE", "/usr/bin/cmake")
+    with open_frontend(tmp_path / "env", isolated=isolated) as frontend:
+        found = frontend.wheel_requirements(curious_project, tmp_path / "log")
+    assert found == ("cmake>=3.15", "ninja>=1.5")
+
+
+def test_a_backend_that_does_not_answer_is_told_with_its_log(
+    curious_project: Path, tmp_path: Path
+) -> None:
+    with (curious_project / "pyproject.toml").open("a") as file:
+        file.write("# ASK_ME_NOT\n")
+    with (
+        open_frontend(tmp_path / "env", isolated=False) as frontend,
+        pytest.raises(BuildFailedError, match=r"get_requires_for_build_wheel[^$]*no answer today"),
+    ):
+        frontend.wheel_requirements(curious_project, tmp_path / "log")

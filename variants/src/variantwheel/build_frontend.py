@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from build.env import DefaultIsolatedEnv
 from variantwheel.errors import BuildFailedError
 
 _TAIL_LINES = 30
+# What a process needs to run at all; everything else could change a backend's answer.
+_NEUTRAL_VARIABLES = ("HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH")
 
 
 @dataclass(frozen=True)
@@ -65,22 +68,41 @@ class BuildFrontend:
         Raises:
             BuildFailedError: It did not succeed; the text ends with the end of the log.
         """
-        request.log.parent.mkdir(parents=True, exist_ok=True)
-        with request.log.open("w", encoding="utf-8") as log, _build_messages_to(request.log):
-            try:
-                return self._build(request, _runner(log.fileno(), request.environment))
-            except (
-                BuildException,
-                BuildBackendException,
-                FailedProcessError,
-                subprocess.CalledProcessError,
-            ) as error:
-                raise BuildFailedError(
-                    f"the {request.distribution} was not built: {error}\n"
-                    f"  config settings: {_words(request.config_settings)}\n"
-                    f"  environment: {_words(request.environment)}\n"
-                    f"  the end of {request.log}:\n{_tail(request.log)}"
-                ) from error
+        facts = (
+            f"  config settings: {_words(request.config_settings)}\n"
+            f"  environment: {_words(request.environment)}\n"
+        )
+        with _logged(request.log, f"the {request.distribution} was not built", facts) as log:
+            return self._build(request, _runner(log, {**os.environ}, request.environment))
+
+    def wheel_requirements(self, source: Path, log: Path) -> tuple[str, ...]:
+        """Ask the backend what a wheel needs on a machine that has no tools at all.
+
+        Backends leave out a requirement, such as CMake, that they find on the machine. Here they
+        find nothing: PATH names an empty folder, and no variable of the user's is passed on.
+
+        Args:
+            source: The unpacked sdist.
+            log: What the backend prints goes to this file.
+
+        Returns:
+            What `get_requires_for_build_wheel` returns, sorted.
+
+        Raises:
+            BuildFailedError: The backend did not answer.
+        """
+        what = "the build backend did not say what a wheel needs (get_requires_for_build_wheel)"
+        with _logged(log, what, "") as descriptor, tempfile.TemporaryDirectory() as empty:
+            variables = {
+                name: os.environ[name] for name in _NEUTRAL_VARIABLES if name in os.environ
+            }
+            runner = _runner(descriptor, variables, {"PATH": empty})
+            if self._isolated is None:
+                builder = ProjectBuilder(source, runner=runner)
+            else:
+                builder = ProjectBuilder.from_isolated_env(self._isolated, source, runner)
+                self._isolated.install(builder.build_system_requires)
+            return tuple(sorted(builder.get_requires_for_build("wheel", {})))
 
     def _build(self, request: BuildRequest, runner: RunnerType) -> Path:
         settings = dict(request.config_settings)
@@ -128,7 +150,31 @@ def open_frontend(folder: Path, *, isolated: bool) -> Iterator[BuildFrontend]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _runner(log: int, environment: Mapping[str, str]) -> RunnerType:
+@contextmanager
+def _logged(log: Path, failure: str, facts: str) -> Iterator[int]:
+    """Open a log file and word what goes wrong while it is open.
+
+    Args:
+        log: The file.
+        failure: What did not succeed.
+        facts: Whole lines, for the error.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w", encoding="utf-8") as file, _build_messages_to(log):
+        try:
+            yield file.fileno()
+        except (
+            BuildException,
+            BuildBackendException,
+            FailedProcessError,
+            subprocess.CalledProcessError,
+        ) as error:
+            raise BuildFailedError(
+                f"{failure}: {error}\n{facts}  the end of {log}:\n{_tail(log)}"
+            ) from error
+
+
+def _runner(log: int, inherited: Mapping[str, str], environment: Mapping[str, str]) -> RunnerType:
     def run(
         cmd: Sequence[str],
         cwd: str | None = None,
@@ -137,7 +183,7 @@ def _runner(log: int, environment: Mapping[str, str]) -> RunnerType:
         subprocess.run(
             cmd,
             cwd=cwd,
-            env={**os.environ, **(extra_environ or {}), **environment},
+            env={**inherited, **(extra_environ or {}), **environment},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import tarfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,7 @@ def read_sdist(file: Path) -> SdistArchive:
                 if content is None:
                     raise SdistFormatError(f"{file}: {member.name!r} is neither file nor folder")
                 files[path] = SdistFile(content.read(), bool(member.mode & 0o100))
-    except (OSError, EOFError, KeyError, tarfile.TarError) as error:
+    except (OSError, EOFError, KeyError, tarfile.TarError, zlib.error) as error:
         raise SdistFormatError(f"{file}: not a readable source distribution: {error}") from error
     roots = {path.partition("/")[0] for path in files}
     if len(roots) != 1 or any("/" not in path for path in files):

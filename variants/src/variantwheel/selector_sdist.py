@@ -11,7 +11,7 @@ import importlib.metadata
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from variantwheel.core_metadata import parse_core_metadata, static_metadata_problems
@@ -68,6 +68,19 @@ class Payload:
     wheels: tuple[Path, ...]
     metadata: bytes
     info: VariantsInfo
+
+
+@dataclass(frozen=True)
+class ProjectSources:
+    """What a source build starts from.
+
+    Attributes:
+        archive: The project's own sdist.
+        wheel_requirements: What its backend asks for besides the requirements in pyproject.toml.
+    """
+
+    archive: SdistArchive
+    wheel_requirements: tuple[str, ...] = ()
 
 
 def collect_payload(folder: Path, project: Project) -> Payload:
@@ -136,7 +149,7 @@ def check_complete(payload: Payload, project: Project) -> None:
 
 def write_selector_sdist(
     payload: Payload,
-    sources: SdistArchive | None,
+    sources: ProjectSources | None,
     project: Project,
     folder: Path,
     epoch: int,
@@ -145,7 +158,7 @@ def write_selector_sdist(
 
     Args:
         payload: The wheels.
-        sources: The project's own sdist, or none to leave out source builds.
+        sources: The project's own sources, or none to leave out source builds.
         project: Says which of the sources a build does not need.
         folder: Where the file goes.
         epoch: Time stamp of all files, in seconds since 1970.
@@ -173,7 +186,7 @@ def write_selector_sdist(
         for wheel in payload.wheels:
             shutil.copyfile(wheel, manifest_file.parent / wheel.name)
         if sources is not None:
-            unpack_sdist(_needed_sources(sources, project), root / "source")
+            unpack_sdist(_needed_sources(sources.archive, project), root / "source")
         # The archive takes its time from this file, now and when an installer packs it again.
         os.utime(root / "PKG-INFO", (epoch, epoch))
         return folder / pack_sdist(root, manifest, folder)
@@ -224,10 +237,13 @@ def _payload_wheel(wheel: Path) -> PayloadWheel:
     )
 
 
-def _source_project(sources: SdistArchive, payload: Payload) -> SourceProject:
-    info = sources.files.get("PKG-INFO")
-    if info is None or "pyproject.toml" not in sources.files:
-        raise SdistFormatError(f"{sources.root}: the project's sdist lacks its pyproject.toml")
+def _source_project(sources: ProjectSources, payload: Payload) -> SourceProject:
+    files = sources.archive.files
+    info = files.get("PKG-INFO")
+    if info is None or "pyproject.toml" not in files:
+        raise SdistFormatError(
+            f"{sources.archive.root}: the project's sdist lacks its pyproject.toml"
+        )
     fields = parse_core_metadata(info.data)
     found = (normalize_project(fields.name), fields.version)
     if found != (normalize_project(payload.name), payload.version):
@@ -235,7 +251,10 @@ def _source_project(sources: SdistArchive, payload: Payload) -> SourceProject:
             f"the wheels are {payload.name} {payload.version}, the sources {fields.name} "
             f"{fields.version}; build the wheels anew, or go back to the sources' state"
         )
-    return _read_build_system(sources)
+    declared = _read_build_system(sources.archive)
+    # A front end asks the selector alone what to install, and before anything is installed.
+    requires = dict.fromkeys([*declared.requires, *sources.wheel_requirements])
+    return replace(declared, requires=tuple(requires))
 
 
 def _read_build_system(sources: SdistArchive) -> SourceProject:

@@ -10,6 +10,7 @@ import os
 import time
 import unicodedata
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -82,7 +83,15 @@ def read_wheel(file: Path) -> WheelArchive:
                 files[entry.filename] = archive.read(entry)
                 if entry.external_attr >> 16 & 0o100:
                     executables.add(entry.filename)
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except (
+        OSError,
+        EOFError,
+        zipfile.BadZipFile,
+        zlib.error,
+        # Unknown compression, and encryption.
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
         raise WheelFormatError(f"{file}: not a readable wheel: {error}") from error
     return WheelArchive(name, _find_dist_info(file, name, files), files, frozenset(executables))
 

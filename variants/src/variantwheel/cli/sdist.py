@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 from pathlib import Path
 
 from variantwheel.build_frontend import open_frontend
 from variantwheel.cli.console import add_project_option, report, warn, write
 from variantwheel.project import Project, read_project
-from variantwheel.sdist_archive import SdistArchive
+from variantwheel.sdist_archive import unpack_sdist
 from variantwheel.selector_sdist import (
     SIZE_BUDGET,
+    ProjectSources,
     check_complete,
     collect_payload,
     missing_variants,
@@ -66,11 +68,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _build_sources(project: Project, epoch: int, *, isolated: bool) -> SdistArchive:
+def _build_sources(project: Project, epoch: int, *, isolated: bool) -> ProjectSources:
     work = project.folder / "build" / "variantwheel"
     with (
         locked_work_folder(work, report),
         open_frontend(work / "env", isolated=isolated) as frontend,
     ):
         report(f"{project.folder}: building the sdist with the project's sources")
-        return build_project_sdist(project.folder, frontend, work, epoch)
+        archive = build_project_sdist(project.folder, frontend, work, epoch)
+        # In a tree of its own: some backends leave files behind when they are asked.
+        with tempfile.TemporaryDirectory(prefix=".requirements-", dir=work) as folder:
+            unpack_sdist(archive, Path(folder))
+            requires = frontend.wheel_requirements(Path(folder), work / "requirements.log")
+    return ProjectSources(archive, requires)
