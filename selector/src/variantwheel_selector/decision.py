@@ -43,7 +43,8 @@ class Decision:
         label: The chosen variant; none if the project was built from source here.
         forced: Whether the user demanded the label even if it does not fit.
         filename: The chosen wheel with its label; none after a source build.
-        sha256: Of that wheel, in hexadecimal; none after a source build.
+        sha256: Of that wheel, in hexadecimal; none after a source build, and where `explain` looks
+            at an index or folder that gives none.
         settings: What the user asked for, with its origin, by the setting's name.
         machine: The facts about the machine that were used, by name.
         candidates: All variants, the accepted ones first, best first.
@@ -110,7 +111,7 @@ def parse_decision(text: str | bytes, place: str = DECISION_FILE) -> Decision:
     filename = sha256 = None
     if members["payload"].value is not None:
         payload = members["payload"].object(("filename", "sha256"), ignore_unknown=True)
-        filename, sha256 = payload["filename"].string(), payload["sha256"].string()
+        filename, sha256 = payload["filename"].string(), _optional_string(payload["sha256"])
     version = members.get("selector_version")
     return Decision(
         project=members["project"].string(),

@@ -173,7 +173,8 @@ def _wheels(files: Iterable[IndexFile], project: str) -> list[tuple[WheelName, I
 
 
 def _choose_version(found: set[str], project: str, wanted: str | None, place: str) -> str:
-    parsed = {key: text for text in found if (key := _parse_version(text)) is not None}
+    # Sorted: of two spellings of one version, it is always the same that is taken.
+    parsed = {key: text for text in sorted(found) if (key := _parse_version(text)) is not None}
     if wanted is not None:
         key = _parse_version(wanted)
         if key is None:

@@ -76,8 +76,11 @@ def fetch_file(url: str) -> bytes:
 def parse_json_page(content: bytes, base: str) -> list[IndexFile]:
     """Read a page of PEP 691: `{"meta": …, "name": …, "files": [{"filename", "url", …}]}`."""
     root = parse_json(content, base, ReleaseError)
-    files = root.object(("files",), ignore_unknown=True)["files"]
-    return [_file_from_node(node, base) for node in files.elements()]
+    members = root.object(("files",), ("meta",), ignore_unknown=True)
+    if "meta" in members:
+        meta = members["meta"].object(("api-version",), ignore_unknown=True)
+        _check_version(meta["api-version"].string(), base)
+    return [_file_from_node(node, base) for node in members["files"].elements()]
 
 
 def parse_html_page(text: str, base: str) -> list[IndexFile]:
@@ -89,6 +92,7 @@ def parse_html_page(text: str, base: str) -> list[IndexFile]:
     """
     parser = _Anchors()
     parser.feed(text)
+    _check_version(parser.version, base)
     return [_file_from_anchor(attributes, base) for attributes in parser.anchors]
 
 
@@ -96,11 +100,23 @@ class _Anchors(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.anchors: list[dict[str, str]] = []
+        self.version = "1.0"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = {name: value or "" for name, value in attrs}
         if tag == "a" and attributes.get("href"):
             self.anchors.append(attributes)
+        if tag == "meta" and attributes.get("name") == "pypi:repository-version":
+            self.version = attributes.get("content", "")
+
+
+def _check_version(version: str, base: str) -> None:
+    """Refuse a page of another major version, which may mean something else (PEP 629)."""
+    if version.partition(".")[0] != "1":
+        raise ReleaseError(
+            f"{base} is a page of repository version {version!r}; this selector reads 1.x, "
+            "a newer one may read it"
+        )
 
 
 def _file_from_anchor(attributes: Mapping[str, str], base: str) -> IndexFile:

@@ -17,6 +17,7 @@ from unit.selector.tiny_release import TinyRelease
 from variantwheel_selector.cli import run_commandline
 from variantwheel_selector.decision import parse_decision
 from variantwheel_selector.machine import read_machine, write_machine
+from variantwheel_selector.variants_json import render_variants_json
 
 BY_NAME = {path.name: path for path in MACHINES}
 
@@ -329,3 +330,14 @@ def test_verify_without_a_name_looks_at_every_variant(
     assert run_commandline(["verify", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["distributions"]
     assert [item["project"] for item in found] == ["other-native", "tiny-native"]
+
+
+def test_explain_as_json_is_a_decision_where_no_hash_is_known(
+    release: TinyRelease, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = release.finish() / "payload"
+    (folder / "tiny_native-1.0-variants.json").write_text(render_variants_json(release.info))
+    assert run_commandline(["explain", "tiny-native", "--find-links", str(folder), "--json"]) == 0
+    decision = parse_decision(capsys.readouterr().out)
+    assert decision.filename is not None
+    assert decision.sha256 is None

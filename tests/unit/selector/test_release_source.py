@@ -238,3 +238,18 @@ def test_a_server_that_does_not_speak_http() -> None:
 def test_links_that_are_no_urls() -> None:
     with pytest.raises(ReleaseError, match=r"'http://\[', which is no URL"):
         parse_html_page('<a href="http://[">a</a>', "http://i.invalid/s/")
+
+
+def test_pages_of_a_later_major_version_are_refused() -> None:
+    with pytest.raises(ReleaseError, match=r"repository version '2\.0'"):
+        parse_json_page(b'{"meta": {"api-version": "2.0"}, "files": []}', "http://i.invalid/s/")
+    with pytest.raises(ReleaseError, match=r"repository version '2\.0'"):
+        parse_html_page('<meta name="pypi:repository-version" content="2.0">', "http://i.invalid/")
+    assert parse_json_page(b'{"meta": {"api-version": "1.9"}, "files": []}', "http://i/") == []
+
+
+def test_of_two_spellings_of_a_version_it_is_always_the_same_one(tmp_path: Path) -> None:
+    for version in ("1.0", "1.0.0", "1.0.0.0"):
+        (tmp_path / wheel(version, "null")).touch()
+        write_variants(tmp_path, version)
+    assert release_from_folder(tmp_path, "tiny-native", None, MACHINE).version == "1.0.0.0"

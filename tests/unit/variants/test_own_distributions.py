@@ -1,4 +1,4 @@
-"""The distributions of selector and toolkit: a wheel from the sdist is the one from the checkout."""
+"""Selector and toolkit: a wheel made from the sdist is the one made from the checkout."""
 
 from __future__ import annotations
 
