@@ -14,10 +14,14 @@ set(HVD_CORE_SOURCES
   runtime/request.cc runtime/response_queue.cc runtime/runtime.cc runtime/tensor_table.cc)
 list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
+set(HVD_KERNEL_SOURCES ${HVD_CORE_SOURCES})
+list(FILTER HVD_KERNEL_SOURCES INCLUDE REGEX "/(kernels/[a-z_]+|base/dtype)\\.cc$")
+
 set(HVD_BINDINGS_SOURCES
   base/cpu.cc base/dtype.cc base/error.cc
   bindings/buffer.cc bindings/core_library.cc bindings/dtypes.cc bindings/errors.cc
   bindings/module.cc bindings/rank_runtime.cc bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS auth coordinator kernels loss runtime sha256 socket transport wire)
+set(HVD_NATIVE_TESTS auth coordinator gathering kernels levels loss runtime sha256 soak socket
+  transport wire)

@@ -2,10 +2,16 @@
 #include "transport/auth.h"
 
 #include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -73,7 +79,7 @@ TEST(AServerWithoutTheSecretIsRefused) {
   });
   hvd::WaitReady(listener.fd(), POLLIN, Soon(), "test");
   auto server = listener.TryAccept();
-  (void)hvd::SendChallenge(*server, Soon());
+  server->SendAll(std::vector<uint8_t>(sizeof(hvd::Nonce), 'n'), Soon());
   std::vector<uint8_t> hello(52);
   server->ReceiveAll(hello, Soon());
   server->SendAll(std::span(hello).last(32), Soon());
@@ -89,6 +95,56 @@ TEST(SilentStrangersHoldNobodyUp) {
   auto client = std::async(std::launch::async, [&] { return Join(acceptor, kSecret, "data"); });
   EXPECT_TRUE(static_cast<bool>(acceptor.Next({}, Soon(), "test")));
   client.get();
+}
+
+// One after the other, they would take far longer than the client has patience.
+TEST(StrangersWhoBeginToSpeakHoldNobodyUp) {
+  Acceptor acceptor(Listener("127.0.0.1"), kSecret, "data");
+  std::vector<Socket> strangers;
+  for (int i = 0; i < 40; ++i) {
+    strangers.push_back(Socket::Connect(acceptor.endpoint(), Soon()));
+    strangers.back().SendAll(std::vector<uint8_t>(1, 'H'), Soon());
+  }
+  auto client = std::async(std::launch::async, [&] { return Join(acceptor, kSecret, "data"); });
+  EXPECT_TRUE(static_cast<bool>(acceptor.Next({}, Soon(), "test")));
+  client.get();
+}
+
+TEST(AStrangerWhoNeverStopsSpeakingDoesNotStopTheClock) {
+  Acceptor acceptor(Listener("127.0.0.1"), kSecret, "data");
+  std::atomic<bool> done{false};
+  std::thread stranger([&] {
+    while (!done) {
+      Socket socket = Socket::Connect(acceptor.endpoint(), Soon());
+      socket.SendAll(std::vector<uint8_t>(1, 'H'), Soon());
+    }
+  });
+  EXPECT_THROWS(acceptor.Next({}, Shortly(), "test"), Error, "timed out");
+  done = true;
+  stranger.join();
+}
+
+TEST(StrangersWhoTakeAllDescriptorsHoldNobodyUp) {
+  Acceptor acceptor(Listener("127.0.0.1"), kSecret, "data");
+  // Another process, so that only one side of each connection is in this one.
+  const pid_t others = ::fork();
+  if (others == 0) {
+    std::vector<Socket> sockets;
+    for (int i = 0; i < 100; ++i) sockets.push_back(Socket::Connect(acceptor.endpoint(), Soon()));
+    sockets.push_back(Join(acceptor, kSecret, "data"));
+    ::alarm(60);
+    ::pause();
+    ::_exit(0);
+  }
+  rlimit before{};
+  EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 40;
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  EXPECT_TRUE(static_cast<bool>(acceptor.Next({}, Soon(), "test")));
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ::kill(others, SIGKILL);
+  ::waitpid(others, nullptr, 0);
 }
 
 TEST(WaitingEndsWhenAWatchedPeerCloses) {

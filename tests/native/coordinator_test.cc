@@ -157,6 +157,14 @@ TEST(ScalarsCannotBeGathered) {
   EXPECT_EQ(response.error.find("Process-set rank zero tried to ALLGATHER a rank-zero tensor."), 0);
 }
 
+// Rows without elements need no memory, so there may be any number of them.
+TEST(MoreRowsThanAnIntegerHoldsCannotBeGathered) {
+  const Request rows = Of(OpKind::kAllgather, {int64_t{1} << 62, 0});
+  EXPECT_EQ(hvd::Compare({rows}).error, "");
+  EXPECT_EQ(hvd::Compare({rows, rows}).error.find("The first dimensions of an ALLGATHER add up"),
+            0);
+}
+
 TEST(TheRankThatDiffersIsNamed) {
   const auto response = hvd::Compare({Allreduce(), Allreduce(), Allreduce({9})});
   EXPECT_TRUE(response.error.find("ranks 0 and 2") != std::string::npos);

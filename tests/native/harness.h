@@ -157,7 +157,10 @@ inline int RunAll(int argc, char** argv) {
   ::hvd::test::ExpectThrows<Type>([&] { static_cast<void>(call); }, #call, __FILE__, \
                                   __LINE__ __VA_OPT__(, ) __VA_ARGS__)
 
+// A program with arguments of its own defines HVD_OWN_MAIN and its main().
+#ifndef HVD_OWN_MAIN
 // Weak, so that a program of several test files has one.
 __attribute__((weak)) int main(int argc, char** argv) { return ::hvd::test::RunAll(argc, argv); }
+#endif
 
 #endif  // HVD_TESTS_NATIVE_HARNESS_H_

@@ -401,6 +401,20 @@ TEST(IntegersTruncateTowardsZero) {
             (std::vector<int64_t>{(int64_t{1} << 53) + 1}));
 }
 
+// 1 / 49 as a float64 is too small: 49 times it is less than 1.
+TEST(AnAverageOfEqualIntegersIsExact) {
+  for (int ranks = 1; ranks <= 300; ++ranks) {
+    std::vector<int64_t> data;
+    std::vector<int64_t> expected;
+    for (int64_t value = -70; value <= 70; ++value) {
+      data.push_back(value * ranks);
+      expected.push_back(value);
+    }
+    hvd::Scale(DType::kInt64, 1.0, data.data(), data.size(), ranks);
+    EXPECT_EQ(data, expected);
+  }
+}
+
 TEST(FloatsScaleWithOneRounding) {
   std::mt19937_64 random(5);
   for (const size_t count : kSizes) {

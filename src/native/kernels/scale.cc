@@ -23,13 +23,13 @@ void ScaleFloat(double factor, void* data, size_t count) {
 
 // The bounds are numbers that float64 holds exactly: the lowest value, and the highest plus one.
 template <typename T>
-void ScaleInt(double factor, void* data, size_t count) {
+void ScaleInt(double factor, double divisor, void* data, size_t count) {
   constexpr double kLowest = static_cast<double>(std::numeric_limits<T>::lowest());
   constexpr T kMiddle = std::numeric_limits<T>::max() / 2 + 1;
   constexpr double kBeyond = 2.0 * static_cast<double>(kMiddle);
   T* values = static_cast<T*>(data);
   for (size_t i = 0; i < count; ++i) {
-    const double product = static_cast<double>(values[i]) * factor;
+    const double product = static_cast<double>(values[i]) * factor / divisor;
     const bool inside = product > kLowest && product < kBeyond;
     const T number = static_cast<T>(inside ? product : 0.0);
     const T low = product <= kLowest ? std::numeric_limits<T>::lowest() : number;
@@ -70,31 +70,31 @@ float Narrow(double factor) {
 
 bool IsScalable(DType dtype) { return dtype != DType::kBool; }
 
-void Scale(DType dtype, double factor, void* data, size_t count) {
+void Scale(DType dtype, double factor, void* data, size_t count, double divisor) {
   if (!IsScalable(dtype)) {
     throw std::invalid_argument(std::string("cannot scale ") + Name(dtype) +
                                 " elements: convert them to a number type first");
   }
-  if (factor == 1.0) return;
+  if (factor == 1.0 && divisor == 1.0) return;
   switch (dtype) {
     case DType::kUint8:
-      return ScaleInt<uint8_t>(factor, data, count);
+      return ScaleInt<uint8_t>(factor, divisor, data, count);
     case DType::kInt8:
-      return ScaleInt<int8_t>(factor, data, count);
+      return ScaleInt<int8_t>(factor, divisor, data, count);
     case DType::kInt16:
-      return ScaleInt<int16_t>(factor, data, count);
+      return ScaleInt<int16_t>(factor, divisor, data, count);
     case DType::kInt32:
-      return ScaleInt<int32_t>(factor, data, count);
+      return ScaleInt<int32_t>(factor, divisor, data, count);
     case DType::kInt64:
-      return ScaleInt<int64_t>(factor, data, count);
+      return ScaleInt<int64_t>(factor, divisor, data, count);
     case DType::kFloat16:
-      return ScaleFloat16(Narrow(factor), data, count);
+      return ScaleFloat16(Narrow(factor / divisor), data, count);
     case DType::kBFloat16:
-      return ScaleBFloat16(Narrow(factor), data, count);
+      return ScaleBFloat16(Narrow(factor / divisor), data, count);
     case DType::kFloat32:
-      return ScaleFloat<float>(factor, data, count);
+      return ScaleFloat<float>(factor / divisor, data, count);
     case DType::kFloat64:
-      return ScaleFloat<double>(factor, data, count);
+      return ScaleFloat<double>(factor / divisor, data, count);
     case DType::kBool:
       break;
   }

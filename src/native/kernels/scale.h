@@ -11,16 +11,18 @@ namespace hvd {
 // Whether Scale takes this type: every one but booleans.
 bool IsScalable(DType dtype);
 
-// data[i] *= factor, in place, with the same bits at every CPU level.
+// data[i] = data[i] * factor / divisor, in place, with the same bits at every CPU level.
 //
+// Floating-point types are multiplied by factor / divisor.
 // float64 and float32 are multiplied in float64 and rounded once, so that the average of equal
 // float32 values is exact more often than with a factor that was rounded to float32 before.
 // float16 and bfloat16 are multiplied in float32 by the factor as a float32, and rounded to nearest
-// even. Integers are multiplied in float64, truncated towards zero and held within the type's
-// range; a NaN becomes 0. A factor of 1 leaves every bit as it is.
+// even. Integers are multiplied and then divided in float64, so that an average of equal integers
+// is exact, truncated towards zero and held within the type's range; a NaN becomes 0. A factor and
+// a divisor of 1 leave every bit as it is.
 //
 // Throws std::invalid_argument when the type is not scalable.
-void Scale(DType dtype, double factor, void* data, size_t count);
+void Scale(DType dtype, double factor, void* data, size_t count, double divisor = 1.0);
 
 }  // namespace hvd
 

@@ -36,8 +36,8 @@ class Reduction {
         dtype_(options.dtype),
         reduce_(FindReduce(options.dtype, options.op)),
         prescale_(options.prescale),
-        postscale_(options.postscale) {
-    if (options.op == ReduceOp::kAverage) postscale_ /= ranks_;
+        postscale_(options.postscale),
+        divisor_(options.op == ReduceOp::kAverage ? ranks_ : 1) {
     if (reduce_ == nullptr) {
       throw Error(Error::Kind::kInvalid, StrCat("no such reduction for ", Name(dtype_)));
     }
@@ -47,7 +47,7 @@ class Reduction {
     if (bytes_ == 0) return;
     if (ranks_ == 1) {
       CopyOperand(0, bytes_);
-      ScaleBy(postscale_, destination_, bytes_);
+      Finish(destination_, bytes_);
     } else if (bytes_ <= kFlatBytes && bytes_ * static_cast<size_t>(ranks_) <= kFlatTotal) {
       Flat();
     } else {
@@ -55,27 +55,34 @@ class Reduction {
     }
   }
 
-  // destination = (source * prescale) op incoming, then * postscale when this was the last operand.
+  // destination = (source * prescale) op incoming, then what Finish does when this was the last
+  // operand.
   void Combine(size_t offset, ConstBytes incoming, bool last) {
     while (!incoming.empty()) {
       const size_t bytes = std::min(incoming.size(), kPiece);
       CopyOperand(offset, bytes);
       reduce_(incoming.data(), destination_ + offset, bytes / SizeOf(dtype_));
-      if (last) ScaleBy(postscale_, destination_ + offset, bytes);
+      if (last) Finish(destination_ + offset, bytes);
       incoming = incoming.subspan(bytes);
       offset += bytes;
     }
   }
 
  private:
-  void ScaleBy(double factor, std::byte* data, size_t bytes) const {
-    if (factor != 1.0) Scale(dtype_, factor, data, bytes / SizeOf(dtype_));
+  void Prescale(std::byte* data, size_t bytes) const {
+    if (prescale_ != 1.0) Scale(dtype_, prescale_, data, bytes / SizeOf(dtype_));
+  }
+
+  // What follows on the last operand.
+  void Finish(std::byte* data, size_t bytes) const {
+    if (postscale_ == 1.0 && divisor_ == 1.0) return;
+    Scale(dtype_, postscale_, data, bytes / SizeOf(dtype_), divisor_);
   }
 
   // Puts this rank's operand into the destination.
   void CopyOperand(size_t offset, size_t bytes) const {
     if (source_ != destination_) std::memcpy(destination_ + offset, source_ + offset, bytes);
-    ScaleBy(prescale_, destination_ + offset, bytes);
+    Prescale(destination_ + offset, bytes);
   }
 
   Part PartOf(int index) const {
@@ -100,7 +107,8 @@ class Reduction {
   const DType dtype_;
   const ReduceFn reduce_;
   const double prescale_;
-  double postscale_;
+  const double postscale_;
+  const double divisor_;  // the number of ranks, for an average
 };
 
 class CombineSink final : public Sink {
@@ -125,7 +133,7 @@ void Reduction::Flat() {
   const std::unique_ptr<std::byte[]> vectors(new std::byte[n * bytes_]);
   const auto vector = [&](int rank) { return vectors.get() + static_cast<size_t>(rank) * bytes_; };
   std::memcpy(vector(rank_), source_, bytes_);
-  ScaleBy(prescale_, vector(rank_), bytes_);
+  Prescale(vector(rank_), bytes_);
   for (int step = 1; step < ranks_; ++step) {
     const int from = Previous(step);
     CopySink sink({vector(from), bytes_});
@@ -135,7 +143,7 @@ void Reduction::Flat() {
   for (int rank = 1; rank < ranks_; ++rank) {
     reduce_(vector(rank), destination_, bytes_ / SizeOf(dtype_));
   }
-  ScaleBy(postscale_, destination_, bytes_);
+  Finish(destination_, bytes_);
 }
 
 // Reduce-scatter, then allgather, around a ring: 2 (n - 1) / n of the vector per rank in each

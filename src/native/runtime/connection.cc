@@ -43,7 +43,14 @@ bool Connection::Fill() {
   }
   const size_t before = input_.size();
   input_.resize(before + kReadBytes);
-  const auto count = socket_.TryReceive(std::as_writable_bytes(std::span(input_)).subspan(before));
+  std::optional<size_t> count;
+  try {
+    count = socket_.TryReceive(std::as_writable_bytes(std::span(input_)).subspan(before));
+  } catch (...) {
+    // What came before can still be read.
+    input_.resize(before);
+    throw;
+  }
   input_.resize(before + count.value_or(0));
   return !count || *count != 0;
 }

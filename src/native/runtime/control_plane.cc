@@ -211,7 +211,6 @@ void ControlPlane::Finish() {
         connection.Flush();
         if (!connection.HasOutput()) break;
         WaitReady(connection.fd(), POLLOUT, deadline, "last control message");
-        WaitReady(connection.fd(), POLLOUT, deadline, "last control message");
       }
       connection.socket().CloseWrite();
       if (!IsCoordinator()) continue;

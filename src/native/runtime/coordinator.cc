@@ -87,8 +87,13 @@ Response Compare(const std::vector<Request>& requests) {
                               "(operation '", first.name, "'; give it a first dimension)");
       return response;
     }
+    int64_t rows = 0;
     for (const Request& request : requests) {
       response.first_dimensions.push_back(request.shape.front());
+      if (!__builtin_add_overflow(rows, request.shape.front(), &rows)) continue;
+      response.error = StrCat("The first dimensions of an ALLGATHER add up to more than 2^63 - 1. ",
+                              "(operation '", first.name, "')");
+      return response;
     }
   }
   return response;

@@ -155,8 +155,16 @@ Verdict CollectConfirms(std::vector<Connection>& connections, const std::vector<
   if (!error.empty() && !may_retry) return failed();
   std::set<size_t> waiting;
   for (size_t rank = 1; rank < connections.size(); ++rank) waiting.insert(rank);
+  // The end of a connection is a verdict, not this rank's failure: the others must hear the name.
+  const auto fill = [&](size_t rank) {
+    try {
+      return connections[rank].Fill();
+    } catch (const Error&) {
+      return false;
+    }
+  };
   const auto read = [&](size_t rank) {
-    const bool open = connections[rank].Fill();
+    const bool open = fill(rank);
     const std::string who = Describe(static_cast<int>(rank), hellos[rank].peer);
     if (const auto message = connections[rank].Next()) {
       waiting.erase(rank);
@@ -175,7 +183,16 @@ Verdict CollectConfirms(std::vector<Connection>& connections, const std::vector<
     }
     const int ready = ::poll(items.data(), items.size(), deadline.SliceMs());
     if (ready < 0 && errno != EINTR) throw SystemError("poll", errno, "bootstrap");
-    if (ready <= 0) deadline.Check("not all ranks have set up their transport");
+    if (ready <= 0 && deadline.Expired()) {
+      const size_t rank = *waiting.begin();
+      error = Describe(static_cast<int>(rank), hellos[rank].peer) +
+              " has not set up its transport in time";
+      return failed();
+    }
+    if (ready <= 0) {
+      deadline.Check("not all ranks have set up their transport");
+      continue;
+    }
     const std::set<size_t> asked = waiting;
     size_t item = 0;
     for (const size_t rank : asked) {

@@ -17,6 +17,9 @@ namespace {
 // An operation that fails hears of the loss of a rank from its own socket, perhaps before the
 // coordinator's word on which rank it was.
 constexpr std::chrono::milliseconds kVerdictTime{1000};
+// How long the coordinator may take to answer a report, on a busy machine too. Without its answer,
+// this rank would report another error than the others.
+constexpr std::chrono::seconds kAnswerTime{30};
 
 Error ShutdownError() {
   return {Error::Kind::kShutdown,
@@ -175,7 +178,7 @@ Error Runtime::AgreeOnFailure(const Error& own) {
   control_->ReportFailure(
       {own.kind(), StrCat(Describe(rank_, membership_.peers[static_cast<size_t>(rank_)]),
                           " failed: ", own.what())});
-  return abort_.WaitForReason(kVerdictTime).value_or(own);
+  return abort_.WaitForReason(kAnswerTime).value_or(own);
 }
 
 }  // namespace hvd

@@ -16,10 +16,10 @@ namespace hvd {
 namespace {
 
 constexpr std::string_view kMagic = "HVD1";
-using ClientHello = std::array<uint8_t, kMagic.size() + sizeof(Nonce) + sizeof(Digest)>;
-// How long a connection that has begun to speak may take to finish.
-constexpr std::chrono::seconds kHandshakeTime{2};
+static_assert(sizeof(ClientHello) == kMagic.size() + sizeof(Nonce) + sizeof(Digest));
 constexpr size_t kMostPending = 4096;
+// Connections taken from the listener before those that are pending are heard again.
+constexpr int kAcceptedAtOnce = 16;
 
 Digest Proof(const Secret& secret, std::string_view role, const Nonce& first, const Nonce& second,
              const std::string& purpose) {
@@ -62,41 +62,59 @@ void AuthenticateToServer(Socket& socket, const Secret& secret, const std::strin
   }
 }
 
-Nonce SendChallenge(Socket& socket, const Deadline& deadline) {
-  const Nonce nonce = NewNonce();
-  socket.SendAll(nonce, deadline);
-  return nonce;
-}
-
-void AuthenticateClient(Socket& socket, const Nonce& nonce, const Secret& secret,
-                        const std::string& purpose, const Deadline& deadline) {
-  ClientHello hello;
-  socket.ReceiveAll(hello, deadline);
-  Nonce theirs;
-  std::copy_n(hello.begin() + kMagic.size(), theirs.size(), theirs.begin());
-  const std::span<const uint8_t> proof(hello.data() + kMagic.size() + theirs.size(),
-                                       sizeof(Digest));
-  const bool greeted = std::equal(kMagic.begin(), kMagic.end(), hello.begin());
-  if (!EqualInConstantTime(proof, Proof(secret, "client", nonce, theirs, purpose)) || !greeted) {
-    throw Error(Error::Kind::kIo, socket.peer() + " does not know the job's secret");
-  }
-  socket.SendAll(Proof(secret, "server", theirs, nonce, purpose), deadline);
-}
-
 Acceptor::Acceptor(Listener listener, Secret secret, std::string purpose)
     : listener_(std::move(listener)), secret_(std::move(secret)), purpose_(std::move(purpose)) {}
 
-void Acceptor::AcceptAll(const Deadline& deadline) {
-  while (auto socket = listener_.TryAccept()) {
-    if (pending_.size() >= kMostPending) pending_.pop_front();
+std::optional<Acceptor::Pending> Acceptor::Accept() {
+  try {
+    // First, since it needs a descriptor for a moment.
+    const Nonce nonce = NewNonce();
+    auto socket = listener_.TryAccept();
+    if (!socket) return std::nullopt;
+    return Pending{.socket = std::move(*socket), .nonce = nonce};
+  } catch (const Error&) {
+    // Strangers may have taken all descriptors: the one that has been silent longest goes.
+    if (pending_.empty()) throw;
+    pending_.pop_front();
+    return std::nullopt;
+  }
+}
+
+void Acceptor::AcceptSome(const Deadline& deadline) {
+  for (int i = 0; i < kAcceptedAtOnce; ++i) {
+    auto pending = Accept();
+    if (!pending) return;
     try {
       // 16 bytes always fit into the buffer of a new connection.
-      const Nonce nonce = SendChallenge(*socket, deadline);
-      pending_.push_back({std::move(*socket), nonce});
+      pending->socket.SendAll(pending->nonce, deadline);
     } catch (const Error& error) {
       if (error.kind() != Error::Kind::kIo) throw;
+      continue;
     }
+    if (pending_.size() >= kMostPending) pending_.pop_front();
+    pending_.push_back(std::move(*pending));
   }
+}
+
+bool Acceptor::Hear(Pending& pending, const Deadline& deadline) {
+  const auto room = std::as_writable_bytes(std::span(pending.hello)).subspan(pending.received);
+  const auto count = pending.socket.TryReceive(room);
+  if (!count) return false;
+  if (*count == 0) {
+    throw Error(Error::Kind::kIo, pending.socket.peer() + " closed before it proved itself");
+  }
+  pending.received += *count;
+  if (pending.received < pending.hello.size()) return false;
+  const std::span<const uint8_t> hello(pending.hello);
+  Nonce theirs;
+  std::copy_n(hello.begin() + kMagic.size(), theirs.size(), theirs.begin());
+  const Digest proof = Proof(secret_, "client", pending.nonce, theirs, purpose_);
+  const bool greeted = std::equal(kMagic.begin(), kMagic.end(), hello.begin());
+  if (!EqualInConstantTime(hello.last(sizeof(Digest)), proof) || !greeted) {
+    throw Error(Error::Kind::kIo, pending.socket.peer() + " does not know the job's secret");
+  }
+  pending.socket.SendAll(Proof(secret_, "server", theirs, pending.nonce, purpose_), deadline);
+  return true;
 }
 
 Socket Acceptor::Next(std::span<const int> watched, const Deadline& deadline,
@@ -109,10 +127,9 @@ Socket Acceptor::Next(std::span<const int> watched, const Deadline& deadline,
     }
     const int ready = ::poll(items.data(), items.size(), deadline.SliceMs());
     if (ready < 0 && errno != EINTR) throw SystemError("poll", errno, what);
-    if (ready <= 0) {
-      deadline.Check(what);
-      continue;
-    }
+    // Also while strangers keep this busy.
+    deadline.Check(what);
+    if (ready <= 0) continue;
     for (size_t i = 1; i <= watched.size(); ++i) {
       if (items[i].revents != 0) {
         throw Error(Error::Kind::kPeerLost, what + ": another rank gave up");
@@ -124,17 +141,19 @@ Socket Acceptor::Next(std::span<const int> watched, const Deadline& deadline,
         ++it;
         continue;
       }
-      Pending pending = std::move(*it);
-      it = pending_.erase(it);
       try {
-        AuthenticateClient(pending.socket, pending.nonce, secret_, purpose_,
-                           deadline.Within(kHandshakeTime));
-        return std::move(pending.socket);
+        if (Hear(*it, deadline)) {
+          Socket socket = std::move(it->socket);
+          pending_.erase(it);
+          return socket;
+        }
+        ++it;
       } catch (const Error& error) {
-        if (error.kind() == Error::Kind::kInterrupted) throw;
+        if (error.kind() != Error::Kind::kIo) throw;
+        it = pending_.erase(it);
       }
     }
-    if (items[0].revents != 0) AcceptAll(deadline);
+    if (items[0].revents != 0) AcceptSome(deadline);
   }
 }
 

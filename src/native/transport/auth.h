@@ -10,30 +10,29 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <list>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/sha256.h"
 #include "transport/socket.h"
 
 namespace hvd {
 
 using Secret = std::vector<uint8_t>;
 using Nonce = std::array<uint8_t, 16>;
+// The client's message: "HVD1", its nonce, its proof.
+using ClientHello = std::array<uint8_t, 4 + sizeof(Nonce) + sizeof(Digest)>;
 
 // Throws Error when the server does not know the secret, or does not believe that we do.
 void AuthenticateToServer(Socket& socket, const Secret& secret, const std::string& purpose,
                           const Deadline& deadline);
 
-Nonce SendChallenge(Socket& socket, const Deadline& deadline);
-void AuthenticateClient(Socket& socket, const Nonce& nonce, const Secret& secret,
-                        const std::string& purpose, const Deadline& deadline);
-
-// Accepts connections and hands out those that have proved themselves. Strangers who connect and
-// stay silent, or fail, are dropped and hold nobody up.
+// Accepts connections and hands out those that have proved themselves. Strangers hold nobody up,
+// whether they stay silent, fail, send a byte now and then, or take all descriptors.
 class Acceptor {
  public:
   Acceptor(Listener listener, Secret secret, std::string purpose);
@@ -48,9 +47,15 @@ class Acceptor {
   struct Pending {
     Socket socket;
     Nonce nonce;
+    ClientHello hello{};
+    size_t received = 0;  // bytes of the hello
   };
 
-  void AcceptAll(const Deadline& deadline);
+  std::optional<Pending> Accept();
+  void AcceptSome(const Deadline& deadline);
+  // Takes what has come, without waiting. True once the client has proved itself, and has the
+  // answer; throws Error (kIo) when it will not.
+  bool Hear(Pending& pending, const Deadline& deadline);
 
   Listener listener_;
   Secret secret_;

@@ -233,8 +233,11 @@ std::optional<Socket> Listener::TryAccept() {
   Address address;
   UniqueFd fd(::accept4(fd_.get(), address.raw(), &address.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd) {
-    // The other side may have given up already; that is no fault of the listener.
-    if (WouldBlock(errno) || errno == ECONNABORTED) return std::nullopt;
+    // The other side may have given up already, or its network may have failed, which accept(2)
+    // reports here; neither is a fault of the listener.
+    const bool theirs = errno == ECONNABORTED || errno == EPROTO || errno == ENETDOWN ||
+                        errno == ENETUNREACH || errno == EHOSTDOWN || errno == EHOSTUNREACH;
+    if (WouldBlock(errno) || theirs) return std::nullopt;
     throw SystemError("accept4", errno, ToString(endpoint_));
   }
   return Socket(std::move(fd),

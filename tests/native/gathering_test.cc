@@ -1,0 +1,101 @@
+// The coordinator's verdict on a start, when ranks end or stay silent while it collects their word.
+#include "runtime/gathering.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/deadline.h"
+#include "harness.h"
+#include "transport/socket.h"
+
+namespace {
+
+using hvd::Connection;
+using hvd::Deadline;
+using hvd::Hello;
+using hvd::Socket;
+using hvd::Verdict;
+
+Deadline Soon() { return Deadline::After(std::chrono::seconds(20)); }
+
+// Rank 0's connections to two other ranks, and their ends of them.
+struct Start {
+  Start() {
+    connections.resize(3);
+    for (size_t rank = 1; rank < connections.size(); ++rank) {
+      hvd::Listener listener("127.0.0.1");
+      theirs.emplace_back(Socket::Connect(listener.endpoint(), Soon()));
+      hvd::WaitReady(listener.fd(), POLLIN, Soon(), "test");
+      connections[rank] = Connection(*listener.TryAccept());
+    }
+    for (int rank = 0; rank < 3; ++rank) {
+      Hello hello;
+      hello.rank = rank;
+      hello.peer = {"h", rank};
+      hellos.push_back(hello);
+    }
+  }
+
+  void Confirm(size_t rank, const std::string& error) {
+    theirs[rank - 1].Send(hvd::MessageType::kConfirm, hvd::EncodeConfirm(error), Soon());
+  }
+  Verdict Collect(bool may_retry, const Deadline& deadline) {
+    return hvd::CollectConfirms(connections, hellos, "", may_retry, deadline);
+  }
+
+  std::vector<Connection> connections;
+  std::vector<Connection> theirs;
+  std::vector<Hello> hellos;
+};
+
+void ExpectFailure(const Verdict& verdict, const std::string& text) {
+  EXPECT_EQ(verdict.kind, Verdict::Kind::kFail);
+  EXPECT_EQ(verdict.text, text);
+}
+
+}  // namespace
+
+TEST(AllConfirmedIsGo) {
+  Start start;
+  start.Confirm(1, "");
+  start.Confirm(2, "");
+  EXPECT_EQ(start.Collect(true, Soon()).kind, Verdict::Kind::kGo);
+}
+
+TEST(AnErrorIsRetriedOnceAllHaveSpoken) {
+  Start start;
+  start.Confirm(2, "no memory");
+  start.Confirm(1, "");
+  const Verdict verdict = start.Collect(true, Soon());
+  EXPECT_EQ(verdict.kind, Verdict::Kind::kRetryWithTcp);
+  EXPECT_EQ(verdict.text, "rank 2 (host h, pid 2): no memory");
+}
+
+TEST(ARankThatEndsFailsTheStart) {
+  Start start;
+  start.theirs[0].Close();
+  ExpectFailure(start.Collect(true, Soon()),
+                "rank 1 (host h, pid 1) closed its connection while the job was starting");
+}
+
+// So ends a process that is killed before it has read what it was sent.
+TEST(ARankThatEndsWithAResetFailsTheStart) {
+  Start start;
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  EXPECT_EQ(::setsockopt(start.theirs[1].fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+  start.theirs[1].Close();
+  ExpectFailure(start.Collect(true, Soon()),
+                "rank 2 (host h, pid 2) closed its connection while the job was starting");
+}
+
+TEST(ASilentRankFailsTheStart) {
+  Start start;
+  start.Confirm(1, "");
+  ExpectFailure(start.Collect(true, Deadline::After(std::chrono::milliseconds(50))),
+                "rank 2 (host h, pid 2) has not set up its transport in time");
+}

@@ -1,0 +1,296 @@
+// Whole jobs of random operations, compared with a reference: kinds, types, sizes, factors, orders
+// and the end of the job are drawn from a seed.
+//
+//   soak_test [ROUNDS [SEED]]     a round is one job; the default takes seconds
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/half.h"
+#define HVD_OWN_MAIN
+#include "harness.h"
+#include "ranks.h"
+#include "runtime/runtime.h"
+
+namespace {
+
+using hvd::DType;
+using hvd::Error;
+using hvd::OpKind;
+using hvd::ReduceOp;
+using hvd::Request;
+using hvd::Runtime;
+using hvd::TransportChoice;
+
+constexpr int kRanks = 4;
+constexpr int kBatches = 3;
+constexpr int kBatchSize = 20;
+
+int rounds = 6;
+uint64_t seed = 1;
+
+// One operation as all ranks know it; what a rank contributes follows from `seed` and the rank.
+struct Plan {
+  Request request;
+  bool in_place = false;
+  bool mismatched = false;  // the last rank asks for another shape
+  uint64_t seed = 0;
+};
+
+size_t Below(std::mt19937_64& random, size_t bound) { return random() % bound; }
+
+int64_t RowsOf(const Plan& plan, int rank) {
+  const int64_t rows = plan.request.shape[0];
+  if (plan.mismatched) return rank == kRanks - 1 ? rows + 1 : rows;
+  if (plan.request.kind != OpKind::kAllgather) return rows;
+  return rows * static_cast<int64_t>((plan.seed >> rank) % 4);
+}
+
+size_t CountOf(const Plan& plan, int rank) {
+  if (plan.request.kind == OpKind::kBarrier) return 0;
+  size_t count = static_cast<size_t>(RowsOf(plan, rank));
+  for (size_t i = 1; i < plan.request.shape.size(); ++i) {
+    count *= static_cast<size_t>(plan.request.shape[i]);
+  }
+  return count;
+}
+
+// Small numbers: every result is exact in every type, in whatever order it is computed.
+int Operand(const Plan& plan, int rank, size_t i) {
+  const uint64_t mixed = (plan.seed + i * 0x9e3779b97f4a7c15ULL +
+                          static_cast<uint64_t>(rank) * 0xbf58476d1ce4e5b9ULL) *
+                         0x94d049bb133111ebULL;
+  const auto value = static_cast<int>(mixed >> 40);
+  if (plan.request.dtype == DType::kBool) return value % 2;
+  return plan.request.op == ReduceOp::kProduct ? 1 + value % 2 : value % 16;
+}
+
+void Store(DType dtype, double value, std::byte* place) {
+  const auto put = [&](auto typed) { std::memcpy(place, &typed, sizeof typed); };
+  switch (dtype) {
+    case DType::kUint8:
+    case DType::kBool:
+      return put(static_cast<uint8_t>(value));
+    case DType::kInt8:
+      return put(static_cast<int8_t>(value));
+    case DType::kInt16:
+      return put(static_cast<int16_t>(value));
+    case DType::kInt32:
+      return put(static_cast<int32_t>(value));
+    case DType::kInt64:
+      return put(static_cast<int64_t>(value));
+    case DType::kFloat16:
+      return put(hvd::HalfFromFloat(static_cast<float>(value)));
+    case DType::kBFloat16:
+      return put(hvd::BFloat16FromFloat(static_cast<float>(value)));
+    case DType::kFloat32:
+      return put(static_cast<float>(value));
+    case DType::kFloat64:
+      return put(value);
+  }
+}
+
+bool IsFloat(DType dtype) {
+  return dtype == DType::kFloat16 || dtype == DType::kBFloat16 || dtype == DType::kFloat32 ||
+         dtype == DType::kFloat64;
+}
+
+double Scaled(DType dtype, double value, double factor) {
+  return IsFloat(dtype) ? value * factor : std::trunc(value * factor);
+}
+
+double Reduced(const Plan& plan, size_t i) {
+  const Request& request = plan.request;
+  double result = 0;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const double next = Scaled(request.dtype, Operand(plan, rank, i), request.prescale);
+    if (rank == 0) {
+      result = next;
+    } else if (request.op == ReduceOp::kMin) {
+      result = std::min(result, next);
+    } else if (request.op == ReduceOp::kMax) {
+      result = std::max(result, next);
+    } else if (request.op == ReduceOp::kProduct) {
+      result *= next;
+    } else {
+      result += next;
+    }
+  }
+  if (request.dtype == DType::kBool) return std::min(result, 1.0);
+  const double divisor = request.op == ReduceOp::kAverage ? kRanks : 1;
+  return Scaled(request.dtype, result, request.postscale / divisor);
+}
+
+std::vector<std::byte> Source(const Plan& plan, int rank) {
+  const size_t size = hvd::SizeOf(plan.request.dtype);
+  std::vector<std::byte> bytes(CountOf(plan, rank) * size);
+  for (size_t i = 0; i * size < bytes.size(); ++i) {
+    Store(plan.request.dtype, Operand(plan, rank, i), &bytes[i * size]);
+  }
+  return bytes;
+}
+
+std::vector<std::byte> Expected(const Plan& plan) {
+  if (plan.request.kind == OpKind::kBroadcast) return Source(plan, plan.request.root);
+  std::vector<std::byte> all;
+  if (plan.request.kind == OpKind::kAllgather) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const auto block = Source(plan, rank);
+      all.insert(all.end(), block.begin(), block.end());
+    }
+    return all;
+  }
+  const size_t size = hvd::SizeOf(plan.request.dtype);
+  all.resize(CountOf(plan, 0) * size);
+  for (size_t i = 0; i * size < all.size(); ++i) {
+    Store(plan.request.dtype, Reduced(plan, i), &all[i * size]);
+  }
+  return all;
+}
+
+Plan Draw(std::mt19937_64& random, const std::string& name) {
+  Plan plan;
+  plan.seed = random();
+  plan.in_place = Below(random, 2) == 0;
+  plan.mismatched = Below(random, 12) == 0;
+  Request& request = plan.request;
+  request.name = name;
+  request.kind = std::vector{OpKind::kAllreduce, OpKind::kAllreduce, OpKind::kAllgather,
+                             OpKind::kBroadcast, OpKind::kBarrier}[Below(random, 5)];
+  request.dtype = *hvd::DTypeFromCode(static_cast<int>(Below(random, 10)));
+  // Around the edges of algorithms and chunks, and anything between.
+  const size_t edge = std::vector<size_t>{0, 3, 64, 4096, 16384, 32768, 65536}[Below(random, 7)];
+  const size_t count = edge + Below(random, 5) + (Below(random, 8) == 0 ? 150'000 : 0);
+  request.shape = {static_cast<int64_t>(count)};
+  if (request.kind == OpKind::kAllgather) request.shape.push_back(3);
+  if (request.kind == OpKind::kBroadcast) request.root = static_cast<int>(Below(random, kRanks));
+  if (request.kind == OpKind::kBarrier) {
+    request.shape = {};
+    plan.mismatched = false;
+  }
+  if (request.kind == OpKind::kAllgather && plan.mismatched) request.shape = {3, 7};
+  if (request.kind != OpKind::kAllreduce) return plan;
+  const bool scalable = request.dtype != DType::kBool;
+  request.op = std::vector{ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct,
+                           ReduceOp::kAverage}[Below(random, scalable ? 5 : 4)];
+  if (!scalable) return plan;
+  constexpr double kFactors[] = {1, 1, 0.5, 2};
+  request.prescale = kFactors[Below(random, 4)];
+  request.postscale = kFactors[Below(random, 4)];
+  // 15 * 2 * 4 * 2 would not be in an int8.
+  if (request.prescale * request.postscale > 2) request.postscale = 0.5;
+  if (request.op == ReduceOp::kProduct) request.prescale = request.postscale = 1;
+  return plan;
+}
+
+// One rank's part in an operation.
+struct Running {
+  const Plan* plan;
+  std::vector<std::byte> source;
+  std::vector<std::byte> destination;
+  int64_t handle = -1;
+};
+
+void Start(Runtime& runtime, int rank, Running& running) {
+  const Plan& plan = *running.plan;
+  Request request = plan.request;
+  if (request.kind != OpKind::kBarrier) request.shape[0] = RowsOf(plan, rank);
+  // A mismatched allgather differs where all have to agree.
+  if (request.kind == OpKind::kAllgather && plan.mismatched) {
+    request.shape = plan.request.shape;
+    request.shape[1] = RowsOf(plan, rank);
+  }
+  running.source = Source(plan, rank);
+  if (!plan.in_place) running.destination.resize(running.source.size());
+  auto& destination = plan.in_place ? running.source : running.destination;
+  // Empty vectors have no memory, and need none.
+  running.handle = runtime.Enqueue(request, running.source.data(), destination.data());
+}
+
+void Check(Runtime& runtime, Running& running) {
+  const Plan& plan = *running.plan;
+  const std::string what = "seed " + std::to_string(seed) + ", " + plan.request.name;
+  if (!runtime.WaitFor(running.handle, 120'000)) {
+    hvd::test::Report(__FILE__, __LINE__, what + " hangs");
+    std::quick_exit(1);
+  }
+  try {
+    const auto output = runtime.Take(running.handle);
+    if (plan.mismatched) return hvd::test::Report(__FILE__, __LINE__, what + " did not fail");
+    const auto expected = Expected(plan);
+    const std::byte* actual =
+        output ? output->data.get()
+               : (plan.in_place ? running.source.data() : running.destination.data());
+    const bool same = expected.empty() || plan.request.kind == OpKind::kBarrier ||
+                      std::memcmp(actual, expected.data(), expected.size()) == 0;
+    if (!same) hvd::test::Report(__FILE__, __LINE__, what + " has a wrong result");
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    if (plan.mismatched && text.starts_with("Mismatched ")) return;
+    hvd::test::Report(__FILE__, __LINE__, what + ": " + text);
+  }
+}
+
+template <typename T>
+void Shuffle(std::vector<T>& items, std::mt19937_64& random) {
+  for (size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[Below(random, i)]);
+}
+
+// After the batches, one rank ends the job while the others ask for more.
+void RunRank(int rank, int ender, const std::vector<Plan>& plans, Runtime& runtime,
+             uint64_t order_seed) {
+  std::mt19937_64 random(order_seed);
+  for (size_t first = 0; first < plans.size(); first += kBatchSize) {
+    std::vector<Running> batch;
+    for (size_t i = first; i < std::min(first + kBatchSize, plans.size()); ++i) {
+      batch.push_back({.plan = &plans[i], .source = {}, .destination = {}});
+    }
+    Shuffle(batch, random);
+    for (Running& running : batch) Start(runtime, rank, running);
+    Shuffle(batch, random);
+    for (Running& running : batch) Check(runtime, running);
+  }
+  if (rank == ender) return runtime.Shutdown();
+  std::vector<float> data(10);
+  for (int i = 0; i < 5; ++i) {
+    const auto request =
+        hvd::test::RequestFor<float>(OpKind::kAllreduce, "late" + std::to_string(i), {10});
+    EXPECT_THROWS(hvd::test::Wait(runtime, runtime.Enqueue(request, data.data(), data.data())),
+                  Error, "Horovod has been shut down.");
+  }
+}
+
+}  // namespace
+
+TEST(RandomJobsGiveTheReferencesResults) {
+  std::mt19937_64 random(seed);
+  const auto store = std::make_shared<hvd::HashStore>();
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<Plan> plans;
+    for (int i = 0; i < kBatches * kBatchSize; ++i) {
+      plans.push_back(Draw(random, "round " + std::to_string(round) + " op " + std::to_string(i)));
+    }
+    const auto ender = static_cast<int>(Below(random, kRanks));
+    const uint64_t order_seed = random();
+    hvd::test::OnThreads(kRanks, [&](int rank) {
+      auto options = hvd::test::OptionsFor(
+          rank, kRanks, round % 2 == 0 ? TransportChoice::kShm : TransportChoice::kTcp, store);
+      options.generation = round;
+      Runtime runtime(options);
+      RunRank(rank, ender, plans, runtime, order_seed + static_cast<uint64_t>(rank));
+    });
+    if (hvd::test::Failures() != 0) return;
+  }
+}
+
+int main(int argc, char** argv) {
+  if (argc > 1) rounds = std::atoi(argv[1]);
+  if (argc > 2) seed = std::strtoull(argv[2], nullptr, 10);
+  return hvd::test::RunAll(1, argv);
+}
