@@ -1,5 +1,6 @@
 """`horovodrun` and its workers: output, exit codes, and that nothing stays behind."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -80,9 +81,10 @@ def test_a_program_that_does_not_exist() -> None:
         (("-np", "3", "-H", "localhost", "x"), "Invalid host input"),
         (("-np", "1", "-hostfile", "/no/such/file", "x"), "cannot read the host file"),
         (("-np", "1", "-H", "no-such-host.invalid:1", "x"), "no way to host"),
+        (("-np", "1", "--output-filename", "/dev/null/x", "x"), "cannot keep the output in"),
     ],
 )
-def test_unusable_hosts_are_a_usage_error(arguments: tuple[str, ...], message: str) -> None:
+def test_unusable_arguments_are_a_usage_error(arguments: tuple[str, ...], message: str) -> None:
     launched = horovodrun(*arguments)
     assert launched.code == 2
     assert f"horovodrun: error: {message}" in launched.err
@@ -90,10 +92,18 @@ def test_unusable_hosts_are_a_usage_error(arguments: tuple[str, ...], message: s
 
 
 @contextmanager
-def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", list[int]]]:
+def running(
+    *arguments: str, hang_up: signal.Handlers = signal.SIG_DFL
+) -> Iterator[tuple["subprocess.Popen[str]", list[int]]]:
     """A launcher with two workers that have told their own and their children's numbers."""
+    prepare = (
+        "import os, signal, sys;"
+        f" signal.signal(signal.SIGHUP, signal.Handlers({int(hang_up)}));"
+        " os.execv(sys.argv[1], sys.argv[1:])"
+    )
     launcher = subprocess.Popen(
         [
+            *python(prepare),
             PYTHON,
             "-m",
             "horovod.runner",
@@ -125,6 +135,46 @@ def test_a_signal_ends_workers_and_their_children(number: signal.Signals) -> Non
         launcher.send_signal(number)
         assert launcher.wait(LAUNCH_SECONDS) == 128 + number
         wait_until_gone(*processes)
+
+
+def test_a_launcher_under_nohup_outlives_the_terminal() -> None:
+    with running(hang_up=signal.SIG_IGN) as (launcher, processes):
+        launcher.send_signal(signal.SIGHUP)
+        os.kill(processes[0], signal.SIGKILL)
+        assert launcher.wait(LAUNCH_SECONDS) == 128 + signal.SIGKILL
+        wait_until_gone(*processes)
+
+
+@pytest.mark.parametrize("arguments", [(), ("stubborn",)])
+def test_a_launcher_that_is_killed_leaves_no_workers(arguments: tuple[str, ...]) -> None:
+    with running(*arguments) as (launcher, processes):
+        launcher.kill()
+        wait_until_gone(*processes)
+
+
+def test_a_folder_that_is_gone_is_a_usage_error(tmp_path: Path) -> None:
+    code = "import os, sys; os.rmdir(os.getcwd()); os.execv(sys.executable, sys.argv[1:])"
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    done = subprocess.run(
+        [*python(code), PYTHON, "-m", "horovod.runner", "-np", "1", "true"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("horovodrun: error: the current folder cannot be used: No such")
+
+
+def test_a_machine_without_ssh_is_told_so(tmp_path: Path) -> None:
+    launched = horovodrun(
+        "-np", "2", "-H", "localhost:1,127.0.0.2:1", *python("import signal; signal.pause()"),
+        env={"PATH": str(tmp_path)},
+    )  # fmt: skip
+    assert launched.code == 127
+    assert "cannot start 'ssh': No such file or directory\n" in launched.err
+    assert "Traceback" not in launched.err
 
 
 def test_workers_that_ignore_sigterm_are_killed() -> None:

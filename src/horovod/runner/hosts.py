@@ -1,5 +1,6 @@
 """Hosts and slots: reading host lists, and which rank goes where."""
 
+import itertools
 import re
 import socket
 from collections.abc import Iterable, Sequence
@@ -54,7 +55,7 @@ def parse_hosts(text: str) -> list[HostInfo]:
     """
     hosts = []
     for item in text.split(","):
-        match = re.fullmatch(r"([A-Za-z0-9][\w.-]*):(\d+)", item.strip())
+        match = re.fullmatch(r"([A-Za-z0-9][\w.-]*):([0-9]{1,9})", item.strip())
         if match is None or int(match[2]) < 1:
             raise HostsError(INVALID_HOSTS)
         hosts.append(HostInfo(match[1], int(match[2])))
@@ -76,7 +77,7 @@ def parse_hostfile(text: str, name: str) -> list[HostInfo]:
         entry = line.split("#", 1)[0].strip()
         if not entry:
             continue
-        match = re.fullmatch(r"([A-Za-z0-9][\w.-]*)\s+slots\s*=\s*(\d+)", entry)
+        match = re.fullmatch(r"([A-Za-z0-9][\w.-]*)\s+slots\s*=\s*([0-9]{1,9})", entry)
         if match is None or int(match[2]) < 1:
             raise HostsError(
                 f"{name}, line {number}: {entry!r} is not of the form `<host> slots=<n>`"
@@ -109,7 +110,8 @@ def get_host_assignments(hosts: Sequence[HostInfo], num_proc: int) -> list[SlotI
         raise HostsError(
             f"Requested more processes ({num_proc}) than there are available slots ({available})"
         )
-    places = [(host.hostname, local) for host in hosts for local in range(host.slots)][:num_proc]
+    offered = ((host.hostname, local) for host in hosts for local in range(host.slots))
+    places = list(itertools.islice(offered, num_proc))
     local_sizes: dict[str, int] = {}
     columns: dict[int, list[str]] = {}
     for hostname, local in places:

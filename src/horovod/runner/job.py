@@ -172,6 +172,7 @@ def run_job(job: Job) -> int:
 
     Raises:
         NetworkError: there is no address at which the other hosts reach this one.
+        OutputError: the output's copies cannot be written.
     """
     remote_hosts = [hostname for hostname in job.hosts() if not is_local(hostname)]
     secret = secrets.token_bytes(SECRET_BYTES)
@@ -225,6 +226,7 @@ def _signals_as_events(events: Events) -> Iterator[None]:
     before = {
         number: signal.signal(number, lambda number, _: events.put(Signalled(number)))
         for number in SIGNALS
+        if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
     }
     try:
         yield

@@ -16,6 +16,7 @@ from horovod.runner.hosts import (
 )
 from horovod.runner.job import Job, run_job
 from horovod.runner.network import NetworkError
+from horovod.runner.output import OutputError
 from horovod.runner.ssh import SshOptions
 
 __all__ = ["make_parser", "parse_args", "run_commandline"]
@@ -40,12 +41,16 @@ def _run(args: argparse.Namespace) -> int:
     if args.check_build:
         return check_build(verbose=args.verbose, as_json=args.json)
     try:
+        directory = Path.cwd()
+    except OSError as error:
+        return _refuse(f"the current folder cannot be used: {error.strerror}")
+    try:
         slots = get_host_assignments(_read_hosts(args), args.np)
         job = Job(
             arguments=args.command,
             slots=slots,
             environment=dict(os.environ),
-            directory=Path.cwd(),
+            directory=directory,
             ssh=SshOptions(args.ssh_port, args.ssh_identity_file),
             interfaces=args.nics,
             output_directory=Path(args.output_filename) if args.output_filename else None,
@@ -54,9 +59,13 @@ def _run(args: argparse.Namespace) -> int:
             verbose=args.verbose,
         )
         return run_job(job)
-    except (HostsError, NetworkError) as error:
-        sys.stderr.write(f"horovodrun: error: {error}\n")
-        return USAGE_ERROR
+    except (HostsError, NetworkError, OutputError) as error:
+        return _refuse(str(error))
+
+
+def _refuse(reason: str) -> int:
+    sys.stderr.write(f"horovodrun: error: {reason}\n")
+    return USAGE_ERROR
 
 
 def run_commandline() -> int:

@@ -1,5 +1,6 @@
 """The workers' output: each line with its rank in front, and whole copies in files."""
 
+import contextlib
 import threading
 import time
 from collections.abc import Mapping
@@ -9,6 +10,10 @@ from typing import IO
 STDOUT, STDERR = "stdout", "stderr"
 STREAMS = (STDOUT, STDERR)
 _LONGEST_LINE = 1 << 20  # bytes; what has no line end by then gets one
+
+
+class OutputError(OSError):
+    """The output's copies cannot be written."""
 
 
 class LinePrefixer:
@@ -55,6 +60,9 @@ class Output:
         terminal: the two streams of this process.
         directory: where to keep whole copies, `rank.<n>/stdout` and `/stderr`; None for nowhere.
         timestamp: put the time before each line on the terminal.
+
+    Raises:
+        OutputError: the folders or files cannot be made.
     """
 
     def __init__(
@@ -72,40 +80,53 @@ class Output:
             for rank in range(size)
             for stream in STREAMS
         }
+        self._given_up: set[IO[bytes]] = set()
         self._files: dict[tuple[int, str], IO[bytes]] = {}
         if directory is not None:
-            digits = len(str(size - 1))
-            for rank in range(size):
-                folder = directory / f"rank.{rank:0{digits}}"
-                folder.mkdir(parents=True, exist_ok=True)
-                for stream in STREAMS:
-                    self._files[rank, stream] = (folder / stream).open("wb")
+            try:
+                self._open_files(directory, size)
+            except OSError as error:
+                self.close()
+                raise OutputError(f"cannot keep the output in {directory}: {error}") from None
+
+    def _open_files(self, directory: Path, size: int) -> None:
+        digits = len(str(size - 1))
+        for rank in range(size):
+            folder = directory / f"rank.{rank:0{digits}}"
+            folder.mkdir(parents=True, exist_ok=True)
+            for stream in STREAMS:
+                self._files[rank, stream] = (folder / stream).open("wb")
 
     def write(self, rank: int, stream: str, data: bytes) -> None:
         """Takes bytes as a worker wrote them."""
         with self._lock:
-            self._show(stream, self._prefixers[rank, stream].feed(data))
+            self._put(self._terminal[stream], stream, self._prefixers[rank, stream].feed(data))
             if (copy := self._files.get((rank, stream))) is not None:
-                copy.write(data)
-                copy.flush()
+                self._put(copy, copy.name, data)
 
     def finish(self, rank: int) -> None:
         """Shows what a worker that has ended left without a line end."""
         with self._lock:
             for stream in STREAMS:
-                self._show(stream, self._prefixers[rank, stream].close())
+                self._put(self._terminal[stream], stream, self._prefixers[rank, stream].close())
 
     def close(self) -> None:
         """Closes the files."""
         with self._lock:
             for copy in self._files.values():
-                copy.close()
+                with contextlib.suppress(OSError):  # what it does not take has been said
+                    copy.close()
 
-    def _show(self, stream: str, text: bytes) -> None:
-        if not text:
+    def _put(self, sink: IO[bytes], name: str, data: bytes) -> None:
+        """Writes; a sink that takes no more is given up, and the job goes on."""
+        if not data or sink in self._given_up:
             return
         try:
-            self._terminal[stream].write(text)
-            self._terminal[stream].flush()
+            sink.write(data)
+            sink.flush()
         except BrokenPipeError:
-            return  # whoever read our output has gone; the job goes on
+            self._given_up.add(sink)  # whoever read our output has gone
+        except OSError as error:
+            self._given_up.add(sink)
+            lost = f"horovodrun: no more output goes to {name}: {error.strerror}\n"
+            self._put(self._terminal[STDERR], STDERR, lost.encode())

@@ -1,8 +1,10 @@
 """Workers on this host: each leads a process group of its own, which ends with it."""
 
+import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +13,8 @@ from pathlib import Path
 from typing import IO
 
 from horovod.runner.output import STDERR, STDOUT
+from horovod.runner.process_groups import TERMINATE_SECONDS, end_group, signal_group
 
-TERMINATE_SECONDS = 5.0  # between SIGTERM and SIGKILL
-_LOOK_SECONDS = 0.02  # between looks at a group that has been asked to end
 _DRAIN_SECONDS = 5.0  # for output of a worker that has ended, should a stranger hold the pipe open
 _CHUNK = 1 << 16
 CANNOT_START = 127  # exit code, as shells have it
@@ -40,6 +41,32 @@ def exit_code(status: int) -> int:
     return 128 - status if status < 0 else status
 
 
+class Guardian:
+    """A process that ends the workers should this one be killed."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "horovod.runner.guardian"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=os.sep,  # `-m` puts the current folder first on the path
+            bufsize=0,
+            start_new_session=True,
+        )
+
+    def note(self, sign: bytes, group: int) -> None:
+        """Says that a process group has been started (`+`) or has ended (`-`)."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # it was killed; the job needs it not
+                self._process.stdin.write(b"%b%d\n" % (sign, group))
+
+    def dismiss(self) -> None:
+        """Lets it end; returns when it has."""
+        with contextlib.suppress(BrokenPipeError):
+            self._process.communicate()
+
+
 class LocalWorkers:
     """Runs workers and reports what they write and how they end.
 
@@ -62,9 +89,12 @@ class LocalWorkers:
         self._groups: set[int] = set()
         self._watchers: list[threading.Thread] = []
         self._stopping = False
+        self._running = 0
 
     def start(self) -> None:
         """Starts all workers; one that cannot be started is reported as ended with code 127."""
+        guardian = Guardian()
+        self._running = 1  # this call, so that the guardian stays until all have been started
         for command in self._commands:
             with self._lock:
                 if self._stopping:
@@ -74,9 +104,14 @@ class LocalWorkers:
                 if process is None:
                     continue
                 self._groups.add(process.pid)
-                watcher = threading.Thread(target=self._watch, args=(command.rank, process))
+                guardian.note(b"+", process.pid)
+                self._running += 1
+                watcher = threading.Thread(
+                    target=self._watch, args=(command.rank, process, guardian)
+                )
                 self._watchers.append(watcher)
                 watcher.start()
+        self._release(guardian)
 
     def stop(self) -> None:
         """Ends all workers and what they started: SIGTERM, and SIGKILL for what remains."""
@@ -114,10 +149,10 @@ class LocalWorkers:
         with self._lock:
             self._stopping = True
             for group in self._groups:
-                _signal_group(group, number)
+                signal_group(group, number)
             return list(self._watchers)
 
-    def _watch(self, rank: int, process: "subprocess.Popen[bytes]") -> None:
+    def _watch(self, rank: int, process: "subprocess.Popen[bytes]", guardian: Guardian) -> None:
         pumps = [
             threading.Thread(target=self._pump, args=(rank, stream, pipe), daemon=True)
             for stream, pipe in ((STDOUT, process.stdout), (STDERR, process.stderr))
@@ -126,47 +161,22 @@ class LocalWorkers:
         for pump in pumps:
             pump.start()
         status = process.wait()
-        _end_group(process.pid)
+        end_group(process.pid)
         with self._lock:
             self._groups.discard(process.pid)
+            guardian.note(b"-", process.pid)
+        self._release(guardian)
         for pump in pumps:
             pump.join(_DRAIN_SECONDS)
         self._on_exit(rank, exit_code(status))
+
+    def _release(self, guardian: Guardian) -> None:
+        with self._lock:
+            self._running -= 1
+            if not self._running:
+                guardian.dismiss()
 
     def _pump(self, rank: int, stream: str, pipe: IO[bytes]) -> None:
         with pipe:
             while data := os.read(pipe.fileno(), _CHUNK):
                 self._on_output(rank, stream, data)
-
-
-def _signal_group(group: int, number: signal.Signals) -> bool:
-    """Sends a signal to all members of a group; False when it has none."""
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
-
-
-def _end_group(group: int) -> None:
-    """Ends what a worker has left behind. A group keeps its number while it has members."""
-    if not _signal_group(group, signal.SIGTERM):
-        return
-    deadline = time.monotonic() + TERMINATE_SECONDS
-    while _has_members(group):
-        if time.monotonic() > deadline:
-            _signal_group(group, signal.SIGKILL)
-            return
-        time.sleep(_LOOK_SECONDS)
-
-
-def _has_members(group: int) -> bool:
-    """Whether a process of a group still runs; one that waits to be reaped does not count."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue  # ended meanwhile
-        if fields[2] == str(group) and fields[0] not in "ZX":
-            return True
-    return False

@@ -124,7 +124,10 @@ def run_agent(descriptor_in: int, descriptor_out: int) -> int:
     Returns:
         The exit code of the worker that failed first; 0 when none did.
     """
-    order = Order.decode(_read_order(descriptor_in))
+    line = _read_order(descriptor_in)
+    if not line.endswith(b"\n"):
+        return 0  # the launcher has gone before it said what to do
+    order = Order.decode(line)
     frames = FrameWriter(descriptor_out)
     events: queue.SimpleQueue[int | None] = queue.SimpleQueue()
 

@@ -23,6 +23,7 @@ OK, TIMEOUT = 0, 1
 MAX_KEY = 1 << 10
 MAX_VALUE = 1 << 20
 HANDSHAKE_SECONDS = 5.0
+_ACCEPT_PAUSE_SECONDS = 0.05  # after a failed accept
 
 
 class ProtocolError(Exception):
@@ -71,7 +72,11 @@ class RendezvousServer:
             try:
                 connection, _ = self._listener.accept()
             except OSError:
-                return  # closed
+                # A caller who has gone, or no free descriptor, does not end the store.
+                with self._changed:
+                    if self._changed.wait_for(lambda: self._closed, _ACCEPT_PAUSE_SECONDS):
+                        return
+                continue
             with self._changed:
                 if self._closed:
                     connection.close()

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import IO
 
 from horovod.runner.output import STREAMS
-from horovod.runner.processes import TERMINATE_SECONDS, exit_code
+from horovod.runner.process_groups import TERMINATE_SECONDS
+from horovod.runner.processes import CANNOT_START, exit_code
 from horovod.runner.remote import EXIT, GREETING, Order, read_frames
 
 CONNECT_SECONDS = 10
@@ -95,14 +96,20 @@ class RemoteWorkers:
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Connects, and has the workers started."""
-        ssh = subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        """Connects, and has the workers started; without ssh they are reported as ended (127)."""
+        try:
+            ssh = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._on_message(f"cannot start {self._command[0]!r}: {error.strerror}\n")
+            for rank in self._order.workers:
+                self._on_exit(rank, CANNOT_START)
+            return
         self._ssh = ssh
         for work in (self._send_order, self._watch):
             thread = threading.Thread(target=work, args=(ssh,))

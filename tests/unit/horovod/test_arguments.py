@@ -72,8 +72,8 @@ def test_what_is_not_real_yet_is_refused(flag: str, capsys: pytest.CaptureFixtur
         (["-np", "2", "--mpi", "python"], "MPI is not in this build"),
         (["python", "x.py"], "required: -np/--num-proc"),
         (["-np", "2"], "there is no command to run"),
-        (["-np", "0", "x"], "must be 1 or more"),
-        (["-np", "2", "--start-timeout", "inf", "x"], "must be a number of seconds above 0"),
+        (["-np", "0", "x"], "is not a whole number, 1 or more"),
+        (["-np", "2", "--start-timeout", "inf", "x"], "is not a number of seconds above 0"),
         (["-np", "2", "--json", "x"], "--json goes with --check-build"),
         (["-np", "2", "-H", "a:2", "-hostfile", "h", "x"], "not allowed with argument"),
     ],
@@ -107,3 +107,19 @@ def test_what_belongs_to_this_host_stays_here() -> None:
         "SSH_AUTH_SOCK": "/run/agent",
     }
     assert forwarded(environment) == {"PATH": "/bin", "MY_FLAG": "1"}
+
+
+@pytest.mark.parametrize("text", ["x", "0", "-1", "1.5", "9" * 5000, ""])
+def test_a_number_of_ranks_that_is_none_is_quoted(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        parse_args([f"--num-proc={text}", "true"])
+    assert end.value.code == 2
+    assert f"{text!r} is not a whole number, 1 or more" in capsys.readouterr().err
+
+
+def test_a_time_that_is_none_is_quoted(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_args(["--start-timeout=soon", "true"])
+    assert "'soon' is not a number of seconds above 0" in capsys.readouterr().err

@@ -21,7 +21,7 @@ def test_a_host_named_twice_has_the_slots_of_both() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a", "a:", "a:x", "a:0", "a:-1", "a:1,", "-oProxy=x:1", "a b:1"]
+    "text", ["", "a", "a:", "a:x", "a:0", "a:-1", "a:1,", "a:" + "9" * 5000, "-oProxy=x:1", "a b:1"]
 )
 def test_other_forms_are_refused_in_horovods_words(text: str) -> None:
     with pytest.raises(HostsError) as refusal:
@@ -91,3 +91,7 @@ def test_only_this_host_is_local() -> None:
     assert is_local("127.0.0.1")
     assert not is_local("127.0.0.2")
     assert not is_local("node-1.example")
+
+
+def test_slots_that_are_not_used_cost_nothing() -> None:
+    assert len(get_host_assignments(parse_hosts("a:999999999"), 2)) == 2

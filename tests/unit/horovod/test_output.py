@@ -4,10 +4,11 @@ import io
 import re
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horovod.runner.output import STDERR, STDOUT, LinePrefixer, Output
+from horovod.runner.output import STDERR, STDOUT, LinePrefixer, Output, OutputError
 
 
 def prefix_all(chunks: list[bytes], prefix: str = "[0]<stdout>:") -> bytes:
@@ -72,3 +73,21 @@ def test_a_single_rank_has_a_folder_too(tmp_path: Path) -> None:
     output = Output(1, {STDOUT: io.BytesIO()}, directory=tmp_path, timestamp=False)
     output.close()
     assert (tmp_path / "rank.0" / "stdout").read_bytes() == b""
+
+
+def test_a_full_disk_is_said_once_and_does_not_end_the_job() -> None:
+    errors = io.BytesIO()
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        output = Output(1, {STDOUT: full, STDERR: errors}, directory=None, timestamp=False)
+        output.write(0, STDOUT, b"one\ntwo\n")
+        output.write(0, STDOUT, b"three\n")
+        output.write(0, STDERR, b"goes on\n")
+    assert errors.getvalue() == (
+        b"horovodrun: no more output goes to stdout: No space left on device\n[0]<stderr>:goes on\n"
+    )
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match=r"cannot keep the output in .*/file/out: .*Not a dir"):
+        Output(1, {}, directory=tmp_path / "file" / "out", timestamp=False)

@@ -4,7 +4,11 @@ import contextlib
 import secrets
 import socket
 import struct
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -174,3 +178,30 @@ def test_closing_releases_those_who_wait() -> None:
         client.ask(b"never", 600_000)
         server.close()
         assert client.hung_up()
+
+
+CROWDED = """
+import resource, sys
+from horovod.runner.rendezvous import RendezvousServer
+store = RendezvousServer(bytes(range(32)), "127.0.0.1")
+resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
+print(store.port, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_more_strangers_than_there_are_descriptors_do_not_end_the_store() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", CROWDED], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        address = ("127.0.0.1", int(process.stdout.readline()))
+        with contextlib.ExitStack() as strangers:
+            for _ in range(32):
+                strangers.enter_context(socket.create_connection(address, PATIENCE))
+            deadline = time.monotonic() + PATIENCE
+            while len(list(Path(f"/proc/{process.pid}/fd").iterdir())) < 16:
+                assert time.monotonic() < deadline
+        with socket.create_connection(address, PATIENCE) as friend:
+            assert len(friend.recv(16)) == 16
+        process.communicate()
