@@ -125,6 +125,12 @@ def test_the_sources_in_the_sdist_build(index_url: str, environment: Path) -> No
     # Without isolation, so that the build backend of this environment serves and no index.
     command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps"]
     command += ["--index-url", index_url, "-w", str(environment.parent / "wheels")]
-    _run(*command, "-C", "source-build=force", "tiny-variants", environment=environment)
+    _run(
+        *command,
+        "--config-settings",
+        "source-build=force",
+        "tiny-variants",
+        environment=environment,
+    )
     (wheel,) = (environment.parent / "wheels").glob("*.whl")
     assert wheel.name.startswith("tiny_variants-1.0-py3-none-linux_")
