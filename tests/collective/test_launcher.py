@@ -177,6 +177,16 @@ def test_a_machine_without_ssh_is_told_so(tmp_path: Path) -> None:
     assert "Traceback" not in launched.err
 
 
+def test_an_agent_that_gets_no_order_ends_quietly() -> None:
+    done = subprocess.run(
+        [PYTHON, "-m", "horovod.runner.remote"],
+        input=b'{"arguments": ["tr',
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
 def test_workers_that_ignore_sigterm_are_killed() -> None:
     with running("stubborn") as (launcher, processes):
         launcher.send_signal(signal.SIGTERM)
