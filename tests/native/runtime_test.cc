@@ -18,6 +18,9 @@
 #include "base/half.h"
 #include "harness.h"
 #include "ranks.h"
+#include "runtime/c_api.h"
+
+extern "C" const hvd_core* hvd_core_api(void);
 
 namespace {
 
@@ -317,6 +320,41 @@ TEST(ArgumentsThatNoRankMayGiveAreRefused) {
     EXPECT_THROWS(enqueue(request, data), Error, "root rank 1");
     EXPECT_THROWS(runtime.Poll(12345), Error, "unknown handle");
   });
+}
+
+// Python cannot read an error that ends in the middle of a character.
+TEST(ALongErrorIsCutBetweenCharacters) {
+  const hvd_core& core = *hvd_core_api();
+  const uint8_t secret = 1;
+  hvd_options options{};
+  options.size = options.local_size = 1;
+  options.host = options.rendezvous = options.interface = "";
+  options.secret = &secret;
+  options.transport = "auto";
+  options.start_timeout = 1;
+  hvd_runtime* runtime = nullptr;
+  hvd_error error;
+  EXPECT_EQ(core.create(&options, &runtime, &error), 0);
+  for (const std::string prefix : {"", "x"}) {
+    std::string name = prefix;
+    while (name.size() + 2 <= hvd::kLongestName) name += "\u00e4";
+    int64_t handle = 0;
+    const std::vector<float> data(4);
+    const auto misaligned = reinterpret_cast<const char*>(data.data()) + 1;
+    const int64_t shape = 1;
+    const hvd_tensor tensor{.name = name.c_str(),
+                            .source = misaligned,
+                            .destination = nullptr,
+                            .shape = &shape,
+                            .dimensions = 1,
+                            .dtype = static_cast<int32_t>(hvd::DType::kFloat32)};
+    EXPECT_EQ(core.allgather(runtime, &tensor, &handle, &error),
+              static_cast<int32_t>(Error::Kind::kInvalid));
+    const std::string text = error.text;
+    EXPECT_TRUE(text.size() > 4090);
+    EXPECT_EQ(text.substr(text.size() - 2), "\u00e4");
+  }
+  core.destroy(runtime);
 }
 
 TEST(AHandleIsForgottenOnceTaken) {

@@ -29,7 +29,12 @@ using hvd::Error;
 
 int32_t Report(Error::Kind kind, const char* text, hvd_error* error) {
   error->kind = static_cast<int32_t>(kind);
-  const size_t length = std::min(std::strlen(text), sizeof error->text - 1);
+  size_t length = std::strlen(text);
+  if (length >= sizeof error->text) {
+    length = sizeof error->text - 1;
+    // Half a UTF-8 character is no text to Python.
+    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xc0) == 0x80) --length;
+  }
   std::memcpy(error->text, text, length);
   error->text[length] = '\0';
   return error->kind;
