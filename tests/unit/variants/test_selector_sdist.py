@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import io
 import json
 import shutil
 import subprocess
@@ -236,4 +238,19 @@ def test_what_is_no_archive_is_told(tmp_path: Path) -> None:
         for name in ("a/x", "b/x"):
             archive.addfile(tarfile.TarInfo(name))
     with pytest.raises(SdistFormatError, match="has a, b"):
+        read_sdist(file)
+
+
+def test_damaged_compression_is_told(tmp_path: Path) -> None:
+    plain = tmp_path / "x-1.tar"
+    with tarfile.open(plain, "w") as archive:
+        member = tarfile.TarInfo("x-1/file")
+        member.size = 100_000
+        archive.addfile(member, io.BytesIO(hashlib.shake_128(b"x").hexdigest(50_000).encode()))
+    packed = bytearray(gzip.compress(plain.read_bytes()))
+    middle = len(packed) // 2
+    packed[middle : middle + 40] = b"\xff" * 40
+    file = tmp_path / "x-1.tar.gz"
+    file.write_bytes(packed)
+    with pytest.raises(SdistFormatError, match="not a readable source distribution"):
         read_sdist(file)
