@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import posixpath
 import tarfile
 import zlib
@@ -41,17 +43,19 @@ def read_sdist(file: Path) -> SdistArchive:
     """
     files: dict[str, SdistFile] = {}
     try:
-        with tarfile.open(file, "r:gz") as archive:
+        # Unpacked to its end first: the checksum stands there, and tarfile stops before it.
+        content = io.BytesIO(gzip.decompress(file.read_bytes()))
+        with tarfile.open(fileobj=content, mode="r:") as archive:
             for member in archive:
                 if member.isdir() or member.type in (tarfile.XGLTYPE, tarfile.XHDTYPE):
                     continue
                 path = posixpath.normpath(member.name)
                 if path.startswith(("/", "../")):
                     raise SdistFormatError(f"{file}: {member.name!r} leads out of the archive")
-                content = archive.extractfile(member)
-                if content is None:
+                stream = archive.extractfile(member)
+                if stream is None:
                     raise SdistFormatError(f"{file}: {member.name!r} is neither file nor folder")
-                files[path] = SdistFile(content.read(), bool(member.mode & 0o100))
+                files[path] = SdistFile(stream.read(), bool(member.mode & 0o100))
     except (OSError, EOFError, KeyError, tarfile.TarError, zlib.error) as error:
         raise SdistFormatError(f"{file}: not a readable source distribution: {error}") from error
     roots = {path.partition("/")[0] for path in files}
