@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from variantwheel_selector.decision import DecidedCandidate, Decision
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.providers import Support
+from variantwheel_selector.settings import SOURCE_BUILD
 
 _PLAIN = "(plain wheel)"
 
@@ -35,7 +36,7 @@ def outcome_line(decision: Decision) -> str:
     asked = "".join(f"; {name} = {value}" for name, value in decision.settings.items())
     if decision.filename is not None:
         return f"{release}: {decision.label or _PLAIN} ({decision.filename}){asked}"
-    if any(item.accepted for item in decision.candidates) or asked:
+    if decision.settings.get(SOURCE_BUILD, "never").split()[0] != "never":
         return f"{release}: built from source{asked}"
     return f"{release}: nothing fits"
 
@@ -49,6 +50,11 @@ def machine_lines(machine: Machine, support: Iterable[Support]) -> list[str]:
             rows[f"{answer.namespace} is unknown"] = answer.unknown
         elif not answer.features:
             rows[answer.namespace] = f"nothing: {answer.absent}"
+        rows |= {
+            f"{answer.namespace} :: {feature.name} is unknown": feature.unknown
+            for feature in answer.features
+            if feature.unknown
+        }
     rows |= {f"{fact} is unknown": reason for fact, reason in machine.unknown.items()}
     width = max(map(len, rows))
     return [f"{name:{width}}  {value}" for name, value in rows.items()]
@@ -65,7 +71,10 @@ def properties(support: Mapping[str, Support]) -> list[str]:
 
 
 def machine_json(
-    machine: Machine, support: Mapping[str, Support], only_by_name: list[str]
+    machine: Machine,
+    support: Mapping[str, Support],
+    only_by_name: list[str],
+    assumed: Mapping[str, str],
 ) -> dict[str, object]:
     """Return what `detect --json` prints; the selector's README documents it.
 
@@ -73,6 +82,7 @@ def machine_json(
         machine: The captured facts.
         support: All that the machine supports.
         only_by_name: The supported properties that no automatic choice makes use of.
+        assumed: What the user stated about the machine, with its origin, in words.
     """
     return {
         "schema": 1,
@@ -80,6 +90,7 @@ def machine_json(
         "unknown": dict(sorted(machine.unknown.items())),
         "properties": properties(support),
         "only_by_name": only_by_name,
+        "assumed": dict(sorted(assumed.items())),
         "namespaces": {
             namespace: {
                 "absent": answer.absent or None,
@@ -90,6 +101,10 @@ def machine_json(
                         "values": list(feature.values),
                         "basis": feature.basis,
                         "why_not": dict(feature.why_not),
+                        "unknown": feature.unknown or None,
+                        "each_device": {
+                            device: list(values) for device, values in feature.each_device.items()
+                        },
                     }
                     for feature in answer.features
                 ],
