@@ -102,7 +102,7 @@ def nvidia_facts(machine: Machine) -> NvidiaFacts:
     capabilities = _capabilities(evidence, machine)
     if isinstance(capabilities, No):
         return NvidiaFacts(capabilities, capabilities)
-    cuda = _cuda(evidence)
+    cuda = _cuda(evidence, capabilities)
     if evidence.kernel_driver:
         evidence.notes.insert(0, f"driver {evidence.kernel_driver}")
     variables = parse_environment(machine.texts.get(GPU_ENVIRONMENT, ""))
@@ -181,7 +181,9 @@ def _after_start(evidence: _Evidence) -> No | Unknown | None:
     return Unknown(f"cuInit answers error {listed.init}, so that no device can be used")
 
 
-def _cuda(evidence: _Evidence) -> Fact[CudaVersion]:
+def _cuda(
+    evidence: _Evidence, capabilities: Fact[tuple[ComputeCapability, ...]]
+) -> Fact[CudaVersion]:
     driver = evidence.driver
     native = cuda_of_driver(evidence.kernel_driver) if evidence.kernel_driver else None
     init = driver.cuda_devices.init if driver.cuda_devices else None
@@ -195,9 +197,11 @@ def _cuda(evidence: _Evidence) -> Fact[CudaVersion]:
         return Yes(driver.nvml.cuda, "NVML")
     if driver.cuda is not None and driver.cuda.version is not None:
         return Yes(driver.cuda.version, "cuDriverGetVersion")
-    trouble = evidence.unknown.get("nvidia_driver", "NVIDIA's libraries told no CUDA version")
-    if native is None or "in time" in trouble:
-        return Unknown(trouble)
+    if native is None or not isinstance(capabilities, Yes):
+        # The kernel driver's version alone does not say that a process can use it.
+        return Unknown(
+            evidence.unknown.get("nvidia_driver", "NVIDIA's libraries told no CUDA version")
+        )
     return Yes(native, "the kernel driver's version")
 
 
