@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from unit.selector.tiny_release import make_machine
-from variantwheel_selector import child_process
 from variantwheel_selector.child_process import run_child
 from variantwheel_selector.machine import Machine, read_machine, write_machine
 from variantwheel_selector.parse.nvidia_driver import parse_nvidia_driver
@@ -210,7 +209,7 @@ def test_a_child_that_no_signal_ends_is_not_waited_for(
 ) -> None:
     # What a process in the kernel's hands does: it is told to end, and stays.
     told: list[int] = []
-    monkeypatch.setattr(child_process.os, "killpg", lambda group, _: told.append(group))
+    monkeypatch.setattr("os.killpg", lambda group, _: told.append(group))
     end = run_child(["sleep", "1000"], dict(os.environ), time.monotonic() + 0.2, 100)
     monkeypatch.undo()
     assert "left behind" in end.trouble
