@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from variantwheel_selector.decision import DecidedCandidate, Decision
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.providers import Support
+from variantwheel_selector.settings import SOURCE_BUILD
 
 _PLAIN = "(plain wheel)"
 
@@ -52,6 +53,11 @@ def machine_lines(machine: Machine, support: Iterable[Support]) -> list[str]:
             rows[f"{answer.namespace} is unknown"] = answer.unknown
         elif not answer.features:
             rows[answer.namespace] = f"nothing: {answer.absent}"
+        rows |= {
+            f"{answer.namespace} :: {feature.name} is unknown": feature.unknown
+            for feature in answer.features
+            if feature.unknown
+        }
     rows |= {f"{fact} is unknown": reason for fact, reason in machine.unknown.items()}
     width = max(map(len, rows))
     return [f"{name:{width}}  {value}" for name, value in rows.items()]
@@ -68,7 +74,10 @@ def properties(support: Mapping[str, Support]) -> list[str]:
 
 
 def machine_json(
-    machine: Machine, support: Mapping[str, Support], only_by_name: list[str]
+    machine: Machine,
+    support: Mapping[str, Support],
+    only_by_name: list[str],
+    assumed: Mapping[str, str],
 ) -> dict[str, object]:
     """Return what `detect --json` prints; the selector's README documents it.
 
@@ -76,6 +85,7 @@ def machine_json(
         machine: The captured facts.
         support: All that the machine supports.
         only_by_name: The supported properties that no automatic choice makes use of.
+        assumed: What the user stated about the machine, with its origin, in words.
     """
     return {
         "schema": 1,
@@ -83,6 +93,7 @@ def machine_json(
         "unknown": dict(sorted(machine.unknown.items())),
         "properties": properties(support),
         "only_by_name": only_by_name,
+        "assumed": dict(sorted(assumed.items())),
         "namespaces": {
             namespace: {
                 "absent": answer.absent or None,
@@ -93,6 +104,10 @@ def machine_json(
                         "values": list(feature.values),
                         "basis": feature.basis,
                         "why_not": dict(feature.why_not),
+                        "unknown": feature.unknown or None,
+                        "each_device": {
+                            device: list(values) for device, values in feature.each_device.items()
+                        },
                     }
                     for feature in answer.features
                 ],

@@ -18,7 +18,24 @@ CPUINFO = "cpuinfo.txt"
 AUXV = "auxv.txt"
 GLIBC_CPUID = "glibc_cpuid.txt"
 
-TEXT_LIMITS = {CPUINFO: 16 * 1024, AUXV: 4 * 1024, GLIBC_CPUID: 4 * 1024}
+DEVICE_FILES = "device_files.txt"
+GPU_FILES = "gpu_files.txt"
+GPU_ENVIRONMENT = "gpu_environment.txt"
+NVIDIA_DRIVER = "nvidia_driver.txt"
+NVIDIA_SMI = "nvidia_smi.txt"
+KFD_NODES = "kfd_nodes.txt"
+
+TEXT_LIMITS = {
+    CPUINFO: 16 * 1024,
+    AUXV: 4 * 1024,
+    GLIBC_CPUID: 4 * 1024,
+    DEVICE_FILES: 32 * 1024,
+    GPU_FILES: 16 * 1024,
+    GPU_ENVIRONMENT: 4 * 1024,
+    NVIDIA_DRIVER: 64 * 1024,
+    NVIDIA_SMI: 4 * 1024,
+    KFD_NODES: 512 * 1024,
+}
 """The text files that a machine folder may hold, with the most bytes that are read."""
 
 _MACHINE_LIMIT = 64 * 1024

@@ -30,7 +30,8 @@ def judge_properties(
 ) -> PropertyVerdict:
     """Compare what a variant needs with what a machine supports.
 
-    A variant fits if each of its features has a supported value. Its sort key joins, for its best
+    A variant fits if each of its features has a supported value; where devices differ, each of them
+    may be served by another value. Its sort key joins, for its best
     value of each feature, the positions of namespace, feature and value, best first; where one
     variant's list continues another's, the longer one is better, and the null variant is last.
 
@@ -47,13 +48,15 @@ def judge_properties(
         order, feature = _find(answer, feature_name)
         matching = [value for value in feature.values if value in wanted] if feature else []
         need = f"needs {namespace} :: {feature_name} :: {' or '.join(wanted)}"
-        if feature is not None and matching:
-            value = feature.values.index(matching[0])
+        jointly = feature is not None and feature.each_device and not feature.unserved(wanted)
+        if feature is not None and (matching or jointly):
+            # Values that serve the devices only together come after every single one for all.
+            value = feature.values.index(matching[0]) if matching else len(feature.values)
             positions.append((namespaces.index(namespace), order, value))
             reasons.append(f"{need}: supported ({feature.basis})")
-        elif answer.unknown:
+        elif unknown := answer.unknown or (feature.unknown if feature else ""):
             fits = None if fits is not False else False
-            reasons.append(f"{need}: unknown ({answer.unknown})")
+            reasons.append(f"{need}: unknown ({unknown})")
         else:
             fits = False
             reasons.append(f"{need}: {_misfit(answer, feature, wanted)}")
@@ -74,4 +77,7 @@ def _misfit(answer: Support, feature: SupportedFeature | None, wanted: Sequence[
         return answer.absent or "this machine has no such feature"
     explained = [feature.why_not[value] for value in wanted if value in feature.why_not]
     why = explained[0] if explained else feature.basis
-    return f"this machine supports {', '.join(feature.values)} ({why})"
+    unserved = feature.unserved(wanted)
+    if unserved:
+        why = f"no code for {', '.join(unserved)}; {why}"
+    return f"this machine supports {feature.words()} ({why})"

@@ -1,6 +1,7 @@
-"""Reads this machine: the only module that asks the operating system about hardware.
+"""Reads this machine: with `probe_gpu`, what alone asks the operating system about hardware.
 
-Whatever cannot be read becomes an unknown fact with its reason. Nothing here starts a process.
+Whatever cannot be read becomes an unknown fact with its reason. What is about GPUs is read by
+`probe_gpu`, the only place where a process is started, and only if an NVIDIA device may be there.
 """
 
 from __future__ import annotations
@@ -9,19 +10,29 @@ import os
 import struct
 import sys
 import sysconfig
+from collections.abc import Collection
 from importlib.machinery import EXTENSION_SUFFIXES
 
 from variantwheel_selector.machine import AUXV, CPUINFO, GLIBC_CPUID, Machine, PythonFacts
 from variantwheel_selector.parse.auxv import decode_auxv, parse_auxv, x86_disagreement
 from variantwheel_selector.parse.cpuinfo import cpu_flags, first_block
 from variantwheel_selector.parse.glibc_cpuid import LEAVES, CpuidLeaf, format_leaf
+from variantwheel_selector.probe_gpu import GpuSearch, probe_gpu
 
 _CPUINFO_LIMIT = 16 * 1024
 _AUXV_LIMIT = 4 * 1024
 
 
-def probe() -> Machine:
-    """Return the facts about this machine and this interpreter."""
+def probe(
+    namespaces: Collection[str] | None = None, gpu_search: GpuSearch | None = None
+) -> Machine:
+    """Return the facts about this machine and this interpreter.
+
+    Args:
+        namespaces: Those of the release in question, by default all: no GPU is woken up for a
+            release that has no variants for it.
+        gpu_search: Where to look for GPUs, if not in the usual places.
+    """
     unknown: dict[str, str] = {}
     texts: dict[str, str] = {}
     machine = _architecture()
@@ -38,8 +49,11 @@ def probe() -> Machine:
                 texts[GLIBC_CPUID] = _glibc_cpuid()
             except (ImportError, OSError, AttributeError, ValueError) as error:
                 unknown["glibc_cpuid"] = f"glibc 2.33 or newer cannot be asked: {error}"
+        nvidia = namespaces is None or "nvidia" in namespaces
+        texts |= probe_gpu(gpu_search or GpuSearch(), unknown, nvidia=nvidia)
     else:
         unknown["cpu"] = f"CPU features are not read on {sys.platform}"
+        unknown["device_files"] = f"GPUs are not looked for on {sys.platform}"
     return Machine(
         system=sys.platform,
         machine=machine,

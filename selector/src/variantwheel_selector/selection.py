@@ -96,7 +96,9 @@ def select(
     """
     # Who names a variant may have more than what is chosen automatically.
     capped = settings.variant is None
-    support = release_support(release.variants, machine, capped=capped)
+    support = release_support(
+        release.variants, machine, capped=capped, assumptions=settings.assumptions
+    )
     resolution = resolve(release.variants, release.hashes, support, tags, release.refused)
     if settings.variant is not None:
         resolution = choose(resolution, settings.variant, forced=settings.forced)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from variantwheel_selector import assumptions as stated
 from variantwheel_selector.errors import SettingsError
 from variantwheel_selector.model import LABEL_PATTERN
 
@@ -31,6 +32,7 @@ class Settings:
         source_build: `never`, `allow` (when nothing fits) or `force`.
         origins: Where each setting that is not the default came from.
         for_source: Config settings that are handed to the project's own build.
+        assumptions: Facts about the machine that the user states.
     """
 
     variant: str | None = None
@@ -38,12 +40,14 @@ class Settings:
     source_build: str = "never"
     origins: Mapping[str, str] = field(default_factory=dict)
     for_source: Mapping[str, object] = field(default_factory=dict)
+    assumptions: stated.Assumptions = stated.NOTHING_ASSUMED
 
     def described(self) -> dict[str, str]:
         """Return the settings that are not the default, each with its origin, in words."""
         values = {VARIANT: f"{self.variant}{'!' if self.forced else ''}"}
         values[SOURCE_BUILD] = self.source_build
-        return {name: f"{values[name]} ({origin})" for name, origin in self.origins.items()}
+        described = {name: f"{values[name]} ({origin})" for name, origin in self.origins.items()}
+        return described | dict(self.assumptions.described)
 
 
 def environment_name(setting: str) -> str:
@@ -74,10 +78,11 @@ def read_settings(
             raise SettingsError(f"config setting {name!r} is given more than once: {value!r}")
     variables = {environment_name(name): name for name in _NAMES}
     for variable in sorted(environment):
-        if not variable.startswith(ENVIRONMENT_PREFIX):
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in stated.VARIABLES:
             continue
         if variable not in variables:
-            raise _unknown("environment variable", variable, list(variables))
+            known = [*variables, *stated.VARIABLES]
+            raise _unknown("environment variable", variable, known)
         # An empty variable is how shells and CI systems say that it is not set.
         if environment[variable]:
             name = variables[variable]
@@ -106,7 +111,8 @@ def read_settings(
                 f"{origins[VARIANT]} and {origins[SOURCE_BUILD]} contradict each other: a build "
                 "from source is no variant"
             )
-    return Settings(variant, forced, source_build, origins, others)
+    assumptions = stated.read_assumptions(environment)
+    return Settings(variant, forced, source_build, origins, others, assumptions)
 
 
 def _unknown(kind: str, name: str, known: Sequence[str]) -> SettingsError:

@@ -71,7 +71,9 @@ def verify_distribution(name: str, machine: Machine | None = None) -> Verificati
         VariantsJsonError: Its `variant.json` is damaged.
         DecisionError: Its `variant-decision.json` is damaged.
     """
-    return verify_installed(read_installed(name), probe() if machine is None else machine)
+    installed = read_installed(name)
+    namespaces = installed.variant.namespaces if installed.variant is not None else ()
+    return verify_installed(installed, probe(namespaces) if machine is None else machine)
 
 
 def verify_installed(installed: InstalledDistribution, machine: Machine) -> Verification:

@@ -66,7 +66,8 @@ def read_manifest(root: Path) -> Manifest:
 
 
 def _judge_here(settings: Settings) -> _Here:
-    machine, manifest = probe(), read_manifest(Path())
+    manifest = read_manifest(Path())
+    machine = probe(manifest.variants.namespaces)
     tags = supported_tags(machine)
     return _Here(manifest, tags, select(Release.from_manifest(manifest), settings, machine, tags))
 

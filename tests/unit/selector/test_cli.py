@@ -41,6 +41,45 @@ def test_detect_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["namespaces"]["aarch64"]["absent"]
 
 
+def test_detect_shows_gpus_and_why_there_are_none(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = BY_NAME["haswell"].parents[1] / "gpu_machines"
+    assert run_commandline(["detect", "--machine", str(folder / "nvidia_h100")]) == 0
+    printed = capsys.readouterr().out
+    assert "CUDA 13.0 and older (NVML; driver 580.65.06)" in printed
+    assert "a device of compute capability 9.0 (NVML; driver 580.65.06)" in printed
+    assert run_commandline(["detect", "--machine", str(folder / "nvidia_driver_on_host")]) == 0
+    assert "nothing: driver 580.65.06 runs on the host" in capsys.readouterr().out
+    words = ["detect", "--json", "--machine", str(folder / "nvidia_mixed_generations")]
+    assert run_commandline(words) == 0
+    document = json.loads(capsys.readouterr().out)
+    sm_arch = document["namespaces"]["nvidia"]["features"][2]
+    assert sm_arch["each_device"]["7.0"][0] == "70_real"
+    assert "nvidia :: sm_arch :: 70_real" not in document["properties"]
+
+
+def test_detect_shows_what_is_assumed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONDA_OVERRIDE_CUDA", "12.8")
+    assert run_commandline(["detect", "--machine", str(BY_NAME["haswell"])]) == 0
+    printed = capsys.readouterr().out
+    assert "CUDA 12.8 and older (assumed by CONDA_OVERRIDE_CUDA)" in printed
+    assert "assume-cuda: 12.8 (environment variable CONDA_OVERRIDE_CUDA, taken for" in printed
+    monkeypatch.setenv("CONDA_OVERRIDE_CUDA", "new")
+    assert run_commandline(["detect"]) == 2
+    assert "accepted is a CUDA version such as '12.8'" in capsys.readouterr().err
+
+
+def test_an_assumption_is_no_source_build(
+    release: TinyRelease, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for_windows_only(release)
+    monkeypatch.setenv("VARIANTWHEEL_ASSUME_CUDA", "12.8")
+    words = ["explain", "tiny-native", str(release.finish())]
+    assert run_commandline([*words, "--machine", str(BY_NAME["zen4"])]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "tiny-native 1.0: nothing fits"
+
+
 def test_detect_names_what_is_only_taken_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_commandline(["detect", "--machine", str(BY_NAME["zen4"])]) == 0
     last = capsys.readouterr().out.splitlines()[-1]

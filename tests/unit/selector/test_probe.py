@@ -48,7 +48,7 @@ def test_tags_are_those_of_packaging() -> None:
 def test_this_machine_needs_neither_ctypes_nor_a_subprocess() -> None:
     report = _report()
     assert report["heavy"] == []
-    assert report["texts"] == ["cpuinfo.txt", "auxv.txt"]
+    assert report["texts"] == ["cpuinfo.txt", "auxv.txt", "device_files.txt"]
     assert report["basis"] == "/proc/cpuinfo"
 
 

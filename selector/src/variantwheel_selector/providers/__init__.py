@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
+from variantwheel_selector.assumptions import NOTHING_ASSUMED, Assumptions
 from variantwheel_selector.machine import Machine
-from variantwheel_selector.providers import aarch64, x86_64
+from variantwheel_selector.providers import aarch64, amd, nvidia, x86_64
 from variantwheel_selector.providers.support import Support, SupportedFeature
 from variantwheel_selector.variants_json import ProviderInfo, VariantsInfo
 
 __all__ = ["Support", "SupportedFeature", "release_support", "supported"]
 
 
-def supported(machine: Machine, *, capped: bool = True) -> dict[str, Support]:
+def supported(
+    machine: Machine, *, capped: bool = True, assumptions: Assumptions = NOTHING_ASSUMED
+) -> dict[str, Support]:
     """Return what a machine supports, by namespace.
 
     Args:
         machine: The captured facts.
         capped: Whether CPU levels above the default cap count as unsupported.
+        assumptions: Facts that the user states instead.
     """
+    cpu = assumptions.cpu
     return {
-        x86_64.NAMESPACE: x86_64.supported(machine, capped=capped),
-        aarch64.NAMESPACE: aarch64.supported(machine),
+        nvidia.NAMESPACE: nvidia.supported(machine, assumptions),
+        amd.NAMESPACE: amd.supported(machine, assumptions),
+        x86_64.NAMESPACE: x86_64.supported(machine, capped=capped, assumed=cpu),
+        aarch64.NAMESPACE: aarch64.supported(machine, assumed=cpu),
     }
 
 
 def release_support(
-    info: VariantsInfo, machine: Machine, *, capped: bool = True
+    info: VariantsInfo,
+    machine: Machine,
+    *,
+    capped: bool = True,
+    assumptions: Assumptions = NOTHING_ASSUMED,
 ) -> dict[str, Support]:
     """Return what a machine supports of the namespaces which a release uses.
 
     A release may bring the answer itself: with static properties the machine is not asked, and an
     optional namespace counts as unsupported (PEP 850).
     """
-    known = supported(machine, capped=capped)
+    known = supported(machine, capped=capped, assumptions=assumptions)
     answers: dict[str, Support] = {}
     for namespace in info.namespaces:
         provider = (info.providers or {}).get(namespace, ProviderInfo())

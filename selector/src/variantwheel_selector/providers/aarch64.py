@@ -7,6 +7,7 @@ authentication is left out: kernels and hypervisors hide it although the instruc
 
 from __future__ import annotations
 
+from variantwheel_selector.assumptions import Assumed
 from variantwheel_selector.machine import AUXV, CPUINFO, Machine
 from variantwheel_selector.parse.auxv import aarch64_features, parse_auxv
 from variantwheel_selector.parse.cpuinfo import cpu_flags
@@ -24,14 +25,23 @@ VERSION_FEATURES = {
 """What each version adds to the one before, in the names of the `Features` line."""
 
 
-def supported(machine: Machine) -> Support:
-    """Return the architecture versions that a machine supports, newest first."""
+def supported(machine: Machine, *, assumed: Assumed[str] | None = None) -> Support:
+    """Return the architecture versions that a machine supports, newest first.
+
+    Args:
+        machine: The captured facts.
+        assumed: The newest version, if the user states it.
+    """
     if machine.machine not in ("aarch64", "arm64", "ARM64"):
         return Support(NAMESPACE, absent=f"this machine is {machine.machine}, not AArch64")
     if machine.pointer_bits != 64:
         return Support(
             NAMESPACE, absent=f"this Python is a {machine.pointer_bits}-bit program, not AArch64"
         )
+    if assumed is not None and assumed.value is None:
+        return Support(NAMESPACE, absent=f"none, assumed by {assumed.origin}")
+    if assumed is not None and assumed.value in VERSION_FEATURES:
+        return _assumed(assumed.value, assumed.origin)
     hwcap = parse_auxv(machine.texts.get(AUXV, "")).get("AT_HWCAP")
     if hwcap is not None:
         features, basis = aarch64_features(hwcap), "AT_HWCAP"
@@ -54,3 +64,10 @@ def supported(machine: Machine) -> Support:
     if not versions:
         return Support(NAMESPACE, absent=why_not["8a"])
     return Support(NAMESPACE, (SupportedFeature("version", tuple(versions), basis, why_not),))
+
+
+def _assumed(newest: str, origin: str) -> Support:
+    known = list(VERSION_FEATURES)
+    values = tuple(reversed(known[: known.index(newest) + 1]))
+    basis = f"{newest}, assumed by {origin}"
+    return Support(NAMESPACE, (SupportedFeature("version", values, basis),))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -15,12 +15,31 @@ class SupportedFeature:
         values: Best first.
         basis: The facts that the values follow from, in words.
         why_not: Values that are not supported, each with its reason.
+        summary: What to say in place of a long list of values.
+        unknown: Why it is not known which values are supported; `values` is a lower bound then.
+        each_device: Where devices differ, what each kind supports. A variant may then serve them
+            with several values, although none of `values`, which serve all, is among these.
     """
 
     name: str
     values: tuple[str, ...]
     basis: str
     why_not: Mapping[str, str] = field(default_factory=dict)
+    summary: str = ""
+    unknown: str = ""
+    each_device: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def unserved(self, wanted: Sequence[str]) -> tuple[str, ...]:
+        """Return the kinds of devices that a variant with the values `wanted` does not serve."""
+        return tuple(
+            device
+            for device, values in self.each_device.items()
+            if not any(value in wanted for value in values)
+        )
+
+    def words(self) -> str:
+        """Return the supported values in words."""
+        return self.summary or ", ".join(self.values) or "none"
 
 
 @dataclass(frozen=True)
@@ -42,6 +61,6 @@ class Support:
     def facts(self) -> dict[str, str]:
         """Return the supported values by `namespace :: feature`, in words."""
         return {
-            f"{self.namespace} :: {feature.name}": f"{', '.join(feature.values)} ({feature.basis})"
+            f"{self.namespace} :: {feature.name}": f"{feature.words()} ({feature.basis})"
             for feature in self.features
         }

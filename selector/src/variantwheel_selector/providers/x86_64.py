@@ -7,6 +7,7 @@ firmware and costs clock rate on some CPUs.
 
 from __future__ import annotations
 
+from variantwheel_selector.assumptions import Assumed
 from variantwheel_selector.machine import AUXV, CPUINFO, GLIBC_CPUID, Machine
 from variantwheel_selector.parse.auxv import parse_auxv, x86_disagreement
 from variantwheel_selector.parse.cpuinfo import cpu_flags
@@ -27,12 +28,15 @@ LEVEL_FLAGS = {
 """What each level adds to the one before (x86-64 psABI)."""
 
 
-def supported(machine: Machine, *, capped: bool = True) -> Support:
+def supported(
+    machine: Machine, *, capped: bool = True, assumed: Assumed[str] | None = None
+) -> Support:
     """Return the levels that a machine supports, highest first.
 
     Args:
         machine: The captured facts.
         capped: Whether levels above `LEVEL_CAP` count as unsupported.
+        assumed: The highest level, if the user states it.
     """
     if machine.machine not in ("x86_64", "amd64", "AMD64"):
         return Support(NAMESPACE, absent=f"this machine is {machine.machine}, not x86-64")
@@ -40,7 +44,15 @@ def supported(machine: Machine, *, capped: bool = True) -> Support:
         return Support(
             NAMESPACE, absent=f"this Python is a {machine.pointer_bits}-bit program, not x86-64"
         )
-    flags, basis, unknown = _flags(machine)
+    if assumed is not None and assumed.value is None:
+        return Support(NAMESPACE, absent=f"none, assumed by {assumed.origin}")
+    if assumed is not None and assumed.value in LEVEL_FLAGS:
+        flags: frozenset[str] | None = frozenset(
+            flag for level, added in LEVEL_FLAGS.items() if level <= assumed.value for flag in added
+        )
+        basis, unknown = f"{assumed.value}, assumed by {assumed.origin}", ""
+    else:
+        flags, basis, unknown = _flags(machine)
     if flags is None:
         feature = SupportedFeature("level", ("v1",), f"every x86-64 CPU; {unknown}")
         return Support(NAMESPACE, (feature,), unknown=unknown)

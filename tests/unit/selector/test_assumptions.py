@@ -1,0 +1,140 @@
+"""Facts that the user states by environment variables."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unit.selector.tiny_release import make_machine
+from variantwheel_selector.assumptions import VARIABLES, Assumed, read_assumptions
+from variantwheel_selector.errors import SettingsError
+from variantwheel_selector.providers import supported
+from variantwheel_selector.settings import read_settings
+
+NV_CUDA = "NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION"
+
+
+def test_nothing_is_assumed_by_itself() -> None:
+    assumptions = read_assumptions({"PATH": "/bin"})
+    assert (assumptions.cuda, assumptions.sm, assumptions.gfx) == (None, None, None)
+    assert (assumptions.rocm, assumptions.cpu, assumptions.described) == (None, None, {})
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "field", "value"),
+    [
+        ("VARIANTWHEEL_ASSUME_CUDA", "12.8", "cuda", (12, 8)),
+        ("VARIANTWHEEL_ASSUME_CUDA", "13", "cuda", (13, 0)),
+        ("VARIANTWHEEL_ASSUME_SM", "9.0, 8.0,9.0", "sm", ((8, 0), (9, 0))),
+        ("VARIANTWHEEL_ASSUME_GFX", "gfx942,gfx90a", "gfx", ("gfx90a", "gfx942")),
+        ("VARIANTWHEEL_ASSUME_ROCM", "6.3.1", "rocm", (6, 3)),
+        ("VARIANTWHEEL_ASSUME_CPU", "x86-64-v3", "cpu", "v3"),
+        ("VARIANTWHEEL_ASSUME_CPU", "armv8.2-a", "cpu", "8.2a"),
+        (NV_CUDA, "12.4", "cuda", (12, 4)),
+        ("UV_CUDA_DRIVER_VERSION", "550.54.15", "cuda", (12, 4)),
+        ("CONDA_OVERRIDE_CUDA", "11.8", "cuda", (11, 8)),
+        ("NV_VARIANT_PROVIDER_FORCE_SM_ARCH", "8.9", "sm", ((8, 9),)),
+        ("CONDA_OVERRIDE_CUDA_ARCH", "8.9", "sm", ((8, 9),)),
+        ("AMD_VARIANT_PROVIDER_FORCE_GFX_ARCH", "gfx1100", "gfx", ("gfx1100",)),
+        ("UV_AMD_GPU_ARCHITECTURE", "gfx1100", "gfx", ("gfx1100",)),
+        ("AMD_VARIANT_PROVIDER_FORCE_ROCM_VERSION", "7.0", "rocm", (7, 0)),
+        ("CONDA_OVERRIDE_ARCHSPEC", "x86_64_v3", "cpu", "v3"),
+        ("CONDA_OVERRIDE_ARCHSPEC", "x86_64", "cpu", "v1"),
+        ("CONDA_OVERRIDE_ARCHSPEC", "armv8.4a", "cpu", "8.4a"),
+    ],
+)
+def test_accepted_values(variable: str, text: str, field: str, value: object) -> None:
+    assumptions = read_assumptions({variable: text})
+    assert getattr(assumptions, field) == Assumed(value, variable)
+    (described,) = assumptions.described.values()
+    assert text in described
+    assert variable in described
+    assert ("taken for VARIANTWHEEL_ASSUME_" in described) == (variable not in VARIABLES)
+
+
+@pytest.mark.parametrize("variable", [*VARIABLES, "CONDA_OVERRIDE_CUDA"])
+def test_an_empty_value_states_that_there_is_nothing(variable: str) -> None:
+    described = read_assumptions({variable: ""}).described
+    assert [text.split()[0] for text in described.values()] == ["none"]
+
+
+@pytest.mark.parametrize("variable", [NV_CUDA, "UV_AMD_GPU_ARCHITECTURE"])
+def test_an_empty_value_elsewhere_states_nothing(variable: str) -> None:
+    assert read_assumptions({variable: ""}).described == {}
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("VARIANTWHEEL_ASSUME_CUDA", "cu128"),
+        ("VARIANTWHEEL_ASSUME_CUDA", "12.x"),
+        ("VARIANTWHEEL_ASSUME_SM", "90"),
+        ("VARIANTWHEEL_ASSUME_SM", "9.0,"),
+        ("VARIANTWHEEL_ASSUME_SM", "9.0a"),
+        ("VARIANTWHEEL_ASSUME_GFX", "gfx90a:xnack+"),
+        ("VARIANTWHEEL_ASSUME_GFX", "mi300"),
+        ("VARIANTWHEEL_ASSUME_ROCM", "six"),
+        ("VARIANTWHEEL_ASSUME_CPU", "zen4"),
+        ("VARIANTWHEEL_ASSUME_CPU", "v5"),
+        ("UV_CUDA_DRIVER_VERSION", "12.8"),
+        (NV_CUDA, "abc"),
+    ],
+)
+def test_invalid_values_name_the_accepted_form(variable: str, text: str) -> None:
+    with pytest.raises(SettingsError, match=f"{variable} is '.*'; accepted is .*'"):
+        read_assumptions({variable: text})
+
+
+def test_the_own_variable_comes_before_those_of_others() -> None:
+    environment = {
+        "CONDA_OVERRIDE_CUDA": "11.8", NV_CUDA: "12.4", "VARIANTWHEEL_ASSUME_CUDA": "13.0"
+    }  # fmt: skip
+    for expected in ((13, 0), (12, 4), (11, 8)):
+        found = read_assumptions(environment).cuda
+        assert found is not None
+        assert found.value == expected
+        del environment[found.origin]
+
+
+def test_a_name_of_a_cpu_is_noted_and_not_used() -> None:
+    assumptions = read_assumptions({"CONDA_OVERRIDE_ARCHSPEC": "zen4"})
+    assert assumptions.cpu is None
+    assert "no level" in assumptions.described["assume-cpu"]
+
+
+def test_settings_carry_them_for_the_record() -> None:
+    settings = read_settings(None, {"VARIANTWHEEL_ASSUME_CUDA": "12.8"})
+    assert settings.assumptions.cuda == Assumed((12, 8), "VARIANTWHEEL_ASSUME_CUDA")
+    assert settings.described() == {
+        "assume-cuda": "12.8 (environment variable VARIANTWHEEL_ASSUME_CUDA)"
+    }
+
+
+def test_a_misspelt_variable_is_an_error() -> None:
+    with pytest.raises(SettingsError, match="did you mean 'VARIANTWHEEL_ASSUME_CUDA'"):
+        read_settings(None, {"VARIANTWHEEL_ASUME_CUDA": "12.8"})
+
+
+@given(st.sampled_from(VARIABLES), st.text(max_size=40))
+def test_any_other_text_is_an_error_and_nothing_else(variable: str, text: str) -> None:
+    with contextlib.suppress(SettingsError):
+        described = read_assumptions({variable: text}).described
+        assert all(variable in words for words in described.values())
+        assert described
+
+
+def test_an_arm_version_that_is_assumed() -> None:
+    machine = make_machine(machine="aarch64", texts={"device_files.txt": ""})
+    assumptions = read_assumptions({"VARIANTWHEEL_ASSUME_CPU": "armv8.1-a"})
+    (feature,) = supported(machine, assumptions=assumptions)["aarch64"].features
+    assert feature.values == ("8.1a", "8a")
+    assert "VARIANTWHEEL_ASSUME_CPU" in feature.basis
+
+
+def test_an_assumed_level_is_capped_like_any_other() -> None:
+    assumptions = read_assumptions({"VARIANTWHEEL_ASSUME_CPU": "v4"})
+    machine = make_machine("sse2")
+    for capped, best in ((True, "v3"), (False, "v4")):
+        answer = supported(machine, capped=capped, assumptions=assumptions)["x86_64"]
+        assert answer.features[0].values[0] == best

@@ -1,0 +1,250 @@
+"""Looking for GPUs in trees of real files, with real libraries that answer, hang and crash."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from unit.selector.tiny_release import make_machine
+from variantwheel_selector.child_process import run_child
+from variantwheel_selector.machine import Machine, read_machine, write_machine
+from variantwheel_selector.parse.nvidia_driver import parse_nvidia_driver
+from variantwheel_selector.probe_gpu import GpuSearch, probe_gpu
+from variantwheel_selector.providers import supported
+
+pytestmark = pytest.mark.timeout(60)
+
+SOURCE = Path(__file__).with_name("nvidia_libraries.c")
+SONAMES = {"NVML": "libnvidia-ml.so.1", "CUDA": "libcuda.so.1"}
+
+
+def build(folder: Path, library: str, **options: object) -> None:
+    """Compile one of the libraries with the answers that `options` say."""
+    folder.mkdir(exist_ok=True)
+    defines = [f"-D{name}={value}" for name, value in options.items()]
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-w", f"-D{library}", *defines, str(SOURCE),
+         "-o", str(folder / SONAMES[library])],
+        check=True, timeout=60,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A file system with an NVIDIA device in it."""
+    for path, text in {
+        "dev/nvidiactl": "",
+        "dev/nvidia0": "",
+        "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  590.48.01\n",
+        "sys/module/nvidia/version": "590.48.01\n",
+    }.items():
+        (tmp_path / "root" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "root" / path).write_text(text, encoding="utf-8")
+    return tmp_path / "root"
+
+
+def look(root: Path, libraries: Path, **variables: str) -> Machine:
+    """Return the machine that a probe of these places finds."""
+    unknown: dict[str, str] = {}
+    environment = {"PATH": str(root / "bin"), **variables}
+    deadline_s = float(variables.get("TEST_DEADLINE_S", "30"))
+    search = GpuSearch(str(root), [str(libraries)], deadline_s=deadline_s, environment=environment)
+    return make_machine(texts=probe_gpu(search, unknown), unknown=unknown)
+
+
+def add_nvidia_smi(root: Path, script: str) -> None:
+    (root / "bin").mkdir()
+    (root / "bin/nvidia-smi").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    (root / "bin/nvidia-smi").chmod(0o755)
+
+
+def is_gone(process_file: Path) -> bool:
+    """Tell whether the process that left its number does not exist, a moment from now at most."""
+    number = int(process_file.read_text(encoding="utf-8"))
+    until = time.monotonic() + 20
+    while Path(f"/proc/{number}").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    return not Path(f"/proc/{number}").exists()
+
+
+def test_nothing_is_started_without_a_sign_of_a_device(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from variantwheel_selector.probe_gpu import GpuSearch, probe_gpu\n"
+        f"assert probe_gpu(GpuSearch({str(tmp_path)!r}), {{}}) == {{'device_files.txt': ''}}\n"
+        "assert not {'ctypes', 'subprocess'} & set(sys.modules)\n"
+    )
+    selector = Path(sys.modules["variantwheel_selector"].__path__[0]).parent
+    subprocess.run(
+        [sys.executable, "-S", "-c", script],
+        check=True, env={"PYTHONPATH": str(selector)}, timeout=60,
+    )  # fmt: skip
+
+
+def test_answers_of_real_libraries(root: Path, tmp_path: Path) -> None:
+    build(tmp_path / "lib", "NVML", DEVICES=4)
+    build(tmp_path / "lib", "CUDA")
+    machine = look(
+        root, tmp_path / "lib", CUDA_VISIBLE_DEVICES="", PYTHONPATH="/nowhere", LD_PRELOAD=""
+    )
+    assert machine.unknown == {}
+    answer = parse_nvidia_driver(machine.texts["nvidia_driver.txt"])
+    assert answer.nvml is not None
+    assert answer.nvml.init == 0, "the child's environment is not clean"
+    assert [device.capability for device in answer.nvml.devices] == [(8, 0), (8, 6), (8, 6), None]
+    assert answer.cuda_devices is not None
+    assert [device.capability for device in answer.cuda_devices.devices] == [(8, 7), (8, 7)]
+    features = {item.name: item for item in supported(machine)["nvidia"].features}
+    assert features["cuda_version_lower_bound"].values[0] == "13.1"
+    assert features["sm_arch"].values[:2] == ("80_real", "80_virtual")
+    basis = features["sm_arch"].basis
+    for words in ("driver 590.48.01", "MIG is on for 1 of 4", "device 3 (error 15)", "CUDA_VIS"):
+        assert words in basis
+
+
+def test_what_was_captured_gives_the_same_answers(root: Path, tmp_path: Path) -> None:
+    build(tmp_path / "lib", "NVML")
+    build(tmp_path / "lib", "CUDA")
+    machine = look(root, tmp_path / "lib", CUDA_VISIBLE_DEVICES="7\n8\xff")
+    write_machine(machine, tmp_path / "captured")
+    again = read_machine(tmp_path / "captured")
+    assert again == machine
+    assert supported(again) == supported(machine)
+
+
+def test_no_process_for_a_release_without_such_variants(root: Path, tmp_path: Path) -> None:
+    search = GpuSearch(str(root), [str(tmp_path)], environment={})
+    assert "nvidia_driver.txt" not in probe_gpu(search, {}, nvidia=False)
+
+
+def test_without_libraries(root: Path, tmp_path: Path) -> None:
+    assert "neither libcuda.so.1 nor" in supported(look(root, tmp_path))["nvidia"].absent
+    build(tmp_path / "lib", "NVML")
+    assert "compute,utility" in supported(look(root, tmp_path / "lib"))["nvidia"].absent
+
+
+def test_a_file_that_is_no_library(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "libcuda.so.1").write_text("nothing of the kind", encoding="utf-8")
+    assert "file too short" in supported(look(root, tmp_path))["nvidia"].absent
+
+
+def test_a_library_of_another_version_than_the_driver(root: Path, tmp_path: Path) -> None:
+    build(tmp_path / "lib", "NVML", INIT=18)
+    build(tmp_path / "lib", "CUDA", INIT=803)
+    assert "error 18" in supported(look(root, tmp_path / "lib"))["nvidia"].unknown
+
+
+def test_a_crash_in_cuinit_leaves_the_answers_before_it(root: Path, tmp_path: Path) -> None:
+    build(tmp_path / "lib", "NVML")
+    build(tmp_path / "lib", "CUDA", MISBEHAVE="crash()")
+    machine = look(root, tmp_path / "lib")
+    assert f"signal {signal.SIGSEGV.value}" in machine.unknown["nvidia_driver"]
+    answer = supported(machine)["nvidia"]
+    assert answer.features[0].values[0] == "13.1"
+    assert "not confirmed by cuInit" in answer.features[0].basis
+
+
+def test_a_crash_in_nvml_is_no_crash_here(root: Path, tmp_path: Path) -> None:
+    build(tmp_path / "lib", "NVML", MISBEHAVE="crash()")
+    machine = look(root, tmp_path / "lib")
+    assert f"signal {signal.SIGSEGV.value}" in supported(machine)["nvidia"].unknown
+
+
+def test_a_driver_that_hangs_is_left_behind(root: Path, tmp_path: Path) -> None:
+    build(tmp_path / "lib", "NVML", MISBEHAVE="hang()")
+    process_file = tmp_path / "process"
+    add_nvidia_smi(root, "echo 8.0")
+    machine = look(root, tmp_path / "lib", TEST_PROCESS_FILE=str(process_file), TEST_DEADLINE_S="3")
+    assert "did not end in time" in supported(machine)["nvidia"].unknown
+    assert "no time was left" in machine.unknown["nvidia_smi"]
+    assert is_gone(process_file)
+
+
+def test_a_library_that_floods_its_output_is_ended(root: Path, tmp_path: Path) -> None:
+    build(tmp_path / "lib", "NVML", MISBEHAVE="flood()")
+    process_file = tmp_path / "process"
+    machine = look(root, tmp_path / "lib", TEST_PROCESS_FILE=str(process_file))
+    assert "more than 65536 bytes" in machine.unknown["nvidia_driver"]
+    assert len(machine.texts.get("nvidia_driver.txt", "")) <= 65536
+    assert is_gone(process_file)
+
+
+@pytest.mark.parametrize(
+    ("script", "trouble"),
+    [
+        ("printf '8.6\\n8.0\\n'", ""),
+        ("echo 'Failed to initialize NVML: Driver/library version mismatch'", "Failed to init"),
+        ("echo 8.6; exit 9", "exit status 9"),
+        ("while :; do echo 8.6; done", "more than 4096 bytes"),
+        ("exec sleep 1000", "did not end in time"),
+    ],
+)
+def test_nvidia_smi_is_asked_last(root: Path, tmp_path: Path, script: str, trouble: str) -> None:
+    build(tmp_path / "lib", "CUDA", DEVICES=0)
+    add_nvidia_smi(root, f"PATH=/usr/bin:/bin\n{script}")
+    machine = look(root, tmp_path / "lib", TEST_DEADLINE_S="5")
+    features = {item.name: item for item in supported(machine)["nvidia"].features}
+    if trouble:
+        assert trouble in machine.unknown["nvidia_smi"]
+        assert "nvidia_smi.txt" not in machine.texts
+    else:
+        assert machine.texts["nvidia_smi.txt"] == "8.6\n8.0\n"
+        assert features["sm_arch"].values[0] == "80_real"
+
+
+def test_nvidia_smi_is_not_asked_when_the_libraries_know(root: Path, tmp_path: Path) -> None:
+    build(tmp_path / "lib", "NVML")
+    build(tmp_path / "lib", "CUDA")
+    add_nvidia_smi(root, f"touch {tmp_path}/asked; echo 8.0")
+    look(root, tmp_path / "lib")
+    assert not (tmp_path / "asked").exists()
+
+
+def test_a_child_that_no_signal_ends_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # What a process in the kernel's hands does: it is told to end, and stays.
+    told: list[int] = []
+    monkeypatch.setattr("os.killpg", lambda group, _: told.append(group))
+    end = run_child(["sleep", "1000"], dict(os.environ), time.monotonic() + 0.2, 100)
+    monkeypatch.undo()
+    assert "left behind" in end.trouble
+    (group,) = told
+    assert os.waitpid(group, os.WNOHANG) == (0, 0), "it must still be running"
+    os.killpg(group, signal.SIGKILL)
+    os.waitpid(group, 0)
+
+
+def test_a_program_that_is_not_there() -> None:
+    end = run_child(["/nonexistent"], {}, time.monotonic() + 10, 100)
+    assert "could not be run" in end.trouble
+
+
+def test_amd_topology_is_read(tmp_path: Path) -> None:
+    nodes = tmp_path / "sys/class/kfd/kfd/topology/nodes"
+    for number, text in {0: "cpu_cores_count 8\nsimd_count 0\n", 10: "simd_count 4\n",
+                         2: "simd_count 416\ngfx_target_version 90010\ndrm_render_minor 129\n"
+                         }.items():  # fmt: skip
+        (nodes / str(number)).mkdir(parents=True)
+        (nodes / str(number) / "properties").write_text(text, encoding="utf-8")
+    (nodes / "10/properties").unlink()  # unreadable, as under EPERM, which root does not get
+    for path, text in {"dev/kfd": "", "dev/dri/renderD129": "", "dev/dri/card0": "",
+                       "opt/rocm-6.3.1/.info/version": "6.3.1-48\n",
+                       "sys/module/amdgpu/version": "6.10.5\n"}.items():  # fmt: skip
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    environment = {"HSA_OVERRIDE_GFX_VERSION": "9.4.2"}
+    unknown: dict[str, str] = {}
+    texts = probe_gpu(GpuSearch(str(tmp_path), environment=environment), unknown)
+    assert "nvidia_driver.txt" not in texts
+    assert [line for line in texts["kfd_nodes.txt"].splitlines() if line.startswith("node")] == [
+        "node 0", "node 2", "node 10"
+    ]  # fmt: skip
+    answer = supported(make_machine(texts=texts))["amd"]
+    assert [feature.values for feature in answer.features] == [("gfx942",), ("6.3",)]
+    assert "node 10: No such file" in answer.features[0].basis
+    assert "amdgpu 6.10.5" in answer.features[0].basis
