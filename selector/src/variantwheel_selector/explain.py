@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from variantwheel_selector.decision import DecidedCandidate, Decision
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.providers import Support
-from variantwheel_selector.settings import SOURCE_BUILD
 
 _PLAIN = "(plain wheel)"
 
