@@ -23,8 +23,6 @@ from variantwheel_selector.machine import (
     NVIDIA_SMI,
     TEXT_LIMITS,
 )
-from variantwheel_selector.parse.compute_cap import parse_compute_cap
-from variantwheel_selector.parse.nvidia_driver import parse_nvidia_driver
 
 NVIDIA_PROC_VERSION = "/proc/driver/nvidia/version"
 NVIDIA_MODULE_VERSION = "/sys/module/nvidia/version"
@@ -193,6 +191,8 @@ def _ask_nvidia(
 ) -> None:
     # Costs more than everything else here, and is needed only now.
     from variantwheel_selector.child_process import run_child  # noqa: PLC0415
+    from variantwheel_selector.parse.compute_cap import parse_compute_cap  # noqa: PLC0415
+    from variantwheel_selector.parse.nvidia_driver import parse_nvidia_driver  # noqa: PLC0415
 
     deadline = time.monotonic() + search.deadline_s
     child_environment = {

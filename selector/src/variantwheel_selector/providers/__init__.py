@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from variantwheel_selector.assumptions import NOTHING_ASSUMED, Assumptions
 from variantwheel_selector.machine import Machine
-from variantwheel_selector.providers import aarch64, amd, nvidia, x86_64
 from variantwheel_selector.providers.support import Support, SupportedFeature
 from variantwheel_selector.variants_json import ProviderInfo, VariantsInfo
 
-__all__ = ["Support", "SupportedFeature", "release_support", "supported"]
+__all__ = ["NAMESPACES", "Support", "SupportedFeature", "release_support", "supported"]
+
+NAMESPACES = ("nvidia", "amd", "x86_64", "aarch64")
+"""Those that this selector has a provider for."""
 
 
 def supported(
@@ -21,12 +23,9 @@ def supported(
         capped: Whether CPU levels above the default cap count as unsupported.
         assumptions: Facts that the user states instead.
     """
-    cpu = assumptions.cpu
     return {
-        nvidia.NAMESPACE: nvidia.supported(machine, assumptions),
-        amd.NAMESPACE: amd.supported(machine, assumptions),
-        x86_64.NAMESPACE: x86_64.supported(machine, capped=capped, assumed=cpu),
-        aarch64.NAMESPACE: aarch64.supported(machine, assumed=cpu),
+        namespace: _provided(namespace, machine, capped=capped, assumptions=assumptions)
+        for namespace in NAMESPACES
     }
 
 
@@ -42,7 +41,6 @@ def release_support(
     A release may bring the answer itself: with static properties the machine is not asked, and an
     optional namespace counts as unsupported (PEP 850).
     """
-    known = supported(machine, capped=capped, assumptions=assumptions)
     answers: dict[str, Support] = {}
     for namespace in info.namespaces:
         provider = (info.providers or {}).get(namespace, ProviderInfo())
@@ -55,10 +53,33 @@ def release_support(
                 namespace, absent=f"provider {provider.builtin!r} is not available in this selector"
             )
         else:
-            answers[namespace] = known.get(
-                namespace, Support(namespace, absent="this selector has no provider for it")
+            answers[namespace] = _provided(
+                namespace, machine, capped=capped, assumptions=assumptions
             )
     return answers
+
+
+# Each provider is imported when a release uses its namespace: most use few, and installation waits.
+def _provided(
+    namespace: str, machine: Machine, *, capped: bool, assumptions: Assumptions
+) -> Support:
+    if namespace == "nvidia":
+        from variantwheel_selector.providers import nvidia  # noqa: PLC0415
+
+        return nvidia.supported(machine, assumptions)
+    if namespace == "amd":
+        from variantwheel_selector.providers import amd  # noqa: PLC0415
+
+        return amd.supported(machine, assumptions)
+    if namespace == "x86_64":
+        from variantwheel_selector.providers import x86_64  # noqa: PLC0415
+
+        return x86_64.supported(machine, capped=capped, assumed=assumptions.cpu)
+    if namespace == "aarch64":
+        from variantwheel_selector.providers import aarch64  # noqa: PLC0415
+
+        return aarch64.supported(machine, assumed=assumptions.cpu)
+    return Support(namespace, absent="this selector has no provider for it")
 
 
 def _static(namespace: str, provider: ProviderInfo) -> Support:
