@@ -24,8 +24,9 @@ from unit.variants.tiny_project import (
 )
 from variantwheel.errors import IncompleteReleaseError, ReleaseFolderError, SdistFormatError
 from variantwheel.project import read_project
-from variantwheel.sdist_archive import read_sdist
+from variantwheel.sdist_archive import SdistArchive, SdistFile, read_sdist
 from variantwheel.selector_sdist import check_complete, collect_payload, missing_variants
+from variantwheel.variant_build import without_release_files
 from variantwheel.wheel_archive import read_wheel
 from variantwheel_selector.manifest import parse_manifest
 
@@ -218,6 +219,20 @@ def test_sources_of_another_version_are_refused(tiny_release: TinyRelease, tmp_p
         expect=2,
     )  # fmt: skip
     assert "the wheels are tiny-variants 1.0, the sources tiny-variants 1.1" in done.stderr
+
+
+def test_an_earlier_release_is_no_source() -> None:
+    """A project without a list of ignored files gives its backend everything."""
+    names = [
+        "pyproject.toml", "src/tiny.c", "wheelhouse/other-1.0-py3-none-any.whl",
+        "build/variantwheel/env/bin/python", "release/tiny_variants-1.0-variants.json",
+        "release/tiny_variants-0.9-py3-none-linux_x86_64-null.whl", "tiny_variants-0.9.tar.gz",
+        "site/simple/tiny-variants/tiny_variants-1.0-py3-none-any.whl.metadata",
+    ]  # fmt: skip
+    archive = SdistArchive("tiny_variants-1.0", {name: SdistFile(b"") for name in names})
+    kept = without_release_files(archive, Path("build/variantwheel"))
+    assert list(kept.files) == names[:3]
+    assert list(without_release_files(archive, None).files) == names[:4]
 
 
 @pytest.mark.parametrize("name", ["../evil", "/evil", "x/../../evil"])

@@ -9,6 +9,9 @@ from packaging.metadata import parse_email
 _FIRST_STATIC = (2, 2)
 """Metadata 2.2 (PEP 643): the first version in which a field that is not Dynamic is final."""
 
+_HARMLESS_DYNAMIC = frozenset({"license-file"})
+"""setuptools marks it although it never changes; no installer decides anything by it."""
+
 
 @dataclass(frozen=True)
 class CoreMetadata:
@@ -49,6 +52,7 @@ def static_metadata_problems(metadata: CoreMetadata) -> list[str]:
         problems.append(
             f"Metadata-Version is {metadata.metadata_version or 'missing'}, 2.2 or newer is needed"
         )
-    if metadata.dynamic:
-        problems.append(f"Dynamic: {', '.join(metadata.dynamic)}")
+    changing = [name for name in metadata.dynamic if name.lower() not in _HARMLESS_DYNAMIC]
+    if changing:
+        problems.append(f"Dynamic: {', '.join(changing)}; state these fields in [project] instead")
     return problems

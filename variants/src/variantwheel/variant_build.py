@@ -151,7 +151,32 @@ def build_project_sdist(
             environment={"SOURCE_DATE_EPOCH": str(epoch)},
         )
     )
-    return read_sdist(file)
+    archive = read_sdist(file)
+    own = work.resolve()
+    inside = own.relative_to(folder.resolve()) if own.is_relative_to(folder.resolve()) else None
+    return without_release_files(archive, inside)
+
+
+def without_release_files(archive: SdistArchive, work: Path | None) -> SdistArchive:
+    """Leave out what earlier releases left in the project's folder.
+
+    A backend takes all files that nothing tells it to ignore. Without this a release would hold
+    the one before it, which held the one before that.
+
+    Args:
+        archive: The project's own sdist.
+        work: The toolkit's work folder relative to the project; none when it lies elsewhere.
+    """
+    release = archive.root.rpartition("-")[0] + "-"
+    endings = (".whl", ".whl.metadata", ".tar.gz", "-variants.json")
+
+    def is_source(path: str) -> bool:
+        name = path.rpartition("/")[2]
+        in_work = work is not None and path.startswith(f"{work.as_posix()}/")
+        return not in_work and not (name.startswith(release) and name.endswith(endings))
+
+    kept = {path: item for path, item in archive.files.items() if is_source(path)}
+    return SdistArchive(archive.root, kept)
 
 
 def _build_one(

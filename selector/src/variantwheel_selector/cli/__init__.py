@@ -55,6 +55,9 @@ def run_commandline(argv: Sequence[str] | None = None) -> int:
         for line in str(error).splitlines():
             sys.stderr.write(f"variantwheel: error: {line}\n")
         return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("variantwheel: interrupted\n")
+        return 130  # what a shell makes of SIGINT
     except BrokenPipeError:
         # The reader, `head` perhaps, has seen enough. Nothing may be flushed to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
