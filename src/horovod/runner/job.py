@@ -145,6 +145,10 @@ class Supervision:
             return False
         _say(f"Process {event.rank} exit with status code {event.code}.")
         if self.failure is not None:
+            # Who only suffers from another rank's end raises an exception, and so ends with 1,
+            # perhaps sooner than the other has ended.
+            if self.failure.code == 1 and event.code != 1:
+                self.failure = event
             return False
         self.failure = event
         if self.remaining:
@@ -168,7 +172,8 @@ def run_job(job: Job) -> int:
     """Runs a job to its end.
 
     Returns:
-        0, or the exit code of the worker that failed first, or 128 + n after signal n.
+        0, or the exit code of the worker that failed first (of several that end at nearly the same
+        time, one whose code is not 1), or 128 + n after signal n.
 
     Raises:
         NetworkError: there is no address at which the other hosts reach this one.
