@@ -113,6 +113,13 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
+def generate(session: nox.Session) -> None:
+    """Writes the generated files: tables in the READMEs, CI workflows. `--check` compares."""
+    _install_toolkit(session)
+    session.run("python", "ci/generate.py", *session.posargs)
+
+
+@nox.session
 def types(session: nox.Session) -> None:
     """mypy, strict, over everything that is Python."""
     _install_groups(session, "types")

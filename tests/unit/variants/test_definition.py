@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from variantwheel.definition import read_definition, read_definitions
+from variantwheel.definition import check_words, read_definition, read_definitions
+from variantwheel.definition_keys import DEFINITION_KEYS, PLATFORM_KEYS, TomlKey
 from variantwheel.errors import DefinitionError
 from variantwheel.project import read_project
 from variantwheel.providers import KNOWN_PROVIDERS
+from variantwheel.toml_lines import key_lines
+from variantwheel.vocabulary import known_vocabulary
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]
 
 V3 = """\
 label = "v3"
@@ -58,29 +69,96 @@ def test_the_isa_defaults_to_the_lowest_of_the_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "line", "told"),
     [
-        ('label = "v3"', 'label = "V3!"', r"label: invalid variant label 'V3!'"),
-        ('label = "v3"', 'label = "v4"', r"label: 'v4' stands in v3.toml; name the file v4.toml"),
-        ('label = "v3"', "", r"label: missing key"),
-        ("summary =", "sumary =", r"sumary: unknown key; did you mean 'summary'\?"),
-        ("runner =", "runer =", r"platforms\[0\]\.runer: unknown key; did you mean 'runner'\?"),
-        ('"x86_64_v3"\nconfig', '"avx2"\nconfig', r"isa: 'avx2' is no level of x86_64"),
-        ('machine = "x86_64"', 'machine = "x86-64"', r"did you mean 'x86_64'\?"),
-        ('["v3"]', "[]", r"properties\.x86_64\.level: names no value"),
-        ('["v3"]', '"v3"', r"properties\.x86_64\.level: expected an array of strings"),
-        ('["v3"]', '["v 3"]', r"properties\.x86_64\.level: invalid value 'v 3'"),
-        ("budget-kb = 100", "budget-kb = 0", r"expected an integer above zero, found 0"),
-        ('level = ["v3"]', 'level = ["v3"', r"not valid TOML: .*line 5"),
-        ("falls-back", "falls_back", r"emulate\.falls_back: .*did you mean 'falls-back'\?"),
+        ('label = "v3"', 'label = "V3!"', ":1", r"label: invalid variant label 'V3!'"),
+        ('label = "v3"', 'label = "v4"', ":1", r"label: 'v4' stands in v3.toml; name the file v4"),
+        ('label = "v3"', "", "", r"label: missing key"),
+        ("summary =", "sumary =", ":2", r"sumary: unknown key; did you mean 'summary'\?"),
+        ("runner =", "runer =", ":7", r"platforms\[0\]\.runer: .*; did you mean 'runner'\?"),
+        ('runner = "ubuntu-24.04"', "", ":5", r"platforms\[0\]\.runner: missing key"),
+        ('"x86_64_v3"\nconfig', '"avx2"\nconfig', ":8", r"isa: 'avx2' is no level of x86_64"),
+        ('machine = "x86_64"', 'machine = "x86-64"', ":6", r"did you mean 'x86_64'\?"),
+        ('["v3"]', "[]", ":4", r"properties\.x86_64\.level: names no value"),
+        ('["v3"]', '"v3"', ":4", r"properties\.x86_64\.level: expected an array of strings"),
+        ('["v3"]', '["v 3"]', ":4", r"properties\.x86_64\.level: invalid value 'v 3'"),
+        ("budget-kb = 100", "budget-kb = 0", ":10", r"expected an integer above zero, found 0"),
+        ('level = ["v3"]', 'level = ["v3"', "", r"not valid TOML: .*line 5"),
+        ('["v3"]', '[\n"v3",\n"v33"]', ":6", r"level\[1\]: no .*'v33'; did you mean 'v3'\?"),
+        ("x86_64.level", "x86_64.levl", ":4", r"x86_64\.levl: .*; did you mean 'level'"),
+        (
+            'x86_64.level = ["v3"]',
+            'nvidia.sm_arch = ["86_virtual"]',
+            ":4",
+            r"no machine supports the value '86_virtual'.* only a major version's first",
+        ),
+        ('64_v3"\nconfig', '64_v4"\nconfig', ":8", r"isa: 'x86_64_v4' is above the property"),
+        ('machine = "x86_64"', 'machine = "aarch64"', ":8", r"'x86_64_v3' is no level of aarch64"),
+        (
+            'machine = "x86_64"\nrunner = "ubuntu-24.04"\nisa = "x86_64_v3"',
+            'machine = "aarch64"\nrunner = "ubuntu-24.04"',
+            ":6",
+            r"no 'aarch64' supports a property of 'x86_64'",
+        ),
+        ("falls-back", "falls_back", ":11", r"emulate\.falls_back: .*did you mean 'falls-back'\?"),
     ],
 )
-def test_a_mistake_names_file_key_and_fix(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_a_mistake_names_file_line_key_and_fix(
+    tmp_path: Path, old: str, new: str, line: str, told: str
+) -> None:
     assert old in V3
     file = _write(tmp_path, "v3.toml", V3.replace(old, new))
     with pytest.raises(DefinitionError, match=told) as caught:
+        check_words(read_definition(file), known_vocabulary())
+    assert str(caught.value).startswith(f"{file}{line}: ")
+
+
+@pytest.mark.parametrize("key", [*DEFINITION_KEYS, *PLATFORM_KEYS], ids=lambda key: key.name)
+def test_the_keys_that_are_said_to_be_required_are(tmp_path: Path, key: TomlKey) -> None:
+    text = V3.replace("[properties]\nx86_64.level", "properties.x86_64.level")
+    pattern = rf"^{key.name}\b.*\n" if key.name != "platforms" else r"(?s)\[\[platforms\]\].*"
+    file = _write(tmp_path, "v3.toml", re.sub(pattern, "", text, flags=re.MULTILINE))
+    if key.default and key.name != "properties":
         read_definition(file)
-    assert str(caught.value).startswith(f"{file}: ")
+    else:
+        told = "properties" if key.name == "properties" else f"{key.name}: missing key"
+        with pytest.raises(DefinitionError, match=told):
+            read_definition(file)
+
+
+def _dotted(value: object, place: str = "") -> Iterator[str]:
+    if place:
+        yield place
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield from _dotted(member, f"{place}.{key}" if place else key)
+    elif isinstance(value, list):
+        for position, member in enumerate(value):
+            yield from _dotted(member, f"{place}[{position}]")
+
+
+TOML_PIECES = st.sampled_from(
+    [
+        "a = 1", "b.c = [1, # ]\n 2]", 'd = """x\n[e]\n"""', "f = {g = 1, h.i = ']'}", "[j]",
+        "[[k]]", "[k.l]", "[[k.m]]", '"n o" = "#"', "p = '''\n= '''", "# q = 1", "",
+        "[[k.m.r]]", "s = [{t = '}'}, [\"u\"]]", "[ v . w ]", "x = 2026-01-01 10:00:00",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(TOML_PIECES))
+def test_every_key_that_tomllib_reads_has_the_line_it_stands_in(pieces: list[str]) -> None:
+    text = "\n".join(pieces)
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        key_lines(text)  # ends
+        return
+    lines = key_lines(text)
+    assert set(lines) == set(_dotted(document))
+    for place, line in lines.items():
+        name = re.sub(r"(\[\d+\])+$", "", place).rpartition(".")[2]
+        assert name in text.splitlines()[line - 1] or place.endswith("]")
 
 
 def test_null_with_properties_and_others_without_are_refused(tmp_path: Path) -> None:
@@ -109,7 +187,7 @@ def test_any_text_is_a_definition_or_a_told_mistake(tmp_path: Path, lines: list[
     try:
         definition = read_definition(file)
     except DefinitionError as error:
-        assert str(error).startswith(f"{file}: ")  # noqa: PT017 - either outcome is right
+        assert str(error).startswith(f"{file}:")  # noqa: PT017 - either outcome is right
     else:
         assert definition.label == "v3"
 
@@ -133,7 +211,7 @@ def test_a_project_knows_its_variants_and_their_providers(tmp_path: Path) -> Non
     ("tool", "told"),
     [
         ("namespace-priority = []", "did you mean 'namespace-priorities'"),
-        ('namespace-priorities = ["nvidia"]', r"v3\.toml: properties\.x86_64: not in"),
+        ('namespace-priorities = ["nvidia"]', r"v3\.toml:4: properties\.x86_64: not in"),
         (
             'namespace-priorities = ["x86_64", "acme"]',
             r"requires = \[\.\.\.\]",
@@ -146,6 +224,32 @@ def test_wrong_settings_are_told(tmp_path: Path, tool: str, told: str) -> None:
         read_project(_project(tmp_path, tool))
 
 
+@pytest.mark.parametrize(
+    ("vocabulary", "properties", "told"),
+    [
+        ("", 'x86_64.level = ["v33"]', r"v3\.toml:4: .*did you mean 'v3'"),
+        ('x86_64.level = ["v33"]', 'x86_64.level = ["v33"]', None),
+        ('acme.width = ["128"]', 'acme.width = ["128"]', None),
+        ('acme.width = ["128"]', 'acme.width = ["182"]', r"values are 128"),
+        ("", 'acme.width = ["182"]', None),  # a namespace whose words nobody declared is free
+        ('amce.width = ["128"]', 'acme.width = ["128"]', r"amce: unknown key; did you mean 'acme'"),
+    ],
+)
+def test_a_project_adds_to_the_vocabulary(
+    tmp_path: Path, vocabulary: str, properties: str, told: str | None
+) -> None:
+    tool = 'namespace-priorities = ["x86_64", "acme"]\n'
+    tool += f"[tool.variantwheel.vocabulary]\n{vocabulary}\n"
+    tool += '[tool.variantwheel.providers.acme]\nrequires = ["acme-provider>=1"]\n'
+    _project(tmp_path, tool)
+    _write(tmp_path, "variants/v3.toml", V3.replace('x86_64.level = ["v3"]', properties))
+    if told is None:
+        assert read_project(tmp_path).definition("v3").label == "v3"
+    else:
+        with pytest.raises(DefinitionError, match=told):
+            read_project(tmp_path)
+
+
 def test_an_own_provider_is_taken_over(tmp_path: Path) -> None:
     tool = 'namespace-priorities = ["x86_64", "acme"]\n'
     tool += '[tool.variantwheel.providers.acme]\nrequires = ["acme-provider>=1"]\n'
@@ -156,7 +260,7 @@ def test_an_own_provider_is_taken_over(tmp_path: Path) -> None:
 def test_an_unknown_toolchain_is_told_with_its_file(tmp_path: Path) -> None:
     _project(tmp_path, '[tool.variantwheel.toolchains.zig]\nrequires = ["ziglang"]')
     _write(tmp_path, "variants/null.toml", NULL + 'toolchain = "zigg"\n')
-    with pytest.raises(DefinitionError, match=r"null\.toml: .*'zigg'; did you mean 'zig'"):
+    with pytest.raises(DefinitionError, match=r"null\.toml:6: .*'zigg'; did you mean 'zig'"):
         read_project(tmp_path)
 
 

@@ -7,8 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from variantwheel.definition_keys import (
+    DEFINITION_KEYS,
+    EMULATE_KEYS,
+    PLATFORM_KEYS,
+    key_names,
+)
 from variantwheel.errors import DefinitionError
 from variantwheel.toml_table import TomlTable, read_toml, suggest
+from variantwheel.vocabulary import MACHINES_OF, Vocabulary
 from variantwheel_selector.errors import InvalidNameError
 from variantwheel_selector.model import Variant, VariantProperty, check_label
 
@@ -21,16 +28,6 @@ _ISA_PATTERNS = {
     "arm64": re.compile(r"armv[89]\.[0-9]"),
 }
 _BASELINE_ISA = {"x86_64": "x86_64_v1", "aarch64": "armv8.0", "arm64": "armv8.0"}
-_PLATFORM_KEYS = (
-    "machine",
-    "toolchain",
-    "runner",
-    "config-settings",
-    "environment",
-    "isa",
-    "size-budget-kb",
-    "emulate",
-)
 
 
 @dataclass(frozen=True)
@@ -73,12 +70,24 @@ class Platform:
 
 @dataclass(frozen=True)
 class Definition:
-    """One variant of a project: what it needs and how it is built."""
+    """One variant of a project: what it needs and how it is built.
 
-    file: Path
+    Attributes:
+        document: The file as it was read; words faults with their place.
+        variant: Label and properties.
+        summary: What it is.
+        platforms: One for each machine that it is built for.
+    """
+
+    document: TomlTable
     variant: Variant
     summary: str
     platforms: tuple[Platform, ...]
+
+    @property
+    def file(self) -> Path:
+        """The file that defines it."""
+        return self.document.file
 
     @property
     def label(self) -> str:
@@ -110,9 +119,9 @@ def read_definitions(folder: Path) -> tuple[Definition, ...]:
     for definition in found:
         other = by_properties.setdefault(definition.variant.properties, definition)
         if other is not definition:
-            raise DefinitionError(
-                f"{definition.file}: properties: the same as in {other.file.name}; "
-                "one of the two labels would never be chosen"
+            definition.document.fail(
+                "properties",
+                f"the same as in {other.file.name}; one of the two labels would never be chosen",
             )
     return tuple(found)
 
@@ -124,13 +133,13 @@ def read_definition(file: Path) -> Definition:
         DefinitionError: The file is not a definition; names the file, the key and the fix.
     """
     document = read_toml(file)
-    document.allow_only(("label", "summary", "properties", "platforms"))
+    document.allow_only(key_names(DEFINITION_KEYS))
     label = document.string("label")
     try:
         check_label(label)
         variant = Variant(label, _read_properties(document.table("properties")))
     except InvalidNameError as error:
-        raise DefinitionError(f"{file}: label: {error}") from error
+        raise document.fault("label", str(error)) from error
     if file.stem != label:
         document.fail("label", f"{label!r} stands in {file.name}; name the file {label}.toml")
     platforms = tuple(_read_platform(table) for table in document.tables("platforms"))
@@ -138,7 +147,49 @@ def read_definition(file: Path) -> Definition:
     for machine in machines:
         if machines.count(machine) > 1:
             document.fail("platforms", f"machine {machine!r} stands in two of them; join them")
-    return Definition(file, variant, document.string("summary"), platforms)
+    definition = Definition(document, variant, document.string("summary"), platforms)
+    _check_consistent(definition)
+    return definition
+
+
+def check_words(definition: Definition, vocabulary: Vocabulary) -> None:
+    """Refuse properties that no machine can have.
+
+    Raises:
+        DefinitionError: Names the property and the closest one that exists.
+    """
+    properties = definition.document.table("properties")
+    for namespace in properties.members:
+        features = properties.table(namespace)
+        for feature in features.members:
+            if problem := vocabulary.feature_problem(namespace, feature):
+                features.fail(feature, problem)
+            for position, value in enumerate(features.strings(feature)):
+                if problem := vocabulary.value_problem(namespace, feature, value):
+                    features.fail(f"{feature}[{position}]", problem)
+
+
+def _check_consistent(definition: Definition) -> None:
+    """Refuse platforms whose machines can never support the properties, or not run the code."""
+    platforms = definition.document.tables("platforms")
+    for platform, table in zip(definition.platforms, platforms, strict=True):
+        for namespace, machines in MACHINES_OF.items():
+            used = any(item.namespace == namespace for item in definition.variant.properties)
+            if used and platform.machine not in machines:
+                table.fail(
+                    "machine",
+                    f"no {platform.machine!r} supports a property of {namespace!r}; "
+                    f"give the variant machines of {' or '.join(machines)} alone",
+                )
+        levels = definition.variant.features().get(("x86_64", "level"), ())
+        lowest = min(levels, default="")
+        if platform.isa.startswith("x86_64_") and lowest and platform.isa > f"x86_64_{lowest}":
+            table.fail(
+                "isa",
+                f"{platform.isa!r} is above the property x86_64 :: level :: {lowest}, so that "
+                f"machines would choose the variant which cannot run it; lower isa to "
+                f"'x86_64_{lowest}' or raise the property",
+            )
 
 
 def _read_properties(table: TomlTable) -> tuple[VariantProperty, ...]:
@@ -157,7 +208,7 @@ def _read_properties(table: TomlTable) -> tuple[VariantProperty, ...]:
 
 
 def _read_platform(table: TomlTable) -> Platform:
-    table.allow_only(_PLATFORM_KEYS)
+    table.allow_only(key_names(PLATFORM_KEYS))
     machine = table.string("machine")
     if machine not in _ISA_PATTERNS:
         table.fail("machine", f"unknown machine {machine!r}; {suggest(machine, _ISA_PATTERNS)}")
@@ -169,7 +220,7 @@ def _read_platform(table: TomlTable) -> Platform:
             f"the lowest is {_BASELINE_ISA[machine]!r}",
         )
     emulate = table.table("emulate")
-    emulate.allow_only(("runs", "falls-back"))
+    emulate.allow_only(key_names(EMULATE_KEYS))
     return Platform(
         machine=machine,
         toolchain=table.string("toolchain", SYSTEM_TOOLCHAIN),

@@ -6,21 +6,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from variantwheel.definition import SYSTEM_TOOLCHAIN, Definition, read_definitions
+from variantwheel.definition import (
+    SYSTEM_TOOLCHAIN,
+    Definition,
+    check_words,
+    read_definitions,
+)
+from variantwheel.definition_keys import (
+    CHECK_KEYS,
+    PROVIDER_KEYS,
+    SETTINGS_KEYS,
+    TOOLCHAIN_KEYS,
+    key_names,
+)
 from variantwheel.errors import DefinitionError
 from variantwheel.providers import KNOWN_PROVIDERS
 from variantwheel.toml_table import TomlTable, read_toml, suggest
+from variantwheel.vocabulary import Vocabulary, known_vocabulary
 from variantwheel_selector.model import NAMESPACE_PATTERN
 from variantwheel_selector.variants_json import ProviderInfo, VariantsInfo
 
-_SETTINGS = (
-    "definitions",
-    "namespace-priorities",
-    "toolchains",
-    "providers",
-    "check",
-    "source-exclude",
-)
 _DEFAULT_MAX_EXPORTS = 100
 
 
@@ -105,20 +110,23 @@ def read_project(folder: Path) -> Project:
             '[tool.variantwheel] with definitions = "FOLDER"',
         )
     settings = tool.table("variantwheel")
-    settings.allow_only(_SETTINGS)
+    settings.allow_only(key_names(SETTINGS_KEYS))
     definitions = read_definitions(folder / settings.string("definitions", "variants"))
     namespaces = _read_namespaces(settings, definitions)
+    vocabulary = _read_vocabulary(settings.table("vocabulary"), namespaces)
+    for definition in definitions:
+        check_words(definition, vocabulary)
     toolchains = _read_toolchains(settings.table("toolchains"))
     for definition in definitions:
         for position, platform in enumerate(definition.platforms):
             if platform.toolchain not in toolchains:
-                raise DefinitionError(
-                    f"{definition.file}: platforms[{position}].toolchain: "
+                definition.document.fail(
+                    f"platforms[{position}].toolchain",
                     f"unknown toolchain {platform.toolchain!r}; "
-                    f"{suggest(platform.toolchain, toolchains)}"
+                    f"{suggest(platform.toolchain, toolchains)}",
                 )
     check = settings.table("check")
-    check.allow_only(("command", "max-exports"))
+    check.allow_only(key_names(CHECK_KEYS))
     return Project(
         folder=folder,
         definitions=definitions,
@@ -141,18 +149,30 @@ def _read_namespaces(settings: TomlTable, definitions: tuple[Definition, ...]) -
     for definition in definitions:
         for item in definition.variant.properties:
             if item.namespace not in namespaces:
-                raise DefinitionError(
-                    f"{definition.file}: properties.{item.namespace}: not in {key} of "
-                    f"{settings.file.name}; {suggest(item.namespace, namespaces)}"
+                definition.document.fail(
+                    f"properties.{item.namespace}",
+                    f"not in {key} of {settings.file.name}; {suggest(item.namespace, namespaces)}",
                 )
     return namespaces
+
+
+def _read_vocabulary(table: TomlTable, namespaces: tuple[str, ...]) -> Vocabulary:
+    table.allow_only(namespaces)
+    words = {
+        namespace: {
+            feature: table.table(namespace).strings(feature)
+            for feature in table.table(namespace).members
+        }
+        for namespace in table.members
+    }
+    return known_vocabulary().extended(words)
 
 
 def _read_toolchains(table: TomlTable) -> dict[str, Toolchain]:
     toolchains = {SYSTEM_TOOLCHAIN: Toolchain()}
     for name in table.members:
         entry = table.table(name)
-        entry.allow_only(("requires", "config-settings", "environment", "machines"))
+        entry.allow_only(key_names(TOOLCHAIN_KEYS))
         toolchains[name] = Toolchain(
             requires=entry.strings("requires", ()),
             config_settings=entry.string_map("config-settings"),
@@ -169,7 +189,7 @@ def _read_providers(settings: TomlTable, namespaces: tuple[str, ...]) -> dict[st
     for namespace in namespaces:
         if namespace in table.members:
             entry = table.table(namespace)
-            entry.allow_only(("requires", "plugin-api", "optional"))
+            entry.allow_only(key_names(PROVIDER_KEYS))
             api = entry.string("plugin-api") if "plugin-api" in entry.members else None
             providers[namespace] = ProviderInfo(
                 requires=entry.strings("requires"),

@@ -1,15 +1,16 @@
-"""Strict reading of TOML tables: every fault names the file, the key and what would be right."""
+"""Strict reading of TOML tables: a fault names file, line and key, and what would be right."""
 
 from __future__ import annotations
 
 import difflib
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
 from variantwheel.errors import DefinitionError
+from variantwheel.toml_lines import key_lines
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -26,15 +27,26 @@ class TomlTable:
         file: The file, as messages name it.
         key: The table's dotted key; empty for the whole document.
         members: What `tomllib` read.
+        lines: Line numbers by dotted key.
     """
 
     file: Path
     key: str
     members: Mapping[str, object]
+    lines: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
 
     def fail(self, key: str, problem: str) -> NoReturn:
         """Raise a fault of the member `key`."""
-        raise DefinitionError(f"{self.file}: {self._dotted(key)}: {problem}")
+        raise self.fault(key, problem)
+
+    def fault(self, key: str, problem: str) -> DefinitionError:
+        """Return a fault of the member `key`; one that is missing is told at its table's line."""
+        dotted = self._dotted(key)
+        place = dotted
+        while place and place not in self.lines:
+            place = place.rpartition(".")[0]
+        line = f":{self.lines[place]}" if place else ""
+        return DefinitionError(f"{self.file}{line}: {dotted}: {problem}")
 
     def allow_only(self, known: Iterable[str]) -> None:
         """Refuse keys other than the known ones."""
@@ -87,7 +99,7 @@ class TomlTable:
         value = self.members.get(key, {})
         if not isinstance(value, dict):
             self.fail(key, f"expected a table, found {value!r}")
-        return TomlTable(self.file, self._dotted(key), value)
+        return TomlTable(self.file, self._dotted(key), value, self.lines)
 
     def tables(self, key: str) -> tuple[TomlTable, ...]:
         """Return an array of tables, which must not be empty."""
@@ -96,7 +108,7 @@ class TomlTable:
             self.fail(key, f"expected one [[{self._dotted(key)}]] at least, found {value!r}")
         dotted = self._dotted(key)
         return tuple(
-            TomlTable(self.file, f"{dotted}[{position}]", table)
+            TomlTable(self.file, f"{dotted}[{position}]", table, self.lines)
             for position, table in enumerate(value)
         )
 
@@ -123,7 +135,7 @@ def read_toml(file: Path) -> TomlTable:
     except UnicodeDecodeError as error:
         raise DefinitionError(f"{file}: not UTF-8: {error}") from error
     try:
-        return TomlTable(file, "", tomllib.loads(text))
+        return TomlTable(file, "", tomllib.loads(text), key_lines(text))
     except tomllib.TOMLDecodeError as error:
         raise DefinitionError(f"{file}: not valid TOML: {error}") from error
 

@@ -1,0 +1,130 @@
+"""The keys of a definition and of `[tool.variantwheel]`, as they are read and documented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TomlKey:
+    """One key.
+
+    Attributes:
+        name: The key; in capitals where the user chooses it.
+        kind: What its value is, in words.
+        meaning: What it says.
+        default: What counts when it is missing; empty for a required key.
+    """
+
+    name: str
+    kind: str
+    meaning: str
+    default: str = ""
+
+
+DEFINITION_KEYS = (
+    TomlKey("label", "string", "the variant's label, `[0-9a-z_.]{1,16}`; the file has its name"),
+    TomlKey("summary", "string", "what it is, in a few words"),
+    TomlKey("platforms", "array of tables", "one for each machine that it is built for"),
+    TomlKey(
+        "properties",
+        "table",
+        "`NAMESPACE.FEATURE = [VALUE, …]`, any of the values will do; none for the label `null`",
+        "none",
+    ),
+)
+PLATFORM_KEYS = (
+    TomlKey("machine", "string", "`x86_64`, `aarch64` or `arm64`"),
+    TomlKey("runner", "string", "the CI runner"),
+    TomlKey("toolchain", "string", "one of `[tool.variantwheel.toolchains]`", "`system`"),
+    TomlKey("config-settings", "table of strings", "for the build backend", "none"),
+    TomlKey("environment", "table of strings", "variables of the build", "none"),
+    TomlKey(
+        "isa",
+        "string",
+        "the highest instruction set that its code may need: `x86_64_v1` to `x86_64_v4`, "
+        "`armv8.0` and newer",
+        "the machine's lowest",
+    ),
+    TomlKey("size-budget-kb", "integer", "largest size of the wheel in KiB", "no limit"),
+    TomlKey("emulate", "table", "CPU models of qemu, for `check --emulate`", "none"),
+)
+EMULATE_KEYS = (
+    TomlKey("runs", "array of strings", "models on which the variant runs at its level", "none"),
+    TomlKey(
+        "falls-back", "array of strings", "models on which its baseline code takes over", "none"
+    ),
+)
+SETTINGS_KEYS = (
+    TomlKey("definitions", "string", "the folder with one file per variant", "`variants`"),
+    TomlKey(
+        "namespace-priorities",
+        "array of strings",
+        "all namespaces, most important first; needed when there are two",
+        "the only one",
+    ),
+    TomlKey("check", "table", "what `check` is to know", "none"),
+    TomlKey("toolchains", "table", "toolchains by name", "`system` alone"),
+    TomlKey("providers", "table", "providers by namespace", "the known ones"),
+    TomlKey(
+        "vocabulary",
+        "table",
+        "`NAMESPACE.FEATURE = [VALUE, …]`: values that definitions may use beside the known ones",
+        "none",
+    ),
+    TomlKey(
+        "source-exclude",
+        "array of strings",
+        "patterns of files in the project's sdist that a build does not need",
+        "none",
+    ),
+)
+CHECK_KEYS = (
+    TomlKey(
+        "command",
+        "array of strings",
+        "run beside each installed wheel by `check --run` and `--emulate`, word by word",
+        "none",
+    ),
+    TomlKey("max-exports", "integer", "most symbols that a shared library may export", "100"),
+)
+TOOLCHAIN_KEYS = (
+    TomlKey("requires", "array of strings", "requirements of the build environment", "none"),
+    TomlKey("config-settings", "table of strings", "a definition's own ones win", "none"),
+    TomlKey("environment", "table of strings", "a definition's own ones win", "none"),
+    TomlKey("machines", "array of strings", "machines it builds for", "the one it runs on"),
+)
+PROVIDER_KEYS = (
+    TomlKey("requires", "array of strings", "requirement of the provider's plug-in"),
+    TomlKey("plugin-api", "string", "its object, `module:object`", "the package's own"),
+    TomlKey("optional", "boolean", "whether users have to enable it", "`false`"),
+)
+
+_TABLES = (
+    ("LABEL.toml", DEFINITION_KEYS),
+    ("LABEL.toml, `[[platforms]]`", PLATFORM_KEYS),
+    ("LABEL.toml, `platforms.emulate`", EMULATE_KEYS),
+    ("pyproject.toml, `[tool.variantwheel]`", SETTINGS_KEYS),
+    ("pyproject.toml, `[tool.variantwheel.check]`", CHECK_KEYS),
+    ("pyproject.toml, `[tool.variantwheel.toolchains.NAME]`", TOOLCHAIN_KEYS),
+    ("pyproject.toml, `[tool.variantwheel.providers.NAMESPACE]`", PROVIDER_KEYS),
+)
+
+
+def key_names(keys: Iterable[TomlKey]) -> tuple[str, ...]:
+    """Return the names of some keys."""
+    return tuple(key.name for key in keys)
+
+
+def key_reference() -> str:
+    """Write all keys as tables in Markdown."""
+    lines: list[str] = []
+    for title, keys in _TABLES:
+        lines += [f"{title}:", "", "| key | value | meaning | if missing |", "|---|---|---|---|"]
+        lines += [
+            f"| `{key.name}` | {key.kind} | {key.meaning} | {key.default or '**required**'} |"
+            for key in keys
+        ]
+        lines.append("")
+    return "\n".join(lines)
