@@ -42,6 +42,16 @@ class PayloadError(SelectorError):
     exit_code = 1
 
 
+class DownloadError(SelectorError):
+    """A file that could not be had from where it should be, or that is not the promised one."""
+
+    exit_code = 1
+
+
+class TemporaryDownloadError(DownloadError):
+    """A server or connection that failed in a way which may be over when it is tried again."""
+
+
 class NothingFitsError(SelectorError):
     """No variant of the project fits this machine, and a source build was not allowed."""
 

@@ -16,6 +16,9 @@ MANIFEST_PATH = "payload/manifest.json"
 
 _SCHEMA = 1
 _SHA256_PATTERN = re.compile(r"[0-9a-f]{64}")
+_PAYLOAD_PATTERN = re.compile(r"embedded|manifest")
+INDEX_URL_PATTERN = re.compile(r"https?://[^@\s?#]+")
+"""A publisher's index: without a login, since the sdist is public."""
 _BACKEND_PATTERN = re.compile(r"[A-Za-z_][\w.]*(?::[A-Za-z_][\w.]*)?")
 
 
@@ -58,7 +61,18 @@ class SourceProject:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a selector sdist knows about its release."""
+    """What a selector sdist knows about its release.
+
+    Attributes:
+        name: The project.
+        version: The release.
+        selector_version: Of the selector in the sdist.
+        variants: What each label needs.
+        wheels: The variant wheels.
+        source: How the project is built from source, if the sdist holds the sources.
+        embedded: Whether the wheels stand beside the manifest; otherwise the chosen one is fetched.
+        index_url: An index of the release's publisher, asked after those of the user.
+    """
 
     name: str
     version: str
@@ -66,6 +80,8 @@ class Manifest:
     variants: VariantsInfo
     wheels: tuple[PayloadWheel, ...]
     source: SourceProject | None = None
+    embedded: bool = True
+    index_url: str | None = None
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -90,6 +106,8 @@ class Manifest:
             "name": self.name,
             "version": self.version,
             "selector_version": self.selector_version,
+            "payload": "embedded" if self.embedded else "manifest",
+            "index_url": self.index_url,
             "variants": self.variants.to_json(),
             "wheels": [
                 {
@@ -118,9 +136,10 @@ def parse_manifest(text: str | bytes, place: str = MANIFEST_PATH) -> Manifest:
     root = parse_json(text, place, ManifestError)
     root.object(("schema",), ignore_unknown=True)["schema"].schema_number(_SCHEMA)
     members = root.object(
-        ("schema", "name", "version", "selector_version", "variants", "wheels"), ("source",)
+        ("schema", "name", "version", "selector_version", "variants", "wheels"),
+        ("source", "payload", "index_url"),
     )
-    source = members.get("source")
+    source, payload, index_url = (members.get(key) for key in ("source", "payload", "index_url"))
     return Manifest(
         name=members["name"].string(),
         version=members["version"].string(),
@@ -128,6 +147,12 @@ def parse_manifest(text: str | bytes, place: str = MANIFEST_PATH) -> Manifest:
         variants=variants_info_from_node(members["variants"]),
         wheels=tuple(_wheel_from_node(node) for node in members["wheels"].elements()),
         source=None if source is None or source.value is None else _source_from_node(source),
+        embedded=payload is None or payload.string(_PAYLOAD_PATTERN) == "embedded",
+        index_url=(
+            None
+            if index_url is None or index_url.value is None
+            else index_url.string(INDEX_URL_PATTERN)
+        ),
     )
 
 

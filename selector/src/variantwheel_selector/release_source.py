@@ -6,13 +6,21 @@ import hashlib
 import io
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import urlsplit
 
-from variantwheel_selector.errors import InvalidNameError, ReleaseError, VariantsJsonError
+from variantwheel_selector.errors import (
+    DownloadError,
+    InvalidNameError,
+    ReleaseError,
+    VariantsJsonError,
+)
+from variantwheel_selector.fetching.payload_search import as_url, make_client
+from variantwheel_selector.fetching.sources import configured_sources
+from variantwheel_selector.fetching.urls import redacted
+from variantwheel_selector.fetching.web import WebClient
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.manifest import MANIFEST_PATH, parse_manifest
 from variantwheel_selector.packaging_library import specifiers, version
@@ -24,7 +32,13 @@ from variantwheel_selector.wheel_name import WheelName, escape_project, normaliz
 _MANIFEST_LIMIT = 16 * 1024 * 1024
 
 
-def release_from_index(index: str, project: str, wanted: str | None, machine: Machine) -> Release:
+def release_from_index(
+    index: str,
+    project: str,
+    wanted: str | None,
+    machine: Machine,
+    environment: Mapping[str, str],
+) -> Release:
     """Return a release that an index serves.
 
     Args:
@@ -32,18 +46,19 @@ def release_from_index(index: str, project: str, wanted: str | None, machine: Ma
         project: The project.
         wanted: A version, or none for the newest.
         machine: Decides on `Requires-Python`.
+        environment: With the settings of proxies, certificates and logins.
 
     Raises:
         ReleaseError: There is no such release.
     """
+    client = make_client(configured_sources(environment), environment)
+    place = redacted(index)
     try:
-        url = urlsplit(index)
-    except ValueError as error:
-        raise ReleaseError(f"{index!r} is no URL: {error}") from error
-    if url.username or url.password:
-        raise ReleaseError("user name and password in the index's URL are not supported")
-    found = _Found(fetch_project(index, project), _download, index, project)
-    return found.release(wanted, machine)
+        files = fetch_project(as_url(index), project, client)
+        found = _Found(files, lambda file: _download(file, client), place, project)
+        return found.release(wanted, machine)
+    except DownloadError as error:
+        raise ReleaseError(str(error)) from error
 
 
 def release_from_folder(
@@ -94,10 +109,12 @@ def _packed_release(file: BinaryIO, place: str) -> Release:
     raise ReleaseError(f"{place!r} is no selector sdist: it holds no {MANIFEST_PATH}")
 
 
-def _download(file: IndexFile) -> bytes:
-    content = fetch_file(file.url)
+def _download(file: IndexFile, client: WebClient) -> bytes:
+    content = fetch_file(file.url, client)
     if file.sha256 is not None and hashlib.sha256(content).hexdigest() != file.sha256:
-        raise ReleaseError(f"{file.url} is not what the index promises: its sha256 differs")
+        raise ReleaseError(
+            f"{redacted(file.url)} is not what the index promises: its sha256 differs"
+        )
     return content
 
 

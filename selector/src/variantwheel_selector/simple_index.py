@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import http.client
 import re
 import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import Any
 
-from variantwheel_selector.errors import ReleaseError
+from variantwheel_selector.errors import DownloadError, ReleaseError
+from variantwheel_selector.fetching.urls import redacted
+from variantwheel_selector.fetching.web import NETWORK_ERRORS, WebClient
 from variantwheel_selector.strict_json import JsonNode, parse_json
 from variantwheel_selector.wheel_name import normalize_project
 
-TIMEOUT_SECONDS = 30.0
 PAGE_LIMIT = 32 * 1024 * 1024
 """The most bytes of a page that are read."""
 FILE_LIMIT = 512 * 1024 * 1024
@@ -25,7 +24,6 @@ _ACCEPT = (
     "application/vnd.pypi.simple.v1+json, "
     "application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 )
-_SCHEMES = ("http", "https", "file")
 
 
 @dataclass(frozen=True)
@@ -47,30 +45,42 @@ class IndexFile:
     yanked: bool = False
 
 
-def fetch_project(index: str, project: str) -> list[IndexFile]:
+def fetch_project(index: str, project: str, client: WebClient) -> list[IndexFile]:
     """Return the files that an index lists for a project.
 
     Args:
         index: The index's URL, such as `https://example.org/simple`.
         project: In any spelling.
+        client: Opens it.
 
     Raises:
-        ReleaseError: The page cannot be read.
+        DownloadError: The page cannot be had.
+        ReleaseError: It cannot be understood.
     """
-    url = f"{index.rstrip('/')}/{normalize_project(project)}/"
-    content, content_type, base = _fetch(url, _ACCEPT, PAGE_LIMIT)
+    return fetch_page(f"{index.rstrip('/')}/{normalize_project(project)}/", client)
+
+
+def fetch_page(url: str, client: WebClient) -> list[IndexFile]:
+    """Return the files that one page lists, of an index or of find-links.
+
+    Raises:
+        DownloadError: The page cannot be had.
+        ReleaseError: It cannot be understood.
+    """
+    content, content_type, base = _fetch(url, _ACCEPT, PAGE_LIMIT, client)
     if content_type.endswith("json"):
         return parse_json_page(content, base)
     return parse_html_page(content.decode("utf-8", errors="replace"), base)
 
 
-def fetch_file(url: str) -> bytes:
+def fetch_file(url: str, client: WebClient) -> bytes:
     """Return a file, such as a variants.json or a selector sdist.
 
     Raises:
-        ReleaseError: It cannot be read.
+        DownloadError: It cannot be had.
+        ReleaseError: It is too large.
     """
-    return _fetch(url, "*/*", FILE_LIMIT)[0]
+    return _fetch(url, "*/*", FILE_LIMIT, client)[0]
 
 
 def parse_json_page(content: bytes, base: str) -> list[IndexFile]:
@@ -158,23 +168,15 @@ def _filename(url: str) -> str:
     return urllib.parse.unquote(urllib.parse.urlsplit(url).path).rpartition("/")[2]
 
 
-def _fetch(url: str, accept: str, limit: int) -> tuple[bytes, str, str]:
+def _fetch(url: str, accept: str, limit: int, client: WebClient) -> tuple[bytes, str, str]:
     """Return content, content type and the URL after redirections."""
-    if url.partition(":")[0].lower() not in _SCHEMES:
-        raise ReleaseError(f"cannot read {url!r}: only {', '.join(_SCHEMES)} URLs are read")
     try:
-        request = urllib.request.Request(url, headers={"Accept": accept})  # noqa: S310 - checked
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310
-            content: bytes = response.read(limit + 1)
+        with client.open(url, {"Accept": accept}) as response:
+            content = response.read(limit + 1)
             content_type = response.headers.get_content_type()
             final = response.geturl()
-    except (
-        # URLError, a broken connection, an answer that is not HTTP, and a URL that is none.
-        OSError,
-        http.client.HTTPException,
-        ValueError,
-    ) as error:
-        raise ReleaseError(f"cannot read {url}: {error}") from error
+    except NETWORK_ERRORS as error:
+        raise DownloadError(f"cannot read {redacted(url)}: the answer broke off") from error
     if len(content) > limit:
-        raise ReleaseError(f"{url} is larger than {limit} bytes")
+        raise ReleaseError(f"{redacted(url)} is larger than {limit} bytes")
     return content, content_type, final

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from variantwheel_selector.errors import ManifestError, NothingFitsError, SourceBuildError
-from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, parse_manifest
+from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, PayloadWheel, parse_manifest
 from variantwheel_selector.payload import check_wheel, open_payload
 from variantwheel_selector.probe import probe
 from variantwheel_selector.resolve import Candidate, nothing_fits
@@ -75,12 +76,29 @@ def _judge_here(settings: Settings) -> _Here:
 def _hand_over_winner(here: _Here, winner: Candidate, folder: Path) -> str:
     decision = here.selection.decision(here.manifest.selector_version)
     payload = next(wheel for wheel in here.manifest.wheels if wheel.filename == winner.filename)
-    with open_payload(Path("payload", payload.filename), payload) as file:
+    with (
+        _payload_path(here, payload) as path,
+        open_payload(path, payload) as file,
+    ):
         check_wheel(file, payload, here.manifest, here.tags)
         filename = hand_over(file, payload.name, decision, folder)
     forced = " (forced)" if decision.forced else ""
     sys.stdout.write(f"{here.manifest.name}: variant {winner.label}{forced} -> {filename}\n")
     return filename
+
+
+@contextlib.contextmanager
+def _payload_path(here: _Here, payload: PayloadWheel) -> Iterator[Path]:
+    if here.manifest.embedded:
+        yield Path("payload", payload.filename)
+        return
+    # Embedded payloads do not pay for the network's modules.
+    from variantwheel_selector.fetching.payload_search import found_payload  # noqa: PLC0415
+    from variantwheel_selector.fetching.sources import configured_sources  # noqa: PLC0415
+
+    sources = configured_sources(os.environ)
+    with found_payload(here.manifest, payload, sources, os.environ) as path:
+        yield path
 
 
 def _build_source(here: _Here, folder: Path) -> str:

@@ -120,7 +120,7 @@ def test_html_index(folder: Path, serve: Callable[[Path], str]) -> None:
     page = folder / "simple/tiny-native/index.html"
     page.parent.mkdir(parents=True)
     page.write_text("<!DOCTYPE html><html><body>" + "\n".join(anchors) + "</body></html>")
-    release = release_from_index(f"{serve(folder)}/simple/", "tiny_native", None, MACHINE)
+    release = release_from_index(f"{serve(folder)}/simple/", "tiny_native", None, MACHINE, {})
     assert release.version == "1.10"
     assert labels(release) == {"null", "x86_64_v3", "x86_64_v4"}
     assert release.hashes[wheel("1.10", "null")] == sha256
@@ -138,12 +138,12 @@ def test_an_index_with_the_sdist_alone(
     url = serve(tmp_path / "site")
     sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
     page.write_text(f'<a href="{archive.name}#sha256={sha256}">{archive.name}</a>')
-    found = release_from_index(url, "tiny-native", None, MACHINE)
+    found = release_from_index(url, "tiny-native", None, MACHINE, {})
     assert found == release_from_folder(archive.parent, "tiny-native", None, MACHINE)
     assert labels(found) == {"null", "x86_64_v3", "x86_64_v4"}
     page.write_text(f'<a href="{archive.name}#sha256={"0" * 64}">{archive.name}</a>')
     with pytest.raises(ReleaseError, match="its sha256 differs"):
-        release_from_index(url, "tiny-native", None, MACHINE)
+        release_from_index(url, "tiny-native", None, MACHINE, {})
 
 
 def test_json_page() -> None:
@@ -174,22 +174,22 @@ def test_an_index_that_does_not_answer() -> None:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
         with pytest.raises(ReleaseError, match=r"cannot read .*/tiny-native/"):
-            release_from_index(url, "tiny-native", None, MACHINE)
+            release_from_index(url, "tiny-native", None, MACHINE, {})
 
 
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("ftp://host.invalid/simple", "only http, https, file"),
-        ("https://me:secret@host.invalid/simple", "not supported"),
+        ("ftp://host.invalid/simple", "neither http nor https"),
+        ("https://me:secret@127.0.0.1:1/simple", r"https://\*\*\*@127|https://127"),
         ("http://[", "is no URL"),
         ("http://127.0.0.1:1/a b", "cannot read"),
-        ("http://127.0.0.1:one/", "cannot read"),
+        ("http://127.0.0.1:one/", "its port is no number"),
     ],
 )
 def test_urls_that_are_not_read(url: str, words: str) -> None:
     with pytest.raises(ReleaseError, match=words):
-        release_from_index(url, "tiny-native", None, MACHINE)
+        release_from_index(url, "tiny-native", None, MACHINE, {})
 
 
 def test_an_sdist_packed_and_unpacked(release: TinyRelease, tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_server_that_does_not_speak_http() -> None:
         thread.start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(ReleaseError, match="cannot read"):
-            release_from_index(url, "tiny-native", None, MACHINE)
+            release_from_index(url, "tiny-native", None, MACHINE, {})
         thread.join(10)
 
 

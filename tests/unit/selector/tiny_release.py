@@ -58,6 +58,8 @@ class TinyRelease:
     tag: str = "py3-none-any"
     wheels: list[PayloadWheel] = field(default_factory=list)
     source: SourceProject | None = None
+    embedded: bool = True
+    index_url: str | None = None
 
     dist_info = "tiny_native-1.0.dist-info"
 
@@ -86,7 +88,22 @@ class TinyRelease:
 
     @property
     def manifest(self) -> Manifest:
-        return Manifest("tiny-native", "1.0", "0.1.0", self.info, tuple(self.wheels), self.source)
+        return Manifest(
+            "tiny-native", "1.0", "0.1.0", self.info, tuple(self.wheels), self.source,
+            self.embedded, self.index_url,
+        )  # fmt: skip
+
+    def publish(self, folder: Path) -> Path:
+        """Move the wheels out of the sdist to a folder, with a page for an index of links."""
+        project = folder / "simple" / "tiny-native"
+        project.mkdir(parents=True)
+        links = []
+        for wheel in self.wheels:
+            (self.root / "payload" / wheel.filename).rename(project / wheel.filename)
+            links.append(f'<a href="{wheel.filename}#sha256={wheel.sha256}">{wheel.filename}</a>')
+        (project / "index.html").write_text("\n".join(links))
+        self.embedded = False
+        return project
 
     def finish(self) -> Path:
         """Write the files around the payload and return the folder."""

@@ -153,6 +153,9 @@ def write_selector_sdist(
     project: Project,
     folder: Path,
     epoch: int,
+    *,
+    embedded: bool = True,
+    index_url: str | None = None,
 ) -> Path:
     """Write the sdist; the same wheels, sources and time always give the same bytes.
 
@@ -162,6 +165,9 @@ def write_selector_sdist(
         project: Says which of the sources a build does not need.
         folder: Where the file goes.
         epoch: Time stamp of all files, in seconds since 1970.
+        embedded: Whether the wheels go into the sdist; otherwise their names, sizes and hashes
+            alone do, and an installation fetches the one that it chose.
+        index_url: An index that has the wheels, asked after those that the user configured.
 
     Returns:
         The file.
@@ -173,6 +179,8 @@ def write_selector_sdist(
         variants=payload.info,
         wheels=tuple(_payload_wheel(wheel) for wheel in payload.wheels),
         source=None if sources is None else _source_project(sources, payload),
+        embedded=embedded,
+        index_url=index_url,
     )
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".selector-sdist-", dir=folder) as name:
@@ -183,7 +191,7 @@ def write_selector_sdist(
         manifest_file = root / MANIFEST_PATH
         manifest_file.parent.mkdir()
         manifest_file.write_text(render_manifest(manifest), encoding="utf-8")
-        for wheel in payload.wheels:
+        for wheel in payload.wheels if embedded else ():
             shutil.copyfile(wheel, manifest_file.parent / wheel.name)
         if sources is not None:
             unpack_sdist(_needed_sources(sources.archive, project), root / "source")

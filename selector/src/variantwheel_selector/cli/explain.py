@@ -71,7 +71,7 @@ def _release(args: argparse.Namespace, machine: Machine) -> Release:
         raise UsageError(f"{args.project!r} is neither PROJECT nor PROJECT==VERSION")
     wanted = version or None
     if args.index is not None:
-        return release_from_index(args.index, project, wanted, machine)
+        return release_from_index(args.index, project, wanted, machine, os.environ)
     if args.find_links is not None:
         return release_from_folder(args.find_links, project, wanted, machine)
     release = release_from_sdist(args.sdist)

@@ -20,6 +20,8 @@ from variantwheel.selector_sdist import (
 )
 from variantwheel.source_date import source_date_epoch
 from variantwheel.variant_build import build_project_sdist, locked_work_folder
+from variantwheel_selector.errors import UsageError
+from variantwheel_selector.manifest import INDEX_URL_PATTERN
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +37,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="release although variants are missing that the definitions promise",
     )
     parser.add_argument(
+        "--payload",
+        choices=("embedded", "manifest"),
+        default="embedded",
+        help="put the wheels into the sdist (default), or only their hashes, so that an "
+        "installation fetches the wheel that it chose from the user's index",
+    )
+    parser.add_argument(
+        "--index-url",
+        metavar="URL",
+        help="with --payload manifest: a public index that has the wheels, asked last",
+    )
+    parser.add_argument(
         "--no-source", action="store_true", help="leave out the sources: no source builds"
     )
     parser.add_argument(
@@ -46,6 +60,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the sdist and its name."""
+    embedded = args.payload == "embedded"
+    if args.index_url is not None and (embedded or not INDEX_URL_PATTERN.fullmatch(args.index_url)):
+        raise UsageError(
+            "--index-url goes with --payload manifest"
+            if embedded
+            else "--index-url takes an http or https URL without login, query and fragment: the "
+            "sdist is public"
+        )
     project = read_project(args.project.resolve())
     payload = collect_payload(args.release, project)
     if args.allow_partial:
@@ -57,14 +79,18 @@ def run(args: argparse.Namespace) -> int:
     sources = None
     if not args.no_source:
         sources = _build_sources(project, epoch, isolated=not args.no_isolation)
-    file = write_selector_sdist(payload, sources, project, args.output, epoch)
+    file = write_selector_sdist(
+        payload, sources, project, args.output, epoch,
+        embedded=embedded, index_url=args.index_url,
+    )  # fmt: skip
     size = file.stat().st_size
     if size > SIZE_BUDGET:
         warn(
             f"{file.name} has {size / 2**20:.0f} MiB; public indexes refuse files above "
             f"{SIZE_BUDGET / 2**20:.0f} MiB unless asked for more"
         )
-    write(f"{file}  {size / 1024:.0f} KiB, {len(payload.wheels)} wheels\n")
+    content = "" if embedded else " by hash"
+    write(f"{file}  {size / 1024:.0f} KiB, {len(payload.wheels)} wheels{content}\n")
     return 0
 
 

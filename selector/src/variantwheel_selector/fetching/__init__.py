@@ -1,0 +1,1 @@
+"""Gets payload wheels from where the user's installer takes packages, and trusts none of it."""

@@ -1,0 +1,105 @@
+"""User names and passwords for hosts: from URLs, from netrc, and from the program `keyring`."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import netrc
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from variantwheel_selector.fetching.urls import Login, Origin, origin
+
+_KEYRING_SECONDS = 30.0
+
+
+@dataclass
+class Credentials:
+    """What is known about logins; each is sent to its own origin alone.
+
+    Attributes:
+        environment: Tells where netrc lies.
+        by_origin: Logins from URLs and variables.
+        keyring: Whether the program `keyring` may be asked.
+    """
+
+    environment: Mapping[str, str]
+    by_origin: dict[Origin, Login] = field(default_factory=dict)
+    keyring: bool = False
+    _netrc: netrc.netrc | None = field(default=None, repr=False)
+    _netrc_read: bool = False
+
+    def remember(self, url: str, login: Login | None) -> None:
+        """Keep a login for the origin of a URL; the first one stays."""
+        if login is not None:
+            self.by_origin.setdefault(origin(url), login)
+
+    def header(self, url: str, *, refused: bool = False) -> str | None:
+        """Return the value of `Authorization` for a URL, or none.
+
+        Args:
+            url: Without user and password.
+            refused: Whether the server has already answered that it wants another login.
+        """
+        place = origin(url)
+        login = self.by_origin.get(place)
+        if login is None or login.password is None:
+            login = self._from_netrc(place.host, login) or login
+        if refused and login is not None and self.keyring:
+            password = self._from_keyring(url, login.user)
+            if password is not None:
+                login = Login(login.user, password)
+                self.by_origin[place] = login
+        if login is None or (not login.user and not login.password):
+            return None
+        pair = f"{login.user}:{login.password or ''}".encode()
+        return f"Basic {base64.b64encode(pair).decode('ascii')}"
+
+    def _from_netrc(self, host: str, known: Login | None) -> Login | None:
+        if not self._netrc_read:
+            self._netrc = self._read_netrc()
+            self._netrc_read = True
+        found = self._netrc.authenticators(host) if self._netrc is not None else None
+        if found is None or (known is not None and found[0] != known.user):
+            return None
+        return Login(found[0] or found[1] or "", found[2])
+
+    def _read_netrc(self) -> netrc.netrc | None:
+        """Read netrc as requests does: what cannot be read counts as absent."""
+        home = self.environment.get("HOME")
+        stated = self.environment.get("NETRC")
+        candidates = [Path(stated)] if stated else []
+        if not stated and home:
+            candidates = [Path(home, ".netrc"), Path(home, "_netrc")]
+        for path in candidates:
+            with contextlib.suppress(OSError, netrc.NetrcParseError, UnicodeDecodeError):
+                return netrc.netrc(os.fspath(path))
+        return None
+
+    def _from_keyring(self, url: str, user: str) -> str | None:
+        """Ask the program `keyring`; its answer and its errors are never shown."""
+        program = shutil.which("keyring", path=self.environment.get("PATH"))
+        if program is None:
+            return None
+        place = origin(url)
+        for service in (url, place.host):
+            try:
+                done = subprocess.run(
+                    [program, "get", service, user],
+                    check=False,
+                    env={**self.environment, "PYTHONIOENCODING": "utf-8"},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    timeout=_KEYRING_SECONDS,
+                )
+            except (OSError, subprocess.TimeoutExpired):
+                return None
+            answer = done.stdout.decode("utf-8", errors="replace").rstrip("\r\n")
+            if done.returncode == 0 and answer:
+                return answer
+        return None

@@ -1,0 +1,131 @@
+"""pip's settings of where packages come from: its configuration files, then `PIP_*` variables.
+
+Source: pip's documentation, "Configuration"; each setting replaces the one of a file before it.
+"""
+
+from __future__ import annotations
+
+import configparser
+import contextlib
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from variantwheel_selector.fetching.sources import DEFAULT_INDEX, PackageSources
+from variantwheel_selector.fetching.web import WebAccess
+
+# Later sections win. `download` and `wheel` call the same hook, but which one it was stays unknown.
+_SECTIONS = ("global", "install")
+_TRUE = ("1", "true", "yes", "on", "y", "t")
+
+
+def pip_sources(environment: Mapping[str, str]) -> PackageSources:
+    """Return what pip is configured for."""
+    settings: dict[str, str] = {}
+    read: list[str] = []
+    unread: dict[str, str] = {}
+    for path in configuration_files(environment):
+        try:
+            found = _read(path)
+        except (OSError, UnicodeDecodeError, configparser.Error) as error:
+            if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+                unread[str(path)] = getattr(error, "strerror", None) or type(error).__name__
+            continue
+        settings |= found
+        read.append(str(path))
+    for name, value in environment.items():
+        # An empty variable counts as not set, as in pip.
+        if name.startswith("PIP_") and value:
+            settings[name.removeprefix("PIP_").lower().replace("_", "-")] = value
+    indexes = [settings.get("index-url", DEFAULT_INDEX), *_words(settings, "extra-index-url")]
+    no_index = _flag(settings, "no-index")
+    keyring = settings.get("keyring-provider", "auto")
+    return PackageSources(
+        indexes=() if no_index else tuple(dict.fromkeys(indexes)),
+        find_links=tuple(dict.fromkeys(_words(settings, "find-links"))),
+        no_index=no_index,
+        cache=not _flag(settings, "no-cache-dir"),
+        keyring=keyring in ("subprocess", "auto"),
+        web=WebAccess(
+            certificate=settings.get("cert")
+            or environment.get("REQUESTS_CA_BUNDLE")
+            or environment.get("CURL_CA_BUNDLE")
+            or environment.get("SSL_CERT_FILE")
+            or None,
+            client_certificate=settings.get("client-cert"),
+            proxy=settings.get("proxy"),
+            trusted_hosts=tuple(_words(settings, "trusted-host")),
+            timeout=_number(settings, ("timeout", "default-timeout"), 15.0),
+            retries=int(_number(settings, ("retries",), 5)),
+        ),
+        read=tuple(read),
+        unread=unread,
+    )
+
+
+def configuration_files(environment: Mapping[str, str]) -> list[Path]:
+    """Return where pip looks for configuration, what wins last."""
+    stated = environment.get("PIP_CONFIG_FILE")
+    if stated == os.devnull:
+        return []
+    name = "pip.ini" if sys.platform == "win32" else "pip.conf"
+    home = environment.get("HOME")
+    files: list[Path] = []
+    if sys.platform == "win32":
+        files += [Path(environment.get("PROGRAMDATA", "C:/ProgramData"), "pip", name)]
+        user = [environment.get("APPDATA")]
+        files += [Path(folder, "pip", name) for folder in user if folder]
+    else:
+        folders = environment.get("XDG_CONFIG_DIRS") or "/etc/xdg"
+        if sys.platform == "darwin":
+            folders = "/Library/Application Support"
+        files += [Path(folder, "pip", name) for folder in reversed(folders.split(":")) if folder]
+        files.append(Path("/etc", name))
+        if home:
+            files.append(Path(home, ".pip", name))
+            files.append(_user_folder(environment, Path(home)) / "pip" / name)
+    files.append(Path(sys.prefix, name))
+    if stated:
+        files.append(Path(stated))
+    return files
+
+
+def _user_folder(environment: Mapping[str, str], home: Path) -> Path:
+    if sys.platform == "darwin" and (home / "Library/Application Support/pip").is_dir():
+        return home / "Library/Application Support"
+    return Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
+
+
+def _read(path: Path) -> dict[str, str]:
+    parser = configparser.RawConfigParser()
+    with path.open(encoding="utf-8") as file:
+        parser.read_file(file)
+    return {
+        name.lower().replace("_", "-").removeprefix("--"): value
+        for section in _SECTIONS
+        if parser.has_section(section)
+        for name, value in parser.items(section)
+    }
+
+
+def _words(settings: Mapping[str, str], name: str) -> list[str]:
+    text = settings.get(name, "")
+    if "'" not in text and '"' not in text:
+        return text.split()
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def _flag(settings: Mapping[str, str], name: str) -> bool:
+    return settings.get(name, "").lower() in _TRUE
+
+
+def _number(settings: Mapping[str, str], names: tuple[str, ...], default: float) -> float:
+    for name in names:
+        with contextlib.suppress(KeyError, ValueError):
+            return max(float(settings[name]), 0.0)
+    return default

@@ -1,0 +1,55 @@
+"""Where the user's installer takes packages from, as far as a build hook can see it.
+
+What is given on the command line of pip or uv never reaches a hook; variables and configuration
+files do. uv is recognised by a variable that it sets for hooks, everything else is taken for pip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from variantwheel_selector.fetching.urls import Login
+from variantwheel_selector.fetching.web import WebAccess
+
+DEFAULT_INDEX = ""
+
+
+@dataclass(frozen=True)
+class PackageSources:
+    """Indexes and folders in the order in which they are asked, and how they are reached.
+
+    Attributes:
+        indexes: URLs, which may hold logins.
+        find_links: Folders, `file:` URLs and URLs of pages with links.
+        no_index: Whether the user forbade indexes.
+        offline: Whether the user forbade the network.
+        cache: Whether files may be kept for later.
+        keyring: Whether the program `keyring` may be asked for passwords.
+        web: Proxy, certificates, patience.
+        logins: By the URL of an index, where they do not stand in it.
+        read: Configuration files that were read.
+        unread: Configuration files that were not, each with the reason.
+    """
+
+    indexes: tuple[str, ...] = field(default=(DEFAULT_INDEX,), repr=False)
+    find_links: tuple[str, ...] = field(default=(), repr=False)
+    no_index: bool = False
+    offline: bool = False
+    cache: bool = True
+    keyring: bool = False
+    web: WebAccess = field(default_factory=WebAccess)
+    logins: Mapping[str, Login] = field(default_factory=dict)
+    read: tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+
+def configured_sources(environment: Mapping[str, str]) -> PackageSources:
+    """Return what the running installer is configured for."""
+    if "UV_INTERNAL__BUILD_DIR" in environment:
+        from variantwheel_selector.fetching.uv_sources import uv_sources  # noqa: PLC0415 - one
+
+        return uv_sources(environment)
+    from variantwheel_selector.fetching.pip_sources import pip_sources  # noqa: PLC0415 - of two
+
+    return pip_sources(environment)

@@ -1,0 +1,249 @@
+"""HTTP as package installers are configured for it: proxies, certificates, logins, redirections.
+
+Redirections are followed here and not by `urllib`, because a login belongs to one origin, and trust
+without a certificate to one host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from email.message import Message
+from pathlib import Path
+from typing import BinaryIO, NoReturn, Protocol
+
+from variantwheel_selector.errors import DownloadError, TemporaryDownloadError
+from variantwheel_selector.fetching.credentials import Credentials
+from variantwheel_selector.fetching.urls import origin, redacted, split_login
+
+_REDIRECTIONS = (301, 302, 303, 307, 308)
+_MOST_REDIRECTIONS = 10
+# 416: what was to be continued is another file now.
+_PASSING = (408, 416, 429, 500, 502, 503, 504, 520, 524)
+_SCHEMES = ("http", "https")
+
+NETWORK_ERRORS = (OSError, http.client.HTTPException)
+"""What a server or connection may fail with, besides `DownloadError`."""
+
+
+class Response(Protocol):
+    """The part of `http.client.HTTPResponse` that is used."""
+
+    status: int
+
+    @property
+    def headers(self) -> Message:
+        """The header fields."""
+
+    def read(self, size: int = -1) -> bytes:
+        """Return some bytes, none at the end."""
+
+    def geturl(self) -> str:
+        """Return the URL that answered."""
+
+
+@dataclass(frozen=True)
+class WebAccess:
+    """How the user reaches the network.
+
+    Attributes:
+        certificate: A bundle of authorities instead of the system's, or a folder of them.
+        client_certificate: Shown to servers that ask.
+        proxy: Used for everything, instead of what the environment says.
+        trusted_hosts: `host` or `host:port` whose certificate is not checked.
+        timeout: Seconds without an answer.
+        retries: How often a broken download goes on.
+    """
+
+    certificate: str | None = None
+    client_certificate: str | None = None
+    proxy: str | None = field(default=None, repr=False)
+    trusted_hosts: tuple[str, ...] = ()
+    timeout: float = 15.0
+    retries: int = 5
+
+
+class WebClient:
+    """Opens URLs; one for a run."""
+
+    def __init__(self, access: WebAccess, credentials: Credentials) -> None:
+        self.access = access
+        self._credentials = credentials
+        self._openers: dict[tuple[str, bool], urllib.request.OpenerDirector] = {}
+
+    def login(self, url: str) -> str:
+        """Keep the login that a configured URL holds, and return the URL without it."""
+        bare, login = split_login(url)
+        self._credentials.remember(bare, login)
+        return bare
+
+    @contextlib.contextmanager
+    def open(self, url: str, headers: Mapping[str, str]) -> Iterator[Response]:
+        """Open a URL, following redirections.
+
+        Args:
+            url: May hold a login.
+            headers: Sent wherever the redirections lead.
+
+        Raises:
+            DownloadError: The answer is not 200 or 206, or nobody answers.
+        """
+        url = self.login(url)
+        asked = url
+        refused = False
+        if origin(url).scheme == "file":
+            with _open_file(url) as file:
+                yield file
+            return
+        for _ in range(_MOST_REDIRECTIONS):
+            if origin(url).scheme not in _SCHEMES:
+                raise DownloadError(f"cannot read {redacted(url)}: neither http nor https")
+            try:
+                response = self._send(url, headers, refused=refused)
+            except urllib.error.HTTPError as error:
+                with error:
+                    if error.code in _REDIRECTIONS and error.headers.get("Location"):
+                        url, refused = self._target(url, error.headers["Location"]), False
+                        continue
+                    if error.code == 401 and not refused:
+                        refused = True
+                        continue
+                _fail(asked, error)
+            except (*NETWORK_ERRORS, ValueError) as error:
+                _fail(asked, error)
+            with contextlib.closing(response):
+                yield response
+            return
+        raise DownloadError(f"cannot read {redacted(asked)}: too many redirections")
+
+    def _target(self, url: str, location: str) -> str:
+        """Return where a redirection leads; a login inside it serves its own origin alone."""
+        try:
+            target = urllib.parse.urljoin(url, location)
+        except ValueError as error:
+            raise DownloadError(f"{redacted(url)} redirects to what is no URL") from error
+        if origin(url).scheme == "https" and origin(target).scheme != "https":
+            raise DownloadError(
+                f"{redacted(url)} redirects to {redacted(target)}, which is not encrypted"
+            )
+        return self.login(target)
+
+    def _send(
+        self, url: str, headers: Mapping[str, str], *, refused: bool
+    ) -> http.client.HTTPResponse:
+        request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 - checked
+        request.add_header("User-Agent", "variantwheel-selector")
+        # The bytes themselves are hashed: nobody may pack or convert them on the way.
+        request.add_header("Accept-Encoding", "identity")
+        authorization = self._credentials.header(url, refused=refused)
+        if authorization is not None:
+            request.add_unredirected_header("Authorization", authorization)
+        opener = self._opener(origin(url).scheme, self._is_trusted(url))
+        response: http.client.HTTPResponse = opener.open(request, timeout=self.access.timeout)
+        return response
+
+    def _is_trusted(self, url: str) -> bool:
+        place = origin(url)
+        names = {place.host, f"{place.host}:{place.port}"}
+        return any(host.lower() in names for host in self.access.trusted_hosts)
+
+    def _opener(self, scheme: str, trusted: bool) -> urllib.request.OpenerDirector:  # noqa: FBT001
+        if (scheme, trusted) not in self._openers:
+            opener = urllib.request.OpenerDirector()
+            opener.add_handler(_proxy_handler(self.access.proxy))
+            opener.add_handler(urllib.request.HTTPHandler())
+            if scheme == "https":
+                context = _tls_context(self.access, trusted=trusted)
+                opener.add_handler(urllib.request.HTTPSHandler(context=context))
+            opener.add_handler(urllib.request.HTTPDefaultErrorHandler())
+            opener.add_handler(urllib.request.HTTPErrorProcessor())
+            self._openers[scheme, trusted] = opener
+        return self._openers[scheme, trusted]
+
+
+class _LocalFile:
+    """A file of this machine as a response."""
+
+    status = 200
+
+    def __init__(self, file: BinaryIO, url: str) -> None:
+        self.headers = Message()
+        self._file = file
+        self._url = url
+
+    def read(self, size: int = -1) -> bytes:
+        return self._file.read(size)
+
+    def geturl(self) -> str:
+        return self._url
+
+
+@contextlib.contextmanager
+def _open_file(url: str) -> Iterator[_LocalFile]:
+    """Open a `file:` URL; of a folder, its page, as a web server does."""
+    path = Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path))
+    try:
+        if path.is_dir():
+            path, url = path / "index.html", f"{url.rstrip('/')}/index.html"
+        file = path.open("rb")
+    except OSError as error:
+        raise DownloadError(f"cannot read {url}: {error.strerror}") from error
+    with file:
+        yield _LocalFile(file, url)
+
+
+def _proxy_handler(proxy: str | None) -> urllib.request.ProxyHandler:
+    proxies = urllib.request.getproxies()
+    if proxy is not None:
+        proxies = {"http": proxy, "https": proxy}
+    elif "all" in proxies:
+        proxies = {scheme: proxies.get(scheme, proxies["all"]) for scheme in _SCHEMES}
+    for url in proxies.values():
+        if url.startswith("socks"):
+            raise DownloadError(f"the proxy {redacted(url)} speaks SOCKS, which is not supported")
+    return urllib.request.ProxyHandler(
+        {scheme: url if "://" in url else f"http://{url}" for scheme, url in proxies.items()}
+    )
+
+
+def _tls_context(access: WebAccess, *, trusted: bool) -> ssl.SSLContext:
+    try:
+        bundle = access.certificate
+        is_folder = bundle is not None and Path(bundle).is_dir()
+        context = ssl.create_default_context(
+            cafile=None if is_folder else bundle, capath=bundle if is_folder else None
+        )
+        if access.client_certificate is not None:
+            context.load_cert_chain(access.client_certificate)
+    except OSError as error:  # an SSLError is one
+        raise DownloadError(
+            f"cannot use the certificates {access.certificate or access.client_certificate!r}: "
+            f"{error.strerror or error}"
+        ) from error
+    if trusted:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _fail(url: str, error: Exception) -> NoReturn:
+    if isinstance(error, urllib.error.HTTPError):
+        words = f"the server says {error.code} {error.reason}"
+        if error.code in (401, 403):
+            words += (
+                "; a login may stand in the index's URL, in netrc, or in keyring with its user name"
+                " in the URL"
+            )
+    elif isinstance(error, urllib.error.URLError):
+        words = str(error.reason)
+    else:
+        words = str(error) or type(error).__name__
+    passing = not isinstance(error, urllib.error.HTTPError) or error.code in _PASSING
+    kind = TemporaryDownloadError if passing else DownloadError
+    raise kind(f"cannot read {redacted(url)}: {words}") from error

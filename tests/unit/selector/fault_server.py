@@ -1,0 +1,127 @@
+"""An HTTP server on loopback that can demand logins, break off, redirect and lie."""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Faults:
+    """What the server does, and what it was asked.
+
+    Attributes:
+        folder: What it serves.
+        login: `user:password` that it demands, or none.
+        break_after: Bytes after which it drops a connection, one entry for each time.
+        ranges: Whether it continues where the client asks it to.
+        redirect: Sent for every path that begins with `/away/`.
+        replace: Bodies to send instead of files, by path.
+        statuses: Answers by path that come first, one for each time.
+        requests: Path and header fields of every request.
+        ranges_served: The `Range` of requests that it continued.
+    """
+
+    folder: Path
+    login: str | None = None
+    break_after: list[int] = field(default_factory=list)
+    ranges: bool = True
+    redirect: str = ""
+    replace: dict[str, bytes] = field(default_factory=dict)
+    statuses: dict[str, list[int]] = field(default_factory=dict)
+    requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    ranges_served: list[str] = field(default_factory=list)
+
+    def paths(self) -> list[str]:
+        return [path for path, _ in self.requests]
+
+    def authorizations(self) -> set[str | None]:
+        return {headers.get("Authorization") for _, headers in self.requests}
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    faults: Faults
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        pass
+
+    def do_GET(self) -> None:
+        faults = self.faults
+        faults.requests.append((self.path, dict(self.headers.items())))
+        path = self.path
+        if path.startswith("http://"):  # as a proxy is asked
+            path = "/" + path.split("/", 3)[3]
+        if faults.statuses.get(path):
+            self._answer(faults.statuses[path].pop(0), b"not now")
+            return
+        if path.startswith("/away/"):
+            self._answer(302, b"", Location=faults.redirect + path.removeprefix("/away/"))
+            return
+        wanted = "Basic " + base64.b64encode((faults.login or "").encode()).decode()
+        if faults.login is not None and self.headers.get("Authorization") != wanted:
+            self._answer(401, b"who?", **{"WWW-Authenticate": 'Basic realm="x"'})
+            return
+        file = faults.folder / path.lstrip("/")
+        if file.is_dir():
+            file = file / "index.html"
+        body = faults.replace.get(path)
+        if body is None and not file.is_file():
+            self._answer(404, b"nothing")
+            return
+        self._send(file.read_bytes() if body is None else body)
+
+    def _send(self, body: bytes) -> None:
+        wanted = self.headers.get("Range", "")
+        begin = 0
+        headers = {"ETag": f'"{len(body)}-{hash(body)}"'}
+        if wanted and self.faults.ranges and self.headers.get("If-Range") == headers["ETag"]:
+            begin = int(wanted.removeprefix("bytes=").removesuffix("-"))
+            headers["Content-Range"] = f"bytes {begin}-{len(body) - 1}/{len(body)}"
+            self.faults.ranges_served.append(wanted)
+        self.send_response(206 if begin else 200)
+        kind = "text/html" if self.path.endswith("/") else "application/octet-stream"
+        for name, value in (headers | {"Content-Type": kind}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body) - begin))
+        self.end_headers()
+        rest = body[begin:]
+        if kind != "text/html" and self.faults.break_after:
+            rest = rest[: self.faults.break_after.pop(0)]
+            self.close_connection = True
+        self.wfile.write(rest)
+
+    def _answer(self, status: int, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def faulty(faults: Faults, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Serves while the block runs.
+
+    Yields:
+        The address, without a slash at the end.
+    """
+    handler = type("Handler", (_Handler,), {"faults": faults})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()

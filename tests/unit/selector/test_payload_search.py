@@ -1,0 +1,264 @@
+"""A payload that is not in the sdist: where it is looked for, and how it is fetched."""
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from unit.selector.fault_server import Faults, faulty
+from unit.selector.tiny_release import TinyRelease
+from variantwheel_selector.errors import DownloadError
+from variantwheel_selector.fetching.payload_search import found_payload
+from variantwheel_selector.fetching.sources import configured_sources
+from variantwheel_selector.manifest import PayloadWheel, render_manifest
+
+QUIET = {"PIP_CONFIG_FILE": os.devnull}
+
+
+class Place:
+    """A served release whose wheels are not in its sdist, and a user's home."""
+
+    def __init__(self, release: TinyRelease, faults: Faults, address: str, home: Path) -> None:
+        self.release, self.faults, self.address, self.home = release, faults, address, home
+        self.index = f"{address}/simple"
+        self.wheel: PayloadWheel = release.wheels[0]
+        self.published = faults.folder / "simple/tiny-native" / self.wheel.filename
+
+    def fetch(self, variables: Mapping[str, str] | None = None, **more: str) -> bytes:
+        environment = {
+            **QUIET, "HOME": str(self.home), "PATH": os.environ["PATH"],
+            "PIP_INDEX_URL": self.index, **(variables or {}), **more,
+        }  # fmt: skip
+        sources = configured_sources(environment)
+        with found_payload(self.release.manifest, self.wheel, sources, environment) as path:
+            return path.read_bytes()
+
+    def data(self) -> bytes:
+        return self.published.read_bytes()
+
+    def leftovers(self) -> list[Path]:
+        return list(self.home.rglob("*.part"))
+
+    def authority(self, login: str) -> str:
+        """The index's URL with a login in it."""
+        return self.index.replace("//", f"//{login}@")
+
+
+@pytest.fixture
+def place(release: TinyRelease, tmp_path: Path) -> Iterator[Place]:
+    release.publish(tmp_path / "site")
+    faults = Faults(tmp_path / "site")
+    (tmp_path / "home").mkdir()
+    with faulty(faults) as address:
+        yield Place(release, faults, address, tmp_path / "home")
+
+
+def test_only_the_wanted_wheel_is_fetched_and_kept(place: Place) -> None:
+    assert place.fetch() == place.data()
+    wheel = f"/simple/tiny-native/{place.wheel.filename}"
+    assert place.faults.paths() == ["/simple/tiny-native/", wheel]
+    assert place.fetch() == place.data()
+    assert len(place.faults.requests) == 2, "the second time it comes from the cache"
+    place.fetch(PIP_NO_CACHE_DIR="1")
+    assert place.leftovers() == []
+
+
+def test_a_damaged_file_in_the_cache_is_replaced(place: Place) -> None:
+    place.fetch()
+    (kept,) = place.home.rglob("*.whl")
+    kept.write_bytes(b"damaged")
+    assert place.fetch() == place.data()
+    assert kept.read_bytes() == place.data()
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_broken_download_goes_on_or_starts_again(place: Place, ranges: bool) -> None:  # noqa: FBT001
+    place.faults.break_after = [100, 50]
+    place.faults.ranges = ranges
+    assert place.fetch() == place.data()
+    assert place.faults.ranges_served == (["bytes=100-", "bytes=150-"] if ranges else [])
+
+
+def test_a_file_that_changed_in_between_is_not_mixed_up(place: Place) -> None:
+    place.faults.break_after = [100]
+    place.faults.replace[f"/simple/tiny-native/{place.wheel.filename}"] = b"x" * place.wheel.size
+    with pytest.raises(DownloadError, match="is not the released file: its sha256 is"):
+        place.fetch()
+    assert place.leftovers() == []
+    assert list(place.home.rglob("*.whl")) == []
+
+
+@pytest.mark.parametrize("body", [b"short", b"x" * 100_000])
+def test_a_file_of_another_size_is_refused(place: Place, body: bytes) -> None:
+    place.faults.replace[f"/simple/tiny-native/{place.wheel.filename}"] = body
+    with pytest.raises(DownloadError, match=f"the server offers {len(body)} bytes"):
+        place.fetch()
+
+
+def test_a_connection_that_always_breaks_is_given_up(place: Place) -> None:
+    place.faults.break_after = [10, 10]
+    place.faults.ranges = False
+    with pytest.raises(DownloadError, match=r"broke 2 times, at last after 10 of \d+ bytes"):
+        place.fetch(PIP_RETRIES="1")
+    assert place.leftovers() == []
+
+
+def test_a_server_that_is_busy_is_asked_again(place: Place) -> None:
+    place.faults.statuses[f"/simple/tiny-native/{place.wheel.filename}"] = [503, 502]
+    assert place.fetch() == place.data()
+
+
+def test_the_next_index_is_asked(place: Place, tmp_path: Path) -> None:
+    empty = Faults(tmp_path / "site")
+    empty.replace["/simple/tiny-native/"] = (
+        f'<a href="{place.wheel.filename}#sha256={"0" * 64}">other</a>'.encode()
+    )
+    with faulty(empty) as other:
+        assert (
+            place.fetch(PIP_INDEX_URL=f"{other}/simple", PIP_EXTRA_INDEX_URL=place.index)
+            == place.data()
+        )
+    assert empty.paths() == ["/simple/tiny-native/"], "a wheel with another hash is not fetched"
+
+
+def test_the_publishers_index_comes_last(place: Place) -> None:
+    place.release.index_url = place.index
+    assert place.fetch(PIP_INDEX_URL="http://127.0.0.1:1/simple") == place.data()
+    with pytest.raises(DownloadError, match="forbidden by the setting 'no-index'"):
+        place.fetch(PIP_NO_INDEX="1", PIP_NO_CACHE_DIR="1")
+
+
+def test_find_links_is_a_folder_a_page_or_a_file_url(place: Place) -> None:
+    folder = place.published.parent
+    for link in (str(folder), folder.as_uri(), f"{place.index}/tiny-native/"):
+        assert place.fetch(PIP_NO_INDEX="1", PIP_FIND_LINKS=link) == place.data()
+    assert place.fetch(PIP_INDEX_URL=folder.parent.as_uri()) == place.data()
+
+
+def test_a_closed_network_says_what_to_bring_where(place: Place) -> None:
+    with pytest.raises(DownloadError) as caught:
+        place.fetch(PIP_INDEX_URL="http://me:secret@127.0.0.1:1/simple")
+    words = str(caught.value)
+    assert words.startswith(f"{place.wheel.filename} is needed and was found nowhere")
+    for part in (f"{place.wheel.size} bytes", place.wheel.sha256, "VARIANTWHEEL_WHEEL_DIR=DIR"):
+        assert part in words
+    assert "index http://***@127.0.0.1:1/simple: cannot read" in words
+    assert "secret" not in words
+
+
+def test_a_read_only_or_absent_home_is_no_obstacle(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for home in (str(tmp_path / "file"), "", "relative"):
+        assert place.fetch(HOME=home) == place.data()
+    assert not Path("relative").exists()
+
+
+def test_a_login_goes_to_its_own_origin_alone(place: Place, tmp_path: Path) -> None:
+    place.faults.login = "me:s3cret"
+    with pytest.raises(DownloadError, match="the server says 401"):
+        place.fetch()
+    assert place.fetch(PIP_INDEX_URL=place.authority("me:s3cret")) == place.data()
+    other = Faults(tmp_path / "site")
+    place.faults.requests.clear()
+    with faulty(other) as elsewhere:
+        place.faults.redirect = f"{elsewhere}/"
+        away = f"{place.address}/away/simple".replace("//", "//me:s3cret@")
+        assert place.fetch(PIP_INDEX_URL=away, PIP_NO_CACHE_DIR="1") == place.data()
+    assert place.faults.authorizations() != {None}
+    assert other.paths()
+    assert other.authorizations() == {None}
+
+
+def test_netrc_and_keyring(place: Place, tmp_path: Path) -> None:
+    place.faults.login = "me:s3cret"
+    netrc = place.home / ".netrc"
+    netrc.write_text("machine 127.0.0.1 login me password s3cret\n")
+    netrc.chmod(0o600)
+    assert place.fetch() == place.data()
+    netrc.unlink()
+    keyring = tmp_path / "bin/keyring"
+    keyring.parent.mkdir()
+    keyring.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\n[ "$3" = me ] && echo s3cret\n')
+    keyring.chmod(0o755)
+    path = f"{keyring.parent}{os.pathsep}{os.environ['PATH']}"
+    url = place.authority("me")
+    assert place.fetch(PIP_INDEX_URL=url, PIP_NO_CACHE_DIR="1", PATH=path) == place.data()
+    asked = (tmp_path / "asked").read_text()
+    assert asked == f"get {place.index}/tiny-native/ me\n", "once, and no secret in its arguments"
+    with pytest.raises(DownloadError, match="401"):
+        place.fetch(
+            PIP_INDEX_URL=url, PIP_NO_CACHE_DIR="1", PATH=path, PIP_KEYRING_PROVIDER="disabled"
+        )
+
+
+def test_a_proxy_is_used_and_bypassed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    proxied = "http://index.invalid/simple"
+    assert place.fetch(PIP_INDEX_URL=proxied, PIP_PROXY=place.address) == place.data()
+    assert place.faults.paths()[0] == f"{proxied}/tiny-native/"
+    monkeypatch.setenv("http_proxy", place.address)
+    assert place.fetch(PIP_INDEX_URL=proxied, PIP_NO_CACHE_DIR="1") == place.data()
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert place.fetch(PIP_NO_CACHE_DIR="1") == place.data()
+
+
+def test_a_page_may_not_lead_to_files_of_this_machine(place: Place) -> None:
+    link = f'<a href="{place.published.as_uri()}">{place.wheel.filename}</a>'
+    place.faults.replace["/simple/tiny-native/"] = link.encode()
+    with pytest.raises(DownloadError, match="leads to a file of this machine"):
+        place.fetch()
+    place.faults.redirect = "file:///"
+    with pytest.raises(DownloadError, match="neither http nor https"):
+        place.fetch(PIP_INDEX_URL=f"{place.address}/away/simple")
+
+
+def test_a_full_disk_leaves_nothing_behind(place: Place, tmp_path: Path) -> None:
+    """The limit of file sizes is a full disk for one process; EFBIG instead of ENOSPC."""
+    code = f"""
+import resource, signal, sys
+from unit.selector.fault_server import Faults
+from variantwheel_selector.errors import DownloadError
+from variantwheel_selector.fetching.payload_search import found_payload
+from variantwheel_selector.fetching.sources import configured_sources
+from variantwheel_selector.manifest import parse_manifest
+manifest = parse_manifest(open({str(tmp_path / "manifest")!r}, "rb").read())
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+environment = {{"HOME": {str(place.home)!r}, "PIP_INDEX_URL": {place.index!r},
+               "PIP_CONFIG_FILE": "/dev/null"}}
+try:
+    with found_payload(manifest, manifest.wheels[0], configured_sources(environment), environment):
+        print("opened")
+except DownloadError as error:
+    print(error)
+"""
+    (tmp_path / "manifest").write_text(render_manifest(place.release.manifest))
+    tests = str(Path(__file__).resolve().parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": os.pathsep.join([tests, *filter(None, sys.path)])},
+        timeout=60,
+    )
+    assert "cannot write" in done.stdout
+    assert "File too large" in done.stdout
+    assert [path for path in place.home.rglob("*") if stat.S_ISREG(path.stat().st_mode)] == []
+
+
+def test_two_at_once_on_one_home(place: Place) -> None:
+    results: list[bytes] = []
+    threads = [threading.Thread(target=lambda: results.append(place.fetch())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert results == [place.data()] * 4
+    assert len(list(place.home.rglob("*.whl"))) == 1
+    assert place.leftovers() == []
