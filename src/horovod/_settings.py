@@ -76,6 +76,12 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _switch(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError
+    return text == "1"
+
+
 def _choice(*accepted: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text.lower() not in accepted:
@@ -165,6 +171,9 @@ CPU_OPERATIONS = Setting(
     "gloo",
     "who runs collectives on CPU tensors",
 )
+ELASTIC = Setting(
+    "HOROVOD_ELASTIC", _switch, "0 or 1", default=False, meaning="whether ranks may come and go"
+)
 SECRET = Setting(
     "_HOROVOD_SECRET_KEY",
     _secret,
@@ -173,7 +182,9 @@ SECRET = Setting(
     "proves to the other ranks and to the store that this process belongs to the job",
 )
 
-SETTINGS: tuple[Setting[int] | Setting[str] | Setting[float] | Setting[bytes], ...] = (
+SETTINGS: tuple[
+    Setting[int] | Setting[str] | Setting[float] | Setting[bytes] | Setting[bool], ...
+] = (
     RANK,
     SIZE,
     LOCAL_RANK,
@@ -189,6 +200,7 @@ SETTINGS: tuple[Setting[int] | Setting[str] | Setting[float] | Setting[bytes], .
     TRANSPORT,
     CONTROLLER,
     CPU_OPERATIONS,
+    ELASTIC,
     SECRET,
 )
 

@@ -14,7 +14,11 @@ CONFIGURATIONS = ((2, "shm"), (3, "tcp"))
 
 @pytest.mark.parametrize(
     ("suite", "check"),
-    [*cases("torch_checks.py", *CONFIGURATIONS), *cases("optimizer_checks.py", *CONFIGURATIONS)],
+    [
+        case
+        for file in ("torch_checks.py", "optimizer_checks.py", "torch_training_checks.py")
+        for case in cases(file, *CONFIGURATIONS)
+    ],
 )
 def test_torch(suite: Suite, check: str, outcome: Callable[[Suite, str], Sequence[str]]) -> None:
     for rank, problem in enumerate(outcome(suite, check)):

@@ -2,23 +2,98 @@
 # ruff: noqa: ARG001, FBT001, FBT002 - Horovod's signatures
 
 import contextlib
+import functools
+import importlib
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
 _IMPORT_DEADLINE = (
     120.0  # seconds; a cold import of a large framework from a network disk takes long
 )
 
+_EXTENSIONS = ("array", "torch")  # the front ends that there are
 
+_Answer = TypeVar("_Answer")
+
+
+def _cache(question: Callable[..., _Answer]) -> Callable[..., _Answer]:
+    """Asks a question once per process and set of arguments."""
+    return functools.cache(question)
+
+
+def get_ext_suffix() -> str:
+    """The suffix of extension modules of this Python."""
+    return str(sysconfig.get_config_var("EXT_SUFFIX") or ".so")
+
+
+def get_extension_full_path(pkg_path: str, *args: str) -> str:
+    """Where an extension lies that belongs to a package's file; there is one for all front ends.
+
+    Args:
+        pkg_path: `__file__` of a module of this package.
+        args: Horovod's callers pass the extension's name.
+    """
+    native = Path(__file__).parents[1] / "_native"
+    return str(native / f"_bindings{get_ext_suffix()}")
+
+
+def check_extension(ext_name: str, ext_env_var: str = "", pkg_path: str = "", *args: str) -> None:
+    """Makes sure that a front end's native module is there.
+
+    Args:
+        ext_name: as "horovod.torch".
+        ext_env_var: the variable that made Horovod build it; wheels need none.
+        pkg_path: `__file__` of the front end.
+        args: Horovod's callers pass the extension's name.
+
+    Raises:
+        ImportError: there is no such front end, or the native module does not load.
+    """
+    front_end = ext_name.removeprefix("horovod.").split(".")[0]
+    if front_end not in _EXTENSIONS:
+        raise ImportError(
+            f"Extension {ext_name} has not been built: horovod-variants serves"
+            f" {' and '.join(f'horovod.{name}' for name in _EXTENSIONS)}"
+        )
+    importlib.import_module("horovod._loader")
+
+
+def check_installed_version(name: str, version: str, exception: Exception | None = None) -> None:
+    """Does nothing: no framework is linked, so that every version of one is served."""
+
+
+def is_version_greater_equal_than(ver: str, target: str) -> bool:
+    """Compares versions of the form `major.minor.patch`; what follows the numbers is ignored.
+
+    Raises:
+        ValueError: the target is not of this form.
+    """
+    if not re.fullmatch(r"\d+\.\d+\.\d+", target):
+        raise ValueError(f"version {target!r} is not of the form major.minor.patch")
+    return _numbers(ver) >= _numbers(target)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = re.match(r"\d+(\.\d+)*", version)
+    parts = [int(part) for part in found[0].split(".")] if found else []
+    return tuple([*parts, 0, 0, 0][:3])
+
+
+@_cache
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
     """Whether `horovod.<ext_base_name>` can be imported here, asked of a child process.
 
     Args:
         ext_base_name: "torch", "array", …
         verbose: let the child's messages through.
+
+    Asked once per process.
     """
     sink = None if verbose else subprocess.DEVNULL
     try:

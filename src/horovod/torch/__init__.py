@@ -2,6 +2,18 @@
 
 from typing import Any
 
+try:
+    import torch as _torch  # noqa: F401 - to say what is missing before anything else needs it
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ImportError(
+        "horovod.torch needs PyTorch, which is not installed here. Install it with"
+        " `pip install torch`, or see https://pytorch.org/get-started for other builds;"
+        " horovod-variants itself fits every PyTorch from 2.0 on and need not be installed again."
+        " Without PyTorch, horovod.array works on NumPy arrays and other buffers."
+    ) from error
+
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import (
     ProcessSet,
@@ -23,6 +35,7 @@ from horovod.torch.mpi_ops import (
     Min,
     Product,
     Sum,
+    _check_has_gpu,
     allgather,
     allgather_async,
     allreduce,
@@ -58,6 +71,8 @@ from horovod.torch.mpi_ops import (
     synchronize,
 )
 from horovod.torch.optimizer import DistributedOptimizer
+from horovod.torch.sparse import sparse_allreduce_async
+from horovod.torch.sync_batch_norm import SyncBatchNorm
 
 __all__ = [
     "Adasum",
@@ -70,6 +85,8 @@ __all__ = [
     "ProcessSet",
     "Product",
     "Sum",
+    "SyncBatchNorm",
+    "_check_has_gpu",
     "add_process_set",
     "allgather",
     "allgather_async",
@@ -109,12 +126,12 @@ __all__ = [
     "rocm_built",
     "shutdown",
     "size",
+    "sparse_allreduce_async",
     "synchronize",
 ]
 
 _NOT_YET = frozenset(
     {
-        "SyncBatchNorm",
         "alltoall",
         "alltoall_async",
         "elastic",
@@ -129,7 +146,6 @@ _NOT_YET = frozenset(
         "join",
         "reducescatter",
         "reducescatter_async",
-        "sparse_allreduce_async",
         "start_timeline",
         "stop_timeline",
     }

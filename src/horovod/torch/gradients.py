@@ -8,9 +8,11 @@ from typing import Any
 
 import torch
 
+from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet
 from horovod.torch.compression import Compressor
-from horovod.torch.mpi_ops import Average, allreduce_async_, synchronize
+from horovod.torch.mpi_ops import allreduce_async_, synchronize
+from horovod.torch.sparse import sparse_allreduce_async
 
 Parameter = torch.Tensor
 
@@ -29,18 +31,22 @@ class Reduction:
     """How gradients are reduced.
 
     Attributes:
-        predivide: with Average, gradients are divided by it before the sum and multiplied after it.
+        predivide: gradients are divided by it before the sum and multiplied after it.
+        sparse_as_dense: whether sparse gradients are made dense and reduced like the others.
     """
 
     op: int
     compression: type[Compressor]
     predivide: float
     process_set: ProcessSet
+    sparse_as_dense: bool = False
 
 
 @dataclass(frozen=True)
 class _InFlight:
-    handle: int
+    """A gradient on its way; of a sparse one the handle is what waits for it."""
+
+    handle: int | Callable[[], torch.Tensor]
     compressed: torch.Tensor
     context: Any
 
@@ -101,12 +107,22 @@ class GradientReducer:
         names: of the parameters.
         reduction: how.
         passes: number of backward passes that add up locally before a reduction.
+        groups: parameters whose gradients are sent together, once all of them are complete.
     """
 
-    def __init__(self, names: dict[Parameter, str], reduction: Reduction, passes: int) -> None:
+    def __init__(
+        self,
+        names: dict[Parameter, str],
+        reduction: Reduction,
+        passes: int,
+        groups: Sequence[Sequence[Parameter]] = (),
+    ) -> None:
         self._names = names
         self._reduction = reduction
         self.passes = passes
+        self._group_of = {parameter: group for group in groups for parameter in group}
+        self._complete: set[Parameter] = set()
+        self._sparse_dimensions: dict[Parameter, int] = {}
         self._seen: dict[Parameter, int] = {}
         self._in_flight: dict[Parameter, _InFlight] = {}
         self._watched: set[Parameter] = set()
@@ -117,6 +133,11 @@ class GradientReducer:
     def busy(self) -> bool:
         """Whether gradients are on their way, or have been counted for a later reduction."""
         return bool(self._in_flight or self._seen)
+
+    @property
+    def watching(self) -> bool:
+        """Whether it follows any gradients, and so has to be waited for."""
+        return bool(self._watched)
 
     def watch(self, groups: Sequence[dict[str, Any]]) -> None:
         """Follows the gradients of all parameters that need one and are not followed yet."""
@@ -140,51 +161,97 @@ class GradientReducer:
             raise AssertionError(TOO_MANY_PASSES)
         self._seen[parameter] = seen
         if seen == self.passes:
+            self._finish(parameter)
+
+    def _finish(self, parameter: Parameter) -> None:
+        """Sends a gradient that is complete, or its group when it was the last of it."""
+        group = self._group_of.get(parameter)
+        if group is None:
             self._start(parameter)
+            return
+        self._complete.add(parameter)
+        members = [member for member in group if member in self._watched]
+        if all(member in self._complete for member in members):
+            self._complete.difference_update(members)
+            for member in members:
+                self._start(member)
 
     def _start(self, parameter: Parameter) -> None:
-        if parameter.grad is None:
+        gradient = parameter.grad
+        if gradient is None:
             # Another rank may have a gradient for it, as models may differ in what they execute.
-            parameter.grad = torch.zeros_like(parameter)
-        if parameter.grad.layout != torch.strided:
-            raise NotImplementedError(
-                f"the gradient of {self._names[parameter]} is sparse; sparse gradients are not"
-                " supported yet by horovod-variants"
-            )
+            gradient = parameter.grad = self._nothing(parameter)
         reduction = self._reduction
-        compressed, context = reduction.compression.compress(parameter.grad)
-        divided = reduction.op == Average and reduction.predivide != 1.0
+        if gradient.layout != torch.strided:
+            self._sparse_dimensions[parameter] = gradient.sparse_dim()
+            if not reduction.sparse_as_dense:
+                self._start_sparse(parameter, gradient)
+                return
+            gradient = parameter.grad = gradient.to_dense()
+        compressed, context = reduction.compression.compress(gradient)
         handle = allreduce_async_(
             compressed,
             name=self._names[parameter],
             op=reduction.op,
-            prescale_factor=1.0 / reduction.predivide if divided else 1.0,
-            postscale_factor=reduction.predivide if divided else 1.0,
+            prescale_factor=1.0 / reduction.predivide,
+            postscale_factor=reduction.predivide,
             process_set=reduction.process_set,
         )
         self._in_flight[parameter] = _InFlight(handle, compressed, context)
+
+    def _start_sparse(self, parameter: Parameter, gradient: torch.Tensor) -> None:
+        finish = sparse_allreduce_async(
+            gradient, self._names[parameter], self._reduction.op, self._reduction.process_set
+        )
+        self._in_flight[parameter] = _InFlight(finish, gradient, None)
+
+    def _nothing(self, parameter: Parameter) -> torch.Tensor:
+        """An empty gradient of the kind that the parameter has had on this rank."""
+        dimensions = self._sparse_dimensions.get(parameter)
+        if dimensions is not None and not self._reduction.sparse_as_dense:
+            return torch.sparse_coo_tensor(
+                torch.empty((dimensions, 0), dtype=torch.int64),
+                torch.empty((0, *parameter.shape[dimensions:]), dtype=parameter.dtype),
+                parameter.shape,
+            )
+        return torch.zeros_like(parameter)
 
     def synchronize(self, groups: Sequence[dict[str, Any]]) -> None:
         """Waits until all parameters have their reduced gradients."""
         self.watch(groups)
         for group in groups:
             for parameter in group["params"]:
-                if parameter in self._watched and parameter not in self._in_flight:
-                    self._start(parameter)
+                if parameter not in self._watched or parameter in self._in_flight:
+                    continue
+                if parameter not in self._complete:
+                    self._finish(parameter)
         self.drain()
 
     def drain(self) -> None:
-        """Waits for what is on its way, starts nothing, and forgets what has been counted."""
-        try:
-            for parameter, flight in self._in_flight.items():
-                reduced = self._reduction.compression.decompress(
-                    synchronize(flight.handle), flight.context
-                )
-                if parameter.grad is not None and reduced is not parameter.grad:
-                    parameter.grad.detach().copy_(reduced)
-        finally:
-            self._in_flight.clear()
-            self._seen.clear()
+        """Waits for what is on its way, starts nothing, and forgets what has been counted.
+
+        Raises:
+            HorovodInternalError: a reduction failed; the others have been waited for nevertheless.
+        """
+        failure: HorovodInternalError | None = None
+        for parameter, flight in self._in_flight.items():
+            try:
+                self._land(parameter, flight)
+            except HorovodInternalError as error:  # noqa: PERF203 - each of them may fail
+                failure = failure or error
+        self._in_flight.clear()
+        self._seen.clear()
+        self._complete.clear()
+        if failure is not None:
+            raise failure
+
+    def _land(self, parameter: Parameter, flight: _InFlight) -> None:
+        if not isinstance(flight.handle, int):
+            parameter.grad = flight.handle()
+            return
+        reduced = self._reduction.compression.decompress(synchronize(flight.handle), flight.context)
+        if parameter.grad is not None and reduced is not parameter.grad:
+            parameter.grad.detach().copy_(reduced)
 
 
 def _make_hook(reducer: GradientReducer) -> Callable[[Parameter], None]:

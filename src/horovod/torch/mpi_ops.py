@@ -18,6 +18,7 @@ from horovod._collectives import (
 from horovod.common.basics import HorovodBasics
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet, global_process_set, require_global
+from horovod.torch.adasum import combine_all, require_power_of_2
 from horovod.torch.compression import Compression, Compressor
 from horovod.torch.operands import contiguous, copying_back, from_buffer, new_result, operand
 
@@ -80,6 +81,10 @@ def _start_allreduce(
 ) -> int:
     require_global(process_set)
     work = contiguous(tensor)
+    if op == Adasum:
+        return _start_adasum(
+            tensor if in_place else None, work, name, prescale_factor, postscale_factor, process_set
+        )
     result = work if in_place else new_result(tensor)
     return COLLECTIVES.allreduce(
         operand(work),
@@ -90,6 +95,31 @@ def _start_allreduce(
         prescale=prescale_factor,
         postscale=postscale_factor,
     )
+
+
+def _start_adasum(
+    target: torch.Tensor | None,
+    work: torch.Tensor,
+    name: str | None,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+) -> int:
+    """Gathers all ranks' tensors and combines them here, the same on all ranks."""
+    require_power_of_2(process_set.size())
+    if not work.dtype.is_floating_point:
+        raise ValueError(f"Adasum adds floating-point tensors, not {work.dtype}")
+
+    def finish(buffer: Any) -> torch.Tensor:
+        gathered = from_buffer(buffer)
+        result = combine_all(gathered.mul_(prescale_factor).unbind())
+        result.mul_(postscale_factor)
+        if target is None:
+            return result
+        with torch.no_grad():
+            return target.copy_(result)
+
+    return COLLECTIVES.allgather(operand(work.unsqueeze(0)), finish, name=name)
 
 
 def allreduce_async(
@@ -115,7 +145,7 @@ def allreduce_async(
     Returns:
         A handle for `poll` and `synchronize`.
     """
-    op = choose_op(op, average=average)
+    op = op if op == Adasum else choose_op(op, average=average)
     return _start_allreduce(
         tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=False
     )
@@ -131,7 +161,7 @@ def allreduce_async_(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Like `allreduce_async`, in place: the tensor must not be touched until `synchronize`."""
-    op = choose_op(op, average=average)
+    op = op if op == Adasum else choose_op(op, average=average)
     return _start_allreduce(
         tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=True
     )
@@ -188,7 +218,7 @@ def allreduce(
         postscale_factor: multiplies the result.
         process_set: must be the global one for now.
     """
-    op = choose_op(op, average=average)
+    op = op if op == Adasum else choose_op(op, average=average)
     compressed, ctx = compression.compress(tensor)
     reduced = _apply(
         _Allreduce, compressed, name, op, prescale_factor, postscale_factor, process_set
@@ -206,7 +236,7 @@ def allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """Like `allreduce`, in place and without a gradient."""
-    op = choose_op(op, average=average)
+    op = op if op == Adasum else choose_op(op, average=average)
     return _result_of(
         _start_allreduce(
             tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=True
@@ -342,6 +372,11 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Waits until all ranks have come here."""
     require_global(process_set)
     COLLECTIVES.barrier()
+
+
+def _check_has_gpu() -> bool:
+    """Whether PyTorch sees a GPU; Horovod asks it in a process of its own."""
+    return torch.cuda.is_available()
 
 
 def poll(handle: int) -> bool:

@@ -2,13 +2,17 @@
 # ruff: noqa: FBT001, FBT002 - Horovod's signatures
 
 import contextlib
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
-from horovod.common.process_sets import ProcessSet, global_process_set, require_global
+from horovod import _settings
+from horovod.common.exceptions import HorovodInternalError
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.torch.adasum_optimizer import AdasumStep, wrap_for_adasum
 from horovod.torch.compression import Compression, Compressor
 from horovod.torch.gradients import (
     ZERO_GRAD_TOO_EARLY,
@@ -17,6 +21,8 @@ from horovod.torch.gradients import (
     name_parameters,
 )
 from horovod.torch.mpi_ops import Adasum, Average, size
+from horovod.torch.parameter_groups import group_parameters
+from horovod.torch.wrapping import derive, leaving_hooks_to_the_wrapped, require_passes
 
 _SYNCHRONIZED_TWICE = (
     "optimizer.step() called without optimizer.skip_synchronize() context after"
@@ -25,25 +31,20 @@ _SYNCHRONIZED_TWICE = (
 )
 
 
-_Step = TypeVar("_Step", bound=Callable[..., Any])
-
-
-def _leaving_hooks_to_the_wrapped(step: _Step) -> _Step:
-    """Keeps PyTorch, which looks for this mark, from running step hooks around this step too."""
-    step.__dict__["hooked"] = True
-    return step
+_NUM_GROUPS = "Parameter `num_groups` has been replaced by `groups` and will be removed in v0.23.0."
 
 
 class DistributedStep(torch.optim.Optimizer):
     """What a wrapped optimizer does besides: stands before the user's class in the method order."""
 
     _reducer: GradientReducer
+    _reduces: bool
     _synchronized: bool
     _should_synchronize: bool
 
     def synchronize(self) -> None:
         """Waits for the gradients of all ranks, to look at or to clip before `step`."""
-        if size() > 1:
+        if self._reduces:
             self._reducer.synchronize(self.param_groups)
         self._synchronized = True
 
@@ -56,7 +57,7 @@ class DistributedStep(torch.optim.Optimizer):
         finally:
             self._should_synchronize = True
 
-    @_leaving_hooks_to_the_wrapped
+    @leaving_hooks_to_the_wrapped
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the parameters with the gradients of all ranks.
 
@@ -93,42 +94,24 @@ class DistributedStep(torch.optim.Optimizer):
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Changes how many backward passes add up locally before a step."""
-        _require_passes(passes)
+        require_passes(passes)
         self._reducer.passes = passes
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Takes over a state; gradients that are on their way are awaited, no others sent."""
-        self._reducer.drain()
+        """Takes over a state; gradients that are on their way are awaited, no others sent.
+
+        Reductions that have failed are forgotten: this is how a state is restored after a loss.
+        """
+        with contextlib.suppress(HorovodInternalError):
+            self._reducer.drain()
         self._synchronized = False
         super().load_state_dict(state_dict)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters, whose gradients are reduced too."""
         super().add_param_group(param_group)
-        if size() > 1:
+        if self._reduces:
             self._reducer.watch(self.param_groups)
-
-
-def _require_passes(passes: int) -> None:
-    if passes <= 0:
-        raise ValueError("backward_passes_per_step must be > 0")
-
-
-def _refuse_unsupported(op: int, num_groups: int, groups: Any, sparse_as_dense: bool) -> None:
-    refused = [
-        text
-        for wanted, text in (
-            (op == Adasum, "op=Adasum"),
-            (num_groups != 0, "num_groups"),
-            (groups is not None, "groups"),
-            (sparse_as_dense, "sparse_as_dense"),
-        )
-        if wanted
-    ]
-    if refused:
-        raise NotImplementedError(
-            f"DistributedOptimizer: {', '.join(refused)} is not supported yet by horovod-variants"
-        )
 
 
 def DistributedOptimizer(  # noqa: N802 - Horovod's name
@@ -155,34 +138,34 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         backward_passes_per_step: passes whose gradients add up locally before they are sent.
         op: how gradients are combined, Average by default.
         gradient_predivide_factor: with Average: divide by it before the sum, multiply after it.
-        num_groups: not supported yet.
-        groups: not supported yet.
-        sparse_as_dense: not supported yet.
-        process_set: must be the global one for now.
+        num_groups: deprecated, use `groups`.
+        groups: gradients that are sent together: a number of groups, or lists of parameters.
+        sparse_as_dense: makes sparse gradients dense before they are reduced.
+        process_set: whose ranks take part; on other ranks the optimizer works alone.
 
     Raises:
         ValueError: bad arguments, with Horovod's texts; or the optimizer is wrapped already.
-        NotImplementedError: what is not supported yet.
+        NotImplementedError: Adasum on a number of ranks that is not a power of two.
     """
-    if isinstance(optimizer, DistributedStep):
+    if isinstance(optimizer, (DistributedStep, AdasumStep)):
         raise ValueError("the optimizer has been wrapped by DistributedOptimizer already")  # noqa: TRY004 - a bad value, not a bad type
-    _refuse_unsupported(op, num_groups, groups, sparse_as_dense)
-    require_global(process_set)
-    _require_passes(backward_passes_per_step)
+    require_passes(backward_passes_per_step)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor not supported with op != Average")
+    if num_groups != 0:
+        warnings.warn(_NUM_GROUPS, DeprecationWarning, stacklevel=2)
+        groups = num_groups if groups is None else groups
     names = name_parameters(optimizer.param_groups, named_parameters)
-    kind = type(optimizer)
-    wrapped: Any = object.__new__(type(kind.__name__, (DistributedStep, kind), {}))
-    wrapped.__dict__.update(optimizer.__dict__)
-    wrapped.__dict__.pop("step", None)  # a learning-rate scheduler's wrapper around the original's
+    grouped = group_parameters(groups, names)
+    reduction = Reduction(op, compression, gradient_predivide_factor, process_set, sparse_as_dense)
+    several = size() > 1 or _settings.ELASTIC.read(os.environ)
+    if op == Adasum and several:
+        return wrap_for_adasum(optimizer, names, reduction)
+    wrapped: Any = derive(optimizer, DistributedStep)
     wrapped._synchronized = False  # noqa: SLF001 - its own, set here as it has no constructor
     wrapped._should_synchronize = True  # noqa: SLF001 - as above
-    wrapped._reducer = GradientReducer(  # noqa: SLF001 - as above
-        names,
-        Reduction(op, compression, gradient_predivide_factor, process_set),
-        backward_passes_per_step,
-    )
-    if size() > 1:
+    wrapped._reducer = GradientReducer(names, reduction, backward_passes_per_step, grouped)  # noqa: SLF001
+    wrapped._reduces = several and process_set.included()  # noqa: SLF001 - as above
+    if wrapped._reduces:  # noqa: SLF001 - as above
         wrapped._reducer.watch(wrapped.param_groups)  # noqa: SLF001 - as above
     return wrapped

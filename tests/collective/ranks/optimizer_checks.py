@@ -271,10 +271,6 @@ def check_arguments_of_the_optimizer() -> None:
         ({"named_parameters": [("a", weight)]}, ValueError, "were not named"),
         ({"backward_passes_per_step": 0}, ValueError, "must be > 0"),
         ({"gradient_predivide_factor": 2.0, "op": hvd.Sum}, ValueError, "op != Average"),
-        ({"op": hvd.Adasum}, NotImplementedError, "op=Adasum"),
-        ({"groups": 2}, NotImplementedError, "groups"),
-        ({"num_groups": 2}, NotImplementedError, "num_groups"),
-        ({"sparse_as_dense": True}, NotImplementedError, "sparse_as_dense"),
     ):
         with pytest.raises(error, match=text):
             hvd.DistributedOptimizer(sgd, **options)

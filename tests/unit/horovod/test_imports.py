@@ -70,3 +70,55 @@ except ValueError as error:
     print(error)
 """
     assert run(code) == "Horovod has not been initialized; use hvd.init()."
+
+
+def test_without_pytorch_the_error_says_how_to_get_it() -> None:
+    code = """
+import sys
+class Hidden:
+    def find_spec(self, name, *_):
+        if name == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+sys.meta_path.insert(0, Hidden())
+try:
+    import horovod.torch
+except ImportError as error:
+    print(error)
+"""
+    said = run(code)
+    assert said.startswith("horovod.torch needs PyTorch")
+    assert "pip install torch" in said
+
+
+def test_questions_about_the_extension() -> None:
+    code = """
+import os
+from horovod.common import util
+util.check_extension("horovod.torch", "HOROVOD_WITH_PYTORCH", __file__ if 0 else "", "mpi_lib_v2")
+print(os.path.exists(util.get_extension_full_path("", "mpi_lib_v2")), util.get_ext_suffix()[-3:])
+try:
+    util.check_extension("horovod.mxnet", "HOROVOD_WITH_MXNET", "")
+except ImportError as error:
+    print(error)
+for version in ("1.9.0", "1.10.0", "2.13.0+cpu", "1.10"):
+    print(util.is_version_greater_equal_than(version, "1.10.0"), end=" ")
+try:
+    util.is_version_greater_equal_than("1.0.0", "1.0")
+except ValueError:
+    print("refused")
+print(util.check_installed_version("torch", "2.0"), util.is_iterable([]), util.is_iterable(1))
+with util.env(HOROVOD_X="1"):
+    print(os.environ["HOROVOD_X"])
+print(os.environ.get("HOROVOD_X"))
+"""
+    assert run(code).splitlines() == [
+        "True .so",
+        (
+            "Extension horovod.mxnet has not been built: horovod-variants serves horovod.array and"
+            " horovod.torch"
+        ),
+        "False True True True refused",
+        "None True False",
+        "1",
+        "None",
+    ]

@@ -1,0 +1,57 @@
+"""Sparse tensors summed over all ranks: their indices and values are gathered, not reduced."""
+
+from collections.abc import Callable
+
+import torch
+
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.torch.mpi_ops import Average, Sum, allgather_async, synchronize
+
+
+def sparse_allreduce_async(
+    tensor: torch.Tensor,
+    name: str | None,
+    op: int,
+    process_set: ProcessSet = global_process_set,
+) -> Callable[[], torch.Tensor]:
+    """Starts summing a sparse tensor over all ranks.
+
+    Args:
+        tensor: in COO layout, of the same shape on all ranks; ranks may hold different entries.
+        name: the same on all ranks, or None.
+        op: Average or Sum.
+        process_set: whose ranks take part.
+
+    Returns:
+        Unlike the other `_async` functions not a handle, but what waits for the result and returns
+        it: not coalesced, an entry that several ranks have stands there several times.
+
+    Raises:
+        ValueError: the tensor is not in COO layout, or the op is another one.
+    """
+    if tensor.layout != torch.sparse_coo:
+        raise ValueError(f"sparse_allreduce_async takes sparse COO tensors, not {tensor.layout}")
+    if op not in (Average, Sum):
+        raise ValueError("sparse_allreduce_async supports only hvd.Average and hvd.Sum")
+    shape, dimensions = tensor.shape, tensor.sparse_dim()
+    entries = tensor.detach()
+    # Gathered along the first dimension; indices have the entries in their second.
+    indices_handle = allgather_async(
+        entries._indices().t().contiguous(),  # noqa: SLF001 - of tensors that are not coalesced
+        None if name is None else f"{name}.indices",
+        process_set,
+    )
+    values_handle = allgather_async(
+        entries._values(),  # noqa: SLF001 - as above
+        None if name is None else f"{name}.values",
+        process_set,
+    )
+
+    def finish() -> torch.Tensor:
+        values: torch.Tensor = synchronize(values_handle)
+        indices: torch.Tensor = synchronize(indices_handle)
+        if op == Average:
+            values = values / process_set.size()
+        return torch.sparse_coo_tensor(indices.reshape(-1, dimensions).t(), values, shape)
+
+    return finish

@@ -1,0 +1,133 @@
+"""Batch normalisation over the batches of all ranks."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from horovod.common.process_sets import global_process_set
+from horovod.torch.mpi_ops import Sum, allgather, allreduce, is_initialized, size
+
+
+class SyncBatchNorm(_BatchNorm):
+    """`torch.nn.BatchNorm*d` with mean and variance of all ranks' batches while it trains.
+
+    Ranks may have batches of different sizes. Gradients of weight and bias are those of the own
+    batch, as those of all other parameters are; the distributed optimizer reduces them.
+
+    Args:
+        num_features: C of an input of shape (N, C, ...).
+        eps: added to the variance.
+        momentum: of the running statistics; None for a cumulative average.
+        affine: whether there are a weight and a bias.
+        track_running_stats: whether running statistics are kept for evaluation.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,  # noqa: FBT001, FBT002 - PyTorch's signature
+        track_running_stats: bool = True,  # noqa: FBT001, FBT002 - as above
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+
+    def _check_input_dim(self, input: torch.Tensor) -> None:  # noqa: A002 - PyTorch's name
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - PyTorch's name
+        """Normalises the input; all ranks must call it equally often while they train."""
+        batch_statistics = self.training or self.running_mean is None
+        if not (batch_statistics and is_initialized() and size() > 1):
+            return super().forward(input)
+        self._check_input_dim(input)
+        statistics = _gather_statistics(input)
+        if self.training and self.track_running_stats:
+            self._update(*statistics)
+        normalised: torch.Tensor = _Normalise.apply(input, self.eps, *statistics)  # type: ignore[no-untyped-call]
+        if not self.affine:
+            return normalised
+        return normalised * _by_channel(self.weight, input) + _by_channel(self.bias, input)
+
+    @torch.no_grad()
+    def _update(self, count: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> None:
+        tracked: Mapping[str, torch.Tensor] = dict(self.named_buffers(recurse=False))
+        batches = tracked["num_batches_tracked"].add_(1)
+        momentum = 1.0 / batches.item() if self.momentum is None else self.momentum
+        unbiased = variance * (count / (count - 1).clamp(min=1))
+        for name, now in (("running_mean", mean), ("running_var", unbiased)):
+            tracked[name].lerp_(now.to(tracked[name].dtype), momentum)
+
+
+def _accumulating(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def _by_channel(values: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    return values.to(tensor.dtype).reshape(1, -1, *[1] * (tensor.dim() - 2))
+
+
+def _others(tensor: torch.Tensor) -> list[int]:
+    """All dimensions but that of the channels."""
+    return [0, *range(2, tensor.dim())]
+
+
+@torch.no_grad()
+def _gather_statistics(
+    tensor: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Count, mean and biased variance per channel over all ranks' batches.
+
+    Each rank's deviations are taken from its own mean (Chan et al., 1979), which keeps the
+    precision that a sum of squares loses.
+    """
+    values = tensor.to(_accumulating(tensor.dtype))
+    own_count = values.numel() // max(values.shape[1], 1)
+    own_mean = values.sum(_others(values)) / max(own_count, 1)
+    own_square = (values - _by_channel(own_mean, values)).square().sum(_others(values))
+    own = torch.cat([own_mean.new_tensor([own_count]), own_mean, own_square])
+    everyones = allgather(own.unsqueeze(0), name="sync_batch_norm.statistics")
+    channels = tensor.shape[1]
+    counts = everyones[:, :1]
+    means, squares = everyones[:, 1 : channels + 1], everyones[:, channels + 1 :]
+    count = counts.sum().clamp(min=1)
+    mean = (counts * means).sum(0) / count
+    variance = (squares + counts * (means - mean).square()).sum(0) / count
+    return count, mean, variance
+
+
+class _Normalise(torch.autograd.Function):
+    """(x - mean) / sqrt(variance + eps), where mean and variance depend on all ranks' x."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        tensor: torch.Tensor,
+        eps: float,
+        count: torch.Tensor,
+        mean: torch.Tensor,
+        variance: torch.Tensor,
+    ) -> torch.Tensor:
+        values = tensor.to(mean.dtype)
+        scale = torch.rsqrt(variance + eps)
+        normalised = (values - _by_channel(mean, values)) * _by_channel(scale, values)
+        ctx.save_for_backward(tensor, count, mean, scale)
+        return normalised.to(tensor.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        tensor, count, mean, scale = ctx.saved_tensors
+        values, above = tensor.to(mean.dtype), grad.to(mean.dtype)
+        normalised = (values - _by_channel(mean, values)) * _by_channel(scale, values)
+        own = torch.cat([above.sum(_others(above)), (above * normalised).sum(_others(above))])
+        sums = allreduce(
+            own, name="sync_batch_norm.gradients", op=Sum, process_set=global_process_set
+        )
+        mean_grad, mean_product = (sums / count).chunk(2)
+        own_share = (
+            above - _by_channel(mean_grad, above) - normalised * _by_channel(mean_product, above)
+        )
+        return (own_share * _by_channel(scale, above)).to(grad.dtype), None, None, None, None

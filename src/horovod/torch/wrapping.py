@@ -1,0 +1,38 @@
+"""Deriving an optimizer's class at run time, so that the wrapped one is still an instance of it."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+
+Step = TypeVar("Step", bound=Callable[..., Any])
+
+
+def leaving_hooks_to_the_wrapped(step: Step) -> Step:
+    """Keeps PyTorch, which looks for this mark, from running step hooks around this step too."""
+    step.__dict__["hooked"] = True
+    return step
+
+
+def derive(optimizer: torch.optim.Optimizer, before: type[torch.optim.Optimizer]) -> Any:
+    """Makes an optimizer that shares state, options and parameters with the one that is passed.
+
+    Args:
+        optimizer: the user's.
+        before: the class that stands before the user's in the method order.
+    """
+    kind = type(optimizer)
+    derived: Any = object.__new__(type(kind.__name__, (before, kind), {}))
+    derived.__dict__.update(optimizer.__dict__)
+    derived.__dict__.pop("step", None)  # a learning-rate scheduler's wrapper around the original's
+    return derived
+
+
+def require_passes(passes: int) -> None:
+    """Refuses a number of backward passes that makes no step.
+
+    Raises:
+        ValueError: with Horovod's text.
+    """
+    if passes <= 0:
+        raise ValueError("backward_passes_per_step must be > 0")

@@ -1,0 +1,337 @@
+"""Training with the PyTorch front end: groups, sparse gradients, Adasum, batch normalisation."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import horovod.torch as hvd
+from horovod.torch.adasum import combine_all
+from horovod.torch.compression import NoneCompressor
+
+
+def run_backward(loss: Any) -> None:
+    """The method itself, which PyTorch has not typed."""
+    loss.backward()
+
+
+def small_model() -> torch.nn.Module:
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+
+
+def everyones_data() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    inputs = torch.randn(hvd.size(), 6, 4, generator=generator)
+    return inputs, inputs.sum(-1, keepdim=True)
+
+
+def train(
+    model: torch.nn.Module, optimizer: Any, inputs: torch.Tensor, targets: torch.Tensor
+) -> list[torch.Tensor]:
+    for _ in range(3):
+        optimizer.zero_grad()
+        run_backward(torch.nn.functional.mse_loss(model(inputs), targets))
+        optimizer.step()
+    return [parameter.detach() for parameter in model.parameters()]
+
+
+def assert_same(ours: list[torch.Tensor], theirs: list[torch.Tensor], tolerance: float) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+
+def check_groups_of_gradients() -> None:
+    inputs, targets = everyones_data()
+    alone = small_model()
+    expected = train(
+        alone,
+        torch.optim.SGD(alone.parameters(), lr=0.1, momentum=0.9),
+        inputs.flatten(0, 1),
+        targets.flatten(0, 1),
+    )
+
+    def trained(choose: Callable[[torch.nn.Module], Any], **options: Any) -> list[torch.Tensor]:
+        model = small_model()
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
+            named_parameters=model.named_parameters(),
+            groups=choose(model),
+            **options,
+        )
+        return train(model, optimizer, inputs[hvd.rank()], targets[hvd.rank()])
+
+    for groups in (0, 1, 2, 3, 100):
+        assert_same(trained(lambda _, n=groups: n), expected, 1e-6)  # type: ignore[misc]
+    assert_same(trained(lambda m: [list(m.parameters())[1:3]]), expected, 1e-6)
+    assert_same(
+        trained(lambda m: [list(m.parameters())], compression=hvd.Compression.fp16), expected, 1e-2
+    )
+    with pytest.warns(DeprecationWarning, match="has been replaced by `groups`"):
+        assert_same(trained(lambda _: None, num_groups=2), expected, 1e-6)
+
+
+def check_a_group_with_a_parameter_that_gets_no_gradient() -> None:
+    used, unused = (torch.nn.Linear(2, 1, bias=False) for _ in range(2))
+    frozen = torch.nn.Parameter(torch.ones(1), requires_grad=False)
+    parameters = [*used.parameters(), *unused.parameters(), frozen]
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(parameters, lr=1.0), groups=[parameters], backward_passes_per_step=2
+    )
+    for _ in range(2):
+        for _ in range(2):
+            run_backward(used(torch.ones(1, 2)).sum() * (hvd.rank() + 1))
+        optimizer.synchronize()
+        assert used.weight.grad is not None
+        assert used.weight.grad.tolist() == [[hvd.size() + 1.0] * 2]
+        with optimizer.skip_synchronize():
+            optimizer.step()
+        optimizer.zero_grad()
+
+
+def embedding_gradient(optimize: Callable[..., Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The gradient of an embedding in which every rank looks up rows of its own, twice."""
+    table = torch.nn.Embedding(6, 2, sparse=True)
+    hvd.broadcast_parameters(table.state_dict(), 0)
+    before = table.weight.detach().clone()
+    optimizer = optimize(torch.optim.SGD(table.parameters(), lr=1.0))
+    for _ in range(2):
+        optimizer.zero_grad()
+        run_backward(table(torch.tensor([0, hvd.rank() + 1])).sum())
+        optimizer.step()
+    return before, table.weight.detach()
+
+
+def check_sparse_gradients() -> None:
+    for options in ({}, {"sparse_as_dense": True}, {"sparse_as_dense": True, "groups": 1}):
+        for op in (hvd.Average, hvd.Sum):
+            before, after = embedding_gradient(
+                lambda inner, op=op, options=options: hvd.DistributedOptimizer(
+                    inner, op=op, **options
+                )
+            )
+            moved = (before - after)[:, 0] / 2
+            share = 1 / hvd.size() if op == hvd.Average else 1.0
+            expected = [hvd.size() * share] + [
+                share if row < hvd.size() else 0.0 for row in range(5)
+            ]
+            torch.testing.assert_close(moved, torch.tensor(expected))
+
+
+def check_a_sparse_gradient_that_some_ranks_lack() -> None:
+    table = torch.nn.Embedding(3, 1, sparse=True)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0), op=hvd.Sum)
+    for everyone in (True, False):
+        optimizer.zero_grad()
+        if everyone or hvd.rank() == 0:
+            run_backward(table(torch.tensor([1])).sum())
+        optimizer.synchronize()
+        gradient = table.weight.grad
+        assert gradient is not None
+        expected = float(hvd.size() if everyone else 1)
+        assert gradient.to_dense().flatten().tolist() == [0.0, expected, 0.0]
+        with optimizer.skip_synchronize():
+            optimizer.step()
+
+
+def check_sparse_allreduce() -> None:
+    mine = torch.sparse_coo_tensor(
+        torch.tensor([[hvd.rank(), 0], [1, 0]]),
+        torch.tensor([1.0 + hvd.rank(), 1.0]),
+        (hvd.size(), 2),
+    )
+    expected = torch.zeros(hvd.size(), 2)
+    for rank in range(hvd.size()):
+        expected[rank, 1] += 1.0 + rank
+        expected[0, 0] += 1.0
+    summed = hvd.sparse_allreduce_async(mine, name="sparse", op=hvd.Sum)()
+    assert torch.equal(summed.to_dense(), expected)
+    mean = hvd.sparse_allreduce_async(mine, "sparse", hvd.Average)()
+    torch.testing.assert_close(mean.to_dense(), expected / hvd.size())
+    nothing = torch.zeros(2, 3, dtype=torch.float64).to_sparse()
+    assert hvd.sparse_allreduce_async(nothing, None, hvd.Sum)().to_dense().sum() == 0
+    with pytest.raises(ValueError, match="takes sparse COO tensors"):
+        hvd.sparse_allreduce_async(torch.ones(2), "dense", hvd.Sum)
+    with pytest.raises(ValueError, match="supports only hvd"):
+        hvd.sparse_allreduce_async(mine, "maximum", hvd.Max)
+
+
+def check_adasum_of_tensors() -> None:
+    def tensor_of(rank: int) -> torch.Tensor:
+        return torch.randn(3, 5, generator=torch.Generator().manual_seed(rank), dtype=torch.float64)
+
+    if hvd.size() & (hvd.size() - 1):
+        with pytest.raises(NotImplementedError, match="non-power of 2 ranks"):
+            hvd.allreduce(tensor_of(0), op=hvd.Adasum)
+        with pytest.raises(NotImplementedError, match="non-power of 2 ranks"):
+            hvd.DistributedOptimizer(
+                torch.optim.SGD(small_model().parameters(), lr=1.0), op=hvd.Adasum
+            )
+        return
+    mine = tensor_of(hvd.rank())
+    expected = combine_all([tensor_of(rank) for rank in range(hvd.size())])
+    torch.testing.assert_close(hvd.allreduce(mine, op=hvd.Adasum), expected)
+    scaled = hvd.allreduce(mine, op=hvd.Adasum, prescale_factor=2.0, postscale_factor=0.5)
+    torch.testing.assert_close(scaled, expected)
+    work = mine.clone()
+    assert hvd.allreduce_(work, op=hvd.Adasum) is work
+    torch.testing.assert_close(work, expected)
+    # The same tensor everywhere is its own adaptive sum; orthogonal ones are added.
+    torch.testing.assert_close(hvd.allreduce(torch.ones(4), op=hvd.Adasum), torch.ones(4))
+    unit = torch.eye(hvd.size(), dtype=torch.float32)[hvd.rank()]
+    torch.testing.assert_close(hvd.allreduce(unit, op=hvd.Adasum), torch.ones(hvd.size()))
+    assert hvd.allreduce(torch.zeros(3), op=hvd.Adasum).tolist() == [0.0] * 3
+    with pytest.raises(ValueError, match="floating-point"):
+        hvd.allreduce(torch.ones(2, dtype=torch.int64), op=hvd.Adasum)
+
+
+def check_adasum_optimizer() -> None:
+    if hvd.size() & (hvd.size() - 1):
+        return
+    inputs, targets = everyones_data()
+    model = small_model()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.Adam(model.parameters(), lr=0.1),
+        named_parameters=model.named_parameters(),
+        op=hvd.Adasum,
+    )
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    steps = []
+    for rank in range(hvd.size()):  # what each rank's own step changes
+        copy = small_model()
+        own = torch.optim.Adam(copy.parameters(), lr=0.1)
+        run_backward(torch.nn.functional.mse_loss(copy(inputs[rank]), targets[rank]))
+        own.step()
+        steps.append([p.detach() - b for p, b in zip(copy.parameters(), before, strict=True)])
+    run_backward(torch.nn.functional.mse_loss(model(inputs[hvd.rank()]), targets[hvd.rank()]))
+    optimizer.synchronize()
+    optimizer.step()
+    expected = [start + combine_all(deltas) for start, *deltas in zip(before, *steps, strict=True)]
+    assert_same([parameter.detach() for parameter in model.parameters()], expected, 1e-6)
+    with pytest.raises(AssertionError, match="not supported when using Adasum"):
+        optimizer.skip_synchronize().__enter__()
+    train(model, optimizer, inputs[hvd.rank()], targets[hvd.rank()])
+    state = hvd.allgather_object([p.detach() for p in model.parameters()])
+    assert_same(state[0], state[-1], 0.0)
+
+
+def check_sync_batch_norm() -> None:
+    """Forward, gradients and running statistics are those of torch's own on the joined batch."""
+    for shape, momentum, affine in (
+        ((3,), 0.1, True),
+        ((3, 5), None, True),
+        ((3, 2, 4), 0.5, False),
+    ):
+        generator = torch.Generator().manual_seed(11)
+        rows = [4 + 2 * rank for rank in range(hvd.size())]
+        joined = torch.randn(sum(rows), *shape, generator=generator) * 3 + 10
+        weights = torch.randn(sum(rows), *shape, generator=generator)
+        plain_kind = {1: torch.nn.BatchNorm1d, 2: torch.nn.BatchNorm1d, 3: torch.nn.BatchNorm2d}
+        plain = plain_kind[len(shape)](3, momentum=momentum, affine=affine)
+        synced = hvd.SyncBatchNorm(3, momentum=momentum, affine=affine)
+        if affine:
+            for layer in (plain, synced):
+                torch.nn.init.uniform_(layer.weight, generator=torch.Generator().manual_seed(1))
+                torch.nn.init.uniform_(layer.bias, generator=torch.Generator().manual_seed(2))
+        start = sum(rows[: hvd.rank()])
+        part = slice(start, start + rows[hvd.rank()])
+        for _ in range(2):
+            whole = joined.clone().requires_grad_()
+            mine = joined[part].clone().requires_grad_()
+            plain.zero_grad()
+            synced.zero_grad()
+            expected, result = plain(whole), synced(mine)
+            torch.testing.assert_close(result, expected[part], rtol=1e-4, atol=1e-5)
+            run_backward((expected * weights).sum())
+            run_backward((result * weights[part]).sum())
+            assert whole.grad is not None
+            torch.testing.assert_close(mine.grad, whole.grad[part], rtol=1e-4, atol=1e-5)
+            for name, parameter in synced.named_parameters():
+                assert parameter.grad is not None
+                summed = hvd.allreduce(parameter.grad, op=hvd.Sum, name=name)
+                torch.testing.assert_close(
+                    summed, plain.get_parameter(name).grad, rtol=1e-4, atol=1e-4
+                )
+        for name, buffer in plain.named_buffers():
+            torch.testing.assert_close(synced.get_buffer(name), buffer, rtol=1e-4, atol=1e-5)
+        plain.eval()
+        synced.eval()
+        torch.testing.assert_close(synced(joined), plain(joined), rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="expected at least 2D input"):
+        hvd.SyncBatchNorm(3)(torch.ones(3))
+
+
+def check_sync_batch_norm_of_empty_and_half_precision_batches() -> None:
+    layer = hvd.SyncBatchNorm(2, track_running_stats=False)
+    rows = 0 if hvd.rank() == 0 else 8
+    mine = torch.randn(rows, 2, requires_grad=True)
+    result = layer(mine)
+    assert result.shape == (rows, 2)
+    run_backward(result.square().sum())
+    half = layer(torch.randn(4, 2, 3, dtype=torch.bfloat16))
+    assert half.dtype == torch.bfloat16
+    doubled = hvd.SyncBatchNorm(2).double()(torch.randn(4, 2, dtype=torch.float64) + 1e6)
+    mean = hvd.allreduce(doubled.mean(0), op=hvd.Average)
+    torch.testing.assert_close(mean, torch.zeros_like(mean), atol=1e-7, rtol=0)
+
+
+def check_every_optimizers_state_can_be_broadcast() -> None:
+    tried = []
+    for name in sorted(set(torch.optim.__all__)):
+        kind = getattr(torch.optim, name)
+        if not isinstance(kind, type) or name in ("Optimizer", "LBFGS", "SparseAdam"):
+            continue
+        torch.manual_seed(hvd.rank())
+        model = torch.nn.Linear(3, 2, bias=name != "Muon")
+        optimizer = kind(model.parameters(), lr=0.1 / (hvd.rank() + 1))
+        steps = 2 if hvd.rank() == 0 else hvd.rank() - 1  # rank 1 has no state yet
+        for _ in range(steps):
+            optimizer.zero_grad()
+            run_backward(model(torch.randn(4, 3)).sum())
+            optimizer.step()
+        hvd.broadcast_optimizer_state(optimizer, 0)
+        everyones = hvd.allgather_object(optimizer.state_dict())
+        assert repr(everyones[0]) == repr(everyones[hvd.rank()]), name
+        tried.append(name)
+    assert {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad"} <= set(tried)
+
+
+def check_groups_that_are_not_usable_are_refused() -> None:
+    model = torch.nn.Linear(2, 1)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    weight, _ = model.parameters()
+    for groups, text in (
+        (-1, "non-negative integer"),
+        ("two", "non-negative integer"),
+        ([["weight"]], "must consist of torch.Tensor"),
+        ([weight], "must consist of torch.Tensor"),
+        ([[weight], [weight]], "only appear once"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            hvd.DistributedOptimizer(sgd, groups=groups)
+
+
+def check_a_compressor_of_the_users() -> None:
+    class Halving(NoneCompressor):
+        @staticmethod
+        def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
+            return tensor / 2, "half"
+
+        @staticmethod
+        def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
+            assert ctx == "half"
+            return tensor * 2
+
+    assert hvd.allreduce(torch.ones(2), compression=Halving).tolist() == [1.0, 1.0]
+    model = torch.nn.Linear(2, 1, bias=False)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=1.0), compression=Halving
+    )
+    run_backward(model(torch.ones(1, 2)).sum())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer.step()
+    assert model.weight.grad is not None
+    assert model.weight.grad.tolist() == [[1.0, 1.0]]
