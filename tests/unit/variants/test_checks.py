@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from unit.variants.device_files import cubin, ptx
 from unit.variants.tiny_project import (
     DIST_INFO,
     TinyRelease,
@@ -20,7 +21,7 @@ from unit.variants.tiny_project import (
     variantwheel,
 )
 from variantwheel.checks.report import Result
-from variantwheel.checks.suite import check_wheels
+from variantwheel.checks.suite import CheckOptions, check_wheels
 from variantwheel.project import read_project
 from variantwheel.wheel_archive import read_wheel
 
@@ -30,9 +31,20 @@ SUM = "double s(const double* x, long n) { double t = 0; for (long i = 0; i < n;
 SUM += " return t; }\n"
 
 
-def _failed(release: TinyRelease, *wheels: Path) -> dict[str, str]:
+EVERY_CHECK = {
+    "label", "record", "metadata", "same metadata", "licence", "tags", "size", "machine",
+    "needed libraries", "search paths", "exports", "level folders", "ISA notes", "instructions",
+    "device code", "build paths", "execution", "emulation", "reproducible",
+}  # fmt: skip
+
+NOTHING_SLOW = CheckOptions()
+
+
+def _failed(
+    release: TinyRelease, *wheels: Path, options: CheckOptions = NOTHING_SLOW
+) -> dict[str, str]:
     """The names of the failed checks and their facts, of the last wheel."""
-    reports = check_wheels(wheels, read_project(release.project), execute=False)
+    reports = check_wheels(wheels, read_project(release.project), options)
     return {
         finding.check: "\n".join(finding.facts)
         for finding in reports[-1].findings
@@ -42,13 +54,16 @@ def _failed(release: TinyRelease, *wheels: Path) -> dict[str, str]:
 
 def test_a_good_release_passes_every_check_and_runs(tiny_release: TinyRelease) -> None:
     wheels = [tiny_release.wheel("null"), tiny_release.wheel("x86_64_v3")]
-    done = variantwheel("check", *wheels, "--project", tiny_release.project, "--json", "--run")
+    done = variantwheel(
+        "check", *wheels, "--project", tiny_release.project, "--json", "--run", "--emulate",
+        "--rebuild", "--no-isolation",
+    )  # fmt: skip
     document = json.loads(done.stdout)
     assert document["schema"] == 1
     assert [wheel["passed"] for wheel in document["wheels"]] == [True, True]
     results = {c["name"]: c["result"] for wheel in document["wheels"] for c in wheel["checks"]}
     assert set(results.values()) == {"ok"}
-    assert {"label", "record", "tags", "instructions", "execution"} <= set(results)
+    assert set(results) >= EVERY_CHECK
 
 
 def test_the_table_says_what_failed_and_the_exit_code_is_one(
@@ -148,6 +163,17 @@ def _too_large(release: TinyRelease, tmp: Path) -> Path:
     return respoil(release.wheel("null"), tmp, {"tiny_variants/noise.bin": noise})
 
 
+def _device_code_that_nobody_declared(release: TinyRelease, tmp: Path) -> Path:
+    planted = {"tiny_variants/kernels.cubin": cubin(90)}
+    return respoil(release.wheel("null"), tmp, planted)
+
+
+def _no_baseline_for_older_cpus(release: TinyRelease, tmp: Path) -> Path:
+    path = "tiny_variants/__init__.py"
+    text = read_wheel(release.wheel("x86_64_v3")).files[path].replace(b'"baseline"', b'"x86_64_v3"')
+    return respoil(release.wheel("x86_64_v3"), tmp, {path: text})
+
+
 def _dynamic_metadata(release: TinyRelease, tmp: Path) -> Path:
     metadata = read_wheel(release.wheel("null")).dist_info_file("METADATA")
     spoiled = metadata.replace(b"Version: 1.0\n", b"Version: 1.0\nDynamic: requires-dist\n")
@@ -185,6 +211,8 @@ def _another_machine(release: TinyRelease, tmp: Path) -> Path:
         (_leaks_the_runtime, "exports", "symbols of the C++ runtime"),
         (_source_path, "build paths", "planted.c; compile with -ffile-prefix-map"),
         (_too_large, "size", "the budget is 40 KiB"),
+        (_device_code_that_nobody_declared, "device code", "null.toml does not declare"),
+        (_no_baseline_for_older_cpus, "emulation", "on Nehalem: python -c"),
         (_dynamic_metadata, "metadata", "Dynamic: requires-dist"),
         (_old_metadata, "metadata", "Metadata-Version is 2.1, 2.2 or newer is needed"),
         (_another_machine, "machine", "for x86_64, the tag says aarch64"),
@@ -197,7 +225,8 @@ def test_a_planted_defect_is_found(
     check: str,
     told: str,
 ) -> None:
-    failed = _failed(tiny_release, plant(tiny_release, tmp_path))
+    options = CheckOptions(emulate=check == "emulation")
+    failed = _failed(tiny_release, plant(tiny_release, tmp_path), options=options)
     assert told in failed[check]
 
 
@@ -230,6 +259,80 @@ def test_what_is_no_wheel_is_told_beside_the_others(
     broken.write_bytes(tiny_release.wheel("null").read_bytes()[:1000])
     failed = _failed(tiny_release, tiny_release.wheel("x86_64_v3"), broken)
     assert "not a readable wheel" in failed["archive"]
+
+
+def _project_with(folder: Path, changes: Mapping[str, tuple[str, str]]) -> Path:
+    project = copy_project(folder)
+    for name, (old, new) in changes.items():
+        text = (project / name).read_text(encoding="utf-8")
+        assert old in text
+        (project / name).write_text(text.replace(old, new), encoding="utf-8")
+    return project
+
+
+def test_a_build_that_differs_each_time_is_found(tmp_path: Path) -> None:
+    chance = 'string(RANDOM LENGTH 9 chance)\nadd_compile_definitions(CHANCE="${chance}")\n'
+    project = _project_with(
+        tmp_path,
+        {
+            "CMakeLists.txt": ("foreach(level", f"{chance}foreach(level"),
+            "native/tiny.c": ("return TINY_LEVEL", "return TINY_LEVEL CHANCE"),
+        },
+    )
+    shared = ("--project", project, "--no-isolation")
+    variantwheel("build", "null", "-o", tmp_path / "release", *shared)
+    (wheel,) = (tmp_path / "release").glob("*.whl")
+    done = variantwheel("check", wheel, "--rebuild", *shared, expect=1)
+    assert f"FAILED   reproducible      {BASELINE}: differs from byte" in done.stdout
+
+
+def test_declared_architectures_need_code_and_no_other_is_there(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    wheel = tiny_release.wheel("x86_64_v3")
+    definition = 'level = ["v3"]\nnvidia.sm_arch = ["80_real", "90_real", "90_virtual"]'
+    project = _project_with(
+        tmp_path,
+        {
+            "variants/x86_64_v3.toml": ('level = ["v3"]', definition),
+            "pyproject.toml": ('["x86_64"]', '["nvidia", "x86_64"]'),
+        },
+    )
+    there = {"tiny_variants/a.bin": b"\0" * 64 + cubin(80) + ptx(90), "tiny_variants/b": cubin(70)}
+    faults = _failed(TinyRelease(project, tmp_path), respoil(wheel, tmp_path / "a", there))
+    missing, extra = faults["device code"].splitlines()
+    assert missing.startswith(
+        "no code for 90_real, which x86_64_v3.toml declares as nvidia.sm_arch"
+    )
+    assert missing.endswith("there is 70_real, 80_real, 90_virtual")
+    assert extra.startswith("tiny_variants/b: machine code for 70_real, which x86_64_v3.toml does")
+    right = {"tiny_variants/a.bin": cubin(80) + cubin(90) + ptx(90)}
+    faults = _failed(TinyRelease(project, tmp_path), respoil(wheel, tmp_path / "b", right))
+    assert "device code" not in faults
+
+
+def test_functions_that_the_code_dispatches_itself_may_be_of_any_level(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    planted = compile_library(tmp_path, SUM, "-O3", "-ffast-math", "-mavx2")
+    wheel = respoil(tiny_release.wheel("null"), tmp_path / "a", {BASELINE: planted})
+    for pattern, found in (("s", False), ("s_*", True)):
+        line = f'max-exports = 4\ndispatched-functions = ["{pattern}"]'
+        project = _project_with(tmp_path / pattern, {"pyproject.toml": ("max-exports = 4", line)})
+        assert ("instructions" in _failed(TinyRelease(project, tmp_path), wheel)) is found
+
+
+def test_a_wheel_may_be_of_one_level_as_a_whole(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    line = "max-exports = 4\nwhole-wheel = true"
+    project = _project_with(tmp_path, {"pyproject.toml": ("max-exports = 4", line)})
+    release = TinyRelease(project, tmp_path)
+    flags = ("-O3", "-ffast-math", "-march=x86-64-v3")
+    right = compile_library(tmp_path, SUM, *flags, "-Wl,-z,x86-64-v3")
+    wheel = tiny_release.wheel("x86_64_v3")
+    assert _failed(release, respoil(wheel, tmp_path / "a", {BASELINE: right})) == {}
+    unmarked = compile_library(tmp_path, SUM, *flags)
+    faults = _failed(release, respoil(wheel, tmp_path / "b", {BASELINE: unmarked}))
+    assert "the note says x86_64_v1, the definition x86_64_v3" in faults["ISA notes"]
 
 
 def test_a_command_that_fails_is_shown(tiny_release: TinyRelease, tmp_path: Path) -> None:

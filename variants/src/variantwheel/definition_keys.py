@@ -88,6 +88,18 @@ CHECK_KEYS = (
         "none",
     ),
     TomlKey("max-exports", "integer", "most symbols that a shared library may export", "100"),
+    TomlKey(
+        "whole-wheel",
+        "boolean",
+        "all libraries of a wheel are of the level `isa`, without folders for levels",
+        "`false`",
+    ),
+    TomlKey(
+        "dispatched-functions",
+        "array of strings",
+        "patterns of functions that may be above the level, because the code asks the CPU first",
+        "none",
+    ),
 )
 TOOLCHAIN_KEYS = (
     TomlKey("requires", "array of strings", "requirements of the build environment", "none"),

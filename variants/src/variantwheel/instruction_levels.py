@@ -7,6 +7,7 @@ to its end without following jumps; padding between functions decodes as harmles
 from __future__ import annotations
 
 import bisect
+import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -77,7 +78,10 @@ class InstructionFinding:
 
 
 def instructions_above(
-    level: int, code: Sequence[CodeSection], functions: Sequence[tuple[int, str]]
+    level: int,
+    code: Sequence[CodeSection],
+    functions: Sequence[tuple[int, str]],
+    dispatched: Sequence[str] = (),
 ) -> list[InstructionFinding]:
     """Disassemble code and find what a CPU of a level does not run.
 
@@ -85,6 +89,7 @@ def instructions_above(
         level: The psABI level, 1 to 4.
         code: Executable sections.
         functions: Start address and name, sorted by address.
+        dispatched: Patterns of names of functions that are not judged.
 
     Returns:
         One finding for each set of CPU features, the most demanding first.
@@ -93,6 +98,8 @@ def instructions_above(
     counts: dict[tuple[int, ...], int] = {}
     for section in code:
         for needed, features, instruction in _demanding(section, level):
+            if dispatched and _is_dispatched(instruction.ip, section, functions, dispatched):
+                continue
             counts[features] = counts.get(features, 0) + 1
             if features not in first:
                 place = _place(instruction.ip, section, functions)
@@ -136,7 +143,22 @@ def _need(instruction: Instruction) -> tuple[int, tuple[int, ...]]:
 
 
 def _place(address: int, section: CodeSection, functions: Sequence[tuple[int, str]]) -> str:
+    return f"{_function(address, section, functions) or section.name} at {address:#x}"
+
+
+def _is_dispatched(
+    address: int,
+    section: CodeSection,
+    functions: Sequence[tuple[int, str]],
+    patterns: Sequence[str],
+) -> bool:
+    name = _function(address, section, functions)
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _function(address: int, section: CodeSection, functions: Sequence[tuple[int, str]]) -> str:
+    """Return the name of the function that an address lies in; empty if there is none."""
     position = bisect.bisect_right(functions, (address, "\U0010ffff")) - 1
     if position >= 0 and functions[position][0] >= section.address:
-        return f"{functions[position][1]} at {address:#x}"
-    return f"{section.name} at {address:#x}"
+        return functions[position][1]
+    return ""

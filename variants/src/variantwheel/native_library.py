@@ -132,15 +132,14 @@ def _exports(elf: ELFFile) -> Iterator[str]:
 
 
 def _isa_needed(elf: ELFFile) -> tuple[str, ...]:
-    section = elf.get_section_by_name(".note.gnu.property")
-    if not isinstance(section, NoteSection):
-        return ()
+    # The loader reads note segments, whatever the sections in them are called.
     bits = 0
-    for note in section.iter_notes():
-        if note["n_type"] == "NT_GNU_PROPERTY_TYPE_0":
-            for item in note["n_desc"]:
-                if item["pr_type"] == "GNU_PROPERTY_X86_ISA_1_NEEDED":
-                    bits |= int(item["pr_data"])
+    for section in elf.iter_sections("SHT_NOTE"):
+        for note in section.iter_notes() if isinstance(section, NoteSection) else ():
+            if note["n_type"] == "NT_GNU_PROPERTY_TYPE_0":
+                for item in note["n_desc"]:
+                    if item["pr_type"] == "GNU_PROPERTY_X86_ISA_1_NEEDED":
+                        bits |= int(item["pr_data"])
     return tuple(level for bit, level in _ISA_BITS if bits & bit)
 
 

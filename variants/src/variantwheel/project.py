@@ -30,6 +30,25 @@ _DEFAULT_MAX_EXPORTS = 100
 
 
 @dataclass(frozen=True)
+class CheckSettings:
+    """What a project tells `check`.
+
+    Attributes:
+        command: What is executed beside an installed wheel, word by word.
+        max_exports: Most symbols that a shared library may export.
+        whole_wheel: Whether all libraries of a wheel are of its platform's level; otherwise only
+            those in folders named after a level are above the baseline.
+        dispatched_functions: Patterns of functions that may be of any level, because the code
+            itself asks the CPU before it calls them.
+    """
+
+    command: tuple[str, ...] = ()
+    max_exports: int = _DEFAULT_MAX_EXPORTS
+    whole_wheel: bool = False
+    dispatched_functions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Toolchain:
     """What a named toolchain adds to a build.
 
@@ -56,8 +75,7 @@ class Project:
         namespaces: Most important first; the order in which variants are preferred.
         providers: Of each of the namespaces.
         toolchains: By name, `system` included.
-        check_command: What `check --run` executes beside an installed wheel, word by word.
-        max_exports: Most symbols that a shared library may export.
+        check: What `check` is to know.
         source_exclude: Patterns of files that a source build does not need.
     """
 
@@ -66,8 +84,7 @@ class Project:
     namespaces: tuple[str, ...]
     providers: Mapping[str, ProviderInfo]
     toolchains: Mapping[str, Toolchain]
-    check_command: tuple[str, ...] = ()
-    max_exports: int = _DEFAULT_MAX_EXPORTS
+    check: CheckSettings = field(default_factory=CheckSettings)
     source_exclude: tuple[str, ...] = ()
 
     def definition(self, label: str) -> Definition:
@@ -125,16 +142,13 @@ def read_project(folder: Path) -> Project:
                     f"unknown toolchain {platform.toolchain!r}; "
                     f"{suggest(platform.toolchain, toolchains)}",
                 )
-    check = settings.table("check")
-    check.allow_only(key_names(CHECK_KEYS))
     return Project(
         folder=folder,
         definitions=definitions,
         namespaces=namespaces,
         providers=_read_providers(settings, namespaces),
         toolchains=toolchains,
-        check_command=check.strings("command", ()) if "command" in check.members else (),
-        max_exports=check.positive_integer("max-exports") or _DEFAULT_MAX_EXPORTS,
+        check=_read_check(settings.table("check")),
         source_exclude=settings.strings("source-exclude", ()),
     )
 
@@ -154,6 +168,16 @@ def _read_namespaces(settings: TomlTable, definitions: tuple[Definition, ...]) -
                     f"not in {key} of {settings.file.name}; {suggest(item.namespace, namespaces)}",
                 )
     return namespaces
+
+
+def _read_check(table: TomlTable) -> CheckSettings:
+    table.allow_only(key_names(CHECK_KEYS))
+    return CheckSettings(
+        command=table.words("command"),
+        max_exports=table.positive_integer("max-exports") or _DEFAULT_MAX_EXPORTS,
+        whole_wheel=table.boolean("whole-wheel", default=False),
+        dispatched_functions=table.strings("dispatched-functions", ()),
+    )
 
 
 def _read_vocabulary(table: TomlTable, namespaces: tuple[str, ...]) -> Vocabulary:

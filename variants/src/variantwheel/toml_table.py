@@ -64,14 +64,14 @@ class TomlTable:
 
     def strings(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """Return an array of strings that differ from each other."""
-        value = self._member(key, default)
-        if not isinstance(value, (list, tuple)) or not all(
-            isinstance(item, str) and item for item in value
-        ):
-            self.fail(key, f"expected an array of strings, found {value!r}")
+        value = self._strings(key, default)
         if len(set(value)) != len(value):
-            self.fail(key, f"holds the same string twice: {value!r}")
-        return tuple(value)
+            self.fail(key, f"holds the same string twice: {list(value)!r}")
+        return value
+
+    def words(self, key: str) -> tuple[str, ...]:
+        """Return an array of strings, such as a command, that may repeat; empty if missing."""
+        return self._strings(key, ())
 
     def string_map(self, key: str) -> dict[str, str]:
         """Return a table of strings; a missing one is empty."""
@@ -111,6 +111,14 @@ class TomlTable:
             TomlTable(self.file, f"{dotted}[{position}]", table, self.lines)
             for position, table in enumerate(value)
         )
+
+    def _strings(self, key: str, default: tuple[str, ...] | None) -> tuple[str, ...]:
+        value = self._member(key, default)
+        if not isinstance(value, (list, tuple)) or not all(
+            isinstance(item, str) and item for item in value
+        ):
+            self.fail(key, f"expected an array of strings, found {value!r}")
+        return tuple(value)
 
     def _member(self, key: str, default: object) -> object:
         value = self.members.get(key, default)

@@ -1,95 +1,64 @@
-"""The check that executes a wheel: installed into a fresh virtual environment, by pip."""
+"""The checks that execute a wheel: on this machine's CPU, and on emulated models of others."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
-import venv
-from pathlib import Path
 
-from packaging.version import Version
-
+from variantwheel.checks.environment import WheelEnvironment, wheel_environment
 from variantwheel.checks.report import Finding, judge, skip
 from variantwheel.checks.subject import CheckSubject
 
-_DEADLINE = 600.0
-_TAIL_LINES = 15
-_PIP_FOR_OTHERS = Version("22.3")
-"""The first pip with `--python`."""
+_EXECUTION, _EMULATION = "execution", "emulation"
+_NO_COMMAND = "no [tool.variantwheel.check] command"
 
 
-def check_execution(subject: CheckSubject) -> Finding:
-    """Install an unlabelled copy and run the project's command beside it."""
-    check, command = "execution", subject.project.check_command
-    if not command:
-        return skip(check, "no [tool.variantwheel.check] command")
-    here = os.uname().machine
-    if subject.machine not in (here, "any"):
-        return skip(check, f"for {subject.machine}, this machine is {here}")
-    with tempfile.TemporaryDirectory(prefix="variantwheel-check-") as name:
-        folder = Path(name)
-        plain = folder / str(subject.archive.name.with_label(None))
-        shutil.copyfile(subject.file, plain)
-        environment = folder / "env"
-        pip = _make_environment(environment)
-        variables = {
-            **{key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
-            "PATH": f"{environment / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}",
-            "VIRTUAL_ENV": str(environment),
-        }
-        install = [*pip, "install", "--quiet", "--disable-pip-version-check"]
-        find = ["--find-links", str(subject.file.resolve().parent)]
-        work = folder / "work"
-        work.mkdir()
-        for step in ([*install, *find, str(plain)], list(command)):
-            faults = _run(step, work, variables)
-            if faults:
-                return judge(check, faults, "")
-    return judge(check, [], " ".join(command))
+def check_execution(subject: CheckSubject, *, execute: bool, emulate: bool) -> list[Finding]:
+    """Install a wheel once, and run the project's command beside it.
 
-
-def _make_environment(folder: Path) -> list[str]:
-    """Make a virtual environment and return the command of the pip that installs into it."""
-    python = str(folder / "bin" / "python")
-    try:
-        here = Version(importlib.metadata.version("pip"))
-    except importlib.metadata.PackageNotFoundError:
-        here = Version("0")
-    if here >= _PIP_FOR_OTHERS:
-        # Several seconds faster than an own copy of pip.
-        venv.create(folder, with_pip=False)
-        return [sys.executable, "-m", "pip", "--python", python]
-    venv.create(folder, with_pip=True)
-    return [python, "-m", "pip"]
-
-
-def _run(command: list[str], folder: Path, variables: dict[str, str]) -> list[str]:
-    # A relative name is looked up in the new environment's PATH, not in that of this process.
-    program = shutil.which(command[0], path=variables["PATH"])
-    if program is None:
-        return [f"{command[0]!r} is not on the PATH of the new environment"]
-    try:
-        done = subprocess.run(
-            [program, *command[1:]],
-            cwd=folder,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=_DEADLINE,
-        )
-    except subprocess.TimeoutExpired:
-        return [f"{' '.join(command)}: did not end within {_DEADLINE:.0f} s"]
-    if done.returncode == 0:
-        return []
-    return [
-        f"{' '.join(command)}: exit code {done.returncode}",
-        *done.stdout.splitlines()[-_TAIL_LINES:],
+    Args:
+        subject: The wheel.
+        execute: Whether to run on this machine's CPU.
+        emulate: Whether to run on the CPU models that the definition names.
+    """
+    asked = [
+        *([_EXECUTION] if execute else []),
+        *([_EMULATION] if emulate else []),
     ]
+    here = os.uname().machine
+    reason = ""
+    if not subject.project.check.command:
+        reason = _NO_COMMAND
+    elif subject.machine not in (here, "any"):
+        reason = f"for {subject.machine}, this machine is {here}"
+    if reason or not asked:
+        return [skip(check, reason) for check in asked]
+    with wheel_environment(subject) as environment:
+        if environment.faults:
+            return [judge(check, environment.faults, "") for check in asked]
+        findings: list[Finding] = []
+        if execute:
+            command = subject.project.check.command
+            findings.append(judge(_EXECUTION, environment.run(command), " ".join(command)))
+        if emulate:
+            findings.append(_emulated(subject, environment))
+        return findings
+
+
+def _emulated(subject: CheckSubject, environment: WheelEnvironment) -> Finding:
+    emulation = None if subject.platform is None else subject.platform.emulation
+    if emulation is None or not (emulation.runs or emulation.falls_back):
+        return skip(_EMULATION, "the definition names no CPU models (emulate)")
+    names = (f"qemu-{subject.machine}-static", f"qemu-{subject.machine}")
+    emulator = next(filter(None, map(shutil.which, names)), None)
+    if emulator is None:
+        return skip(_EMULATION, f"neither {' nor '.join(names)} is installed")
+    faults: list[str] = []
+    for model in (*emulation.runs, *emulation.falls_back):
+        with environment.emulated(emulator, model):
+            found = environment.run(subject.project.check.command)
+        faults += [f"on {model}: {found[0]}", *found[1:]] if found else []
+    words = f"on {', '.join(emulation.runs)}" if emulation.runs else ""
+    if emulation.falls_back:
+        words += f"{'; ' if words else ''}falls back on {', '.join(emulation.falls_back)}"
+    return judge(_EMULATION, faults, words)

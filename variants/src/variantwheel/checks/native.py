@@ -49,7 +49,7 @@ def check_search_paths(subject: CheckSubject) -> Finding:
 
 def check_exports(subject: CheckSubject) -> Finding:
     """See whether the libraries export a small interface and nothing of the C++ runtime."""
-    limit = subject.project.max_exports
+    limit = subject.project.check.max_exports
     faults: list[str] = []
     for library in subject.libraries:
         leaked = [name for name in library.exports if _RUNTIME_SYMBOL.match(name)]
@@ -72,6 +72,8 @@ def check_level_folders(subject: CheckSubject) -> Finding:
     check = "level folders"
     if subject.platform is None or subject.machine != "x86_64":
         return skip(check, "no x86-64 level is declared")
+    if subject.project.check.whole_wheel:
+        return skip(check, "the project's wheels are of one level as a whole")
     level = subject.platform.isa
     found = sorted({_level_folder(library) for library in subject.libraries})
     faults: list[str] = []
@@ -94,15 +96,16 @@ def check_isa_notes(subject: CheckSubject) -> Finding:
         return skip("ISA notes", f"no such notes on {subject.machine}")
     faults: list[str] = []
     for library in subject.libraries:
-        level = level_number(_level_folder(library))
+        level = _level(subject, library)
         highest = max((level_number(item) for item in library.isa_needed), default=1)
         if highest != level:
             fix = f"link with -Wl,-z,x86-64-v{level}" if level > 1 else "link without -z x86-64-v…"
+            place = "definition" if subject.project.check.whole_wheel else "folder"
             faults.append(
                 f"{library.path}: the note says x86_64_v{highest}, "
-                f"the folder x86_64_v{level}; {fix}"
+                f"the {place} x86_64_v{level}; {fix}"
             )
-    return judge("ISA notes", faults, "each library's note is that of its folder")
+    return judge("ISA notes", faults, "each library's note is that of its level")
 
 
 def check_instructions(subject: CheckSubject) -> Finding:
@@ -110,9 +113,10 @@ def check_instructions(subject: CheckSubject) -> Finding:
     if subject.machine != "x86_64":
         return skip("instructions", f"no disassembler for {subject.machine} here")
     faults: list[str] = []
+    dispatched = subject.project.check.dispatched_functions
     for library in subject.libraries:
-        level = level_number(_level_folder(library))
-        found = instructions_above(level, library.code, library.functions)
+        level = _level(subject, library)
+        found = instructions_above(level, library.code, library.functions, dispatched)
         faults += [f"{library.path}: {finding}" for finding in found[:_MOST_FAULTS]]
     size = sum(len(section.data) for item in subject.libraries for section in item.code)
     return judge("instructions", faults, f"{size / 1024:.0f} KiB of code disassembled")
@@ -151,6 +155,13 @@ def level_number(folder: str) -> int:
     """Return the psABI level that a name stands for; 1 for `baseline` and all others."""
     found = _X86_LEVEL.fullmatch(folder)
     return int(found[1]) if found else 1
+
+
+def _level(subject: CheckSubject, library: NativeLibrary) -> int:
+    """Return the level that a library may need."""
+    if subject.project.check.whole_wheel and subject.platform is not None:
+        return level_number(subject.platform.isa)
+    return level_number(_level_folder(library))
 
 
 def _level_folder(library: NativeLibrary) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from variantwheel.checks import content, native
+from variantwheel.checks.device import check_device_code
 from variantwheel.checks.execution import check_execution
+from variantwheel.checks.rebuild import Rebuild, check_reproducible
 from variantwheel.checks.report import Finding, WheelReport, judge
 from variantwheel.checks.subject import CheckSubject, read_subject
 from variantwheel.errors import WheelFormatError
@@ -28,16 +31,34 @@ CHECKS = (
     native.check_isa_notes,
     native.check_instructions,
     native.check_build_paths,
+    check_device_code,
 )
 
 
-def check_wheels(files: Sequence[Path], project: Project, *, execute: bool) -> list[WheelReport]:
+@dataclass(frozen=True)
+class CheckOptions:
+    """Which of the slow checks are made.
+
+    Attributes:
+        execute: Install and run each wheel on this machine's CPU.
+        emulate: Install and run each wheel on the CPU models of its definition.
+        rebuild: Build each wheel again, and how; none for not.
+    """
+
+    execute: bool = False
+    emulate: bool = False
+    rebuild: Rebuild | None = None
+
+
+def check_wheels(
+    files: Sequence[Path], project: Project, options: CheckOptions
+) -> list[WheelReport]:
     """Check wheels one by one, and that those of one release go together.
 
     Args:
         files: The wheels.
         project: What they should be variants of.
-        execute: Whether to install and run each of them.
+        options: Which slow checks to make.
     """
     firsts: dict[tuple[str, str], CheckSubject] = {}
     reports: list[WheelReport] = []
@@ -49,14 +70,14 @@ def check_wheels(files: Sequence[Path], project: Project, *, execute: bool) -> l
             continue
         name = subject.archive.name
         first = firsts.setdefault((escape_project(name.distribution), name.version), subject)
-        reports.append(WheelReport(file.name, tuple(_findings(subject, first, execute=execute))))
+        reports.append(WheelReport(file.name, tuple(_findings(subject, first, options))))
     return reports
 
 
-def _findings(subject: CheckSubject, first: CheckSubject, *, execute: bool) -> list[Finding]:
+def _findings(subject: CheckSubject, first: CheckSubject, options: CheckOptions) -> list[Finding]:
     findings = [check(subject) for check in CHECKS]
     if first is not subject:
         findings.append(content.check_same_metadata(subject, first))
-    if execute:
-        findings.append(check_execution(subject))
-    return findings
+    if options.rebuild is not None:
+        findings.append(check_reproducible(subject, options.rebuild))
+    return findings + check_execution(subject, execute=options.execute, emulate=options.emulate)

@@ -6,9 +6,10 @@ import argparse
 import json
 from pathlib import Path
 
+from variantwheel.checks.rebuild import Rebuild
 from variantwheel.checks.report import render_reports, reports_json
-from variantwheel.checks.suite import check_wheels
-from variantwheel.cli.console import add_project_option, write
+from variantwheel.checks.suite import CheckOptions, check_wheels
+from variantwheel.cli.console import add_project_option, report, write
 from variantwheel.project import read_project
 from variantwheel_selector.errors import UsageError
 
@@ -23,6 +24,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="install each wheel and run [tool.variantwheel.check] command",
     )
+    parser.add_argument(
+        "--emulate",
+        action="store_true",
+        help="the same on the CPU models that the definitions name, emulated by qemu",
+    )
+    parser.add_argument(
+        "--rebuild",
+        action="store_true",
+        help="build each wheel again and compare the bytes",
+    )
+    parser.add_argument(
+        "--no-isolation", action="store_true", help="rebuild in the current environment"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,11 +45,13 @@ def run(args: argparse.Namespace) -> int:
         if not file.is_file():
             raise UsageError(f"{file}: no such file")
     project = read_project(args.project.resolve())
-    reports = check_wheels(args.files, project, execute=args.run)
+    rebuild = Rebuild(isolated=not args.no_isolation, report=report) if args.rebuild else None
+    options = CheckOptions(execute=args.run, emulate=args.emulate, rebuild=rebuild)
+    reports = check_wheels(args.files, project, options)
     if args.json:
         write(json.dumps(reports_json(reports), indent=2) + "\n")
     else:
         write(render_reports(reports))
-        failed = sum(not report.passed for report in reports)
+        failed = sum(not found.passed for found in reports)
         write(f"{len(reports)} wheels checked, {failed} failed\n")
-    return 0 if all(report.passed for report in reports) else 1
+    return 0 if all(found.passed for found in reports) else 1

@@ -7,14 +7,19 @@ from pathlib import Path
 _NATIVE = Path(__file__).parent / "_native"
 
 
-def _level() -> str:
+def _open() -> ctypes.CDLL:
     # All of x86-64-v3's features came with AVX2, but for a few CPUs that this toy does not meet.
     flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
-    best = _NATIVE / "x86_64_v3"
-    return best.name if best.is_dir() and {"avx2", "fma", "bmi2"} <= set(flags) else "baseline"
+    best = _NATIVE / "x86_64_v3" / "libtiny.so"
+    if best.is_file() and {"avx2", "fma", "bmi2"} <= set(flags):
+        try:
+            return ctypes.CDLL(str(best))
+        except OSError:
+            pass  # an emulated CPU, which the kernel does not describe: the file's note is right
+    return ctypes.CDLL(str(_NATIVE / "baseline" / "libtiny.so"))
 
 
-_library = ctypes.CDLL(str(_NATIVE / _level() / "libtiny.so"))
+_library = _open()
 _library.tiny_level.restype = ctypes.c_char_p
 _library.tiny_total.restype = ctypes.c_double
 

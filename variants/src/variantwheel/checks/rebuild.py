@@ -1,0 +1,88 @@
+"""The check that a second build of a wheel gives the same bytes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from variantwheel.checks.report import Finding, judge, skip
+from variantwheel.checks.subject import CheckSubject
+from variantwheel.errors import BuildFailedError, DefinitionError
+from variantwheel.source_date import source_date_epoch
+from variantwheel.variant_build import BuildPlan, build_variants, select_definitions
+from variantwheel.wheel_archive import WheelArchive, read_wheel
+
+_CHECK = "reproducible"
+_MOST_FAULTS = 8
+
+
+@dataclass(frozen=True)
+class Rebuild:
+    """How the second builds are made.
+
+    Attributes:
+        isolated: Whether in a fresh build environment.
+        report: Called with lines of progress.
+    """
+
+    isolated: bool
+    report: Callable[[str], None]
+
+
+def check_reproducible(subject: CheckSubject, rebuild: Rebuild) -> Finding:
+    """Build a wheel's variant again, from the project's present sources, and compare the files."""
+    if subject.definition is None or subject.platform is None:
+        return skip(_CHECK, "no definition to build from")
+    project = subject.project
+    try:
+        definitions = select_definitions(project, [subject.definition.label], subject.machine)
+    except DefinitionError as error:
+        return skip(_CHECK, str(error))
+    epoch = source_date_epoch(project.folder)
+    with tempfile.TemporaryDirectory(prefix="variantwheel-rebuild-") as folder:
+        plan = BuildPlan(
+            project=project,
+            definitions=definitions,
+            machine=subject.machine,
+            output=Path(folder),
+            # The place of the first build: paths end up in binaries.
+            work=(project.folder / "build" / "variantwheel").resolve(),
+            isolated=rebuild.isolated,
+            epoch=epoch,
+        )
+        try:
+            (outcome,) = build_variants(plan, rebuild.report)
+        except BuildFailedError as error:
+            return judge(_CHECK, [str(error)], "")
+        if outcome.wheel is None:
+            return judge(_CHECK, [f"the second build failed: {outcome.problem}"], "")
+        same = outcome.wheel.read_bytes() == subject.file.read_bytes()
+        faults = [] if same else list(_differences(subject.archive, read_wheel(outcome.wheel)))
+        return judge(_CHECK, faults[:_MOST_FAULTS], f"SOURCE_DATE_EPOCH={epoch}")
+
+
+def _differences(first: WheelArchive, second: WheelArchive) -> Iterator[str]:
+    if first.name != second.name:
+        yield f"the second build is {second.name}"
+    record = f"{first.dist_info}/RECORD"
+    changed = False
+    for path in sorted({*first.files, *second.files} - {record}):
+        one, other = first.files.get(path), second.files.get(path)
+        if one is None or other is None:
+            yield f"{path}: only in the {'second' if one is None else 'first'} build"
+        elif one != other:
+            pairs = enumerate(zip(one, other, strict=False))
+            place = next(
+                (at for at, pair in pairs if pair[0] != pair[1]), min(len(one), len(other))
+            )
+            yield f"{path}: differs from byte {place} on"
+        else:
+            continue
+        changed = True
+    if not changed:
+        yield (
+            "the files are the same, their time stamps or the order of the archive are not; "
+            "set SOURCE_DATE_EPOCH to what it was in the first build"
+        )
