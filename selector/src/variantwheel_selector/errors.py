@@ -64,6 +64,12 @@ class VariantMisfitError(SelectorError):
     exit_code = 1
 
 
+class StrictnessError(SelectorError):
+    """The choice is one that the user refuses: `require`, `on-unknown`, `on-fallback`."""
+
+    exit_code = 1
+
+
 class SourceBuildError(SelectorError):
     """The project's own build could not be started from the selector's sdist."""
 

@@ -20,7 +20,7 @@ ConfigSettings = Mapping[str, object]
 
 def wheel_requirements(config_settings: ConfigSettings | None) -> list[str]:
     """Return the requirements of a source build if there is going to be one."""
-    settings = read_settings(config_settings, os.environ)
+    settings = read_settings(config_settings, os.environ, project_here())
     if settings.source_build == "never":
         return []
     from variantwheel_selector.wheel_hook import source_requirements  # noqa: PLC0415 - rare
@@ -34,7 +34,6 @@ def prepare_metadata(metadata_directory: str, config_settings: ConfigSettings | 
     Raises:
         ManifestError: There is no PKG-INFO that names the release.
     """
-    read_settings(config_settings, os.environ)
     try:
         metadata = Path("PKG-INFO").read_bytes()
     except OSError as error:
@@ -42,11 +41,20 @@ def prepare_metadata(metadata_directory: str, config_settings: ConfigSettings | 
             f"cannot read PKG-INFO: {error.strerror}; this is no complete selector sdist"
         ) from error
     project, version = _header(metadata, "Name"), _header(metadata, "Version")
+    read_settings(config_settings, os.environ, project)
     name = f"{escape_project(project)}-{version}.dist-info"
     folder = Path(metadata_directory, name)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "METADATA").write_bytes(metadata)
     return name
+
+
+def project_here() -> str | None:
+    """Return the project of the sdist in the current folder; none if it does not say."""
+    try:
+        return _header(Path("PKG-INFO").read_bytes(), "Name")
+    except (OSError, ManifestError):
+        return None
 
 
 def make_sdist(sdist_directory: str) -> str:

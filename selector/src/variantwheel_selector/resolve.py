@@ -27,19 +27,31 @@ class Candidate:
         properties: What it needs.
         filename: Its best wheel for this Python and platform; none if there is none.
         verdict: How its properties compare.
-        reasons: All facts compared, in words.
+        compared: All facts compared, in words.
+        ruled_out: Why the user's settings rule it out; empty if they do not.
     """
 
     label: str | None
     properties: tuple[VariantProperty, ...]
     filename: str | None
     verdict: PropertyVerdict
-    reasons: tuple[str, ...]
+    compared: tuple[str, ...]
+    ruled_out: str = ""
 
     @property
     def accepted(self) -> bool:
-        """Whether both the properties and a wheel fit."""
-        return self.verdict.fits is True and self.filename is not None
+        """Whether the properties and a wheel fit and no setting rules it out."""
+        return self.verdict.fits is True and self.filename is not None and not self.ruled_out
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it would be judged if all facts were known."""
+        return self.verdict.fits is None and self.filename is not None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it was accepted or rejected, the decisive reason first."""
+        return (self.ruled_out, *self.compared) if self.ruled_out else self.compared
 
     def decided(self) -> DecidedCandidate:
         """Return the candidate in the form of the decision file."""
@@ -162,7 +174,7 @@ def _candidate(
         properties=variant.properties if variant else (),
         filename=str(_best_wheel(allowed, rank)) if allowed else None,
         verdict=verdict,
-        reasons=tuple(reasons),
+        compared=tuple(reasons),
     )
 
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from variantwheel_selector.decision import Decision
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.manifest import Manifest
-from variantwheel_selector.providers import Support, release_support
+from variantwheel_selector.narrowing import (
+    check_patterns,
+    check_strictness,
+    level_asked_for,
+    narrow,
+)
+from variantwheel_selector.profile import Profile, intersect
+from variantwheel_selector.providers import LevelCap, Support, release_support
+from variantwheel_selector.providers.level_cap import NO_CAP
 from variantwheel_selector.resolve import Resolution, choose, resolve
+from variantwheel_selector.setting_keys import MAX_CPU_LEVEL
 from variantwheel_selector.settings import Settings
+from variantwheel_selector.tags import supported_tags
 from variantwheel_selector.variants_json import VariantsInfo
 
 
@@ -51,6 +61,7 @@ class Selection:
     settings: Settings
     machine: Machine
     support: Mapping[str, Support]
+    tags: tuple[str, ...]
     resolution: Resolution
 
     @property
@@ -63,7 +74,7 @@ class Selection:
         """Return what is recorded in the wheel."""
         winner = None if self.from_source else self.resolution.winner
         filename = winner.filename if winner else None
-        facts = self.machine.facts()
+        facts = judged_machine(self.settings, self.machine).facts()
         for answer in self.support.values():
             facts |= answer.facts()
         return Decision(
@@ -81,7 +92,12 @@ class Selection:
 
 
 def select(
-    release: Release, settings: Settings, machine: Machine, tags: Sequence[str]
+    release: Release,
+    settings: Settings,
+    machine: Machine,
+    tags: Sequence[str] | None = None,
+    *,
+    strict: bool = True,
 ) -> Selection:
     """Judge a release for a machine under the user's settings.
 
@@ -89,17 +105,70 @@ def select(
         release: The wheels.
         settings: What the user asked for.
         machine: The captured facts.
-        tags: What the machine's Python accepts, best first.
+        tags: What the machine's Python accepts, best first; by default as its facts say.
+        strict: Whether settings that make a choice an error do so; `explain` shows it instead.
 
     Raises:
+        SettingsError: A pattern means nothing for this release.
         VariantMisfitError: The variant asked for does not fit.
+        StrictnessError: The choice is one that the user's settings refuse.
     """
-    # Who names a variant may have more than what is chosen automatically.
-    capped = settings.variant is None
-    support = release_support(
-        release.variants, machine, capped=capped, assumptions=settings.assumptions
-    )
-    resolution = resolve(release.variants, release.hashes, support, tags, release.refused)
+    check_patterns(settings, release.variants)
+    machine = judged_machine(settings, machine)
+    support = effective_support(release.variants, settings, machine)
+    accepted = _accepted_tags(settings.profiles, machine, tags)
+    resolution = resolve(release.variants, release.hashes, support, accepted, release.refused)
+    resolution = narrow(resolution, settings)
     if settings.variant is not None:
         resolution = choose(resolution, settings.variant, forced=settings.forced)
-    return Selection(release, settings, machine, support, resolution)
+    if strict:
+        check_strictness(resolution, settings)
+    return Selection(release, settings, machine, support, accepted, resolution)
+
+
+def judged_machine(settings: Settings, machine: Machine) -> Machine:
+    """Return the machine with the C library that the user states."""
+    libc = settings.assumptions.libc
+    return machine if libc is None else replace(machine, libc=libc.value)
+
+
+def effective_support(
+    info: VariantsInfo, settings: Settings, machine: Machine
+) -> dict[str, Support]:
+    """Return what a machine, or all of the user's profiles, support of a release's namespaces."""
+    cap = level_cap(settings, info)
+    machines = settings.profiles or (Profile("", machine),)
+    answers = {
+        profile.name: release_support(
+            info, profile.machine, cap=cap, assumptions=settings.assumptions
+        )
+        for profile in machines
+    }
+    return {
+        namespace: intersect({name: answer[namespace] for name, answer in answers.items()})
+        for namespace in info.namespaces
+    }
+
+
+def level_cap(settings: Settings, info: VariantsInfo | None = None) -> LevelCap:
+    """Return up to which CPU level variants are chosen.
+
+    A stated `max-cpu-level` always holds. The default is about automatic choices: whoever names a
+    variant, or asks for a level with a pattern, may have more.
+    """
+    stated = settings.get(MAX_CPU_LEVEL)
+    if stated is not None:
+        return LevelCap.of(stated, f"{MAX_CPU_LEVEL.name} ({settings.origin(MAX_CPU_LEVEL)})")
+    asked = settings.variant is not None or (info is not None and level_asked_for(settings, info))
+    return NO_CAP if asked else LevelCap()
+
+
+def _accepted_tags(
+    profiles: Sequence[Profile], machine: Machine, tags: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return the tags that this Python accepts, here and on the machines of all profiles."""
+    accepted = tuple(tags) if tags is not None else supported_tags(machine)
+    for profile in profiles:
+        there = set(supported_tags(replace(profile.machine, python=machine.python)))
+        accepted = tuple(tag for tag in accepted if tag in there)
+    return accepted

@@ -1,25 +1,63 @@
-"""The user's settings of an installation: config settings and environment variables.
+"""The user's settings: what counts, where it came from, and what was passed over.
 
-The environment wins over config settings. Nothing is ignored: an unknown name or value is an error.
+For each setting the first of these places that has it counts: the environment, config settings
+(`-C NAME=VALUE`), the user's file, the site's file, other tools' variables that mean the same.
+Facts of a machine profile come between config settings and files. Nothing is ignored: an unknown
+name or value is an error, and what does not count although it is stated is noted.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from variantwheel_selector import assumptions as stated
+from variantwheel_selector import setting_keys as keys
+from variantwheel_selector.assumptions import Assumed, Assumptions
 from variantwheel_selector.errors import SettingsError
-from variantwheel_selector.model import LABEL_PATTERN
+from variantwheel_selector.setting_keys import (
+    ASSUME_PREFIX,
+    BY_NAME,
+    ENVIRONMENT_PREFIX,
+    KEYS,
+    SOURCE_BUILD,
+    VARIANT,
+    Alias,
+    Key,
+    environment_name,
+)
+from variantwheel_selector.settings_file import CONFIG_VARIABLE, ConfigFile, read_config_files
+from variantwheel_selector.suggestion import closest, suggestion
+
+if TYPE_CHECKING:
+    from variantwheel_selector.profile import Profile
+
+__all__ = ["ConfigSettings", "Setting", "Settings", "environment_name", "read_settings"]
+
+T = TypeVar("T")
 
 ConfigSettings = Mapping[str, object]
 
-ENVIRONMENT_PREFIX = "VARIANTWHEEL_"
-VARIANT = "variant"
-SOURCE_BUILD = "source-build"
-SOURCE_BUILD_CHOICES = ("never", "allow", "force")
+_ENVIRONMENT, _CONFIG, _USER, _SITE, _ALIAS = range(5)
+_LIKELY_MISSPELT = 0.75
 
-_NAMES = (VARIANT, SOURCE_BUILD)
+
+@dataclass(frozen=True)
+class Setting(Generic[T]):
+    """One setting that is not the default.
+
+    Attributes:
+        value: What it means; none where an empty text states that there is nothing of the kind.
+        text: As it was written, without credentials.
+        origin: Where it was written, in words.
+        place: How important that place is; lower counts more.
+    """
+
+    value: T | None
+    text: str
+    origin: str
+    place: int = _ENVIRONMENT
 
 
 @dataclass(frozen=True)
@@ -27,109 +65,264 @@ class Settings:
     """What the user asked for.
 
     Attributes:
-        variant: A label to install instead of the best one.
-        forced: Whether the label is installed even if it does not fit (`label!`).
-        source_build: `never`, `allow` (when nothing fits) or `force`.
-        origins: Where each setting that is not the default came from.
+        stated: The settings that are not the default, by name.
         for_source: Config settings that are handed to the project's own build.
-        assumptions: Facts about the machine that the user states.
+        notes: What was stated and does not count, in words, by name or variable.
+        profiles: Machines to choose for instead of this one.
     """
 
-    variant: str | None = None
-    forced: bool = False
-    source_build: str = "never"
-    origins: Mapping[str, str] = field(default_factory=dict)
+    stated: Mapping[str, Setting[object]] = field(default_factory=dict)
     for_source: Mapping[str, object] = field(default_factory=dict)
-    assumptions: stated.Assumptions = stated.NOTHING_ASSUMED
+    notes: Mapping[str, str] = field(default_factory=dict)
+    profiles: tuple[Profile, ...] = ()
+
+    def get(self, key: Key[T]) -> T | None:
+        """Return the value of a setting, or none if it is not set."""
+        found = self.stated.get(key.name)
+        return None if found is None else cast("T | None", found.value)
+
+    def choice(self, key: Key[str]) -> str:
+        """Return the value of a setting with few accepted texts, by default the first."""
+        return self.get(key) or key.choices[0]
+
+    def origin(self, key: Key[T]) -> str:
+        """Return where a setting came from, in words."""
+        found = self.stated.get(key.name)
+        return "the default" if found is None else found.origin
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """Where each setting came from that is not the default."""
+        return {name: found.origin for name, found in self.stated.items()}
+
+    @property
+    def variant(self) -> str | None:
+        """A label to install instead of the best one."""
+        asked = self.get(VARIANT)
+        return None if asked is None else asked.removesuffix("!")
+
+    @property
+    def forced(self) -> bool:
+        """Whether the label is installed even if it does not fit (`label!`)."""
+        return (self.get(VARIANT) or "").endswith("!")
+
+    @property
+    def source_build(self) -> str:
+        """`never`, `allow` (when nothing fits) or `force`."""
+        return self.choice(SOURCE_BUILD)
+
+    @property
+    def assumptions(self) -> Assumptions:
+        """Facts about the machine that the user states."""
+        return Assumptions(
+            cuda=self._assumed(keys.ASSUME_CUDA),
+            sm=self._assumed(keys.ASSUME_SM),
+            gfx=self._assumed(keys.ASSUME_GFX),
+            rocm=self._assumed(keys.ASSUME_ROCM),
+            cpu=self._assumed(keys.ASSUME_CPU),
+            libc=self._assumed(keys.ASSUME_LIBC),
+        )
+
+    def _assumed(self, key: Key[T]) -> Assumed[T] | None:
+        found = self.stated.get(key.name)
+        if found is None:
+            return None
+        origin = found.origin.partition(", taken for ")[0]
+        return Assumed(cast("T | None", found.value), origin.removeprefix("environment variable "))
 
     def described(self) -> dict[str, str]:
-        """Return the settings that are not the default, each with its origin, in words."""
-        values = {VARIANT: f"{self.variant}{'!' if self.forced else ''}"}
-        values[SOURCE_BUILD] = self.source_build
-        described = {name: f"{values[name]} ({origin})" for name, origin in self.origins.items()}
-        return described | dict(self.assumptions.described)
-
-
-def environment_name(setting: str) -> str:
-    """Return the environment variable of a setting, such as `VARIANTWHEEL_SOURCE_BUILD`."""
-    return ENVIRONMENT_PREFIX + setting.upper().replace("-", "_")
+        """Return what was stated, each with its origin, in words, for the record."""
+        described = {
+            name: f"{found.text or 'none'} ({found.origin})" for name, found in self.stated.items()
+        }
+        return described | dict(self.notes)
 
 
 def read_settings(
-    config_settings: ConfigSettings | None, environment: Mapping[str, str]
+    config_settings: ConfigSettings | None,
+    environment: Mapping[str, str],
+    project: str | None = None,
 ) -> Settings:
-    """Join config settings and environment variables.
+    """Join all places where settings are stated; reads configuration files and profiles.
 
     Config settings with other names are for the project's own build, so that they are accepted
     only when a source build is allowed, and never if they look like a misspelt setting.
 
+    Args:
+        config_settings: Of the PEP 517 hook.
+        environment: Environment variables; they also tell where the files are.
+        project: The project to be installed, which tables of the files may be about.
+
     Raises:
         SettingsError: A name or value is not known.
     """
-    values: dict[str, str] = {}
-    origins: dict[str, str] = {}
-    others: dict[str, object] = {}
-    for name, value in (config_settings or {}).items():
-        if name not in _NAMES:
-            others[name] = value
-        elif isinstance(value, str):
-            values[name], origins[name] = value, f"config setting {name!r}"
-        else:
-            raise SettingsError(f"config setting {name!r} is given more than once: {value!r}")
-    variables = {environment_name(name): name for name in _NAMES}
+    user, site = read_config_files(environment, project)
+    settings = merge_settings(config_settings, environment, user, site)
+    paths = settings.get(keys.PROFILE)
+    if paths is None:
+        return settings
+    from variantwheel_selector.profile import read_profiles  # noqa: PLC0415 - rarely needed
+
+    return _freeze(settings, read_profiles(paths, settings.origin(keys.PROFILE)))
+
+
+def merge_settings(
+    config_settings: ConfigSettings | None,
+    environment: Mapping[str, str],
+    user: Sequence[ConfigFile],
+    site: Sequence[ConfigFile],
+) -> Settings:
+    """Join what all places state, without reading anything; profiles are not looked at."""
+    layers: list[dict[str, Setting[object]]] = [_from_environment(environment)]
+    from_config, others = _from_config_settings(config_settings or {})
+    layers.append(from_config)
+    layers += [_from_file(file, _USER) for file in user]
+    layers += [_from_file(file, _SITE) for file in site]
+    stated: dict[str, Setting[object]] = {}
+    for layer in layers:
+        stated = layer | stated
+    files = [*user, *site]
+    _check_locked(layers, files)
+    locked = {name: file.path for file in reversed(files) for name in file.locked}
+    notes: dict[str, str] = {}
+    for key in KEYS:
+        for alias in key.aliases:
+            _take_alias(key, alias, environment, stated, notes, locked)
+    ordered = {key.name: stated[key.name] for key in KEYS if key.name in stated}
+    settings = Settings(ordered, others, notes)
+    _check_together(settings)
+    return settings
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Setting[object]]:
+    variables = {key.variable: key for key in KEYS}
+    found: dict[str, Setting[object]] = {}
     for variable in sorted(environment):
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in stated.VARIABLES:
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE:
             continue
         if variable not in variables:
-            known = [*variables, *stated.VARIABLES]
-            raise _unknown("environment variable", variable, known)
+            raise _unknown("environment variable", variable, [*variables, CONFIG_VARIABLE])
+        key, text = variables[variable], environment[variable]
         # An empty variable is how shells and CI systems say that it is not set.
-        if environment[variable]:
-            name = variables[variable]
-            values[name], origins[name] = environment[variable], f"environment variable {variable}"
-    source_build = values.get(SOURCE_BUILD, "never")
-    if source_build not in SOURCE_BUILD_CHOICES:
+        if text or key.empty_is_value:
+            found[key.name] = _read(key, text, f"environment variable {variable}", _ENVIRONMENT)
+    return found
+
+
+def _from_config_settings(
+    config_settings: ConfigSettings,
+) -> tuple[dict[str, Setting[object]], dict[str, object]]:
+    found: dict[str, Setting[object]] = {}
+    others: dict[str, object] = {}
+    for name, value in config_settings.items():
+        key = BY_NAME.get(name)
+        if key is None:
+            others[name] = value
+            continue
+        text = value
+        if isinstance(value, list) and key.separator and all(isinstance(v, str) for v in value):
+            text = key.separator.join(value)
+        if not isinstance(text, str):
+            raise SettingsError(f"config setting {name!r} is given more than once: {value!r}")
+        found[name] = _read(key, text, f"config setting {name!r}", _CONFIG)
+    return found, others
+
+
+def _from_file(file: ConfigFile, place: int) -> dict[str, Setting[object]]:
+    return {
+        name: _read(BY_NAME[name], item.text, item.origin, place)
+        for name, item in file.settings.items()
+    }
+
+
+def _read(key: Key[T], text: str, origin: str, place: int) -> Setting[T]:
+    text = text.strip()
+    value = key.read(text) if text else None
+    if value is None and (text or not key.empty_is_value):
+        none = ", or nothing for none" if key.empty_is_value else ""
         raise SettingsError(
-            f"{origins[SOURCE_BUILD]} is {source_build!r}; "
-            f"accepted are {', '.join(SOURCE_BUILD_CHOICES)}"
-            f"{_suggestion(source_build, SOURCE_BUILD_CHOICES)}"
+            f"{origin} is {key.shown(text)[:100]!r}; accepted is {key.accepted}{none}"
+            f"{suggestion(text, key.choices)}"
         )
-    for name in others:
-        if source_build == "never" or _closest(name, _NAMES):
-            raise _unknown("config setting", name, _NAMES)
-    variant = values.get(VARIANT)
-    forced = variant is not None and variant.endswith("!")
-    if variant is not None:
-        variant = variant.removesuffix("!")
-        if not LABEL_PATTERN.fullmatch(variant):
-            raise SettingsError(
-                f"{origins[VARIANT]} is {values[VARIANT]!r}, which is no variant label; "
-                f"labels match {LABEL_PATTERN.pattern}, '!' at the end forces one"
-            )
-        if source_build == "force":
-            raise SettingsError(
-                f"{origins[VARIANT]} and {origins[SOURCE_BUILD]} contradict each other: a build "
-                "from source is no variant"
-            )
-    assumptions = stated.read_assumptions(environment)
-    return Settings(variant, forced, source_build, origins, others, assumptions)
+    return Setting(value, key.shown(text), origin, place)
+
+
+def _take_alias(
+    key: Key[T],
+    alias: Alias[T],
+    environment: Mapping[str, str],
+    stated: dict[str, Setting[object]],
+    notes: dict[str, str],
+    locked: Mapping[str, str],
+) -> None:
+    """Take another tool's variable if nothing else is stated, or note that it is passed over."""
+    text = environment.get(alias.variable)
+    if text is None or (not text.strip() and not alias.empty_is_value):
+        return
+    text = text.strip()
+    value = alias.read(text) if text else None
+    if value is None and text:
+        if re.fullmatch(alias.passed_over, text):
+            notes[alias.variable] = f"{text} (passed over: not {alias.accepted})"
+            return
+        none = ", or nothing for none" if alias.empty_is_value else ""
+        raise SettingsError(
+            f"environment variable {alias.variable} is {text[:100]!r}; "
+            f"accepted is {alias.accepted}{none}"
+        )
+    if key.name in locked or key.name in stated:
+        why = f"locked by {locked[key.name]}" if key.name in locked else "stated"
+        notes[alias.variable] = f"{text or 'none'} (passed over: {key.name} is {why})"
+        return
+    origin = f"environment variable {alias.variable}, taken for {key.variable}"
+    stated[key.name] = Setting(value, text, origin, _ALIAS)
+
+
+def _check_locked(
+    layers: Sequence[Mapping[str, Setting[object]]], files: Sequence[ConfigFile]
+) -> None:
+    for file in files:
+        for name in file.locked:
+            locked = file.settings.get(name)
+            for layer in layers:
+                found = layer.get(name)
+                if found is None or (locked is not None and found.origin == locked.origin):
+                    continue
+                if locked is None or found.value != _read(BY_NAME[name], locked.text, "", 0).value:
+                    value = f"as {locked.text!r}" if locked is not None else "at its default"
+                    raise SettingsError(
+                        f"{found.origin} is {found.text!r}, but {file.path} locks {name!r} {value}"
+                    )
+
+
+def _check_together(settings: Settings) -> None:
+    """Refuse what contradicts itself, and names that may be misspelt settings."""
+    for name in settings.for_source:
+        if settings.source_build == "never" or closest(name, BY_NAME, _LIKELY_MISSPELT):
+            raise _unknown("config setting", name, tuple(BY_NAME))
+    if settings.variant is not None and settings.source_build == "force":
+        raise SettingsError(
+            f"{settings.origin(VARIANT)} and {settings.origin(SOURCE_BUILD)} contradict each "
+            "other: a build from source is no variant"
+        )
+
+
+def _freeze(settings: Settings, profiles: tuple[Profile, ...]) -> Settings:
+    """Put the facts of profiles before those that files and other tools' variables state."""
+    late = {
+        name: found
+        for name, found in settings.stated.items()
+        if name.startswith(ASSUME_PREFIX) and found.place > _CONFIG
+    }
+    kept = {name: found for name, found in settings.stated.items() if name not in late}
+    notes = {
+        name: f"{found.text or 'none'} ({found.origin}; passed over: the profile has this fact)"
+        for name, found in late.items()
+    }
+    return Settings(kept, settings.for_source, {**settings.notes, **notes}, profiles)
 
 
 def _unknown(kind: str, name: str, known: Sequence[str]) -> SettingsError:
     return SettingsError(
-        f"unknown {kind} {name!r}; known are {', '.join(known)}{_suggestion(name, known)}"
+        f"unknown {kind} {name!r}; known are {', '.join(known)}{suggestion(name, known)}"
     )
-
-
-def _suggestion(name: str, known: Sequence[str]) -> str:
-    closest = _closest(name, known)
-    return f" - did you mean {closest!r}?" if closest else ""
-
-
-def _closest(name: str, known: Sequence[str]) -> str | None:
-    """Return the known name that may have been meant, case and dashes set aside."""
-    from difflib import get_close_matches  # noqa: PLC0415 - nothing is misspelt in most runs
-
-    spelt = {item.replace("_", "-").lower(): item for item in known}
-    close = get_close_matches(name.replace("_", "-").lower(), list(spelt), n=1)
-    return spelt[close[0]] if close else None

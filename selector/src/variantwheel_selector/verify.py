@@ -17,7 +17,8 @@ from variantwheel_selector.matching import judge_properties
 from variantwheel_selector.model import Variant
 from variantwheel_selector.probe import probe
 from variantwheel_selector.providers import Support, release_support
-from variantwheel_selector.settings import VARIANT
+from variantwheel_selector.providers.level_cap import NO_CAP
+from variantwheel_selector.setting_keys import VARIANT
 from variantwheel_selector.variants_json import VariantsInfo
 
 
@@ -85,7 +86,7 @@ def verify_installed(installed: InstalledDistribution, machine: Machine) -> Veri
     if installed.variant is not None:
         variant = _only_variant(installed, installed.variant)
         # An installed variant was chosen already; the cap is about choosing.
-        support = release_support(installed.variant, machine, capped=False)
+        support = release_support(installed.variant, machine, cap=NO_CAP)
         verdict = judge_properties(variant, installed.variant.namespaces, support)
         label, fits, reason = variant.label, verdict.fits, "; ".join(verdict.reasons)
         properties = tuple(map(str, variant.properties))
@@ -132,7 +133,7 @@ def _better_label(
     decision: Decision, installed: Variant, info: VariantsInfo, machine: Machine
 ) -> str | None:
     """Return the best recorded candidate for this machine, unless it is the installed one."""
-    if VARIANT in decision.settings:
+    if VARIANT.name in decision.settings:
         return None
     candidates = [
         Variant.from_strings(item.label, item.properties)

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from variantwheel_selector.errors import ManifestError, NothingFitsError, SourceBuildError
+from variantwheel_selector.hooks import project_here
 from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, PayloadWheel, parse_manifest
 from variantwheel_selector.payload import check_wheel, open_payload
 from variantwheel_selector.probe import probe
 from variantwheel_selector.resolve import Candidate, nothing_fits
 from variantwheel_selector.selection import Release, Selection, select
-from variantwheel_selector.settings import SOURCE_BUILD, Settings, environment_name, read_settings
-from variantwheel_selector.tags import supported_tags
+from variantwheel_selector.setting_keys import SOURCE_BUILD
+from variantwheel_selector.settings import Settings, read_settings
 from variantwheel_selector.wheel import add_decision, hand_over
 
 
@@ -42,7 +43,7 @@ def make_wheel(wheel_directory: str, config_settings: Mapping[str, object] | Non
     Raises:
         NothingFitsError: No variant fits and a source build was not allowed.
     """
-    here = _judge_here(read_settings(config_settings, os.environ))
+    here = _judge_here(read_settings(config_settings, os.environ, project_here()))
     winner = here.selection.resolution.winner
     if here.selection.from_source:
         return _build_source(here, Path(wheel_directory).resolve())
@@ -69,8 +70,8 @@ def read_manifest(root: Path) -> Manifest:
 def _judge_here(settings: Settings) -> _Here:
     manifest = read_manifest(Path())
     machine = probe(manifest.variants.namespaces)
-    tags = supported_tags(machine)
-    return _Here(manifest, tags, select(Release.from_manifest(manifest), settings, machine, tags))
+    selection = select(Release.from_manifest(manifest), settings, machine)
+    return _Here(manifest, selection.tags, selection)
 
 
 def _hand_over_winner(here: _Here, winner: Candidate, folder: Path) -> str:
@@ -109,7 +110,7 @@ def _build_source(here: _Here, folder: Path) -> str:
     settings = here.selection.settings
     if here.manifest.source is None:
         raise SourceBuildError(
-            f"{settings.origins[SOURCE_BUILD]} asks for a source build, "
+            f"{settings.origin(SOURCE_BUILD)} asks for a source build, "
             f"but this sdist of {here.manifest.name} holds no sources"
         )
     filename = build_from_source(
@@ -126,7 +127,7 @@ def _refusal(here: _Here) -> NothingFitsError:
     advice = f"this is {facts['python']} on {machine.machine}, {facts['libc']}"
     if manifest.source is not None:
         advice += (
-            f"\nbuild it from source: pip install -C {SOURCE_BUILD}=allow {manifest.name}, "
-            f"or set {environment_name(SOURCE_BUILD)}=allow"
+            f"\nbuild it from source: pip install -C {SOURCE_BUILD.name}=allow {manifest.name}, "
+            f"or set {SOURCE_BUILD.variable}=allow"
         )
     return NothingFitsError(f"{error}\n{advice}")

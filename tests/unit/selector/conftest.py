@@ -17,6 +17,13 @@ def release(tmp_path: Path) -> TinyRelease:
     return tiny
 
 
+@pytest.fixture(autouse=True)
+def _no_configuration_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whoever runs the tests may have settings of their own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-config"))
+    monkeypatch.setenv("XDG_CONFIG_DIRS", str(tmp_path / "no-site-config"))
+
+
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for packages that nothing else is installed in."""

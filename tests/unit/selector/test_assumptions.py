@@ -7,18 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unit.selector.tiny_release import make_machine
-from variantwheel_selector.assumptions import VARIABLES, Assumed, read_assumptions
+from variantwheel_selector.assumptions import Assumed, Assumptions
 from variantwheel_selector.errors import SettingsError
 from variantwheel_selector.providers import supported
-from variantwheel_selector.settings import read_settings
+from variantwheel_selector.providers.level_cap import NO_CAP, LevelCap
+from variantwheel_selector.settings import Settings, merge_settings
 
+VARIABLES = [
+    "VARIANTWHEEL_ASSUME_CUDA", "VARIANTWHEEL_ASSUME_SM", "VARIANTWHEEL_ASSUME_GFX",
+    "VARIANTWHEEL_ASSUME_ROCM", "VARIANTWHEEL_ASSUME_CPU",
+]  # fmt: skip
 NV_CUDA = "NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION"
 
 
+def read(environment: dict[str, str]) -> Settings:
+    return merge_settings(None, environment, [], [])
+
+
 def test_nothing_is_assumed_by_itself() -> None:
-    assumptions = read_assumptions({"PATH": "/bin"})
-    assert (assumptions.cuda, assumptions.sm, assumptions.gfx) == (None, None, None)
-    assert (assumptions.rocm, assumptions.cpu, assumptions.described) == (None, None, {})
+    settings = read({"PATH": "/bin"})
+    assert settings.assumptions == Assumptions()
+    assert settings.described() == {}
 
 
 @pytest.mark.parametrize(
@@ -45,9 +54,9 @@ def test_nothing_is_assumed_by_itself() -> None:
     ],
 )
 def test_accepted_values(variable: str, text: str, field: str, value: object) -> None:
-    assumptions = read_assumptions({variable: text})
-    assert getattr(assumptions, field) == Assumed(value, variable)
-    (described,) = assumptions.described.values()
+    settings = read({variable: text})
+    assert getattr(settings.assumptions, field) == Assumed(value, variable)
+    (described,) = settings.described().values()
     assert text in described
     assert variable in described
     assert ("taken for VARIANTWHEEL_ASSUME_" in described) == (variable not in VARIABLES)
@@ -55,13 +64,13 @@ def test_accepted_values(variable: str, text: str, field: str, value: object) ->
 
 @pytest.mark.parametrize("variable", [*VARIABLES, "CONDA_OVERRIDE_CUDA"])
 def test_an_empty_value_states_that_there_is_nothing(variable: str) -> None:
-    described = read_assumptions({variable: ""}).described
+    described = read({variable: ""}).described()
     assert [text.split()[0] for text in described.values()] == ["none"]
 
 
 @pytest.mark.parametrize("variable", [NV_CUDA, "UV_AMD_GPU_ARCHITECTURE"])
 def test_an_empty_value_elsewhere_states_nothing(variable: str) -> None:
-    assert read_assumptions({variable: ""}).described == {}
+    assert read({variable: ""}).described() == {}
 
 
 @pytest.mark.parametrize(
@@ -83,7 +92,7 @@ def test_an_empty_value_elsewhere_states_nothing(variable: str) -> None:
 )
 def test_invalid_values_name_the_accepted_form(variable: str, text: str) -> None:
     with pytest.raises(SettingsError, match=f"{variable} is '.*'; accepted is .*'"):
-        read_assumptions({variable: text})
+        read({variable: text})
 
 
 def test_the_own_variable_comes_before_those_of_others() -> None:
@@ -91,20 +100,20 @@ def test_the_own_variable_comes_before_those_of_others() -> None:
         "CONDA_OVERRIDE_CUDA": "11.8", NV_CUDA: "12.4", "VARIANTWHEEL_ASSUME_CUDA": "13.0"
     }  # fmt: skip
     for expected in ((13, 0), (12, 4), (11, 8)):
-        found = read_assumptions(environment).cuda
+        found = read(environment).assumptions.cuda
         assert found is not None
         assert found.value == expected
         del environment[found.origin]
 
 
 def test_a_name_of_a_cpu_is_noted_and_not_used() -> None:
-    assumptions = read_assumptions({"CONDA_OVERRIDE_ARCHSPEC": "zen4"})
-    assert assumptions.cpu is None
-    assert "no level" in assumptions.described["assume-cpu"]
+    settings = read({"CONDA_OVERRIDE_ARCHSPEC": "zen4"})
+    assert settings.assumptions.cpu is None
+    assert "zen4 (passed over" in settings.described()["CONDA_OVERRIDE_ARCHSPEC"]
 
 
 def test_settings_carry_them_for_the_record() -> None:
-    settings = read_settings(None, {"VARIANTWHEEL_ASSUME_CUDA": "12.8"})
+    settings = read({"VARIANTWHEEL_ASSUME_CUDA": "12.8"})
     assert settings.assumptions.cuda == Assumed((12, 8), "VARIANTWHEEL_ASSUME_CUDA")
     assert settings.described() == {
         "assume-cuda": "12.8 (environment variable VARIANTWHEEL_ASSUME_CUDA)"
@@ -113,28 +122,28 @@ def test_settings_carry_them_for_the_record() -> None:
 
 def test_a_misspelt_variable_is_an_error() -> None:
     with pytest.raises(SettingsError, match="did you mean 'VARIANTWHEEL_ASSUME_CUDA'"):
-        read_settings(None, {"VARIANTWHEEL_ASUME_CUDA": "12.8"})
+        read({"VARIANTWHEEL_ASUME_CUDA": "12.8"})
 
 
 @given(st.sampled_from(VARIABLES), st.text(max_size=40))
 def test_any_other_text_is_an_error_and_nothing_else(variable: str, text: str) -> None:
     with contextlib.suppress(SettingsError):
-        described = read_assumptions({variable: text}).described
+        described = read({variable: text}).described()
         assert all(variable in words for words in described.values())
         assert described
 
 
 def test_an_arm_version_that_is_assumed() -> None:
     machine = make_machine(machine="aarch64", texts={"device_files.txt": ""})
-    assumptions = read_assumptions({"VARIANTWHEEL_ASSUME_CPU": "armv8.1-a"})
-    (feature,) = supported(machine, assumptions=assumptions)["aarch64"].features
+    assumptions = read({"VARIANTWHEEL_ASSUME_CPU": "armv8.1-a"}).assumptions
+    feature, *_ = supported(machine, assumptions=assumptions)["aarch64"].features
     assert feature.values == ("8.1a", "8a")
     assert "VARIANTWHEEL_ASSUME_CPU" in feature.basis
 
 
 def test_an_assumed_level_is_capped_like_any_other() -> None:
-    assumptions = read_assumptions({"VARIANTWHEEL_ASSUME_CPU": "v4"})
+    assumptions = read({"VARIANTWHEEL_ASSUME_CPU": "v4"}).assumptions
     machine = make_machine("sse2")
-    for capped, best in ((True, "v3"), (False, "v4")):
-        answer = supported(machine, capped=capped, assumptions=assumptions)["x86_64"]
+    for cap, best in ((LevelCap(), "v3"), (NO_CAP, "v4")):
+        answer = supported(machine, cap=cap, assumptions=assumptions)["x86_64"]
         assert answer.features[0].values[0] == best

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from unit.selector.gpu_release import GPU_RELEASE
-from unit.selector.tiny_release import make_machine
-from variantwheel_selector.assumptions import read_assumptions
+from unit.selector.tiny_release import NO_FILES, make_machine
 from variantwheel_selector.machine import Machine, read_machine, write_machine
 from variantwheel_selector.parse.kfd import parse_kfd_nodes
 from variantwheel_selector.parse.nvidia_version import parse_driver_version
 from variantwheel_selector.providers import supported
 from variantwheel_selector.resolve import Resolution
 from variantwheel_selector.selection import select
-from variantwheel_selector.settings import Settings
+from variantwheel_selector.settings import read_settings
 from variantwheel_selector.tags import supported_tags
 
 FOLDER = Path(__file__).parents[2] / "gpu_machines"
@@ -34,7 +33,7 @@ def _expected(folder: Path) -> dict[str, Any]:
 
 
 def _resolution(machine: Machine, **environment: str) -> Resolution:
-    settings = Settings(assumptions=read_assumptions(environment))
+    settings = read_settings(None, NO_FILES | environment)
     return select(GPU_RELEASE, settings, machine, supported_tags(machine)).resolution
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from unit.selector.tiny_release import NULL, V3, V4, make_machine, release_info
+from unit.selector.tiny_release import NO_FILES, NULL, V3, V4, make_machine, release_info
 from variantwheel_selector.machine import read_machine
 from variantwheel_selector.model import Variant
 from variantwheel_selector.providers import supported
+from variantwheel_selector.providers.level_cap import NO_CAP
 from variantwheel_selector.selection import Release, select
-from variantwheel_selector.settings import Settings
+from variantwheel_selector.settings import Settings, read_settings
 from variantwheel_selector.tags import supported_tags
 
 MACHINES = sorted(
@@ -51,7 +52,7 @@ def test_there_are_machines() -> None:
 @pytest.mark.parametrize("folder", MACHINES, ids=lambda path: path.name)
 def test_supported_properties(folder: Path) -> None:
     expected = _expected(folder)
-    support = supported(read_machine(folder), capped=False)
+    support = supported(read_machine(folder), cap=NO_CAP)
     found = [
         f"{answer.namespace} :: {feature.name} :: {value}"
         for answer in support.values()
@@ -80,17 +81,25 @@ def test_chosen_variant_and_reasons_against_the_others(folder: Path) -> None:
 @pytest.mark.parametrize("label", ["x86_64_v3", "x86_64_v4"])
 def test_a_variant_that_is_asked_for_is_not_capped(label: str) -> None:
     machine = read_machine(next(path for path in MACHINES if path.name == "zen4"))
-    selection = select(RELEASE, Settings(variant=label), machine, supported_tags(machine))
+    selection = select(
+        RELEASE, read_settings({"variant": label}, NO_FILES), machine, supported_tags(machine)
+    )
     assert selection.resolution.winner is not None
     assert selection.resolution.winner.label == label
 
 
-# What the psABI's levels and the Arm architecture's versions are called in the captures.
-_ARM_VERSIONS = {
-    "aarch64": "8a",
-    "armv8.1a": "8.1a",
-    "armv8.2a": "8.2a",
-    "armv8.3a": "8.3a",
+# What the newest architecture versions of the captures are, by the rules of the provider.
+_ARM_NEWEST = {
+    "linux-amazon-cortex_a72": "8a",
+    "linux-rocky8-a64fx": "8.2a",
+    "linux-amazon-neoverse_v1": "8.4a",
+    "linux-rhel8-neoverse_v1": "8.4a",
+    "linux-rhel9-neoverse_n2": "9.1a",
+    "linux-ubuntu22.04-neoverse_v2": "9.1a",
+    "linux-unknown-neoverse_v2": "9.1a",
+    "linux-ubuntu24.04-neoverse_v3ae": "9.2a",
+    "linux-ubuntu22.04-ampere1a": "8.6a",
+    "linux-asahi-m2": "8.6a",
 }
 
 
@@ -104,11 +113,12 @@ def test_real_captures() -> None:
             continue
         text = (CAPTURES / name).read_text(encoding="utf-8", errors="replace")
         machine = make_machine(machine=family, texts={"cpuinfo.txt": text})
-        (feature,) = supported(machine, capped=False)[family].features
+        feature, *_ = supported(machine, cap=NO_CAP)[family].features
         if family == "x86_64":
             assert feature.values[0] == facts["psabi_level"], name
         else:
-            # Whatever is newer than 8.4 supports 8.4, the newest value that uv's provider knows.
-            assert feature.values[0] == _ARM_VERSIONS.get(facts["generic"], "8.4a"), name
+            assert feature.values[0] == _ARM_NEWEST[name], name
+            generic = facts["generic"].replace("aarch64", "8a").replace("armv", "")
+            assert generic.replace("9.0a", "9a") in feature.values, name
         checked += 1
     assert checked >= 15

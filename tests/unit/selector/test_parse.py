@@ -66,7 +66,8 @@ def test_disagreement_names_the_flags_of_either_side() -> None:
 
 
 def test_aarch64_features() -> None:
-    assert aarch64_features(0b11 | 1 << 22) == {"fp", "asimd", "sve"}
+    entries = {"AT_HWCAP": 0b11 | 1 << 22, "AT_HWCAP2": 1 << 1 | 1 << 14 | 1 << 43, "AT_HWCAP3": 1}
+    assert aarch64_features(entries) == {"fp", "asimd", "sve", "sve2", "bf16", "mops"}
 
 
 @given(st.dictionaries(st.integers(0, 9), st.builds(CpuidLeaf, REGISTERS, REGISTERS)))

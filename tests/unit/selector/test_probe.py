@@ -18,9 +18,9 @@ from variantwheel_selector.tags import supported_tags
 _REPORT = """
 import json, sys
 from variantwheel_selector.probe import probe
-from variantwheel_selector.providers import supported
+from variantwheel_selector.providers import LevelCap, supported
 machine = probe()
-(level,) = supported(machine, capped=False)["x86_64"].features
+(level,) = supported(machine, cap=LevelCap(None))["x86_64"].features
 print(json.dumps({"level": level.values[0], "basis": level.basis, "texts": list(machine.texts),
                   "heavy": sorted({"ctypes", "subprocess"} & set(sys.modules))}))
 """

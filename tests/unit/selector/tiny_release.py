@@ -22,6 +22,8 @@ PROVIDERS = {
     "x86_64": ProviderInfo(requires=("x86-64-variant-provider>=0.2",)),
     "aarch64": ProviderInfo(requires=("aarch64-variant-provider>=0.2",)),
 }
+NO_FILES = {"VARIANTWHEEL_CONFIG": "/dev/null"}
+"""An environment in which no configuration file is read."""
 METADATA = "Metadata-Version: 2.2\nName: tiny-native\nVersion: 1.0\nSummary: a tiny project\n"
 
 

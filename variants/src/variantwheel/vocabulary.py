@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from variantwheel.device_targets import AMD_TARGETS
 from variantwheel_selector.providers import aarch64, amd, nvidia, x86_64
+from variantwheel_selector.stated_facts import ARM_FEATURES, ARM_VERSIONS
 
 _NEWEST_CUDA = (20, 20)
 _OLDEST_CUDA = (11, 0)
@@ -92,7 +93,10 @@ def known_vocabulary() -> Vocabulary:
     return Vocabulary(
         {
             x86_64.NAMESPACE: {"level": FeatureWords(tuple(x86_64.LEVEL_FLAGS))},
-            aarch64.NAMESPACE: {"version": FeatureWords(tuple(aarch64.VERSION_FEATURES))},
+            aarch64.NAMESPACE: {
+                "version": FeatureWords(ARM_VERSIONS),
+                **{name: FeatureWords(("on",)) for name in ARM_FEATURES},
+            },
             nvidia.NAMESPACE: {
                 nvidia.LOWER_BOUND: FeatureWords(
                     nvidia.lower_bounds(_NEWEST_CUDA), "CUDA versions from '11.0' on, as '12.4'"

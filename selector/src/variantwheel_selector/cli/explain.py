@@ -24,7 +24,6 @@ from variantwheel_selector.release_source import (
 )
 from variantwheel_selector.selection import Release, select
 from variantwheel_selector.settings import read_settings
-from variantwheel_selector.tags import supported_tags
 from variantwheel_selector.wheel_name import normalize_project
 
 
@@ -45,10 +44,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print all candidates in order; 1 if nothing fits."""
-    settings = read_settings(None, os.environ)
     machine = chosen_machine(args)
     release = _release(args, machine)
-    selection = select(release, settings, machine, supported_tags(machine))
+    settings = read_settings(None, os.environ, release.project)
+    selection = select(release, settings, machine)
     decision = selection.decision(selector_version())
     if args.json:
         print_json(decision.to_json())

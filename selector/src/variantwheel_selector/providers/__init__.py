@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from variantwheel_selector.assumptions import NOTHING_ASSUMED, Assumptions
 from variantwheel_selector.machine import Machine
+from variantwheel_selector.providers.level_cap import LevelCap
 from variantwheel_selector.providers.support import Support, SupportedFeature
 from variantwheel_selector.variants_json import ProviderInfo, VariantsInfo
 
-__all__ = ["NAMESPACES", "Support", "SupportedFeature", "release_support", "supported"]
+__all__ = ["NAMESPACES", "LevelCap", "Support", "SupportedFeature", "release_support", "supported"]
 
 NAMESPACES = ("nvidia", "amd", "x86_64", "aarch64")
 """Those that this selector has a provider for."""
 
+DEFAULT_CAP = LevelCap()
+
 
 def supported(
-    machine: Machine, *, capped: bool = True, assumptions: Assumptions = NOTHING_ASSUMED
+    machine: Machine, *, cap: LevelCap = DEFAULT_CAP, assumptions: Assumptions = NOTHING_ASSUMED
 ) -> dict[str, Support]:
     """Return what a machine supports, by namespace.
 
     Args:
         machine: The captured facts.
-        capped: Whether CPU levels above the default cap count as unsupported.
+        cap: CPU levels above it count as unsupported.
         assumptions: Facts that the user states instead.
     """
     return {
-        namespace: _provided(namespace, machine, capped=capped, assumptions=assumptions)
+        namespace: _provided(namespace, machine, cap=cap, assumptions=assumptions)
         for namespace in NAMESPACES
     }
 
@@ -33,7 +36,7 @@ def release_support(
     info: VariantsInfo,
     machine: Machine,
     *,
-    capped: bool = True,
+    cap: LevelCap = DEFAULT_CAP,
     assumptions: Assumptions = NOTHING_ASSUMED,
 ) -> dict[str, Support]:
     """Return what a machine supports of the namespaces which a release uses.
@@ -53,15 +56,13 @@ def release_support(
                 namespace, absent=f"provider {provider.builtin!r} is not available in this selector"
             )
         else:
-            answers[namespace] = _provided(
-                namespace, machine, capped=capped, assumptions=assumptions
-            )
+            answers[namespace] = _provided(namespace, machine, cap=cap, assumptions=assumptions)
     return answers
 
 
 # Each provider is imported when a release uses its namespace: most use few, and installation waits.
 def _provided(
-    namespace: str, machine: Machine, *, capped: bool, assumptions: Assumptions
+    namespace: str, machine: Machine, *, cap: LevelCap, assumptions: Assumptions
 ) -> Support:
     if namespace == "nvidia":
         from variantwheel_selector.providers import nvidia  # noqa: PLC0415
@@ -74,11 +75,11 @@ def _provided(
     if namespace == "x86_64":
         from variantwheel_selector.providers import x86_64  # noqa: PLC0415
 
-        return x86_64.supported(machine, capped=capped, assumed=assumptions.cpu)
+        return x86_64.supported(machine, cap=cap, assumed=assumptions.cpu)
     if namespace == "aarch64":
         from variantwheel_selector.providers import aarch64  # noqa: PLC0415
 
-        return aarch64.supported(machine, assumed=assumptions.cpu)
+        return aarch64.supported(machine, cap=cap, assumed=assumptions.cpu)
     return Support(namespace, absent="this selector has no provider for it")
 
 

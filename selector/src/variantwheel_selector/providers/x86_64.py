@@ -12,11 +12,11 @@ from variantwheel_selector.machine import AUXV, CPUINFO, GLIBC_CPUID, Machine
 from variantwheel_selector.parse.auxv import parse_auxv, x86_disagreement
 from variantwheel_selector.parse.cpuinfo import cpu_flags
 from variantwheel_selector.parse.glibc_cpuid import leaf_flags, parse_leaves
+from variantwheel_selector.providers.level_cap import LevelCap
 from variantwheel_selector.providers.support import Support, SupportedFeature
 
 NAMESPACE = "x86_64"
-LEVEL_CAP = "v3"
-"""The highest level that is chosen unless a variant is asked for by name."""
+DEFAULT_CAP = LevelCap()
 
 # In the names of /proc/cpuinfo: pni is SSE3, abm is LZCNT, cx16 is CMPXCHG16B.
 LEVEL_FLAGS = {
@@ -29,13 +29,13 @@ LEVEL_FLAGS = {
 
 
 def supported(
-    machine: Machine, *, capped: bool = True, assumed: Assumed[str] | None = None
+    machine: Machine, *, cap: LevelCap = DEFAULT_CAP, assumed: Assumed[str] | None = None
 ) -> Support:
     """Return the levels that a machine supports, highest first.
 
     Args:
         machine: The captured facts.
-        capped: Whether levels above `LEVEL_CAP` count as unsupported.
+        cap: Levels above it count as unsupported.
         assumed: The highest level, if the user states it.
     """
     if machine.machine not in ("x86_64", "amd64", "AMD64"):
@@ -63,10 +63,8 @@ def supported(
         lacking += [flag for flag in needed if flag not in flags]
         if lacking:
             why_not[level] = f"{basis} lacks {' '.join(lacking)}"
-        elif capped and level > LEVEL_CAP:
-            why_not[level] = (
-                f"levels are capped at {LEVEL_CAP} unless the variant is asked for by name"
-            )
+        elif cap.x86_64 is not None and level > cap.x86_64:
+            why_not[level] = cap.reason(cap.x86_64)
         else:
             levels.insert(0, level)
     if not levels:

@@ -1,0 +1,41 @@
+"""Up to which CPU level variants are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from variantwheel_selector.stated_facts import ARM_VERSIONS, X86_LEVELS
+
+DEFAULT_X86_LEVEL = "v3"
+
+
+@dataclass(frozen=True)
+class LevelCap:
+    """The highest levels that count as supported.
+
+    Attributes:
+        x86_64: Of x86-64; none for no limit.
+        aarch64: Of AArch64; none for no limit.
+        origin: Where the limit comes from, in words; empty for the default.
+    """
+
+    x86_64: str | None = DEFAULT_X86_LEVEL
+    aarch64: str | None = None
+    origin: str = ""
+
+    @classmethod
+    def of(cls, levels: Sequence[str], origin: str) -> LevelCap:
+        """Return the cap that a setting states; it holds for the architectures it names."""
+        x86 = next((item for item in levels if item in X86_LEVELS), DEFAULT_X86_LEVEL)
+        arm = next((item for item in levels if item in ARM_VERSIONS), None)
+        return cls(x86, arm, origin)
+
+    def reason(self, level: str) -> str:
+        """Return why levels above `level` do not count."""
+        if self.origin:
+            return f"levels are capped at {level} by {self.origin}"
+        return f"levels are capped at {level} unless the variant is asked for by name"
+
+
+NO_CAP = LevelCap(None, None)
