@@ -140,9 +140,9 @@ class _Found:
         The variant wheels and their variants.json count; an index that takes neither, as public
         ones do today, has the selector sdist alone, which carries both.
         """
-        wheels, sdists = _wheels(self.files, self.project), _sdists(self.files, self.project)
+        wheels, sdists = _wheels(self.files, self.project), project_sdists(self.files, self.project)
         versions = {name.version for name, _ in wheels} | set(sdists)
-        chosen = _choose_version(versions, self.project, wanted, self.place)
+        chosen = choose_version(versions, self.project, wanted, self.place)
         json_name = f"{escape_project(self.project)}-{chosen}-variants.json"
         json_file = next((file for file in self.files if file.filename == json_name), None)
         if json_file is None and chosen in sdists:
@@ -164,7 +164,8 @@ class _Found:
         return Release(normalize_project(self.project), chosen, info, hashes, refused)
 
 
-def _sdists(files: Iterable[IndexFile], project: str) -> dict[str, IndexFile]:
+def project_sdists(files: Iterable[IndexFile], project: str) -> dict[str, IndexFile]:
+    """Return a project's source distributions by version."""
     found: dict[str, IndexFile] = {}
     for file in files:
         stem, dot, _ = file.filename.rpartition(".tar.gz")
@@ -189,7 +190,12 @@ def _wheels(files: Iterable[IndexFile], project: str) -> list[tuple[WheelName, I
     return found
 
 
-def _choose_version(found: set[str], project: str, wanted: str | None, place: str) -> str:
+def choose_version(found: set[str], project: str, wanted: str | None, place: str) -> str:
+    """Return the version asked for as it is spelt here, or the newest.
+
+    Raises:
+        ReleaseError: There is none.
+    """
     # Sorted: of two spellings of one version, it is always the same that is taken.
     parsed = {key: text for text in sorted(found) if (key := _parse_version(text)) is not None}
     if wanted is not None:

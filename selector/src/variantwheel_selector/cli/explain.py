@@ -9,6 +9,7 @@ from pathlib import Path
 from variantwheel_selector.cli.output import (
     add_json_option,
     add_machine_option,
+    asked_release,
     chosen_machine,
     print_json,
     print_lines,
@@ -65,10 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _release(args: argparse.Namespace, machine: Machine) -> Release:
-    project, equal_signs, version = (part.strip() for part in args.project.partition("=="))
-    if not project or bool(equal_signs) != bool(version):
-        raise UsageError(f"{args.project!r} is neither PROJECT nor PROJECT==VERSION")
-    wanted = version or None
+    project, wanted = asked_release(args.project)
     if args.index is not None:
         return release_from_index(args.index, project, wanted, machine, os.environ)
     if args.find_links is not None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from variantwheel_selector.errors import UsageError
 from variantwheel_selector.machine import Machine, read_machine
 from variantwheel_selector.probe import probe
 from variantwheel_selector.strict_json import render_json
@@ -30,6 +31,18 @@ def add_machine_option(parser: argparse.ArgumentParser) -> None:
 def chosen_machine(args: argparse.Namespace) -> Machine:
     """Return the machine of `--machine`, or this one."""
     return probe() if args.machine is None else read_machine(args.machine)
+
+
+def asked_release(text: str) -> tuple[str, str | None]:
+    """Return project and version of `PROJECT[==VERSION]`.
+
+    Raises:
+        UsageError: This is neither.
+    """
+    project, equal_signs, version = (part.strip() for part in text.partition("=="))
+    if not project or bool(equal_signs) != bool(version):
+        raise UsageError(f"{text!r} is neither PROJECT nor PROJECT==VERSION")
+    return project, version or None
 
 
 def print_lines(lines: Iterable[str]) -> None:

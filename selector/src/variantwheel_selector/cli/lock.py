@@ -1,0 +1,164 @@
+"""Lock the wheel that fits each of several machines: pylock.toml and requirements with hashes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from variantwheel_selector.cli.output import add_json_option, asked_release, print_json, print_lines
+from variantwheel_selector.errors import UsageError
+from variantwheel_selector.lock import (
+    LockedWheel,
+    lock_machines,
+    profile_name,
+    render_pylock,
+    render_requirements,
+    unlocked_requirements,
+)
+from variantwheel_selector.machine import Machine, read_machine
+from variantwheel_selector.manifest import Manifest
+from variantwheel_selector.payload import check_wheel, dist_info_folder, open_payload
+from variantwheel_selector.sdist_source import (
+    SelectorSdist,
+    payload_wheel,
+    sdist_from_file,
+    sdist_from_folder,
+    sdist_from_index,
+)
+from variantwheel_selector.settings import read_settings
+from variantwheel_selector.tags import supported_tags
+from variantwheel_selector.wheel_name import normalize_project
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("project", metavar="PROJECT[==VERSION]", help="by default the newest")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--index", metavar="URL", help="an index, as for pip's --index-url")
+    source.add_argument(
+        "--find-links", type=Path, metavar="DIR", help="a folder with the selector sdist"
+    )
+    source.add_argument(
+        "--sdist", type=Path, metavar="SDIST", help="a selector sdist, packed or not"
+    )
+    parser.add_argument(
+        "--profile",
+        type=Path,
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="a machine that 'variantwheel capture' wrote down; once for each machine",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder of the lock"
+    )
+    add_json_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the lock; 1 if a machine has no variant."""
+    project, wanted = asked_release(args.project)
+    machines = _machines(args.profile)
+    with tempfile.TemporaryDirectory(prefix="variantwheel-") as folder:
+        sdist = _sdist(args, project, wanted, Path(folder))
+        manifest = sdist.manifest
+        settings = read_settings(None, os.environ)
+        locked = lock_machines(manifest, machines, settings)
+        needs: dict[str, None] = {}
+        for item in locked:
+            needs |= dict.fromkeys(_write(args.output, sdist, item))
+    if args.json:
+        print_json(
+            {
+                "schema": 1,
+                "project": manifest.name,
+                "version": manifest.version,
+                "locked": [item.to_json() for item in locked],
+                "not_locked": list(needs),
+            }
+        )
+        return 0
+    print_lines(_lines(args.output, manifest, locked, list(needs)))
+    return 0
+
+
+def _lines(
+    folder: Path, manifest: Manifest, locked: list[LockedWheel], needs: list[str]
+) -> Iterator[str]:
+    width = max(len(item.profile) for item in locked)
+    yield f"{manifest.name} {manifest.version} locked in {folder}"
+    for item in locked:
+        yield f"  {item.profile:{width}}  {item.wheel.label}  sha256 {item.wheel.sha256}"
+    for need in needs:
+        yield f"not locked here, since it is the same on every machine: {need}"
+    name = locked[0].profile
+    yield f"install: pip install --no-deps -r {folder / f'pylock.{name}.toml'}"
+    yield f"     or: pip install --no-deps -r {folder / f'requirements.{name}.txt'}"
+
+
+def _machines(paths: list[Path]) -> dict[str, Machine]:
+    machines: dict[str, Machine] = {}
+    for path in paths:
+        name = profile_name(path.name.removesuffix(".json"))
+        if name in machines:
+            raise UsageError(f"two profiles are called {name!r}; rename one")
+        machines[name] = read_machine(path)
+    return machines
+
+
+def _sdist(
+    args: argparse.Namespace, project: str, wanted: str | None, folder: Path
+) -> SelectorSdist:
+    if args.index is not None:
+        return sdist_from_index(args.index, project, wanted, folder, os.environ)
+    if args.find_links is not None:
+        return sdist_from_folder(args.find_links, project, wanted)
+    sdist = sdist_from_file(args.sdist)
+    manifest = sdist.manifest
+    same = normalize_project(manifest.name) == normalize_project(project)
+    if not same or wanted not in (None, manifest.version):
+        raise UsageError(
+            f"{str(args.sdist)!r} is {manifest.name} {manifest.version}, not {args.project}"
+        )
+    return sdist
+
+
+def _write(folder: Path, sdist: SelectorSdist, locked: LockedWheel) -> list[str]:
+    """Write the wheel and its two files; return the requirements that are not locked."""
+    manifest = sdist.manifest
+    tags = supported_tags(locked.machine)
+    target = folder / locked.path
+    with (
+        payload_wheel(sdist, locked.wheel, os.environ) as path,
+        open_payload(path, locked.wheel) as file,
+    ):
+        check_wheel(file, locked.wheel, manifest, tags)
+        dist_info = dist_info_folder(locked.wheel.name)
+        with zipfile.ZipFile(file) as archive:
+            metadata = archive.read(f"{dist_info}/METADATA")
+        file.seek(0)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _beside(target) as beside, beside.open("wb") as written:
+            shutil.copyfileobj(file, written)
+    for name, text in (
+        (f"pylock.{locked.profile}.toml", render_pylock(manifest, locked, metadata)),
+        (f"requirements.{locked.profile}.txt", render_requirements(manifest, locked, metadata)),
+    ):
+        with _beside(folder / name) as beside:
+            beside.write_text(text, encoding="utf-8")
+    return list(unlocked_requirements(metadata))
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """Give a file to write, which takes the target's place when that went well."""
+    with tempfile.TemporaryDirectory(prefix=".lock-", dir=target.parent) as folder:
+        path = Path(folder, target.name)
+        yield path
+        path.replace(target)

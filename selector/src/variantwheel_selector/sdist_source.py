@@ -1,0 +1,157 @@
+"""Finds a project's selector sdist, and opens the wheels that it embeds or names by hash."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import shutil
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from variantwheel_selector.errors import DownloadError, ReleaseError
+from variantwheel_selector.fetching.payload_search import as_url, found_payload, make_client
+from variantwheel_selector.fetching.sources import PackageSources, configured_sources
+from variantwheel_selector.fetching.urls import redacted
+from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, PayloadWheel, parse_manifest
+from variantwheel_selector.release_source import choose_version, project_sdists
+from variantwheel_selector.simple_index import IndexFile, fetch_file, fetch_project
+
+_MANIFEST_LIMIT = 16 * 1024 * 1024
+_TAR_ERRORS = (tarfile.TarError, OSError, EOFError, zlib.error)
+
+
+@dataclass(frozen=True)
+class SelectorSdist:
+    """A selector sdist at hand.
+
+    Attributes:
+        path: The archive, or the folder that it was unpacked into.
+        manifest: Its manifest.
+        index: The index that it came from, if any.
+        folder: The folder of a release that it came from, if any.
+    """
+
+    path: Path
+    manifest: Manifest
+    index: str | None = None
+    folder: Path | None = None
+
+
+def sdist_from_index(
+    index: str, project: str, wanted: str | None, folder: Path, environment: Mapping[str, str]
+) -> SelectorSdist:
+    """Download the selector sdist of a version, or of the newest, into a folder.
+
+    Raises:
+        ReleaseError: The index has none.
+    """
+    client = make_client(configured_sources(environment), environment)
+    try:
+        files = fetch_project(as_url(index), project, client)
+        file = _chosen(files, project, wanted, redacted(index))
+        content = fetch_file(file.url, client)
+    except DownloadError as error:
+        raise ReleaseError(str(error)) from error
+    if file.sha256 is not None and hashlib.sha256(content).hexdigest() != file.sha256:
+        raise ReleaseError(
+            f"{redacted(file.url)} is not what the index promises: its sha256 differs"
+        )
+    path = folder / "selector-sdist.tar.gz"
+    path.write_bytes(content)
+    return dataclasses.replace(sdist_from_file(path), index=index)
+
+
+def sdist_from_folder(folder: Path, project: str, wanted: str | None) -> SelectorSdist:
+    """Find the selector sdist of a version, or of the newest, in a folder.
+
+    Raises:
+        ReleaseError: There is none.
+    """
+    if not folder.is_dir():
+        raise ReleaseError(f"{str(folder)!r} is no folder")
+    files = [IndexFile(path.name, path.name) for path in sorted(folder.iterdir())]
+    file = _chosen(files, project, wanted, str(folder))
+    return dataclasses.replace(sdist_from_file(folder / file.filename), folder=folder)
+
+
+def sdist_from_file(path: Path) -> SelectorSdist:
+    """Open a selector sdist, packed or unpacked.
+
+    Raises:
+        ReleaseError: This is none.
+        ManifestError: Its manifest cannot be read.
+    """
+    try:
+        if path.is_dir():
+            content = (path / MANIFEST_PATH).read_bytes()
+            return SelectorSdist(path, parse_manifest(content))
+        with _member(path, MANIFEST_PATH, _MANIFEST_LIMIT) as file:
+            return SelectorSdist(path, parse_manifest(file.read_bytes()))
+    except OSError as error:
+        raise ReleaseError(f"{str(path)!r} is no selector sdist: {error}") from error
+
+
+@contextmanager
+def payload_wheel(
+    sdist: SelectorSdist, wheel: PayloadWheel, environment: Mapping[str, str]
+) -> Iterator[Path]:
+    """Give the path of a wheel that the sdist embeds, or that its manifest names.
+
+    Raises:
+        DownloadError: It is nowhere.
+        ReleaseError: The archive lacks it.
+    """
+    inside = f"payload/{wheel.filename}"
+    if not sdist.manifest.embedded:
+        with found_payload(
+            sdist.manifest, wheel, _sources(sdist, environment), environment
+        ) as path:
+            yield path
+    elif sdist.path.is_dir():
+        yield sdist.path / inside
+    else:
+        with _member(sdist.path, inside, wheel.size) as path:
+            yield path
+
+
+def _sources(sdist: SelectorSdist, environment: Mapping[str, str]) -> PackageSources:
+    """Return the user's sources, after the place that the sdist came from."""
+    sources = configured_sources(environment)
+    if sdist.index is not None:
+        indexes = dict.fromkeys([sdist.index, *sources.indexes])
+        sources = dataclasses.replace(sources, indexes=tuple(indexes), no_index=False)
+    if sdist.folder is not None:
+        links = (str(sdist.folder.absolute()), *sources.find_links)
+        sources = dataclasses.replace(sources, find_links=links)
+    return sources
+
+
+def _chosen(files: list[IndexFile], project: str, wanted: str | None, place: str) -> IndexFile:
+    sdists = project_sdists(files, project)
+    return sdists[choose_version(set(sdists), project, wanted, place)]
+
+
+@contextmanager
+def _member(archive_path: Path, inside: str, limit: int) -> Iterator[Path]:
+    """Unpack one file of an sdist into a temporary folder; nothing else is unpacked."""
+    with tempfile.TemporaryDirectory(prefix="variantwheel-") as folder:
+        path = Path(folder, Path(inside).name)
+        try:
+            with tarfile.open(archive_path, "r:gz") as archive:
+                for member in archive:
+                    if member.isfile() and member.name.partition("/")[2] == inside:
+                        content = archive.extractfile(member)
+                        if content is not None and member.size <= limit:
+                            with path.open("wb") as file:
+                                shutil.copyfileobj(content, file)
+                        break
+        except _TAR_ERRORS as error:
+            raise ReleaseError(f"{str(archive_path)!r} is no selector sdist: {error}") from error
+        if not path.is_file():
+            raise ReleaseError(f"{str(archive_path)!r} is no selector sdist: it holds no {inside}")
+        yield path

@@ -1,0 +1,176 @@
+"""`variantwheel lock`: one wheel for each machine, installed by pip and uv as it was released."""
+
+import hashlib
+import json
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.pylock import Pylock
+
+from unit.selector.fault_server import Faults, faulty
+from unit.selector.tiny_release import TinyRelease, make_machine
+from variantwheel_selector.cli import run_commandline
+from variantwheel_selector.machine import write_machine
+from variantwheel_selector.providers.x86_64 import LEVEL_FLAGS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli")
+
+UV = str(Path(sys.executable).with_name("uv"))
+PLAIN = "tiny_native-1.0-py3-none-any.whl"
+
+
+@pytest.fixture
+def profiles(tmp_path: Path) -> list[str]:
+    """Options for a machine with all features, a machine with none, and one by another name."""
+    full = [flag for flags in LEVEL_FLAGS.values() for flag in flags]
+    for name, flags in (("gpu.node", full), ("login", [])):
+        write_machine(make_machine(*flags), tmp_path / name)
+    return ["--profile", str(tmp_path / "gpu.node"), "--profile", str(tmp_path / "login")]
+
+
+@pytest.fixture
+def archive(release: TinyRelease, tmp_path: Path) -> Path:
+    return release.archive(tmp_path / "dist")
+
+
+def released(release: TinyRelease, label: str) -> str:
+    return next(wheel.sha256 for wheel in release.wheels if wheel.label == label)
+
+
+def lock(*words: str | Path) -> int:
+    return run_commandline(["lock", "tiny-native", *map(str, words)])
+
+
+def test_a_lock_for_two_machines_is_valid_and_pins_the_released_bytes(
+    release: TinyRelease,
+    archive: Path,
+    profiles: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert lock("--sdist", archive, *profiles, "-o", tmp_path / "lock", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    labels = {item["profile"]: item["label"] for item in told["locked"]}
+    assert labels == {"gpu_node": "x86_64_v3", "login": "null"}
+    for item in told["locked"]:
+        text = (tmp_path / "lock" / item["pylock"]).read_text(encoding="utf-8")
+        pylock = Pylock.from_dict(tomllib.loads(text))
+        pylock.validate()
+        (package,) = pylock.packages
+        assert package.wheels is not None
+        (wheel,) = package.wheels
+        content = (tmp_path / "lock" / str(wheel.path)).read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        assert wheel.hashes["sha256"] == digest == released(release, item["label"])
+        assert (wheel.name, wheel.size) == (PLAIN, len(content))
+        assert list(map(str, pylock.environments or [])) == [
+            'sys_platform == "linux" and platform_machine == "x86_64"'
+        ]
+        hashed = (tmp_path / "lock" / item["requirements"]).read_text(encoding="utf-8")
+        assert f"tiny-native==1.0 --hash=sha256:{digest}\n" in hashed
+    # The same again gives the same files.
+    before = {path: path.read_bytes() for path in (tmp_path / "lock").rglob("*") if path.is_file()}
+    assert len(before) == 6
+    assert lock("--sdist", archive, *profiles, "-o", tmp_path / "lock") == 0
+    assert {path: path.read_bytes() for path in before} == before
+    assert set(filter(Path.is_file, (tmp_path / "lock").rglob("*"))) == set(before)
+
+
+def test_real_installers_install_the_lock_as_it_was_released(
+    release: TinyRelease, archive: Path, profiles: list[str], tmp_path: Path
+) -> None:
+    assert lock("--sdist", archive, *profiles, "-o", tmp_path / "lock") == 0
+    pip = [sys.executable, "-m", "pip", "--isolated", "--python"]
+    quiet = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home"), "UV_NO_CONFIG": "1"}
+    quiet["UV_CACHE_DIR"] = str(tmp_path / "uv")
+    files = {name: tmp_path / "lock" / name for name in
+             ("pylock.gpu_node.toml", "requirements.gpu_node.txt", "pylock.login.toml")}  # fmt: skip
+    gpu, hashed, login = files.values()
+    uv, uv_python = (UV, "pip"), ("--preview-features", "pylock", "--python", "ENV")
+    commands = (
+        ((*pip, "ENV", "install", "--no-cache-dir", "-r", str(gpu)), "x86_64_v3"),
+        ((*pip, "ENV", "install", "--require-hashes", "-r", str(hashed)), "x86_64_v3"),
+        ((*uv, "sync", *uv_python, str(login)), "null"),
+        ((*uv, "install", "--require-hashes", *uv_python, "-r", str(hashed)), "x86_64_v3"),
+    )
+    for number, (command, label) in enumerate(commands):
+        folder = tmp_path / f"env{number}"
+        venv.create(folder, symlinks=True)
+        words = [word.replace("ENV", str(folder)) for word in command]
+        done = subprocess.run(
+            words, check=False, capture_output=True, text=True, env=quiet, cwd="/", timeout=120
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        (site,) = folder.glob("lib/python*/site-packages")
+        assert (site / "tiny_native/__init__.py").read_text() == f"LABEL = {label!r}\n"
+        for path, content in release.wheel_files(label).items():
+            assert (site / path).read_bytes() == content, path
+    # A wheel that was exchanged is not installed.
+    wheel = tmp_path / "lock/wheels/x86_64_v3" / PLAIN
+    wheel.write_bytes(wheel.read_bytes() + b"\0")
+    done = subprocess.run(
+        [*pip, str(tmp_path / "env0"), "install", "--force-reinstall", "-r", str(gpu)],
+        check=False, capture_output=True, text=True, env=quiet, timeout=120,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "HASH" in done.stdout + done.stderr
+
+
+@pytest.fixture
+def served(release: TinyRelease, tmp_path: Path) -> Iterator[str]:
+    """The index of a release whose sdist holds hashes alone."""
+    project = release.publish(tmp_path / "site")
+    archive = release.archive(project)
+    page = project / "index.html"
+    page.write_text(page.read_text() + f'<a href="{archive.name}">{archive.name}</a>')
+    with faulty(Faults(tmp_path / "site")) as address:
+        yield f"{address}/simple"
+
+
+def test_a_lock_of_a_manifest_payload(
+    release: TinyRelease,
+    served: str,
+    profiles: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    assert lock("--index", served, *profiles, "-o", tmp_path / "a") == 0
+    links = tmp_path / "site/simple/tiny-native"
+    assert lock("--find-links", links, *profiles, "-o", tmp_path / "b") == 0
+    for label in ("null", "x86_64_v3"):
+        for folder in ("a", "b"):
+            content = (tmp_path / folder / "wheels" / label / PLAIN).read_bytes()
+            assert hashlib.sha256(content).hexdigest() == released(release, label)
+
+
+def test_what_cannot_be_locked(
+    release: TinyRelease,
+    archive: Path,
+    profiles: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = ("-o", tmp_path / "lock")
+    assert lock("--sdist", archive, *profiles, *profiles, *out) == 2
+    assert "two profiles are called 'gpu_node'" in capsys.readouterr().err
+    assert run_commandline(["lock", "other", "--sdist", str(archive), *profiles, "-o", "x"]) == 2
+    assert "is tiny-native 1.0, not other" in capsys.readouterr().err
+    assert lock("--find-links", tmp_path, *profiles, *out) == 2
+    assert "has nothing of tiny-native" in capsys.readouterr().err
+    write_machine(make_machine(machine="riscv64"), tmp_path / "riscv")
+    release.wheels.clear()
+    release.tag = "py3-none-manylinux_2_17_x86_64"
+    release.add("null")
+    other = release.archive(tmp_path / "other")
+    assert lock("--sdist", other, *profiles, "--profile", tmp_path / "riscv", *out) == 1
+    assert "profile 'riscv': no variant of tiny-native 1.0 fits" in capsys.readouterr().err
+    assert not (tmp_path / "lock").exists(), "nothing half-written"
