@@ -5,7 +5,8 @@ set(HVD_CORE_SOURCES
   kernels/scale.cc
   transport/abort.cc transport/auth.cc transport/hash_store.cc transport/socket.cc
   transport/tcp_store.cc transport/transport.cc
-  transport/shm/futex.cc transport/shm/segment.cc transport/shm/shm_transport.cc
+  transport/shm/futex.cc transport/shm/lane.cc transport/shm/peer_memory.cc
+  transport/shm/segment.cc transport/shm/shm_transport.cc
   transport/tcp/tcp_transport.cc
   ops/allgather.cc ops/allreduce.cc ops/broadcast.cc
   runtime/bootstrap.cc runtime/bootstrap_messages.cc runtime/c_api.cc runtime/connection.cc
@@ -23,5 +24,5 @@ set(HVD_BINDINGS_SOURCES
   bindings/module.cc bindings/rank_runtime.cc bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS auth coordinator gathering kernels levels loss runtime sha256 soak socket
+set(HVD_NATIVE_TESTS auth coordinator gathering kernels lane levels loss runtime sha256 soak socket
   transport wire)

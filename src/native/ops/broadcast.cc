@@ -8,7 +8,7 @@ namespace {
 
 // Up to here the number of steps counts, beyond it the bytes that one rank has to send.
 constexpr size_t kTreeBytes = size_t{32} << 10;
-constexpr size_t kChunk = size_t{128} << 10;
+constexpr size_t kChunk = size_t{256} << 10;
 
 // In round k, the 2^k ranks that have the vector send it to as many others.
 void Tree(Transport& transport, int root, MutableBytes data) {
@@ -31,14 +31,20 @@ void Chain(Transport& transport, int root, MutableBytes data) {
   const int position = (rank - root + ranks) % ranks;
   const int next = (rank + 1) % ranks;
   const int previous = (rank + ranks - 1) % ranks;
-  if (position == 0) return transport.Send(next, data);
-  if (position == ranks - 1) return transport.Receive(previous, data);
+  // With two ranks there is nobody to hand anything on to.
+  const size_t chunk = ranks == 2 ? data.size() : kChunk;
   MutableBytes arrived;
   while (!data.empty() || !arrived.empty()) {
-    const MutableBytes in = data.first(std::min(data.size(), kChunk));
-    CopySink sink(in);
-    transport.Exchange(next, arrived, previous, in.size(), sink);
-    arrived = in;
+    const MutableBytes in = data.first(std::min(data.size(), chunk));
+    if (position == 0) {
+      transport.Send(next, in);
+    } else if (position == ranks - 1) {
+      transport.Receive(previous, in);
+    } else {
+      CopySink sink(in);
+      transport.Exchange(next, arrived, previous, in.size(), sink);
+      arrived = in;
+    }
     data = data.subspan(in.size());
   }
 }

@@ -39,8 +39,10 @@ Deadline SetupDeadline(const RuntimeOptions& options) {
 std::unique_ptr<Transport> SetUpShm(int rank, const Table& table, std::optional<Segment> own,
                                     const Abort& abort) {
   const int ranks = static_cast<int>(table.rows.size());
-  Segment segment = own ? std::move(*own) : Segment::Open(table.segment, ranks);
-  return std::make_unique<ShmTransport>(rank, std::move(segment), table.spin, abort);
+  auto segment =
+      std::make_shared<const Segment>(own ? std::move(*own) : Segment::Open(table.segment, ranks));
+  return std::make_unique<ShmTransport>(rank, std::move(segment), Channel::kNegotiated, table.spin,
+                                        abort);
 }
 
 // Every rank connects to all lower ones and accepts from all higher ones.

@@ -37,7 +37,8 @@ class CopySink final : public Sink {
 };
 
 // One communicator. Used by one thread at a time; every rank must make matching calls in the same
-// order. After an exception it is of no use any more.
+// order: what one sends with one call, the other receives with one call. After an exception it is
+// of no use any more.
 class Transport {
  public:
   virtual ~Transport() = default;

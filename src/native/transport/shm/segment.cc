@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/str_cat.h"
+#include "transport/shm/lane.h"
 
 namespace hvd {
 namespace {
@@ -39,19 +40,25 @@ void Segment::Unmap::operator()(void* address) const { (void)::munmap(address, b
 // A power of two, so that the sum over all pairs stays bounded for many ranks.
 size_t Segment::RingBytes(int ranks) {
   const auto n = static_cast<size_t>(ranks);
-  const size_t pairs = std::max<size_t>(n * (n - 1), 1);
-  return std::clamp(std::bit_floor(kAllRings / pairs), kSmallestRing, kLargestRing);
+  const size_t rings = std::max<size_t>(kChannels * n * (n - 1), 1);
+  return std::clamp(std::bit_floor(kAllRings / rings), kSmallestRing, kLargestRing);
+}
+
+size_t Segment::DoorbellsOffset() const { return RoundUp(kPage + Lane::Bytes(ranks_), kPage); }
+
+size_t Segment::PositionsOffset() const {
+  return DoorbellsOffset() + kChannels * static_cast<size_t>(ranks_) * sizeof(Doorbell);
 }
 
 size_t Segment::RingsOffset() const {
   const auto n = static_cast<size_t>(ranks_);
-  return RoundUp(kPage + n * sizeof(Doorbell) + n * n * sizeof(RingPositions), kPage);
+  return RoundUp(PositionsOffset() + kChannels * n * n * sizeof(RingPositions), kPage);
 }
 
 Segment::Segment(UniqueFd fd, int ranks, size_t ring_bytes)
     : fd_(std::move(fd)), ranks_(ranks), ring_bytes_(ring_bytes) {
   const auto n = static_cast<size_t>(ranks);
-  const size_t bytes = RingsOffset() + n * n * ring_bytes;
+  const size_t bytes = RingsOffset() + kChannels * n * n * ring_bytes;
   struct stat status{};
   if (::fstat(fd_.get(), &status) != 0) throw SystemError("fstat", errno, "shared memory");
   if (status.st_size == 0) {
@@ -104,23 +111,30 @@ SegmentKey Segment::key() const {
 
 Segment::Header& Segment::header() const { return *static_cast<Header*>(memory_.get()); }
 
-size_t Segment::PairIndex(int from, int to) const {
-  return static_cast<size_t>(from) * static_cast<size_t>(ranks_) + static_cast<size_t>(to);
+size_t Segment::PairIndex(Channel channel, int from, int to) const {
+  const auto n = static_cast<size_t>(ranks_);
+  return (static_cast<size_t>(channel) * n + static_cast<size_t>(from)) * n +
+         static_cast<size_t>(to);
 }
 
-Doorbell& Segment::doorbell(int rank) const {
-  auto* first = reinterpret_cast<Doorbell*>(static_cast<std::byte*>(memory_.get()) + kPage);
-  return first[rank];
+std::byte* Segment::lane() const { return static_cast<std::byte*>(memory_.get()) + kPage; }
+
+Doorbell& Segment::doorbell(Channel channel, int rank) const {
+  auto* first =
+      reinterpret_cast<Doorbell*>(static_cast<std::byte*>(memory_.get()) + DoorbellsOffset());
+  return first[static_cast<size_t>(channel) * static_cast<size_t>(ranks_) +
+               static_cast<size_t>(rank)];
 }
 
-RingPositions& Segment::positions(int from, int to) const {
-  auto* first = reinterpret_cast<RingPositions*>(static_cast<std::byte*>(memory_.get()) + kPage +
-                                                 static_cast<size_t>(ranks_) * sizeof(Doorbell));
-  return first[PairIndex(from, to)];
+RingPositions& Segment::positions(Channel channel, int from, int to) const {
+  auto* first =
+      reinterpret_cast<RingPositions*>(static_cast<std::byte*>(memory_.get()) + PositionsOffset());
+  return first[PairIndex(channel, from, to)];
 }
 
-std::byte* Segment::ring(int from, int to) const {
-  return static_cast<std::byte*>(memory_.get()) + RingsOffset() + PairIndex(from, to) * ring_bytes_;
+std::byte* Segment::ring(Channel channel, int from, int to) const {
+  return static_cast<std::byte*>(memory_.get()) + RingsOffset() +
+         PairIndex(channel, from, to) * ring_bytes_;
 }
 
 }  // namespace hvd

@@ -1,5 +1,6 @@
-// The memory that all ranks of one host map: a doorbell for each rank, a byte ring for each ordered
-// pair. It has no name in the file system, so that nothing can be left behind.
+// The memory that all ranks of one host map: the meeting place of the lane (lane.h), and for each
+// of two channels a doorbell for each rank and a byte ring for each ordered pair. It has no name in
+// the file system, so that nothing can be left behind.
 #ifndef HVD_TRANSPORT_SHM_SEGMENT_H_
 #define HVD_TRANSPORT_SHM_SEGMENT_H_
 
@@ -20,11 +21,23 @@ struct alignas(128) Doorbell {
   std::atomic<uint32_t> sleeping;
 };
 
-// Positions count bytes since the start and never wrap. Each has its own cache line.
+// What moves from one rank to another. Positions count bytes since the start, offers count messages
+// that the receiver reads from the sender's memory; none of them ever wraps.
 struct alignas(128) RingPositions {
-  alignas(64) std::atomic<uint64_t> head;  // written by the sender
-  alignas(64) std::atomic<uint64_t> tail;  // written by the receiver
+  // Written by the sender.
+  alignas(64) std::atomic<uint64_t> head;
+  std::atomic<uint64_t> offers;
+  std::atomic<uint64_t> offer_address;
+  std::atomic<int64_t> offer_pid;
+  // Written by the receiver.
+  alignas(64) std::atomic<uint64_t> tail;
+  std::atomic<uint64_t> taken;  // offers that were read
+  std::atomic<uint32_t> reads_forbidden;
 };
+
+// Two communicators that do not wait for each other.
+enum class Channel : uint8_t { kNegotiated = 0, kLane = 1 };
+constexpr size_t kChannels = 2;
 
 // How another process finds the segment.
 struct SegmentKey {
@@ -48,9 +61,10 @@ class Segment {
 
   int ranks() const { return ranks_; }
   size_t ring_bytes() const { return ring_bytes_; }
-  Doorbell& doorbell(int rank) const;
-  RingPositions& positions(int from, int to) const;
-  std::byte* ring(int from, int to) const;
+  std::byte* lane() const;
+  Doorbell& doorbell(Channel channel, int rank) const;
+  RingPositions& positions(Channel channel, int from, int to) const;
+  std::byte* ring(Channel channel, int from, int to) const;
 
  private:
   struct Header;
@@ -63,7 +77,9 @@ class Segment {
 
   static size_t RingBytes(int ranks);
   Header& header() const;
-  size_t PairIndex(int from, int to) const;
+  size_t PairIndex(Channel channel, int from, int to) const;
+  size_t DoorbellsOffset() const;
+  size_t PositionsOffset() const;
   size_t RingsOffset() const;
 
   UniqueFd fd_;

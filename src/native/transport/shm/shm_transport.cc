@@ -1,5 +1,7 @@
 #include "transport/shm/shm_transport.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -7,28 +9,28 @@
 #include <utility>
 
 #include "transport/shm/futex.h"
+#include "transport/shm/pause.h"
+#include "transport/shm/peer_memory.h"
 
 namespace hvd {
 namespace {
 
 // Sending and receiving alternate after so many bytes, which stay in the first cache levels.
 constexpr size_t kChunk = size_t{32} << 10;
+// From here on one copy and two system calls are cheaper than two copies.
+constexpr size_t kOffered = size_t{96} << 10;
+// What is read of an offer in one go: into a buffer that stays in the second-level cache, or to
+// where it belongs.
+constexpr size_t kReadPiece = size_t{64} << 10;
+constexpr size_t kReadStraight = size_t{1} << 20;
 // Messages start on a cache line, so that every span of one is aligned for any element.
 constexpr uint64_t kLine = 64;
-// A wake-up across cores takes about 25 µs; waiting less than half of it for a peer that is at work
-// on its next chunk costs little.
-constexpr std::chrono::microseconds kSpin{10};
+// A wake-up across cores takes 25 to 30 µs; waiting that long for a peer that is at work on its
+// next piece costs at most twice what the best choice would have.
+constexpr std::chrono::microseconds kSpin{40};
 constexpr std::chrono::milliseconds kSlice{50};
 
 constexpr uint64_t RoundUp(uint64_t value) { return (value + kLine - 1) / kLine * kLine; }
-
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
 
 }  // namespace
 
@@ -39,12 +41,21 @@ struct ShmTransport::Outgoing {
   RingPositions& ring;
   std::byte* memory;
   size_t ring_bytes;
+  uint64_t offer = 0;  // the number of the offer while it stands
 
   size_t Room() const {
     return ring_bytes - static_cast<size_t>(position - ring.tail.load(std::memory_order_seq_cst));
   }
-  // A sleeping sender is worth waking when a good part of the ring is free.
-  bool Ready() const { return rest.empty() || Room() >= std::min(rest.size(), ring_bytes / 4); }
+  bool Answered() const {
+    return ring.taken.load(std::memory_order_seq_cst) == offer ||
+           ring.reads_forbidden.load(std::memory_order_seq_cst) != 0;
+  }
+  bool Ready() const {
+    if (rest.empty()) return false;
+    if (offer != 0) return Answered();
+    // A sleeping sender is worth waking when a good part of the ring is free.
+    return Room() >= std::min(rest.size(), ring_bytes / 4);
+  }
 };
 
 struct ShmTransport::Incoming {
@@ -54,26 +65,37 @@ struct ShmTransport::Incoming {
   RingPositions& ring;
   std::byte* memory;
   size_t ring_bytes;
+  uint64_t offer = 0;  // the number of the offer that this message is
+  uint64_t done = 0;   // bytes of the offer that were read
+  MutableBytes destination = {};
 
   size_t Available() const {
     const uint64_t filled = ring.head.load(std::memory_order_seq_cst) - position;
     return std::min(static_cast<size_t>(filled), rest);
   }
-  bool Ready() const { return rest != 0 && Available() != 0; }
+  bool Ready() const {
+    if (rest == 0) return false;
+    if (offer != 0) return ring.offers.load(std::memory_order_seq_cst) == offer;
+    return Available() != 0;
+  }
 };
 
-ShmTransport::ShmTransport(int rank, Segment segment, bool spin, const Abort& abort)
+ShmTransport::ShmTransport(int rank, std::shared_ptr<const Segment> segment, Channel channel,
+                           bool spin, const Abort& abort)
     : rank_(rank),
       segment_(std::move(segment)),
+      channel_(channel),
       spin_(spin),
       abort_(abort),
-      sent_(static_cast<size_t>(segment_.ranks())),
-      received_(static_cast<size_t>(segment_.ranks())) {}
+      sent_(static_cast<size_t>(segment_->ranks())),
+      received_(static_cast<size_t>(segment_->ranks())) {
+  PermitReadsBySiblings();
+}
 
 // The sleeper sets `sleeping` before it looks at the positions a last time, and the peer changes a
 // position before it looks at `sleeping`, all sequentially consistent: one of them sees the other.
 void ShmTransport::Ring(int rank) {
-  Doorbell& bell = segment_.doorbell(rank);
+  Doorbell& bell = segment_->doorbell(channel_, rank);
   if (bell.sleeping.load(std::memory_order_seq_cst) == 0) return;
   bell.sequence.fetch_add(1, std::memory_order_seq_cst);
   FutexWakeAll(bell.sequence);
@@ -90,7 +112,7 @@ void ShmTransport::WaitUntil(const Ready& ready) {
       }
     } while (std::chrono::steady_clock::now() < end);
   }
-  Doorbell& bell = segment_.doorbell(rank_);
+  Doorbell& bell = segment_->doorbell(channel_, rank_);
   while (true) {
     const uint32_t sequence = bell.sequence.load(std::memory_order_seq_cst);
     bell.sleeping.store(1, std::memory_order_seq_cst);
@@ -130,24 +152,91 @@ bool ShmTransport::Drain(Incoming& incoming, Sink& sink) {
   return true;
 }
 
-void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) {
-  uint64_t& sent = sent_[static_cast<size_t>(to)];
-  uint64_t& received = received_[static_cast<size_t>(from)];
-  const size_t ring_bytes = segment_.ring_bytes();
-  Outgoing outgoing{to,        out, sent, segment_.positions(rank_, to), segment_.ring(rank_, to),
-                    ring_bytes};
-  Incoming incoming{
-      from,      in_bytes, received, segment_.positions(from, rank_), segment_.ring(from, rank_),
-      ring_bytes};
-  while (!outgoing.rest.empty() || incoming.rest != 0) {
-    bool moved = !outgoing.rest.empty() && Fill(outgoing);
-    if (incoming.rest != 0) moved = Drain(incoming, sink) || moved;
-    if (!moved) {
-      WaitUntil([&] { return (!outgoing.rest.empty() && outgoing.Ready()) || incoming.Ready(); });
-    }
+// What the receiver needs to read the message itself.
+void ShmTransport::Offer(Outgoing& outgoing, uint64_t number) {
+  RingPositions& ring = outgoing.ring;
+  ring.offer_address.store(reinterpret_cast<uint64_t>(outgoing.rest.data()),
+                           std::memory_order_relaxed);
+  ring.offer_pid.store(::getpid(), std::memory_order_relaxed);
+  ring.offers.store(number, std::memory_order_seq_cst);
+  outgoing.offer = number;
+  Ring(outgoing.to);
+}
+
+// One step of sending; false when there is nothing to do yet.
+bool ShmTransport::Push(Outgoing& outgoing) {
+  if (outgoing.offer == 0) return Fill(outgoing);
+  if (!outgoing.Answered()) return false;
+  if (outgoing.ring.taken.load(std::memory_order_seq_cst) == outgoing.offer) outgoing.rest = {};
+  outgoing.offer = 0;
+  return true;
+}
+
+// Reads one piece of an offer; false when there is none yet.
+bool ShmTransport::Read(Incoming& incoming, Sink& sink) {
+  RingPositions& ring = incoming.ring;
+  if (!incoming.Ready()) return false;
+  const bool straight = !incoming.destination.empty();
+  const size_t count = std::min(incoming.rest, straight ? kReadStraight : kReadPiece);
+  if (!straight && piece_ == nullptr) piece_.reset(new Line[kReadPiece / sizeof(Line)]);
+  const MutableBytes into = straight ? incoming.destination.subspan(incoming.done, count)
+                                     : MutableBytes(piece_[0].bytes, count);
+  const bool allowed =
+      ReadPeerMemory(ring.offer_pid.load(std::memory_order_relaxed),
+                     ring.offer_address.load(std::memory_order_relaxed) + incoming.done, into);
+  if (!allowed) {
+    incoming.offer = 0;
+    ring.reads_forbidden.store(1, std::memory_order_seq_cst);
+    Ring(incoming.from);
+    return true;
   }
-  sent = outgoing.position;
-  received = incoming.position;
+  if (!straight) sink.Consume(into);
+  incoming.done += count;
+  incoming.rest -= count;
+  if (incoming.rest == 0) {
+    ring.taken.store(incoming.offer, std::memory_order_seq_cst);
+    Ring(incoming.from);
+  }
+  return true;
+}
+
+// One step of receiving; false when nothing has come.
+bool ShmTransport::Pull(Incoming& incoming, Sink& sink) {
+  return incoming.offer == 0 ? Drain(incoming, sink) : Read(incoming, sink);
+}
+
+void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) {
+  Count& sent = sent_[static_cast<size_t>(to)];
+  Count& received = received_[static_cast<size_t>(from)];
+  const size_t ring_bytes = segment_->ring_bytes();
+  Outgoing outgoing{.to = to,
+                    .rest = out,
+                    .position = sent.position,
+                    .ring = segment_->positions(channel_, rank_, to),
+                    .memory = segment_->ring(channel_, rank_, to),
+                    .ring_bytes = ring_bytes};
+  Incoming incoming{.from = from,
+                    .rest = in_bytes,
+                    .position = received.position,
+                    .ring = segment_->positions(channel_, from, rank_),
+                    .memory = segment_->ring(channel_, from, rank_),
+                    .ring_bytes = ring_bytes};
+  // Both sides know the size and what the first offer has shown, so both decide alike.
+  const auto by_offer = [](const RingPositions& ring, size_t bytes) {
+    return bytes >= kOffered && ring.reads_forbidden.load(std::memory_order_seq_cst) == 0;
+  };
+  if (by_offer(outgoing.ring, out.size())) Offer(outgoing, ++sent.offers);
+  if (by_offer(incoming.ring, in_bytes)) {
+    incoming.offer = ++received.offers;
+    incoming.destination = sink.Destination();
+  }
+  while (!outgoing.rest.empty() || incoming.rest != 0) {
+    bool moved = !outgoing.rest.empty() && Push(outgoing);
+    if (incoming.rest != 0) moved = Pull(incoming, sink) || moved;
+    if (!moved) WaitUntil([&] { return outgoing.Ready() || incoming.Ready(); });
+  }
+  sent.position = outgoing.position;
+  received.position = incoming.position;
 }
 
 }  // namespace hvd

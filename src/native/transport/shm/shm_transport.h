@@ -1,9 +1,16 @@
-// Byte rings in memory that all ranks of one host map, with a futex to sleep on.
+// Between the ranks of one host: short messages through byte rings in memory that all of them map,
+// long ones by reading the sender's memory, with a futex to sleep on.
+//
+// A long message is offered: its address goes next to the ring. The receiver reads it, straight to
+// where it belongs or in pieces that stay in cache, and says so; only then the sender goes on.
+// Where the system forbids such reads, the receiver notices at the first offer and notes it for the
+// pair, upon which the sender puts this message and all later ones into the ring.
 #ifndef HVD_TRANSPORT_SHM_SHM_TRANSPORT_H_
 #define HVD_TRANSPORT_SHM_SHM_TRANSPORT_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "transport/abort.h"
@@ -14,12 +21,13 @@ namespace hvd {
 
 class ShmTransport : public Transport {
  public:
-  // Args: abort: outlives the transport. spin: whether every rank can have a core to itself, so
-  // that a short busy wait before sleeping pays.
-  ShmTransport(int rank, Segment segment, bool spin, const Abort& abort);
+  // Args: channel: used by this transport alone. abort: outlives the transport. spin: whether every
+  // rank can have a core to itself, so that a short busy wait before sleeping pays.
+  ShmTransport(int rank, std::shared_ptr<const Segment> segment, Channel channel, bool spin,
+               const Abort& abort);
 
   int rank() const override { return rank_; }
-  int size() const override { return segment_.ranks(); }
+  int size() const override { return segment_->ranks(); }
   const char* name() const override { return "shm"; }
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override;
 
@@ -28,18 +36,34 @@ class ShmTransport : public Transport {
   struct Outgoing;
   struct Incoming;
 
+  void Offer(Outgoing& outgoing, uint64_t number);
+  bool Push(Outgoing& outgoing);
   bool Fill(Outgoing& outgoing);
+  bool Pull(Incoming& incoming, Sink& sink);
   bool Drain(Incoming& incoming, Sink& sink);
+  bool Read(Incoming& incoming, Sink& sink);
   void Ring(int rank);
   template <typename Ready>
   void WaitUntil(const Ready& ready);
 
+  // Where this side stands with one other rank: the start of the next message in the ring, and how
+  // many have been offered.
+  struct Count {
+    uint64_t position = 0;
+    uint64_t offers = 0;
+  };
+
   const int rank_;
-  Segment segment_;
+  const std::shared_ptr<const Segment> segment_;
+  const Channel channel_;
   const bool spin_;
   const Abort& abort_;
-  std::vector<uint64_t> sent_;  // by rank: this side's position, of the next message's start
-  std::vector<uint64_t> received_;
+  std::vector<Count> sent_;  // by rank
+  std::vector<Count> received_;
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::unique_ptr<Line[]> piece_;  // of a message that is looked at; made when first needed
 };
 
 }  // namespace hvd

@@ -1,0 +1,171 @@
+#include "transport/shm/lane.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "transport/shm/futex.h"
+#include "transport/shm/pause.h"
+#include "transport/shm/segment.h"
+
+namespace hvd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Waking a sleeper on another core takes 25 to 30 µs: a wait of that length costs at most twice
+// what the best choice would have, as long as no other rank needs the core.
+constexpr std::chrono::microseconds kSpin{40};
+// With fewer cores than ranks the wait hands its core on; this bounds it when nobody takes it.
+constexpr std::chrono::microseconds kYield{8};
+// After it, the ordinary way takes over, which notices lost and stalled ranks.
+constexpr std::chrono::milliseconds kSleep{50};
+
+constexpr int kHeldShift = Lane::kMostRanks;
+constexpr int kRoundShift = 2 * Lane::kMostRanks;
+constexpr uint64_t kRankBits = (uint64_t{1} << Lane::kMostRanks) - 1;
+constexpr uint32_t kRounds = 1U << (64 - kRoundShift);
+
+constexpr size_t kAlignment = 16;
+constexpr size_t RoundUp(size_t value) {
+  return (value + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+struct Lane::Board {
+  alignas(128) std::atomic<uint64_t> word;
+  alignas(128) std::atomic<uint32_t> sleepers;
+  std::atomic<uint32_t> sequence;  // changes to wake the sleepers
+};
+
+// Ticket and payload follow each other, so that small ones share a cache line.
+struct Lane::Slot {
+  uint32_t ticket_bytes;
+  uint32_t payload_bytes;
+  alignas(kAlignment) std::byte bytes[kMostTicket + kMostPayload];
+  uint8_t gap[112];  // the next one starts on lines of its own
+};
+
+size_t Lane::Bytes(int ranks) {
+  return sizeof(Board) + 2 * static_cast<size_t>(ranks) * sizeof(Slot);
+}
+
+Lane::Lane(int rank, std::shared_ptr<const Segment> segment, bool spin)
+    : segment_(std::move(segment)),
+      rank_(rank),
+      ranks_(segment_->ranks()),
+      spin_(spin),
+      own_(uint64_t{1} << rank),
+      all_((uint64_t{1} << ranks_) - 1),
+      board_(*reinterpret_cast<Board*>(segment_->lane())) {}
+
+Lane::Slot& Lane::SlotOf(int rank, uint32_t round) const {
+  auto* first = reinterpret_cast<Slot*>(segment_->lane() + sizeof(Board));
+  return first[2 * static_cast<size_t>(rank) + round % 2];
+}
+
+MutableBytes Lane::Write(ConstBytes ticket, size_t payload_bytes) {
+  Slot& slot = SlotOf(rank_, round_);
+  slot.ticket_bytes = static_cast<uint32_t>(ticket.size());
+  slot.payload_bytes = static_cast<uint32_t>(payload_bytes);
+  std::memcpy(slot.bytes, ticket.data(), ticket.size());
+  return {slot.bytes + RoundUp(ticket.size()), payload_bytes};
+}
+
+Lane::Place Lane::At(int rank) const {
+  const Slot& slot = SlotOf(rank, round_ + kRounds - 1);
+  return {{slot.bytes, slot.ticket_bytes},
+          {slot.bytes + RoundUp(slot.ticket_bytes), slot.payload_bytes}};
+}
+
+bool Lane::Meet() {
+  uint64_t word = board_.word.load(std::memory_order_relaxed);
+  uint64_t next = 0;
+  bool last = false;
+  do {
+    next = word | own_;
+    last = (next & all_) == all_;
+    if (last) {
+      const uint64_t round = (round_ + 1) % kRounds;
+      next = (next & kRankBits << kHeldShift) | round << kRoundShift;
+    }
+  } while (!board_.word.compare_exchange_weak(word, next, std::memory_order_seq_cst,
+                                              std::memory_order_relaxed));
+  if (last) WakeSleepers();
+  if (!last && !AwaitBriefly() && !Sleep() && Leave()) return false;
+  round_ = (round_ + 1) % kRounds;
+  return true;
+}
+
+bool Lane::Met() const {
+  return board_.word.load(std::memory_order_acquire) >> kRoundShift != round_;
+}
+
+// Does not look at who is held: a rank that finishes an operation may be a little behind.
+bool Lane::AwaitBriefly() const {
+  const Clock::time_point end = Clock::now() + (spin_ ? kSpin : kYield);
+  do {
+    for (int i = 0; i < 16; ++i) {
+      if (Met()) return true;
+      if (spin_) Pause();
+    }
+    if (!spin_) ::sched_yield();
+  } while (Clock::now() < end);
+  return Met();
+}
+
+bool Lane::Sleep() {
+  const Clock::time_point end = Clock::now() + kSleep;
+  while (true) {
+    const uint32_t sequence = board_.sequence.load(std::memory_order_seq_cst);
+    board_.sleepers.fetch_add(1, std::memory_order_seq_cst);
+    const uint64_t word = board_.word.load(std::memory_order_seq_cst);
+    const bool met = word >> kRoundShift != round_;
+    const bool held = (word >> kHeldShift & kRankBits) != 0;
+    const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    const bool sleeps = !met && !held && rest.count() > 0;
+    if (sleeps) FutexWait(board_.sequence, sequence, rest);
+    board_.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+    if (!sleeps) return met;
+  }
+}
+
+// False when the round was met just before.
+bool Lane::Leave() {
+  uint64_t word = board_.word.load(std::memory_order_acquire);
+  do {
+    if (word >> kRoundShift != round_) return false;
+  } while (!board_.word.compare_exchange_weak(word, word & ~own_, std::memory_order_acq_rel,
+                                              std::memory_order_acquire));
+  return true;
+}
+
+void Lane::Hold() {
+  const std::lock_guard lock(hold_mutex_);
+  if (holds_++ == 0) SetHeld(true);
+}
+
+void Lane::Release() {
+  const std::lock_guard lock(hold_mutex_);
+  if (--holds_ == 0) SetHeld(false);
+}
+
+void Lane::SetHeld(bool held) {
+  if (held) {
+    board_.word.fetch_or(own_ << kHeldShift, std::memory_order_seq_cst);
+    WakeSleepers();
+  } else {
+    board_.word.fetch_and(~(own_ << kHeldShift), std::memory_order_seq_cst);
+  }
+}
+
+void Lane::WakeSleepers() {
+  if (board_.sleepers.load(std::memory_order_seq_cst) == 0) return;
+  board_.sequence.fetch_add(1, std::memory_order_seq_cst);
+  FutexWakeAll(board_.sequence);
+}
+
+}  // namespace hvd

@@ -1,0 +1,101 @@
+// A meeting place in shared memory: every rank of a host brings some bytes, and leaves with those
+// of all. No other thread takes part, and no system call when the ranks come at about the same
+// time.
+//
+// One word holds the generation (the number of the round, modulo 256), which ranks have arrived,
+// and which ranks are held, that is, have operations under way elsewhere. It changes by
+// compare-and-swap alone. A rank writes its place and sets its bit; whoever sets the last one
+// clears all bits and raises the generation in the same swap, and by that the round is met for
+// everybody. A rank may leave as long as the round is not met, by clearing its own bit: the swap
+// fails if it is too late. So each rank either meets all others or none.
+//
+// Each rank has two places, used in turn. A place is written again two rounds later, when the round
+// between them has been met; all ranks had come to it, so they were done with the one before. Only
+// a met round is read, so a rank that leaves may write its place again at once.
+//
+// A generation cannot be mistaken: it does not move on without this rank.
+//
+// Who has waited for a moment sleeps, unless a rank is held: that one may be waiting elsewhere for
+// the very operation. Becoming held wakes the sleepers for the same reason. A sleeper counts itself
+// before it looks at the word a last time, and a change of the word comes before the look at that
+// count, all sequentially consistent: one of them sees the other.
+#ifndef HVD_TRANSPORT_SHM_LANE_H_
+#define HVD_TRANSPORT_SHM_LANE_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "transport/transport.h"
+
+namespace hvd {
+
+class Segment;
+
+class Lane {
+ public:
+  // More ranks than the word has bits for have no lane.
+  static constexpr int kMostRanks = 28;
+  // How much a rank may bring.
+  static constexpr size_t kMostTicket = 448;
+  static constexpr size_t kMostPayload = size_t{16} << 10;
+
+  // What one rank has brought.
+  struct Place {
+    ConstBytes ticket;
+    ConstBytes payload;
+  };
+
+  // Args: segment: of at most kMostRanks. spin: whether every rank can have a core to itself.
+  Lane(int rank, std::shared_ptr<const Segment> segment, bool spin);
+
+  // Bytes of shared memory for as many ranks; zeros are its start.
+  static size_t Bytes(int ranks);
+
+  // Puts the ticket into this rank's place, and returns where the payload goes, aligned for any
+  // element.
+  MutableBytes Write(ConstBytes ticket, size_t payload_bytes);
+  // Comes to the round with what was written. False when this rank has left it again.
+  bool Meet();
+  // Of the round that was met last, until the next Write.
+  Place At(int rank) const;
+
+  // For any thread, and counted: while it is held, no rank waits here for long.
+  void Hold();
+  void Release();
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+
+ private:
+  struct Board;
+  struct Slot;
+
+  Slot& SlotOf(int rank, uint32_t round) const;
+  bool Met() const;
+  bool AwaitBriefly() const;
+  bool Sleep();
+  bool Leave();
+  void SetHeld(bool held);
+  void WakeSleepers();
+
+  const std::shared_ptr<const Segment> segment_;
+  const int rank_;
+  const int ranks_;
+  const bool spin_;
+  const uint64_t own_;
+  const uint64_t all_;
+  Board& board_;
+  uint32_t round_ = 0;
+
+  std::mutex hold_mutex_;
+  int64_t holds_ = 0;
+};
+
+}  // namespace hvd
+
+#endif  // HVD_TRANSPORT_SHM_LANE_H_

@@ -1,0 +1,221 @@
+// The lane: that all ranks meet or none does, whatever they hold and whenever they leave.
+#include "transport/shm/lane.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <set>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "harness.h"
+#include "ranks.h"
+#include "transport/shm/segment.h"
+
+namespace {
+
+using hvd::Lane;
+using hvd::Segment;
+using hvd::test::OnThreads;
+
+std::vector<std::unique_ptr<Lane>> Lanes(int ranks, bool spin) {
+  const auto segment = std::make_shared<const Segment>(Segment::Create(ranks));
+  std::vector<std::unique_ptr<Lane>> lanes;
+  for (int rank = 0; rank < ranks; ++rank) {
+    lanes.push_back(std::make_unique<Lane>(rank, segment, spin));
+  }
+  return lanes;
+}
+
+// What a rank brings to a round: enough words to see one that is half written.
+using Data = std::array<uint64_t, 40>;
+
+void Bring(Lane& lane, uint64_t value) {
+  Data data;
+  data.fill(value);
+  const uint64_t ticket = value * 3;
+  const auto place = lane.Write(std::as_bytes(std::span(&ticket, 1)), sizeof(data));
+  std::memcpy(place.data(), data.data(), sizeof(data));
+}
+
+void ExpectBrought(const Lane& lane, int rank, uint64_t value) {
+  const Lane::Place place = lane.At(rank);
+  uint64_t ticket = 0;
+  Data data{};
+  EXPECT_EQ(place.ticket.size(), sizeof(ticket));
+  EXPECT_EQ(place.payload.size(), sizeof(data));
+  std::memcpy(&ticket, place.ticket.data(), sizeof(ticket));
+  std::memcpy(data.data(), place.payload.data(), sizeof(data));
+  EXPECT_EQ(ticket, value * 3);
+  EXPECT_TRUE(std::all_of(data.begin(), data.end(), [&](uint64_t word) { return word == value; }));
+}
+
+// Every rank meets the others so many times; between, it leaves and writes its place anew as often
+// as the holds of the others make it.
+void MeetOften(int ranks, bool spin, uint64_t rounds, bool holds) {
+  const auto lanes = Lanes(ranks, spin);
+  std::atomic<int> working{ranks};
+  std::atomic<uint64_t> left{0};
+  std::thread holder([&] {
+    std::mt19937 random(7);
+    while (holds && working.load() > 0) {
+      Lane& lane = *lanes[random() % lanes.size()];
+      lane.Hold();
+      std::this_thread::yield();
+      lane.Release();
+      if (random() % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
+    }
+  });
+  OnThreads(ranks, [&](int rank) {
+    Lane& lane = *lanes[static_cast<size_t>(rank)];
+    std::mt19937 random(static_cast<unsigned>(rank));
+    for (uint64_t met = 0; met < rounds;) {
+      Bring(lane, met * 100 + static_cast<uint64_t>(rank));
+      if (!lane.Meet()) {
+        left.fetch_add(1);
+        continue;
+      }
+      for (int other = 0; other < ranks; ++other) {
+        ExpectBrought(lane, other, met * 100 + static_cast<uint64_t>(other));
+      }
+      ++met;
+      // Now and then one is late enough for the others to sleep.
+      if (random() % 64 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+    }
+    working.fetch_sub(1);
+  });
+  holder.join();
+  if (holds && ranks > 1) EXPECT_TRUE(left.load() > 0);
+}
+
+// The protocol of lane.h with every order of its steps, for a few rounds.
+struct ModelRank {
+  enum Step : uint8_t { kIdle, kWriting, kWritten, kWaiting, kReading, kDone };
+  Step step = kIdle;
+  uint8_t round = 0;   // rounds met
+  uint8_t leaves = 0;  // how often it has left
+  auto operator<=>(const ModelRank&) const = default;
+};
+
+struct Model {
+  static constexpr int kRanks = 3;
+  static constexpr int kRounds = 3;
+  static constexpr int kLeaves = 2;
+  uint8_t round = 0;
+  uint8_t arrived = 0;
+  std::array<ModelRank, kRanks> ranks{};
+  std::array<std::array<uint8_t, 2>, kRanks> places{};  // the round that it was written for, from 1
+  auto operator<=>(const Model&) const = default;
+};
+
+// The states after one step of one rank.
+std::vector<Model> Steps(const Model& model, size_t rank) {
+  std::vector<Model> next;
+  const auto change = [&](ModelRank::Step step) -> Model& {
+    next.push_back(model);
+    next.back().ranks[rank].step = step;
+    return next.back();
+  };
+  const ModelRank& own = model.ranks[rank];
+  const auto bit = static_cast<uint8_t>(1U << rank);
+  const auto place = static_cast<size_t>(own.round % 2);
+  switch (own.step) {
+    case ModelRank::kIdle:
+      change(own.round == Model::kRounds ? ModelRank::kDone : ModelRank::kWriting)
+          .places[rank][place] = own.round == Model::kRounds ? model.places[rank][place] : 0;
+      break;
+    case ModelRank::kWriting:
+      change(ModelRank::kWritten).places[rank][place] = static_cast<uint8_t>(own.round + 1);
+      break;
+    case ModelRank::kWritten: {
+      const auto arrived = static_cast<uint8_t>(model.arrived | bit);
+      const bool last = arrived == (1U << Model::kRanks) - 1;
+      Model& then = change(last ? ModelRank::kReading : ModelRank::kWaiting);
+      then.arrived = last ? 0 : arrived;
+      if (last) ++then.round;
+      break;
+    }
+    case ModelRank::kWaiting:
+      if (model.round != own.round) {
+        change(ModelRank::kReading);
+      } else if (own.leaves < Model::kLeaves) {
+        Model& then = change(ModelRank::kIdle);
+        then.arrived = static_cast<uint8_t>(then.arrived & ~bit);
+        ++then.ranks[rank].leaves;
+      }
+      break;
+    case ModelRank::kReading:
+      ++change(ModelRank::kIdle).ranks[rank].round;
+      break;
+    case ModelRank::kDone:
+      break;
+  }
+  return next;
+}
+
+}  // namespace
+
+TEST(EveryOrderOfStepsIsSafe) {
+  std::set<Model> seen{Model{}};
+  std::vector<Model> open{Model{}};
+  size_t finished = 0;
+  while (!open.empty()) {
+    const Model model = open.back();
+    open.pop_back();
+    bool stuck = true;
+    for (size_t rank = 0; rank < Model::kRanks; ++rank) {
+      const ModelRank& own = model.ranks[rank];
+      if (own.step == ModelRank::kReading) {
+        // All that a rank reads was written for the round that it has met, and nobody writes it.
+        for (const auto& places : model.places) EXPECT_EQ(places[own.round % 2], own.round + 1);
+      }
+      for (const Model& next : Steps(model, rank)) {
+        stuck = false;
+        if (seen.insert(next).second) open.push_back(next);
+      }
+    }
+    // Without leaves left, who waits is met in the end.
+    if (stuck) {
+      ++finished;
+      for (const ModelRank& rank : model.ranks) EXPECT_TRUE(rank.step == ModelRank::kDone);
+    }
+  }
+  EXPECT_TRUE(finished > 0);
+  EXPECT_TRUE(seen.size() > 10'000);
+}
+
+TEST(RanksMeetInEveryRound) {
+  for (const int ranks : {1, 2, 3, 4}) {
+    MeetOften(ranks, false, 2000, false);
+    MeetOften(ranks, true, 500, false);
+  }
+}
+
+TEST(RanksMeetAllOrNoneWhileOthersHold) {
+  for (const int ranks : {2, 3}) {
+    MeetOften(ranks, false, 500, true);
+    MeetOften(ranks, true, 500, true);
+  }
+}
+
+TEST(ARankThatWaitsInVainLeaves) {
+  const auto lanes = Lanes(2, false);
+  Bring(*lanes[0], 1);
+  EXPECT_FALSE(lanes[0]->Meet());
+  // What it brought then does not count any more.
+  Bring(*lanes[0], 2);
+  std::thread other([&] {
+    Bring(*lanes[1], 3);
+    while (!lanes[1]->Meet()) Bring(*lanes[1], 3);
+    ExpectBrought(*lanes[1], 0, 2);
+  });
+  while (!lanes[0]->Meet()) Bring(*lanes[0], 2);
+  ExpectBrought(*lanes[0], 1, 3);
+  other.join();
+}
