@@ -15,10 +15,15 @@ from pathlib import Path
 
 from variantwheel_selector.errors import DownloadError, ReleaseError
 from variantwheel_selector.fetching.payload_search import as_url, found_payload, make_client
-from variantwheel_selector.fetching.sources import PackageSources, configured_sources
+from variantwheel_selector.fetching.sources import (
+    PackageSources,
+    configured_sources,
+    stated_sources,
+)
 from variantwheel_selector.fetching.urls import redacted
 from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, PayloadWheel, parse_manifest
 from variantwheel_selector.release_source import choose_version, project_sdists
+from variantwheel_selector.settings import Settings
 from variantwheel_selector.simple_index import IndexFile, fetch_file, fetch_project
 
 _MANIFEST_LIMIT = 16 * 1024 * 1024
@@ -98,7 +103,7 @@ def sdist_from_file(path: Path) -> SelectorSdist:
 
 @contextmanager
 def payload_wheel(
-    sdist: SelectorSdist, wheel: PayloadWheel, environment: Mapping[str, str]
+    sdist: SelectorSdist, wheel: PayloadWheel, settings: Settings, environment: Mapping[str, str]
 ) -> Iterator[Path]:
     """Give the path of a wheel that the sdist embeds, or that its manifest names.
 
@@ -109,7 +114,10 @@ def payload_wheel(
     inside = f"payload/{wheel.filename}"
     if not sdist.manifest.embedded:
         with found_payload(
-            sdist.manifest, wheel, _sources(sdist, environment), environment
+            sdist.manifest,
+            wheel,
+            _sources(sdist, stated_sources(settings, environment)),
+            environment,
         ) as path:
             yield path
     elif sdist.path.is_dir():
@@ -119,9 +127,8 @@ def payload_wheel(
             yield path
 
 
-def _sources(sdist: SelectorSdist, environment: Mapping[str, str]) -> PackageSources:
+def _sources(sdist: SelectorSdist, sources: PackageSources) -> PackageSources:
     """Return the user's sources, after the place that the sdist came from."""
-    sources = configured_sources(environment)
     if sdist.index is not None:
         indexes = dict.fromkeys([sdist.index, *sources.indexes])
         sources = dataclasses.replace(sources, indexes=tuple(indexes), no_index=False)

@@ -24,6 +24,11 @@ T = TypeVar("T")
 ENVIRONMENT_PREFIX = "VARIANTWHEEL_"
 ASSUME_PREFIX = "assume-"
 
+_URL_USER = re.compile(r"(?<=://)[^/?#\s]*@")
+_URL_QUERY = re.compile(r"[?#].*")
+_INDEX_PATTERN = re.compile(r"(?:https?|file)://\S+")
+_DRIVE_PATTERN = re.compile(r"[A-Za-z]:[/\\]")
+
 
 @dataclass(frozen=True)
 class Alias(Generic[T]):
@@ -113,6 +118,11 @@ def _patterns(name: str) -> Key[tuple[VariantPattern, ...]]:
     )
 
 
+def without_credentials(text: str) -> str:
+    """Return a URL without what may be secret in it: user, password, query and fragment."""
+    return _URL_QUERY.sub("", _URL_USER.sub("", text))
+
+
 VARIANT: Key[str] = Key(
     "variant",
     _label,
@@ -152,6 +162,18 @@ PREFER = Key(
 ON_UNKNOWN = choice("on-unknown", "fallback", "error")
 ON_FALLBACK = choice("on-fallback", "accept", "error")
 LOG = choice("log", "short", "full")
+
+INDEX_URL: Key[str] = Key(
+    "index-url",
+    lambda text: text if _INDEX_PATTERN.fullmatch(text) else None,
+    "the URL of an index, http, https or file, to fetch wheels from instead of the installer's",
+    shown=without_credentials,
+)
+WHEEL_DIR: Key[str] = Key(
+    "wheel-dir",
+    lambda text: text if text.startswith(("/", "~")) or _DRIVE_PATTERN.match(text) else None,
+    "the absolute path of a folder with wheels that were brought here",
+)
 
 _CUDA_FORM, _ROCM_FORM = "a CUDA version such as '12.8'", "a ROCm version such as '6.3'"
 _SM_FORM = "compute capabilities such as '9.0' or '8.0,9.0'"
@@ -221,17 +243,10 @@ KEYS: tuple[Key[object], ...] = tuple(
     key  # type: ignore[misc]  # of various types, which `Settings.get` restores
     for key in (
         VARIANT, SOURCE_BUILD, PROFILE, MAX_CPU_LEVEL, REQUIRE, FORBID, ONLY, PREFER,
-        ON_UNKNOWN, ON_FALLBACK, LOG,
+        ON_UNKNOWN, ON_FALLBACK, LOG, INDEX_URL, WHEEL_DIR,
         ASSUME_CUDA, ASSUME_SM, ASSUME_GFX, ASSUME_ROCM, ASSUME_CPU, ASSUME_LIBC,
     )
 )  # fmt: skip
 """Every setting; what is not here is unknown, in every place."""
 
 BY_NAME: Mapping[str, Key[object]] = {key.name: key for key in KEYS}
-
-_URL_USER = re.compile(r"(?<=://)[^/@\s]+@")
-
-
-def without_credentials(text: str) -> str:
-    """Return URLs without the user names and passwords in them."""
-    return _URL_USER.sub("", text)

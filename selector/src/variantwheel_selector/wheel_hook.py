@@ -95,9 +95,9 @@ def _payload_path(here: _Here, payload: PayloadWheel) -> Iterator[Path]:
         return
     # Embedded payloads do not pay for the network's modules.
     from variantwheel_selector.fetching.payload_search import found_payload  # noqa: PLC0415
-    from variantwheel_selector.fetching.sources import configured_sources  # noqa: PLC0415
+    from variantwheel_selector.fetching.sources import stated_sources  # noqa: PLC0415
 
-    sources = configured_sources(os.environ)
+    sources = stated_sources(here.selection.settings, os.environ)
     with found_payload(here.manifest, payload, sources, os.environ) as path:
         yield path
 

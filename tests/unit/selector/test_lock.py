@@ -55,7 +55,7 @@ def test_a_lock_for_two_machines_is_valid_and_pins_the_released_bytes(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert lock("--sdist", archive, *profiles, "-o", tmp_path / "lock", "--json") == 0
+    assert lock(archive, *profiles, "-o", tmp_path / "lock", "--json") == 0
     told = json.loads(capsys.readouterr().out)
     labels = {item["profile"]: item["label"] for item in told["locked"]}
     assert labels == {"gpu_node": "x86_64_v3", "login": "null"}
@@ -78,7 +78,7 @@ def test_a_lock_for_two_machines_is_valid_and_pins_the_released_bytes(
     # The same again gives the same files.
     before = {path: path.read_bytes() for path in (tmp_path / "lock").rglob("*") if path.is_file()}
     assert len(before) == 6
-    assert lock("--sdist", archive, *profiles, "-o", tmp_path / "lock") == 0
+    assert lock(archive, *profiles, "-o", tmp_path / "lock") == 0
     assert {path: path.read_bytes() for path in before} == before
     assert set(filter(Path.is_file, (tmp_path / "lock").rglob("*"))) == set(before)
 
@@ -86,13 +86,14 @@ def test_a_lock_for_two_machines_is_valid_and_pins_the_released_bytes(
 def test_real_installers_install_the_lock_as_it_was_released(
     release: TinyRelease, archive: Path, profiles: list[str], tmp_path: Path
 ) -> None:
-    assert lock("--sdist", archive, *profiles, "-o", tmp_path / "lock") == 0
+    assert lock(archive, *profiles, "-o", tmp_path / "lock") == 0
     pip = [sys.executable, "-m", "pip", "--isolated", "--python"]
     quiet = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home"), "UV_NO_CONFIG": "1"}
     quiet["UV_CACHE_DIR"] = str(tmp_path / "uv")
-    files = {name: tmp_path / "lock" / name for name in
-             ("pylock.gpu_node.toml", "requirements.gpu_node.txt", "pylock.login.toml")}  # fmt: skip
-    gpu, hashed, login = files.values()
+    gpu, hashed, login = (
+        tmp_path / "lock" / name
+        for name in ("pylock.gpu_node.toml", "requirements.gpu_node.txt", "pylock.login.toml")
+    )
     uv, uv_python = (UV, "pip"), ("--preview-features", "pylock", "--python", "ENV")
     commands = (
         ((*pip, "ENV", "install", "--no-cache-dir", "-r", str(gpu)), "x86_64_v3"),
@@ -160,9 +161,9 @@ def test_what_cannot_be_locked(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = ("-o", tmp_path / "lock")
-    assert lock("--sdist", archive, *profiles, *profiles, *out) == 2
+    assert lock(archive, *profiles, *profiles, *out) == 2
     assert "two profiles are called 'gpu_node'" in capsys.readouterr().err
-    assert run_commandline(["lock", "other", "--sdist", str(archive), *profiles, "-o", "x"]) == 2
+    assert run_commandline(["lock", "other", str(archive), *profiles, "-o", "x"]) == 2
     assert "is tiny-native 1.0, not other" in capsys.readouterr().err
     assert lock("--find-links", tmp_path, *profiles, *out) == 2
     assert "has nothing of tiny-native" in capsys.readouterr().err
@@ -171,6 +172,6 @@ def test_what_cannot_be_locked(
     release.tag = "py3-none-manylinux_2_17_x86_64"
     release.add("null")
     other = release.archive(tmp_path / "other")
-    assert lock("--sdist", other, *profiles, "--profile", tmp_path / "riscv", *out) == 1
+    assert lock(other, *profiles, "--profile", tmp_path / "riscv", *out) == 1
     assert "profile 'riscv': no variant of tiny-native 1.0 fits" in capsys.readouterr().err
     assert not (tmp_path / "lock").exists(), "nothing half-written"

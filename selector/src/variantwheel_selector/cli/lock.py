@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import shutil
 import tempfile
@@ -31,7 +32,8 @@ from variantwheel_selector.sdist_source import (
     sdist_from_folder,
     sdist_from_index,
 )
-from variantwheel_selector.settings import read_settings
+from variantwheel_selector.setting_keys import PROFILE
+from variantwheel_selector.settings import Settings, read_settings
 from variantwheel_selector.tags import supported_tags
 from variantwheel_selector.wheel_name import normalize_project
 
@@ -45,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--find-links", type=Path, metavar="DIR", help="a folder with the selector sdist"
     )
     source.add_argument(
-        "--sdist", type=Path, metavar="SDIST", help="a selector sdist, packed or not"
+        "sdist", nargs="?", type=Path, metavar="SDIST", help="a selector sdist, packed or not"
     )
     parser.add_argument(
         "--profile",
@@ -68,11 +70,11 @@ def run(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="variantwheel-") as folder:
         sdist = _sdist(args, project, wanted, Path(folder))
         manifest = sdist.manifest
-        settings = read_settings(None, os.environ)
+        settings = _settings(project)
         locked = lock_machines(manifest, machines, settings)
         needs: dict[str, None] = {}
         for item in locked:
-            needs |= dict.fromkeys(_write(args.output, sdist, item))
+            needs |= dict.fromkeys(_write(args.output, sdist, item, settings))
     if args.json:
         print_json(
             {
@@ -112,6 +114,13 @@ def _machines(paths: list[Path]) -> dict[str, Machine]:
     return machines
 
 
+def _settings(project: str) -> Settings:
+    """Return the user's settings; the profiles to choose for stand on the command line."""
+    settings = read_settings(None, os.environ, project)
+    stated = {name: item for name, item in settings.stated.items() if name != PROFILE.name}
+    return dataclasses.replace(settings, stated=stated, profiles=())
+
+
 def _sdist(
     args: argparse.Namespace, project: str, wanted: str | None, folder: Path
 ) -> SelectorSdist:
@@ -129,13 +138,15 @@ def _sdist(
     return sdist
 
 
-def _write(folder: Path, sdist: SelectorSdist, locked: LockedWheel) -> list[str]:
+def _write(
+    folder: Path, sdist: SelectorSdist, locked: LockedWheel, settings: Settings
+) -> list[str]:
     """Write the wheel and its two files; return the requirements that are not locked."""
     manifest = sdist.manifest
     tags = supported_tags(locked.machine)
     target = folder / locked.path
     with (
-        payload_wheel(sdist, locked.wheel, os.environ) as path,
+        payload_wheel(sdist, locked.wheel, settings, os.environ) as path,
         open_payload(path, locked.wheel) as file,
     ):
         check_wheel(file, locked.wheel, manifest, tags)

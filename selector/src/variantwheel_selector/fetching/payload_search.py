@@ -44,7 +44,6 @@ def found_payload(
     wheel: PayloadWheel,
     sources: PackageSources,
     environment: Mapping[str, str],
-    folder: Path | None = None,
 ) -> Iterator[Path]:
     """Give the path of a wheel that the manifest names, fetched if it is nowhere near.
 
@@ -53,14 +52,13 @@ def found_payload(
         wheel: The one wheel that is wanted.
         sources: Where the user takes packages from.
         environment: Tells where the cache lies, and logins.
-        folder: Where the user put wheels for this purpose; asked first.
 
     Raises:
         DownloadError: It is nowhere; the text names each place and what to bring where.
     """
     search = _Search(manifest, wheel, sources, environment)
     cache = HashCache(cache_folder(environment) if sources.cache else None)
-    near = search.in_folders(folder) or search.in_cache(cache)
+    near = search.in_folders() or search.in_cache(cache)
     if near is not None:
         yield near
         return
@@ -84,11 +82,10 @@ class _Search:
     environment: Mapping[str, str]
     answers: list[str] = field(default_factory=list)
 
-    def in_folders(self, stated: Path | None) -> Path | None:
+    def in_folders(self) -> Path | None:
         """Look into folders of this machine."""
-        folders = [stated] if stated is not None else []
-        folders += filter(None, map(local_folder, self.sources.find_links))
-        for folder in folders:
+        folders = [self.sources.wheel_dir, *map(local_folder, self.sources.find_links)]
+        for folder in filter(None, folders):
             path = folder / self.wheel.filename
             if self._is_right(path, f"folder {str(folder)!r}"):
                 return path

@@ -6,11 +6,15 @@ files do. uv is recognised by a variable that it sets for hooks, everything else
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from variantwheel_selector.fetching.urls import Login
 from variantwheel_selector.fetching.web import WebAccess
+from variantwheel_selector.setting_keys import INDEX_URL, WHEEL_DIR
+from variantwheel_selector.settings import Settings
 
 DEFAULT_INDEX = ""
 
@@ -30,6 +34,7 @@ class PackageSources:
         logins: By the URL of an index, where they do not stand in it.
         read: Configuration files that were read.
         unread: Configuration files that were not, each with the reason.
+        wheel_dir: A folder with wheels that were brought here; asked before everything else.
     """
 
     indexes: tuple[str, ...] = field(default=(DEFAULT_INDEX,), repr=False)
@@ -42,6 +47,18 @@ class PackageSources:
     logins: Mapping[str, Login] = field(default_factory=dict)
     read: tuple[str, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
+    wheel_dir: Path | None = None
+
+
+def stated_sources(settings: Settings, environment: Mapping[str, str]) -> PackageSources:
+    """Return what the user's settings state, and what the running installer is configured for."""
+    sources = configured_sources(environment)
+    index, folder = settings.get(INDEX_URL), settings.get(WHEEL_DIR)
+    if index is not None:
+        sources = replace(sources, indexes=(index,), no_index=False)
+    if folder is not None:
+        sources = replace(sources, wheel_dir=Path(os.path.expanduser(folder)))  # noqa: PTH111
+    return sources
 
 
 def configured_sources(environment: Mapping[str, str]) -> PackageSources:
