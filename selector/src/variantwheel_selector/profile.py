@@ -59,9 +59,9 @@ def intersect(named: Mapping[str, Support]) -> Support:
     if len(named) == 1:
         return next(iter(named.values()))
     namespace = next(iter(named.values())).namespace
-    without = [(name, answer) for name, answer in named.items() if not answer.features]
+    without = [answer for answer in named.values() if not answer.features]
     unknown = _joined({name: answer.unknown for name, answer in named.items()})
-    absent = _joined({name: answer.absent for name, answer in without if not answer.unknown})
+    absent = _joined({name: answer.absent for name, answer in named.items()})
     if absent:
         return Support(namespace, absent=absent)
     if without:
