@@ -6,6 +6,7 @@ import sys
 import threading
 from dataclasses import dataclass, field
 
+from horovod import _elastic_place, _settings
 from horovod._loader import CoreLibrary, _bindings, select_core
 from horovod._placement import Placement, read_placement
 from horovod.common.exceptions import HorovodInternalError
@@ -61,17 +62,31 @@ class Session:
             if self._member is not None:
                 self._member.require_own_process()
                 return
-            placement = read_placement(os.environ)
-            core = select_core()
-            if self._generation == 0:
-                if not core.fits and placement.local_rank == 0:
-                    sys.stderr.write(core.misfit() + "\n")
-                atexit.register(self.stop)
-            generation = self._generation
-            self._generation += 1
-            self._member = Member(
-                _start_runtime(core, placement, generation), placement, core, os.getpid()
-            )
+            while self._member is None:
+                self._member = self._join()
+
+    def _join(self) -> Member | None:
+        """Joins the job; None when an elastic job has to be formed anew before."""
+        elastic = _elastic_place.is_elastic_worker(os.environ)
+        if elastic:
+            _elastic_place.take_place(os.environ, self._generation)
+        placement = read_placement(os.environ)
+        core = select_core()
+        if self._generation == 0:
+            if not core.fits and placement.local_rank == 0:
+                sys.stderr.write(core.misfit() + "\n")
+            atexit.register(self.stop)
+        # Ranks of an elastic job have started differently often; its rounds are the same for all.
+        generation = _settings.ELASTIC_ROUND.read(os.environ) if elastic else self._generation
+        self._generation += 1
+        try:
+            runtime = _start_runtime(core, placement, generation)
+        except HorovodInternalError as error:
+            if not elastic:
+                raise
+            sys.stderr.write(f"{error} Asking for a new place.\n")
+            return None
+        return Member(runtime, placement, core, os.getpid())
 
     def stop(self) -> None:
         """Leaves the job; what is pending fails on all ranks. Does nothing when none is joined."""

@@ -174,6 +174,27 @@ CPU_OPERATIONS = Setting(
 ELASTIC = Setting(
     "HOROVOD_ELASTIC", _switch, "0 or 1", default=False, meaning="whether ranks may come and go"
 )
+ELASTIC_TIMEOUT = Setting(
+    "HOROVOD_ELASTIC_TIMEOUT",
+    _seconds,
+    _SECONDS,
+    600.0,
+    "how long forming an elastic job anew may take",
+)
+ELASTIC_WORKER = Setting(
+    "HOROVOD_ELASTIC_WORKER",
+    _count,
+    _COUNT,
+    -1,
+    "number by which the launcher of an elastic job knows this process",
+)
+ELASTIC_ROUND = Setting(
+    "HOROVOD_ELASTIC_ROUND",
+    _count,
+    _COUNT,
+    0,
+    "how often the elastic job has been formed; set by init()",
+)
 SECRET = Setting(
     "_HOROVOD_SECRET_KEY",
     _secret,
@@ -201,6 +222,9 @@ SETTINGS: tuple[
     CONTROLLER,
     CPU_OPERATIONS,
     ELASTIC,
+    ELASTIC_TIMEOUT,
+    ELASTIC_WORKER,
+    ELASTIC_ROUND,
     SECRET,
 )
 

@@ -35,15 +35,6 @@ UNSUPPORTED_FLAGS = (
     "--autotune-steps-per-sample",
     "--autotune-bayes-opt-max-samples",
     "--autotune-gaussian-process-noise",
-    "--min-np",
-    "--min-num-proc",
-    "--max-np",
-    "--max-num-proc",
-    "--slots-per-host",
-    "--elastic-timeout",
-    "--reset-limit",
-    "--blacklist-cooldown-range",
-    "--host-discovery-script",
     "--timeline-filename",
     "--timeline-mark-cycles",
     "--no-timeline-mark-cycles",
@@ -93,6 +84,12 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
+    return int(text)
+
+
 def _seconds(text: str) -> float:
     try:
         value = float(text)
@@ -105,6 +102,47 @@ def _seconds(text: str) -> float:
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _add_elastic(group: "argparse._ArgumentGroup") -> None:
+    add = group.add_argument
+    add(
+        "--min-np",
+        "--min-num-proc",
+        dest="min_np",
+        type=_positive,
+        metavar="N",
+        help="go on while there are so many ranks (default: -np)",
+    )
+    add(
+        "--max-np",
+        "--max-num-proc",
+        dest="max_np",
+        type=_positive,
+        metavar="N",
+        help="take no more ranks than this (default: as many as there are slots)",
+    )
+    add(
+        "--slots-per-host",
+        type=_positive,
+        metavar="N",
+        help="slots of hosts that the discovery script prints without a number",
+    )
+    add(
+        "--elastic-timeout",
+        type=_seconds,
+        metavar="S",
+        help="seconds to form the job anew (HOROVOD_ELASTIC_TIMEOUT, else 600)",
+    )
+    add("--reset-limit", type=_count, metavar="N", help="form it anew so often at most")
+    add(
+        "--blacklist-cooldown-range",
+        type=_seconds,
+        nargs=2,
+        metavar=("MIN", "MAX"),
+        help="leave a host out for MIN seconds after a failure, twice as long each time, up to MAX"
+        " (default: for good)",
+    )
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -168,6 +206,12 @@ def make_parser() -> argparse.ArgumentParser:
     hosts.add_argument(
         "-hostfile", "--hostfile", metavar="FILE", help="lines of `<host> slots=<n>`"
     )
+    hosts.add_argument(
+        "--host-discovery-script",
+        metavar="FILE",
+        help="prints lines of `<host>:<slots>` for the hosts that there are; asked every second",
+    )
+    _add_elastic(parser.add_argument_group("elastic"))
     controller = parser.add_argument_group("controller")
     controller.add_argument(
         "--gloo", action="store_true", help="the built-in MPI-free controller; always used"
@@ -190,6 +234,41 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def is_elastic(parsed: argparse.Namespace) -> bool:
+    """Whether ranks may come and go."""
+    return (
+        parsed.host_discovery_script is not None
+        or parsed.min_np is not None
+        or parsed.max_np is not None
+    )
+
+
+def _check_elastic(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
+    if not is_elastic(parsed):
+        for flag, value in (
+            ("--slots-per-host", parsed.slots_per_host),
+            ("--elastic-timeout", parsed.elastic_timeout),
+            ("--reset-limit", parsed.reset_limit),
+            ("--blacklist-cooldown-range", parsed.blacklist_cooldown_range),
+        ):
+            if value is not None:
+                parser.error(
+                    f"{flag} goes with --min-np, --max-np or --host-discovery-script, which make a"
+                    " job elastic"
+                )
+        return
+    if parsed.np is None:
+        parsed.np = parsed.min_np
+    if parsed.np is not None:
+        least = parsed.np if parsed.min_np is None else parsed.min_np
+        most = max(parsed.np, least) if parsed.max_np is None else parsed.max_np
+        if not least <= parsed.np <= most:
+            parser.error(f"--min-np {least} <= -np {parsed.np} <= --max-np {most} does not hold")
+    cooldown = parsed.blacklist_cooldown_range
+    if cooldown is not None and cooldown[0] > cooldown[1]:
+        parser.error("--blacklist-cooldown-range: MIN is above MAX")
+
+
 def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Reads the command line; ends the process with code 2 when it is wrong."""
     parser = make_parser()
@@ -199,6 +278,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     if parsed.json and not parsed.check_build:
         parser.error("--json goes with --check-build")
     if not parsed.check_build:
+        _check_elastic(parser, parsed)
         if parsed.np is None:
             parser.error("the following arguments are required: -np/--num-proc")
         if not parsed.command:

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -57,11 +57,17 @@ class Job:
         by_host = itertools.groupby(self.slots, lambda slot: slot.hostname)
         return {hostname: list(slots) for hostname, slots in by_host}
 
-    def worker_settings(self, store: RendezvousServer, secret: bytes) -> dict[str, str]:
-        """What all workers are told, besides their places."""
+    def worker_settings(self, address: str, port: int, secret: bytes) -> dict[str, str]:
+        """What all workers are told, besides their places.
+
+        Args:
+            address: of the store, where the workers reach it.
+            port: of the store.
+            secret: of the job.
+        """
         settings = {
-            "HOROVOD_GLOO_RENDEZVOUS_ADDR": store.address,
-            "HOROVOD_GLOO_RENDEZVOUS_PORT": str(store.port),
+            "HOROVOD_GLOO_RENDEZVOUS_ADDR": address,
+            "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
             "HOROVOD_CONTROLLER": "gloo",
             "HOROVOD_CPU_OPERATIONS": "gloo",
             "PYTHONUNBUFFERED": "1",
@@ -143,7 +149,7 @@ class Supervision:
         self.remaining.discard(event.rank)
         if event.code == 0 or self._stoppers:
             return False
-        _say(f"Process {event.rank} exit with status code {event.code}.")
+        say(f"Process {event.rank} exit with status code {event.code}.")
         if self.failure is not None:
             # Who only suffers from another rank's end raises an exception, and so ends with 1,
             # perhaps sooner than the other has ended.
@@ -152,7 +158,7 @@ class Supervision:
             return False
         self.failure = event
         if self.remaining:
-            _say(f"Terminating remaining workers after failure of Process {event.rank}.")
+            say(f"Terminating remaining workers after failure of Process {event.rank}.")
         return True
 
     def _end_all(self, *, kill: bool) -> None:
@@ -163,7 +169,7 @@ class Supervision:
 
     def _conclude(self) -> int:
         if self.failure is not None:
-            _say(FAILED.format(name=self.failure.rank, code=self.failure.code))
+            say(FAILED.format(name=self.failure.rank, code=self.failure.code))
             return self.failure.code
         return 0 if self.signalled is None else 128 + self.signalled
 
@@ -190,11 +196,13 @@ def run_job(job: Job) -> int:
     with (
         contextlib.closing(output),
         contextlib.closing(RendezvousServer(secret, address)) as store,
-        _signals_as_events(events),
+        signals_as_events(events.put),
     ):
         if job.verbose:
-            _say(f"The store listens on {store.address}:{store.port}.")
-        groups = _make_groups(job, job.worker_settings(store, secret), output, events)
+            say(f"The store listens on {store.address}:{store.port}.")
+        groups = _make_groups(
+            job, job.worker_settings(store.address, store.port, secret), output, events
+        )
         for group in groups:
             group.start()
         return Supervision(groups, events, {slot.rank for slot in job.slots}).wait()
@@ -209,27 +217,49 @@ def _make_groups(
 
     groups: list[Workers] = []
     for hostname, slots in job.hosts().items():
-        local = is_local(hostname)
-        order = Order(
-            arguments=list(job.arguments),
-            directory=str(job.directory),
-            environment={**(job.environment if local else forwarded(job.environment)), **settings},
-            workers={slot.rank: slot.environment() for slot in slots},
-        )
-        if job.verbose:
-            ranks = ", ".join(str(slot.rank) for slot in slots)
-            _say(f"Starting on {hostname} {'directly' if local else 'over ssh'}: ranks {ranks}.")
-        if local:
-            groups.append(LocalWorkers(order.commands({}), output.write, on_exit))
-        else:
-            groups.append(RemoteWorkers(hostname, job.ssh, order, output.write, on_exit, _pass_on))
+        workers = {slot.rank: slot.environment() for slot in slots}
+        groups.append(make_workers(job, hostname, settings, workers, output.write, on_exit))
     return groups
 
 
+def make_workers(
+    job: Job,
+    hostname: str,
+    settings: Mapping[str, str],
+    workers: Mapping[int, Mapping[str, str]],
+    on_output: Callable[[int, str, bytes], None],
+    on_exit: Callable[[int, int], None],
+) -> Workers:
+    """The workers of one host, not yet started.
+
+    Args:
+        job: what they run.
+        hostname: of the host.
+        settings: what all of them are told.
+        workers: per worker, what it is told besides.
+        on_output: called with worker, stream and bytes.
+        on_exit: called once per worker with its number and exit code.
+    """
+    local = is_local(hostname)
+    order = Order(
+        arguments=list(job.arguments),
+        directory=str(job.directory),
+        environment={**(job.environment if local else forwarded(job.environment)), **settings},
+        workers=workers,
+    )
+    if job.verbose:
+        ranks = ", ".join(told["HOROVOD_RANK"] for told in workers.values())
+        say(f"Starting on {hostname} {'directly' if local else 'over ssh'}: ranks {ranks}.")
+    if local:
+        return LocalWorkers(order.commands({}), on_output, on_exit)
+    return RemoteWorkers(hostname, job.ssh, order, on_output, on_exit, _pass_on)
+
+
 @contextlib.contextmanager
-def _signals_as_events(events: Events) -> Iterator[None]:
+def signals_as_events(put: Callable[[Signalled], None]) -> Iterator[None]:
+    """Turns the signals that end a launcher into events while the block runs."""
     before = {
-        number: signal.signal(number, lambda number, _: events.put(Signalled(number)))
+        number: signal.signal(number, lambda number, _: put(Signalled(number)))
         for number in SIGNALS
         if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
     }
@@ -245,5 +275,6 @@ def _pass_on(text: str) -> None:
     sys.stderr.flush()
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Tells the user on standard error."""
     _pass_on(text + "\n")

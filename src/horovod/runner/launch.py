@@ -5,8 +5,13 @@ import os
 import sys
 from pathlib import Path
 
-from horovod.runner.arguments import make_parser, parse_args
+from horovod import _settings
+from horovod._settings import SettingError
+from horovod.runner.arguments import is_elastic, make_parser, parse_args
 from horovod.runner.check_build import check_build
+from horovod.runner.elastic.discovery import FixedHosts, HostDiscovery, HostDiscoveryScript
+from horovod.runner.elastic.driver import Limits
+from horovod.runner.elastic.job import ElasticJob, run_elastic_job
 from horovod.runner.hosts import (
     HostInfo,
     HostsError,
@@ -45,10 +50,10 @@ def _run(args: argparse.Namespace) -> int:
     except OSError as error:
         return _refuse(f"the current folder cannot be used: {error.strerror}")
     try:
-        slots = get_host_assignments(_read_hosts(args), args.np)
+        elastic = is_elastic(args)
         job = Job(
             arguments=args.command,
-            slots=slots,
+            slots=() if elastic else get_host_assignments(_read_hosts(args), args.np),
             environment=dict(os.environ),
             directory=directory,
             ssh=SshOptions(args.ssh_port, args.ssh_identity_file),
@@ -58,9 +63,27 @@ def _run(args: argparse.Namespace) -> int:
             start_timeout=args.start_timeout,
             verbose=args.verbose,
         )
-        return run_job(job)
-    except (HostsError, NetworkError, OutputError) as error:
+        return run_elastic_job(_make_elastic(args, job)) if elastic else run_job(job)
+    except (HostsError, NetworkError, OutputError, SettingError) as error:
         return _refuse(str(error))
+
+
+def _make_elastic(args: argparse.Namespace, job: Job) -> ElasticJob:
+    if args.host_discovery_script is not None:
+        discovery: HostDiscovery = HostDiscoveryScript(
+            args.host_discovery_script, args.slots_per_host
+        )
+    else:
+        discovery = FixedHosts({host.hostname: host.slots for host in _read_hosts(args)})
+    limits = Limits(
+        start=args.np,
+        least=args.np if args.min_np is None else args.min_np,
+        most=args.max_np,
+        resets=args.reset_limit,
+        timeout=args.elastic_timeout or _settings.ELASTIC_TIMEOUT.read(os.environ),
+    )
+    cooldown = args.blacklist_cooldown_range
+    return ElasticJob(job, discovery, limits, None if cooldown is None else tuple(cooldown))
 
 
 def _refuse(reason: str) -> int:

@@ -22,12 +22,12 @@ class LinePrefixer:
     A carriage return ends a line too, so that progress bars are shown while they move.
 
     Args:
-        prefix: put before each line.
+        prefix: put before each line; may change between lines.
         timestamp: put the time in front of that, in Horovod's form.
     """
 
     def __init__(self, prefix: str, *, timestamp: bool) -> None:
-        self._prefix = prefix
+        self.prefix = prefix
         self._timestamp = timestamp
         self._rest = b""
 
@@ -49,7 +49,11 @@ class LinePrefixer:
     def _decorate(self, line: bytes) -> bytes:
         stamp = time.strftime("%a %b %d %H:%M:%S %Y") if self._timestamp else ""
         end = b"" if line.endswith((b"\n", b"\r")) else b"\n"
-        return (stamp + self._prefix).encode() + line + end
+        return (stamp + self.prefix).encode() + line + end
+
+
+def _prefix(rank: int, stream: str) -> str:
+    return f"[{rank}]<{stream}>:"
 
 
 class Output:
@@ -75,40 +79,64 @@ class Output:
     ) -> None:
         self._lock = threading.Lock()
         self._terminal = terminal
-        self._prefixers = {
-            (rank, stream): LinePrefixer(f"[{rank}]<{stream}>:", timestamp=timestamp)
-            for rank in range(size)
-            for stream in STREAMS
-        }
+        self._timestamp = timestamp
+        self._directory = directory
+        self._digits = len(str(max(size - 1, 0)))
+        self._ranks: dict[int, int] = {}
+        self._prefixers: dict[tuple[int, str], LinePrefixer] = {}
         self._given_up: set[IO[bytes]] = set()
         self._files: dict[tuple[int, str], IO[bytes]] = {}
-        if directory is not None:
-            try:
-                self._open_files(directory, size)
-            except OSError as error:
-                self.close()
-                raise OutputError(f"cannot keep the output in {directory}: {error}") from None
+        try:
+            for rank in range(size):
+                self._open_files(rank)
+        except OSError as error:
+            self.close()
+            raise OutputError(f"cannot keep the output in {directory}: {error}") from None
 
-    def _open_files(self, directory: Path, size: int) -> None:
-        digits = len(str(size - 1))
-        for rank in range(size):
-            folder = directory / f"rank.{rank:0{digits}}"
-            folder.mkdir(parents=True, exist_ok=True)
+    def _open_files(self, rank: int) -> None:
+        if self._directory is None or (rank, STDOUT) in self._files:
+            return
+        folder = self._directory / f"rank.{rank:0{self._digits}}"
+        folder.mkdir(parents=True, exist_ok=True)
+        for stream in STREAMS:
+            self._files[rank, stream] = (folder / stream).open("wb")
+
+    def assign(self, worker: int, rank: int) -> None:
+        """From now on a worker's output is that of a rank; without this, its number is its rank.
+
+        Raises:
+            OutputError: the rank's files cannot be made.
+        """
+        with self._lock:
+            self._ranks[worker] = rank
             for stream in STREAMS:
-                self._files[rank, stream] = (folder / stream).open("wb")
+                self._prefixer(worker, stream).prefix = _prefix(rank, stream)
+            try:
+                self._open_files(rank)
+            except OSError as error:
+                raise OutputError(f"cannot keep the output in {self._directory}: {error}") from None
 
-    def write(self, rank: int, stream: str, data: bytes) -> None:
+    def _prefixer(self, worker: int, stream: str) -> LinePrefixer:
+        if (worker, stream) not in self._prefixers:
+            prefix = _prefix(self._ranks.get(worker, worker), stream)
+            self._prefixers[worker, stream] = LinePrefixer(prefix, timestamp=self._timestamp)
+        return self._prefixers[worker, stream]
+
+    def write(self, worker: int, stream: str, data: bytes) -> None:
         """Takes bytes as a worker wrote them."""
         with self._lock:
-            self._put(self._terminal[stream], stream, self._prefixers[rank, stream].feed(data))
-            if (copy := self._files.get((rank, stream))) is not None:
+            prefixer = self._prefixer(worker, stream)
+            self._put(self._terminal[stream], stream, prefixer.feed(data))
+            copy = self._files.get((self._ranks.get(worker, worker), stream))
+            if copy is not None:
                 self._put(copy, copy.name, data)
 
-    def finish(self, rank: int) -> None:
+    def finish(self, worker: int) -> None:
         """Shows what a worker that has ended left without a line end."""
         with self._lock:
             for stream in STREAMS:
-                self._put(self._terminal[stream], stream, self._prefixers[rank, stream].close())
+                rest = self._prefixer(worker, stream).close()
+                self._put(self._terminal[stream], stream, rest)
 
     def close(self) -> None:
         """Closes the files."""

@@ -14,6 +14,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 
 MAGIC = b"HVD1"
 NONCE_BYTES = 16
@@ -41,10 +42,17 @@ class RendezvousServer:
     Args:
         secret: what the clients must know.
         address: IPv4 address to listen on.
+        on_put: called with key and value after a client has put them, from the client's thread.
     """
 
-    def __init__(self, secret: bytes, address: str) -> None:
+    def __init__(
+        self,
+        secret: bytes,
+        address: str,
+        on_put: Callable[[bytes, bytes], None] = lambda _key, _value: None,
+    ) -> None:
         self._secret = secret
+        self._on_put = on_put
         self._values: dict[bytes, bytes] = {}
         self._changed = threading.Condition()
         self._closed = False
@@ -54,6 +62,17 @@ class RendezvousServer:
         self.port: int = self._listener.getsockname()[1]
         self._acceptor = threading.Thread(target=self._accept, name="rendezvous", daemon=True)
         self._acceptor.start()
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Stores a value for the clients."""
+        with self._changed:
+            self._values[key] = value
+            self._changed.notify_all()
+
+    def find(self, key: bytes) -> bytes | None:
+        """The value of a key; None while there is none."""
+        with self._changed:
+            return self._values.get(key)
 
     def close(self) -> None:
         """Stops listening and drops all connections."""
@@ -118,10 +137,9 @@ class RendezvousServer:
         key = _receive(connection, _length(connection, MAX_KEY))
         if op[0] == PUT:
             value = _receive(connection, _length(connection, MAX_VALUE))
-            with self._changed:
-                self._values[key] = value
-                self._changed.notify_all()
+            self.put(key, value)
             connection.sendall(bytes([OK]))
+            self._on_put(key, value)
         elif op[0] == GET:
             (milliseconds,) = struct.unpack("<I", _receive(connection, 4))
             found = self._wait_for(key, milliseconds / 1000)

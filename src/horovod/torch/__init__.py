@@ -21,6 +21,7 @@ from horovod.common.process_sets import (
     global_process_set,
     remove_process_set,
 )
+from horovod.torch import elastic
 from horovod.torch.compression import Compression
 from horovod.torch.functions import (
     allgather_object,
@@ -108,6 +109,7 @@ __all__ = [
     "cross_size",
     "cuda_built",
     "ddl_built",
+    "elastic",
     "global_process_set",
     "gloo_built",
     "gloo_enabled",
@@ -134,7 +136,6 @@ _NOT_YET = frozenset(
     {
         "alltoall",
         "alltoall_async",
-        "elastic",
         "grouped_allgather",
         "grouped_allgather_async",
         "grouped_allreduce",

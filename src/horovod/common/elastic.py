@@ -1,0 +1,210 @@
+"""State that survives the loss of ranks, and the loop that trains on with those that are left."""
+
+import abc
+import copy
+import functools
+import os
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from horovod import _elastic_place
+from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+
+Result = TypeVar("Result")
+
+
+class HostUpdateResult:
+    """What has changed about the hosts; values may be joined by `|`."""
+
+    no_update = 0
+    removed = 1
+    added = 2
+    mixed = removed | added
+
+
+class Listener(Protocol):
+    """Somebody who wants to hear of changes."""
+
+    def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
+        """Hosts have come or gone."""
+
+
+class WorkerNotificationManager:
+    """Passes changes of the hosts on to those who listen."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: set[Listener] = set()
+        self._thread: threading.Thread | None = None
+
+    def init(self) -> None:
+        """Starts to listen, once; does nothing in jobs whose hosts stay."""
+        with self._lock:
+            if self._thread is None and _elastic_place.is_elastic_worker(os.environ):
+                self._thread = _elastic_place.listen(os.environ, self.handle_hosts_updated)
+
+    def register_listener(self, listener: Listener) -> None:
+        """Somebody wants to hear of changes."""
+        with self._lock:
+            self._listeners.add(listener)
+
+    def remove_listener(self, listener: Listener) -> None:
+        """Somebody no longer does."""
+        with self._lock:
+            self._listeners.discard(listener)
+
+    def handle_hosts_updated(self, timestamp: float, update_res: int) -> None:
+        """Tells all listeners of a change."""
+        with self._lock:
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener.on_hosts_updated(timestamp, update_res)
+
+
+notification_manager = WorkerNotificationManager()
+
+
+class State(abc.ABC):
+    """What has to be the same on all ranks, and must not be lost.
+
+    Args:
+        bcast_object: sends rank 0's object to all ranks.
+        get_rank: this rank.
+    """
+
+    def __init__(self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int]) -> None:
+        self._bcast_object = bcast_object
+        self._rank = get_rank
+        self._host_messages: queue.SimpleQueue[tuple[float, int]] = queue.SimpleQueue()
+        self._last_updated_timestamp = 0.0
+        self._reset_callbacks: list[Callable[[], Any]] = []
+
+    def register_reset_callbacks(self, callbacks: Sequence[Callable[[], Any]]) -> None:
+        """Adds functions to be called after the ranks have changed, before training goes on."""
+        self._reset_callbacks.extend(callbacks)
+
+    def on_reset(self) -> None:
+        """The ranks have changed."""
+        self._host_messages = queue.SimpleQueue()
+        self.reset()
+        for callback in self._reset_callbacks:
+            callback()
+
+    def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
+        """Hosts have come or gone; the next `commit` acts on it."""
+        self._host_messages.put((timestamp, update_res))
+
+    def commit(self) -> None:
+        """Saves the state, and lets ranks come and go if any wait for it.
+
+        Raises:
+            HostsUpdatedInterrupt: they do; on all ranks alike.
+        """
+        self.save()
+        self.check_host_updates()
+
+    def check_host_updates(self) -> None:
+        """Lets ranks come and go if any wait for it, without saving.
+
+        Raises:
+            HostsUpdatedInterrupt: they do; on all ranks alike. The state is synchronised after
+                every change, as new ranks may have come together with the loss of others.
+        """
+        latest = self._last_updated_timestamp
+        update = HostUpdateResult.no_update
+        while not self._host_messages.empty():
+            timestamp, what = self._host_messages.get()
+            if timestamp > latest:
+                latest = timestamp
+                update |= what
+        # Rank 0's view decides, so that all ranks are interrupted at the same commit.
+        latest, update = self._bcast_object((latest, update))
+        self._last_updated_timestamp = latest
+        if update != HostUpdateResult.no_update:
+            raise HostsUpdatedInterrupt(skip_sync=False)
+
+    @abc.abstractmethod
+    def save(self) -> None:
+        """Keeps the state in memory."""
+
+    @abc.abstractmethod
+    def restore(self) -> None:
+        """Goes back to what was kept."""
+
+    @abc.abstractmethod
+    def sync(self) -> None:
+        """Gives all ranks the state of rank 0."""
+
+    def reset(self) -> None:  # noqa: B027 - not every state has anything to do
+        """Adapts the state to other ranks."""
+
+
+class ObjectState(State):
+    """Any values that can be copied and pickled.
+
+    Args:
+        bcast_object: sends rank 0's object to all ranks.
+        get_rank: this rank.
+        kwargs: values by name; they become attributes.
+    """
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __init__(
+        self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int], **kwargs: Any
+    ) -> None:
+        super().__init__(bcast_object=bcast_object, get_rank=get_rank)
+        self._saved_state = copy.deepcopy(kwargs)
+        self.restore()
+
+    def save(self) -> None:
+        """Keeps copies of the values, which later changes of these do not reach."""
+        self._saved_state = {name: copy.deepcopy(getattr(self, name)) for name in self._saved_state}
+
+    def restore(self) -> None:
+        """Goes back to the values that were kept."""
+        for name, value in self._saved_state.items():
+            setattr(self, name, copy.deepcopy(value))
+
+    def sync(self) -> None:
+        """Gives all ranks the values of rank 0, and keeps them."""
+        if self._saved_state:
+            self.save()
+            self._saved_state = self._bcast_object(self._saved_state)
+            self.restore()
+
+
+def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[..., Result]:
+    """Makes a training function go on after ranks were lost, and when others come or go.
+
+    Args:
+        func: takes a `State` first.
+        reset: forms the job anew.
+    """
+
+    @functools.wraps(func)
+    def wrapper(state: State, *args: Any, **kwargs: Any) -> Result:
+        notification_manager.init()
+        notification_manager.register_listener(state)
+        skip_sync = False
+        try:
+            while True:
+                try:
+                    if not skip_sync:
+                        state.sync()
+                    return func(state, *args, **kwargs)
+                except HorovodInternalError:
+                    state.restore()
+                    skip_sync = False
+                except HostsUpdatedInterrupt as interrupt:
+                    skip_sync = interrupt.skip_sync
+                reset()
+                state.on_reset()
+        finally:
+            notification_manager.remove_listener(state)
+
+    return wrapper

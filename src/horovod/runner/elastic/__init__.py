@@ -1,0 +1,1 @@
+"""Jobs whose ranks may come and go while they run."""

@@ -1,0 +1,255 @@
+"""Runs an elastic job: real workers, the store they ask, and the clock, around the driver."""
+
+import contextlib
+import queue
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from horovod.runner.elastic.blacklist import Blacklist
+from horovod.runner.elastic.discovery import DiscoveryError, HostDiscovery
+from horovod.runner.elastic.driver import Driver, Limits
+from horovod.runner.elastic.messages import News, Place, Ready
+from horovod.runner.hosts import SlotInfo, is_local
+from horovod.runner.job import (
+    SECRET_BYTES,
+    Ended,
+    Job,
+    Signalled,
+    Workers,
+    make_workers,
+    say,
+    signals_as_events,
+)
+from horovod.runner.network import LOOPBACK, NetworkError, address_towards, interface_address
+from horovod.runner.output import STDERR, STDOUT, Output
+from horovod.runner.processes import CANNOT_START
+from horovod.runner.rendezvous import RendezvousServer
+
+DISCOVERY_SECONDS = 1.0  # between looks at the hosts, as in Horovod
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - whoever connects has to know the job's secret
+
+
+@dataclass(frozen=True)
+class ElasticJob:
+    """What to run, and on how many ranks.
+
+    Attributes:
+        job: its `slots` are not looked at.
+        cooldown: seconds that a host is left out after a failure, at first and at most; None for
+            good.
+    """
+
+    job: Job
+    discovery: HostDiscovery
+    limits: Limits
+    cooldown: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class _Found:
+    hosts: Mapping[str, int]
+
+
+_Events = queue.SimpleQueue[Ended | Signalled | Ready | _Found]
+
+
+@dataclass
+class _Host:
+    groups: list[Workers] = field(default_factory=list)
+
+
+class _Launcher:
+    """Starts and ends real workers, and tells them what the driver decides."""
+
+    def __init__(
+        self, job: Job, secret: bytes, store: RendezvousServer, output: Output, events: _Events
+    ) -> None:
+        self._job = job
+        self._secret = secret
+        self._store = store
+        self._output = output
+        self._events = events
+        self._hosts: dict[str, _Host] = {}
+        self._enders: list[threading.Thread] = []
+        self._news = 0
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def say(self, text: str) -> None:
+        say(text)
+
+    def launch(self, host: str, workers: Mapping[int, SlotInfo]) -> None:
+        told = {
+            number: {
+                **place.environment(),
+                "HOROVOD_ELASTIC": "1",
+                "HOROVOD_ELASTIC_WORKER": str(number),
+            }
+            for number, place in workers.items()
+        }
+        for number, place in workers.items():
+            self._output.assign(number, place.rank)
+        self._hosts.setdefault(host, _Host())
+        try:
+            address = self._address(host)
+        except NetworkError as error:
+            say(f"horovodrun: {error}")
+            for number in workers:
+                self._events.put(Ended(number, CANNOT_START))
+            return
+        settings = self._job.worker_settings(address, self._store.port, self._secret)
+        group = make_workers(self._job, host, settings, told, self._output.write, self._on_exit)
+        self._hosts[host].groups.append(group)
+        group.start()
+
+    def end_host(self, host: str) -> None:
+        for group in self._hosts[host].groups:
+            self._end(group, kill=False)
+
+    def end_all(self, *, kill: bool) -> None:
+        """Ends all workers."""
+        for host in self._hosts.values():
+            for group in host.groups:
+                self._end(group, kill=kill)
+
+    def wait_for_ends(self) -> None:
+        """Returns when all that had to be ended has ended."""
+        for ender in self._enders:
+            ender.join()
+
+    def answer(self, worker: int, attempt: int, place: Place) -> None:
+        told = dict(place.environment)
+        if told:
+            self._output.assign(worker, int(told["HOROVOD_RANK"]))
+            # Workers tell each other the address at which they reach the store.
+            remote = [host for host in self._hosts if not is_local(host)]
+            told["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = self._address(remote[0] if remote else LOOPBACK)
+        self._store.put(Place.key(worker, attempt), Place(place.round, told, place.reason).encode())
+
+    def announce(self, round_number: int, update: int) -> None:
+        news = News(round_number, time.time(), update)
+        self._store.put(News.key(self._news), news.encode())
+        self._news += 1
+
+    def _address(self, host: str) -> str:
+        if self._job.interfaces:
+            return interface_address(self._job.interfaces[0])
+        return LOOPBACK if is_local(host) else address_towards(host)
+
+    def _end(self, group: Workers, *, kill: bool) -> None:
+        ender = threading.Thread(target=group.kill if kill else group.stop)
+        self._enders.append(ender)
+        ender.start()
+
+    def _on_exit(self, worker: int, code: int) -> None:
+        self._output.finish(worker)
+        self._events.put(Ended(worker, code))
+
+
+def run_elastic_job(elastic: ElasticJob) -> int:
+    """Runs a job to its end.
+
+    Returns:
+        0 when the workers have finished; the first failure's exit code when the job could not go
+        on; 128 + n after signal n.
+
+    Raises:
+        NetworkError: there is no address at which another host reaches this one.
+        OutputError: the output's copies cannot be written.
+    """
+    job, limits = elastic.job, elastic.limits
+    secret = secrets.token_bytes(SECRET_BYTES)
+    terminal = {STDOUT: sys.stdout.buffer, STDERR: sys.stderr.buffer}
+    output = Output(limits.start, terminal, directory=job.output_directory, timestamp=job.timestamp)
+    events: _Events = queue.SimpleQueue()
+
+    def on_put(key: bytes, value: bytes) -> None:
+        if (ready := Ready.decode(key, value)) is not None:
+            events.put(ready)
+
+    ended = threading.Event()
+    with (
+        contextlib.closing(output),
+        contextlib.closing(RendezvousServer(secret, ANY_ADDRESS, on_put)) as store,
+        signals_as_events(events.put),
+    ):
+        launcher = _Launcher(job, secret, store, output, events)
+        blacklist = Blacklist(elastic.cooldown, time.monotonic)
+        driver = Driver(limits, launcher, blacklist, can_grow=not elastic.discovery.fixed)
+        finder = threading.Thread(
+            target=_discover, args=(elastic.discovery, events, ended), daemon=True
+        )
+        finder.start()
+        try:
+            return _run(driver, launcher, events)
+        finally:
+            ended.set()
+
+
+def _discover(discovery: HostDiscovery, events: _Events, ended: threading.Event) -> None:
+    """Reports the hosts whenever they have changed."""
+    known: Mapping[str, int] | None = None
+    complaint = ""
+    while not ended.is_set():
+        try:
+            found = dict(discovery.find_available_hosts_and_slots())
+        except DiscoveryError as error:
+            if str(error) != complaint:
+                complaint = str(error)
+                say(f"horovodrun: cannot tell the hosts this time: {complaint}")
+        else:
+            complaint = ""
+            if found != known:
+                known = found
+                events.put(_Found(found))
+        if discovery.fixed:
+            return
+        ended.wait(DISCOVERY_SECONDS)
+
+
+def _run(driver: Driver, launcher: _Launcher, events: _Events) -> int:
+    running = _Running(driver, launcher)
+    driver.tick()
+    while running.verdict is None or driver.working:
+        at = driver.next_tick() if running.verdict is None else None
+        patience = None if at is None else max(at - launcher.now(), 0.0)
+        try:
+            running.take(events.get(timeout=patience))
+        except queue.Empty:
+            driver.tick()
+        running.conclude()
+    launcher.wait_for_ends()
+    return running.verdict
+
+
+@dataclass
+class _Running:
+    """Hands events to the driver, and ends the workers once the job is decided."""
+
+    driver: Driver
+    launcher: _Launcher
+    verdict: int | None = None
+
+    def take(self, event: Ended | Signalled | Ready | _Found) -> None:
+        if isinstance(event, Ended):
+            self.driver.worker_ended(event.rank, event.code)
+        elif isinstance(event, Ready):
+            self.driver.worker_ready(event)
+        elif isinstance(event, _Found):
+            self.driver.hosts_found(event.hosts)
+        else:
+            again = self.verdict is not None
+            self.verdict = 128 + event.number
+            self.driver.verdict = self.verdict
+            self.launcher.end_all(kill=again)
+
+    def conclude(self) -> None:
+        """Ends the workers when the driver has decided."""
+        if self.verdict is None and self.driver.verdict is not None:
+            self.verdict = self.driver.verdict
+            self.launcher.end_all(kill=False)

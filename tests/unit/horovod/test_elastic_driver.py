@@ -1,0 +1,270 @@
+"""The driver of elastic jobs: who is started, interrupted, seated and dismissed, and when."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from horovod.runner.elastic.blacklist import Blacklist
+from horovod.runner.elastic.driver import ADDED, REMOVED, Driver, Limits
+from horovod.runner.elastic.messages import Place, Ready
+from horovod.runner.hosts import SlotInfo
+
+
+class Recorder:
+    """Surroundings that write down what the driver does; its workers do nothing by themselves."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.started: list[tuple[str, list[int]]] = []
+        self.ended: list[str] = []
+        self.attempts: dict[int, int] = {}
+        self.places: dict[int, Place] = {}
+        self.announced: list[tuple[int, int]] = []
+        self.said: list[str] = []
+
+    def now(self) -> float:
+        return self.time
+
+    def launch(self, host: str, workers: Mapping[int, SlotInfo]) -> None:
+        self.started.append((host, list(workers)))
+
+    def end_host(self, host: str) -> None:
+        self.ended.append(host)
+
+    def answer(self, worker: int, attempt: int, place: Place) -> None:
+        self.attempts[worker] = attempt
+        self.places[worker] = place
+
+    def announce(self, round_number: int, update: int) -> None:
+        self.announced.append((round_number, update))
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def ranks(self) -> dict[int, int]:
+        return {
+            worker: int(place.environment["HOROVOD_RANK"])
+            for worker, place in self.places.items()
+            if place.environment
+        }
+
+
+class Game:
+    """A driver, what it did, and short words for what happens to it."""
+
+    def __init__(
+        self,
+        *,
+        start: int,
+        least: int,
+        most: int | None = None,
+        resets: int | None = None,
+        can_grow: bool = True,
+        cooldown: tuple[float, float] | None = None,
+    ) -> None:
+        self.world = Recorder()
+        self.driver = Driver(
+            Limits(start, least, most, resets, timeout=60.0),
+            self.world,
+            Blacklist(cooldown, self.world.now),
+            can_grow=can_grow,
+        )
+        self.asked: dict[int, int] = {}
+
+    def hosts(self, **hosts: int) -> None:
+        self.driver.hosts_found(hosts)
+
+    def ready(self, *workers: int) -> None:
+        for worker in workers:
+            attempt = self.asked.get(worker, 0)
+            self.asked[worker] = attempt + 1
+            self.driver.worker_ready(Ready(worker, attempt))
+
+    def end(self, worker: int, code: int) -> None:
+        self.driver.worker_ended(worker, code)
+
+
+def goes_on(game: Game) -> bool:
+    return game.driver.verdict is None
+
+
+def test_a_round_begins_when_all_have_asked() -> None:
+    game = Game(start=3, least=2)
+    game.driver.tick()
+    assert not game.world.started
+    game.hosts(a=2)
+    assert not game.world.started  # three are wanted at first
+    game.hosts(a=2, b=1)
+    assert game.world.started == [("a", [0, 1]), ("b", [2])]
+    game.ready(0, 2)
+    assert not game.world.places
+    game.ready(1)
+    assert game.world.ranks() == {0: 0, 1: 1, 2: 2}
+    assert {place.round for place in game.world.places.values()} == {1}
+    for worker in range(3):
+        game.end(worker, 0)
+    assert game.driver.verdict == 0
+
+
+def test_a_failed_worker_takes_its_host_with_it_when_enough_are_left() -> None:
+    game = Game(start=4, least=2)
+    game.hosts(a=2, b=2)
+    game.ready(0, 1, 2, 3)
+    game.end(0, 137)
+    assert game.world.ended == ["a"]
+    game.end(1, 143)  # ended with its host, no failure of its own
+    game.ready(2, 3)
+    assert game.world.ranks() == {0: 0, 1: 1, 2: 0, 3: 1}
+    assert game.world.places[2].round == 2
+    assert game.world.said[0] == "Worker 0 (rank 0) on a ended with code 137."
+    game.end(2, 0)
+    game.end(3, 0)
+    assert game.driver.verdict == 0
+
+
+def test_the_last_host_loses_a_slot_only() -> None:
+    game = Game(start=3, least=2, can_grow=False)
+    game.hosts(a=3)
+    game.ready(0, 1, 2)
+    game.end(1, 1)
+    game.ready(0, 2)
+    assert not game.world.ended
+    assert {game.world.ranks()[worker] for worker in (0, 2)} == {0, 1}
+    game.end(2, 1)
+    assert game.driver.verdict == 1
+    assert "at least 2 are needed" in game.world.said[-1]
+
+
+def test_newcomers_are_started_before_the_others_are_interrupted() -> None:
+    game = Game(start=1, least=1, most=3)
+    game.hosts(a=1)
+    game.ready(0)
+    game.hosts(a=1, b=5)
+    assert game.world.started[-1] == ("b", [1, 2])  # no more than --max-np in all
+    game.ready(1)
+    assert not game.world.announced
+    game.ready(2)
+    assert game.world.announced == [(1, ADDED)]
+    game.ready(0)
+    assert game.world.ranks() == {0: 0, 1: 1, 2: 2}
+
+
+def test_a_newcomer_that_fails_does_not_disturb_the_others() -> None:
+    game = Game(start=1, least=1)
+    game.hosts(a=1)
+    game.ready(0)
+    game.hosts(a=1, b=1)
+    game.end(1, 127)
+    assert not game.world.announced
+    assert game.driver.verdict is None
+    game.hosts(a=1, b=1, c=1)
+    assert game.world.started[-1] == ("c", [2])  # b is not tried again
+    game.end(0, 0)
+    assert game.world.places[2].reason
+    game.end(2, 0)
+    assert game.driver.verdict == 0
+
+
+def test_workers_of_a_host_that_is_removed_leave_and_rank_0_stays_with_the_state() -> None:
+    game = Game(start=3, least=1)
+    game.hosts(a=1, b=2)
+    game.ready(0, 1, 2)
+    game.hosts(b=2)
+    assert game.world.announced == [(1, REMOVED)]
+    game.ready(0)
+    assert game.world.places[0].environment == {}
+    assert "a has no slot for it any more" in game.world.places[0].reason
+    game.ready(2, 1)
+    assert game.world.ranks() == {1: 0, 2: 1}
+    game.end(0, 0)
+    assert game.driver.verdict is None
+
+
+def test_a_host_returns_after_its_cooldown() -> None:
+    game = Game(start=2, least=1, cooldown=(10.0, 100.0))
+    game.hosts(a=1, b=1)
+    game.ready(0, 1)
+    game.end(0, 9)
+    game.ready(1)
+    assert game.world.ranks()[1] == 0
+    assert game.driver.next_tick() == 10.0
+    game.world.time = 10.0
+    game.driver.tick()
+    assert game.world.started[-1] == ("a", [2])
+    game.ready(2)
+    assert game.world.announced == [(2, ADDED)]
+    game.ready(1)
+    assert game.world.ranks() == {0: 0, 1: 0, 2: 1}  # the state stays with rank 0
+
+
+def test_the_limit_of_resets() -> None:
+    game = Game(start=3, least=1, resets=1, can_grow=False)
+    game.hosts(a=3)
+    game.ready(0, 1, 2)
+    game.end(2, 1)
+    game.ready(0, 1)
+    assert goes_on(game)
+    game.end(1, 5)
+    game.ready(0)
+    assert game.driver.verdict == 5
+    assert "(--reset-limit)" in game.world.said[-1]
+
+
+def test_waiting_ends_after_the_time_out() -> None:
+    game = Game(start=2, least=2)
+    game.driver.tick()
+    assert game.driver.next_tick() == 60.0
+    game.hosts(a=1)
+    game.world.time = 60.0
+    game.driver.tick()
+    assert game.driver.verdict == 1
+    assert "not enough slots for 2 ranks within 60 seconds" in game.world.said[-1]
+
+
+def test_those_who_do_not_come_back_are_ended() -> None:
+    game = Game(start=3, least=1)
+    game.hosts(a=1, b=1, c=1)
+    game.ready(0, 1, 2)
+    assert game.driver.next_tick() is None  # nobody has to come while all train
+    game.end(2, 137)
+    game.ready(0)
+    game.world.time = 60.0
+    game.driver.tick()
+    assert game.world.ended == ["c", "b"]
+    game.end(1, 143)
+    assert game.world.ranks()[0] == 0
+    assert game.world.places[0].round == 2
+
+
+def test_newcomers_may_wait_long_for_those_who_train() -> None:
+    game = Game(start=1, least=1)
+    game.hosts(a=1)
+    game.ready(0)
+    game.hosts(a=1, b=1)
+    game.ready(1)
+    assert game.driver.next_tick() is None
+    game.world.time = 1e6
+    game.driver.tick()
+    assert not game.world.ended
+    assert game.world.ranks() == {0: 0}
+
+
+def test_a_loss_while_others_finish_is_reported() -> None:
+    game = Game(start=3, least=1)
+    game.hosts(a=3)
+    game.ready(0, 1, 2)
+    game.end(0, 0)
+    game.end(1, 4)
+    game.ready(2)
+    assert "finished already" in game.world.places[2].reason
+    game.end(2, 0)
+    assert game.driver.verdict == 4
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_everyone_failing_ends_with_the_first_code(order: Sequence[int]) -> None:
+    game = Game(start=2, least=1)
+    game.hosts(a=1, b=1)
+    for worker, code in zip(order, (6, 7), strict=True):
+        game.end(worker, code)
+    assert game.driver.verdict == 6
