@@ -12,6 +12,7 @@ from pathlib import Path
 
 from variantwheel.atomic_file import replace_file
 from variantwheel.cli.matrix import markdown_table
+from variantwheel.cli.workflow import workflow_files
 from variantwheel.definition_keys import key_reference
 from variantwheel.matrix import matrix_jobs
 from variantwheel.project import Project, read_project
@@ -22,12 +23,15 @@ ROOT = Path(__file__).resolve().parent.parent
 def generated_files(root: Path) -> dict[Path, str]:
     """Makes the text of every generated file, those with a generated part included."""
     project = read_project(root)
-    files = {}
+    files: dict[Path, str] = {}
     for name, blocks in _blocks(project).items():
         text = (root / name).read_text(encoding="utf-8")
         for word, block in blocks.items():
             text = _with_block(text, word, block)
         files[root / name] = text
+    for system in ("github", "gitlab", "cibuildwheel"):
+        for name, text in workflow_files(project, system).items():
+            files[root / name] = text
     return files
 
 

@@ -65,6 +65,7 @@ SETTINGS_KEYS = (
         "the only one",
     ),
     TomlKey("check", "table", "what `check` is to know", "none"),
+    TomlKey("ci", "table", "what `workflow` is to know", "none"),
     TomlKey("toolchains", "table", "toolchains by name", "`system` alone"),
     TomlKey("providers", "table", "providers by namespace", "the known ones"),
     TomlKey(
@@ -101,6 +102,27 @@ CHECK_KEYS = (
         "none",
     ),
 )
+CI_KEYS = (
+    TomlKey("toolkit", "array of strings", "what pip installs to get it", "`variantwheel`"),
+    TomlKey(
+        "interpreters",
+        "array of strings",
+        "Pythons that wheels are built with, such as `cp312` and `cp314t`",
+        "`cp312`",
+    ),
+    TomlKey(
+        "test-interpreters",
+        "array of strings",
+        "Pythons that the wheels are tried with",
+        "`interpreters`",
+    ),
+    TomlKey(
+        "extra-wheels",
+        "array of strings",
+        "folders of further projects whose wheels are released beside",
+        "none",
+    ),
+)
 TOOLCHAIN_KEYS = (
     TomlKey("requires", "array of strings", "requirements of the build environment", "none"),
     TomlKey("config-settings", "table of strings", "a definition's own ones win", "none"),
@@ -119,6 +141,7 @@ _TABLES = (
     ("LABEL.toml, `platforms.emulate`", EMULATE_KEYS),
     ("pyproject.toml, `[tool.variantwheel]`", SETTINGS_KEYS),
     ("pyproject.toml, `[tool.variantwheel.check]`", CHECK_KEYS),
+    ("pyproject.toml, `[tool.variantwheel.ci]`", CI_KEYS),
     ("pyproject.toml, `[tool.variantwheel.toolchains.NAME]`", TOOLCHAIN_KEYS),
     ("pyproject.toml, `[tool.variantwheel.providers.NAMESPACE]`", PROVIDER_KEYS),
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from variantwheel.ci_settings import CiSettings, read_ci_settings
 from variantwheel.definition import (
     SYSTEM_TOOLCHAIN,
     Definition,
@@ -71,11 +72,13 @@ class Project:
 
     Attributes:
         folder: Where its pyproject.toml lies.
+        name: `project.name` there; empty if it says none.
         definitions: Sorted by label.
         namespaces: Most important first; the order in which variants are preferred.
         providers: Of each of the namespaces.
         toolchains: By name, `system` included.
         check: What `check` is to know.
+        ci: What the generators of CI configurations are to know.
         source_exclude: Patterns of files that a source build does not need.
     """
 
@@ -84,7 +87,9 @@ class Project:
     namespaces: tuple[str, ...]
     providers: Mapping[str, ProviderInfo]
     toolchains: Mapping[str, Toolchain]
+    name: str = ""
     check: CheckSettings = field(default_factory=CheckSettings)
+    ci: CiSettings = field(default_factory=CiSettings)
     source_exclude: tuple[str, ...] = ()
 
     def definition(self, label: str) -> Definition:
@@ -119,7 +124,8 @@ def read_project(folder: Path) -> Project:
     file = folder / "pyproject.toml"
     if not file.is_file():
         raise DefinitionError(f"{file}: no such file; name the project's folder with --project DIR")
-    tool = read_toml(file).table("tool")
+    document = read_toml(file)
+    tool = document.table("tool")
     if "variantwheel" not in tool.members:
         tool.fail(
             "variantwheel",
@@ -148,7 +154,9 @@ def read_project(folder: Path) -> Project:
         namespaces=namespaces,
         providers=_read_providers(settings, namespaces),
         toolchains=toolchains,
+        name=document.table("project").string("name", "-").removeprefix("-"),
         check=_read_check(settings.table("check")),
+        ci=read_ci_settings(settings.table("ci")),
         source_exclude=settings.strings("source-exclude", ()),
     )
 

@@ -10,6 +10,7 @@ from variantwheel.cli.console import add_project_option, write
 from variantwheel.matrix import MatrixJob, matrix_jobs
 from variantwheel.project import read_project
 from variantwheel.text_table import render_table
+from variantwheel.workflows.gitlab import gitlab_matrix
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,9 +19,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--machine", metavar="NAME", help="only wheels for this machine")
     parser.add_argument(
         "--format",
-        choices=("table", "markdown", "json", "github"),
+        choices=("table", "markdown", "json", "github", "gitlab"),
         default="table",
-        help="github: one line for a job's `strategy.matrix`; markdown: a table for a README "
+        help="github: one line for a job's `strategy.matrix`; gitlab: one for its `parallel`; "
+        "markdown: a table for a README "
         "(default: %(default)s)",
     )
 
@@ -31,6 +33,8 @@ def run(args: argparse.Namespace) -> int:
     documents = [job.to_json() for job in jobs]
     if args.format == "github":
         write(json.dumps({"include": documents}, separators=(",", ":")) + "\n")
+    elif args.format == "gitlab":
+        write(json.dumps(gitlab_matrix(jobs), separators=(",", ":")) + "\n")
     elif args.format == "json":
         write(json.dumps({"schema": 1, "jobs": documents}, indent=2) + "\n")
     elif args.format == "markdown":

@@ -1,0 +1,219 @@
+"""Generated CI configurations: valid for their systems, and true to the definitions."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from unit.variants.tiny_project import STEP_TIMEOUT, TinyRelease, copy_project, variantwheel
+from variantwheel.cli.workflow import workflow_files
+from variantwheel.errors import DefinitionError
+from variantwheel.project import Project, read_project
+from variantwheel.workflows.yaml_text import render_yaml
+
+ROOT = Path(__file__).parents[3]
+CI = """
+[tool.variantwheel.ci]
+toolkit = ["variantwheel>=0.1"]
+interpreters = ["cp310", "cp314t"]
+test-interpreters = ["cp310", "cp313", "cp314t"]
+extra-wheels = ["./plug in"]
+[tool.variantwheel.toolchains.zig]
+requires = ["ziglang==0.15.2"]
+environment = { CC = "zig cc", NOTE = 'a "quoted" # word' }
+machines = ["x86_64", "aarch64"]
+"""
+
+
+def _program(name: str) -> str:
+    return str(Path(sys.executable).with_name(name))
+
+
+def _run(*words: str | Path, text: str | None = None) -> str:
+    done = subprocess.run(
+        [str(word) for word in words], check=False, input=text, text=True, timeout=STEP_TIMEOUT,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module", params=["horovod-variants", "tiny-variants"])
+def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    if request.param == "horovod-variants":
+        return read_project(ROOT)
+    folder = copy_project(tmp_path_factory.mktemp("project"))
+    settings = folder / "pyproject.toml"
+    settings.write_text(settings.read_text(encoding="utf-8") + CI, encoding="utf-8")
+    null = folder / "variants" / "null.toml"
+    text = null.read_text(encoding="utf-8")
+    null.write_text(text.replace("runner =", 'toolchain = "zig"\nrunner =', 1), encoding="utf-8")
+    return read_project(folder)
+
+
+def _only(project: Project, system: str) -> str:
+    (text,) = workflow_files(project, system).values()
+    return text
+
+
+def _load(text: str) -> Any:
+    return YAML(typ="safe", pure=True).load(text)
+
+
+YAML_VALUES = st.recursive(
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"])) | st.booleans()
+    | st.integers() | st.sampled_from(["a: b", "c #d", "on", "1e3", "x\ny\n", "x\ny", "- e", "f:",
+                                       " g", "h ", "${{ i }}", "*j", "0x10", "~", "", "k\n\nl\n"]),
+    lambda inner: st.dictionaries(st.text("ab:-. {", min_size=1), inner)
+    | st.lists(inner.filter(lambda item: not isinstance(item, list))),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.dictionaries(st.text("xyz", min_size=1), YAML_VALUES, min_size=1))
+def test_yaml_is_read_back_as_it_was_meant(document: dict[str, Any]) -> None:
+    assert _load(render_yaml(document)) == document
+
+
+@pytest.mark.parametrize(
+    ("system", "schema"), [("github", "github-workflows"), ("gitlab", "gitlab-ci")]
+)
+def test_the_schema_of_the_system_accepts_the_file(
+    project: Project, tmp_path: Path, system: str, schema: str
+) -> None:
+    file = tmp_path / f"{system}.yml"
+    file.write_text(_only(project, system), encoding="utf-8")
+    command = [_program("check-jsonschema"), "--builtin-schema", f"vendor.{schema}"]
+    transform = ["--data-transform", "gitlab-ci"] if system == "gitlab" else []
+    _run(*command, *transform, file)
+
+
+def test_jobs_of_the_github_workflow_fit_together(project: Project) -> None:
+    jobs = _load(_only(project, "github"))["jobs"]
+    uploads, downloads = set(), set()
+    for name, job in jobs.items():
+        needs = job.get("needs", [])
+        assert set([needs] if isinstance(needs, str) else needs) <= set(jobs)
+        matrix = job.get("strategy", {}).get("matrix", {})
+        for used in re.findall(r"matrix\.(\w+)(?:\.(\w+))?", json.dumps(job)):
+            assert used[0] in matrix, f"{name} uses matrix.{used[0]}"
+            assert not used[1] or all(used[1] in entry for entry in matrix[used[0]])
+        for step in job["steps"]:
+            if "upload-artifact" in step.get("uses", ""):
+                uploads.add(re.sub(r"\$\{\{.*?\}\}", "X", step["with"]["name"]))
+            if "download-artifact" in step.get("uses", ""):
+                downloads.add(re.sub(r"\$\{\{.*?\}\}", "X", step["with"]["pattern"]))
+    for pattern in downloads:
+        assert any(fnmatch.fnmatchcase(name, pattern) for name in uploads), pattern
+    assert jobs["release"]["permissions"]["id-token"] == "write"
+    assert set(jobs["release"]["needs"]) == {"test", "index", "install"}
+
+
+def test_both_systems_build_what_the_definitions_say(project: Project) -> None:
+    wanted = {
+        (definition.label, platform.machine, platform.runner)
+        for definition in project.definitions
+        for platform in definition.platforms
+    }
+    jobs = _load(_only(project, "github"))["jobs"]
+    for job in ("build", "test"):
+        variants = jobs[job]["strategy"]["matrix"]["variant"]
+        assert {(v["label"], v["machine"], v["runner"]) for v in variants} == wanted
+    pipeline = _load(_only(project, "gitlab"))
+    for name in ("variants:build", "variants:test"):
+        entries = pipeline[name]["parallel"]["matrix"]
+        assert {(e["LABEL"], e["MACHINE"], e["RUNNER"]) for e in entries} == wanted
+    entries = pipeline["variants:test"]["parallel"]["matrix"]
+    done = variantwheel("matrix", "--format", "gitlab", "--project", project.folder)
+    own = json.loads(done.stdout)["matrix"]
+    assert [{**entry, "PYTHON": entries[0]["PYTHON"]} for entry in own] == entries
+
+
+def _scripts(document: Mapping[str, Any]) -> Iterator[str]:
+    for job in document.get("jobs", document).values():
+        if isinstance(job, dict):
+            yield from (step["run"] for step in job.get("steps", []) if "run" in step)
+            if "script" in job:
+                yield "\n".join(job["script"])
+
+
+@pytest.mark.parametrize("system", ["github", "gitlab"])
+def test_the_shell_in_them_is_sound(project: Project, system: str) -> None:
+    scripts = list(_scripts(_load(_only(project, system))))
+    assert len(scripts) >= 5
+    shell = "\n".join(f"(\n{script}\n)" for script in scripts)
+    shell = re.sub(r"\$\{\{.*?\}\}", "x", shell)
+    given = "export LABEL MACHINE\n"
+    command = [_program("shellcheck"), "--shell=bash", "--exclude=SC2035", "-"]
+    _run(*command, text=f"#!/bin/bash\nset -e\n{given}{shell}\n")
+
+
+def test_cibuildwheel_reads_its_files(project: Project, tmp_path: Path) -> None:
+    if not Path(_program("cibuildwheel")).is_file():
+        assert sys.version_info < (3, 11), "cibuildwheel is not installed"
+        return  # there is none for Python 3.10
+    for name, text in workflow_files(project, "cibuildwheel").items():
+        file = tmp_path / Path(name).name
+        file.write_text(text, encoding="utf-8")
+        command = [_program("cibuildwheel"), "--print-build-identifiers", "--platform", "linux"]
+        found = _run(*command, "--config-file", file, project.folder).split()
+        machine = file.stem.rpartition("-")[2]
+        assert found == [f"{item}-manylinux_{machine}" for item in project.ci.interpreters]
+
+
+def test_the_verb_writes_the_files_and_sees_stale_ones(tmp_path: Path) -> None:
+    folder = copy_project(tmp_path)
+    for system in ("github", "gitlab", "cibuildwheel"):
+        variantwheel("workflow", system, "--project", folder, "-o", folder)
+        variantwheel("workflow", system, "--project", folder, "--check")
+    definition = folder / "variants" / "null.toml"
+    text = definition.read_text(encoding="utf-8").replace("ubuntu-24.04-arm", "ubuntu-26.04-arm")
+    definition.write_text(text, encoding="utf-8")
+    done = variantwheel("workflow", "github", "--project", folder, "--check", expect=1)
+    assert f"variants.yml: stale; run `variantwheel workflow github -o {folder}`" in done.stderr
+    shown = variantwheel("workflow", "github", "--project", folder).stdout
+    assert "runner: ubuntu-26.04-arm" in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('interpreters = ["3.12"]', r"interpreters\[0\]: '3.12' is no interpreter"),
+        ("interpreters = []", "names no interpreter"),
+        ('interpreter = ["cp312"]', "did you mean 'interpreters'"),
+    ],
+)
+def test_wrong_settings_are_told(tmp_path: Path, line: str, told: str) -> None:
+    folder = copy_project(tmp_path)
+    with (folder / "pyproject.toml").open("a", encoding="utf-8") as settings:
+        settings.write(f"[tool.variantwheel.ci]\n{line}\n")
+    with pytest.raises(DefinitionError, match=told):
+        read_project(folder)
+
+
+def test_a_plain_wheel_built_elsewhere_gets_its_label(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    wheel, shared = tiny_release.wheel("null"), ("--project", tiny_release.project)
+    release = tmp_path / "release"
+    done = variantwheel("label", "null", wheel, "-o", release, *shared, expect=1)
+    assert "is variant 'null' already" in done.stderr
+    plain = tmp_path / wheel.name.replace("-null.whl", ".whl")
+    shutil.copyfile(wheel, plain)
+    variantwheel("label", "null", plain, "-o", release, *shared)
+    (labelled,) = release.glob("*.whl")
+    assert labelled.read_bytes() == wheel.read_bytes()
+    assert (release / "tiny_variants-1.0-variants.json").is_file()

@@ -1,0 +1,65 @@
+"""What a project tells the generators of CI configurations: `[tool.variantwheel.ci]`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from variantwheel.definition_keys import CI_KEYS, key_names
+from variantwheel.toml_table import TomlTable
+
+_INTERPRETER = re.compile(r"cp3([0-9]+)t?")
+
+
+@dataclass(frozen=True)
+class CiSettings:
+    """How the jobs get the toolkit and what they build with.
+
+    Attributes:
+        toolkit: What pip installs to get it.
+        interpreters: Pythons that wheels are built with, `cp312`.
+        test_interpreters: Pythons that the wheels are tried with.
+        extra_wheels: Folders of projects whose wheels are released beside.
+    """
+
+    toolkit: tuple[str, ...] = ("variantwheel",)
+    interpreters: tuple[str, ...] = ("cp312",)
+    test_interpreters: tuple[str, ...] = ("cp312",)
+    extra_wheels: tuple[str, ...] = ()
+
+
+def read_ci_settings(table: TomlTable) -> CiSettings:
+    """Read the table.
+
+    Raises:
+        DefinitionError: A key or an interpreter is wrong.
+    """
+    table.allow_only(key_names(CI_KEYS))
+    interpreters = _interpreters(table, "interpreters", CiSettings.interpreters)
+    return CiSettings(
+        toolkit=table.strings("toolkit", CiSettings.toolkit),
+        interpreters=interpreters,
+        test_interpreters=_interpreters(table, "test-interpreters", interpreters),
+        extra_wheels=table.strings("extra-wheels", ()),
+    )
+
+
+def python_version(interpreter: str) -> str:
+    """Spell an interpreter the way that CI systems do.
+
+    >>> python_version("cp314t")
+    '3.14t'
+    """
+    return f"3.{interpreter.removeprefix('cp3')}"
+
+
+def _interpreters(table: TomlTable, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    found = table.strings(key, default)
+    for position, name in enumerate(found):
+        if not _INTERPRETER.fullmatch(name):
+            table.fail(
+                f"{key}[{position}]", f"{name!r} is no interpreter such as 'cp312', 'cp314t'"
+            )
+    if not found:
+        table.fail(key, "names no interpreter; delete the key or name one")
+    return found

@@ -1,0 +1,64 @@
+"""Configurations for cibuildwheel, which builds a variant's wheels for several CPythons.
+
+One file per variant and machine: `cibuildwheel --config-file FILE --output-dir DIR`; then
+`variantwheel label LABEL DIR/*.whl -o release` makes variants of the plain wheels.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+from variantwheel.matrix import MatrixJob
+from variantwheel.project import Project
+
+_BUILDS = {"x86_64": "manylinux_x86_64", "aarch64": "manylinux_aarch64", "arm64": "macosx_arm64"}
+# auditwheel refuses libraries whose ISA note is above the baseline, which a variant's are.
+_REPAIR = "auditwheel repair --disable-isa-ext-check -w {dest_dir} {wheel}"
+
+
+def cibuildwheel_name(job: MatrixJob) -> str:
+    """Return the name of a job's file."""
+    return f"{job.definition.label}-{job.platform.machine}.toml"
+
+
+def cibuildwheel_config(project: Project, job: MatrixJob) -> str:
+    """Write the configuration of one job."""
+    platform = job.platform
+    toolchain = project.toolchains[platform.toolchain]
+    settings = {**toolchain.config_settings, **platform.config_settings}
+    environment = {**toolchain.environment, **platform.environment}
+    builds = [f"{name}-{_BUILDS[platform.machine]}" for name in project.ci.interpreters]
+    lines = [
+        "# Written by `variantwheel workflow cibuildwheel`; change the definitions instead.",
+        "[tool.cibuildwheel]",
+        f"build = {_toml(builds)}",
+        f"archs = {_toml([platform.machine])}",
+        'skip = ["*-musllinux_*"]',
+    ]
+    if toolchain.requires:
+        lines.append(
+            f"before-build = {_toml('python -m pip install ' + _words(toolchain.requires))}"
+        )
+    if project.check.command and platform.machine != "arm64":
+        lines.append(f"test-command = {_toml(_words(project.check.command))}")
+    if settings:
+        lines += ["", "[tool.cibuildwheel.config-settings]", *_table(settings)]
+    if environment:
+        lines += ["", "[tool.cibuildwheel.environment]", *_table(environment)]
+    if platform.machine != "arm64":
+        lines += ["", "[tool.cibuildwheel.linux]", f"repair-wheel-command = {_toml(_REPAIR)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _table(entries: dict[str, str]) -> list[str]:
+    return [f"{_toml(key)} = {_toml(value)}" for key, value in entries.items()]
+
+
+def _words(words: tuple[str, ...]) -> str:
+    return shlex.join(words)
+
+
+def _toml(value: str | list[str]) -> str:
+    # JSON's strings and arrays of strings are TOML's as well.
+    return json.dumps(value, ensure_ascii=False)
