@@ -8,11 +8,13 @@ set(HVD_CORE_SOURCES
   transport/shm/futex.cc transport/shm/lane.cc transport/shm/peer_memory.cc
   transport/shm/segment.cc transport/shm/shm_transport.cc
   transport/tcp/tcp_transport.cc
-  ops/allgather.cc ops/allreduce.cc ops/broadcast.cc
-  runtime/bootstrap.cc runtime/bootstrap_messages.cc runtime/c_api.cc runtime/connection.cc
-  runtime/control_plane.cc runtime/coordinator.cc runtime/executor.cc runtime/gathering.cc
-  runtime/host_identity.cc runtime/operation.cc runtime/options.cc runtime/peer.cc
-  runtime/request.cc runtime/response_queue.cc runtime/runtime.cc runtime/tensor_table.cc)
+  ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/broadcast.cc ops/reducescatter.cc
+  runtime/agreement.cc runtime/bootstrap.cc runtime/bootstrap_messages.cc runtime/c_api.cc
+  runtime/checks.cc runtime/connection.cc runtime/control_plane.cc runtime/coordinator.cc
+  runtime/executor.cc runtime/fusion.cc runtime/gathering.cc runtime/host_identity.cc
+  runtime/operation.cc runtime/options.cc runtime/peer.cc runtime/process_sets.cc
+  runtime/request.cc runtime/response.cc runtime/response_queue.cc runtime/runtime.cc
+  runtime/tensor_table.cc)
 list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
 set(HVD_KERNEL_SOURCES ${HVD_CORE_SOURCES})

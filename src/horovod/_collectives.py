@@ -3,7 +3,7 @@
 import itertools
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,7 +86,32 @@ def choose_op(op: int | None, *, average: bool | None) -> int:
 
 
 class Collectives:
-    """Starts operations on a session's runtime and waits for them."""
+    """Starts operations on a session's runtime and waits for them.
+
+    What all the methods that start an operation have in common:
+
+    Args:
+        finish: makes the result that `synchronize` returns from what the core hands over (below).
+        name: the same on all ranks; None to number the operation, apart for each kind and process
+            set: then all ranks must start their unnamed ones in the same order.
+        process_set: number of a registered process set (`ProcessSet.process_set_id`); 0 is all
+            ranks.
+
+    Returns:
+        A handle for `poll` and `synchronize`.
+
+    Raises:
+        ValueError: a bad type, root or splits; a name in flight; a process set that is unknown or
+            does not hold this rank.
+        HorovodInternalError: the job has failed or ended.
+
+    Sources are read, and destinations written, until the operation is done; a destination may be
+    its source. `finish` gets
+
+    * None for allreduce, broadcast and barrier, whose results lie in the destinations,
+    * a `Buffer` for allgather and reducescatter, a list of them for their grouped forms,
+    * a `Buffer` and the list of rows received from each rank for alltoall.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -104,37 +129,69 @@ class Collectives:
         op: int,
         prescale: float,
         postscale: float,
+        process_set: int = 0,
     ) -> int:
-        """Starts a reduction over all ranks.
+        """Starts a reduction over all ranks of a process set.
 
         Args:
             source: what this rank contributes.
             destination: where the result goes; may be the source.
-            finish: makes the result that `synchronize` returns.
-            name: None to number it; then all ranks must start their unnamed ones in the same order.
+            finish: called with None.
+            name: see the class.
             op: a reduction, checked by `choose_op`.
             prescale: multiplies every rank's contribution.
             postscale: multiplies the result.
-
-        Returns:
-            A handle for `poll` and `synchronize`.
-
-        Raises:
-            ValueError: a bad type, or the name is in flight already.
+            process_set: see the class.
         """
         member = self._ready_member()
-        ticket = _enqueue(
-            member.runtime.allreduce,
-            self._full_name(member, "allreduce", name),
-            source.address,
-            destination.address,
-            source.shape,
-            _code(source.dtype),
-            op,
-            prescale,
-            postscale,
+        dtype = _code(source.dtype)
+        ticket = self._enqueue(
+            member,
+            "allreduce",
+            name,
+            process_set,
+            lambda full_name: member.runtime.allreduce(
+                full_name,
+                source.address,
+                destination.address,
+                source.shape,
+                dtype,
+                op,
+                prescale,
+                postscale,
+                process_set,
+            ),
         )
         return self._keep(member, ticket, (source, destination), finish)
+
+    def grouped_allreduce(
+        self,
+        sources: Sequence[Operand],
+        destinations: Sequence[Operand],
+        finish: Callable[[Any], Any],
+        *,
+        name: str | None,
+        op: int,
+        prescale: float,
+        postscale: float,
+        process_set: int = 0,
+    ) -> int:
+        """Starts reducing several tensors, which run together once all ranks have asked for all.
+
+        The group has one name, one handle, and the same tensors in the same order on all ranks.
+        """
+        return self._start(
+            "allreduce",
+            name,
+            sources,
+            finish,
+            destinations=destinations,
+            process_set=process_set,
+            grouped=True,
+            op=op,
+            prescale=prescale,
+            postscale=postscale,
+        )
 
     def allgather(
         self,
@@ -142,17 +199,30 @@ class Collectives:
         finish: "Callable[[_bindings.Buffer], Any]",
         *,
         name: str | None,
+        process_set: int = 0,
     ) -> int:
         """Starts joining all ranks' tensors along the first dimension, in which they may differ."""
-        member = self._ready_member()
-        ticket = _enqueue(
-            member.runtime.allgather,
-            self._full_name(member, "allgather", name),
-            source.address,
-            source.shape,
-            _code(source.dtype),
+        return self._start(
+            "allgather", name, (source,), lambda got: finish(got[0][0]), process_set=process_set
         )
-        return self._keep(member, ticket, (source,), finish)
+
+    def grouped_allgather(
+        self,
+        sources: Sequence[Operand],
+        finish: "Callable[[list[_bindings.Buffer]], Any]",
+        *,
+        name: str | None,
+        process_set: int = 0,
+    ) -> int:
+        """Starts several allgathers, which run together once all ranks have asked for all."""
+        return self._start(
+            "allgather",
+            name,
+            sources,
+            lambda got: finish(got[0] if got else []),
+            process_set=process_set,
+            grouped=True,
+        )
 
     def broadcast(
         self,
@@ -162,25 +232,146 @@ class Collectives:
         *,
         root: int,
         name: str | None,
+        process_set: int = 0,
     ) -> int:
-        """Starts sending one rank's tensor to all; the source counts on the root alone."""
-        member = self._ready_member()
-        ticket = _enqueue(
-            member.runtime.broadcast,
-            self._full_name(member, "broadcast", name),
-            source.address,
-            destination.address,
-            source.shape,
-            _code(source.dtype),
-            root,
-        )
-        return self._keep(member, ticket, (source, destination), finish)
+        """Starts sending one rank's tensor to all; the source counts on the root alone.
 
-    def barrier(self) -> None:
-        """Waits until all ranks have come here."""
-        member = self._ready_member()
-        ticket = _enqueue(member.runtime.barrier, self._full_name(member, "barrier", None))
-        self.synchronize(self._keep(member, ticket, (), lambda _: None))
+        Args:
+            source: of the root; its shape and type count on all ranks.
+            destination: where the root's tensor goes; may be the source.
+            finish: called with None.
+            root: a global rank, whatever the process set.
+            name: see the class.
+            process_set: see the class.
+        """
+        return self._start(
+            "broadcast",
+            name,
+            (source,),
+            finish,
+            destinations=(destination,),
+            process_set=process_set,
+            root=root,
+        )
+
+    def alltoall(
+        self,
+        source: Operand,
+        finish: "Callable[[_bindings.Buffer, list[int]], Any]",
+        *,
+        splits: Sequence[int] | None,
+        name: str | None,
+        process_set: int = 0,
+    ) -> int:
+        """Starts sending parts of this rank's tensor to all ranks, and receiving theirs.
+
+        Args:
+            source: cut along its first dimension.
+            finish: called with the parts that this rank gets, joined along the first dimension in
+                the order of the ranks, and with the number of rows that came from each.
+            splits: how many rows go to each rank of the process set; their sum may be smaller than
+                the first dimension. None for even parts.
+            name: see the class.
+            process_set: see the class.
+        """
+        return self._start(
+            "alltoall",
+            name,
+            (source,),
+            lambda got: finish(got[0][0], got[1]),
+            process_set=process_set,
+            numbers=() if splits is None else splits,
+        )
+
+    def reducescatter(
+        self,
+        source: Operand,
+        finish: "Callable[[_bindings.Buffer], Any]",
+        *,
+        name: str | None,
+        op: int,
+        prescale: float,
+        postscale: float,
+        process_set: int = 0,
+    ) -> int:
+        """Starts a reduction of which each rank gets a part along the first dimension.
+
+        The parts are even, but for the first ranks, which get one row more each when the first
+        dimension is no multiple of the number of ranks.
+        """
+        return self._start(
+            "reducescatter",
+            name,
+            (source,),
+            lambda got: finish(got[0][0]),
+            process_set=process_set,
+            op=op,
+            prescale=prescale,
+            postscale=postscale,
+        )
+
+    def grouped_reducescatter(
+        self,
+        sources: Sequence[Operand],
+        finish: "Callable[[list[_bindings.Buffer]], Any]",
+        *,
+        name: str | None,
+        op: int,
+        prescale: float,
+        postscale: float,
+        process_set: int = 0,
+    ) -> int:
+        """Starts several reducescatters, which run together once all ranks have asked for all."""
+        return self._start(
+            "reducescatter",
+            name,
+            sources,
+            lambda got: finish(got[0] if got else []),
+            process_set=process_set,
+            grouped=True,
+            op=op,
+            prescale=prescale,
+            postscale=postscale,
+        )
+
+    def barrier(self, process_set: int = 0) -> None:
+        """Waits until all ranks of a process set have come here."""
+        self.synchronize(self._start("barrier", None, (), lambda _: None, process_set=process_set))
+
+    def join(self) -> int:
+        """Takes part with zeros in the others' allreduces until all ranks have joined.
+
+        Returns:
+            The last rank that joined, the same on all ranks.
+
+        Raises:
+            ValueError: another thread of this rank has joined.
+        """
+        last: int = self.synchronize(self._start("join", "", (), lambda got: got[1][0]))
+        return last
+
+    def add_process_sets(self, sets: Sequence[Sequence[int]]) -> list[int]:
+        """Registers process sets; all ranks of the job call it with the same ones.
+
+        Args:
+            sets: global ranks of each, ascending.
+
+        Returns:
+            Their numbers.
+
+        Raises:
+            HorovodInternalError: the ranks named different ones, or there is such a set already.
+        """
+        numbers = [number for ranks in sets for number in (len(ranks), *ranks)]
+        handle = self._start("add_process_sets", None, (), lambda got: got, numbers=numbers)
+        result = self.synchronize(handle)
+        return list(result[1]) if result else []
+
+    def remove_process_set(self, process_set: int) -> None:
+        """Unregisters a process set; all ranks of the job call it. What it has pending fails."""
+        self.synchronize(
+            self._start("remove_process_set", None, (), lambda _: None, numbers=(process_set,))
+        )
 
     def poll(self, handle: int) -> bool:
         """Whether an operation is done, or has failed, so that `synchronize` returns at once.
@@ -225,13 +416,69 @@ class Collectives:
         member.require_own_process()
         return member
 
-    def _full_name(self, member: Member, kind: str, name: str | None) -> str:
+    def _full_name(self, member: Member, kind: str, name: str | None, process_set: int) -> str:
         if name is not None:
             return f"{kind}.{name}"
         with self._lock:
-            number = member.unnamed.get(kind, 0)
-            member.unnamed[kind] = number + 1
+            number = member.unnamed.get((kind, process_set), 0)
+            member.unnamed[kind, process_set] = number + 1
         return f"{kind}.noname.{number}"
+
+    def _take_back(self, member: Member, kind: str, full_name: str, process_set: int) -> None:
+        """Frees the number of an operation that was refused, if no other has come after it."""
+        with self._lock:
+            number = member.unnamed.get((kind, process_set), 0) - 1
+            if full_name == f"{kind}.noname.{number}":
+                member.unnamed[kind, process_set] = number
+
+    def _enqueue(
+        self,
+        member: Member,
+        kind: str,
+        name: str | None,
+        process_set: int,
+        start: Callable[[str], int],
+    ) -> int:
+        full_name = self._full_name(member, kind, name, process_set)
+        try:
+            return start(full_name)
+        except _bindings.CollectiveError as error:
+            raise HorovodInternalError(str(error)) from error
+        except (TypeError, ValueError):
+            self._take_back(member, kind, full_name, process_set)
+            raise
+
+    def _start(
+        self,
+        kind: str,
+        name: str | None,
+        sources: Sequence[Operand],
+        finish: Callable[[Any], Any],
+        *,
+        destinations: Sequence[Operand] = (),
+        process_set: int = 0,
+        **options: Any,
+    ) -> int:
+        member = self._ready_member()
+        tensors = [
+            (
+                source.address,
+                destinations[index].address if destinations else 0,
+                source.shape,
+                _code(source.dtype),
+            )
+            for index, source in enumerate(sources)
+        ]
+        ticket = self._enqueue(
+            member,
+            kind,
+            name,
+            process_set,
+            lambda full_name: member.runtime.enqueue(
+                _bindings.KINDS[kind], full_name, tensors, process_set=process_set, **options
+            ),
+        )
+        return self._keep(member, ticket, (*sources, *destinations), finish)
 
     def _keep(
         self,
@@ -250,13 +497,6 @@ def _code(dtype: str) -> int:
     if code is None:
         raise ValueError(f"Tensor type {dtype} is not supported.")
     return code
-
-
-def _enqueue(start: Callable[..., int], *arguments: Any) -> int:
-    try:
-        return start(*arguments)
-    except _bindings.CollectiveError as error:
-        raise HorovodInternalError(str(error)) from error
 
 
 COLLECTIVES = Collectives(SESSION)

@@ -36,17 +36,24 @@ def _number(value: int) -> "_bindings.Buffer":
     return buffer
 
 
-def _broadcast(buffer: "_bindings.Buffer", root_rank: int, name: str | None) -> memoryview:
+def _broadcast(
+    buffer: "_bindings.Buffer", root_rank: int, name: str | None, process_set: int
+) -> memoryview:
     operand = _operand(buffer)
     handle = COLLECTIVES.broadcast(
-        operand, operand, lambda _: memoryview(buffer), root=root_rank, name=name
+        operand,
+        operand,
+        lambda _: memoryview(buffer),
+        root=root_rank,
+        name=name,
+        process_set=process_set,
     )
     view: memoryview = COLLECTIVES.synchronize(handle)
     return view
 
 
-def _allgather(buffer: "_bindings.Buffer", name: str | None) -> memoryview:
-    handle = COLLECTIVES.allgather(_operand(buffer), memoryview, name=name)
+def _allgather(buffer: "_bindings.Buffer", name: str | None, process_set: int) -> memoryview:
+    handle = COLLECTIVES.allgather(_operand(buffer), memoryview, name=name, process_set=process_set)
     view: memoryview = COLLECTIVES.synchronize(handle)
     return view
 
@@ -55,13 +62,14 @@ def _part(name: str | None, part: str) -> str | None:
     return None if name is None else f"{name}.{part}"
 
 
-def broadcast_object(obj: Any, root_rank: int, name: str | None) -> Any:
-    """Sends one rank's object to all.
+def broadcast_object(obj: Any, root_rank: int, name: str | None, process_set: int = 0) -> Any:
+    """Sends one rank's object to all of a process set.
 
     Args:
         obj: counts on the root alone.
-        root_rank: whose object it is.
+        root_rank: whose object it is, a global rank.
         name: of the two broadcasts, or None.
+        process_set: its number.
 
     Returns:
         The root's object; on the root `obj` itself.
@@ -75,18 +83,20 @@ def broadcast_object(obj: Any, root_rank: int, name: str | None) -> Any:
             payload = _dump(obj)
         finally:
             length = _UNPICKLABLE if payload is None else len(payload)
-            _broadcast(_number(length), root_rank, _part(name, "length"))
-        _broadcast(_filled(payload), root_rank, _part(name, "bytes"))
+            _broadcast(_number(length), root_rank, _part(name, "length"), process_set)
+        _broadcast(_filled(payload), root_rank, _part(name, "bytes"), process_set)
         return obj
-    length = _broadcast(_number(0), root_rank, _part(name, "length"))[0]
+    length = _broadcast(_number(0), root_rank, _part(name, "length"), process_set)[0]
     if length == _UNPICKLABLE:
         raise HorovodInternalError(f"rank {root_rank} could not pickle the object to broadcast")
-    received = _broadcast(_bindings.allocate((length,), "uint8"), root_rank, _part(name, "bytes"))
+    received = _broadcast(
+        _bindings.allocate((length,), "uint8"), root_rank, _part(name, "bytes"), process_set
+    )
     return pickle.loads(received)  # noqa: S301 - the ranks of a job authenticate each other
 
 
-def allgather_object(obj: Any, name: str | None) -> list[Any]:
-    """Collects one object of every rank.
+def allgather_object(obj: Any, name: str | None, process_set: int = 0) -> list[Any]:
+    """Collects one object of every rank of a process set.
 
     Returns:
         All ranks' objects, by rank.
@@ -100,12 +110,12 @@ def allgather_object(obj: Any, name: str | None) -> list[Any]:
         payload = _dump(obj)
     finally:
         length = _UNPICKLABLE if payload is None else len(payload)
-        lengths = _allgather(_number(length), _part(name, "length")).tolist()
+        lengths = _allgather(_number(length), _part(name, "length"), process_set).tolist()
     if _UNPICKLABLE in lengths:
         raise HorovodInternalError(
             f"rank {lengths.index(_UNPICKLABLE)} could not pickle the object to gather"
         )
-    gathered = _allgather(_filled(payload), _part(name, "bytes"))
+    gathered = _allgather(_filled(payload), _part(name, "bytes"), process_set)
     objects = []
     start = 0
     for length in lengths:

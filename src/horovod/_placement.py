@@ -15,6 +15,9 @@ class Placement:
         rendezvous: "address:port" of the launcher's store; "" for a single process.
         secret: what authenticates the job's members; empty for a single process.
         timeout: seconds to wait for the other ranks.
+        fusion_bytes: up to which small allreduces are put together; 0 for never.
+        fuse_groups: whether that is done across groups too.
+        dynamic_process_sets: whether they may be added and removed after `init()`.
     """
 
     rank: int
@@ -29,6 +32,9 @@ class Placement:
     transport: str
     interface: str
     timeout: float
+    fusion_bytes: int
+    fuse_groups: bool
+    dynamic_process_sets: bool
 
 
 def read_placement(environment: Mapping[str, str]) -> Placement:
@@ -85,4 +91,7 @@ def read_placement(environment: Mapping[str, str]) -> Placement:
         transport=_settings.TRANSPORT.read(environment),
         interface=_settings.INTERFACE.read(environment),
         timeout=_settings.start_timeout(environment),
+        fusion_bytes=_settings.FUSION_THRESHOLD.read(environment),
+        fuse_groups=not _settings.DISABLE_GROUP_FUSION.read(environment),
+        dynamic_process_sets=_settings.DYNAMIC_PROCESS_SETS.read(environment),
     )

@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 from dataclasses import dataclass, field
+from typing import Any
 
 from horovod import _elastic_place, _settings
 from horovod._loader import CoreLibrary, _bindings, select_core
@@ -20,14 +21,21 @@ class Member:
 
     Attributes:
         process: id of the process that started the runtime; a fork of it has no threads to run one.
-        unnamed: per kind of operation, how many had no name; equal on all ranks, so names agree.
+        unnamed: per kind of operation and process set, how many had no name; equal on all ranks of
+            the set, so names agree.
+        process_sets: the registered ones: number to global ranks; 0 is the global one.
+        registered: the objects that stand for them, but for the global one.
+        dynamic_process_sets: whether they may be added and removed after `init()`.
     """
 
     runtime: "_bindings.Runtime"
     placement: Placement
     core: CoreLibrary
     process: int
-    unnamed: dict[str, int] = field(default_factory=dict)
+    unnamed: dict[tuple[str, int], int] = field(default_factory=dict)
+    process_sets: dict[int, list[int]] = field(default_factory=dict)
+    registered: list[Any] = field(default_factory=list)
+    dynamic_process_sets: bool = False
 
     def require_own_process(self) -> None:
         """Refuses to run collectives in a fork of the process that called `init()`.
@@ -51,8 +59,14 @@ class Session:
         self._member: Member | None = None
         self._generation = 0
 
-    def start(self) -> None:
+    def start(self, *, dynamic_process_sets: bool = False) -> bool:
         """Joins the job that the environment describes; does nothing when it has been joined.
+
+        Args:
+            dynamic_process_sets: they may be changed later, whatever the environment says.
+
+        Returns:
+            Whether it has joined now.
 
         Raises:
             HorovodInternalError: not all ranks came in time; the message says who is missing.
@@ -61,11 +75,12 @@ class Session:
         with self._lock:
             if self._member is not None:
                 self._member.require_own_process()
-                return
+                return False
             while self._member is None:
-                self._member = self._join()
+                self._member = self._join(dynamic_process_sets=dynamic_process_sets)
+            return True
 
-    def _join(self) -> Member | None:
+    def _join(self, *, dynamic_process_sets: bool) -> Member | None:
         """Joins the job; None when an elastic job has to be formed anew before."""
         elastic = _elastic_place.is_elastic_worker(os.environ)
         if elastic:
@@ -86,7 +101,14 @@ class Session:
                 raise
             sys.stderr.write(f"{error} Asking for a new place.\n")
             return None
-        return Member(runtime, placement, core, os.getpid())
+        return Member(
+            runtime,
+            placement,
+            core,
+            os.getpid(),
+            process_sets={0: list(range(placement.size))},
+            dynamic_process_sets=dynamic_process_sets or placement.dynamic_process_sets,
+        )
 
     def stop(self) -> None:
         """Leaves the job; what is pending fails on all ranks. Does nothing when none is joined."""
@@ -95,6 +117,8 @@ class Session:
             if member is None or member.process != os.getpid():
                 return
             self._member = None
+        for process_set in member.registered:
+            process_set.process_set_id = None
         member.runtime.shutdown()
 
     @property
@@ -133,6 +157,8 @@ def _start_runtime(core: CoreLibrary, placement: Placement, generation: int) -> 
             transport=placement.transport,
             interface=placement.interface,
             start_timeout=placement.timeout,
+            fusion_bytes=placement.fusion_bytes,
+            fuse_groups=placement.fuse_groups,
         )
     except _bindings.CollectiveError as error:
         raise HorovodInternalError(str(error)) from error

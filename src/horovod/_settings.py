@@ -98,6 +98,14 @@ def _secret(text: str) -> bytes:
     return value
 
 
+def _switch(text: str) -> bool:
+    value = {"0": False, "false": False, "1": True, "true": True}.get(text.lower())
+    if value is None:
+        raise ValueError
+    return value
+
+
+_SWITCH = "0 or 1"
 _COUNT = "a whole number, 0 or more"
 _POSITIVE = "a whole number, 1 or more"
 _SECONDS = "a number of seconds above 0"
@@ -156,6 +164,27 @@ TRANSPORT = Setting(
     "auto, shm or tcp",
     "auto",
     "what moves the bytes; auto takes shm where all ranks share one host",
+)
+FUSION_THRESHOLD = Setting(
+    "HOROVOD_FUSION_THRESHOLD",
+    _count,
+    _COUNT,
+    128 * 2**20,
+    "bytes up to which small allreduces are put together; 0 for none; rank 0's value counts",
+)
+DISABLE_GROUP_FUSION = Setting(
+    "HOROVOD_DISABLE_GROUP_FUSION",
+    _switch,
+    _SWITCH,
+    default=False,
+    meaning="keeps the tensors of a group apart from all others; rank 0's value counts",
+)
+DYNAMIC_PROCESS_SETS = Setting(
+    "HOROVOD_DYNAMIC_PROCESS_SETS",
+    _switch,
+    _SWITCH,
+    default=False,
+    meaning="lets process sets be added and removed after init()",
 )
 CONTROLLER = Setting(
     "HOROVOD_CONTROLLER",
@@ -219,6 +248,9 @@ SETTINGS: tuple[
     START_TIMEOUT,
     GLOO_TIMEOUT,
     TRANSPORT,
+    FUSION_THRESHOLD,
+    DISABLE_GROUP_FUSION,
+    DYNAMIC_PROCESS_SETS,
     CONTROLLER,
     CPU_OPERATIONS,
     ELASTIC,

@@ -19,7 +19,7 @@ using hvd::Request;
 Request Allreduce(std::vector<int64_t> shape = {2, 3}) {
   Request request;
   request.name = "t";
-  request.shape = std::move(shape);
+  request.tensors = {{DType::kFloat32, std::move(shape)}};
   return request;
 }
 
@@ -29,8 +29,16 @@ Request Of(OpKind kind, std::vector<int64_t> shape = {2, 3}) {
   return request;
 }
 
+hvd::Response Compare(std::vector<Request> requests) {
+  std::vector<hvd::RankRequest> asked;
+  for (Request& request : requests) {
+    asked.push_back({static_cast<int>(asked.size()), std::move(request)});
+  }
+  return hvd::Compare(asked);
+}
+
 void ExpectError(const Request& a, const Request& b, const std::string& text) {
-  const hvd::Response response = hvd::Compare({a, b});
+  const hvd::Response response = Compare({a, b});
   if (response.error.find(text) != 0) EXPECT_EQ(response.error, text);
   EXPECT_TRUE(response.error.find("'t'") != std::string::npos);
   EXPECT_TRUE(response.error.find("ranks 0 and 1") != std::string::npos);
@@ -39,7 +47,7 @@ void ExpectError(const Request& a, const Request& b, const std::string& text) {
 }  // namespace
 
 TEST(ReadyOnceAllRanksAsked) {
-  Coordinator coordinator(3);
+  Coordinator coordinator(3, {});
   coordinator.Add(2, Allreduce());
   coordinator.Add(0, Allreduce());
   EXPECT_EQ(coordinator.TakeReady().size(), 0);
@@ -47,14 +55,14 @@ TEST(ReadyOnceAllRanksAsked) {
   coordinator.Add(1, Allreduce());
   const auto ready = coordinator.TakeReady();
   EXPECT_EQ(ready.size(), 1);
-  EXPECT_EQ(ready[0].name, "t");
-  EXPECT_EQ(ready[0].error, "");
+  EXPECT_EQ(ready[0].response.names[0], "t");
+  EXPECT_EQ(ready[0].response.error, "");
   EXPECT_EQ(coordinator.waiting(), 0);
   EXPECT_EQ(coordinator.TakeReady().size(), 0);
 }
 
 TEST(OrderIsThatOfCompletion) {
-  Coordinator coordinator(2);
+  Coordinator coordinator(2, {.bytes = 0});
   for (const char* name : {"a", "b", "c"}) {
     Request request = Allreduce();
     request.name = name;
@@ -67,13 +75,13 @@ TEST(OrderIsThatOfCompletion) {
   }
   const auto ready = coordinator.TakeReady();
   EXPECT_EQ(ready.size(), 3);
-  EXPECT_EQ(ready[0].name, "c");
-  EXPECT_EQ(ready[1].name, "a");
-  EXPECT_EQ(ready[2].name, "b");
+  EXPECT_EQ(ready[0].response.names[0], "c");
+  EXPECT_EQ(ready[1].response.names[0], "a");
+  EXPECT_EQ(ready[2].response.names[0], "b");
 }
 
 TEST(NameCanBeUsedAgain) {
-  Coordinator coordinator(2);
+  Coordinator coordinator(2, {});
   for (int round = 0; round < 3; ++round) {
     coordinator.Add(0, Allreduce());
     coordinator.Add(1, Allreduce());
@@ -82,14 +90,14 @@ TEST(NameCanBeUsedAgain) {
 }
 
 TEST(SameRankTwiceIsRefused) {
-  Coordinator coordinator(2);
+  Coordinator coordinator(2, {});
   coordinator.Add(1, Allreduce());
   EXPECT_THROWS(coordinator.Add(1, Allreduce()), hvd::Error, "rank 1 asked for 't' twice");
 }
 
 TEST(DataTypesMustMatch) {
   Request other = Allreduce();
-  other.dtype = DType::kInt64;
+  other.tensors[0].dtype = DType::kInt64;
   ExpectError(Allreduce(), other,
               "Mismatched data types: One rank had type float32, but another rank had type int64.");
 }
@@ -139,10 +147,9 @@ TEST(RootsMustMatch) {
 }
 
 TEST(GatheredTensorsDifferInTheirFirstDimensionAlone) {
-  const auto response =
-      hvd::Compare({Of(OpKind::kAllgather, {4, 3}), Of(OpKind::kAllgather, {0, 3})});
+  const auto response = Compare({Of(OpKind::kAllgather, {4, 3}), Of(OpKind::kAllgather, {0, 3})});
   EXPECT_EQ(response.error, "");
-  EXPECT_EQ(response.first_dimensions, (std::vector<int64_t>{4, 0}));
+  EXPECT_EQ(response.numbers, (std::vector<int64_t>{4, 0}));
   ExpectError(Of(OpKind::kAllgather, {4, 3}), Of(OpKind::kAllgather, {4}),
               "Mismatched ALLGATHER tensor shapes: One rank sent a tensor of rank 2, but another "
               "rank sent a tensor of rank 1.");
@@ -153,19 +160,18 @@ TEST(GatheredTensorsDifferInTheirFirstDimensionAlone) {
 }
 
 TEST(ScalarsCannotBeGathered) {
-  const auto response = hvd::Compare({Of(OpKind::kAllgather, {}), Of(OpKind::kAllgather, {})});
+  const auto response = Compare({Of(OpKind::kAllgather, {}), Of(OpKind::kAllgather, {})});
   EXPECT_EQ(response.error.find("Process-set rank zero tried to ALLGATHER a rank-zero tensor."), 0);
 }
 
 // Rows without elements need no memory, so there may be any number of them.
 TEST(MoreRowsThanAnIntegerHoldsCannotBeGathered) {
   const Request rows = Of(OpKind::kAllgather, {int64_t{1} << 62, 0});
-  EXPECT_EQ(hvd::Compare({rows}).error, "");
-  EXPECT_EQ(hvd::Compare({rows, rows}).error.find("The first dimensions of an ALLGATHER add up"),
-            0);
+  EXPECT_EQ(Compare({rows}).error, "");
+  EXPECT_EQ(Compare({rows, rows}).error.find("The first dimensions of an ALLGATHER add up"), 0);
 }
 
 TEST(TheRankThatDiffersIsNamed) {
-  const auto response = hvd::Compare({Allreduce(), Allreduce(), Allreduce({9})});
+  const auto response = Compare({Allreduce(), Allreduce(), Allreduce({9})});
   EXPECT_TRUE(response.error.find("ranks 0 and 2") != std::string::npos);
 }

@@ -128,7 +128,7 @@ void LiveOn(int rank, int size, TransportChoice transport, size_t count, bool vi
                                                     {static_cast<int64_t>(count)});
   std::string outcome = "no error";
   int64_t handle = -1;
-  if (!victim) handle = runtime.Enqueue(request, data.data(), data.data());
+  if (!victim) handle = hvd::test::Start(runtime, request, data.data(), data.data());
   if (victim) Say(report, std::to_string(ForkBystander()));
   Say(report, "ready");
   if (victim) {
@@ -145,7 +145,7 @@ void LiveOn(int rank, int size, TransportChoice transport, size_t count, bool vi
     return "no error";
   };
   Say(report, text_of(handle));
-  Say(report, text_of(runtime.Enqueue(request, data.data(), data.data())));
+  Say(report, text_of(hvd::test::Start(runtime, request, data.data(), data.data())));
   runtime.Shutdown();
   Say(report, "ended");
 }

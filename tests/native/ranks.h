@@ -75,7 +75,7 @@ inline void OnRanks(int size, TransportChoice transport,
     Request barrier;
     barrier.name = "end of the test";
     barrier.kind = OpKind::kBarrier;
-    const int64_t handle = runtime.Enqueue(barrier, nullptr, nullptr);
+    const int64_t handle = runtime.Enqueue(barrier, {});
     EXPECT_TRUE(runtime.WaitFor(handle, 60'000));
     (void)runtime.Take(handle);
   });
@@ -95,13 +95,17 @@ Request RequestFor(OpKind kind, const std::string& name, std::vector<int64_t> sh
   Request request;
   request.name = name;
   request.kind = kind;
-  request.dtype = TypeOf<T>();
-  request.shape = std::move(shape);
+  request.tensors = {{TypeOf<T>(), std::move(shape)}};
   return request;
 }
 
+// An operation of one tensor.
+inline int64_t Start(Runtime& runtime, Request request, const void* source, void* destination) {
+  return runtime.Enqueue(std::move(request), {{source, destination}});
+}
+
 // Waits for at most a minute; throws the operation's error.
-inline std::optional<Output> Wait(Runtime& runtime, int64_t handle) {
+inline Result Wait(Runtime& runtime, int64_t handle) {
   EXPECT_TRUE(runtime.WaitFor(handle, 60'000));
   return runtime.Take(handle);
 }
@@ -110,7 +114,7 @@ inline std::optional<Output> Wait(Runtime& runtime, int64_t handle) {
 template <typename T>
 void SumInPlace(Runtime& runtime, const std::string& name, std::vector<T>& data) {
   const auto request = RequestFor<T>(OpKind::kAllreduce, name, {static_cast<int64_t>(data.size())});
-  (void)Wait(runtime, runtime.Enqueue(request, data.data(), data.data()));
+  (void)Wait(runtime, Start(runtime, request, data.data(), data.data()));
 }
 
 inline size_t CountEntries(const char* folder) {

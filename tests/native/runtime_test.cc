@@ -35,6 +35,7 @@ using hvd::test::OnRanks;
 using hvd::test::OnThreads;
 using hvd::test::OptionsFor;
 using hvd::test::RequestFor;
+using hvd::test::Start;
 using hvd::test::SumInPlace;
 using hvd::test::Wait;
 
@@ -74,8 +75,8 @@ void CheckAllreduce(int rank, int ranks, Runtime& runtime, ReduceOp op) {
     std::vector<T> destination(count, T{99});
     auto request = RequestFor<T>(OpKind::kAllreduce, "allreduce", {static_cast<int64_t>(count)});
     request.op = op;
-    EXPECT_FALSE(
-        Wait(runtime, runtime.Enqueue(request, source.data(), destination.data())).has_value());
+    const int64_t handle = Start(runtime, request, source.data(), destination.data());
+    EXPECT_TRUE(Wait(runtime, handle).outputs.empty());
     std::vector<T> expected(count);
     for (size_t i = 0; i < count; ++i) expected[i] = Reduced<T>(op, ranks, i);
     EXPECT_EQ(destination, expected);
@@ -121,7 +122,7 @@ TEST(FactorsAreAppliedBeforeAndAfter) {
         auto request = RequestFor<int32_t>(OpKind::kAllreduce, "x", {static_cast<int64_t>(count)});
         request.prescale = 0.5;
         request.postscale = 3;
-        (void)Wait(runtime, runtime.Enqueue(request, data.data(), data.data()));
+        (void)Wait(runtime, Start(runtime, request, data.data(), data.data()));
         // Integers are truncated after each factor, so the order shows.
         int32_t expected = 0;
         for (int r = 0; r < ranks; ++r) expected += (5 + r) / 2;
@@ -142,7 +143,7 @@ TEST(AllRanksEndWithTheSameBits) {
         }
         auto request = Named("bits", count);
         request.op = ReduceOp::kAverage;
-        (void)Wait(runtime, runtime.Enqueue(request, data.data(), data.data()));
+        (void)Wait(runtime, Start(runtime, request, data.data(), data.data()));
         results[static_cast<size_t>(rank)] = data;
       });
       for (const auto& result : results) {
@@ -162,9 +163,9 @@ TEST(HalfPrecisionIsAveraged) {
                                  static_cast<uint16_t>(ieee ? 0x4200 : 0x4040)};
       std::vector<uint16_t> data(40001, values[rank]);
       Request request = Named("half", data.size());
-      request.dtype = dtype;
+      request.tensors[0].dtype = dtype;
       request.op = ReduceOp::kAverage;
-      (void)Wait(runtime, runtime.Enqueue(request, data.data(), data.data()));
+      (void)Wait(runtime, Start(runtime, request, data.data(), data.data()));
       EXPECT_EQ(data, std::vector<uint16_t>(40001, values[1]));
     }
   });
@@ -180,16 +181,17 @@ TEST(AllgatherConcatenatesUnequalBlocks) {
           std::vector<float> block(static_cast<size_t>(rows_of(rank)) * 3,
                                    static_cast<float>(rank));
           const auto request = RequestFor<float>(OpKind::kAllgather, "gather", {rows_of(rank), 3});
-          const auto output = Wait(runtime, runtime.Enqueue(request, block.data(), nullptr));
-          EXPECT_TRUE(output.has_value());
+          const auto result = Wait(runtime, Start(runtime, request, block.data(), nullptr));
+          EXPECT_EQ(result.outputs.size(), 1);
+          const auto& output = result.outputs.at(0);
           std::vector<float> expected;
           for (int r = 0; r < ranks; ++r) {
             expected.insert(expected.end(), static_cast<size_t>(rows_of(r)) * 3,
                             static_cast<float>(r));
           }
-          EXPECT_EQ(output->shape,
+          EXPECT_EQ(output.shape,
                     (std::vector<int64_t>{static_cast<int64_t>(expected.size()) / 3, 3}));
-          EXPECT_EQ(std::memcmp(output->data.get(), expected.data(), expected.size() * 4), 0);
+          EXPECT_EQ(std::memcmp(output.data.get(), expected.data(), expected.size() * 4), 0);
         }
       });
     }
@@ -206,7 +208,7 @@ TEST(BroadcastCopiesTheRoot) {
             auto request =
                 RequestFor<double>(OpKind::kBroadcast, "broadcast", {static_cast<int64_t>(count)});
             request.root = root;
-            (void)Wait(runtime, runtime.Enqueue(request, data.data(), data.data()));
+            (void)Wait(runtime, Start(runtime, request, data.data(), data.data()));
             EXPECT_EQ(data, Operands<double>(root, count));
           }
         }
@@ -225,8 +227,8 @@ TEST(NamesMayComeInAnyOrder) {
       // A different permutation on every rank.
       const int index = (i * (2 * rank + 1) + 7 * rank) % kNames;
       auto& tensor = data[static_cast<size_t>(index)];
-      handles[static_cast<size_t>(index)] = runtime.Enqueue(
-          Named("t" + std::to_string(index), tensor.size()), tensor.data(), tensor.data());
+      handles[static_cast<size_t>(index)] = Start(
+          runtime, Named("t" + std::to_string(index), tensor.size()), tensor.data(), tensor.data());
     }
     for (int i = 0; i < kNames; ++i) {
       (void)Wait(runtime, handles[static_cast<size_t>(i)]);
@@ -254,7 +256,7 @@ TEST(MismatchFailsOnAllRanksAndTheJobGoesOn) {
       for (int round = 0; round < 3; ++round) {
         std::vector<float> data(10, 1);
         const size_t count = rank == ranks - 1 ? 9 : 10;
-        const int64_t handle = runtime.Enqueue(Named("grad", count), data.data(), data.data());
+        const int64_t handle = Start(runtime, Named("grad", count), data.data(), data.data());
         const std::string text = ErrorOf(runtime, handle);
         EXPECT_EQ(text.find("Mismatched ALLREDUCE tensor shapes: One rank sent a tensor of shape "
                             "[10], but another rank sent a tensor of shape [9]."),
@@ -273,8 +275,8 @@ TEST(ANameInFlightIsRefused) {
     std::vector<float> data(10, 1);
     std::vector<float> gate(1, 1);
     if (rank == 0) {
-      const int64_t handle = runtime.Enqueue(Named("twice", 10), data.data(), data.data());
-      EXPECT_THROWS(runtime.Enqueue(Named("twice", 10), data.data(), data.data()), Error,
+      const int64_t handle = Start(runtime, Named("twice", 10), data.data(), data.data());
+      EXPECT_THROWS(Start(runtime, Named("twice", 10), data.data(), data.data()), Error,
                     "Requested to allreduce a tensor with the same name as another tensor that is "
                     "currently being processed.  If you want to request another tensor, use a "
                     "different tensor name.");
@@ -294,23 +296,23 @@ TEST(ArgumentsThatNoRankMayGiveAreRefused) {
   OnRanks(1, TransportChoice::kAuto, [](int, Runtime& runtime) {
     alignas(16) float data[4] = {};
     const auto enqueue = [&](const Request& request, const void* address) {
-      return runtime.Enqueue(request, address, data);
+      return Start(runtime, request, address, data);
     };
     Request request = Named("n", 4);
     request.op = ReduceOp::kAdasum;
     EXPECT_THROWS(enqueue(request, data), Error, "Adasum");
     request = Named("n", 4);
-    request.dtype = hvd::DType::kBool;
+    request.tensors[0].dtype = hvd::DType::kBool;
     request.op = ReduceOp::kAverage;
     EXPECT_THROWS(enqueue(request, data), Error, "bool");
     EXPECT_THROWS(enqueue(Named("", 4), data), Error, "name");
     EXPECT_THROWS(enqueue(Named(std::string(5000, 'n'), 4), data), Error, "name");
     request = Named("n", 4);
-    request.shape = {-1};
+    request.tensors[0].shape = {-1};
     EXPECT_THROWS(enqueue(request, data), Error, "negative");
-    request.shape = {int64_t{1} << 40, int64_t{1} << 40};
+    request.tensors[0].shape = {int64_t{1} << 40, int64_t{1} << 40};
     EXPECT_THROWS(enqueue(request, data), Error, "too many");
-    request.shape = {int64_t{1} << 40, int64_t{1} << 40, 0};
+    request.tensors[0].shape = {int64_t{1} << 40, int64_t{1} << 40, 0};
     (void)Wait(runtime, enqueue(request, nullptr));
     EXPECT_THROWS(enqueue(Named("n", 4), nullptr), Error, "no memory");
     EXPECT_THROWS(enqueue(Named("n", 2), reinterpret_cast<const char*>(data) + 1), Error,
@@ -342,13 +344,17 @@ TEST(ALongErrorIsCutBetweenCharacters) {
     const std::vector<float> data(4);
     const auto misaligned = reinterpret_cast<const char*>(data.data()) + 1;
     const int64_t shape = 1;
-    const hvd_tensor tensor{.name = name.c_str(),
-                            .source = misaligned,
+    const hvd_tensor tensor{.source = misaligned,
                             .destination = nullptr,
                             .shape = &shape,
                             .dimensions = 1,
                             .dtype = static_cast<int32_t>(hvd::DType::kFloat32)};
-    EXPECT_EQ(core.allgather(runtime, &tensor, &handle, &error),
+    hvd_request request{};
+    request.name = name.c_str();
+    request.kind = static_cast<int32_t>(OpKind::kAllgather);
+    request.tensors = &tensor;
+    request.tensor_count = 1;
+    EXPECT_EQ(core.enqueue(runtime, &request, &handle, &error),
               static_cast<int32_t>(Error::Kind::kInvalid));
     const std::string text = error.text;
     EXPECT_TRUE(text.size() > 4090);
@@ -360,7 +366,7 @@ TEST(ALongErrorIsCutBetweenCharacters) {
 TEST(AHandleIsForgottenOnceTaken) {
   OnRanks(2, TransportChoice::kShm, [](int, Runtime& runtime) {
     std::vector<float> data(10, 1);
-    const int64_t handle = runtime.Enqueue(Named("n", 10), data.data(), data.data());
+    const int64_t handle = Start(runtime, Named("n", 10), data.data(), data.data());
     (void)Wait(runtime, handle);
     EXPECT_THROWS(runtime.Take(handle), Error, "unknown handle");
   });
@@ -375,10 +381,10 @@ TEST(ShutdownOfOneRankEndsTheOthersOperations) {
       runtime.Shutdown();
       runtime.Shutdown();
     } else {
-      const int64_t handle = runtime.Enqueue(Named("pending", 10), data.data(), data.data());
+      const int64_t handle = Start(runtime, Named("pending", 10), data.data(), data.data());
       EXPECT_EQ(ErrorOf(runtime, handle).find("Horovod has been shut down."), 0);
     }
-    const int64_t later = runtime.Enqueue(Named("later", 10), data.data(), data.data());
+    const int64_t later = Start(runtime, Named("later", 10), data.data(), data.data());
     EXPECT_EQ(ErrorOf(runtime, later).find("Horovod has been shut down."), 0);
   });
 }
@@ -388,9 +394,9 @@ TEST(OperationsThatWereAgreedOnStillRun) {
   OnThreads(2, [&](int rank) {
     Runtime runtime(OptionsFor(rank, 2, TransportChoice::kTcp, store));
     std::vector<float> data(3'000'000, 1);
-    const int64_t handle = runtime.Enqueue(Named("large", data.size()), data.data(), data.data());
+    const int64_t handle = Start(runtime, Named("large", data.size()), data.data(), data.data());
     std::vector<float> gate(1, 1);
-    const int64_t gate_handle = runtime.Enqueue(Named("gate", 1), gate.data(), gate.data());
+    const int64_t gate_handle = Start(runtime, Named("gate", 1), gate.data(), gate.data());
     (void)Wait(runtime, gate_handle);
     runtime.Shutdown();
     (void)Wait(runtime, handle);

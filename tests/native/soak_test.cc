@@ -46,7 +46,7 @@ struct Plan {
 size_t Below(std::mt19937_64& random, size_t bound) { return random() % bound; }
 
 int64_t RowsOf(const Plan& plan, int rank) {
-  const int64_t rows = plan.request.shape[0];
+  const int64_t rows = plan.request.tensors[0].shape[0];
   if (plan.mismatched) return rank == kRanks - 1 ? rows + 1 : rows;
   if (plan.request.kind != OpKind::kAllgather) return rows;
   return rows * static_cast<int64_t>((plan.seed >> rank) % 4);
@@ -55,8 +55,8 @@ int64_t RowsOf(const Plan& plan, int rank) {
 size_t CountOf(const Plan& plan, int rank) {
   if (plan.request.kind == OpKind::kBarrier) return 0;
   size_t count = static_cast<size_t>(RowsOf(plan, rank));
-  for (size_t i = 1; i < plan.request.shape.size(); ++i) {
-    count *= static_cast<size_t>(plan.request.shape[i]);
+  for (size_t i = 1; i < plan.request.tensors[0].shape.size(); ++i) {
+    count *= static_cast<size_t>(plan.request.tensors[0].shape[i]);
   }
   return count;
 }
@@ -67,7 +67,7 @@ int Operand(const Plan& plan, int rank, size_t i) {
                           static_cast<uint64_t>(rank) * 0xbf58476d1ce4e5b9ULL) *
                          0x94d049bb133111ebULL;
   const auto value = static_cast<int>(mixed >> 40);
-  if (plan.request.dtype == DType::kBool) return value % 2;
+  if (plan.request.tensors[0].dtype == DType::kBool) return value % 2;
   return plan.request.op == ReduceOp::kProduct ? 1 + value % 2 : value % 16;
 }
 
@@ -109,7 +109,7 @@ double Reduced(const Plan& plan, size_t i) {
   const Request& request = plan.request;
   double result = 0;
   for (int rank = 0; rank < kRanks; ++rank) {
-    const double next = Scaled(request.dtype, Operand(plan, rank, i), request.prescale);
+    const double next = Scaled(request.tensors[0].dtype, Operand(plan, rank, i), request.prescale);
     if (rank == 0) {
       result = next;
     } else if (request.op == ReduceOp::kMin) {
@@ -122,16 +122,16 @@ double Reduced(const Plan& plan, size_t i) {
       result += next;
     }
   }
-  if (request.dtype == DType::kBool) return std::min(result, 1.0);
+  if (request.tensors[0].dtype == DType::kBool) return std::min(result, 1.0);
   const double divisor = request.op == ReduceOp::kAverage ? kRanks : 1;
-  return Scaled(request.dtype, result, request.postscale / divisor);
+  return Scaled(request.tensors[0].dtype, result, request.postscale / divisor);
 }
 
 std::vector<std::byte> Source(const Plan& plan, int rank) {
-  const size_t size = hvd::SizeOf(plan.request.dtype);
+  const size_t size = hvd::SizeOf(plan.request.tensors[0].dtype);
   std::vector<std::byte> bytes(CountOf(plan, rank) * size);
   for (size_t i = 0; i * size < bytes.size(); ++i) {
-    Store(plan.request.dtype, Operand(plan, rank, i), &bytes[i * size]);
+    Store(plan.request.tensors[0].dtype, Operand(plan, rank, i), &bytes[i * size]);
   }
   return bytes;
 }
@@ -146,10 +146,10 @@ std::vector<std::byte> Expected(const Plan& plan) {
     }
     return all;
   }
-  const size_t size = hvd::SizeOf(plan.request.dtype);
+  const size_t size = hvd::SizeOf(plan.request.tensors[0].dtype);
   all.resize(CountOf(plan, 0) * size);
   for (size_t i = 0; i * size < all.size(); ++i) {
-    Store(plan.request.dtype, Reduced(plan, i), &all[i * size]);
+    Store(plan.request.tensors[0].dtype, Reduced(plan, i), &all[i * size]);
   }
   return all;
 }
@@ -161,22 +161,23 @@ Plan Draw(std::mt19937_64& random, const std::string& name) {
   plan.mismatched = Below(random, 12) == 0;
   Request& request = plan.request;
   request.name = name;
+  request.tensors.resize(1);
   request.kind = std::vector{OpKind::kAllreduce, OpKind::kAllreduce, OpKind::kAllgather,
                              OpKind::kBroadcast, OpKind::kBarrier}[Below(random, 5)];
-  request.dtype = *hvd::DTypeFromCode(static_cast<int>(Below(random, 10)));
+  request.tensors[0].dtype = *hvd::DTypeFromCode(static_cast<int>(Below(random, 10)));
   // Around the edges of algorithms and chunks, and anything between.
   const size_t edge = std::vector<size_t>{0, 3, 64, 4096, 16384, 32768, 65536}[Below(random, 7)];
   const size_t count = edge + Below(random, 5) + (Below(random, 8) == 0 ? 150'000 : 0);
-  request.shape = {static_cast<int64_t>(count)};
-  if (request.kind == OpKind::kAllgather) request.shape.push_back(3);
+  request.tensors[0].shape = {static_cast<int64_t>(count)};
+  if (request.kind == OpKind::kAllgather) request.tensors[0].shape.push_back(3);
   if (request.kind == OpKind::kBroadcast) request.root = static_cast<int>(Below(random, kRanks));
   if (request.kind == OpKind::kBarrier) {
-    request.shape = {};
+    request.tensors[0].shape = {};
     plan.mismatched = false;
   }
-  if (request.kind == OpKind::kAllgather && plan.mismatched) request.shape = {3, 7};
+  if (request.kind == OpKind::kAllgather && plan.mismatched) request.tensors[0].shape = {3, 7};
   if (request.kind != OpKind::kAllreduce) return plan;
-  const bool scalable = request.dtype != DType::kBool;
+  const bool scalable = request.tensors[0].dtype != DType::kBool;
   request.op = std::vector{ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct,
                            ReduceOp::kAverage}[Below(random, scalable ? 5 : 4)];
   if (!scalable) return plan;
@@ -200,17 +201,22 @@ struct Running {
 void Start(Runtime& runtime, int rank, Running& running) {
   const Plan& plan = *running.plan;
   Request request = plan.request;
-  if (request.kind != OpKind::kBarrier) request.shape[0] = RowsOf(plan, rank);
+  if (request.kind != OpKind::kBarrier) request.tensors[0].shape[0] = RowsOf(plan, rank);
   // A mismatched allgather differs where all have to agree.
   if (request.kind == OpKind::kAllgather && plan.mismatched) {
-    request.shape = plan.request.shape;
-    request.shape[1] = RowsOf(plan, rank);
+    request.tensors[0].shape = plan.request.tensors[0].shape;
+    request.tensors[0].shape[1] = RowsOf(plan, rank);
   }
   running.source = Source(plan, rank);
   if (!plan.in_place) running.destination.resize(running.source.size());
   auto& destination = plan.in_place ? running.source : running.destination;
   // Empty vectors have no memory, and need none.
-  running.handle = runtime.Enqueue(request, running.source.data(), destination.data());
+  if (request.kind == OpKind::kBarrier) {
+    request.tensors.clear();
+    running.handle = runtime.Enqueue(request, {});
+    return;
+  }
+  running.handle = hvd::test::Start(runtime, request, running.source.data(), destination.data());
 }
 
 void Check(Runtime& runtime, Running& running) {
@@ -221,12 +227,13 @@ void Check(Runtime& runtime, Running& running) {
     std::quick_exit(1);
   }
   try {
-    const auto output = runtime.Take(running.handle);
+    const auto result = runtime.Take(running.handle);
     if (plan.mismatched) return hvd::test::Report(__FILE__, __LINE__, what + " did not fail");
     const auto expected = Expected(plan);
     const std::byte* actual =
-        output ? output->data.get()
-               : (plan.in_place ? running.source.data() : running.destination.data());
+        !result.outputs.empty()
+            ? result.outputs[0].data.get()
+            : (plan.in_place ? running.source.data() : running.destination.data());
     const bool same = expected.empty() || plan.request.kind == OpKind::kBarrier ||
                       std::memcmp(actual, expected.data(), expected.size()) == 0;
     if (!same) hvd::test::Report(__FILE__, __LINE__, what + " has a wrong result");
@@ -261,8 +268,9 @@ void RunRank(int rank, int ender, const std::vector<Plan>& plans, Runtime& runti
   for (int i = 0; i < 5; ++i) {
     const auto request =
         hvd::test::RequestFor<float>(OpKind::kAllreduce, "late" + std::to_string(i), {10});
-    EXPECT_THROWS(hvd::test::Wait(runtime, runtime.Enqueue(request, data.data(), data.data())),
-                  Error, "Horovod has been shut down.");
+    EXPECT_THROWS(
+        hvd::test::Wait(runtime, hvd::test::Start(runtime, request, data.data(), data.data())),
+        Error, "Horovod has been shut down.");
   }
 }
 

@@ -10,6 +10,7 @@
 #include "harness.h"
 #include "runtime/bootstrap_messages.h"
 #include "runtime/request.h"
+#include "runtime/response.h"
 
 namespace {
 
@@ -21,12 +22,15 @@ hvd::Request SomeRequest() {
   hvd::Request request;
   request.name = "allreduce.layer.0.weight";
   request.kind = hvd::OpKind::kAllreduce;
-  request.dtype = hvd::DType::kBFloat16;
   request.op = hvd::ReduceOp::kAverage;
   request.root = 3;
   request.prescale = 0.1;
   request.postscale = -2.5;
-  request.shape = {int64_t{1} << 40, 0, 7};
+  request.process_set = 5;
+  request.device = 2;
+  request.grouped = true;
+  request.tensors = {{hvd::DType::kBFloat16, {int64_t{1} << 40, 0, 7}}, {hvd::DType::kBool, {}}};
+  request.numbers = {-1, int64_t{1} << 50};
   return request;
 }
 
@@ -96,14 +100,8 @@ TEST(RequestsComeBack) {
   Write(writer, request);
   WireReader reader(writer.bytes());
   const hvd::Request read = hvd::ReadRequest(reader);
-  EXPECT_EQ(read.name, request.name);
-  EXPECT_EQ(read.kind, request.kind);
-  EXPECT_EQ(read.dtype, request.dtype);
-  EXPECT_EQ(read.op, request.op);
-  EXPECT_EQ(read.root, request.root);
-  EXPECT_EQ(read.prescale, request.prescale);
-  EXPECT_EQ(read.postscale, request.postscale);
-  EXPECT_EQ(read.shape, request.shape);
+  EXPECT_TRUE(read == request);
+  EXPECT_EQ(reader.remaining(), 0);
   ExpectTruncationsRefused(writer.bytes(), [](const std::vector<uint8_t>& bytes) {
     WireReader cut(bytes);
     return hvd::ReadRequest(cut);
@@ -112,15 +110,25 @@ TEST(RequestsComeBack) {
 
 TEST(ResponsesComeBack) {
   WireWriter writer;
-  Write(writer, hvd::Response{.name = "n",
-                              .kind = hvd::OpKind::kAllgather,
-                              .error = "why",
-                              .first_dimensions = {3, 0, int64_t{1} << 33}});
+  hvd::Response response;
+  response.process_set = 3;
+  response.kind = hvd::OpKind::kAllgather;
+  response.names = {"n", "m"};
+  response.error = "why";
+  response.numbers = {3, 0, int64_t{1} << 33};
+  response.fusion_bytes = 77;
+  response.requests = {SomeRequest()};
+  Write(writer, response);
   WireReader reader(writer.bytes());
   const hvd::Response read = hvd::ReadResponse(reader);
+  EXPECT_EQ(read.process_set, 3);
   EXPECT_EQ(read.kind, hvd::OpKind::kAllgather);
+  EXPECT_EQ(read.names, response.names);
   EXPECT_EQ(read.error, "why");
-  EXPECT_EQ(read.first_dimensions, (std::vector<int64_t>{3, 0, int64_t{1} << 33}));
+  EXPECT_EQ(read.numbers, response.numbers);
+  EXPECT_EQ(read.fusion_bytes, 77);
+  EXPECT_EQ(read.requests.size(), 1);
+  EXPECT_TRUE(read.requests.at(0) == SomeRequest());
   ExpectTruncationsRefused(writer.bytes(), [](const std::vector<uint8_t>& bytes) {
     WireReader cut(bytes);
     return hvd::ReadResponse(cut);
@@ -150,8 +158,9 @@ TEST(BootstrapMessagesComeBack) {
 TEST(CodesOutOfRangeAreRefused) {
   WireWriter writer;
   Write(writer, SomeRequest());
-  const size_t codes = 4 + SomeRequest().name.size();
-  for (size_t offset = codes; offset < codes + 3; ++offset) {
+  // Behind the name and the process set: the kind and the reduction.
+  const size_t codes = 4 + SomeRequest().name.size() + 8;
+  for (size_t offset = codes; offset < codes + 2; ++offset) {
     std::vector<uint8_t> bytes = writer.bytes();
     bytes[offset] = 250;
     WireReader reader(bytes);

@@ -10,6 +10,9 @@ from typing import Any
 ABI_VERSION: int
 # "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "bool"
 DTYPES: dict[str, int]
+# "allreduce", "allgather", "broadcast", "barrier", "alltoall", "reducescatter", "join",
+# "add_process_sets", "remove_process_set"
+KINDS: dict[str, int]
 AVERAGE: int  # 0
 SUM: int  # 1
 ADASUM: int  # 2
@@ -88,6 +91,8 @@ class Runtime:
         transport: str,  # "auto", "shm", "tcp"
         interface: str,  # network interface to listen on; "" = the one that reaches the store
         start_timeout: float,  # seconds
+        fusion_bytes: int,  # small allreduces are put together up to so many; 0 = never
+        fuse_groups: bool,  # also across groups
     ) -> None:
         """Joins the job.
 
@@ -104,7 +109,8 @@ class Runtime:
         """The level that the core library was compiled for, as "baseline" or "x86_64_v3"."""
     @property
     def is_homogeneous(self) -> bool: ...
-    # Each enqueue returns a handle at once. ValueError: the name is in flight, bad dtype/op/root.
+    # Each of the two returns a handle at once. ValueError: the name is in flight, bad
+    # dtype/op/root/splits, a process set that is unknown or does not hold this rank.
     def allreduce(
         self,
         name: str,
@@ -115,19 +121,33 @@ class Runtime:
         op: int,
         prescale: float,
         postscale: float,
+        process_set: int,
     ) -> int: ...
-    def allgather(self, name: str, source: int, shape: Sequence[int], dtype: int) -> int: ...
-    def broadcast(
-        self, name: str, source: int, destination: int, shape: Sequence[int], dtype: int, root: int
+    def enqueue(
+        self,
+        kind: int,  # one of KINDS
+        name: str,
+        # Addresses of source and destination (0 where the core allocates), shape, dtype.
+        tensors: Sequence[tuple[int, int, Sequence[int], int]],
+        *,
+        process_set: int = 0,
+        op: int = ...,
+        prescale: float = 1.0,
+        postscale: float = 1.0,
+        root: int = -1,  # a global rank
+        grouped: bool = False,
+        # alltoall: rows for each rank, none for even ones; add_process_sets: for each the number of
+        # its ranks, then these; remove_process_set: its number
+        numbers: Sequence[int] = (),
     ) -> int: ...
-    def barrier(self, name: str) -> int: ...
     def poll(self, handle: int) -> bool:
         """True when done (also when failed). ValueError: unknown handle."""
-    def wait(self, handle: int) -> Buffer | None:
+    def wait(self, handle: int) -> tuple[list[Buffer], list[int]] | None:
         """Sleeps without the GIL until done, then forgets the handle; Ctrl-C is answered.
 
         Returns:
-            What allgather gathered, else None.
+            None, or what the core allocated for each tensor, and by kind: the rows received from
+            each rank (alltoall), the last rank (join), the numbers of the new process sets.
 
         Raises:
             CollectiveError: the operation failed on all ranks, or a rank was lost.

@@ -24,7 +24,13 @@ from horovod._loader import _bindings
 from horovod.array.exporters import Exported, export
 from horovod.common.basics import HorovodBasics
 from horovod.common.exceptions import HorovodInternalError
-from horovod.common.process_sets import ProcessSet, global_process_set, require_global
+from horovod.common.process_sets import (
+    ProcessSet,
+    add_process_set,
+    global_process_set,
+    registered_id,
+    remove_process_set,
+)
 
 _basics = HorovodBasics()
 
@@ -58,7 +64,6 @@ def _start_allreduce(
     *,
     in_place: bool,
 ) -> int:
-    require_global(process_set)
     op = choose_op(op, average=None)
     exported = export(tensor)
     destination, result = (
@@ -78,6 +83,7 @@ def _start_allreduce(
         op=op,
         prescale=prescale_factor,
         postscale=postscale_factor,
+        process_set=registered_id(process_set),
     )
 
 
@@ -97,7 +103,7 @@ def allreduce_async(
         op: Average (default), Sum, Min, Max or Product.
         prescale_factor: multiplies the array before the reduction.
         postscale_factor: multiplies the result.
-        process_set: must be the global one for now.
+        process_set: whose ranks take part.
 
     Returns:
         A handle for `poll` and `synchronize`.
@@ -153,9 +159,10 @@ def allgather_async(
     tensor: Any, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
     """Starts joining all ranks' arrays along the first dimension, in which they may differ."""
-    require_global(process_set)
     exported = export(tensor)
-    return COLLECTIVES.allgather(exported.operand, exported.wrap, name=name)
+    return COLLECTIVES.allgather(
+        exported.operand, exported.wrap, name=name, process_set=registered_id(process_set)
+    )
 
 
 def allgather(
@@ -168,7 +175,6 @@ def allgather(
 def _start_broadcast(
     tensor: Any, root_rank: int, name: str | None, process_set: ProcessSet, *, in_place: bool
 ) -> int:
-    require_global(process_set)
     exported = export(tensor)
     destination, result = (
         (_require_in_place(exported).operand, tensor) if in_place else exported.new()
@@ -179,7 +185,14 @@ def _start_broadcast(
             exported.write_back()
         return result
 
-    return COLLECTIVES.broadcast(exported.operand, destination, finish, root=root_rank, name=name)
+    return COLLECTIVES.broadcast(
+        exported.operand,
+        destination,
+        finish,
+        root=root_rank,
+        name=name,
+        process_set=registered_id(process_set),
+    )
 
 
 def broadcast_async(
@@ -222,10 +235,106 @@ def broadcast_(
     return synchronize(broadcast_async_(tensor, root_rank, name, process_set))
 
 
+def alltoall_async(
+    tensor: Any,
+    splits: Any = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Starts sending parts of an array to all ranks; `synchronize` gives what `alltoall` gives."""
+    exported = export(tensor)
+    rows = None if splits is None else [int(count) for count in splits]
+
+    def finish(received: "_bindings.Buffer", received_splits: list[int]) -> Any:
+        result = exported.wrap(received)
+        return result if splits is None else (result, received_splits)
+
+    return COLLECTIVES.alltoall(
+        exported.operand,
+        finish,
+        splits=rows,
+        name=name,
+        process_set=registered_id(process_set),
+    )
+
+
+def alltoall(
+    tensor: Any,
+    splits: Any = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Sends parts of an array to all ranks and joins the parts that come from them.
+
+    Args:
+        tensor: cut along its first dimension; the other dimensions are the same on all ranks.
+        splits: how many rows each rank gets, whole numbers; None for the same number each.
+        name: the same on all ranks; without it, unnamed operations must start in the same order.
+        process_set: whose ranks take part.
+
+    Returns:
+        The parts in the order of their ranks; with `splits`, also the list of the rows of each.
+    """
+    return synchronize(alltoall_async(tensor, splits, name, process_set))
+
+
+def reducescatter_async(
+    tensor: Any,
+    name: str | None = None,
+    op: int = Average,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Starts a reduction of which each rank gets a part; arguments as of `reducescatter`."""
+    exported = export(tensor)
+    return COLLECTIVES.reducescatter(
+        exported.operand,
+        exported.wrap,
+        name=name,
+        op=choose_op(op, average=None),
+        prescale=prescale_factor,
+        postscale=postscale_factor,
+        process_set=registered_id(process_set),
+    )
+
+
+def reducescatter(
+    tensor: Any,
+    name: str | None = None,
+    op: int = Average,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Reduces an array over all ranks and gives each rank its share of the rows.
+
+    Args:
+        tensor: same shape and type on all ranks; the first ranks get one row more each when the
+            rows are no multiple of the ranks.
+        name: the same on all ranks; without it, unnamed operations must start in the same order.
+        op: Average (default), Sum, Min, Max or Product.
+        prescale_factor: multiplies the array before the reduction.
+        postscale_factor: multiplies the result.
+        process_set: whose ranks take part.
+    """
+    return synchronize(
+        reducescatter_async(tensor, name, op, prescale_factor, postscale_factor, process_set)
+    )
+
+
+def join() -> int:
+    """Takes part with zeros in the others' allreduces until all ranks have joined.
+
+    Returns:
+        The last rank that joined.
+    """
+    return COLLECTIVES.join()
+
+
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Waits until all ranks have come here."""
-    require_global(process_set)
-    COLLECTIVES.barrier()
+    """Waits until all ranks of a process set have come here."""
+    COLLECTIVES.barrier(registered_id(process_set))
 
 
 def poll(handle: int) -> bool:
@@ -249,8 +358,7 @@ def broadcast_object(
     process_set: ProcessSet = global_process_set,
 ) -> Any:
     """Sends the root's object to all ranks, pickled; the others' are not looked at."""
-    require_global(process_set)
-    return _objects.broadcast_object(obj, root_rank, name)
+    return _objects.broadcast_object(obj, root_rank, name, registered_id(process_set))
 
 
 def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
@@ -268,6 +376,7 @@ __all__ = [
     "ProcessSet",
     "Product",
     "Sum",
+    "add_process_set",
     "allgather",
     "allgather_async",
     "allgather_object",
@@ -275,6 +384,8 @@ __all__ = [
     "allreduce_",
     "allreduce_async",
     "allreduce_async_",
+    "alltoall",
+    "alltoall_async",
     "barrier",
     "broadcast",
     "broadcast_",
@@ -287,10 +398,14 @@ __all__ = [
     "init",
     "is_homogeneous",
     "is_initialized",
+    "join",
     "local_rank",
     "local_size",
     "poll",
     "rank",
+    "reducescatter",
+    "reducescatter_async",
+    "remove_process_set",
     "shutdown",
     "size",
     "synchronize",

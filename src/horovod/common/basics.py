@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from horovod._session import SESSION
-from horovod.common.process_sets import UNSUPPORTED, ProcessSet
+from horovod.common import process_sets as _process_sets
+from horovod.common.process_sets import ProcessSet
 
 
 class HorovodBasics:
@@ -24,20 +25,36 @@ class HorovodBasics:
 
         Args:
             comm: must be None, for all ranks.
-            process_sets: must be None or empty.
+            process_sets: the same on all ranks: sets to register, each then has its number; or
+                "dynamic", which lets them be added and removed later.
 
         Raises:
-            NotImplementedError: for any other arguments.
-            HorovodInternalError: not all ranks came in time.
+            NotImplementedError: for another `comm`.
+            ValueError: a process set is not possible in this job.
+            HorovodInternalError: not all ranks came in time, or named other process sets.
         """
+        if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
+            raise ValueError(
+                f"process_sets={process_sets!r} is not accepted: pass a list of ProcessSet, or"
+                ' "dynamic"'
+            )
         if comm is not None:
             raise NotImplementedError(
                 "hvd.init(comm=...): ranks other than all, and MPI communicators, are not supported"
                 " yet by horovod-variants"
             )
-        if process_sets:
-            raise NotImplementedError(f"hvd.init(process_sets=...): {UNSUPPORTED}")
-        SESSION.start()
+        dynamic = isinstance(process_sets, str)
+        if not SESSION.start(dynamic_process_sets=dynamic):
+            return
+        if process_sets is None or isinstance(process_sets, str):
+            process_sets = ()
+        registered = False
+        try:
+            _process_sets.register(process_sets)
+            registered = True
+        finally:
+            if not registered:
+                SESSION.stop()
 
     def shutdown(self) -> None:
         """Leaves the job. Happens by itself when the process ends."""
@@ -74,6 +91,10 @@ class HorovodBasics:
     def is_homogeneous(self) -> bool:
         """Whether all hosts have the same number of ranks."""
         return SESSION.member.runtime.is_homogeneous
+
+    def process_set_included(self, process_set_id: int = 0) -> bool:
+        """Whether this rank is in the process set with a number; ValueError if there is none."""
+        return _process_sets.process_set_included(process_set_id)
 
     def mpi_threads_supported(self) -> bool:
         """Whether MPI may be called from several threads: there is no MPI in this build."""

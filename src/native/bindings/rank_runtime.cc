@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,17 @@ namespace {
 // How long a wait goes without looking for signals.
 constexpr int64_t kSliceMs = 200;
 
+// Address of the source, of the destination, shape, element type.
+using TensorTuple = std::tuple<uintptr_t, uintptr_t, std::vector<int64_t>, int>;
+// Memory that the core has allocated, and numbers.
+using WaitResult = std::pair<std::vector<Buffer>, std::vector<int64_t>>;
+
+// hvd::OpKind, of which the bindings name all in KINDS.
+constexpr int kAllreduce = 0;
+constexpr const char* kKinds[] = {"allreduce", "allgather",        "broadcast",
+                                  "barrier",   "alltoall",         "reducescatter",
+                                  "join",      "add_process_sets", "remove_process_set"};
+
 int32_t SignalArrived(void*) {
   const py::gil_scoped_acquire gil;
   return PyErr_CheckSignals() != 0 ? 1 : 0;
@@ -32,7 +44,8 @@ class RankRuntime {
   RankRuntime(const std::string& library, int rank, int size, int local_rank, int local_size,
               int cross_rank, int cross_size, const std::string& host,
               const std::string& rendezvous, const py::bytes& secret, int64_t generation,
-              const std::string& transport, const std::string& interface, double start_timeout)
+              const std::string& transport, const std::string& interface, double start_timeout,
+              int64_t fusion_bytes, bool fuse_groups)
       : core_(OpenCore(library)) {
     if (local_rank < 0 || local_rank >= local_size || cross_rank < 0 || cross_rank >= cross_size) {
       throw py::value_error("local_rank " + std::to_string(local_rank) + " of " +
@@ -51,6 +64,8 @@ class RankRuntime {
         .secret_bytes = secret_bytes.size(),
         .generation = generation,
         .transport = transport.c_str(),
+        .fusion_bytes = fusion_bytes,
+        .fuse_groups = fuse_groups ? 1 : 0,
         .interface = interface.c_str(),
         .start_timeout = start_timeout,
         .interrupted = SignalArrived,
@@ -81,33 +96,42 @@ class RankRuntime {
 
   int64_t Allreduce(const std::string& name, uintptr_t source, uintptr_t destination,
                     const std::vector<int64_t>& shape, int dtype, int op, double prescale,
-                    double postscale) {
-    const hvd_tensor tensor = Tensor(name, source, destination, shape, dtype);
-    return Enqueue([&](int64_t* handle, hvd_error* error) {
-      return core_.allreduce(runtime_, &tensor, op, prescale, postscale, handle, error);
-    });
+                    double postscale, int process_set) {
+    const hvd_tensor tensor = Tensor(source, destination, shape, dtype);
+    return Enqueue({.name = name.c_str(),
+                    .kind = kAllreduce,
+                    .process_set = process_set,
+                    .op = op,
+                    .prescale = prescale,
+                    .postscale = postscale,
+                    .root = -1,
+                    .grouped = 0,
+                    .tensors = &tensor,
+                    .tensor_count = 1,
+                    .numbers = nullptr,
+                    .number_count = 0});
   }
 
-  int64_t Allgather(const std::string& name, uintptr_t source, const std::vector<int64_t>& shape,
-                    int dtype) {
-    const hvd_tensor tensor = Tensor(name, source, 0, shape, dtype);
-    return Enqueue([&](int64_t* handle, hvd_error* error) {
-      return core_.allgather(runtime_, &tensor, handle, error);
-    });
-  }
-
-  int64_t Broadcast(const std::string& name, uintptr_t source, uintptr_t destination,
-                    const std::vector<int64_t>& shape, int dtype, int root) {
-    const hvd_tensor tensor = Tensor(name, source, destination, shape, dtype);
-    return Enqueue([&](int64_t* handle, hvd_error* error) {
-      return core_.broadcast(runtime_, &tensor, root, handle, error);
-    });
-  }
-
-  int64_t Barrier(const std::string& name) {
-    return Enqueue([&](int64_t* handle, hvd_error* error) {
-      return core_.barrier(runtime_, name.c_str(), handle, error);
-    });
+  int64_t EnqueueAny(int kind, const std::string& name, const std::vector<TensorTuple>& tensors,
+                     int process_set, int op, double prescale, double postscale, int root,
+                     bool grouped, const std::vector<int64_t>& numbers) {
+    std::vector<hvd_tensor> list;
+    list.reserve(tensors.size());
+    for (const auto& [source, destination, shape, dtype] : tensors) {
+      list.push_back(Tensor(source, destination, shape, dtype));
+    }
+    return Enqueue({.name = name.c_str(),
+                    .kind = kind,
+                    .process_set = process_set,
+                    .op = op,
+                    .prescale = prescale,
+                    .postscale = postscale,
+                    .root = root,
+                    .grouped = grouped ? 1 : 0,
+                    .tensors = list.data(),
+                    .tensor_count = list.size(),
+                    .numbers = numbers.data(),
+                    .number_count = numbers.size()});
   }
 
   bool Poll(int64_t handle) {
@@ -117,25 +141,35 @@ class RankRuntime {
     return done != 0;
   }
 
-  std::optional<Buffer> Wait(int64_t handle) {
-    hvd_output output;
+  std::optional<WaitResult> Wait(int64_t handle) {
+    hvd_result* result = nullptr;
     hvd_error error;
     while (true) {
       int32_t done = 0;
       int32_t failed = 0;
       {
         const py::gil_scoped_release no_gil;
-        failed = core_.wait(runtime_, handle, kSliceMs, &done, &output, &error);
+        failed = core_.wait(runtime_, handle, kSliceMs, &done, &result, &error);
       }
       if (failed != 0 && done == 0) throw py::value_error(error.text);
       if (failed != 0) throw CollectiveError(error.text);
       if (done != 0) break;
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     }
-    if (output.data == nullptr) return std::nullopt;
-    return Buffer(std::shared_ptr<void>(output.data, core_.free_output),
-                  std::vector<int64_t>(output.shape, output.shape + output.dimensions),
-                  static_cast<DType>(output.dtype));
+    if (result == nullptr) return std::nullopt;
+    const std::unique_ptr<hvd_result, void (*)(hvd_result*)> owner(result, core_.free_result);
+    WaitResult taken;
+    for (size_t i = 0; i < core_.output_count(result); ++i) {
+      hvd_output output;
+      core_.take_output(result, i, &output);
+      taken.first.emplace_back(std::shared_ptr<void>(output.data, core_.free_output),
+                               std::vector<int64_t>(output.shape, output.shape + output.dimensions),
+                               static_cast<DType>(output.dtype));
+    }
+    size_t count = 0;
+    const int64_t* numbers = core_.numbers(result, &count);
+    taken.second.assign(numbers, numbers + count);
+    return taken;
   }
 
   void Shutdown() {
@@ -144,25 +178,23 @@ class RankRuntime {
   }
 
  private:
-  static hvd_tensor Tensor(const std::string& name, uintptr_t source, uintptr_t destination,
+  static hvd_tensor Tensor(uintptr_t source, uintptr_t destination,
                            const std::vector<int64_t>& shape, int dtype) {
-    return {.name = name.c_str(),
-            .source = reinterpret_cast<const void*>(source),
+    return {.source = reinterpret_cast<const void*>(source),
             .destination = reinterpret_cast<void*>(destination),
             .shape = shape.data(),
             .dimensions = shape.size(),
             .dtype = dtype};
   }
 
-  template <typename Call>
-  int64_t Enqueue(const Call& call) {
+  int64_t Enqueue(const hvd_request& request) {
     int64_t handle = 0;
     hvd_error error;
     int32_t failed = 0;
     {
       // A job of one rank does the work right here.
       const py::gil_scoped_release no_gil;
-      failed = call(&handle, &error);
+      failed = core_.enqueue(runtime_, &request, &handle, &error);
     }
     if (failed != 0) ThrowCallError(error);
     return handle;
@@ -176,26 +208,30 @@ class RankRuntime {
 
 void BindRuntime(py::module_& module) {
   using py::arg;
+  py::dict kinds;
+  int code = 0;
+  for (const char* kind : kKinds) kinds[kind] = code++;
+  module.attr("KINDS") = kinds;
   py::class_<RankRuntime>(module, "Runtime",
                           "The background threads of one rank. Starting it blocks until all ranks "
                           "have met.")
       .def(py::init<const std::string&, int, int, int, int, int, int, const std::string&,
                     const std::string&, const py::bytes&, int64_t, const std::string&,
-                    const std::string&, double>(),
+                    const std::string&, double, int64_t, bool>(),
            arg("library"), py::kw_only(), arg("rank"), arg("size"), arg("local_rank"),
            arg("local_size"), arg("cross_rank"), arg("cross_size"), arg("host"), arg("rendezvous"),
            arg("secret"), arg("generation"), arg("transport"), arg("interface"),
-           arg("start_timeout"))
+           arg("start_timeout"), arg("fusion_bytes"), arg("fuse_groups"))
       .def_property_readonly("transport", &RankRuntime::transport)
       .def_property_readonly("isa", &RankRuntime::isa)
       .def_property_readonly("is_homogeneous", &RankRuntime::is_homogeneous)
       .def("allreduce", &RankRuntime::Allreduce, arg("name"), arg("source"), arg("destination"),
-           arg("shape"), arg("dtype"), arg("op"), arg("prescale"), arg("postscale"))
-      .def("allgather", &RankRuntime::Allgather, arg("name"), arg("source"), arg("shape"),
-           arg("dtype"))
-      .def("broadcast", &RankRuntime::Broadcast, arg("name"), arg("source"), arg("destination"),
-           arg("shape"), arg("dtype"), arg("root"))
-      .def("barrier", &RankRuntime::Barrier, arg("name"))
+           arg("shape"), arg("dtype"), arg("op"), arg("prescale"), arg("postscale"),
+           arg("process_set"))
+      .def("enqueue", &RankRuntime::EnqueueAny, arg("kind"), arg("name"), arg("tensors"),
+           py::kw_only(), arg("process_set") = 0, arg("op") = 1, arg("prescale") = 1.0,
+           arg("postscale") = 1.0, arg("root") = -1, arg("grouped") = false,
+           arg("numbers") = std::vector<int64_t>())
       .def("poll", &RankRuntime::Poll, arg("handle"))
       .def("wait", &RankRuntime::Wait, arg("handle"))
       .def("shutdown", &RankRuntime::Shutdown);

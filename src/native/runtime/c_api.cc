@@ -23,6 +23,10 @@ struct hvd_runtime {
   hvd::Runtime runtime;
 };
 
+struct hvd_result {
+  hvd::Result result;
+};
+
 namespace {
 
 using hvd::Error;
@@ -73,6 +77,10 @@ int32_t Create(const hvd_options* options, hvd_runtime** runtime, hvd_error* err
     o.secret.assign(options->secret, options->secret + options->secret_bytes);
     o.generation = options->generation;
     o.transport = hvd::ParseTransportChoice(options->transport);
+    if (options->fusion_bytes < 0) {
+      throw Error(Error::Kind::kInvalid, "fusion_bytes must not be negative");
+    }
+    o.fusion = {.bytes = options->fusion_bytes, .groups = options->fuse_groups != 0};
     o.interface = options->interface;
     o.start_timeout = Milliseconds(options->start_timeout);
     if (options->interrupted != nullptr) {
@@ -104,55 +112,44 @@ int32_t IsHomogeneous(const hvd_runtime* runtime) {
   return runtime->runtime.is_homogeneous() ? 1 : 0;
 }
 
-hvd::Request RequestFor(const hvd_tensor* tensor, hvd::OpKind kind) {
-  const auto code = tensor->dtype;
-  const auto dtype = hvd::DTypeFromCode(code);
-  if (!dtype) throw Error(Error::Kind::kInvalid, hvd::StrCat("no element type has code ", code));
-  hvd::Request request;
-  request.name = tensor->name;
-  request.kind = kind;
-  request.dtype = *dtype;
-  request.shape.assign(tensor->shape, tensor->shape + tensor->dimensions);
-  return request;
+template <typename Code>
+Code CheckedCode(int32_t code, Code last, const char* what) {
+  if (code < 0 || code > static_cast<int32_t>(last)) {
+    throw Error(Error::Kind::kInvalid, hvd::StrCat("no ", what, " has code ", code));
+  }
+  return static_cast<Code>(code);
 }
 
-int32_t Allreduce(hvd_runtime* runtime, const hvd_tensor* tensor, int32_t op, double prescale,
-                  double postscale, int64_t* handle, hvd_error* error) {
+hvd::TensorSpec SpecOf(const hvd_tensor& tensor) {
+  const auto dtype = hvd::DTypeFromCode(tensor.dtype);
+  if (!dtype) {
+    throw Error(Error::Kind::kInvalid, hvd::StrCat("no element type has code ", tensor.dtype));
+  }
+  return {*dtype, {tensor.shape, tensor.shape + tensor.dimensions}};
+}
+
+int32_t Enqueue(hvd_runtime* runtime, const hvd_request* request, int64_t* handle,
+                hvd_error* error) {
   return Guard(error, [&] {
-    if (op < 0 || op > static_cast<int32_t>(hvd::ReduceOp::kProduct)) {
-      throw Error(Error::Kind::kInvalid, hvd::StrCat("no reduction has code ", op));
+    hvd::Request r;
+    r.name = request->name;
+    r.process_set = request->process_set;
+    r.kind = CheckedCode(request->kind, hvd::OpKind::kRemoveProcessSet, "operation");
+    r.op = CheckedCode(request->op, hvd::ReduceOp::kProduct, "reduction");
+    r.prescale = request->prescale;
+    r.postscale = request->postscale;
+    r.root = request->root;
+    r.grouped = request->grouped != 0;
+    std::vector<hvd::Memory> memory;
+    for (size_t i = 0; i < request->tensor_count; ++i) {
+      const hvd_tensor& tensor = request->tensors[i];
+      r.tensors.push_back(SpecOf(tensor));
+      memory.push_back({tensor.source, tensor.destination});
     }
-    hvd::Request request = RequestFor(tensor, hvd::OpKind::kAllreduce);
-    request.op = static_cast<hvd::ReduceOp>(op);
-    request.prescale = prescale;
-    request.postscale = postscale;
-    *handle = runtime->runtime.Enqueue(std::move(request), tensor->source, tensor->destination);
-  });
-}
-
-int32_t Allgather(hvd_runtime* runtime, const hvd_tensor* tensor, int64_t* handle,
-                  hvd_error* error) {
-  return Guard(error, [&] {
-    *handle = runtime->runtime.Enqueue(RequestFor(tensor, hvd::OpKind::kAllgather), tensor->source,
-                                       nullptr);
-  });
-}
-
-int32_t Broadcast(hvd_runtime* runtime, const hvd_tensor* tensor, int32_t root, int64_t* handle,
-                  hvd_error* error) {
-  return Guard(error, [&] {
-    hvd::Request request = RequestFor(tensor, hvd::OpKind::kBroadcast);
-    request.root = root;
-    *handle = runtime->runtime.Enqueue(std::move(request), tensor->source, tensor->destination);
-  });
-}
-
-int32_t Barrier(hvd_runtime* runtime, const char* name, int64_t* handle, hvd_error* error) {
-  return Guard(error, [&] {
-    hvd::Request request;
-    request.name = name;
-    request.kind = hvd::OpKind::kBarrier;
-    *handle = runtime->runtime.Enqueue(std::move(request), nullptr, nullptr);
+    std::vector<int64_t> splits;
+    auto& numbers = r.kind == hvd::OpKind::kAlltoall ? splits : r.numbers;
+    numbers.assign(request->numbers, request->numbers + request->number_count);
+    *handle = runtime->runtime.Enqueue(std::move(r), std::move(memory), std::move(splits));
   });
 }
 
@@ -161,20 +158,34 @@ int32_t Poll(hvd_runtime* runtime, int64_t handle, int32_t* done, hvd_error* err
 }
 
 int32_t Wait(hvd_runtime* runtime, int64_t handle, int64_t timeout_ms, int32_t* done,
-             hvd_output* output, hvd_error* error) {
+             hvd_result** result, hvd_error* error) {
   *done = 0;
-  output->data = nullptr;
+  *result = nullptr;
   return Guard(error, [&] {
     if (!runtime->runtime.WaitFor(handle, timeout_ms)) return;
     *done = 1;
-    auto result = runtime->runtime.Take(handle);
-    if (!result) return;
-    output->data = result->data.release();
-    output->dimensions = result->shape.size();
-    output->dtype = static_cast<int32_t>(result->dtype);
-    std::copy(result->shape.begin(), result->shape.end(), output->shape);
+    hvd::Result taken = runtime->runtime.Take(handle);
+    if (taken.outputs.empty() && taken.numbers.empty()) return;
+    *result = std::make_unique<hvd_result>(std::move(taken)).release();
   });
 }
+
+size_t OutputCount(const hvd_result* result) { return result->result.outputs.size(); }
+
+void TakeOutput(hvd_result* result, size_t index, hvd_output* output) {
+  hvd::Output& taken = result->result.outputs[index];
+  output->data = taken.data.release();
+  output->dimensions = taken.shape.size();
+  output->dtype = static_cast<int32_t>(taken.dtype);
+  std::copy(taken.shape.begin(), taken.shape.end(), output->shape);
+}
+
+const int64_t* Numbers(const hvd_result* result, size_t* count) {
+  *count = result->result.numbers.size();
+  return result->result.numbers.data();
+}
+
+void FreeResult(hvd_result* result) { delete result; }
 
 void FreeOutput(void* data) { std::free(data); }
 
@@ -189,13 +200,14 @@ extern "C" __attribute__((visibility("default"))) const hvd_core* hvd_core_api(v
       .shutdown = Shutdown,
       .transport = TransportName,
       .is_homogeneous = IsHomogeneous,
-      .allreduce = Allreduce,
-      .allgather = Allgather,
-      .broadcast = Broadcast,
-      .barrier = Barrier,
+      .enqueue = Enqueue,
       .poll = Poll,
       .wait = Wait,
+      .output_count = OutputCount,
+      .take_output = TakeOutput,
       .free_output = FreeOutput,
+      .numbers = Numbers,
+      .free_result = FreeResult,
   };
   return &kCore;
 }

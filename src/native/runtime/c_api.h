@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 1
+#define HVD_ABI_VERSION 2
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -34,6 +34,8 @@ typedef struct hvd_options {
   size_t secret_bytes;
   int64_t generation;
   const char* transport; /* "auto", "shm", "tcp" */
+  int64_t fusion_bytes;  /* small allreduces are put together up to so many bytes; 0: never */
+  int32_t fuse_groups;   /* not 0: also across groups */
   const char* interface; /* "" for the one that reaches the store */
   double start_timeout;  /* seconds */
   /* Asked several times a second while the start blocks; not 0 to give up. May be NULL. */
@@ -42,17 +44,36 @@ typedef struct hvd_options {
 } hvd_options;
 
 typedef struct hvd_tensor {
-  const char* name;
   const void* source;
-  void* destination; /* unused by allgather */
+  void* destination; /* of an allreduce or broadcast; may be the source */
   const int64_t* shape;
   size_t dimensions;
   int32_t dtype; /* hvd::DType */
 } hvd_tensor;
 
+typedef struct hvd_request {
+  const char* name;
+  int32_t kind; /* hvd::OpKind */
+  int32_t process_set;
+  int32_t op; /* hvd::ReduceOp, of an allreduce or reducescatter, as are the factors */
+  double prescale;
+  double postscale;
+  int32_t root;    /* of a broadcast: a global rank */
+  int32_t grouped; /* not 0: the tensors are a group */
+  const hvd_tensor* tensors;
+  size_t tensor_count;
+  /* By kind. Alltoall: the rows for each rank, none for even ones. Adding process sets: for each
+   * the number of its ranks, then these. Removing one: its number. */
+  const int64_t* numbers;
+  size_t number_count;
+} hvd_request;
+
+/* What an operation gives beyond the destinations of its tensors. */
+typedef struct hvd_result hvd_result;
+
 /* Memory of a result. Free `data` with free_output. */
 typedef struct hvd_output {
-  void* data; /* NULL: the operation has no such result */
+  void* data;
   int64_t shape[64];
   size_t dimensions;
   int32_t dtype;
@@ -68,20 +89,23 @@ typedef struct hvd_core {
   const char* (*transport)(const hvd_runtime* runtime);
   int32_t (*is_homogeneous)(const hvd_runtime* runtime);
 
-  int32_t (*allreduce)(hvd_runtime* runtime, const hvd_tensor* tensor, int32_t op, double prescale,
-                       double postscale, int64_t* handle, hvd_error* error);
-  int32_t (*allgather)(hvd_runtime* runtime, const hvd_tensor* tensor, int64_t* handle,
-                       hvd_error* error);
-  int32_t (*broadcast)(hvd_runtime* runtime, const hvd_tensor* tensor, int32_t root,
-                       int64_t* handle, hvd_error* error);
-  int32_t (*barrier)(hvd_runtime* runtime, const char* name, int64_t* handle, hvd_error* error);
-
+  /* Returns at once; the memory must stay until the operation is done. */
+  int32_t (*enqueue)(hvd_runtime* runtime, const hvd_request* request, int64_t* handle,
+                     hvd_error* error);
   int32_t (*poll)(hvd_runtime* runtime, int64_t handle, int32_t* done, hvd_error* error);
-  /* Sleeps for at most `timeout_ms`. Once done, the handle is forgotten, `output` filled, and an
-   * error of the operation returned. */
+  /* Sleeps for at most `timeout_ms`. Once done, the handle is forgotten and an error of the
+   * operation returned. `result` is NULL when there is none, else to be freed with free_result. */
   int32_t (*wait)(hvd_runtime* runtime, int64_t handle, int64_t timeout_ms, int32_t* done,
-                  hvd_output* output, hvd_error* error);
+                  hvd_result** result, hvd_error* error);
+
+  size_t (*output_count)(const hvd_result* result);
+  /* Hands out the memory of one tensor, once. */
+  void (*take_output)(hvd_result* result, size_t index, hvd_output* output);
   void (*free_output)(void* data);
+  /* By kind. Alltoall: the rows that came from each rank. Join: the last rank that joined. Adding
+   * process sets: their numbers. */
+  const int64_t* (*numbers)(const hvd_result* result, size_t* count);
+  void (*free_result)(hvd_result* result);
 } hvd_core;
 
 typedef const hvd_core* (*hvd_core_entry)(void);

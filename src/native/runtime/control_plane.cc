@@ -50,13 +50,14 @@ Error ReadError(std::span<const uint8_t> payload) {
 }  // namespace
 
 ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
-                           std::vector<UniqueFd> processes, JobObserver& observer)
+                           std::vector<UniqueFd> processes, const FusionOptions& fusion,
+                           JobObserver& observer)
     : rank_(rank),
       peers_(std::move(peers)),
       connections_(std::move(connections)),
       processes_(std::move(processes)),
       observer_(observer),
-      coordinator_(static_cast<int>(peers_.size())),
+      coordinator_(static_cast<int>(peers_.size()), fusion),
       left_(peers_.size()) {
   processes_.resize(connections_.size());
 }
@@ -101,7 +102,7 @@ void ControlPlane::Run() {
 }
 
 void ControlPlane::Wait() {
-  if (IsCoordinator()) BroadcastReady();
+  if (IsCoordinator()) SendReady();
   FlushAll();
   if (finished_) return;
   std::vector<pollfd> items{{.fd = wake_.fd(), .events = POLLIN, .revents = 0}};
@@ -244,10 +245,26 @@ void ControlPlane::Broadcast(MessageType type, std::span<const uint8_t> payload)
   HandleAsMember(type, payload);
 }
 
-void ControlPlane::BroadcastReady() {
-  SendBatch(coordinator_.TakeReady(), [this](const std::vector<uint8_t>& payload) {
-    Broadcast(MessageType::kResponses, payload);
-  });
+void ControlPlane::SendReady() {
+  const std::vector<Addressed> ready = coordinator_.TakeReady();
+  if (ready.empty()) return;
+  std::vector<WireWriter> messages(connections_.size());
+  const auto send = [&](size_t rank) {
+    const std::vector<uint8_t> payload = std::exchange(messages[rank], {}).Take();
+    if (payload.empty()) return;
+    if (rank == 0) return HandleAsMember(MessageType::kResponses, payload);
+    if (connections_[rank].open()) connections_[rank].Queue(MessageType::kResponses, payload);
+  };
+  for (const Addressed& item : ready) {
+    WireWriter encoded;
+    Write(encoded, item.response);
+    for (const int each : *item.ranks) {
+      const auto rank = static_cast<size_t>(each);
+      messages[rank].Bytes(encoded.bytes());
+      if (messages[rank].size() >= kMessageBytes) send(rank);
+    }
+  }
+  for (size_t rank = 0; rank < messages.size(); ++rank) send(rank);
 }
 
 void ControlPlane::HandleAsCoordinator(size_t rank, MessageType type,
@@ -265,7 +282,7 @@ void ControlPlane::HandleAsCoordinator(size_t rank, MessageType type,
     }
     case MessageType::kShutdown:
       if (std::exchange(ending_, true)) return;
-      BroadcastReady();
+      SendReady();
       return Broadcast(MessageType::kShutdown, {});
     case MessageType::kFailure:
       failed_ = true;

@@ -17,8 +17,10 @@
 #include "base/wake_fd.h"
 #include "runtime/connection.h"
 #include "runtime/coordinator.h"
+#include "runtime/options.h"
 #include "runtime/peer.h"
 #include "runtime/request.h"
+#include "runtime/response.h"
 
 namespace hvd {
 
@@ -39,7 +41,7 @@ class ControlPlane {
   // for each connection a descriptor that is readable once the process at its other side has ended,
   // where there is one. A child that such a process forked may keep the connection open.
   ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
-               std::vector<UniqueFd> processes, JobObserver& observer);
+               std::vector<UniqueFd> processes, const FusionOptions& fusion, JobObserver& observer);
 
   // For other threads; none of them blocks.
   void Submit(Request request);
@@ -69,7 +71,7 @@ class ControlPlane {
 
   void ToCoordinator(MessageType type, std::span<const uint8_t> payload);
   void Broadcast(MessageType type, std::span<const uint8_t> payload);
-  void BroadcastReady();
+  void SendReady();
   void HandleAsCoordinator(size_t rank, MessageType type, std::span<const uint8_t> payload);
   void HandleAsMember(MessageType type, std::span<const uint8_t> payload);
 

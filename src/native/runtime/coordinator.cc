@@ -1,5 +1,9 @@
 #include "runtime/coordinator.h"
 
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -8,115 +12,211 @@
 namespace hvd {
 namespace {
 
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (const int64_t dimension : shape) {
-    text += StrCat(text.size() == 1 ? "" : ", ", dimension);
+// How many operations are put together at most.
+constexpr size_t kMostNames = 4096;
+
+// Why ranks that have joined cannot stand in with zeros; empty when they can.
+std::string JoinRefusal(const Request& request) {
+  constexpr const char* kText = " is not supported with Join at this time.";
+  if (request.kind == OpKind::kAllreduce) {
+    if (request.op == ReduceOp::kSum || request.op == ReduceOp::kAverage) return "";
+    return StrCat(Name(request.op), kText);
   }
-  return text + "]";
+  std::string kind = LowerName(request.kind);
+  kind[0] = Name(request.kind)[0];
+  const bool sparse = request.kind == OpKind::kAllgather;
+  return StrCat(kind, kText,
+                sparse ? " Specify sparse_to_dense=True if using DistributedOptimizer" : "");
 }
 
-std::string OneRank(const char* verb, const std::string& mine, const std::string& theirs) {
-  return StrCat("One rank ", verb, " ", mine, ", but another rank ", verb, " ", theirs, ".");
-}
-
-std::string AllgatherDifference(const Request& a, const Request& b) {
-  const std::string prefix = "Mismatched ALLGATHER tensor shapes: ";
-  if (a.shape.size() != b.shape.size()) {
-    return prefix +
-           OneRank("sent a tensor of rank", StrCat(a.shape.size()), StrCat(b.shape.size()));
-  }
-  for (size_t i = 1; i < a.shape.size(); ++i) {
-    if (a.shape[i] == b.shape[i]) continue;
-    const std::string verb = StrCat("sent a tensor with dimension ", i, " equal to");
-    return prefix + OneRank(verb.c_str(), StrCat(a.shape[i]), StrCat(b.shape[i]));
-  }
-  return "";
-}
-
-// Why two ranks' requests do not belong together; empty when they do.
-std::string Difference(const Request& a, const Request& b) {
-  if (a.kind != b.kind) {
-    const auto article = [](OpKind kind) {
-      return StrCat(kind == OpKind::kAllreduce || kind == OpKind::kAllgather ? "an " : "a ",
-                    Name(kind));
-    };
-    return "Mismatched operations: " + OneRank("did", article(a.kind), article(b.kind));
-  }
-  if (a.kind == OpKind::kBarrier) return "";
-  if (a.dtype != b.dtype) {
-    return "Mismatched data types: " + OneRank("had type", Name(a.dtype), Name(b.dtype));
-  }
-  if (a.kind == OpKind::kAllgather) return AllgatherDifference(a, b);
-  if (a.kind == OpKind::kAllreduce && a.op != b.op) {
-    return "Mismatched reduction operation: " +
-           OneRank("specified reduction operation", Name(a.op), Name(b.op));
-  }
-  if (a.kind == OpKind::kBroadcast && a.root != b.root) {
-    return "Mismatched BROADCAST root ranks: " +
-           OneRank("specified root rank", StrCat(a.root), StrCat(b.root));
-  }
-  if (a.shape != b.shape) {
-    return StrCat("Mismatched ", Name(a.kind), " tensor shapes: ",
-                  OneRank("sent a tensor of shape", ShapeText(a.shape), ShapeText(b.shape)));
-  }
-  if (a.prescale != b.prescale || a.postscale != b.postscale) {
-    const auto factors = [](const Request& r) {
-      return StrCat("prescale ", r.prescale, " and postscale ", r.postscale);
-    };
-    return "Mismatched prescale and/or postscale factors: " +
-           OneRank("had", factors(a), factors(b));
-  }
-  return "";
+template <typename T>
+void Append(std::vector<T>& to, std::vector<T>& from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
 }  // namespace
 
-Response Compare(const std::vector<Request>& requests) {
-  const Request& first = requests.front();
-  Response response{.name = first.name, .kind = first.kind, .error = "", .first_dimensions = {}};
-  for (size_t rank = 1; rank < requests.size(); ++rank) {
-    const std::string difference = Difference(first, requests[rank]);
-    if (difference.empty()) continue;
-    response.error = StrCat(difference, " (operation '", first.name, "', ranks 0 and ", rank, ")");
-    return response;
-  }
-  if (first.kind == OpKind::kAllgather) {
-    if (first.shape.empty()) {
-      response.error = StrCat("Process-set rank zero tried to ALLGATHER a rank-zero tensor. ",
-                              "(operation '", first.name, "'; give it a first dimension)");
-      return response;
-    }
-    int64_t rows = 0;
-    for (const Request& request : requests) {
-      response.first_dimensions.push_back(request.shape.front());
-      if (!__builtin_add_overflow(rows, request.shape.front(), &rows)) continue;
-      response.error = StrCat("The first dimensions of an ALLGATHER add up to more than 2^63 - 1. ",
-                              "(operation '", first.name, "')");
-      return response;
-    }
-  }
-  return response;
+Coordinator::Coordinator(int size, const FusionOptions& fusion)
+    : size_(size), fusion_(fusion), joined_(static_cast<size_t>(size)) {
+  std::vector<int> all(static_cast<size_t>(size));
+  std::iota(all.begin(), all.end(), 0);
+  sets_[kGlobalProcessSet].ranks = std::make_shared<const std::vector<int>>(std::move(all));
 }
 
 void Coordinator::Add(int rank, Request request) {
+  if (request.kind == OpKind::kJoin) return Join(rank);
+  const auto found = sets_.find(request.process_set);
+  if (found == sets_.end()) {
+    // It was removed while the request was on its way.
+    Response response;
+    response.process_set = request.process_set;
+    response.kind = request.kind;
+    response.names = {request.name};
+    response.error = StrCat("Process set ", request.process_set, " was removed (operation '",
+                            request.name, "')");
+    ready_.push_back({std::move(response), std::make_shared<const std::vector<int>>(1, rank)});
+    return;
+  }
+  Set& set = found->second;
+  if (!std::binary_search(set.ranks->begin(), set.ranks->end(), rank)) {
+    throw Error(Error::Kind::kInternal,
+                StrCat("rank ", rank, " is not in process set ", request.process_set));
+  }
+  const auto place = set.waiting.try_emplace(request.name).first;
+  Entry& entry = place->second;
   const auto index = static_cast<size_t>(rank);
-  const std::string name = request.name;
-  Entry& entry = waiting_[name];
-  if (entry.requests.empty()) {
-    entry.requests.resize(static_cast<size_t>(size_));
-    entry.present.resize(static_cast<size_t>(size_));
-  }
+  if (entry.present.empty()) entry.present.resize(static_cast<size_t>(size_));
   if (entry.present[index]) {
-    throw Error(Error::Kind::kInternal, StrCat("rank ", rank, " asked for '", name, "' twice"));
+    throw Error(Error::Kind::kInternal,
+                StrCat("rank ", rank, " asked for '", request.name, "' twice"));
   }
-  entry.requests[index] = std::move(request);
   entry.present[index] = true;
-  if (++entry.count < size_) return;
-  ready_.push_back(Compare(entry.requests));
-  waiting_.erase(name);
+  entry.asked.push_back({rank, std::move(request)});
+  if (!IsComplete(set, entry)) return;
+  Entry complete = std::move(entry);
+  set.waiting.erase(place);
+  Answer(set, std::move(complete));
 }
 
-std::vector<Response> Coordinator::TakeReady() { return std::exchange(ready_, {}); }
+bool Coordinator::IsComplete(const Set& set, const Entry& entry) const {
+  if (entry.asked.size() == set.ranks->size()) return true;
+  if (joined_count_ == 0) return false;
+  return std::all_of(set.ranks->begin(), set.ranks->end(), [&](int rank) {
+    const auto index = static_cast<size_t>(rank);
+    return entry.present[index] || joined_[index];
+  });
+}
+
+void Coordinator::Answer(const Set& set, Entry entry) {
+  std::sort(entry.asked.begin(), entry.asked.end(),
+            [](const RankRequest& a, const RankRequest& b) { return a.rank < b.rank; });
+  const bool all = entry.asked.size() == set.ranks->size();
+  Request& first = entry.asked.front().request;
+  Response response = Compare(entry.asked);
+  response.fusion_bytes = fusion_.bytes;
+  const Ranks ranks = set.ranks;
+  if (!all && response.error.empty()) {
+    response.error = JoinRefusal(first);
+    if (!response.error.empty()) response.error += StrCat(" (operation '", first.name, "')");
+  }
+  if (response.error.empty()) {
+    if (first.kind == OpKind::kAddProcessSets) AddProcessSets(first.numbers, response);
+    if (first.kind == OpKind::kRemoveProcessSet) RemoveProcessSet(first.numbers.at(0), response);
+    if (!all) response.requests = {first};
+  }
+  const bool fusible = first.kind == OpKind::kAllreduce && response.error.empty() &&
+                       fusion_.bytes != 0 && (fusion_.groups || !first.grouped);
+  ready_.push_back({std::move(response), ranks, fusible});
+}
+
+void Coordinator::Join(int rank) {
+  if (joined_[static_cast<size_t>(rank)]) {
+    throw Error(Error::Kind::kInternal, StrCat("rank ", rank, " joined twice"));
+  }
+  joined_[static_cast<size_t>(rank)] = true;
+  ++joined_count_;
+  for (auto& [id, set] : sets_) {
+    std::vector<Entry> complete;
+    for (auto place = set.waiting.begin(); place != set.waiting.end();) {
+      const bool done = IsComplete(set, place->second);
+      if (done) complete.push_back(std::move(place->second));
+      place = done ? set.waiting.erase(place) : std::next(place);
+    }
+    for (Entry& entry : complete) Answer(set, std::move(entry));
+  }
+  if (joined_count_ < size_) return;
+  joined_.assign(joined_.size(), false);
+  joined_count_ = 0;
+  Response response;
+  response.kind = OpKind::kJoin;
+  response.names = {kJoinName};
+  response.numbers = {rank};
+  ready_.push_back({std::move(response), sets_[kGlobalProcessSet].ranks});
+}
+
+std::string Coordinator::Refusal(const std::vector<int>& ranks) const {
+  if (ranks.empty()) return "A process set needs at least one rank.";
+  if (!std::is_sorted(ranks.begin(), ranks.end()) ||
+      std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end() || ranks.front() < 0 ||
+      ranks.back() >= size_) {
+    return StrCat("A process set holds every rank once, ascending, each below ", size_, ".");
+  }
+  const bool known = std::any_of(sets_.begin(), sets_.end(),
+                                 [&](const auto& item) { return *item.second.ranks == ranks; });
+  return known ? "A process set containing the same ranks already exists." : "";
+}
+
+void Coordinator::AddProcessSets(const std::vector<int64_t>& numbers, Response& response) {
+  std::vector<int32_t> added;
+  for (size_t at = 0; at < numbers.size() && response.error.empty();) {
+    const auto count = static_cast<size_t>(numbers[at++]);
+    if (count > numbers.size() - at) {
+      response.error = "malformed list of process sets";
+      break;
+    }
+    std::vector<int> ranks;
+    for (const size_t end = at + count; at < end; ++at) {
+      ranks.push_back(static_cast<int>(numbers[at]));
+    }
+    response.error = Refusal(ranks);
+    if (!response.error.empty()) break;
+    added.push_back(next_set_++);
+    response.numbers.push_back(added.back());
+    sets_[added.back()].ranks = std::make_shared<const std::vector<int>>(std::move(ranks));
+  }
+  if (response.error.empty()) return;
+  for (const int32_t id : added) sets_.erase(id);
+  response.numbers.clear();
+}
+
+void Coordinator::RemoveProcessSet(int64_t id, Response& response) {
+  const auto found = sets_.find(static_cast<int32_t>(id));
+  if (id == kGlobalProcessSet || found == sets_.end()) {
+    response.error = StrCat("Process set ", id, " does not exist or cannot be removed.");
+    return;
+  }
+  response.numbers = {id};
+  for (auto& [name, entry] : found->second.waiting) {
+    Response removed;
+    removed.process_set = found->first;
+    removed.kind = entry.asked.front().request.kind;
+    removed.names = {name};
+    removed.error = StrCat("Process set ", id, " was removed (operation '", name, "')");
+    auto ranks = std::make_shared<std::vector<int>>();
+    for (const RankRequest& each : entry.asked) ranks->push_back(each.rank);
+    ready_.push_back({std::move(removed), std::move(ranks)});
+  }
+  sets_.erase(found);
+}
+
+std::vector<Addressed> Coordinator::TakeReady() {
+  std::vector<Addressed> together;
+  // By process set and whether others stand in: the place of the last response that can take more.
+  std::map<std::pair<int32_t, bool>, size_t> open;
+  for (Addressed& next : ready_) {
+    if (!next.fusible) {
+      together.push_back(std::move(next));
+      continue;
+    }
+    const std::pair key(next.response.process_set, next.response.requests.empty());
+    const auto place = open.find(key);
+    if (place == open.end() || together[place->second].response.names.size() == kMostNames) {
+      open[key] = together.size();
+      together.push_back(std::move(next));
+      continue;
+    }
+    Response& response = together[place->second].response;
+    Append(response.names, next.response.names);
+    Append(response.requests, next.response.requests);
+  }
+  ready_.clear();
+  return together;
+}
+
+size_t Coordinator::waiting() const {
+  return std::accumulate(sets_.begin(), sets_.end(), size_t{0}, [](size_t sum, const auto& item) {
+    return sum + item.second.waiting.size();
+  });
+}
 
 }  // namespace hvd

@@ -1,129 +1,144 @@
 #include "runtime/executor.h"
 
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <numeric>
-#include <vector>
+#include <span>
+#include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/str_cat.h"
-#include "kernels/scale.h"
 #include "ops/allgather.h"
-#include "ops/allreduce.h"
+#include "ops/alltoall.h"
 #include "ops/broadcast.h"
+#include "ops/reducescatter.h"
+#include "runtime/checks.h"
+#include "runtime/fusion.h"
 
 namespace hvd {
 namespace {
 
-[[noreturn]] void Invalid(const std::string& text) { throw Error(Error::Kind::kInvalid, text); }
-
-Output RunAllgather(Transport& transport, const Operation& operation, const Response& response) {
-  const Request& request = operation.request;
-  Output output;
-  output.dtype = request.dtype;
-  output.shape = request.shape;
-  output.shape[0] = 1;
-  const size_t row_bytes = ElementCount(output.shape, request.dtype) * SizeOf(request.dtype);
-  output.shape[0] = std::accumulate(response.first_dimensions.begin(),
-                                    response.first_dimensions.end(), int64_t{0});
-  const size_t bytes = ElementCount(output.shape, request.dtype) * SizeOf(request.dtype);
-  std::vector<size_t> blocks;
-  blocks.reserve(response.first_dimensions.size());
-  for (const int64_t rows : response.first_dimensions) {
-    blocks.push_back(static_cast<size_t>(rows) * row_bytes);
-  }
-  output.data = AllocateOutput(bytes);
-  Allgather(transport, operation.source, blocks, output.data.get());
-  return output;
+// Elements of one row: of all dimensions but the first.
+size_t RowElements(const TensorSpec& tensor) {
+  return ElementCount({tensor.shape.begin() + 1, tensor.shape.end()}, tensor.dtype);
 }
 
-void CheckAllreduce(const Request& request) {
-  if (request.op == ReduceOp::kAdasum) {
-    Invalid("op=Adasum is not part of this build; choose Average or Sum");
+// Memory for a tensor with another first dimension.
+Output AllocateRows(const TensorSpec& tensor, std::span<const int64_t> rows) {
+  std::vector<int64_t> shape = tensor.shape;
+  shape[0] = 0;
+  for (const int64_t each : rows) {
+    if (!__builtin_add_overflow(shape[0], each, &shape[0])) continue;
+    throw Error(Error::Kind::kInternal, "the result has more than 2^63 - 1 rows");
   }
-  if (FindReduce(request.dtype, request.op) == nullptr) {
-    Invalid(StrCat("op=", Name(request.op), " does not exist for ", Name(request.dtype)));
+  return AllocateOutput(tensor.dtype, std::move(shape));
+}
+
+std::vector<size_t> Multiplied(std::span<const int64_t> rows, size_t factor) {
+  std::vector<size_t> sizes;
+  sizes.reserve(rows.size());
+  for (const int64_t each : rows) sizes.push_back(static_cast<size_t>(each) * factor);
+  return sizes;
+}
+
+Result RunAllgather(Transport& transport, const Operation& operation, const Response& response) {
+  Result result;
+  const auto ranks = static_cast<size_t>(transport.size());
+  std::span<const int64_t> rows = response.numbers;
+  for (size_t i = 0; i < operation.memory.size(); ++i) {
+    const TensorSpec& tensor = operation.request.tensors[i];
+    Output output = AllocateRows(tensor, rows.first(ranks));
+    const size_t row_bytes = RowElements(tensor) * SizeOf(tensor.dtype);
+    Allgather(transport, operation.memory[i].source, Multiplied(rows.first(ranks), row_bytes),
+              output.data.get());
+    result.outputs.push_back(std::move(output));
+    rows = rows.subspan(ranks);
   }
-  const bool scaled =
-      request.prescale != 1.0 || request.postscale != 1.0 || request.op == ReduceOp::kAverage;
-  if (scaled && !IsScalable(request.dtype)) {
-    Invalid(StrCat(Name(request.dtype), " cannot be scaled; choose op=Sum and no factors"));
+  return result;
+}
+
+// Every rank learns the rows that it gets from the others, then gets them.
+Result RunAlltoall(Transport& transport, const Operation& operation) {
+  const TensorSpec& tensor = operation.request.tensors[0];
+  const size_t row_bytes = RowElements(tensor) * SizeOf(tensor.dtype);
+  Result result;
+  result.numbers.resize(operation.splits.size());
+  const std::vector<size_t> numbers(operation.splits.size(), sizeof(int64_t));
+  Alltoall(transport, operation.splits.data(), numbers, result.numbers.data(), numbers);
+  Output output = AllocateRows(tensor, result.numbers);
+  Alltoall(transport, operation.memory[0].source, Multiplied(operation.splits, row_bytes),
+           output.data.get(), Multiplied(result.numbers, row_bytes));
+  result.outputs.push_back(std::move(output));
+  return result;
+}
+
+// The first ranks get one row more when the rows cannot be shared out evenly.
+std::vector<int64_t> ShareOut(int64_t rows, int ranks) {
+  std::vector<int64_t> shares(static_cast<size_t>(ranks), rows / ranks);
+  for (size_t i = 0; i < static_cast<size_t>(rows % ranks); ++i) ++shares[i];
+  return shares;
+}
+
+Result RunReducescatter(Transport& transport, const Operation& operation) {
+  const Request& request = operation.request;
+  Result result;
+  for (size_t i = 0; i < operation.memory.size(); ++i) {
+    const TensorSpec& tensor = request.tensors[i];
+    const std::vector<int64_t> rows = ShareOut(tensor.shape[0], transport.size());
+    const auto own = static_cast<size_t>(transport.rank());
+    Output output = AllocateRows(tensor, std::span(rows).subspan(own, 1));
+    const std::vector<size_t> counts = Multiplied(rows, RowElements(tensor));
+    Reducescatter(transport, {.source = operation.memory[i].source,
+                              .destination = output.data.get(),
+                              .counts = counts,
+                              .dtype = tensor.dtype,
+                              .op = request.op,
+                              .prescale = request.prescale,
+                              .postscale = request.postscale});
+    result.outputs.push_back(std::move(output));
   }
-  if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) {
-    Invalid(StrCat("scale factors must be finite, got prescale ", request.prescale,
-                   " and postscale ", request.postscale));
+  return result;
+}
+
+Result RunOne(const ProcessSet& set, const Operation& operation, const Response& response) {
+  Transport& transport = set.transport();
+  switch (operation.request.kind) {
+    case OpKind::kAllgather:
+      return RunAllgather(transport, operation, response);
+    case OpKind::kAlltoall:
+      return RunAlltoall(transport, operation);
+    case OpKind::kReducescatter:
+      return RunReducescatter(transport, operation);
+    case OpKind::kBroadcast: {
+      const TensorSpec& tensor = operation.request.tensors[0];
+      Broadcast(transport, set.IndexOf(operation.request.root), operation.memory[0].source,
+                operation.memory[0].destination,
+                ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype));
+      return {};
+    }
+    case OpKind::kBarrier:
+      // That all ranks have asked for it is all there is to it.
+      return {};
+    case OpKind::kAllreduce:
+      break;
+    case OpKind::kJoin:
+    case OpKind::kAddProcessSets:
+    case OpKind::kRemoveProcessSet:
+      return {.outputs = {}, .numbers = response.numbers};
   }
+  throw Error(Error::Kind::kInternal, StrCat(Name(operation.request.kind), " is run elsewhere"));
 }
 
 }  // namespace
 
-size_t ElementCount(const std::vector<int64_t>& shape, DType dtype) {
-  const auto most = static_cast<size_t>(std::numeric_limits<ptrdiff_t>::max()) / SizeOf(dtype);
-  size_t count = 1;
-  bool empty = false;
-  for (const int64_t dimension : shape) {
-    if (dimension < 0) Invalid(StrCat("dimension ", dimension, " of a shape is negative"));
-    empty = empty || dimension == 0;
+void Execute(const ProcessSet& set, const Response& response,
+             const std::vector<std::shared_ptr<Operation>>& operations, const OnDone& on_done) {
+  if (response.kind == OpKind::kAllreduce) {
+    return RunAllreduces(set.transport(), operations, response.fusion_bytes, on_done);
   }
-  if (empty) return 0;
-  for (const int64_t dimension : shape) {
-    if (static_cast<size_t>(dimension) > most / count) Invalid("a shape has too many elements");
-    count *= static_cast<size_t>(dimension);
+  for (size_t i = 0; i < operations.size(); ++i) {
+    on_done(i, RunOne(set, *operations[i], response));
   }
-  return count;
-}
-
-void CheckOperation(const Operation& operation, int size) {
-  const Request& request = operation.request;
-  if (request.name.empty() || request.name.size() > kLongestName) {
-    Invalid(StrCat("a name has between 1 and ", kLongestName, " bytes, got ", request.name.size()));
-  }
-  if (request.shape.size() > kMostDimensions) {
-    Invalid(StrCat("a tensor has at most ", kMostDimensions, " dimensions, got ",
-                   request.shape.size()));
-  }
-  if (request.kind == OpKind::kBroadcast && (request.root < 0 || request.root >= size)) {
-    Invalid(StrCat("root rank ", request.root, " is not in a job of ", size, " ranks"));
-  }
-  if (request.kind == OpKind::kAllreduce) CheckAllreduce(request);
-  if (request.kind == OpKind::kBarrier || ElementCount(request.shape, request.dtype) == 0) return;
-  const auto aligned = [&](const void* address) {
-    return reinterpret_cast<uintptr_t>(address) % SizeOf(request.dtype) == 0;
-  };
-  const bool writes = request.kind != OpKind::kAllgather;
-  if (operation.source == nullptr || (writes && operation.destination == nullptr)) {
-    Invalid(StrCat("the tensor of '", request.name, "' has no memory"));
-  }
-  if (!aligned(operation.source) || !aligned(operation.destination)) {
-    Invalid(StrCat("the tensor of '", request.name, "' is not aligned for ", Name(request.dtype)));
-  }
-}
-
-std::optional<Output> Execute(Transport& transport, const Operation& operation,
-                              const Response& response) {
-  const Request& request = operation.request;
-  switch (request.kind) {
-    case OpKind::kAllreduce:
-      Allreduce(transport, {.source = operation.source,
-                            .destination = operation.destination,
-                            .count = ElementCount(request.shape, request.dtype),
-                            .dtype = request.dtype,
-                            .op = request.op,
-                            .prescale = request.prescale,
-                            .postscale = request.postscale});
-      return std::nullopt;
-    case OpKind::kAllgather:
-      return RunAllgather(transport, operation, response);
-    case OpKind::kBroadcast:
-      Broadcast(transport, request.root, operation.source, operation.destination,
-                ElementCount(request.shape, request.dtype) * SizeOf(request.dtype));
-      return std::nullopt;
-    case OpKind::kBarrier:
-      // That all ranks have asked for it is all there is to it.
-      return std::nullopt;
-  }
-  return std::nullopt;
 }
 
 }  // namespace hvd

@@ -1,25 +1,24 @@
-// Runs one agreed operation on a transport.
+// Runs what the ranks have agreed on, on a transport.
 #ifndef HVD_RUNTIME_EXECUTOR_H_
 #define HVD_RUNTIME_EXECUTOR_H_
 
-#include <optional>
+#include <functional>
+#include <memory>
+#include <vector>
 
 #include "runtime/operation.h"
-#include "runtime/request.h"
-#include "transport/transport.h"
+#include "runtime/process_sets.h"
+#include "runtime/response.h"
 
 namespace hvd {
 
-// Returns the result of an allgather, nothing for other kinds. Throws what the transport throws.
-std::optional<Output> Execute(Transport& transport, const Operation& operation,
-                              const Response& response);
+// Told about each operation, by its place, once its memory is final.
+using OnDone = std::function<void(size_t, Result)>;
 
-// Throws Error (kInvalid) for what no rank may ask for.
-void CheckOperation(const Operation& operation, int size);
-
-// The product of the dimensions. Throws Error (kInvalid) when one is negative, or the bytes of that
-// many elements overflow.
-size_t ElementCount(const std::vector<int64_t>& shape, DType dtype);
+// Runs the operations of a response. Throws what the transport throws; those that have not been
+// reported as done by then have failed.
+void Execute(const ProcessSet& set, const Response& response,
+             const std::vector<std::shared_ptr<Operation>>& operations, const OnDone& on_done);
 
 }  // namespace hvd
 

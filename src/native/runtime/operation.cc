@@ -5,23 +5,29 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "runtime/checks.h"
 
 namespace hvd {
 
-std::unique_ptr<std::byte, Output::Free> AllocateOutput(size_t bytes) {
+Output AllocateOutput(DType dtype, std::vector<int64_t> shape) {
   constexpr size_t kAlignment = 64;
+  const size_t bytes = ElementCount(shape, dtype) * SizeOf(dtype);
   const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   auto* data = rounded < bytes ? nullptr : std::aligned_alloc(kAlignment, rounded);
   if (data == nullptr) {
     throw Error(Error::Kind::kInternal, StrCat("no memory for a result of ", bytes, " bytes"));
   }
-  return std::unique_ptr<std::byte, Output::Free>(static_cast<std::byte*>(data));
+  Output output;
+  output.data.reset(static_cast<std::byte*>(data));
+  output.shape = std::move(shape);
+  output.dtype = dtype;
+  return output;
 }
 
-void Operation::Succeed(std::optional<Output> output) {
+void Operation::Succeed(Result result) {
   const std::lock_guard lock(mutex_);
   if (done_) return;
-  output_ = std::move(output);
+  result_ = std::move(result);
   done_ = true;
   changed_.notify_all();
 }
@@ -44,10 +50,10 @@ bool Operation::WaitFor(int64_t timeout_ms) const {
   return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return done_; });
 }
 
-std::optional<Output> Operation::TakeOutput() {
+Result Operation::TakeResult() {
   const std::lock_guard lock(mutex_);
   if (error_) throw Error(*error_);
-  return std::exchange(output_, std::nullopt);
+  return std::exchange(result_, {});
 }
 
 }  // namespace hvd

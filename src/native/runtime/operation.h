@@ -16,7 +16,7 @@
 
 namespace hvd {
 
-// Memory that an operation has allocated for its result.
+// Memory that an operation has allocated for one tensor of its result.
 struct Output {
   struct Free {
     void operator()(std::byte* data) const { std::free(data); }
@@ -27,35 +27,49 @@ struct Output {
   DType dtype = DType::kFloat32;
 };
 
-// Contiguous memory of `bytes` bytes, aligned for any vector instruction. Throws Error (kInternal).
-std::unique_ptr<std::byte, Output::Free> AllocateOutput(size_t bytes);
+// Contiguous memory for a tensor, aligned for any vector instruction. Throws Error (kInternal).
+Output AllocateOutput(DType dtype, std::vector<int64_t> shape);
+
+// What an operation gives beyond the memory that its caller passed.
+struct Result {
+  std::vector<Output> outputs;
+  // By kind. Alltoall: the rows that came from each rank. Join: the last rank that joined. Adding
+  // process sets: their numbers.
+  std::vector<int64_t> numbers;
+};
+
+// The caller's memory of one tensor.
+struct Memory {
+  const void* source = nullptr;
+  void* destination = nullptr;
+};
 
 // Written by the thread that completes it, read by those that wait.
 class Operation {
  public:
-  Operation(Request what, const void* from, void* to)
-      : request(std::move(what)), source(from), destination(to) {}
+  Operation(Request what, std::vector<Memory> where, std::vector<int64_t> rows)
+      : request(std::move(what)), memory(std::move(where)), splits(std::move(rows)) {}
 
   const Request request;
-  const void* const source;
-  void* const destination;
+  const std::vector<Memory> memory;   // of each tensor
+  const std::vector<int64_t> splits;  // alltoall only: the rows for each rank
 
   // Only the first completion counts.
-  void Succeed(std::optional<Output> output);
+  void Succeed(Result result);
   void Fail(const Error& error);
 
   bool Done() const;
   // False when the timeout, in milliseconds, passed first.
   bool WaitFor(int64_t timeout_ms) const;
   // Once done. Throws the error of a failed operation.
-  std::optional<Output> TakeOutput();
+  Result TakeResult();
 
  private:
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   bool done_ = false;
   std::optional<Error> error_;
-  std::optional<Output> output_;
+  Result result_;
 };
 
 }  // namespace hvd

@@ -19,6 +19,12 @@ enum class TransportChoice : uint8_t { kAuto, kShm, kTcp };
 // Throws Error (kInvalid) that lists the choices.
 TransportChoice ParseTransportChoice(const std::string& text);
 
+// How small allreduces are put together. Rank 0's choice counts for all.
+struct FusionOptions {
+  int64_t bytes = int64_t{128} << 20;  // reduced as one; 0: each by itself
+  bool groups = true;                  // also across groups
+};
+
 struct RuntimeOptions {
   int rank = 0;
   int size = 1;
@@ -27,6 +33,7 @@ struct RuntimeOptions {
   Secret secret;
   int64_t generation = 0;  // starts at 0 and grows with every runtime of a process
   TransportChoice transport = TransportChoice::kAuto;
+  FusionOptions fusion;
   std::string interface;  // empty: the one that reaches the store
   std::chrono::milliseconds start_timeout{30'000};
   Deadline::Interrupt interrupt;  // asked while the start blocks

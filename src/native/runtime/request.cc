@@ -1,20 +1,12 @@
 #include "runtime/request.h"
 
+#include <algorithm>
+#include <cctype>
+
 #include "base/error.h"
 
 namespace hvd {
 namespace {
-
-constexpr size_t kLongestError = 16384;
-constexpr size_t kMostRanks = size_t{1} << 20;
-
-OpKind ReadKind(WireReader& reader) {
-  const uint8_t code = reader.U8();
-  if (code > static_cast<uint8_t>(OpKind::kBarrier)) {
-    throw Error(Error::Kind::kIo, "malformed message: no such operation");
-  }
-  return static_cast<OpKind>(code);
-}
 
 ReduceOp ReadReduceOp(WireReader& reader) {
   const uint8_t code = reader.U8();
@@ -42,6 +34,16 @@ const char* Name(OpKind kind) {
       return "BROADCAST";
     case OpKind::kBarrier:
       return "BARRIER";
+    case OpKind::kAlltoall:
+      return "ALLTOALL";
+    case OpKind::kReducescatter:
+      return "REDUCESCATTER";
+    case OpKind::kJoin:
+      return "JOIN";
+    case OpKind::kAddProcessSets:
+      return "ADD PROCESS SETS";
+    case OpKind::kRemoveProcessSet:
+      return "REMOVE PROCESS SET";
   }
   return "UNKNOWN";
 }
@@ -64,50 +66,63 @@ const char* Name(ReduceOp op) {
   return "unknown";
 }
 
+std::string LowerName(OpKind kind) {
+  std::string name = Name(kind);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return name;
+}
+
+bool Reduces(OpKind kind) { return kind == OpKind::kAllreduce || kind == OpKind::kReducescatter; }
+
+OpKind ReadKind(WireReader& reader) {
+  const uint8_t code = reader.U8();
+  if (code > static_cast<uint8_t>(OpKind::kRemoveProcessSet)) {
+    throw Error(Error::Kind::kIo, "malformed message: no such operation");
+  }
+  return static_cast<OpKind>(code);
+}
+
 void Write(WireWriter& writer, const Request& request) {
   writer.String(request.name);
+  writer.I64(request.process_set);
   writer.U8(static_cast<uint8_t>(request.kind));
-  writer.U8(static_cast<uint8_t>(request.dtype));
   writer.U8(static_cast<uint8_t>(request.op));
-  writer.I64(request.root);
   writer.F64(request.prescale);
   writer.F64(request.postscale);
-  writer.Integers(request.shape);
+  writer.I64(request.root);
+  writer.I64(request.device);
+  writer.U8(request.grouped ? 1 : 0);
+  writer.U32(static_cast<uint32_t>(request.tensors.size()));
+  for (const TensorSpec& tensor : request.tensors) {
+    writer.U8(static_cast<uint8_t>(tensor.dtype));
+    writer.Integers(tensor.shape);
+  }
+  writer.Integers(request.numbers);
 }
 
 Request ReadRequest(WireReader& reader) {
   Request request;
   request.name = reader.String(kLongestName);
+  request.process_set = static_cast<int32_t>(reader.I64());
   request.kind = ReadKind(reader);
-  request.dtype = ReadDType(reader);
   request.op = ReadReduceOp(reader);
-  request.root = static_cast<int32_t>(reader.I64());
   request.prescale = reader.F64();
   request.postscale = reader.F64();
-  request.shape = reader.Integers(kMostDimensions);
-  for (const int64_t dimension : request.shape) {
-    if (dimension < 0) throw Error(Error::Kind::kIo, "malformed message: negative dimension");
+  request.root = static_cast<int32_t>(reader.I64());
+  request.device = static_cast<int32_t>(reader.I64());
+  request.grouped = reader.U8() != 0;
+  const size_t tensors = reader.Count(5);  // a type and the length of a shape
+  request.tensors.reserve(tensors);
+  for (size_t i = 0; i < tensors; ++i) {
+    const DType dtype = ReadDType(reader);
+    request.tensors.push_back({dtype, reader.Integers(kMostDimensions)});
+    for (const int64_t dimension : request.tensors.back().shape) {
+      if (dimension < 0) throw Error(Error::Kind::kIo, "malformed message: negative dimension");
+    }
   }
+  request.numbers = reader.Integers(kMostRanks);
   return request;
-}
-
-void Write(WireWriter& writer, const Response& response) {
-  writer.String(response.name);
-  writer.U8(static_cast<uint8_t>(response.kind));
-  writer.String(std::string_view(response.error).substr(0, kLongestError));
-  writer.Integers(response.first_dimensions);
-}
-
-Response ReadResponse(WireReader& reader) {
-  Response response;
-  response.name = reader.String(kLongestName);
-  response.kind = ReadKind(reader);
-  response.error = reader.String(kLongestError);
-  response.first_dimensions = reader.Integers(kMostRanks);
-  for (const int64_t dimension : response.first_dimensions) {
-    if (dimension < 0) throw Error(Error::Kind::kIo, "malformed message: negative dimension");
-  }
-  return response;
 }
 
 }  // namespace hvd

@@ -1,4 +1,4 @@
-// What ranks tell the coordinator, and what it answers.
+// What a rank tells the coordinator: it wants to take part in an operation.
 #ifndef HVD_RUNTIME_REQUEST_H_
 #define HVD_RUNTIME_REQUEST_H_
 
@@ -12,40 +12,66 @@
 
 namespace hvd {
 
-enum class OpKind : uint8_t { kAllreduce = 0, kAllgather = 1, kBroadcast = 2, kBarrier = 3 };
+// The codes travel between ranks and through the C ABI: append, never renumber.
+enum class OpKind : uint8_t {
+  kAllreduce = 0,
+  kAllgather = 1,
+  kBroadcast = 2,
+  kBarrier = 3,
+  kAlltoall = 4,
+  kReducescatter = 5,
+  kJoin = 6,
+  kAddProcessSets = 7,
+  kRemoveProcessSet = 8,
+};
 
 // "ALLREDUCE", as Horovod's texts have it.
 const char* Name(OpKind kind);
 const char* Name(ReduceOp op);
+// "allreduce", for the middle of a sentence.
+std::string LowerName(OpKind kind);
+// Whether the kind has a reduction and factors.
+bool Reduces(OpKind kind);
 
-// One rank wants to take part in an operation.
-struct Request {
-  std::string name;
-  OpKind kind = OpKind::kAllreduce;
+struct TensorSpec {
   DType dtype = DType::kFloat32;
-  ReduceOp op = ReduceOp::kSum;  // allreduce only, as are the factors
-  int32_t root = -1;             // broadcast only
-  double prescale = 1.0;
-  double postscale = 1.0;
   std::vector<int64_t> shape;
+
+  bool operator==(const TensorSpec&) const = default;
 };
 
-// All ranks have asked for an operation: it runs, or fails on all of them with one text.
-struct Response {
-  std::string name;
+// A rank joins once at a time.
+constexpr const char* kJoinName = "join";
+constexpr int32_t kGlobalProcessSet = 0;
+constexpr int32_t kCpu = -1;
+
+struct Request {
+  std::string name;  // no other operation of the process set has it at the same time
+  int32_t process_set = kGlobalProcessSet;
   OpKind kind = OpKind::kAllreduce;
-  std::string error;
-  std::vector<int64_t> first_dimensions;  // allgather only, by rank
+  ReduceOp op = ReduceOp::kSum;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  int32_t root = -1;      // broadcast only: a global rank
+  int32_t device = kCpu;  // where the tensors are: kCpu, or the number of a GPU
+  // The tensors of one group run together or not at all; most operations have one tensor.
+  bool grouped = false;
+  std::vector<TensorSpec> tensors;
+  // By kind: the ranks of new process sets, each list after its length; the process set to remove.
+  std::vector<int64_t> numbers;
+
+  bool operator==(const Request&) const = default;
 };
 
 constexpr size_t kLongestName = 4096;
 constexpr size_t kMostDimensions = 64;
+constexpr size_t kMostTensors = size_t{1} << 20;
+constexpr size_t kMostRanks = size_t{1} << 20;
 
 void Write(WireWriter& writer, const Request& request);
-void Write(WireWriter& writer, const Response& response);
-// Throw Error (kIo) for anything that Write would not have written.
+// Throws Error (kIo) for anything that Write would not have written.
 Request ReadRequest(WireReader& reader);
-Response ReadResponse(WireReader& reader);
+OpKind ReadKind(WireReader& reader);
 
 }  // namespace hvd
 

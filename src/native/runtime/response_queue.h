@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/request.h"
+#include "runtime/response.h"
 
 namespace hvd {
 

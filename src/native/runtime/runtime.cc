@@ -2,13 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "base/thread_name.h"
+#include "runtime/checks.h"
 #include "runtime/executor.h"
 
 namespace hvd {
@@ -29,10 +33,7 @@ Error ShutdownError() {
           "the log before the first shutdown message."};
 }
 
-}  // namespace
-
-Runtime::Runtime(const RuntimeOptions& options)
-    : rank_(options.rank), size_(options.size), pid_(::getpid()) {
+const RuntimeOptions& CheckOptions(const RuntimeOptions& options) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
     throw Error(Error::Kind::kInvalid,
                 StrCat("rank ", options.rank, " is not in a job of ", options.size, " ranks"));
@@ -40,11 +41,51 @@ Runtime::Runtime(const RuntimeOptions& options)
   if (options.size > 1 && options.secret.empty()) {
     throw Error(Error::Kind::kInvalid, "the job's secret is empty");
   }
-  membership_ = Bootstrap(options, abort_);
+  return options;
+}
+
+// The start of Horovod's texts about an operation on a process set.
+std::string Title(OpKind kind) {
+  std::string title = LowerName(kind);
+  title[0] = Name(kind)[0];
+  return title + ": ";
+}
+
+// What a rank that has joined contributes to the others' allreduce.
+class Substitute : public Operation {
+ public:
+  static std::shared_ptr<Operation> For(const Request& request) {
+    std::vector<Output> zeros;
+    std::vector<Memory> memory;
+    for (const TensorSpec& tensor : request.tensors) {
+      zeros.push_back(AllocateOutput(tensor.dtype, tensor.shape));
+      std::byte* data = zeros.back().data.get();
+      std::memset(data, 0, ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype));
+      memory.push_back({data, data});
+    }
+    return std::make_shared<Substitute>(request, std::move(memory), std::move(zeros));
+  }
+
+  Substitute(Request request, std::vector<Memory> memory, std::vector<Output> zeros)
+      : Operation(std::move(request), std::move(memory), {}), zeros_(std::move(zeros)) {}
+
+ private:
+  const std::vector<Output> zeros_;
+};
+
+}  // namespace
+
+Runtime::Runtime(const RuntimeOptions& options)
+    : rank_(options.rank),
+      size_(options.size),
+      pid_(::getpid()),
+      membership_(Bootstrap(CheckOptions(options), abort_)),
+      process_sets_(*membership_.transport),
+      alone_(1, options.fusion) {
   if (size_ == 1) return;
   control_ = std::make_unique<ControlPlane>(
       rank_, membership_.peers, std::move(membership_.connections),
-      std::move(membership_.processes), static_cast<JobObserver&>(*this));
+      std::move(membership_.processes), options.fusion, static_cast<JobObserver&>(*this));
   try {
     control_thread_ = std::thread([this] { RunControlThread(); });
     op_thread_ = std::thread([this] { RunOpThread(); });
@@ -71,18 +112,38 @@ void Runtime::Shutdown() {
   if (op_thread_.joinable()) op_thread_.join();
 }
 
-int64_t Runtime::Enqueue(Request request, const void* source, void* destination) {
-  const auto operation = std::make_shared<Operation>(std::move(request), source, destination);
-  CheckOperation(*operation, size_);
+int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vector<int64_t> splits) {
+  if (request.kind == OpKind::kJoin) request.name = kJoinName;
+  const auto set = process_sets_.Find(request.process_set);
+  if (set == nullptr) {
+    throw Error(Error::Kind::kInvalid,
+                StrCat(Title(request.kind),
+                       "Process set provided does not exist, or has not been registered. (number ",
+                       request.process_set, ")"));
+  }
+  if (set->IndexOf(rank_) < 0) {
+    throw Error(
+        Error::Kind::kInvalid,
+        StrCat(Title(request.kind), "Rank ", rank_,
+               " is not a member of the provided process set. (number ", request.process_set, ")"));
+  }
+  if (request.kind == OpKind::kAlltoall) {
+    splits = CheckSplits(request.tensors.at(0), std::move(splits), set->size());
+  }
+  const auto operation =
+      std::make_shared<Operation>(std::move(request), std::move(memory), std::move(splits));
+  CheckOperation(*operation, set->size(), set->IndexOf(operation->request.root));
   const int64_t handle = operations_.Add(operation);
   if (InForkedChild()) {
     operation->Fail({Error::Kind::kShutdown,
                      StrCat("process ", ::getpid(), " was forked from the rank's process ", pid_,
                             " and has no connections; call hvd.init() in it instead")});
-  } else if (size_ == 1) {
-    RunAlone(*operation);
   } else if (!operation->Done()) {
-    control_->Submit(operation->request);
+    if (size_ == 1) {
+      RunAlone(operation->request);
+    } else {
+      control_->Submit(operation->request);
+    }
   }
   return handle;
 }
@@ -91,25 +152,16 @@ bool Runtime::WaitFor(int64_t handle, int64_t timeout_ms) const {
   return operations_.Lookup(handle)->WaitFor(timeout_ms);
 }
 
-std::optional<Output> Runtime::Take(int64_t handle) {
+Result Runtime::Take(int64_t handle) {
   const auto operation = operations_.Lookup(handle);
   operations_.Forget(handle);
-  return operation->TakeOutput();
+  return operation->TakeResult();
 }
 
-void Runtime::RunAlone(Operation& operation) {
-  if (operations_.Start(operation.request.name) == nullptr) return;
-  try {
-    const Response response = Compare({operation.request});
-    std::optional<Output> output;
-    if (!response.error.empty()) throw Error(Error::Kind::kMismatch, response.error);
-    output = Execute(*membership_.transport, operation, response);
-    operations_.Finish(operation.request.name);
-    operation.Succeed(std::move(output));
-  } catch (const Error& error) {
-    operations_.Finish(operation.request.name);
-    operation.Fail(error);
-  }
+void Runtime::RunAlone(Request request) {
+  const std::lock_guard lock(alone_mutex_);
+  alone_.Add(0, std::move(request));
+  for (const Addressed& item : alone_.TakeReady()) RunResponse(item.response);
 }
 
 void Runtime::OnResponses(std::vector<Response> responses) {
@@ -143,7 +195,7 @@ void Runtime::RunOpThread() {
   NameThread("hvd-op");
   while (const auto response = responses_.Pop()) {
     try {
-      RunOperation(*response);
+      RunResponse(*response);
     } catch (const std::exception& error) {
       return control_->ReportFailure({Error::Kind::kInternal, StrCat("op thread: ", error.what())});
     }
@@ -152,28 +204,63 @@ void Runtime::RunOpThread() {
   control_->Drained();
 }
 
-void Runtime::RunOperation(const Response& response) {
-  const auto operation = operations_.Start(response.name);
-  if (operation == nullptr) return;
-  std::optional<Output> output;
+std::vector<std::shared_ptr<Operation>> Runtime::StartOperations(const Response& response) {
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (size_t i = 0; i < response.names.size(); ++i) {
+    auto operation = operations_.Start(OperationKey(response.process_set, response.names[i]));
+    if (operation == nullptr && i < response.requests.size()) {
+      operation = Substitute::For(response.requests[i]);
+    }
+    operations.push_back(std::move(operation));
+  }
+  return operations;
+}
+
+void Runtime::RunResponse(const Response& response) {
+  std::vector<std::shared_ptr<Operation>> operations;
+  const auto finish = [&](size_t index) {
+    const auto operation = std::exchange(operations[index], nullptr);
+    operations_.Finish(OperationKey(response.process_set, operation->request.name));
+    return operation;
+  };
   std::optional<Error> failure;
   try {
+    operations = StartOperations(response);
+    const auto missing = std::count(operations.begin(), operations.end(), nullptr);
+    if (missing == std::ssize(operations)) return;
     if (!response.error.empty()) throw Error(Error::Kind::kMismatch, response.error);
-    output = Execute(*membership_.transport, *operation, response);
+    const auto set = process_sets_.Find(response.process_set);
+    if (missing != 0 || set == nullptr) {
+      throw Error(Error::Kind::kInternal, "an operation that was agreed on is gone");
+    }
+    ChangeProcessSets(response, operations.front()->request);
+    Execute(*set, response, operations,
+            [&](size_t index, Result result) { finish(index)->Succeed(std::move(result)); });
   } catch (const Error& error) {
     failure = error.kind() == Error::Kind::kMismatch ? error : AgreeOnFailure(error);
   } catch (const std::exception& error) {
     failure = AgreeOnFailure({Error::Kind::kInternal, error.what()});
   }
-  operations_.Finish(response.name);
-  if (failure) {
-    operation->Fail(*failure);
-  } else {
-    operation->Succeed(std::move(output));
+  for (size_t i = 0; i < operations.size(); ++i) {
+    if (operations[i] != nullptr) finish(i)->Fail(*failure);
+  }
+}
+
+void Runtime::ChangeProcessSets(const Response& response, const Request& request) {
+  if (response.kind == OpKind::kRemoveProcessSet) {
+    process_sets_.Remove(static_cast<int32_t>(response.numbers.at(0)));
+  }
+  if (response.kind != OpKind::kAddProcessSets) return;
+  auto next = request.numbers.begin();
+  for (const int64_t id : response.numbers) {
+    const auto begin = next + 1;
+    next = begin + *next;
+    process_sets_.Add(static_cast<int32_t>(id), {begin, next});
   }
 }
 
 Error Runtime::AgreeOnFailure(const Error& own) {
+  if (size_ == 1) return own;
   if (const auto verdict = abort_.WaitForReason(kVerdictTime)) return *verdict;
   control_->ReportFailure(
       {own.kind(), StrCat(Describe(rank_, membership_.peers[static_cast<size_t>(rank_)]),

@@ -13,8 +13,10 @@
 
 #include "runtime/bootstrap.h"
 #include "runtime/control_plane.h"
+#include "runtime/coordinator.h"
 #include "runtime/operation.h"
 #include "runtime/options.h"
+#include "runtime/process_sets.h"
 #include "runtime/response_queue.h"
 #include "runtime/tensor_table.h"
 #include "transport/abort.h"
@@ -35,13 +37,15 @@ class Runtime : private JobObserver {
 
   // Returns a handle at once. The memory must stay until the operation is done. Throws Error
   // (kInvalid) for arguments that no rank may give, and for a name that is in flight.
-  int64_t Enqueue(Request request, const void* source, void* destination);
+  // Args: memory: of each of the request's tensors. splits: for an alltoall, the rows for each
+  // rank; none for even ones.
+  int64_t Enqueue(Request request, std::vector<Memory> memory, std::vector<int64_t> splits = {});
 
   bool Poll(int64_t handle) const { return operations_.Lookup(handle)->Done(); }
   // False when the timeout passed first.
   bool WaitFor(int64_t handle, int64_t timeout_ms) const;
   // Of a finished operation: forgets the handle. Throws the operation's error.
-  std::optional<Output> Take(int64_t handle);
+  Result Take(int64_t handle);
 
   // True in a child that was forked from the process which started the runtime. The child has none
   // of its threads: it can use nothing here, and must not destroy it, since that waits for them.
@@ -58,19 +62,27 @@ class Runtime : private JobObserver {
 
   void RunControlThread();
   void RunOpThread();
-  void RunOperation(const Response& response);
+  void RunResponse(const Response& response);
+  // The operations of a response: this rank's own, and substitutes for those it has not asked for,
+  // having joined. Nothing in the place of one that has failed in the meantime.
+  std::vector<std::shared_ptr<Operation>> StartOperations(const Response& response);
+  void ChangeProcessSets(const Response& response, const Request& request);
   // The error that all ranks report for a failure of the running operation.
   Error AgreeOnFailure(const Error& own);
-  void RunAlone(Operation& operation);
+  void RunAlone(Request request);
 
   const int rank_;
   const int size_;
   const int64_t pid_;  // of the process whose threads these are
   Abort abort_;
   Membership membership_;
+  ProcessSets process_sets_;
   TensorTable operations_;
   ResponseQueue responses_;
   std::unique_ptr<ControlPlane> control_;  // none in a job of one rank
+  // In its place there: callers run their operations themselves, one at a time.
+  std::mutex alone_mutex_;
+  Coordinator alone_;
   std::mutex shutdown_mutex_;
   std::thread control_thread_;
   std::thread op_thread_;

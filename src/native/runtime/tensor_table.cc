@@ -1,29 +1,22 @@
 #include "runtime/tensor_table.h"
 
-#include <algorithm>
-#include <cctype>
 #include <utility>
 
 #include "base/str_cat.h"
 
 namespace hvd {
-namespace {
 
-std::string LowerName(OpKind kind) {
-  std::string name = Name(kind);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return name;
+std::string OperationKey(int32_t process_set, const std::string& name) {
+  return process_set == kGlobalProcessSet ? name : StrCat(process_set, '\0', name);
 }
-
-}  // namespace
 
 int64_t TensorTable::Add(const std::shared_ptr<Operation>& operation) {
   const std::lock_guard lock(mutex_);
   const Request& request = operation->request;
   if (refusal_) {
     operation->Fail(*refusal_);
-  } else if (running_.contains(request.name) || !waiting_.emplace(request.name, operation).second) {
+  } else if (const std::string key = OperationKey(request.process_set, request.name);
+             running_.contains(key) || !waiting_.emplace(key, operation).second) {
     throw Error(Error::Kind::kInvalid,
                 StrCat("Requested to ", LowerName(request.kind),
                        " a tensor with the same name as another tensor that is currently being "
@@ -36,17 +29,17 @@ int64_t TensorTable::Add(const std::shared_ptr<Operation>& operation) {
   return handle;
 }
 
-std::shared_ptr<Operation> TensorTable::Start(const std::string& name) {
+std::shared_ptr<Operation> TensorTable::Start(const std::string& key) {
   const std::lock_guard lock(mutex_);
-  auto node = waiting_.extract(name);
+  auto node = waiting_.extract(key);
   if (node.empty()) return nullptr;
-  running_.insert(name);
+  running_.insert(key);
   return std::move(node.mapped());
 }
 
-void TensorTable::Finish(const std::string& name) {
+void TensorTable::Finish(const std::string& key) {
   const std::lock_guard lock(mutex_);
-  running_.erase(name);
+  running_.erase(key);
 }
 
 void TensorTable::Refuse(const Error& error) {
@@ -61,7 +54,7 @@ void TensorTable::FailAll(const Error& error) {
     if (!refusal_) refusal_ = error;
     failed = std::exchange(waiting_, {});
   }
-  for (const auto& [name, operation] : failed) operation->Fail(error);
+  for (const auto& [key, operation] : failed) operation->Fail(error);
 }
 
 std::shared_ptr<Operation> TensorTable::Lookup(int64_t handle) const {

@@ -15,19 +15,23 @@
 
 namespace hvd {
 
+// Names are unique within a process set.
+std::string OperationKey(int32_t process_set, const std::string& name);
+
 class TensorTable {
  public:
   // Throws Error (kInvalid) when an operation of that name is in flight. After Refuse, the new
   // operation has failed already. Returns the handle.
   int64_t Add(const std::shared_ptr<Operation>& operation);
 
-  // The operation of that name begins to run, after which only the thread that runs it may complete
-  // it: it writes into the caller's memory. Nothing when the operation has failed in the meantime.
-  std::shared_ptr<Operation> Start(const std::string& name);
+  // The operation with that key begins to run, after which only the thread that runs it may
+  // complete it: it writes into the caller's memory. Nothing when the operation has failed in the
+  // meantime.
+  std::shared_ptr<Operation> Start(const std::string& key);
 
   // The name is free again. To be called before the operation completes, since its caller may
   // enqueue the next one of that name at once.
-  void Finish(const std::string& name);
+  void Finish(const std::string& key);
 
   // What is added from now on fails with this error.
   void Refuse(const Error& error);

@@ -355,7 +355,7 @@ def check_bad_arguments_are_refused_at_once() -> None:
         hvd.allreduce(one, op=99)
     with pytest.raises(NotImplementedError, match="Adasum"):
         hvd.allreduce(one, op=hvd.Adasum)
-    with pytest.raises(NotImplementedError, match="process sets other than"):
+    with pytest.raises(ValueError, match="does not exist, or has not been registered"):
         hvd.allreduce(one, process_set=hvd.ProcessSet([0]))
 
 
@@ -391,3 +391,51 @@ def check_objects_that_cannot_be_pickled_fail_everywhere() -> None:
     with pytest.raises(expected):
         hvd.allgather_object(locked if hvd.rank() == 0 else None)
     assert hvd.broadcast_object(hvd.rank()) == 0
+
+
+def check_alltoall() -> None:
+    n, me = hvd.size(), hvd.rank()
+    for dtype in (*INTEGERS, *FLOATS, "bool"):
+        # Rank a sends (a + b) % 3 rows to rank b, and keeps one row more than all get.
+        rows = [[(a + b) % 3 for b in range(n)] for a in range(n)]
+        mine = [np.full((count, 2), 10 * me + to) for to, count in enumerate(rows[me])]
+        whole = np.concatenate([*mine, np.zeros((1, 2))]).astype(dtype)
+        received, splits = hvd.alltoall(whole, splits=rows[me])
+        assert list(splits) == [rows[a][me] for a in range(n)]
+        expected = np.concatenate([np.full((rows[a][me], 2), 10 * a + me) for a in range(n)])
+        assert received.dtype == whole.dtype
+        np.testing.assert_array_equal(received, expected.astype(dtype))
+    even = np.arange(2 * n) + 100 * me
+    got = hvd.alltoall(even)
+    assert got.tolist() == [100 * a + 2 * me + i for a in range(n) for i in range(2)]
+
+
+def check_alltoall_splits_must_fit() -> None:
+    n = hvd.size()
+    with pytest.raises(ValueError, match="Sum of splits entries is greater than the first"):
+        hvd.alltoall(np.zeros(2), splits=[3] + [0] * (n - 1))
+    with pytest.raises(ValueError, match="Number of entries in splits does not equal number of"):
+        hvd.alltoall(np.zeros(2), splits=[1] * (n + 1))
+    with pytest.raises(ValueError, match="not an even multiple of the number of workers"):
+        hvd.alltoall(np.zeros(n + 1))
+    with pytest.raises(ValueError, match="negative"):
+        hvd.alltoall(np.zeros(n), splits=[-1] * n)
+    assert hvd.alltoall(np.zeros((0, 3))).shape == (0, 3)
+
+
+def check_reducescatter_of_every_type_and_op() -> None:
+    n, me = hvd.size(), hvd.rank()
+    for dtype in INTEGERS + FLOATS:
+        for shape in ((n,), (2 * n + 1, 3), (1,), (0, 2), (5_003, 7)):
+            ours = contributions(shape, dtype)
+            begin = sum(shape[0] // n + (r < shape[0] % n) for r in range(me))
+            end = begin + shape[0] // n + (me < shape[0] % n)
+            for op, reduce in OPS.items():
+                result = hvd.reducescatter(ours[me], op=op)
+                expected = reduce(ours, axis=0).astype(dtype)[begin:end]
+                assert result.dtype == expected.dtype
+                np.testing.assert_array_equal(result, expected, f"{dtype} {shape} {op}")
+    ones = np.ones((n, 2), np.float32)
+    assert hvd.reducescatter(ones).tolist() == [[1.0, 1.0]]
+    scaled = hvd.reducescatter(ones, op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0)
+    assert scaled.tolist() == [[2.0 * n] * 2]

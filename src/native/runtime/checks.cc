@@ -1,0 +1,124 @@
+#include "runtime/checks.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "kernels/scale.h"
+
+namespace hvd {
+namespace {
+
+[[noreturn]] void Invalid(const std::string& text) { throw Error(Error::Kind::kInvalid, text); }
+
+void CheckReduction(const Request& request, DType dtype) {
+  if (request.op == ReduceOp::kAdasum) {
+    Invalid("op=Adasum is not part of this build; choose Average or Sum");
+  }
+  if (FindReduce(dtype, request.op) == nullptr) {
+    Invalid(StrCat("op=", Name(request.op), " does not exist for ", Name(dtype)));
+  }
+  const bool scaled =
+      request.prescale != 1.0 || request.postscale != 1.0 || request.op == ReduceOp::kAverage;
+  if (scaled && !IsScalable(dtype)) {
+    Invalid(StrCat(Name(dtype), " cannot be scaled; choose op=Sum and no factors"));
+  }
+  if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) {
+    Invalid(StrCat("scale factors must be finite, got prescale ", request.prescale,
+                   " and postscale ", request.postscale));
+  }
+}
+
+// Whether the result lies in the caller's memory.
+bool WritesInPlace(OpKind kind) { return kind == OpKind::kAllreduce || kind == OpKind::kBroadcast; }
+
+void CheckMemory(const Request& request, const TensorSpec& tensor, const Memory& memory) {
+  if (ElementCount(tensor.shape, tensor.dtype) == 0) return;
+  const auto aligned = [&](const void* address) {
+    return reinterpret_cast<uintptr_t>(address) % SizeOf(tensor.dtype) == 0;
+  };
+  if (memory.source == nullptr || (WritesInPlace(request.kind) && memory.destination == nullptr)) {
+    Invalid(StrCat("the tensor of '", request.name, "' has no memory"));
+  }
+  if (!aligned(memory.source) || !aligned(memory.destination)) {
+    Invalid(StrCat("the tensor of '", request.name, "' is not aligned for ", Name(tensor.dtype)));
+  }
+}
+
+}  // namespace
+
+size_t ElementCount(const std::vector<int64_t>& shape, DType dtype) {
+  const auto most = static_cast<size_t>(std::numeric_limits<ptrdiff_t>::max()) / SizeOf(dtype);
+  size_t count = 1;
+  bool empty = false;
+  for (const int64_t dimension : shape) {
+    if (dimension < 0) Invalid(StrCat("dimension ", dimension, " of a shape is negative"));
+    empty = empty || dimension == 0;
+  }
+  if (empty) return 0;
+  for (const int64_t dimension : shape) {
+    if (static_cast<size_t>(dimension) > most / count) Invalid("a shape has too many elements");
+    count *= static_cast<size_t>(dimension);
+  }
+  return count;
+}
+
+std::vector<int64_t> CheckSplits(const TensorSpec& tensor, std::vector<int64_t> splits, int size) {
+  const auto ranks = static_cast<size_t>(size);
+  // A tensor without dimensions is refused by all ranks together.
+  if (tensor.shape.empty()) return std::vector<int64_t>(ranks);
+  const int64_t rows = tensor.shape.front();
+  if (splits.empty()) {
+    if (rows % size != 0) {
+      Invalid(
+          StrCat("splits not provided, but first dimension of tensor is not an even multiple "
+                 "of the number of workers. (",
+                 rows, " rows, ", size, " ranks)"));
+    }
+    return std::vector<int64_t>(ranks, rows / size);
+  }
+  if (splits.size() != ranks) {
+    Invalid(StrCat("Number of entries in splits does not equal number of workers. (", splits.size(),
+                   " entries, ", size, " ranks)"));
+  }
+  int64_t rest = rows;
+  for (const int64_t split : splits) {
+    if (split < 0) Invalid(StrCat("splits must not be negative, got ", split));
+    if (split > rest) {
+      Invalid(
+          StrCat("Sum of splits entries is greater than the first dimension of tensor. (it has ",
+                 rows, " rows)"));
+    }
+    rest -= split;
+  }
+  return splits;
+}
+
+void CheckOperation(const Operation& operation, int size, int root_index) {
+  const Request& request = operation.request;
+  if (request.name.empty() || request.name.size() > kLongestName) {
+    Invalid(StrCat("a name has between 1 and ", kLongestName, " bytes, got ", request.name.size()));
+  }
+  if (request.tensors.size() > kMostTensors) {
+    Invalid(StrCat("a group has at most ", kMostTensors, " tensors, got ", request.tensors.size()));
+  }
+  if (request.kind == OpKind::kBroadcast && root_index < 0) {
+    Invalid(StrCat("broadcast received invalid root rank ", request.root, ": it is not in ",
+                   request.process_set == kGlobalProcessSet
+                       ? StrCat("a job of ", size, " ranks")
+                       : StrCat("process set ", request.process_set)));
+  }
+  for (size_t i = 0; i < request.tensors.size(); ++i) {
+    const TensorSpec& tensor = request.tensors[i];
+    if (tensor.shape.size() > kMostDimensions) {
+      Invalid(StrCat("a tensor has at most ", kMostDimensions, " dimensions, got ",
+                     tensor.shape.size()));
+    }
+    if (Reduces(request.kind)) CheckReduction(request, tensor.dtype);
+    CheckMemory(request, tensor, operation.memory[i]);
+  }
+}
+
+}  // namespace hvd

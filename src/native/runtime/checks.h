@@ -1,0 +1,27 @@
+// What a caller may ask for, checked on its own thread.
+#ifndef HVD_RUNTIME_CHECKS_H_
+#define HVD_RUNTIME_CHECKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/operation.h"
+
+namespace hvd {
+
+// Throws Error (kInvalid) for what no rank may ask for. Args: size: of the process set. index: of
+// the broadcast's root among its ranks, negative when it is none of them.
+void CheckOperation(const Operation& operation, int size, int root_index);
+
+// The rows for each of `size` ranks of an alltoall: `splits`, or even ones when there are none.
+// Throws Error (kInvalid) when they do not fit the tensor.
+std::vector<int64_t> CheckSplits(const TensorSpec& tensor, std::vector<int64_t> splits, int size);
+
+// The product of the dimensions. Throws Error (kInvalid) when one is negative, or the bytes of that
+// many elements overflow.
+size_t ElementCount(const std::vector<int64_t>& shape, DType dtype);
+
+}  // namespace hvd
+
+#endif  // HVD_RUNTIME_CHECKS_H_

@@ -1,0 +1,110 @@
+#include "runtime/fusion.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "ops/allreduce.h"
+#include "runtime/checks.h"
+
+namespace hvd {
+namespace {
+
+// More than that is not copied together: it would only pass through memory once more than reducing
+// each tensor where it is, since the second-level cache does not hold it.
+constexpr size_t kBufferBytes = size_t{512} << 10;
+
+// One tensor.
+struct Piece {
+  size_t operation;
+  const void* source;
+  void* destination;
+  size_t bytes;
+};
+
+// What has to be equal for tensors to be reduced together.
+using Key = std::tuple<DType, ReduceOp, double, double>;
+
+AllreduceOptions OptionsOf(const Key& key) {
+  AllreduceOptions options;
+  std::tie(options.dtype, options.op, options.prescale, options.postscale) = key;
+  return options;
+}
+
+void Reduce(Transport& transport, const Key& key, const void* source, void* destination,
+            size_t bytes) {
+  AllreduceOptions options = OptionsOf(key);
+  options.source = source;
+  options.destination = destination;
+  options.count = bytes / SizeOf(options.dtype);
+  Allreduce(transport, options);
+}
+
+void ReduceTogether(Transport& transport, const Key& key, std::span<const Piece> pieces,
+                    std::byte* buffer) {
+  size_t filled = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.bytes != 0) std::memcpy(buffer + filled, piece.source, piece.bytes);
+    filled += piece.bytes;
+  }
+  Reduce(transport, key, buffer, buffer, filled);
+  filled = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.bytes != 0) std::memcpy(piece.destination, buffer + filled, piece.bytes);
+    filled += piece.bytes;
+  }
+}
+
+// How many pieces from the front fit into a buffer; at least one.
+size_t TakeWhile(std::span<const Piece> pieces, size_t most) {
+  size_t taken = 0;
+  for (size_t bytes = 0; taken < pieces.size(); ++taken) {
+    bytes += pieces[taken].bytes;
+    if (bytes > most) break;
+  }
+  return std::max<size_t>(taken, 1);
+}
+
+}  // namespace
+
+void RunAllreduces(Transport& transport, const std::vector<std::shared_ptr<Operation>>& operations,
+                   int64_t fusion_bytes, const OnDone& on_done) {
+  std::map<Key, std::vector<Piece>> alike;
+  std::vector<size_t> missing;  // by operation: tensors that are not reduced yet
+  for (size_t i = 0; i < operations.size(); ++i) {
+    const Request& request = operations[i]->request;
+    missing.push_back(request.tensors.size());
+    for (size_t t = 0; t < request.tensors.size(); ++t) {
+      const TensorSpec& tensor = request.tensors[t];
+      const Memory& memory = operations[i]->memory[t];
+      alike[{tensor.dtype, request.op, request.prescale, request.postscale}].push_back(
+          {i, memory.source, memory.destination,
+           ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype)});
+    }
+    if (request.tensors.empty()) on_done(i, {});
+  }
+  const size_t most = std::min(static_cast<size_t>(fusion_bytes), kBufferBytes);
+  Output buffer;
+  for (const auto& [key, pieces] : alike) {
+    std::span<const Piece> rest = pieces;
+    while (!rest.empty()) {
+      const auto now = rest.first(TakeWhile(rest, most));
+      rest = rest.subspan(now.size());
+      if (now.size() == 1) {
+        Reduce(transport, key, now[0].source, now[0].destination, now[0].bytes);
+      } else {
+        if (!buffer.data) buffer = AllocateOutput(DType::kUint8, {static_cast<int64_t>(most)});
+        ReduceTogether(transport, key, now, buffer.data.get());
+      }
+      for (const Piece& piece : now) {
+        if (--missing[piece.operation] == 0) on_done(piece.operation, {});
+      }
+    }
+  }
+}
+
+}  // namespace hvd

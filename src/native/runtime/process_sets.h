@@ -1,0 +1,55 @@
+// The process sets that this rank knows of, whether it is in them or not.
+#ifndef HVD_RUNTIME_PROCESS_SETS_H_
+#define HVD_RUNTIME_PROCESS_SETS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "transport/subset_transport.h"
+#include "transport/transport.h"
+
+namespace hvd {
+
+class ProcessSet {
+ public:
+  // Args: ranks: ascending. all: the communicator of all ranks.
+  ProcessSet(int32_t id, std::vector<int> ranks, Transport& all);
+
+  int32_t id() const { return id_; }
+  const std::vector<int>& ranks() const { return ranks_; }
+  int size() const { return static_cast<int>(ranks_.size()); }
+  // The place of a rank in the set, -1 when it is not there.
+  int IndexOf(int rank) const;
+  // The communicator of the set's ranks, for the op thread. This rank must be one of them.
+  Transport& transport() const { return subset_ ? *subset_ : all_; }
+
+ private:
+  const int32_t id_;
+  const std::vector<int> ranks_;
+  Transport& all_;
+  std::unique_ptr<SubsetTransport> subset_;  // none for all ranks, or when this one is not in it
+};
+
+// For all threads.
+class ProcessSets {
+ public:
+  // Knows the global set from the start.
+  explicit ProcessSets(Transport& all);
+
+  // Nothing when there is no such set.
+  std::shared_ptr<const ProcessSet> Find(int32_t id) const;
+  void Add(int32_t id, std::vector<int> ranks);
+  void Remove(int32_t id);
+
+ private:
+  Transport& all_;
+  mutable std::mutex mutex_;
+  std::map<int32_t, std::shared_ptr<const ProcessSet>> sets_;
+};
+
+}  // namespace hvd
+
+#endif  // HVD_RUNTIME_PROCESS_SETS_H_

@@ -1,0 +1,41 @@
+#include "runtime/response.h"
+
+#include <string_view>
+
+#include "base/error.h"
+
+namespace hvd {
+namespace {
+
+constexpr size_t kLongestError = 16384;
+
+}  // namespace
+
+void Write(WireWriter& writer, const Response& response) {
+  writer.I64(response.process_set);
+  writer.U8(static_cast<uint8_t>(response.kind));
+  writer.U32(static_cast<uint32_t>(response.names.size()));
+  for (const std::string& name : response.names) writer.String(name);
+  writer.String(std::string_view(response.error).substr(0, kLongestError));
+  writer.Integers(response.numbers);
+  writer.I64(response.fusion_bytes);
+  writer.U32(static_cast<uint32_t>(response.requests.size()));
+  for (const Request& request : response.requests) Write(writer, request);
+}
+
+Response ReadResponse(WireReader& reader) {
+  Response response;
+  response.process_set = static_cast<int32_t>(reader.I64());
+  response.kind = ReadKind(reader);
+  const size_t names = reader.Count(4);  // the length of a name
+  response.names.reserve(names);
+  for (size_t i = 0; i < names; ++i) response.names.push_back(reader.String(kLongestName));
+  response.error = reader.String(kLongestError);
+  response.numbers = reader.Integers(reader.remaining());
+  response.fusion_bytes = reader.I64();
+  const size_t requests = reader.Count(4);
+  for (size_t i = 0; i < requests; ++i) response.requests.push_back(ReadRequest(reader));
+  return response;
+}
+
+}  // namespace hvd

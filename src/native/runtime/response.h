@@ -1,0 +1,36 @@
+// What the coordinator answers once all ranks have asked for an operation.
+#ifndef HVD_RUNTIME_RESPONSE_H_
+#define HVD_RUNTIME_RESPONSE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/wire.h"
+#include "runtime/request.h"
+
+namespace hvd {
+
+// Operations of one kind and process set that run one after the other, or fail on all ranks with
+// one text.
+struct Response {
+  int32_t process_set = kGlobalProcessSet;
+  OpKind kind = OpKind::kAllreduce;
+  std::vector<std::string> names;
+  std::string error;
+  // By kind. Allgather: for each tensor the first dimension on each rank. Join: the last rank.
+  // Process sets: the number of each new one.
+  std::vector<int64_t> numbers;
+  // Tensors of up to so many bytes together are reduced as one; 0: each by itself.
+  int64_t fusion_bytes = 0;
+  // When ranks have joined: for each name what the others asked for, since they take part.
+  std::vector<Request> requests;
+};
+
+void Write(WireWriter& writer, const Response& response);
+// Throws Error (kIo) for anything that Write would not have written.
+Response ReadResponse(WireReader& reader);
+
+}  // namespace hvd
+
+#endif  // HVD_RUNTIME_RESPONSE_H_

@@ -1,0 +1,38 @@
+// Some of the ranks of a communicator as a communicator of their own.
+#ifndef HVD_TRANSPORT_SUBSET_TRANSPORT_H_
+#define HVD_TRANSPORT_SUBSET_TRANSPORT_H_
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "transport/transport.h"
+
+namespace hvd {
+
+class SubsetTransport final : public Transport {
+ public:
+  // Args: ranks: of the whole, this rank among them; the place in the list is the new rank.
+  SubsetTransport(Transport& whole, std::vector<int> ranks)
+      : whole_(whole),
+        ranks_(std::move(ranks)),
+        rank_(static_cast<int>(std::find(ranks_.begin(), ranks_.end(), whole.rank()) -
+                               ranks_.begin())) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(ranks_.size()); }
+  const char* name() const override { return whole_.name(); }
+  void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override {
+    whole_.Exchange(ranks_[static_cast<size_t>(to)], out, ranks_[static_cast<size_t>(from)],
+                    in_bytes, sink);
+  }
+
+ private:
+  Transport& whole_;
+  const std::vector<int> ranks_;
+  const int rank_;
+};
+
+}  // namespace hvd
+
+#endif  // HVD_TRANSPORT_SUBSET_TRANSPORT_H_
