@@ -13,6 +13,7 @@ import pytest
 from static_site import served
 
 from integration.environments import ROOT, Environment, Release, plain_variables, run
+from integration.many_variants import Home, ManyVariants, make_release
 
 BUILD_TIMEOUT = 900
 
@@ -33,6 +34,21 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
 
     with served(site) as address:
         yield Release(folder, site, f"{address}/simple/")
+
+
+@pytest.fixture(scope="session")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyVariants]:
+    """Serves a release with variants for every kind of hardware."""
+    folder, site = tmp_path_factory.mktemp("many"), tmp_path_factory.mktemp("many-site")
+    release = make_release(folder, tmp_path_factory.mktemp("many-work"))
+    run(Path(sys.executable).with_name("variantwheel"), "index", folder, "-o", site)
+    with served(site) as address:
+        yield ManyVariants(folder, site, f"{address}/simple/", release)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
 
 
 @pytest.fixture

@@ -49,9 +49,10 @@ def pip_sources(environment: Mapping[str, str]) -> PackageSources:
         cache=not _flag(settings, "no-cache-dir"),
         keyring=keyring in ("subprocess", "auto"),
         web=WebAccess(
-            certificate=settings.get("cert")
-            or environment.get("REQUESTS_CA_BUNDLE")
+            # The two variables win over pip's own setting, because requests reads them.
+            certificate=environment.get("REQUESTS_CA_BUNDLE")
             or environment.get("CURL_CA_BUNDLE")
+            or settings.get("cert")
             or environment.get("SSL_CERT_FILE")
             or None,
             client_certificate=settings.get("client-cert"),

@@ -44,7 +44,7 @@ class PackageSources:
     cache: bool = True
     keyring: bool = False
     web: WebAccess = field(default_factory=WebAccess)
-    logins: Mapping[str, Login] = field(default_factory=dict)
+    logins: Mapping[str, Login] = field(default_factory=dict, repr=False)
     read: tuple[str, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
     wheel_dir: Path | None = None

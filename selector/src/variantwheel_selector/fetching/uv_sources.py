@@ -103,15 +103,20 @@ def _read_files(environment: Mapping[str, str]) -> _Found:
     stated = environment.get("UV_CONFIG_FILE")
     if _flag(environment, "UV_NO_CONFIG"):
         return found
+    candidates = [(Path(stated), False)] if stated else list(_files(environment))
     try:
         toml = importlib.import_module("tomllib")  # since Python 3.11
     except ModuleNotFoundError:
-        for path in [Path(stated)] if stated else _files(environment):
-            if path.name == "uv.toml" and path.is_file():
-                found.unread[str(path)] = _NO_TOML
+        found.unread |= {
+            str(path): _NO_TOML
+            for path, _ in candidates
+            if path.suffix == ".toml" and path.name != "pyproject.toml" and path.is_file()
+        }
         return found
-    in_project = not stated
-    for path in [Path(stated)] if stated else _files(environment):
+    in_project = False
+    for path, of_project in candidates:
+        if of_project and in_project:
+            continue
         try:
             document: Mapping[str, object] = toml.loads(path.read_text(encoding="utf-8"))
         except OSError:
@@ -123,32 +128,29 @@ def _read_files(environment: Mapping[str, str]) -> _Found:
         if path.name == "pyproject.toml":
             tool = document.get("tool")
             table = tool.get("uv") if isinstance(tool, dict) else None
-        if isinstance(table, dict) and (in_project or not _of_project(path)):
+        if isinstance(table, dict):
             found.tables.append((table, path.parent))
             found.read.append(str(path))
-            in_project = in_project and not _of_project(path)
+            in_project = in_project or of_project
     return found
 
 
-def _of_project(path: Path) -> bool:
-    return path.parent.name != "uv"
-
-
-def _files(environment: Mapping[str, str]) -> Iterator[Path]:
+def _files(environment: Mapping[str, str]) -> Iterator[tuple[Path, bool]]:
+    """Give the files in uv's order, and whether each is a project's, of which the first counts."""
     started = environment.get("UV_PROJECT") or environment.get("PWD") or ""
     if started and Path(started).is_absolute():
         for folder in [Path(started), *Path(started).parents]:
             # A uv.toml hides the table in the pyproject.toml beside it.
-            yield folder / "uv.toml"
-            yield folder / "pyproject.toml"
+            yield folder / "uv.toml", True
+            yield folder / "pyproject.toml", True
     home = environment.get("HOME")
     if environment.get("XDG_CONFIG_HOME"):
-        yield Path(environment["XDG_CONFIG_HOME"], "uv", "uv.toml")
+        yield Path(environment["XDG_CONFIG_HOME"], "uv", "uv.toml"), False
     elif home:
-        yield Path(home, ".config", "uv", "uv.toml")
+        yield Path(home, ".config", "uv", "uv.toml"), False
     system = environment.get("XDG_CONFIG_DIRS") or "/etc/xdg"
-    yield from (Path(folder, "uv", "uv.toml") for folder in system.split(":") if folder)
-    yield Path("/etc/uv/uv.toml")
+    yield from ((Path(folder, "uv", "uv.toml"), False) for folder in system.split(":") if folder)
+    yield Path("/etc/uv/uv.toml"), False
 
 
 def _variable_indexes(environment: Mapping[str, str]) -> Iterator[_Index]:

@@ -1,0 +1,141 @@
+"""What pip's and uv's configuration says about indexes, as a build hook sees it."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from variantwheel_selector.fetching.payload_search import as_url, local_folder
+from variantwheel_selector.fetching.sources import DEFAULT_INDEX, configured_sources
+from variantwheel_selector.fetching.urls import origin, redacted, split_login
+
+UV = {"UV_INTERNAL__BUILD_DIR": "/x", "XDG_CONFIG_DIRS": "/nowhere"}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_pip_files_in_order_then_variables(home: Path, tmp_path: Path) -> None:
+    environment = {"HOME": str(home), "XDG_CONFIG_DIRS": str(tmp_path / "site")}
+    write(tmp_path / "site/pip/pip.conf", "[global]\nindex-url = http://site/\ntimeout = 3\n")
+    write(home / ".pip/pip.conf", "[global]\nindex-url = http://old/\nretries=9\n")
+    write(
+        home / ".config/pip/pip.conf",
+        "[global]\nextra_index_url =\n  http://a/\n  http://b/\nfind-links = /l '/with space'\n"
+        "[install]\nindex-url = http://user/\n[download]\nindex-url = http://never/\n",
+    )
+    found = configured_sources(environment)
+    assert found.indexes == ("http://user/", "http://a/", "http://b/")
+    assert found.find_links == ("/l", "/with space")
+    assert (found.web.timeout, found.web.retries, found.keyring) == (3.0, 9, True)
+    assert len(found.read) >= 3
+    stated = write(tmp_path / "stated", "[global]\nno-index = yes\nproxy = http://p:1/\n")
+    found = configured_sources({**environment, "PIP_CONFIG_FILE": str(stated)})
+    assert (found.indexes, found.no_index, found.web.proxy) == ((), True, "http://p:1/")
+    environment |= {
+        "PIP_CONFIG_FILE": os.devnull, "PIP_EXTRA_INDEX_URL": "http://x/ http://y/",
+        "PIP_INDEX_URL": "", "PIP_TRUSTED_HOST": "a b:1", "PIP_KEYRING_PROVIDER": "import",
+        "PIP_CERT": "/c.pem", "PIP_CLIENT_CERT": "/k.pem", "PIP_DEFAULT_TIMEOUT": "60",
+        "PIP_NO_CACHE_DIR": "1",
+    }  # fmt: skip
+    found = configured_sources(environment)
+    assert found.indexes == (DEFAULT_INDEX, "http://x/", "http://y/")
+    assert (found.web.trusted_hosts, found.web.certificate) == (("a", "b:1"), "/c.pem")
+    assert (found.web.client_certificate, found.web.timeout) == ("/k.pem", 60.0)
+    assert (found.keyring, found.cache, found.read) == (False, False, ())
+    found = configured_sources({**environment, "REQUESTS_CA_BUNDLE": "/b.pem"})
+    assert found.web.certificate == "/b.pem", "requests lets the variable win"
+
+
+@pytest.mark.parametrize("text", ["index-url", "[global\nx=1", "\0", "[global]\na=1\na=2\n"])
+def test_a_damaged_pip_conf_is_told_later(text: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "pip.conf", text)
+    found = configured_sources({"PIP_CONFIG_FILE": str(path)})
+    assert found.indexes[0].startswith("http")
+    assert str(path) in found.unread
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="no TOML in Python 3.10")
+def test_uv_files_and_variables(home: Path, tmp_path: Path) -> None:
+    project = tmp_path / "work/project"
+    write(
+        project / "pyproject.toml",
+        '[tool.uv]\nfind-links = ["./links"]\nindex-strategy = "first-index"\n'
+        '[[tool.uv.index]]\nname = "my-own"\nurl = "http://own/simple"\nexplicit = true\n'
+        '[[tool.uv.index]]\nurl = "./flat"\nformat = "flat"\n',
+    )
+    write(tmp_path / "work/uv.toml", 'index-url = "http://hidden/"\n')
+    write(
+        home / ".config/uv/uv.toml",
+        'no-cache = true\n[pip]\nindex-url = "http://user/"\nextra-index-url = ["http://more/"]\n',
+    )
+    environment = {**UV, "HOME": str(home), "PWD": str(project / "deep/er")}
+    found = configured_sources(environment)
+    assert found.indexes == ("http://own/simple", "http://more/", "http://user/")
+    assert found.find_links == (str(project / "links"), str(project / "flat"))
+    assert (found.cache, found.keyring, found.offline) == (False, False, False)
+    found = configured_sources(
+        {
+            **environment, "UV_INDEX": "http://one/ two=http://two/", "UV_DEFAULT_INDEX": "http://d/",
+            "UV_INDEX_TWO_USERNAME": "me", "UV_INDEX_TWO_PASSWORD": "x", "UV_OFFLINE": "1",
+            "UV_INDEX_MY_OWN_USERNAME": "you", "UV_KEYRING_PROVIDER": "subprocess",
+            "UV_FIND_LINKS": "http://l/,/m", "UV_INSECURE_HOST": "h", "UV_HTTP_TIMEOUT": "7",
+            "SSL_CERT_FILE": "/c.pem",
+        }
+    )  # fmt: skip
+    assert found.indexes == (
+        "http://one/", "http://two/", "http://own/simple", "http://more/", "http://d/"
+    )  # fmt: skip
+    assert {url: login.user for url, login in found.logins.items()} == {
+        "http://two/": "me",
+        "http://own/simple": "you",
+    }
+    assert (found.offline, found.keyring, found.web.timeout) == (True, True, 7.0)
+    assert found.find_links[:2] == ("http://l/", "/m")
+    found = configured_sources({**environment, "UV_NO_CONFIG": "1", "UV_NO_INDEX": "true"})
+    assert (found.indexes, found.find_links, found.no_index) == ((), (), True)
+    path = write(tmp_path / "stated.toml", "no-index = true\n")
+    assert configured_sources({**environment, "UV_CONFIG_FILE": str(path)}).no_index
+    path.write_text("no-index = ")
+    assert str(path) in configured_sources({**environment, "UV_CONFIG_FILE": str(path)}).unread
+
+
+def test_nothing_secret_is_ever_shown(home: Path) -> None:
+    url = "https://me:s3cret@host/simple?token=s3cret#s3cret"
+    assert redacted(url) == "https://***@host/simple?…"
+    assert redacted("https://me:p@ss@w0rd@host/a@b") == "https://***@host/a@b"
+    bare, login = split_login("https://m%40e:p%3Aw@host:8443/x")
+    assert bare == "https://host:8443/x"
+    assert login is not None
+    assert (login.user, login.password) == ("m@e", "p:w")
+    sources = configured_sources(
+        {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": url, "PIP_PROXY": url}
+    )
+    uv = {"UV_INDEX": f"a={url}", "UV_INDEX_A_PASSWORD": "s3cret", **UV, "UV_NO_CONFIG": "1"}
+    for text in (repr(sources), repr(configured_sources(uv)), repr(login)):
+        assert "s3cret" not in text
+        assert "p:w" not in text
+    assert "s3cret" not in json.dumps(list(sources.read))
+
+
+def test_origins_and_places() -> None:
+    assert origin("https://Host/x") == origin("https://host:443/y")
+    assert origin("http://host/") != origin("https://host/")
+    assert origin("https://host/") != origin("https://host:8443/")
+    assert local_folder("/a/b") == Path("/a/b")
+    assert local_folder("file:///a/b%20c") == Path("/a/b c")
+    assert local_folder("/a/links.html") is None
+    assert local_folder("https://host/links/") is None
+    assert as_url("/a b") == "file:///a%20b"
+    assert as_url("https://host/") == "https://host/"
