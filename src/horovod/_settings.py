@@ -98,13 +98,6 @@ def _secret(text: str) -> bytes:
     return value
 
 
-def _switch(text: str) -> bool:
-    value = {"0": False, "false": False, "1": True, "true": True}.get(text.lower())
-    if value is None:
-        raise ValueError
-    return value
-
-
 _SWITCH = "0 or 1"
 _COUNT = "a whole number, 0 or more"
 _POSITIVE = "a whole number, 1 or more"
