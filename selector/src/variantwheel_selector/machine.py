@@ -24,6 +24,10 @@ GPU_ENVIRONMENT = "gpu_environment.txt"
 NVIDIA_DRIVER = "nvidia_driver.txt"
 NVIDIA_SMI = "nvidia_smi.txt"
 KFD_NODES = "kfd_nodes.txt"
+PCI_CARDS = "pci_cards.txt"
+SYSCTL = "sysctl.txt"
+LIBRARIES = "libraries.txt"
+BATCH_SYSTEM = "batch_system.txt"
 
 TEXT_LIMITS = {
     CPUINFO: 16 * 1024,
@@ -35,6 +39,10 @@ TEXT_LIMITS = {
     NVIDIA_DRIVER: 64 * 1024,
     NVIDIA_SMI: 4 * 1024,
     KFD_NODES: 512 * 1024,
+    PCI_CARDS: 8 * 1024,
+    SYSCTL: 16 * 1024,
+    LIBRARIES: 32 * 1024,
+    BATCH_SYSTEM: 4 * 1024,
 }
 """The text files that a machine folder may hold, with the most bytes that are read."""
 
@@ -88,8 +96,13 @@ class Machine:
             "system": self.system,
             "pointer_bits": str(self.pointer_bits),
             "libc": self.libc or f"unknown: {self.unknown.get('libc', 'not captured')}",
-            "python": f"{self.python.interpreter} {self.python.version}",
+            "python": self._python_words(),
         }
+
+    def _python_words(self) -> str:
+        free_threaded = any(abi.endswith(("t", "td")) for abi in self.python.abis)
+        words = f"{self.python.interpreter} {self.python.version}"
+        return f"{words}, free-threaded" if free_threaded else words
 
     def to_json(self) -> dict[str, object]:
         """Return the content of `machine.json`."""

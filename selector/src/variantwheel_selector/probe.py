@@ -10,21 +10,40 @@ import os
 import struct
 import sys
 import sysconfig
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 
-from variantwheel_selector.machine import AUXV, CPUINFO, GLIBC_CPUID, Machine, PythonFacts
+from variantwheel_selector.bounded_read import read_bounded
+from variantwheel_selector.machine import (
+    AUXV,
+    BATCH_SYSTEM,
+    CPUINFO,
+    GLIBC_CPUID,
+    SYSCTL,
+    Machine,
+    PythonFacts,
+)
+from variantwheel_selector.parse import sysctl
 from variantwheel_selector.parse.auxv import decode_auxv, parse_auxv, x86_disagreement
 from variantwheel_selector.parse.cpuinfo import cpu_flags, first_block
 from variantwheel_selector.parse.glibc_cpuid import LEAVES, CpuidLeaf, format_leaf
+from variantwheel_selector.parse.musl import elf_interpreter, musl_version
 from variantwheel_selector.probe_gpu import GpuSearch, probe_gpu
 
 _CPUINFO_LIMIT = 16 * 1024
 _AUXV_LIMIT = 4 * 1024
+_ELF_LIMIT = 64 * 1024
+_MUSL_LIMIT = 4 * 1024 * 1024
+_SYSCTL_LIMIT = 4 * 1024
+_BATCH_PREFIXES = ("SLURM_", "PBS_", "LSB_", "SGE_", "FLUX_")
+_BATCH_FILES = ("/etc/slurm/slurm.conf", "/run/slurm", "/etc/pbs.conf")
 
 
 def probe(
-    namespaces: Collection[str] | None = None, gpu_search: GpuSearch | None = None
+    namespaces: Collection[str] | None = None,
+    gpu_search: GpuSearch | None = None,
+    *,
+    libraries: bool = False,
 ) -> Machine:
     """Return the facts about this machine and this interpreter.
 
@@ -32,6 +51,7 @@ def probe(
         namespaces: Those of the release in question, by default all: no GPU is woken up for a
             release that has no variants for it.
         gpu_search: Where to look for GPUs, if not in the usual places.
+        libraries: Whether libraries that a program could open at run time are looked for.
     """
     unknown: dict[str, str] = {}
     texts: dict[str, str] = {}
@@ -51,6 +71,16 @@ def probe(
                 unknown["glibc_cpuid"] = f"glibc 2.33 or newer cannot be asked: {error}"
         nvidia = namespaces is None or "nvidia" in namespaces
         texts |= probe_gpu(gpu_search or GpuSearch(), unknown, nvidia=nvidia)
+        texts |= _batch_system(os.environ)
+        if libraries:
+            from variantwheel_selector.probe_libraries import (  # noqa: PLC0415 - rarely needed
+                probe_libraries,
+            )
+
+            texts |= probe_libraries()
+    elif sys.platform == "darwin":
+        texts |= _sysctl(unknown)
+        unknown["device_files"] = f"GPUs are not looked for on {sys.platform}"
     else:
         unknown["cpu"] = f"CPU features are not read on {sys.platform}"
         unknown["device_files"] = f"GPUs are not looked for on {sys.platform}"
@@ -82,16 +112,10 @@ def _must_ask_glibc(texts: dict[str, str]) -> bool:
 
 def _read(path: str, limit: int, fact: str, unknown: dict[str, str]) -> bytes | None:
     try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - pathlib reads whole files
-            chunks: list[bytes] = []
-            size = 0
-            while size < limit and (chunk := file.read(limit - size)):
-                chunks.append(chunk)
-                size += len(chunk)
+        return read_bounded(path, limit)
     except OSError as error:
         unknown[fact] = f"cannot read {path}: {error.strerror}"
         return None
-    return b"".join(chunks)
 
 
 def _libc(unknown: dict[str, str]) -> str | None:
@@ -99,12 +123,50 @@ def _libc(unknown: dict[str, str]) -> str | None:
         return None
     try:
         name = os.confstr("CS_GNU_LIBC_VERSION")
-    except (ValueError, OSError) as error:
-        unknown["libc"] = f"not glibc: {error}"
+    except (ValueError, OSError):
+        name = None
+    if name:
+        return name
+    try:
+        path = elf_interpreter(read_bounded(sys.executable, _ELF_LIMIT))
+        found = musl_version(read_bounded(path, _MUSL_LIMIT)) if path else None
+    except OSError as error:
+        unknown["libc"] = f"not glibc, and cannot read {error.filename}: {error.strerror}"
         return None
-    if not name:
-        unknown["libc"] = "not glibc: confstr knows no CS_GNU_LIBC_VERSION"
-    return name or None
+    if found is None:
+        unknown["libc"] = "not glibc: confstr knows no CS_GNU_LIBC_VERSION; and not musl"
+    return found
+
+
+def _batch_system(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return names of variables and files of batch systems: compute nodes may differ from here."""
+    found = {name.partition("_")[0] for name in environment if name.startswith(_BATCH_PREFIXES)}
+    lines = [f"variables {name}_*" for name in sorted(found)]
+    lines += [path for path in _BATCH_FILES if os.path.exists(path)]  # noqa: PTH110 - cheaper
+    return {BATCH_SYSTEM: "".join(f"{line}\n" for line in lines)} if lines else {}
+
+
+def _sysctl(unknown: dict[str, str]) -> dict[str, str]:
+    """Ask macOS' kernel, in-process: `sysctlbyname` of libSystem."""
+    import ctypes  # noqa: PLC0415 - only here is it needed for sure
+
+    try:
+        by_name = ctypes.CDLL(None).sysctlbyname
+    except (OSError, AttributeError) as error:
+        unknown["cpu"] = f"sysctl cannot be asked: {error}"
+        return {}
+    lines: list[str] = []
+    for name in sysctl.NAMES:
+        size = ctypes.c_size_t(_SYSCTL_LIMIT)
+        value = ctypes.create_string_buffer(_SYSCTL_LIMIT)
+        if by_name(name.encode(), value, ctypes.byref(size), None, ctypes.c_size_t(0)) != 0:
+            continue
+        raw = value.raw[: size.value]
+        text = raw.rstrip(b"\0").decode("latin-1")
+        if len(raw) in (4, 8) and not name.startswith("machdep.cpu."):
+            text = str(int.from_bytes(raw, sys.byteorder))
+        lines.append(f"{name}: {' '.join(text.split())}\n")
+    return {SYSCTL: "".join(lines)}
 
 
 def _python() -> PythonFacts:

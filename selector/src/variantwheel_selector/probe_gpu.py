@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from variantwheel_selector.bounded_read import read_bounded
 from variantwheel_selector.machine import (
     DEVICE_FILES,
     GPU_ENVIRONMENT,
@@ -21,13 +22,17 @@ from variantwheel_selector.machine import (
     KFD_NODES,
     NVIDIA_DRIVER,
     NVIDIA_SMI,
+    PCI_CARDS,
     TEXT_LIMITS,
 )
+from variantwheel_selector.parse.pci import is_gpu_class, listed_addresses
 
 NVIDIA_PROC_VERSION = "/proc/driver/nvidia/version"
 NVIDIA_MODULE_VERSION = "/sys/module/nvidia/version"
 AMDGPU_VERSION = "/sys/module/amdgpu/version"
 SOC_FAMILY = "/sys/devices/soc0/family"
+PCI_LISTING = "/proc/bus/pci/devices"
+PCI_DEVICES = "/sys/bus/pci/devices"
 KFD_TOPOLOGY = "/sys/class/kfd/kfd/topology/nodes"
 
 LIBRARY_FOLDERS = (
@@ -47,7 +52,11 @@ LIBRARY_FOLDERS = (
 
 _DEVICES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/dxg", "/dev/nvhost-gpu", "/dev/nvgpu")
 _AMD_DEVICES = ("/dev/kfd",)
-_MARKERS = ("/usr/lib/wsl/lib/libcuda.so.1", "/sys/class/kfd")
+_MARKERS = (
+    "/usr/lib/wsl/lib/libcuda.so.1",
+    "/sys/class/kfd",
+    "/usr/local/cuda",  # the toolkit, as in images that programs are built in
+)
 _ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "HSA_OVERRIDE_GFX_VERSION", "NVIDIA_DRIVER_CAPABILITIES")
 _NUMBERED_DEVICE = re.compile(r"nvidia[0-9]{1,3}")
 _RENDER_NODE = re.compile(r"renderD[0-9]{1,4}")
@@ -55,6 +64,7 @@ _ROCM_FOLDER = re.compile(r"rocm(-[0-9.]{1,16})?")
 _MOST_NAMES = 256
 _LINE_LIMIT = 256
 _NODE_LIMIT = 4 * 1024
+_PCI_LIMIT = 256 * 1024
 _PRINTABLE = {code: "?" for code in range(256) if not (32 <= code < 127 or code in (9, 10))}
 
 
@@ -98,7 +108,11 @@ def probe_gpu(search: GpuSearch, unknown: dict[str, str], *, nvidia: bool = True
         variables = _environment(environment)
         if variables:
             texts[GPU_ENVIRONMENT] = variables
-    if nvidia_seen and nvidia:
+    cards = _pci_cards(search.root)
+    if cards:
+        texts[PCI_CARDS] = cards
+    # A driver that is visible without a device node, as in a container, is not asked.
+    if nvidia and any(path.startswith(("/dev/nv", "/dev/dxg")) for path in files):
         _ask_nvidia(search, environment, texts, unknown)
     return {name: text[: TEXT_LIMITS[name]] for name, text in texts.items()}
 
@@ -153,12 +167,35 @@ def _file_lines(root: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in paths:
         try:
-            line = _clean(_read(root + path, _LINE_LIMIT)).partition("\n")[0].strip()
+            line = _clean(read_bounded(root + path, _LINE_LIMIT)).partition("\n")[0].strip()
         except OSError:
             continue
         if line:
             found[path] = line
     return found
+
+
+def _pci_cards(root: str) -> str:
+    """Return the NVIDIA and AMD cards on the PCI bus, also those that no driver holds."""
+    try:
+        listed = listed_addresses(_clean(read_bounded(root + PCI_LISTING, _PCI_LIMIT)))
+        names = os.listdir(root + PCI_DEVICES) if listed else []  # noqa: PTH208 - cheaper
+    except OSError:
+        return ""
+    lines: list[str] = []
+    for address, vendor, device in listed:
+        for name in sorted(name for name in names if name.endswith(f":{address}"))[:4]:
+            folder = f"{root}{PCI_DEVICES}/{name}"
+            try:
+                if not is_gpu_class(_clean(read_bounded(f"{folder}/class", _LINE_LIMIT))):
+                    continue
+                driver = os.path.basename(os.readlink(f"{folder}/driver"))  # noqa: PTH115, PTH119
+            except FileNotFoundError:
+                driver = "-"
+            except OSError:
+                continue
+            lines.append(f"{name} {vendor}:{device} {_clean(os.fsencode(driver))}\n")
+    return "".join(lines)
 
 
 def _environment(environment: Mapping[str, str]) -> str:
@@ -175,7 +212,7 @@ def _kfd_nodes(root: str) -> str:
     blocks: list[str] = []
     for name in sorted(_names(folder, re.compile(r"[0-9]{1,4}")), key=int):
         try:
-            text = _clean(_read(f"{folder}/{name}/properties", _NODE_LIMIT))
+            text = _clean(read_bounded(f"{folder}/{name}/properties", _NODE_LIMIT))
         except OSError as error:
             # The kernel answers EPERM for a GPU outside of the device cgroup.
             text = f"unreadable {error.strerror}"
@@ -230,11 +267,6 @@ def _find_program(name: str, environment: Mapping[str, str]) -> str | None:
     from shutil import which  # noqa: PLC0415 - costs more than everything else here
 
     return which(name, path=f"{environment.get('PATH', os.defpath)}:/usr/lib/wsl/lib")
-
-
-def _read(path: str, limit: int) -> bytes:
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - pathlib reads whole files
-        return file.read(limit) or b""
 
 
 def _clean(data: bytes) -> str:

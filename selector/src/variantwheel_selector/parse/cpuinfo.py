@@ -19,8 +19,13 @@ def first_block(text: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def cpu_flags(text: str) -> frozenset[str] | None:
+def cpu_flags(text: str, line_name: str = "flags") -> frozenset[str] | None:
     """Return the CPU's feature names, or none if the text does not list them.
+
+    Args:
+        text: The file's content, or its first block.
+        line_name: `flags` on x86, `Features` on Arm. The other one is not looked at: emulated and
+            translated programs may see the file of a host of the other kind.
 
     The line looks like this on x86, and like the second one on Arm::
 
@@ -32,6 +37,6 @@ def cpu_flags(text: str) -> frozenset[str] | None:
     """
     for line in first_block(text).splitlines():
         key, colon, value = line.partition(":")
-        if colon and key.strip() in ("flags", "Features"):
+        if colon and key.strip() == line_name:
             return frozenset(value.split()) or None
     return None

@@ -12,6 +12,7 @@ from variantwheel_selector.machine import (
     GPU_ENVIRONMENT,
     GPU_FILES,
     KFD_NODES,
+    PCI_CARDS,
     Machine,
 )
 from variantwheel_selector.parse.device_files import (
@@ -20,6 +21,7 @@ from variantwheel_selector.parse.device_files import (
     parse_file_lines,
 )
 from variantwheel_selector.parse.kfd import KfdNode, override_gfx, parse_kfd_nodes
+from variantwheel_selector.parse.pci import VENDORS, parse_pci_cards
 from variantwheel_selector.parse.rocm_version import RocmVersion, rocm_version
 
 # GPUs that come in one chip with a CPU, by their targets (LLVM, "User Guide for AMDGPU Backend").
@@ -79,6 +81,13 @@ def _gfx(machine: Machine, files: Mapping[str, str], notes: list[str]) -> Fact[t
             return Unknown("/dev/kfd is there, but no topology in /sys/class/kfd")
         if "/dev/dxg" in files:
             return Unknown("under WSL the targets of AMD GPUs cannot be found out")
+        cards = parse_pci_cards(machine.texts.get(PCI_CARDS, ""))
+        for card in cards:
+            if VENDORS[card.vendor] == "AMD":
+                return No(
+                    f"an AMD card is in the machine ({card.words()}), but there is no "
+                    "/sys/class/kfd with nodes: the amdgpu driver does not offer it for computing"
+                )
         return No("no AMD GPU: there is no /sys/class/kfd with nodes")
     if kfd != "read-write":
         if not gpus and not forbidden:

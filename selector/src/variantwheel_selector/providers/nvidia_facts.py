@@ -12,6 +12,7 @@ from variantwheel_selector.machine import (
     GPU_FILES,
     NVIDIA_DRIVER,
     NVIDIA_SMI,
+    PCI_CARDS,
     Machine,
 )
 from variantwheel_selector.parse.compute_cap import ComputeCapability, parse_compute_cap
@@ -26,6 +27,7 @@ from variantwheel_selector.parse.nvidia_version import (
     cuda_of_driver,
     parse_driver_version,
 )
+from variantwheel_selector.parse.pci import VENDORS, PciCard, parse_pci_cards
 
 # Return codes in nvml.h and cuda.h.
 _NVML_LIBRARY_MISMATCH = 18
@@ -62,6 +64,7 @@ class _Evidence:
     driver: NvidiaDriver
     kernel_driver: str | None
     unknown: Mapping[str, str]
+    cards: tuple[PciCard, ...] = ()
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -95,6 +98,11 @@ def nvidia_facts(machine: Machine) -> NvidiaFacts:
         or parse_driver_version(lines.get("/proc/driver/nvidia/version", ""))
         or parse_driver_version(told),
         machine.unknown,
+        tuple(
+            card
+            for card in parse_pci_cards(machine.texts.get(PCI_CARDS, ""))
+            if VENDORS[card.vendor] == "NVIDIA"
+        ),
     )
     unusable = _without_device(evidence) or _without_library(evidence)
     if unusable is not None:
@@ -130,6 +138,17 @@ def _without_device(evidence: _Evidence) -> No | None:
         return No(
             f"{evidence.driver_words} runs on the host, but there is no /dev/nvidiactl here: "
             "start the container with --gpus all, or ask the scheduler for a GPU"
+        )
+    if evidence.cards:
+        card = evidence.cards[0]
+        return No(
+            f"an NVIDIA card is in the machine ({card.words()}), but NVIDIA's driver is not "
+            "loaded: install it, or hand the card back to it"
+        )
+    if "/usr/local/cuda" in evidence.files:
+        return No(
+            "the CUDA toolkit is in /usr/local/cuda, but there is no NVIDIA device file and no "
+            "driver: an image for machines with a GPU is built with assume-cuda and assume-sm"
         )
     return No("no NVIDIA device file and no driver")
 

@@ -8,10 +8,11 @@ firmware and costs clock rate on some CPUs.
 from __future__ import annotations
 
 from variantwheel_selector.assumptions import Assumed
-from variantwheel_selector.machine import AUXV, CPUINFO, GLIBC_CPUID, Machine
+from variantwheel_selector.machine import AUXV, CPUINFO, GLIBC_CPUID, SYSCTL, Machine
 from variantwheel_selector.parse.auxv import parse_auxv, x86_disagreement
 from variantwheel_selector.parse.cpuinfo import cpu_flags
 from variantwheel_selector.parse.glibc_cpuid import leaf_flags, parse_leaves
+from variantwheel_selector.parse.sysctl import is_translated, parse_sysctl, x86_flags
 from variantwheel_selector.providers.level_cap import LevelCap
 from variantwheel_selector.providers.support import Support, SupportedFeature
 
@@ -74,6 +75,8 @@ def supported(
 
 def _flags(machine: Machine) -> tuple[frozenset[str] | None, str, str]:
     """Return the CPU's flags and where they come from, or none and why they are unknown."""
+    if SYSCTL in machine.texts:
+        return _flags_of_macos(machine.texts[SYSCTL])
     flags = cpu_flags(machine.texts.get(CPUINFO, ""))
     hwcap = parse_auxv(machine.texts.get(AUXV, "")).get("AT_HWCAP")
     differing = () if flags is None or hwcap is None else x86_disagreement(flags, hwcap)
@@ -84,6 +87,7 @@ def _flags(machine: Machine) -> tuple[frozenset[str] | None, str, str]:
         return from_glibc, "CPUID as glibc read it", ""
     if flags is None:
         trouble = machine.unknown.get("cpuinfo", "/proc/cpuinfo lists no flags")
+        trouble = machine.unknown.get("cpu", trouble)
     else:
         trouble = (
             "this process does not run on the CPU that /proc/cpuinfo describes "
@@ -91,3 +95,15 @@ def _flags(machine: Machine) -> tuple[frozenset[str] | None, str, str]:
         )
     no_glibc = machine.unknown.get("glibc_cpuid", "glibc was not asked")
     return None, "", f"{trouble}; {no_glibc}"
+
+
+def _flags_of_macos(text: str) -> tuple[frozenset[str] | None, str, str]:
+    values = parse_sysctl(text)
+    flags = x86_flags(values)
+    if flags is None:
+        return None, "", "sysctl lists no features"
+    if is_translated(values):
+        # Rosetta may execute AVX on some systems, but does not advertise it, and it is slow.
+        low = {flag for level in ("v1", "v2") for flag in LEVEL_FLAGS[level]}
+        return flags & low, "sysctl; this x86-64 Python runs under Rosetta on Apple silicon", ""
+    return flags, "sysctl", ""
