@@ -36,7 +36,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Suite, str], 
             RANKS / "run_checks.py",
             RANKS / suite.file,
             folder,
-            env={"HOROVOD_TRANSPORT": suite.transport},
+            env={"HOROVOD_TRANSPORT": suite.transport, "HOROVOD_DYNAMIC_PROCESS_SETS": "1"},
         )
         reports = [folder / f"{rank}.json" for rank in range(suite.ranks)]
         return launched, [json.loads(r.read_text()) if r.exists() else {} for r in reports]

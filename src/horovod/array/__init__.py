@@ -21,7 +21,17 @@ from horovod._collectives import (
     choose_op,
 )
 from horovod._loader import _bindings
-from horovod.array.exporters import Exported, export
+from horovod.array.exporters import export
+from horovod.array.grouped import (
+    grouped_allgather,
+    grouped_allgather_async,
+    grouped_allreduce,
+    grouped_allreduce_,
+    grouped_allreduce_async,
+    grouped_allreduce_async_,
+    grouped_reducescatter,
+    grouped_reducescatter_async,
+)
 from horovod.common.basics import HorovodBasics
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import (
@@ -48,12 +58,6 @@ cross_rank = _basics.cross_rank
 is_homogeneous = _basics.is_homogeneous
 
 
-def _require_in_place(exported: Exported) -> Exported:
-    if exported.refusal:
-        raise ValueError(exported.refusal)
-    return exported
-
-
 def _start_allreduce(
     tensor: Any,
     name: str | None,
@@ -67,7 +71,7 @@ def _start_allreduce(
     op = choose_op(op, average=None)
     exported = export(tensor)
     destination, result = (
-        (_require_in_place(exported).operand, tensor) if in_place else exported.new()
+        (exported.require_in_place().operand, tensor) if in_place else exported.new()
     )
 
     def finish(_: Any) -> Any:
@@ -177,7 +181,7 @@ def _start_broadcast(
 ) -> int:
     exported = export(tensor)
     destination, result = (
-        (_require_in_place(exported).operand, tensor) if in_place else exported.new()
+        (exported.require_in_place().operand, tensor) if in_place else exported.new()
     )
 
     def finish(_: Any) -> Any:
@@ -395,6 +399,14 @@ __all__ = [
     "cross_rank",
     "cross_size",
     "global_process_set",
+    "grouped_allgather",
+    "grouped_allgather_async",
+    "grouped_allreduce",
+    "grouped_allreduce_",
+    "grouped_allreduce_async",
+    "grouped_allreduce_async_",
+    "grouped_reducescatter",
+    "grouped_reducescatter_async",
     "init",
     "is_homogeneous",
     "is_initialized",

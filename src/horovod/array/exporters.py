@@ -39,6 +39,16 @@ class Exported:
     new: Callable[[], tuple[Operand, Any]]
     wrap: Callable[["_bindings.Buffer"], Any]
 
+    def require_in_place(self) -> "Exported":
+        """Itself.
+
+        Raises:
+            ValueError: an operation in place cannot be done.
+        """
+        if self.refusal:
+            raise ValueError(self.refusal)
+        return self
+
 
 def export(value: Any) -> Exported:
     """Looks at an array.
