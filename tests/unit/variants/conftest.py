@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
+import venv
+from pathlib import Path
 
 import pytest
 
-from unit.variants.tiny_project import TinyRelease, copy_project, variantwheel
+from unit.variants.tiny_project import (
+    TinyRelease,
+    TinySite,
+    copy_project,
+    variantwheel,
+)
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +27,30 @@ def tiny_release(tmp_path_factory: pytest.TempPathFactory) -> TinyRelease:
         "build", "--all", "-o", release.folder, "--project", release.project, "--no-isolation"
     )
     return release
+
+
+@pytest.fixture(scope="session")
+def tiny_site(tiny_release: TinyRelease, tmp_path_factory: pytest.TempPathFactory) -> TinySite:
+    """The release as a maintainer publishes it: wheels, variants.json and selector sdist."""
+    folder = tmp_path_factory.mktemp("published") / "release"
+    shutil.copytree(tiny_release.folder, folder)
+    site = folder.parent / "site"
+    variantwheel("sdist", folder, "-o", folder, "--project", tiny_release.project, "--no-isolation")
+    variantwheel("index", folder, "-o", site)
+    return TinySite(folder, site)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """An empty virtual environment."""
+    folder = tmp_path / "env"
+    venv.create(folder, with_pip=False)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def best_label() -> str:
+    """What this machine runs, found without the code under test."""
+    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
+    wanted = {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"}
+    return "x86_64_v3" if wanted <= set(flags) else "null"

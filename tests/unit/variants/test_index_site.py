@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
+import functools
 import hashlib
 import json
 import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from unit.variants.tiny_project import DIST_INFO, EPOCH, TinyRelease, respoil, variantwheel
+from variantwheel import index_site
 from variantwheel.errors import IndexConflictError, ReleaseFolderError
-from variantwheel.index_site import plan_site, write_site
+from variantwheel.index_site import plan_site, update_site
 from variantwheel.wheel_archive import WheelArchive, read_wheel, write_wheel
 from variantwheel_selector.variants_json import parse_variants_json, render_variants_json
 from variantwheel_selector.wheel_name import WheelName
@@ -65,9 +71,7 @@ def _snapshot(folder: Path) -> dict[str, bytes]:
 
 
 def _update(release: Path, site: Path) -> tuple[str, ...]:
-    update = plan_site(release, site / "simple")
-    write_site(update, site / "simple")
-    return update.warnings
+    return update_site(release, site, print).warnings
 
 
 def test_html_and_json_say_the_same_of_each_file(tiny_release: TinyRelease, tmp_path: Path) -> None:
@@ -186,3 +190,79 @@ def test_an_empty_folder_is_told(tmp_path: Path) -> None:
     assert (
         "no such folder" in variantwheel("index", tmp_path / "x", "-o", tmp_path, expect=2).stderr
     )
+
+
+def _assert_sound(site: Path) -> set[str]:
+    """Every page links what is there, with its right digest; returns the linked files."""
+    linked: set[str] = set()
+    simple = site / "simple"
+    for page in simple.glob("*/index.html"):
+        for href, attributes in _links(page).items():
+            data = (page.parent / href).read_bytes()
+            _, _, digest = str(attributes["href"]).partition("#sha256=")
+            assert not digest or digest == hashlib.sha256(data).hexdigest()
+            linked.add(href)
+        files = json.loads((page.parent / "index.json").read_bytes())["files"]
+        assert all((page.parent / file["filename"]).is_file() for file in files)
+    return linked
+
+
+def test_a_run_that_is_interrupted_anywhere_leaves_a_sound_site(
+    tiny_release: TinyRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = _release(tiny_release, tmp_path / "a", "null")
+    second = _release(tiny_release, tmp_path / "b", "x86_64_v3")
+    _plain_wheel(second, "other-1.0-py3-none-any.whl")
+    whole = tmp_path / "whole"
+    _update(first, whole)
+    _update(second, whole)
+    for steps in range(100):
+        site = tmp_path / f"site{steps}"
+        _update(first, site)
+        left = steps
+
+        def interrupted(target: Path, *rest: bytes, do: Callable[..., None]) -> None:
+            nonlocal left
+            if left == 0:
+                raise KeyboardInterrupt
+            left -= 1
+            do(target, *rest)
+
+        with monkeypatch.context() as patch:
+            for name in ("replace_file", "replace_by_copy"):
+                do = getattr(index_site, name)
+                patch.setattr(index_site, name, functools.partial(interrupted, do=do))
+            try:
+                _update(second, site)
+            except KeyboardInterrupt:
+                pass
+            else:
+                break
+        assert tiny_release.wheel("null").name in _assert_sound(site)
+        _update(second, site)
+        assert _snapshot(site) == _snapshot(whole)
+    assert 8 < steps < 99
+
+
+def test_runs_at_the_same_time_wait_for_each_other(tmp_path: Path) -> None:
+    site, names = tmp_path / "site", [f"p{number}-1.0-py3-none-any.whl" for number in range(4)]
+    releases = [_plain_wheel(tmp_path / name[:2], name).parent for name in names]
+    site.mkdir()
+    program = str(Path(sys.executable).with_name("variantwheel"))
+    with (site / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        runs = [
+            subprocess.Popen(
+                [program, "index", str(release), "-o", str(site)],
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            )
+            for release in releases
+        ]  # fmt: skip
+        for run in runs:
+            assert run.stderr is not None
+            assert "another run adds to this site" in run.stderr.readline()
+    for run in runs:
+        assert run.wait(timeout=60) == 0
+        assert run.stderr is not None
+        run.stderr.close()
+    assert _assert_sound(site) == set(names)

@@ -31,6 +31,14 @@ class TinyRelease:
         return found
 
 
+@dataclass(frozen=True)
+class TinySite:
+    """A release folder with its selector sdist, and the index of it."""
+
+    release: Path
+    site: Path
+
+
 def copy_project(folder: Path) -> Path:
     target = folder / "tiny"
     shutil.copytree(PACKAGE, target, ignore=shutil.ignore_patterns("build", "__pycache__"))

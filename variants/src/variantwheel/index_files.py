@@ -16,7 +16,11 @@ from variantwheel.labelling import VARIANT_JSON
 from variantwheel.sdist_archive import read_sdist
 from variantwheel.wheel_archive import WheelArchive, read_wheel
 from variantwheel_selector.errors import VariantsJsonError
-from variantwheel_selector.variants_json import VariantsInfo, parse_variants_json
+from variantwheel_selector.variants_json import (
+    VariantsInfo,
+    parse_variants_json,
+    render_variants_json,
+)
 from variantwheel_selector.wheel_name import normalize_project
 
 METADATA_SUFFIX = ".metadata"
@@ -33,8 +37,10 @@ class IndexFile:
         name: Its file name.
         project: The project's normalised name.
         version: Of the release.
-        data: Its bytes.
         kind: `wheel`, `sdist` or `variants`.
+        content: The file, or the bytes of one that is made.
+        sha256: The digest in hexadecimal.
+        size: In bytes.
         label: The variant label of a wheel, or none.
         requires_python: From the metadata.
         metadata: METADATA of a wheel.
@@ -44,17 +50,21 @@ class IndexFile:
     name: str
     project: str
     version: str
-    data: bytes
     kind: str
+    content: Path | bytes
+    sha256: str
+    size: int
     label: str | None = None
     requires_python: str | None = None
     metadata: bytes | None = None
     variants: VariantsInfo | None = None
 
-    @property
-    def sha256(self) -> str:
-        """The digest in hexadecimal."""
-        return hashlib.sha256(self.data).hexdigest()
+
+def made_variants_file(name: str, project: str, version: str, info: VariantsInfo) -> IndexFile:
+    """Make a release's variants.json."""
+    data = render_variants_json(info).encode()
+    digest = hashlib.sha256(data).hexdigest()
+    return IndexFile(name, project, version, "variants", data, digest, len(data), variants=info)
 
 
 def read_index_files(folder: Path) -> dict[str, IndexFile]:
@@ -87,8 +97,10 @@ def _read_index_file(path: Path) -> IndexFile | None:
         name=path.name,
         project=normalize_project(found["project"]),
         version=found["version"],
-        data=path.read_bytes(),
         kind="variants",
+        content=path,
+        sha256=_digest(path),
+        size=path.stat().st_size,
         variants=_parse_variants(path.read_bytes(), str(path)),
     )
 
@@ -100,8 +112,10 @@ def _read_wheel(path: Path) -> IndexFile:
         name=path.name,
         project=normalize_project(archive.name.distribution),
         version=archive.name.version,
-        data=path.read_bytes(),
         kind="wheel",
+        content=path,
+        sha256=_digest(path),
+        size=path.stat().st_size,
         label=archive.name.label,
         requires_python=parse_core_metadata(metadata).requires_python,
         metadata=metadata,
@@ -133,10 +147,20 @@ def _read_sdist(path: Path) -> IndexFile:
         name=path.name,
         project=project,
         version=str(version),
-        data=path.read_bytes(),
         kind="sdist",
+        content=path,
+        sha256=_digest(path),
+        size=path.stat().st_size,
         requires_python=requires_python,
     )
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as content:
+        while piece := content.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def by_project(files: Mapping[str, IndexFile]) -> dict[str, list[IndexFile]]:

@@ -68,7 +68,7 @@ def _file_json(file: IndexFile) -> dict[str, object]:
         "filename": file.name,
         "url": quote(file.name),
         "hashes": {} if file.kind == "variants" else {"sha256": file.sha256},
-        "size": len(file.data),
+        "size": file.size,
     }
     if file.requires_python:
         document["requires-python"] = file.requires_python

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import fcntl
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from variantwheel.atomic_file import replace_file
+from variantwheel.atomic_file import replace_by_copy, replace_file
 from variantwheel.errors import IndexConflictError, ReleaseFolderError
-from variantwheel.index_files import METADATA_SUFFIX, IndexFile, by_project, read_index_files
+from variantwheel.index_files import (
+    METADATA_SUFFIX,
+    IndexFile,
+    by_project,
+    made_variants_file,
+    read_index_files,
+)
 from variantwheel.index_pages import project_json, project_page, root_json, root_page
 from variantwheel.release_folder import variants_json_name
 from variantwheel_selector.errors import VariantsJsonError
 from variantwheel_selector.variants_json import (
     VariantsInfo,
     merge_variants_info,
-    render_variants_json,
 )
 
 
@@ -32,6 +39,36 @@ class SiteUpdate:
     projects: Mapping[str, list[IndexFile]]
     added: tuple[str, ...]
     warnings: tuple[str, ...]
+
+
+def update_site(release: Path, site: Path, report: Callable[[str], None]) -> SiteUpdate:
+    """Add a release folder to a site; runs at the same time wait for each other.
+
+    Args:
+        release: The folder with wheels, sdists and variants.json files.
+        site: Its pages are in the folder `simple`.
+        report: Called with lines of progress.
+
+    Raises:
+        IndexConflictError: See `plan_site`; nothing is changed.
+        ReleaseFolderError: The folder offers nothing.
+    """
+    with _locked(site, report):
+        update = plan_site(release, site / "simple")
+        write_site(update, site / "simple")
+    return update
+
+
+@contextmanager
+def _locked(site: Path, report: Callable[[str], None]) -> Iterator[None]:
+    site.mkdir(parents=True, exist_ok=True)
+    with (site / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report(f"{site}: another run adds to this site; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def plan_site(release: Path, simple: Path) -> SiteUpdate:
@@ -53,7 +90,7 @@ def plan_site(release: Path, simple: Path) -> SiteUpdate:
     files = dict(present)
     for name, file in offered.items():
         known = present.get(name)
-        if known is not None and known.data != file.data and file.kind != "variants":
+        if known is not None and known.sha256 != file.sha256 and file.kind != "variants":
             raise IndexConflictError(
                 f"{name} is on the index already, with other bytes "
                 f"(sha256 {known.sha256[:16]}… there, {file.sha256[:16]}… here); nothing was "
@@ -78,7 +115,7 @@ def write_site(update: SiteUpdate, simple: Path) -> None:
     """
     for project, files in update.projects.items():
         for file in files:
-            _write(simple / project / file.name, file.data)
+            _place(simple / project / file.name, file.content)
             if file.metadata is not None:
                 _write(simple / project / f"{file.name}{METADATA_SUFFIX}", file.metadata)
     for project, files in update.projects.items():
@@ -86,6 +123,14 @@ def write_site(update: SiteUpdate, simple: Path) -> None:
         _write(simple / project / "index.html", project_page(project, files).encode())
     _write(simple / "index.json", root_json(update.projects).encode())
     _write(simple / "index.html", root_page(update.projects).encode())
+
+
+def _place(target: Path, content: Path | bytes) -> None:
+    if isinstance(content, bytes):
+        _write(target, content)
+    elif content != target and not target.is_file():
+        # A published file never changes: one that is there is the same.
+        replace_by_copy(target, content)
 
 
 def _write(target: Path, data: bytes) -> None:
@@ -124,8 +169,7 @@ def _variants_files(
                 f"{name}: the variants of the release contradict each other: {error}; nothing was "
                 "changed"
             ) from error
-        data = render_variants_json(info).encode()
-        found[name] = IndexFile(name, project, version, data, "variants", variants=info)
+        found[name] = made_variants_file(name, project, version, info)
     return found
 
 

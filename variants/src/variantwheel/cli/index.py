@@ -7,7 +7,7 @@ from pathlib import Path
 
 from variantwheel.cli.console import report, warn, write
 from variantwheel.errors import ReleaseFolderError
-from variantwheel.index_site import plan_site, write_site
+from variantwheel.index_site import update_site
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,10 +28,9 @@ def run(args: argparse.Namespace) -> int:
     if not args.release.is_dir():
         raise ReleaseFolderError(f"{args.release}: no such folder")
     simple = args.output / "simple"
-    update = plan_site(args.release, simple)
+    update = update_site(args.release, args.output, report)
     for warning in update.warnings:
         warn(warning)
-    write_site(update, simple)
     for name in update.added:
         report(f"added {name}")
     count = sum(len(files) for files in update.projects.values())
