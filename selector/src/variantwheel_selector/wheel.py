@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from variantwheel_selector.decision import DECISION_FILE, Decision, render_decision
+from variantwheel_selector.errors import PayloadError
 from variantwheel_selector.payload import check_members, dist_info_folder, record_hash
 from variantwheel_selector.wheel_name import WheelName
 
@@ -47,17 +48,27 @@ def add_decision(path: Path, decision: Decision) -> None:
 
 def _write_beside(source: BinaryIO, target: Path, dist_info: str, decision: Decision) -> None:
     text = render_decision(decision).encode("utf-8")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, beside = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, beside = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".part")
+    except OSError as error:
+        raise _cannot_write(target, error) from error
     try:
         with os.fdopen(descriptor, "w+b") as file:
             shutil.copyfileobj(source, file)
             _add_to_dist_info(file, dist_info, DECISION_FILE, text)
         Path(beside).chmod(0o644)
         Path(beside).replace(target)
-    except BaseException:
+    except OSError as error:
+        raise _cannot_write(target, error) from error
+    finally:
         Path(beside).unlink(missing_ok=True)
-        raise
+
+
+def _cannot_write(target: Path, error: OSError) -> PayloadError:
+    return PayloadError(
+        f"cannot write {target.name} into {str(target.parent)!r}: {error.strerror or error}"
+    )
 
 
 def _add_to_dist_info(file: BinaryIO, dist_info: str, filename: str, content: bytes) -> None:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from variantwheel_selector.cli.output import add_json_option, print_json, print_lines
+from variantwheel_selector.cli.output import (
+    add_json_option,
+    add_machine_option,
+    chosen_machine,
+    print_json,
+    print_lines,
+)
 from variantwheel_selector.installed import installed_variants
-from variantwheel_selector.probe import probe
 from variantwheel_selector.verify import Verification, verify_distribution
 
 
@@ -16,13 +21,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "project", nargs="?", metavar="PROJECT", help="by default all installed variants"
     )
+    add_machine_option(parser)
     add_json_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison; 1 if a variant does not fit."""
     names = [args.project] if args.project is not None else installed_variants()
-    machine = probe()
+    machine = chosen_machine(args)
     found = [verify_distribution(name, machine) for name in names]
     if args.json:
         print_json({"schema": 1, "distributions": [item.to_json() for item in found]})
