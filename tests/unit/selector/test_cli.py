@@ -169,7 +169,7 @@ def test_verify_a_misfit(
 ) -> None:
     install(site, "x86_64_v3")
     nehalem = read_machine(BY_NAME["nehalem"])
-    monkeypatch.setattr("variantwheel_selector.cli.verify.probe", lambda: nehalem)
+    monkeypatch.setattr("variantwheel_selector.cli.output.probe", lambda: nehalem)
     assert run_commandline(["verify", "tiny-native"]) == 1
     printed = capsys.readouterr().out
     assert "variant x86_64_v3 does not fit this machine" in printed
