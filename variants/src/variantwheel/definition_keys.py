@@ -67,6 +67,12 @@ SETTINGS_KEYS = (
     TomlKey("check", "table", "what `check` is to know", "none"),
     TomlKey("ci", "table", "what `workflow` is to know", "none"),
     TomlKey("toolchains", "table", "toolchains by name", "`system` alone"),
+    TomlKey(
+        "machines",
+        "array of strings",
+        "folders of captured machines, for `sdist --dry-run`",
+        "typical ones",
+    ),
     TomlKey("providers", "table", "providers by namespace", "the known ones"),
     TomlKey(
         "vocabulary",

@@ -78,6 +78,7 @@ class Project:
         providers: Of each of the namespaces.
         toolchains: By name, `system` included.
         check: What `check` is to know.
+        machines: Folders of captured machines, relative to the project.
         ci: What the generators of CI configurations are to know.
         source_exclude: Patterns of files that a source build does not need.
     """
@@ -89,6 +90,7 @@ class Project:
     toolchains: Mapping[str, Toolchain]
     name: str = ""
     check: CheckSettings = field(default_factory=CheckSettings)
+    machines: tuple[str, ...] = ()
     ci: CiSettings = field(default_factory=CiSettings)
     source_exclude: tuple[str, ...] = ()
 
@@ -156,6 +158,7 @@ def read_project(folder: Path) -> Project:
         toolchains=toolchains,
         name=document.table("project").string("name", "-").removeprefix("-"),
         check=_read_check(settings.table("check")),
+        machines=settings.strings("machines", ()),
         ci=read_ci_settings(settings.table("ci")),
         source_exclude=settings.strings("source-exclude", ()),
     )

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from pathlib import Path
 
 from variantwheel.build_frontend import open_frontend
 from variantwheel.cli.console import add_project_option, report, warn, write
+from variantwheel.coverage import (
+    captured_machines,
+    coverage,
+    coverage_json,
+    typical_machines,
+)
 from variantwheel.project import Project, read_project
 from variantwheel.sdist_archive import unpack_sdist
 from variantwheel.selector_sdist import (
     SIZE_BUDGET,
+    Payload,
     ProjectSources,
     check_complete,
     collect_payload,
@@ -19,6 +27,7 @@ from variantwheel.selector_sdist import (
     write_selector_sdist,
 )
 from variantwheel.source_date import source_date_epoch
+from variantwheel.text_table import render_table
 from variantwheel.variant_build import build_project_sdist, locked_work_folder
 from variantwheel_selector.errors import UsageError
 from variantwheel_selector.manifest import INDEX_URL_PATTERN
@@ -27,9 +36,7 @@ from variantwheel_selector.manifest import INDEX_URL_PATTERN
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("release", type=Path, metavar="DIR", help="the folder with the wheels")
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="where the sdist goes"
-    )
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="where the sdist goes")
     add_project_option(parser)
     parser.add_argument(
         "--allow-partial",
@@ -56,6 +63,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="build the project's own sdist in the current environment",
     )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="write nothing but a table of what every known machine would get",
+    )
+    parser.add_argument(
+        "--machines",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="DIR",
+        help="with --dry-run: captured machines, instead of those of [tool.variantwheel] machines",
+    )
+    parser.add_argument("--json", action="store_true", help="with --dry-run: the table as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,6 +89,8 @@ def run(args: argparse.Namespace) -> int:
             else "--index-url takes an http or https URL without login, query and fragment: the "
             "sdist is public"
         )
+    if args.output is None and not args.dry_run:
+        raise UsageError("name the folder for the sdist with -o DIR, or ask for a --dry-run")
     project = read_project(args.project.resolve())
     payload = collect_payload(args.release, project)
     if args.allow_partial:
@@ -75,6 +98,9 @@ def run(args: argparse.Namespace) -> int:
             warn(f"released without {missing}")
     else:
         check_complete(payload, project)
+    if args.dry_run:
+        _show_coverage(payload, project, args)
+        return 0
     epoch = source_date_epoch(project.folder)
     sources = None
     if not args.no_source:
@@ -84,14 +110,36 @@ def run(args: argparse.Namespace) -> int:
         embedded=embedded, index_url=args.index_url,
     )  # fmt: skip
     size = file.stat().st_size
-    if size > SIZE_BUDGET:
-        warn(
-            f"{file.name} has {size / 2**20:.0f} MiB; public indexes refuse files above "
-            f"{SIZE_BUDGET / 2**20:.0f} MiB unless asked for more"
-        )
+    _warn_of_size(file.name, size)
     content = "" if embedded else " by hash"
     write(f"{file}  {size / 1024:.0f} KiB, {len(payload.wheels)} wheels{content}\n")
     return 0
+
+
+def _show_coverage(payload: Payload, project: Project, args: argparse.Namespace) -> None:
+    folders = args.machines or [project.folder / name for name in project.machines]
+    machines = captured_machines(folders) if folders else typical_machines(project.namespaces)
+    interpreters = project.ci.test_interpreters
+    names = [wheel.name for wheel in payload.wheels]
+    table = coverage(payload.info, names, machines, interpreters)
+    size = sum(wheel.stat().st_size for wheel in payload.wheels)
+    if args.payload == "embedded":
+        _warn_of_size("the payload", size)
+    if args.json:
+        write(json.dumps(coverage_json(table), indent=2) + "\n")
+        return
+    rows = [[item.name, *(item.choices[name] or "-" for name in interpreters)] for item in table]
+    write(render_table(["machine", *interpreters], rows))
+    write(f"{len(names)} wheels, {size / 1024:.0f} KiB; - where nothing fits\n")
+
+
+def _warn_of_size(what: str, size: int) -> None:
+    if size > SIZE_BUDGET:
+        warn(
+            f"{what} has {size / 2**20:.0f} MiB; public indexes refuse files above "
+            f"{SIZE_BUDGET / 2**20:.0f} MiB unless asked for more; --payload manifest leaves the "
+            "wheels on an index"
+        )
 
 
 def _build_sources(project: Project, epoch: int, *, isolated: bool) -> ProjectSources:
