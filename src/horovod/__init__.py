@@ -5,13 +5,18 @@ do the work, `horovodrun` starts the ranks.
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from horovod.runner.run_function import run
+
+__all__ = ["__version__", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    """Looks the version up when it is asked for, so that the import itself stays cheap."""
+    """Looks names up when they are asked for, so that the import itself stays cheap."""
     if name == "__version__":
         return importlib.import_module("horovod._installation").version()
+    if name == "run":
+        return importlib.import_module("horovod.runner.run_function").run
     raise AttributeError(f"module 'horovod' has no attribute {name!r}")

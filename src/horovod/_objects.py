@@ -1,22 +1,15 @@
 """Python objects through collectives: pickled, their length first, then the bytes."""
 
-import importlib
-import importlib.util
 import pickle
 from typing import Any
 
 from horovod._collectives import COLLECTIVES, Operand
 from horovod._loader import _bindings
+from horovod._pickling import dump
 from horovod._session import SESSION
 from horovod.common.exceptions import HorovodInternalError
 
 _UNPICKLABLE = -1  # sent in place of a length, so that the other ranks do not wait for ever
-
-
-def _dump(obj: Any) -> bytes:
-    if importlib.util.find_spec("cloudpickle") is not None:
-        return bytes(importlib.import_module("cloudpickle").dumps(obj))
-    return pickle.dumps(obj)
 
 
 def _operand(buffer: "_bindings.Buffer") -> Operand:
@@ -80,7 +73,7 @@ def broadcast_object(obj: Any, root_rank: int, name: str | None, process_set: in
     if SESSION.member.placement.rank == root_rank:
         payload: bytes | None = None
         try:
-            payload = _dump(obj)
+            payload = dump(obj)
         finally:
             length = _UNPICKLABLE if payload is None else len(payload)
             _broadcast(_number(length), root_rank, _part(name, "length"), process_set)
@@ -107,7 +100,7 @@ def allgather_object(obj: Any, name: str | None, process_set: int = 0) -> list[A
     payload: bytes | None = None
     lengths: list[int] = []
     try:
-        payload = _dump(obj)
+        payload = dump(obj)
     finally:
         length = _UNPICKLABLE if payload is None else len(payload)
         lengths = _allgather(_number(length), _part(name, "length"), process_set).tolist()

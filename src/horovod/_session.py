@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from horovod import _elastic_place, _settings
+from horovod import _launcher_store, _settings
 from horovod._loader import CoreLibrary, _bindings, select_core
 from horovod._placement import Placement, read_placement
 from horovod.common.exceptions import HorovodInternalError
@@ -82,10 +82,12 @@ class Session:
 
     def _join(self, *, dynamic_process_sets: bool) -> Member | None:
         """Joins the job; None when an elastic job has to be formed anew before."""
-        elastic = _elastic_place.is_elastic_worker(os.environ)
+        elastic = _launcher_store.is_elastic_worker(os.environ)
         if elastic:
-            _elastic_place.take_place(os.environ, self._generation)
+            _launcher_store.take_place(os.environ, self._generation)
         placement = read_placement(os.environ)
+        if not elastic:
+            _launcher_store.tell_joined(os.environ)
         core = select_core()
         if self._generation == 0:
             if not core.fits and placement.local_rank == 0:

@@ -213,6 +213,37 @@ def test_workers_may_write_more_than_a_pipe_holds(launch: Launch) -> None:
     assert launched.lines(1) == [line] * 2000
 
 
+def test_a_rank_that_ends_before_it_joins_is_noticed_at_once() -> None:
+    code = (
+        "import os, sys, horovod.array as hvd\n"
+        "if os.environ['HOROVOD_RANK'] == '1': sys.exit(0)\n"
+        "hvd.init()"
+    )
+    launched = horovodrun("-np", "2", *python(code))  # the ranks would wait for two minutes
+    assert launched.code == 1
+    assert (
+        "Process 1 ended with code 0 before it had called hvd.init(), which Process 0 has called."
+        in launched.err
+    )
+
+
+def test_a_job_ends_early_and_quietly_when_nobody_reads_its_output() -> None:
+    forever = "while True: print('y', flush=True)"
+    launcher = subprocess.Popen(
+        [PYTHON, "-m", "horovod.runner", "-np", "2", *python(forever)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=clean_environment(),
+    )
+    assert launcher.stdout is not None
+    assert launcher.stderr is not None
+    launcher.stdout.readline()
+    launcher.stdout.close()
+    assert launcher.stderr.read() == b""
+    launcher.stderr.close()
+    assert launcher.wait(LAUNCH_SECONDS) == 128 + signal.SIGPIPE
+
+
 def test_check_build_says_what_really_loads() -> None:
     launched = horovodrun("--check-build")
     assert launched.code == 0, launched.out

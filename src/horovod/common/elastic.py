@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from horovod import _elastic_place
+from horovod import _launcher_store
 from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 
 Result = TypeVar("Result")
@@ -42,8 +42,8 @@ class WorkerNotificationManager:
     def init(self) -> None:
         """Starts to listen, once; does nothing in jobs whose hosts stay."""
         with self._lock:
-            if self._thread is None and _elastic_place.is_elastic_worker(os.environ):
-                self._thread = _elastic_place.listen(os.environ, self.handle_hosts_updated)
+            if self._thread is None and _launcher_store.is_elastic_worker(os.environ):
+                self._thread = _launcher_store.listen(os.environ, self.handle_hosts_updated)
 
     def register_listener(self, listener: Listener) -> None:
         """Somebody wants to hear of changes."""

@@ -1,6 +1,7 @@
 """One job: the store, the workers of all hosts, and the first failure that ends them all."""
 
 import contextlib
+import io
 import itertools
 import queue
 import secrets
@@ -11,18 +12,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol, TextIO
 
 from horovod.runner.hosts import SlotInfo, is_local
 from horovod.runner.network import choose_address
 from horovod.runner.output import STDERR, STDOUT, Output
 from horovod.runner.processes import LocalWorkers
 from horovod.runner.remote import Order
-from horovod.runner.rendezvous import RendezvousServer
+from horovod.runner.rendezvous import RendezvousServer, joined_rank
 from horovod.runner.ssh import RemoteWorkers, SshOptions, forwarded
 
 SECRET_BYTES = 32
 FAILURE_SECONDS = 2.0  # for the other ranks to notice a failure and say so before they are ended
+NEVER_JOINED = 1  # exit code of a job that a rank has left before `init`
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 FAILED = (
@@ -81,6 +83,26 @@ class Job:
         return settings
 
 
+class Exchange(Protocol):
+    """Something besides the ranks that uses a job's store."""
+
+    def before(self, store: RendezvousServer) -> None:
+        """Called before any rank is started."""
+
+    def after(self, store: RendezvousServer, failed: int | None) -> None:
+        """Called when all ranks have ended; `failed` is the one that failed first."""
+
+
+class NoExchange:
+    """Nothing does."""
+
+    def before(self, store: RendezvousServer) -> None:
+        """Puts nothing into the store."""
+
+    def after(self, store: RendezvousServer, failed: int | None) -> None:
+        """Takes nothing out of it."""
+
+
 class Workers(Protocol):
     """The workers of one host."""
 
@@ -103,13 +125,20 @@ class Ended:
 
 
 @dataclass(frozen=True)
+class Joined:
+    """A worker has called `init`."""
+
+    rank: int
+
+
+@dataclass(frozen=True)
 class Signalled:
     """Somebody wants the launcher to end."""
 
     number: int
 
 
-Events = queue.SimpleQueue[Ended | Signalled]
+Events = queue.SimpleQueue[Ended | Joined | Signalled]
 
 
 @dataclass
@@ -122,6 +151,8 @@ class Supervision:
     failure: Ended | None = None
     signalled: int | None = None
     _stoppers: list[threading.Thread] = field(default_factory=list)
+    _joined: set[int] = field(default_factory=set)
+    _never_joined: set[int] = field(default_factory=set)
 
     def wait(self) -> int:
         """Returns the job's exit code once all workers have ended."""
@@ -138,6 +169,10 @@ class Supervision:
                 self._end_all(kill=self.signalled is not None)
                 self.signalled = event.number
                 deadline = None
+            elif isinstance(event, Joined):
+                self._joined.add(event.rank)
+                if self._miss_someone():
+                    deadline = time.monotonic()
             elif self._take(event):
                 deadline = time.monotonic() + FAILURE_SECONDS
         for stopper in self._stoppers:
@@ -147,6 +182,9 @@ class Supervision:
     def _take(self, event: Ended) -> bool:
         """Notes a worker's end; True when it is the first failure."""
         self.remaining.discard(event.rank)
+        if event.code == 0 and event.rank not in self._joined:
+            self._never_joined.add(event.rank)
+            return self._miss_someone()
         if event.code == 0 or self._stoppers:
             return False
         say(f"Process {event.rank} exit with status code {event.code}.")
@@ -159,6 +197,19 @@ class Supervision:
         self.failure = event
         if self.remaining:
             say(f"Terminating remaining workers after failure of Process {event.rank}.")
+        return True
+
+    def _miss_someone(self) -> bool:
+        """Whether ranks wait in `init` for one that has ended without it; says so once."""
+        waiting = self._joined & self.remaining
+        if not waiting or not self._never_joined or self._stoppers or self.failure is not None:
+            return False
+        missing = min(self._never_joined)
+        say(
+            f"Process {missing} ended with code 0 before it had called hvd.init(), which Process"
+            f" {min(waiting)} has called."
+        )
+        self.failure = Ended(missing, NEVER_JOINED)
         return True
 
     def _end_all(self, *, kill: bool) -> None:
@@ -174,8 +225,12 @@ class Supervision:
         return 0 if self.signalled is None else 128 + self.signalled
 
 
-def run_job(job: Job) -> int:
+def run_job(job: Job, exchange: Exchange | None = None) -> int:
     """Runs a job to its end.
+
+    Args:
+        job: what to run where.
+        exchange: what else uses its store.
 
     Returns:
         0, or the exit code of the worker that failed first (of several that end at nearly the same
@@ -185,27 +240,59 @@ def run_job(job: Job) -> int:
         NetworkError: there is no address at which the other hosts reach this one.
         OutputError: the output's copies cannot be written.
     """
+    exchange = exchange or NoExchange()
     remote_hosts = [hostname for hostname in job.hosts() if not is_local(hostname)]
     secret = secrets.token_bytes(SECRET_BYTES)
     address = choose_address(remote_hosts, job.interfaces)
-    terminal = {STDOUT: sys.stdout.buffer, STDERR: sys.stderr.buffer}
-    output = Output(
-        len(job.slots), terminal, directory=job.output_directory, timestamp=job.timestamp
-    )
     events: Events = queue.SimpleQueue()
+
+    def on_put(key: bytes, _: bytes) -> None:
+        if (rank := joined_rank(key)) is not None:
+            events.put(Joined(rank))
+
     with (
-        contextlib.closing(output),
-        contextlib.closing(RendezvousServer(secret, address)) as store,
+        contextlib.closing(make_output(job, len(job.slots), events.put)) as output,
+        contextlib.closing(RendezvousServer(secret, address, on_put)) as store,
         signals_as_events(events.put),
     ):
         if job.verbose:
             say(f"The store listens on {store.address}:{store.port}.")
-        groups = _make_groups(
-            job, job.worker_settings(store.address, store.port, secret), output, events
-        )
+        settings = job.worker_settings(store.address, store.port, secret)
+        exchange.before(store)
+        groups = _make_groups(job, settings, output, events)
         for group in groups:
             group.start()
-        return Supervision(groups, events, {slot.rank for slot in job.slots}).wait()
+        supervision = Supervision(groups, events, {slot.rank for slot in job.slots})
+        code = supervision.wait()
+        exchange.after(store, None if supervision.failure is None else supervision.failure.rank)
+        return code
+
+
+def make_output(job: Job, size: int, put: Callable[[Signalled], None]) -> Output:
+    """Where a job's output goes; when nobody reads it any more, that is as a signal.
+
+    Raises:
+        OutputError: the output's copies cannot be written.
+    """
+    return Output(
+        size,
+        {
+            STDOUT: _bytes_of(sys.stdout, sys.__stdout__),
+            STDERR: _bytes_of(sys.stderr, sys.__stderr__),
+        },
+        directory=job.output_directory,
+        timestamp=job.timestamp,
+        on_nobody_reads=lambda: put(Signalled(signal.SIGPIPE)),
+    )
+
+
+def _bytes_of(*streams: TextIO | None) -> IO[bytes]:
+    """The first stream that takes bytes; in notebooks `sys.stdout` does not."""
+    for stream in streams:
+        if (buffer := getattr(stream, "buffer", None)) is not None:
+            taken: IO[bytes] = buffer
+            return taken
+    return io.BytesIO()
 
 
 def _make_groups(
@@ -258,9 +345,10 @@ def make_workers(
 @contextlib.contextmanager
 def signals_as_events(put: Callable[[Signalled], None]) -> Iterator[None]:
     """Turns the signals that end a launcher into events while the block runs."""
+    in_main = threading.current_thread() is threading.main_thread()  # where Python has signals
     before = {
         number: signal.signal(number, lambda number, _: put(Signalled(number)))
-        for number in SIGNALS
+        for number in (SIGNALS if in_main else ())
         if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
     }
     try:

@@ -19,12 +19,12 @@ from horovod.runner.hosts import (
     parse_hostfile,
     parse_hosts,
 )
-from horovod.runner.job import Job, run_job
+from horovod.runner.job import Exchange, Job, run_job
 from horovod.runner.network import NetworkError
 from horovod.runner.output import OutputError
 from horovod.runner.ssh import SshOptions
 
-__all__ = ["make_parser", "parse_args", "run_commandline"]
+__all__ = ["is_gloo_used", "make_parser", "parse_args", "run_commandline", "start"]
 
 USAGE_ERROR = 2
 
@@ -41,31 +41,59 @@ def _read_hosts(args: argparse.Namespace) -> list[HostInfo]:
     return [HostInfo("localhost", args.np)]
 
 
+def start(args: argparse.Namespace, exchange: Exchange | None = None) -> int:
+    """Runs the job that some arguments describe; returns its exit code.
+
+    Args:
+        args: as `parse_args` returns them.
+        exchange: what else uses the job's store.
+
+    Raises:
+        HostsError: the hosts cannot be used.
+        NetworkError: there is no address at which the other hosts reach this one.
+        OutputError: the output's copies cannot be written.
+        SettingError: an environment variable is not accepted.
+        OSError: the current folder is gone.
+    """
+    elastic = is_elastic(args)
+    job = Job(
+        arguments=args.command,
+        slots=() if elastic else get_host_assignments(_read_hosts(args), args.np),
+        environment=dict(os.environ),
+        directory=Path.cwd(),
+        ssh=SshOptions(args.ssh_port, args.ssh_identity_file),
+        interfaces=args.nics,
+        output_directory=Path(args.output_filename) if args.output_filename else None,
+        timestamp=args.prefix_output_with_timestamp,
+        start_timeout=args.start_timeout,
+        verbose=args.verbose,
+    )
+    if elastic:
+        return run_elastic_job(_make_elastic(args, job), exchange)
+    return run_job(job, exchange)
+
+
 def _run(args: argparse.Namespace) -> int:
     """Runs what `parse_args` read; returns the exit code."""
     if args.check_build:
         return check_build(verbose=args.verbose, as_json=args.json)
     try:
-        directory = Path.cwd()
+        Path.cwd()
     except OSError as error:
         return _refuse(f"the current folder cannot be used: {error.strerror}")
     try:
-        elastic = is_elastic(args)
-        job = Job(
-            arguments=args.command,
-            slots=() if elastic else get_host_assignments(_read_hosts(args), args.np),
-            environment=dict(os.environ),
-            directory=directory,
-            ssh=SshOptions(args.ssh_port, args.ssh_identity_file),
-            interfaces=args.nics,
-            output_directory=Path(args.output_filename) if args.output_filename else None,
-            timestamp=args.prefix_output_with_timestamp,
-            start_timeout=args.start_timeout,
-            verbose=args.verbose,
-        )
-        return run_elastic_job(_make_elastic(args, job)) if elastic else run_job(job)
+        return start(args)
     except (HostsError, NetworkError, OutputError, SettingError) as error:
         return _refuse(str(error))
+
+
+def is_gloo_used(
+    use_gloo: bool | None = None,  # noqa: FBT001 - Horovod's signature
+    use_mpi: bool | None = None,  # noqa: FBT001 - as above
+    use_jsrun: bool | None = None,  # noqa: FBT001 - as above
+) -> bool:
+    """Whether the built-in controller serves a job: unless another one is asked for."""
+    return bool(use_gloo) or not (use_mpi or use_jsrun)
 
 
 def _make_elastic(args: argparse.Namespace, job: Job) -> ElasticJob:

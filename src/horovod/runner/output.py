@@ -1,9 +1,10 @@
 """The workers' output: each line with its rank in front, and whole copies in files."""
 
 import contextlib
+import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -52,6 +53,12 @@ class LinePrefixer:
         return (stamp + self.prefix).encode() + line + end
 
 
+def _drop_the_rest(sink: IO[bytes]) -> None:
+    """Lets Python end quietly, which tries to write what a stream still holds."""
+    with contextlib.suppress(OSError), Path(os.devnull).open("wb", buffering=0) as nowhere:
+        os.dup2(nowhere.fileno(), sink.fileno())
+
+
 def _prefix(rank: int, stream: str) -> str:
     return f"[{rank}]<{stream}>:"
 
@@ -64,6 +71,7 @@ class Output:
         terminal: the two streams of this process.
         directory: where to keep whole copies, `rank.<n>/stdout` and `/stderr`; None for nowhere.
         timestamp: put the time before each line on the terminal.
+        on_nobody_reads: called when whoever read our output has gone.
 
     Raises:
         OutputError: the folders or files cannot be made.
@@ -76,11 +84,13 @@ class Output:
         *,
         directory: Path | None,
         timestamp: bool,
+        on_nobody_reads: Callable[[], None] = lambda: None,
     ) -> None:
         self._lock = threading.Lock()
         self._terminal = terminal
         self._timestamp = timestamp
         self._directory = directory
+        self._on_nobody_reads = on_nobody_reads
         self._digits = len(str(max(size - 1, 0)))
         self._ranks: dict[int, int] = {}
         self._prefixers: dict[tuple[int, str], LinePrefixer] = {}
@@ -153,7 +163,9 @@ class Output:
             sink.write(data)
             sink.flush()
         except BrokenPipeError:
-            self._given_up.add(sink)  # whoever read our output has gone
+            self._given_up.add(sink)
+            _drop_the_rest(sink)
+            self._on_nobody_reads()
         except OSError as error:
             self._given_up.add(sink)
             lost = f"horovodrun: no more output goes to {name}: {error.strerror}\n"

@@ -31,6 +31,19 @@ class ProtocolError(Exception):
     """A peer does not keep to the protocol; its connection is closed."""
 
 
+_JOINED = b"joined/"
+
+
+def joined_key(rank: int) -> bytes:
+    """What a rank puts when it has called `init`, for the launcher to know."""
+    return b"%b%d" % (_JOINED, rank)
+
+
+def joined_rank(key: bytes) -> int | None:
+    """The rank of a `joined_key`; None for other keys."""
+    return int(key.removeprefix(_JOINED)) if key.startswith(_JOINED) else None
+
+
 def sign(secret: bytes, speaker: bytes, first: bytes, second: bytes) -> bytes:
     """The proof that the speaker knows the secret, bound to both nonces."""
     return hmac.digest(secret, speaker + first + second + b"store", "sha256")

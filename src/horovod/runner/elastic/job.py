@@ -3,7 +3,6 @@
 import contextlib
 import queue
 import secrets
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -17,15 +16,18 @@ from horovod.runner.hosts import SlotInfo, is_local
 from horovod.runner.job import (
     SECRET_BYTES,
     Ended,
+    Exchange,
     Job,
+    NoExchange,
     Signalled,
     Workers,
+    make_output,
     make_workers,
     say,
     signals_as_events,
 )
 from horovod.runner.network import LOOPBACK, NetworkError, address_towards, interface_address
-from horovod.runner.output import STDERR, STDOUT, Output
+from horovod.runner.output import Output
 from horovod.runner.processes import CANNOT_START
 from horovod.runner.rendezvous import RendezvousServer
 
@@ -151,8 +153,12 @@ class _Launcher:
         self._events.put(Ended(worker, code))
 
 
-def run_elastic_job(elastic: ElasticJob) -> int:
+def run_elastic_job(elastic: ElasticJob, exchange: Exchange | None = None) -> int:
     """Runs a job to its end.
+
+    Args:
+        elastic: what to run.
+        exchange: what else uses its store.
 
     Returns:
         0 when the workers have finished; the first failure's exit code when the job could not go
@@ -164,8 +170,7 @@ def run_elastic_job(elastic: ElasticJob) -> int:
     """
     job, limits = elastic.job, elastic.limits
     secret = secrets.token_bytes(SECRET_BYTES)
-    terminal = {STDOUT: sys.stdout.buffer, STDERR: sys.stderr.buffer}
-    output = Output(limits.start, terminal, directory=job.output_directory, timestamp=job.timestamp)
+    exchange = exchange or NoExchange()
     events: _Events = queue.SimpleQueue()
 
     def on_put(key: bytes, value: bytes) -> None:
@@ -174,7 +179,7 @@ def run_elastic_job(elastic: ElasticJob) -> int:
 
     ended = threading.Event()
     with (
-        contextlib.closing(output),
+        contextlib.closing(make_output(job, limits.start, events.put)) as output,
         contextlib.closing(RendezvousServer(secret, ANY_ADDRESS, on_put)) as store,
         signals_as_events(events.put),
     ):
@@ -184,9 +189,12 @@ def run_elastic_job(elastic: ElasticJob) -> int:
         finder = threading.Thread(
             target=_discover, args=(elastic.discovery, events, ended), daemon=True
         )
+        exchange.before(store)
         finder.start()
         try:
-            return _run(driver, launcher, events)
+            code = _run(driver, launcher, events)
+            exchange.after(store, None)
+            return code
         finally:
             ended.set()
 

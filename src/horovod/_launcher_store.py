@@ -1,5 +1,6 @@
-"""How a worker of an elastic job gets its place, and hears of hosts that come or go."""
+"""What a rank and its launcher tell each other through the job's store."""
 
+import contextlib
 import sys
 import threading
 from collections.abc import Callable, Mapping, MutableMapping
@@ -7,6 +8,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from horovod import _settings
 from horovod.common.exceptions import HorovodInternalError
 from horovod.runner.elastic.messages import News, Place, Ready
+from horovod.runner.rendezvous import joined_key
 from horovod.runner.store_client import StoreClient, StoreError
 
 _NEWS_SECONDS = 3600.0  # that one question waits in the store for an answer
@@ -21,6 +23,19 @@ def _connect(environment: Mapping[str, str]) -> StoreClient:
     address = _settings.RENDEZVOUS_ADDRESS.read(environment)
     port = _settings.RENDEZVOUS_PORT.read(environment)
     return StoreClient(f"{address}:{port}", _settings.SECRET.read(environment))
+
+
+def tell_joined(environment: Mapping[str, str]) -> None:
+    """Tells the launcher that this rank calls `init`, so that others do not wait in vain later.
+
+    A store that does not answer is left to the runtime to report, which needs it next.
+    """
+    if _settings.SIZE.read(environment) == 1:
+        return
+    with contextlib.suppress(StoreError):
+        store = _connect(environment)
+        store.put(joined_key(_settings.RANK.read(environment)), b"")
+        store.close()
 
 
 def take_place(environment: MutableMapping[str, str], attempt: int) -> None:

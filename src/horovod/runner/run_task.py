@@ -1,0 +1,43 @@
+"""Runs, on one rank, the function that was passed to `horovod.run`, and hands its result back."""
+
+import os
+import pickle
+import sys
+
+from horovod import _settings
+from horovod._pickling import dump
+from horovod.runner import parcels
+from horovod.runner.store_client import StoreClient
+
+FUNCTION = "function"
+_SECONDS = 60.0
+
+
+def result_of(rank: int) -> str:
+    """The name under which a rank's result stands in the store."""
+    return f"result/{rank}"
+
+
+def main() -> int:
+    """Fetches the function, calls it and stores what it returns."""
+    address = _settings.RENDEZVOUS_ADDRESS.read(os.environ)
+    port = _settings.RENDEZVOUS_PORT.read(os.environ)
+    secret = _settings.SECRET.read(os.environ)
+    store = StoreClient(f"{address}:{port}", secret)
+    parcel = parcels.unpack(FUNCTION, lambda key: store.get(key, _SECONDS))
+    store.close()
+    if parcel is None:
+        sys.stderr.write("horovod.run: the store does not hold the function\n")
+        return 1
+    # The store has proved that it knows the job's secret before anything was read.
+    function, arguments, keywords = pickle.loads(parcel)  # noqa: S301 - as said above
+    result = dump(function(*arguments, **keywords))
+    store = StoreClient(f"{address}:{port}", secret)
+    for key, value in parcels.pack(result_of(_settings.RANK.read(os.environ)), result):
+        store.put(key, value)
+    store.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
