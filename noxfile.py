@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 LEVELS = "baseline;x86_64_v3" if os.uname().machine == "x86_64" else "baseline"
 PYTHON_SOURCES = [
-    "src", "selector", "variants", "tests", "bench", "examples", "ci", "noxfile.py", "dev",
+    "src", "selector", "variants", "tests", "bench", "examples", "ci", "cmake", "noxfile.py", "dev",
 ]  # fmt: skip
 
 # How many tests must have run, so that a suite that silently shrinks is red. Raise with the suite.
@@ -125,7 +125,9 @@ def types(session: nox.Session) -> None:
     _install_groups(session, "types")
     for part in ("src/horovod", "selector/src", "variants/src"):
         session.run("mypy", part)
-    session.run("mypy", "noxfile.py", "ci", "bench", "examples", "dev", "selector/hatch_build.py")
+    session.run(
+        "mypy", "noxfile.py", "ci", "cmake", "bench", "examples", "dev", "selector/hatch_build.py"
+    )
     session.run("mypy", "tests")
 
 

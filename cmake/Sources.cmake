@@ -1,14 +1,18 @@
 # The sources of the native library, folder by folder in the order of its layers.
 set(HVD_CORE_SOURCES
-  base/cpu.cc base/dtype.cc base/error.cc base/sha256.cc base/wake_fd.cc base/wire.cc
+  base/cpu.cc base/dtype.cc base/error.cc base/sha256.cc base/shared_library.cc base/wake_fd.cc
+  base/wire.cc
+  device/code_files.cc device/cuda_driver.cc device/hip_driver.cc device/kernels.cc
   kernels/reduce.cc kernels/reduce_float.cc kernels/reduce_half.cc kernels/reduce_int.cc
   kernels/scale.cc
   transport/abort.cc transport/auth.cc transport/hash_store.cc transport/socket.cc
   transport/tcp_store.cc transport/transport.cc
+  transport/nccl/nccl_communicator.cc transport/nccl/nccl_library.cc
   transport/shm/futex.cc transport/shm/lane.cc transport/shm/peer_memory.cc
   transport/shm/segment.cc transport/shm/shm_transport.cc
   transport/tcp/tcp_transport.cc
-  ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/broadcast.cc ops/reducescatter.cc
+  ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/broadcast.cc
+  ops/device_collectives.cc ops/reducescatter.cc
   runtime/agreement.cc runtime/bootstrap.cc runtime/bootstrap_messages.cc runtime/c_api.cc
   runtime/checks.cc runtime/connection.cc runtime/control_plane.cc runtime/coordinator.cc
   runtime/executor.cc runtime/fusion.cc runtime/gathering.cc runtime/host_identity.cc
@@ -26,5 +30,5 @@ set(HVD_BINDINGS_SOURCES
   bindings/module.cc bindings/rank_runtime.cc bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS auth coordinator gathering kernels lane levels loss runtime sha256 soak socket
-  transport wire)
+set(HVD_NATIVE_TESTS auth coordinator device gathering kernels lane levels loss runtime sha256 soak
+  socket transport wire)

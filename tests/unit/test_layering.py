@@ -25,9 +25,10 @@ MAY_TRY_TORCH = {"runner/build_probe.py"}
 NATIVE_ARROWS = {
     "base": {"base"},
     "kernels": {"base", "kernels"},
+    "device": {"base", "device"},
     "transport": {"base", "transport"},
-    "ops": {"base", "kernels", "transport", "ops"},
-    "runtime": {"base", "kernels", "transport", "ops", "runtime"},
+    "ops": {"base", "kernels", "device", "transport", "ops"},
+    "runtime": {"base", "kernels", "device", "transport", "ops", "runtime"},
     "bindings": {"base", "runtime", "bindings"},
 }
 

@@ -1,0 +1,82 @@
+#include "device/kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/error.h"
+#include "device/code_files.h"
+
+namespace hvd {
+namespace {
+
+constexpr uint32_t kThreads = 256;
+// Enough to fill the largest GPUs with one piece; each thread takes as many turns as it needs.
+constexpr uint64_t kMostBlocks = 512;
+
+DeviceModule LoadFor(Driver& driver, const std::string& folder, int device) {
+  const std::string name = ChooseCodeFile(ListCodeFiles(folder), driver.Capability(device));
+  return driver.LoadModule(ReadCodeFile(folder + "/" + name).c_str());
+}
+
+}  // namespace
+
+DeviceKernels::DeviceKernels(Driver& driver, const std::string& code_folder, int device)
+    : driver_(driver), module_(LoadFor(driver, code_folder, device)) {}
+
+DeviceFunction DeviceKernels::Find(const std::string& kernel) {
+  const auto known = functions_.find(kernel);
+  if (known != functions_.end()) return known->second;
+  const DeviceFunction function = driver_.Function(module_, kernel.c_str());
+  functions_.emplace(kernel, function);
+  return function;
+}
+
+void DeviceKernels::Launch(const std::string& kernel, std::span<const Piece> pieces,
+                           std::span<void* const> arguments, size_t elements_per_thread,
+                           DeviceStream stream) {
+  const DeviceFunction function = Find(kernel);
+  while (!pieces.empty()) {
+    const auto batch = pieces.first(std::min<size_t>(pieces.size(), kPiecesPerLaunch));
+    pieces = pieces.subspan(batch.size());
+    Pieces block{};
+    std::ranges::copy(batch, block.item);
+    uint64_t most = 0;
+    for (const Piece& piece : batch) most = std::max<uint64_t>(most, piece.elements);
+    if (most == 0) continue;
+    const uint64_t per_block = kThreads * elements_per_thread;
+    const uint64_t blocks = std::min((most + per_block - 1) / per_block, kMostBlocks);
+    std::vector<void*> all{&block};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Grid grid{static_cast<uint32_t>(blocks), static_cast<uint32_t>(batch.size()), kThreads};
+    driver_.Launch(function, grid, stream, all.data());
+  }
+}
+
+void DeviceKernels::Copy(std::span<const Piece> pieces, DeviceStream stream) {
+  Launch("hvd_copy", pieces, {}, 16, stream);
+}
+
+void DeviceKernels::Scale(DType dtype, double factor, double divisor, std::span<const Piece> pieces,
+                          DeviceStream stream) {
+  if (dtype == DType::kBool) {
+    throw Error(Error::Kind::kInvalid, "cannot scale bool elements: convert them to a number type");
+  }
+  const std::array<void*, 2> arguments{&factor, &divisor};
+  Launch(std::string("hvd_scale_") + Name(dtype), pieces, arguments, 16 / SizeOf(dtype), stream);
+}
+
+void DeviceKernels::Convert(DType from, DType to, std::span<const Piece> pieces,
+                            DeviceStream stream) {
+  const auto is_half = [](DType dtype) {
+    return dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+  };
+  if (!(is_half(from) && to == DType::kFloat32) && !(is_half(to) && from == DType::kFloat32)) {
+    throw Error(Error::Kind::kInvalid,
+                std::string("no kernel converts ") + Name(from) + " to " + Name(to));
+  }
+  Launch(std::string("hvd_") + Name(to) + "_from_" + Name(from), pieces, {}, 4, stream);
+}
+
+}  // namespace hvd

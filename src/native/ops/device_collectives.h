@@ -1,0 +1,70 @@
+// The collectives on GPU memory: packing, NCCL, unpacking, all on one stream of their own.
+#ifndef HVD_OPS_DEVICE_COLLECTIVES_H_
+#define HVD_OPS_DEVICE_COLLECTIVES_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/dtype.h"
+#include "device/driver.h"
+#include "device/kernels.h"
+#include "device/resources.h"
+#include "kernels/reduce.h"
+#include "transport/nccl/nccl_communicator.h"
+#include "transport/transport.h"
+
+namespace hvd {
+
+// What is the same for all tensors of one reduction.
+struct DeviceReduction {
+  DType dtype = DType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  double divisor = 1.0;  // the number of ranks for an average, else 1
+};
+
+// Of one device and one communicator. Used by one thread at a time, which has chosen the device.
+// Calls enqueue and return; what they read has to be ready on `stream()` before, and what they
+// wrote is there when the stream gets to it. Every rank makes matching calls in the same order.
+class DeviceCollectives {
+ public:
+  // Blocks until every rank of `transport` has come. Throws Error.
+  DeviceCollectives(Driver& driver, const std::string& code_folder, int device,
+                    std::shared_ptr<const NcclLibrary> nccl, Transport& transport);
+
+  DeviceStream stream() const { return stream_.get(); }
+
+  // Reduces each piece over all ranks; several go through one buffer, as one message. Elements are
+  // of the reduction's type. A piece's source and destination may be the same.
+  void Allreduce(std::span<const Piece> pieces, const DeviceReduction& how);
+  // As NcclCommunicator's, in bytes.
+  void Broadcast(void* data, size_t bytes, int root);
+  void Allgather(const void* source, void* destination, std::span<const size_t> parts);
+  void Alltoall(const void* source, std::span<const size_t> out, void* destination,
+                std::span<const size_t> in);
+  // Rank r gets parts[r] elements.
+  void Reducescatter(const void* source, void* destination, std::span<const size_t> parts,
+                     const DeviceReduction& how);
+
+  // Throws what went wrong in the background.
+  void CheckHealth() { communicator_.CheckHealth(); }
+  void Abort() noexcept { communicator_.Abort(); }
+
+ private:
+  // Memory that lives as long as this object, of at least as many bytes.
+  std::byte* Scratch(size_t bytes);
+  void Rescale(DType dtype, double factor, double divisor, std::span<const Piece> pieces);
+
+  Driver& driver_;
+  DeviceKernels kernels_;
+  Stream stream_;
+  DeviceMemory scratch_;
+  NcclCommunicator communicator_;
+};
+
+}  // namespace hvd
+
+#endif  // HVD_OPS_DEVICE_COLLECTIVES_H_

@@ -1,0 +1,187 @@
+#include "transport/nccl/nccl_communicator.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+
+namespace hvd {
+namespace {
+
+constexpr int kBytes = 0;  // ncclInt8
+
+int TypeOrThrow(DType dtype) {
+  if (const auto type = NcclType(dtype)) return *type;
+  throw Error(Error::Kind::kInvalid, std::string("NCCL cannot reduce ") + Name(dtype) +
+                                         " elements: convert them to another type first");
+}
+
+const std::byte* At(const void* memory, size_t offset) {
+  return static_cast<const std::byte*>(memory) + offset;
+}
+
+std::byte* At(void* memory, size_t offset) { return static_cast<std::byte*>(memory) + offset; }
+
+}  // namespace
+
+std::optional<int> NcclType(DType dtype) {
+  switch (dtype) {
+    case DType::kInt8:
+      return 0;
+    case DType::kUint8:
+    case DType::kBool:
+      return 1;
+    case DType::kInt32:
+      return 2;
+    case DType::kInt64:
+      return 4;
+    case DType::kFloat16:
+      return 6;
+    case DType::kFloat32:
+      return 7;
+    case DType::kFloat64:
+      return 8;
+    case DType::kBFloat16:
+      return 9;
+    case DType::kInt16:
+      break;
+  }
+  return std::nullopt;
+}
+
+// Calls between its construction and End run as one; an exception in between ends it as well.
+class NcclCommunicator::Group {
+ public:
+  explicit Group(const NcclLibrary& library) : library_(library) {
+    library_.Check(library_.group_start(), "ncclGroupStart");
+  }
+  ~Group() {
+    if (open_) library_.group_end();
+  }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  void End() {
+    open_ = false;
+    library_.Check(library_.group_end(), "ncclGroupEnd");
+  }
+
+ private:
+  const NcclLibrary& library_;
+  bool open_ = true;
+};
+
+NcclCommunicator::NcclCommunicator(std::shared_ptr<const NcclLibrary> library, Transport& transport)
+    : library_(std::move(library)), rank_(transport.rank()), size_(transport.size()) {
+  NcclUniqueId id{};
+  const auto bytes = std::as_writable_bytes(std::span(id.bytes));
+  if (rank_ == 0) {
+    library_->Check(library_->get_unique_id(&id), "ncclGetUniqueId");
+    for (int peer = 1; peer < size_; ++peer) transport.Send(peer, bytes);
+  } else {
+    transport.Receive(0, bytes);
+  }
+  library_->Check(library_->init_rank(&comm_, size_, id, rank_), "ncclCommInitRank");
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (comm_ != nullptr) library_->destroy(comm_);
+}
+
+void NcclCommunicator::Allreduce(const void* source, void* destination, size_t count, DType dtype,
+                                 NcclOp op, void* stream) {
+  library_->Check(library_->all_reduce(source, destination, count, TypeOrThrow(dtype),
+                                       static_cast<int>(op), comm_, stream),
+                  "ncclAllReduce");
+}
+
+void NcclCommunicator::Broadcast(void* data, size_t bytes, int root, void* stream) {
+  library_->Check(library_->broadcast(data, data, bytes, kBytes, root, comm_, stream),
+                  "ncclBroadcast");
+}
+
+void NcclCommunicator::Allgather(const void* source, void* destination,
+                                 std::span<const size_t> parts, void* stream) {
+  bool equal = true;
+  for (const size_t part : parts) equal = equal && part == parts.front();
+  if (equal) {
+    return library_->Check(
+        library_->all_gather(source, destination, parts.front(), kBytes, comm_, stream),
+        "ncclAllGather");
+  }
+  Group group(*library_);
+  size_t offset = 0;
+  for (int root = 0; root < size_; ++root) {
+    const size_t bytes = parts[static_cast<size_t>(root)];
+    std::byte* place = At(destination, offset);
+    const void* from = root == rank_ ? source : place;
+    if (bytes > 0) {
+      library_->Check(library_->broadcast(from, place, bytes, kBytes, root, comm_, stream),
+                      "ncclBroadcast");
+    }
+    offset += bytes;
+  }
+  group.End();
+}
+
+void NcclCommunicator::Reducescatter(const void* source, void* destination,
+                                     std::span<const size_t> parts, DType dtype, NcclOp op,
+                                     void* stream) {
+  const int type = TypeOrThrow(dtype);
+  bool equal = true;
+  for (const size_t part : parts) equal = equal && part == parts.front();
+  if (equal) {
+    return library_->Check(library_->reduce_scatter(source, destination, parts.front(), type,
+                                                    static_cast<int>(op), comm_, stream),
+                           "ncclReduceScatter");
+  }
+  Group group(*library_);
+  size_t offset = 0;
+  for (int root = 0; root < size_; ++root) {
+    const size_t count = parts[static_cast<size_t>(root)];
+    if (count > 0) {
+      library_->Check(library_->reduce(At(source, offset * SizeOf(dtype)), destination, count, type,
+                                       static_cast<int>(op), root, comm_, stream),
+                      "ncclReduce");
+    }
+    offset += count;
+  }
+  group.End();
+}
+
+void NcclCommunicator::Alltoall(const void* source, std::span<const size_t> out, void* destination,
+                                std::span<const size_t> in, void* stream) {
+  Group group(*library_);
+  size_t out_offset = 0;
+  size_t in_offset = 0;
+  for (int peer = 0; peer < size_; ++peer) {
+    const size_t out_bytes = out[static_cast<size_t>(peer)];
+    const size_t in_bytes = in[static_cast<size_t>(peer)];
+    if (out_bytes > 0) {
+      library_->Check(
+          library_->send(At(source, out_offset), out_bytes, kBytes, peer, comm_, stream),
+          "ncclSend");
+    }
+    if (in_bytes > 0) {
+      library_->Check(
+          library_->receive(At(destination, in_offset), in_bytes, kBytes, peer, comm_, stream),
+          "ncclRecv");
+    }
+    out_offset += out_bytes;
+    in_offset += in_bytes;
+  }
+  group.End();
+}
+
+void NcclCommunicator::CheckHealth() {
+  int result = 0;
+  library_->Check(library_->async_error(comm_, &result), "ncclCommGetAsyncError");
+  library_->Check(result, "NCCL");
+}
+
+void NcclCommunicator::Abort() noexcept {
+  if (comm_ != nullptr) library_->abort(std::exchange(comm_, nullptr));
+}
+
+}  // namespace hvd

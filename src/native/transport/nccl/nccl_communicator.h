@@ -1,0 +1,68 @@
+// Collectives between the GPUs of one communicator.
+#ifndef HVD_TRANSPORT_NCCL_NCCL_COMMUNICATOR_H_
+#define HVD_TRANSPORT_NCCL_NCCL_COMMUNICATOR_H_
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/dtype.h"
+#include "transport/nccl/nccl_library.h"
+#include "transport/transport.h"
+
+namespace hvd {
+
+// The reductions that NCCL has.
+enum class NcclOp : uint8_t { kSum = 0, kProduct = 1, kMax = 2, kMin = 3 };
+
+// NCCL's number for a type. bool travels as uint8, int16 not at all.
+std::optional<int> NcclType(DType dtype);
+
+// Used by one thread at a time, which has chosen the rank's device. Every call is enqueued on a
+// stream and returns at once; failures are Error (kIo). Every rank makes matching calls in the same
+// order.
+class NcclCommunicator {
+ public:
+  // Joins the ranks of `transport`, over which rank 0 hands out the unique id. Blocks until all
+  // have come.
+  NcclCommunicator(std::shared_ptr<const NcclLibrary> library, Transport& transport);
+  ~NcclCommunicator();
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // `source` and `destination` of every call are device memory and may be the same, or in place as
+  // NCCL defines it; counts are elements.
+  void Allreduce(const void* source, void* destination, size_t count, DType dtype, NcclOp op,
+                 void* stream);
+  void Broadcast(void* data, size_t bytes, int root, void* stream);
+  // Rank r's part has parts[r] bytes; they lie one behind the other in `destination`.
+  void Allgather(const void* source, void* destination, std::span<const size_t> parts,
+                 void* stream);
+  // Rank r gets the elements of part r, parts[r] of them.
+  void Reducescatter(const void* source, void* destination, std::span<const size_t> parts,
+                     DType dtype, NcclOp op, void* stream);
+  // Sends out[r] bytes to rank r and receives in[r] from it, both in rank order.
+  void Alltoall(const void* source, std::span<const size_t> out, void* destination,
+                std::span<const size_t> in, void* stream);
+
+  // Throws what went wrong in the background, such as a rank that is gone.
+  void CheckHealth();
+  // Ends what is running on every stream; the communicator is of no use any more.
+  void Abort() noexcept;
+
+ private:
+  class Group;
+
+  std::shared_ptr<const NcclLibrary> library_;
+  int rank_;
+  int size_;
+  NcclComm comm_ = nullptr;
+};
+
+}  // namespace hvd
+
+#endif  // HVD_TRANSPORT_NCCL_NCCL_COMMUNICATOR_H_

@@ -1,0 +1,357 @@
+// Collectives on GPU memory, on an emulated GPU: drivers, kernels, NCCL, and the order of streams.
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/error.h"
+#include "base/half.h"
+#include "device/code_files.h"
+#include "device/driver.h"
+#include "device/kernels.h"
+#include "device/resources.h"
+#include "harness.h"
+#include "kernels/scale.h"
+#include "ops/device_collectives.h"
+#include "ranks.h"
+#include "transport/abort.h"
+#include "transport/nccl/nccl_communicator.h"
+#include "transport/socket.h"
+#include "transport/tcp/tcp_transport.h"
+
+namespace {
+
+using hvd::ChooseCodeFile;
+using hvd::DeviceCollectives;
+using hvd::DeviceKernels;
+using hvd::DeviceMemory;
+using hvd::DeviceReduction;
+using hvd::Driver;
+using hvd::DType;
+using hvd::Error;
+using hvd::Piece;
+using hvd::ReduceOp;
+using hvd::test::OnThreads;
+
+const std::string kLibrary = HVD_EMULATED_GPU;
+
+// A folder of code files as in a wheel.
+class CodeFolder {
+ public:
+  CodeFolder() : path_(std::filesystem::temp_directory_path() / Name()) {
+    std::filesystem::create_directory(path_);
+    for (const char* name : {"kernels.sm_90.cubin", "kernels.hip.bundle"}) {
+      std::ofstream(path_ / name) << "emulated";
+    }
+  }
+  ~CodeFolder() { std::filesystem::remove_all(path_); }
+  CodeFolder(const CodeFolder&) = delete;
+  CodeFolder& operator=(const CodeFolder&) = delete;
+  std::string path() const { return path_.string(); }
+
+ private:
+  static std::string Name() { return "hvd-device-test-" + std::to_string(::getpid()); }
+  std::filesystem::path path_;
+};
+
+template <typename T>
+Piece PieceOf(const std::vector<T>& from, std::vector<T>& to) {
+  return {from.data(), to.data(), from.size()};
+}
+
+TEST(TheCodeOfTheSameMajorAndAnOlderMinorIsChosenBeforePtx) {
+  const std::vector<std::string> names{"kernels.compute_120.ptx", "kernels.sm_120.cubin",
+                                       "kernels.sm_70.cubin", "kernels.sm_80.cubin",
+                                       "kernels.sm_90.cubin"};
+  EXPECT_EQ(ChooseCodeFile(names, 70), "kernels.sm_70.cubin");
+  EXPECT_EQ(ChooseCodeFile(names, 75), "kernels.sm_70.cubin");
+  EXPECT_EQ(ChooseCodeFile(names, 89), "kernels.sm_80.cubin");
+  EXPECT_EQ(ChooseCodeFile(names, 90), "kernels.sm_90.cubin");
+  EXPECT_EQ(ChooseCodeFile(names, 121), "kernels.sm_120.cubin");
+  EXPECT_EQ(ChooseCodeFile(names, 130), "kernels.compute_120.ptx");
+  EXPECT_THROWS(ChooseCodeFile(names, 61), Error, "no code for a GPU of compute capability 6.1");
+  EXPECT_THROWS(ChooseCodeFile(names, 100), Error, "kernels.sm_90.cubin");
+  EXPECT_THROWS(ChooseCodeFile(names, 0), Error, "an AMD GPU");
+  EXPECT_THROWS(ChooseCodeFile({}, 90), Error, "only for CPUs");
+  EXPECT_EQ(ChooseCodeFile({"kernels.hip.bundle"}, 0), "kernels.hip.bundle");
+}
+
+TEST(ALibraryThatIsAbsentOrTooOldIsNamed) {
+  EXPECT_THROWS(hvd::OpenCuda({"libno-such-driver.so.1"}), Error, "libno-such-driver.so.1");
+  EXPECT_THROWS(hvd::NcclLibrary({"libno-such-nccl.so.2", "libneither.so"}), Error,
+                "libneither.so");
+  EXPECT_THROWS(hvd::OpenCuda({"libm.so.6"}), Error, "lacks cuInit");
+}
+
+TEST(AFailureCarriesTheDriversWords) {
+  const auto driver = hvd::OpenCuda({kLibrary});
+  EXPECT_THROWS(driver->Use(7), Error, "cuDeviceGet: emulated failure (CUDA error 101)");
+  EXPECT_THROWS(driver->LoadModule("no code"), Error, "cuModuleLoadData");
+}
+
+// Every kernel against kernels/scale.h, which the CPU uses.
+template <typename T>
+void ExpectScaledAsOnTheCpu(Driver& driver, DeviceKernels& kernels, DType dtype,
+                            const std::vector<T>& values) {
+  const hvd::Stream stream(driver);
+  for (const auto& [factor, divisor] :
+       {std::array{0.5, 1.0}, std::array{1.0, 3.0}, std::array{-1e30, 1.0}, std::array{1.1, 7.0}}) {
+    std::vector<T> expected = values;
+    hvd::Scale(dtype, factor, expected.data(), expected.size(), divisor);
+    std::vector<T> actual(values.size());
+    const Piece piece = PieceOf(values, actual);
+    kernels.Scale(dtype, factor, divisor, {&piece, 1}, stream.get());
+    driver.Synchronize(stream.get());
+    EXPECT_TRUE(std::memcmp(actual.data(), expected.data(), values.size() * sizeof(T)) == 0);
+  }
+}
+
+template <typename T>
+std::vector<T> RandomIntegers(size_t count) {
+  std::mt19937_64 random(7);
+  std::vector<T> values(count);
+  for (T& value : values) value = static_cast<T>(random());
+  return values;
+}
+
+TEST(ScalingGivesTheBitsOfTheCpu) {
+  const CodeFolder code;
+  const auto driver = hvd::OpenCuda({kLibrary});
+  DeviceKernels kernels(*driver, code.path(), 0);
+  std::vector<float> floats(1001);
+  std::vector<double> doubles(1001);
+  for (size_t i = 0; i < floats.size(); ++i) {
+    floats[i] = std::ldexp(1.37F, static_cast<int>(i % 200) - 100) * (i % 2 == 0 ? 1.0F : -1.0F);
+    doubles[i] = std::ldexp(-1.37, static_cast<int>(i) - 500);
+  }
+  ExpectScaledAsOnTheCpu(*driver, kernels, DType::kFloat32, floats);
+  ExpectScaledAsOnTheCpu(*driver, kernels, DType::kFloat64, doubles);
+  std::vector<uint16_t> halves(31744);  // every finite half, positive
+  std::iota(halves.begin(), halves.end(), uint16_t{0});
+  ExpectScaledAsOnTheCpu(*driver, kernels, DType::kFloat16, halves);
+  ExpectScaledAsOnTheCpu(*driver, kernels, DType::kBFloat16, halves);
+  ExpectScaledAsOnTheCpu(*driver, kernels, DType::kUint8, RandomIntegers<uint8_t>(999));
+  ExpectScaledAsOnTheCpu(*driver, kernels, DType::kInt8, RandomIntegers<int8_t>(999));
+  ExpectScaledAsOnTheCpu(*driver, kernels, DType::kInt16, RandomIntegers<int16_t>(999));
+  ExpectScaledAsOnTheCpu(*driver, kernels, DType::kInt32, RandomIntegers<int32_t>(999));
+  ExpectScaledAsOnTheCpu(*driver, kernels, DType::kInt64, RandomIntegers<int64_t>(999));
+  EXPECT_THROWS(kernels.Scale(DType::kBool, 2.0, 1.0, {}, nullptr), Error, "cannot scale bool");
+}
+
+TEST(ManyUnalignedPiecesOfEveryLengthAreCopiedWhole) {
+  const CodeFolder code;
+  const auto driver = hvd::OpenHip({kLibrary});
+  DeviceKernels kernels(*driver, code.path(), 0);
+  const hvd::Stream stream(*driver);
+  std::vector<uint8_t> from = RandomIntegers<uint8_t>(60'000);
+  std::vector<uint8_t> to(from.size(), 0xee);
+  std::vector<uint8_t> expected = to;
+  std::vector<Piece> pieces;  // more than one launch takes
+  size_t place = 0;
+  for (size_t i = 0; i < 300; ++i) {
+    place += i % 5;
+    std::memcpy(expected.data() + place, from.data() + place, i);
+    pieces.push_back({from.data() + place, to.data() + place, i});
+    place += i;
+  }
+  kernels.Copy(pieces, stream.get());
+  EXPECT_EQ(to[10'000], 0xee);  // nothing has run yet
+  driver->Synchronize(stream.get());
+  EXPECT_TRUE(to == expected);
+}
+
+TEST(ConversionsToSixteenBitsAndBackAreThoseOfTheCpu) {
+  const CodeFolder code;
+  const auto driver = hvd::OpenCuda({kLibrary});
+  DeviceKernels kernels(*driver, code.path(), 0);
+  const hvd::Stream stream(*driver);
+  std::vector<float> floats(4099);
+  for (size_t i = 0; i < floats.size(); ++i) {
+    floats[i] = std::ldexp(1.0F + static_cast<float>(i) / 4099.0F, static_cast<int>(i % 60) - 30);
+  }
+  for (const DType half : {DType::kFloat16, DType::kBFloat16}) {
+    std::vector<uint16_t> narrow(floats.size());
+    std::vector<float> wide(floats.size());
+    const Piece in{floats.data(), narrow.data(), floats.size()};
+    const Piece out{narrow.data(), wide.data(), floats.size()};
+    kernels.Convert(DType::kFloat32, half, {&in, 1}, stream.get());
+    kernels.Convert(half, DType::kFloat32, {&out, 1}, stream.get());
+    driver->Synchronize(stream.get());
+    for (size_t i = 0; i < floats.size(); ++i) {
+      const bool is_half = half == DType::kFloat16;
+      const uint16_t expected =
+          is_half ? hvd::HalfFromFloat(floats[i]) : hvd::BFloat16FromFloat(floats[i]);
+      EXPECT_EQ(narrow[i], expected);
+      EXPECT_EQ(wide[i], is_half ? hvd::FloatFromHalf(expected) : hvd::FloatFromBFloat16(expected));
+    }
+  }
+  EXPECT_THROWS(kernels.Convert(DType::kInt8, DType::kFloat32, {}, nullptr), Error, "int8");
+}
+
+// A transport for each rank, over real sockets.
+struct Communicator {
+  std::vector<std::unique_ptr<hvd::Abort>> aborts;
+  std::vector<std::unique_ptr<hvd::Transport>> transports;
+};
+
+Communicator Join(int size) {
+  const auto deadline = hvd::Deadline::After(std::chrono::seconds(20));
+  std::vector<std::vector<hvd::Socket>> sockets(static_cast<size_t>(size));
+  for (auto& row : sockets) row.resize(static_cast<size_t>(size));
+  for (size_t a = 0; a < sockets.size(); ++a) {
+    for (size_t b = 0; b < a; ++b) {
+      hvd::Listener listener("127.0.0.1");
+      sockets[a][b] = hvd::Socket::Connect(listener.endpoint(), deadline);
+      hvd::WaitReady(listener.fd(), POLLIN, deadline, "test");
+      sockets[b][a] = *listener.TryAccept();
+    }
+  }
+  Communicator result;
+  for (int rank = 0; rank < size; ++rank) {
+    result.aborts.push_back(std::make_unique<hvd::Abort>());
+    result.transports.push_back(std::make_unique<hvd::TcpTransport>(
+        rank, std::move(sockets[static_cast<size_t>(rank)]), *result.aborts.back()));
+  }
+  return result;
+}
+
+// Ranks as threads, each with a driver of its own.
+void OnGpus(int size, const std::function<void(int, Driver&, DeviceCollectives&)>& body) {
+  const CodeFolder code;
+  const auto nccl = std::make_shared<const hvd::NcclLibrary>(std::vector{kLibrary});
+  Communicator communicator = Join(size);
+  OnThreads(size, [&](int rank) {
+    const auto driver = hvd::OpenCuda({kLibrary});
+    driver->Use(0);
+    DeviceCollectives collectives(*driver, code.path(), 0, nccl,
+                                  *communicator.transports[static_cast<size_t>(rank)]);
+    body(rank, *driver, collectives);
+  });
+}
+
+TEST(OneTensorIsReducedAndScaled) {
+  OnGpus(3, [](int rank, Driver& driver, DeviceCollectives& collectives) {
+    const std::vector<float> from(1000, static_cast<float>(rank + 1));
+    std::vector<float> to(from.size());
+    const Piece piece = PieceOf(from, to);
+    collectives.Allreduce({&piece, 1}, {.op = ReduceOp::kSum});
+    driver.Synchronize(collectives.stream());
+    EXPECT_EQ(to, std::vector<float>(1000, 6.0F));
+    DeviceReduction how{
+        .op = ReduceOp::kAverage, .prescale = 2.0, .postscale = 5.0, .divisor = 3.0};
+    collectives.Allreduce({&piece, 1}, how);
+    driver.Synchronize(collectives.stream());
+    EXPECT_EQ(to, std::vector<float>(1000, 20.0F));
+  });
+}
+
+TEST(SeveralTensorsTravelAsOneMessage) {
+  OnGpus(2, [](int rank, Driver& driver, DeviceCollectives& collectives) {
+    std::vector<std::vector<int32_t>> tensors;
+    std::vector<Piece> pieces;
+    for (size_t i = 0; i < 200; ++i) {
+      tensors.emplace_back(i, static_cast<int32_t>(i) * (rank + 1));
+    }
+    for (auto& tensor : tensors) pieces.push_back(PieceOf(tensor, tensor));
+    collectives.Allreduce(pieces, {.dtype = DType::kInt32, .prescale = 2.0});
+    driver.Synchronize(collectives.stream());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      EXPECT_EQ(tensors[i], std::vector<int32_t>(i, static_cast<int32_t>(i) * 6));
+    }
+  });
+}
+
+TEST(BooleansAreOrAndAnd) {
+  OnGpus(2, [](int rank, Driver& driver, DeviceCollectives& collectives) {
+    const std::vector<uint8_t> mine{0, 1, static_cast<uint8_t>(rank)};
+    std::vector<uint8_t> any(3);
+    std::vector<uint8_t> all(3);
+    const Piece sum = PieceOf(mine, any);
+    const Piece product = PieceOf(mine, all);
+    collectives.Allreduce({&sum, 1}, {.dtype = DType::kBool});
+    collectives.Allreduce({&product, 1}, {.dtype = DType::kBool, .op = ReduceOp::kProduct});
+    driver.Synchronize(collectives.stream());
+    EXPECT_EQ(any, (std::vector<uint8_t>{0, 1, 1}));
+    EXPECT_EQ(all, (std::vector<uint8_t>{0, 1, 0}));
+    const DeviceReduction average{.dtype = DType::kBool, .op = ReduceOp::kAverage};
+    EXPECT_THROWS(collectives.Allreduce({&sum, 1}, average), Error, "bool");
+    const DeviceReduction adasum{.op = ReduceOp::kAdasum};
+    EXPECT_THROWS(collectives.Allreduce({&sum, 1}, adasum), Error, "does not run on a GPU");
+  });
+}
+
+TEST(PartsOfEqualAndOfUnequalLengthAreGathered) {
+  OnGpus(3, [](int rank, Driver& driver, DeviceCollectives& collectives) {
+    const std::vector<uint8_t> mine(4, static_cast<uint8_t>('a' + rank));
+    std::string equal(12, '?');
+    std::string unequal(4, '?');
+    collectives.Allgather(mine.data(), equal.data(), std::array<size_t, 3>{4, 4, 4});
+    collectives.Allgather(mine.data(), unequal.data(), std::array<size_t, 3>{1, 0, 3});
+    driver.Synchronize(collectives.stream());
+    EXPECT_EQ(equal, "aaaabbbbcccc");
+    EXPECT_EQ(unequal, "accc");
+  });
+}
+
+TEST(PartsAreReducedAndScattered) {
+  OnGpus(2, [](int rank, Driver& driver, DeviceCollectives& collectives) {
+    const std::vector<double> mine{1.0, 2.0, 3.0, 4.0, 5.0};
+    for (const auto& parts : {std::array<size_t, 2>{2, 2}, std::array<size_t, 2>{3, 2}}) {
+      std::vector<double> got(parts[static_cast<size_t>(rank)]);
+      const DeviceReduction how{.dtype = DType::kFloat64, .prescale = 3.0, .postscale = 0.5};
+      collectives.Reducescatter(mine.data(), got.data(), parts, how);
+      driver.Synchronize(collectives.stream());
+      const size_t first = rank == 0 ? 0 : parts[0];
+      for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], 3.0 * mine[first + i]);
+    }
+  });
+}
+
+TEST(EveryRankSendsItsPartToEveryOther) {
+  OnGpus(2, [](int rank, Driver& driver, DeviceCollectives& collectives) {
+    const std::string mine = rank == 0 ? "abb" : "ccd";
+    std::string got(3, '?');
+    const std::array<size_t, 2> out =
+        rank == 0 ? std::array<size_t, 2>{1, 2} : std::array<size_t, 2>{2, 1};
+    const std::array<size_t, 2> in =
+        rank == 0 ? std::array<size_t, 2>{1, 2} : std::array<size_t, 2>{2, 1};
+    collectives.Alltoall(mine.data(), out, got.data(), in);
+    driver.Synchronize(collectives.stream());
+    EXPECT_EQ(got, rank == 0 ? "acc" : "bbd");
+  });
+}
+
+TEST(WhatRootHasIsBroadcast) {
+  OnGpus(3, [](int rank, Driver& driver, DeviceCollectives& collectives) {
+    std::string data(5, static_cast<char>('0' + rank));
+    collectives.Broadcast(data.data(), data.size(), 2);
+    driver.Synchronize(collectives.stream());
+    EXPECT_EQ(data, "22222");
+  });
+}
+
+TEST(ATypeThatNcclLacksIsRefused) {
+  OnGpus(1, [](int, Driver&, DeviceCollectives& collectives) {
+    std::vector<int16_t> data(2);
+    const Piece piece = PieceOf(data, data);
+    const DeviceReduction how{.dtype = DType::kInt16};
+    EXPECT_THROWS(collectives.Allreduce({&piece, 1}, how), Error, "NCCL cannot reduce int16");
+    collectives.CheckHealth();
+  });
+}
+
+}  // namespace
