@@ -49,6 +49,8 @@ class Decision:
         machine: The facts about the machine that were used, by name.
         candidates: All variants, the accepted ones first, best first.
         selector_version: Of the selector that decided.
+        index_options: Where the installer took packages from, as options of pip and uv, as far as
+            a build hook can know; without credentials.
     """
 
     project: str
@@ -61,6 +63,7 @@ class Decision:
     machine: Mapping[str, str] = field(default_factory=dict)
     candidates: tuple[DecidedCandidate, ...] = ()
     selector_version: str = ""
+    index_options: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Return the JSON object."""
@@ -87,6 +90,7 @@ class Decision:
                 for candidate in self.candidates
             ],
             "selector_version": self.selector_version,
+            "index_options": list(self.index_options),
         }
 
 
@@ -104,7 +108,7 @@ def parse_decision(text: str | bytes, place: str = DECISION_FILE) -> Decision:
     root = parse_json(text, place, DecisionError)
     members = root.object(
         ("schema", "project", "version", "label", "forced", "payload", "machine", "candidates"),
-        ("settings", "selector_version"),
+        ("settings", "selector_version", "index_options"),
         ignore_unknown=True,
     )
     members["schema"].schema_number(_SCHEMA)
@@ -113,6 +117,7 @@ def parse_decision(text: str | bytes, place: str = DECISION_FILE) -> Decision:
         payload = members["payload"].object(("filename", "sha256"), ignore_unknown=True)
         filename, sha256 = payload["filename"].string(), _optional_string(payload["sha256"])
     version = members.get("selector_version")
+    options = members.get("index_options")
     return Decision(
         project=members["project"].string(),
         version=members["version"].string(),
@@ -124,6 +129,9 @@ def parse_decision(text: str | bytes, place: str = DECISION_FILE) -> Decision:
         machine=_strings_by_key(members["machine"]),
         candidates=tuple(_candidate(node) for node in members["candidates"].elements()),
         selector_version="" if version is None else version.string(),
+        index_options=()
+        if options is None
+        else tuple(option.string() for option in options.elements()),
     )
 
 

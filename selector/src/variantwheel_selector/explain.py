@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from variantwheel_selector.decision import DecidedCandidate, Decision
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.providers import Support
+from variantwheel_selector.surroundings import surroundings
 
 _PLAIN = "(plain wheel)"
+_SUPPORTED = ": supported ("
+_MOST_REASONS = 3
+_MOST_BETTER = 6
 
 
 def decision_lines(decision: Decision) -> list[str]:
-    """Return one line for each candidate, the chosen one marked, with its first reason.
+    """Return the candidates, the chosen one marked, each with the facts that decided.
 
-    Further reasons of a candidate follow on lines of their own.
+    A rejected candidate has one line for each reason, up to a few; all are in the JSON form.
     """
     width = max([len("label"), *(len(item.label or _PLAIN) for item in decision.candidates)])
     lines = [f"  {'label':{width}}  {'verdict':8}  because"] if decision.candidates else []
     for item in decision.candidates:
         chosen = decision.filename is not None and item.label == decision.label
-        first, *more = item.reasons or ("",)
+        reasons = list(item.reasons) or [""]
+        if item.accepted:
+            reasons = ["; ".join(_short(reason) for reason in reasons)]
+        first, *more = reasons
         lines.append(
             f"{'*' if chosen else ' '} {item.label or _PLAIN:{width}}  "
             f"{_verdict(item, decision, chosen=chosen):8}  {first}".rstrip()
         )
-        lines += [f"  {'':{width}}  {'':8}  {reason}" for reason in more]
+        more = [reason for reason in more if _SUPPORTED not in reason]
+        lines += [f"  {'':{width}}  {'':8}  {reason}" for reason in more[:_MOST_REASONS]]
     return lines
+
+
+def _short(reason: str) -> str:
+    """Return a reason for accepting without what it is based on, which stands above already."""
+    return reason.partition(_SUPPORTED)[0]
+
+
+def setting_lines(decision: Decision) -> list[str]:
+    """Return what the user's settings state, each with its origin."""
+    width = max(map(len, decision.settings), default=0)
+    return [f"  {name:{width}}  {text}" for name, text in decision.settings.items()]
+
+
+def better_lines(better: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    """Return what would have to change for better candidates, by label."""
+    return [f"  {label}: {'; and '.join(changes)}" for label, changes in better[:_MOST_BETTER]]
 
 
 def outcome_line(decision: Decision, *, from_source: bool) -> str:
@@ -37,15 +61,14 @@ def outcome_line(decision: Decision, *, from_source: bool) -> str:
         from_source: Whether the project is going to be built from source.
     """
     release = f"{decision.project} {decision.version}"
-    asked = "".join(f"; {name} = {value}" for name, value in decision.settings.items())
     if decision.filename is not None:
-        return f"{release}: {decision.label or _PLAIN} ({decision.filename}){asked}"
-    return f"{release}: {'built from source' if from_source else 'nothing fits'}{asked}"
+        return f"{release}: {decision.label or _PLAIN} ({decision.filename})"
+    return f"{release}: {'built from source' if from_source else 'nothing fits'}"
 
 
 def machine_lines(machine: Machine, support: Iterable[Support]) -> list[str]:
     """Return what is known about a machine and what it supports, one fact per line."""
-    rows = dict(machine.facts())
+    rows = machine.facts() | surroundings(machine)
     for answer in support:
         rows |= answer.facts()
         if answer.unknown:
@@ -57,7 +80,13 @@ def machine_lines(machine: Machine, support: Iterable[Support]) -> list[str]:
             for feature in answer.features
             if feature.unknown
         }
-    rows |= {f"{fact} is unknown": reason for fact, reason in machine.unknown.items()}
+    # Of one fact, the provider's sentence is enough.
+    said = " ".join(rows.values())
+    rows |= {
+        f"{fact} is unknown": reason
+        for fact, reason in machine.unknown.items()
+        if reason not in said
+    }
     width = max(map(len, rows))
     return [f"{name:{width}}  {value}" for name, value in rows.items()]
 
@@ -89,6 +118,7 @@ def machine_json(
     return {
         "schema": 1,
         "machine": machine.facts(),
+        "surroundings": surroundings(machine),
         "unknown": dict(sorted(machine.unknown.items())),
         "properties": properties(support),
         "only_by_name": only_by_name,

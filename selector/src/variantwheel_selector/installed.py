@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 from dataclasses import dataclass
 
 from variantwheel_selector.decision import DECISION_FILE, Decision, parse_decision
 from variantwheel_selector.errors import NotInstalledError
+from variantwheel_selector.setting_keys import without_credentials
 from variantwheel_selector.variants_json import VariantsInfo, parse_variants_json
 from variantwheel_selector.wheel_name import normalize_project
 
@@ -23,6 +25,8 @@ class InstalledDistribution:
         installer: The program that installed it, such as `pip`; empty if it did not say.
         variant: Its `variant.json`; none if it is no variant.
         decision: Its `variant-decision.json`; none if no selector chose it.
+        origin: The URL of the sdist or wheel that was installed by its place (`direct_url.json`);
+            empty if an index or folder was searched.
     """
 
     project: str
@@ -30,6 +34,7 @@ class InstalledDistribution:
     installer: str
     variant: VariantsInfo | None
     decision: Decision | None
+    origin: str = ""
 
 
 def selector_version() -> str:
@@ -77,7 +82,20 @@ def _read(distribution: importlib.metadata.Distribution) -> InstalledDistributio
         installer=(distribution.read_text("INSTALLER") or "").strip(),
         variant=None if variant is None else parse_variants_json(variant, place + VARIANT_FILE),
         decision=None if decision is None else parse_decision(decision, place + DECISION_FILE),
+        origin=_origin(_read_text(distribution, "direct_url.json")),
     )
+
+
+def _origin(text: str | None) -> str:
+    """Return the URL in a `direct_url.json`, as far as an installer takes it again (PEP 610)."""
+    try:
+        document = json.loads(text or "null")
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(document, dict) or "archive_info" not in document:
+        return ""
+    url = document.get("url")
+    return without_credentials(url) if isinstance(url, str) and url.isprintable() else ""
 
 
 def _read_text(distribution: importlib.metadata.Distribution, name: str) -> str | None:

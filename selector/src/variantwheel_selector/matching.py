@@ -17,12 +17,15 @@ class PropertyVerdict:
     Attributes:
         fits: Whether every feature has a supported value; none if a fact needed is unknown.
         reasons: One line for each feature.
-        sort_key: Lower is better; meaningful only if it fits.
+        sort_key: Lower is better. A value that is not supported counts as better than all that are,
+            so that a misfit stands where it would stand if it fitted.
+        obstacles: What would have to change for it to fit, one line for each feature in the way.
     """
 
     fits: bool | None
     reasons: tuple[str, ...]
     sort_key: tuple[float, ...] = ()
+    obstacles: tuple[str, ...] = ()
 
 
 def judge_properties(
@@ -42,6 +45,8 @@ def judge_properties(
     """
     positions: list[tuple[int, int, int]] = []
     reasons: list[str] = []
+    misfits: list[str] = []
+    obstacles: list[str] = []
     fits: bool | None = True
     for (namespace, feature_name), wanted in variant.features().items():
         answer = support.get(namespace, Support(namespace, absent="this selector has no provider"))
@@ -54,15 +59,21 @@ def judge_properties(
             value = feature.values.index(matching[0]) if matching else len(feature.values)
             positions.append((namespaces.index(namespace), order, value))
             reasons.append(f"{need}: supported ({feature.basis})")
-        elif unknown := answer.unknown or (feature.unknown if feature else ""):
+            continue
+        positions.append((namespaces.index(namespace), order, -1))
+        if unknown := answer.unknown or (feature.unknown if feature else ""):
             fits = None if fits is not False else False
-            reasons.append(f"{need}: unknown ({unknown})")
+            misfits.append(f"{need}: unknown ({unknown})")
+            obstacles.append(f"it must become known: {unknown}")
         else:
             fits = False
-            reasons.append(f"{need}: {_misfit(answer, feature, wanted)}")
+            misfits.append(f"{need}: {_misfit(answer, feature, wanted)}")
+            obstacles.append(_obstacle(namespace, feature_name, wanted, answer, feature))
     # Infinity ends the list, so that a list which continues another sorts before it.
     sort_key = (*(float(number) for triple in sorted(positions) for number in triple), math.inf)
-    return PropertyVerdict(fits, tuple(reasons) or ("needs nothing",), sort_key)
+    # What decides comes first.
+    told = (*misfits, *reasons) or ("needs nothing",)
+    return PropertyVerdict(fits, told, sort_key, tuple(obstacles))
 
 
 def _find(answer: Support, name: str) -> tuple[int, SupportedFeature | None]:
@@ -81,3 +92,28 @@ def _misfit(answer: Support, feature: SupportedFeature | None, wanted: Sequence[
     if unserved:
         why = f"no code for {', '.join(unserved)}; {why}"
     return f"this machine supports {feature.words()} ({why})"
+
+
+def _obstacle(
+    namespace: str,
+    name: str,
+    wanted: Sequence[str],
+    answer: Support,
+    feature: SupportedFeature | None,
+) -> str:
+    """Return what would have to change for one of the values to be supported."""
+    if feature is None:
+        return answer.absent or f"a machine with {namespace} :: {name}"
+    capped = next((value for value in wanted if "capped" in feature.why_not.get(value, "")), None)
+    if capped is not None:
+        return f"ask for it: name the variant, or set max-cpu-level to {capped} or more"
+    least = wanted[0] if len(wanted) == 1 else " or ".join(wanted)
+    return {
+        "cuda_version_lower_bound": f"an NVIDIA driver for CUDA {least} or newer",
+        "cuda_version_upper_bound": f"an NVIDIA driver older than CUDA {least}",
+        "sm_arch": f"devices that run {least}, or a release with code for these devices",
+        "gfx_arch": f"a GPU of {least}, or a release with code for this one",
+        "rocm_version": f"ROCm {least}",
+        "level": f"a CPU of level {least}",
+        "version": f"a CPU of Arm version {least}",
+    }.get(name, f"a machine that supports {namespace} :: {name} :: {least}")

@@ -49,6 +49,16 @@ class Candidate:
         return self.verdict.fits is None and self.filename is not None
 
     @property
+    def obstacles(self) -> tuple[str, ...]:
+        """What would have to change for it to be accepted, in words."""
+        found = list(self.verdict.obstacles)
+        if self.ruled_out:
+            found.insert(0, f"the setting must go: {self.ruled_out}")
+        if self.filename is None:
+            found.append("a wheel for this Python and platform")
+        return tuple(found)
+
+    @property
     def reasons(self) -> tuple[str, ...]:
         """Why it was accepted or rejected, the decisive reason first."""
         return (self.ruled_out, *self.compared) if self.ruled_out else self.compared
@@ -130,6 +140,24 @@ def choose(resolution: Resolution, label: str, *, forced: bool) -> Resolution:
         advice = "" if found.filename is None else f"\n{label}! installs it nevertheless"
         raise VariantMisfitError(f"variant {label!r} does not fit this machine{reasons}{advice}")
     return replace(resolution, winner=found, forced=forced)
+
+
+def better_candidates(resolution: Resolution) -> tuple[Candidate, ...]:
+    """Return the rejected candidates that would come before the winner, the best first.
+
+    Those without a wheel for this Python and platform are left out, unless nothing fits.
+    """
+    rejected = [
+        item
+        for item in resolution.candidates
+        if not item.accepted and (item.filename is not None or resolution.winner is None)
+    ]
+    winner = resolution.winner
+    return tuple(
+        item
+        for item in rejected
+        if winner is None or item.verdict.sort_key < winner.verdict.sort_key
+    )
 
 
 def nothing_fits(project: str, version: str, resolution: Resolution) -> NothingFitsError:

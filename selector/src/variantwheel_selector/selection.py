@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from variantwheel_selector.decision import Decision
+from variantwheel_selector.errors import StrictnessError, VariantMisfitError
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.manifest import Manifest
 from variantwheel_selector.narrowing import (
@@ -55,7 +56,17 @@ class Release:
 
 @dataclass(frozen=True)
 class Selection:
-    """A release judged for one machine."""
+    """A release judged for one machine.
+
+    Attributes:
+        release: The wheels.
+        settings: What the user asked for.
+        machine: The captured facts.
+        support: What is supported, by namespace.
+        tags: What the machine's Python accepts, best first.
+        resolution: All candidates, and the winner.
+        refusal: Why settings make this choice an error; empty if they do not.
+    """
 
     release: Release
     settings: Settings
@@ -63,6 +74,7 @@ class Selection:
     support: Mapping[str, Support]
     tags: tuple[str, ...]
     resolution: Resolution
+    refusal: str = ""
 
     @property
     def from_source(self) -> bool:
@@ -70,8 +82,13 @@ class Selection:
         wanted = self.settings.source_build
         return wanted == "force" or (wanted == "allow" and self.resolution.winner is None)
 
-    def decision(self, selector_version: str) -> Decision:
-        """Return what is recorded in the wheel."""
+    def decision(self, selector_version: str, index_options: Sequence[str] = ()) -> Decision:
+        """Return what is recorded in the wheel.
+
+        Args:
+            selector_version: Of this selector.
+            index_options: Where the installer takes packages from, as options of pip and uv.
+        """
         winner = None if self.from_source else self.resolution.winner
         filename = winner.filename if winner else None
         facts = judged_machine(self.settings, self.machine).facts()
@@ -88,6 +105,7 @@ class Selection:
             machine=facts,
             candidates=tuple(item.decided() for item in self.resolution.candidates),
             selector_version=selector_version,
+            index_options=tuple(index_options),
         )
 
 
@@ -106,7 +124,8 @@ def select(
         settings: What the user asked for.
         machine: The captured facts.
         tags: What the machine's Python accepts, best first; by default as its facts say.
-        strict: Whether settings that make a choice an error do so; `explain` shows it instead.
+        strict: Whether settings that make the choice an error raise it; otherwise the refusal is
+            told by the result, which has no winner then.
 
     Raises:
         SettingsError: A pattern means nothing for this release.
@@ -119,11 +138,16 @@ def select(
     accepted = _accepted_tags(settings.profiles, machine, tags)
     resolution = resolve(release.variants, release.hashes, support, accepted, release.refused)
     resolution = narrow(resolution, settings)
-    if settings.variant is not None:
-        resolution = choose(resolution, settings.variant, forced=settings.forced)
-    if strict:
+    refusal = ""
+    try:
+        if settings.variant is not None:
+            resolution = choose(resolution, settings.variant, forced=settings.forced)
         check_strictness(resolution, settings)
-    return Selection(release, settings, machine, support, accepted, resolution)
+    except (VariantMisfitError, StrictnessError) as error:
+        if strict:
+            raise
+        refusal, resolution = str(error), replace(resolution, winner=None)
+    return Selection(release, settings, machine, support, accepted, resolution, refusal)
 
 
 def judged_machine(settings: Settings, machine: Machine) -> Machine:

@@ -6,8 +6,9 @@ caches what a selector sdist was built into, home directories are shared, and di
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from variantwheel_selector.decision import Decision
 from variantwheel_selector.errors import VariantsJsonError
@@ -18,8 +19,21 @@ from variantwheel_selector.model import Variant
 from variantwheel_selector.probe import probe
 from variantwheel_selector.providers import Support, release_support
 from variantwheel_selector.providers.level_cap import NO_CAP
-from variantwheel_selector.setting_keys import VARIANT
+from variantwheel_selector.setting_keys import (
+    FORBID,
+    MAX_CPU_LEVEL,
+    ONLY,
+    PREFER,
+    PROFILE,
+    REQUIRE,
+    VARIANT,
+)
 from variantwheel_selector.variants_json import VariantsInfo
+
+_HOW_CHOSEN = {
+    key.name for key in (VARIANT, PROFILE, FORBID, ONLY, PREFER, REQUIRE, MAX_CPU_LEVEL)
+} | {"assume-cpu"}
+"""Settings under which another variant is no better, because they asked for this one."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +48,9 @@ class Verification:
         reason: The facts compared, in words.
         installed_properties: What the installed variant needs, as text.
         decision: How it was chosen; none if no selector chose it.
-        repair_command: Installs anew, past the caches.
+        repair_commands: Install anew, past the caches, by `pip` and `uv`, or by `conda`; the one of
+            the program that installed it comes first.
+        changes: Facts that differ from those at the installation, in words, by name.
         better_label: A variant of the release that would be chosen on this machine instead; none
             if there is none, if a variant was asked for by name, or if no decision is recorded.
     """
@@ -46,8 +62,14 @@ class Verification:
     reason: str
     installed_properties: tuple[str, ...]
     decision: Decision | None
-    repair_command: str
+    repair_commands: Mapping[str, str]
+    changes: Mapping[str, str] = field(default_factory=dict)
     better_label: str | None = None
+
+    @property
+    def repair_command(self) -> str:
+        """Installs anew with the program that installed it."""
+        return next(iter(self.repair_commands.values()))
 
     def to_json(self) -> dict[str, object]:
         """Return what `verify --json` prints of it; the selector's README documents it."""
@@ -60,6 +82,8 @@ class Verification:
             "properties": list(self.installed_properties),
             "better_label": self.better_label,
             "repair_command": self.repair_command,
+            "repair_commands": dict(self.repair_commands),
+            "changes": dict(self.changes),
             "decision": None if self.decision is None else self.decision.to_json(),
         }
 
@@ -104,19 +128,53 @@ def verify_installed(installed: InstalledDistribution, machine: Machine) -> Veri
         reason=reason,
         installed_properties=properties,
         decision=installed.decision,
-        repair_command=repair_command(installed),
+        repair_commands=repair_commands(installed),
+        changes=_changes(installed, machine),
         better_label=better,
     )
 
 
-def repair_command(installed: InstalledDistribution) -> str:
-    """Return the command that chooses the variant anew, for the program that installed it."""
-    requirement = f"{installed.project}=={installed.version}"
-    if installed.installer == "uv":
-        return f"uv pip install --reinstall --refresh --no-deps {requirement}"
+def repair_commands(installed: InstalledDistribution) -> dict[str, str]:
+    """Return the commands that choose the variant anew, that of the installing program first.
+
+    They take the release from where it was taken from, as far as the decision recorded it.
+    """
     if installed.installer == "conda":
-        return f"conda install --force-reinstall {installed.project}={installed.version}"
-    return f"pip install --no-cache-dir --force-reinstall --no-deps {requirement}"
+        requirement = f"{installed.project}={installed.version}"
+        return {"conda": f"conda install --force-reinstall {requirement}"}
+    requirement = f"{installed.project}=={installed.version}"
+    if installed.origin:
+        requirement = f"{installed.project} @ {installed.origin}"
+    options = installed.decision.index_options if installed.decision is not None else ()
+    rest = shlex.join([*options, requirement])
+    commands = {
+        "pip": f"pip install --no-cache-dir --force-reinstall --no-deps {rest}",
+        "uv": f"uv pip install --reinstall --refresh --no-deps {rest}",
+    }
+    return dict(sorted(commands.items(), key=lambda item: item[0] != installed.installer))
+
+
+def _changes(installed: InstalledDistribution, machine: Machine) -> dict[str, str]:
+    """Compare the facts recorded at the installation with those of a machine."""
+    if installed.decision is None or not _comparable(installed):
+        return {}
+    recorded = installed.decision.machine
+    facts = machine.facts()
+    if installed.variant is not None:
+        # As it was decided: with the default cap, which is no fact about the machine.
+        for answer in release_support(installed.variant, machine).values():
+            facts |= answer.facts()
+    return {
+        name: f"{recorded.get(name, 'nothing')} -> {facts.get(name, 'nothing')}"
+        for name in sorted({*recorded, *facts})
+        if recorded.get(name) != facts.get(name)
+    }
+
+
+def _comparable(installed: InstalledDistribution) -> bool:
+    """Tell whether facts were recorded as they were, not as the user stated them."""
+    stated = installed.decision.settings if installed.decision is not None else {}
+    return not any(key.startswith(("assume-", "profile", "max-cpu-level")) for key in stated)
 
 
 def _only_variant(installed: InstalledDistribution, info: VariantsInfo) -> Variant:
@@ -133,7 +191,7 @@ def _better_label(
     decision: Decision, installed: Variant, info: VariantsInfo, machine: Machine
 ) -> str | None:
     """Return the best recorded candidate for this machine, unless it is the installed one."""
-    if VARIANT.name in decision.settings:
+    if _HOW_CHOSEN & set(decision.settings):
         return None
     candidates = [
         Variant.from_strings(item.label, item.properties)

@@ -9,14 +9,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from variantwheel_selector.decision import Decision
 from variantwheel_selector.errors import ManifestError, NothingFitsError, SourceBuildError
+from variantwheel_selector.front_end import index_options
 from variantwheel_selector.hooks import project_here
 from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, PayloadWheel, parse_manifest
 from variantwheel_selector.payload import check_wheel, open_payload
 from variantwheel_selector.probe import probe
 from variantwheel_selector.resolve import Candidate, nothing_fits
 from variantwheel_selector.selection import Release, Selection, select
-from variantwheel_selector.setting_keys import SOURCE_BUILD
+from variantwheel_selector.setting_keys import LOG, SOURCE_BUILD
 from variantwheel_selector.settings import Settings, read_settings
 from variantwheel_selector.wheel import add_decision, hand_over
 
@@ -75,7 +77,7 @@ def _judge_here(settings: Settings) -> _Here:
 
 
 def _hand_over_winner(here: _Here, winner: Candidate, folder: Path) -> str:
-    decision = here.selection.decision(here.manifest.selector_version)
+    decision = _decision(here)
     payload = next(wheel for wheel in here.manifest.wheels if wheel.filename == winner.filename)
     with (
         _payload_path(here, payload) as path,
@@ -85,7 +87,16 @@ def _hand_over_winner(here: _Here, winner: Candidate, folder: Path) -> str:
         filename = hand_over(file, payload.name, decision, folder)
     forced = " (forced)" if decision.forced else ""
     sys.stdout.write(f"{here.manifest.name}: variant {winner.label}{forced} -> {filename}\n")
+    if here.selection.settings.choice(LOG) == "full":
+        from variantwheel_selector.explain import decision_lines  # noqa: PLC0415 - when asked for
+
+        sys.stdout.writelines(f"{line}\n" for line in decision_lines(decision))
     return filename
+
+
+def _decision(here: _Here) -> Decision:
+    options = index_options(os.environ)
+    return here.selection.decision(here.manifest.selector_version, options)
 
 
 @contextlib.contextmanager
@@ -116,7 +127,7 @@ def _build_source(here: _Here, folder: Path) -> str:
     filename = build_from_source(
         Path("source").resolve(), here.manifest.source, folder, dict(settings.for_source)
     )
-    add_decision(folder / filename, here.selection.decision(here.manifest.selector_version))
+    add_decision(folder / filename, _decision(here))
     return filename
 
 

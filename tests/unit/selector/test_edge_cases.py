@@ -114,7 +114,8 @@ ELSEWHERE = {
     "44 login CPU newer than compute": "unit/selector/test_overrides.py::"
     "test_several_profiles_intersect",
     "45 shared cache": "unit/selector/test_verify.py::test_a_variant_that_does_not_fit",
-    "47 foreign tags": "unit/selector/test_payload.py::test_a_wheel_for_another_platform_is_refused",
+    "47 foreign tags": "unit/selector/test_payload.py::"
+    "test_a_wheel_for_another_platform_is_refused",
     "48 hashes": "unit/selector/test_front_ends.py::test_a_tampered_payload_is_not_installed",
     "49 metadata without detection": "unit/selector/test_hooks.py::"
     "test_metadata_is_static_and_needs_no_detection",

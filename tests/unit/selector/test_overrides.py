@@ -96,7 +96,8 @@ def test_require_is_an_error_rather_than_another_choice() -> None:
         judged("nvidia_h100", require="gpu,cu12")
     settings = read_settings({"require": "gpu"}, NO_FILES)
     found = select(GPU_RELEASE, settings, machine("haswell"), strict=False)
-    assert found.resolution.winner is not None
+    assert found.resolution.winner is None
+    assert "which is not 'gpu'" in found.refusal
 
 
 def test_unknown_facts_can_be_an_error() -> None:

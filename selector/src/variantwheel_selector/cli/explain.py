@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from variantwheel_selector.cli.output import (
@@ -14,8 +15,18 @@ from variantwheel_selector.cli.output import (
     print_json,
     print_lines,
 )
-from variantwheel_selector.errors import UsageError
-from variantwheel_selector.explain import decision_lines, machine_lines, outcome_line
+from variantwheel_selector.decision import Decision
+from variantwheel_selector.errors import DownloadError, UsageError
+from variantwheel_selector.explain import (
+    better_lines,
+    decision_lines,
+    machine_lines,
+    outcome_line,
+    properties,
+    setting_lines,
+)
+from variantwheel_selector.fetching.urls import redacted
+from variantwheel_selector.front_end import index_options
 from variantwheel_selector.installed import selector_version
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.release_source import (
@@ -23,7 +34,8 @@ from variantwheel_selector.release_source import (
     release_from_index,
     release_from_sdist,
 )
-from variantwheel_selector.selection import Release, select
+from variantwheel_selector.resolve import better_candidates
+from variantwheel_selector.selection import Release, Selection, select
 from variantwheel_selector.settings import read_settings
 from variantwheel_selector.wheel_name import normalize_project
 
@@ -48,27 +60,49 @@ def run(args: argparse.Namespace) -> int:
     machine = chosen_machine(args)
     release = _release(args, machine)
     settings = read_settings(None, os.environ, release.project)
-    selection = select(release, settings, machine)
-    decision = selection.decision(selector_version())
+    selection = select(release, settings, machine, strict=False)
+    decision = selection.decision(selector_version(), index_options(os.environ))
+    better = [
+        (item.label, list(item.obstacles))
+        for item in better_candidates(selection.resolution)
+        if item.label is not None
+    ]
     if args.json:
-        print_json(decision.to_json())
-    else:
-        print_lines(
-            [
-                *machine_lines(machine, selection.support.values()),
-                "",
-                *decision_lines(decision),
-                "",
-                outcome_line(decision, from_source=selection.from_source),
-            ]
+        print_json(
+            decision.to_json()
+            | {
+                "refusal": selection.refusal or None,
+                "supported": properties(selection.support),
+                "better": [{"label": label, "changes": changes} for label, changes in better],
+            }
         )
-    return 0 if decision.filename is not None or selection.from_source else 1
+    else:
+        print_lines(_lines(selection, decision, better))
+    done = decision.filename is not None or (selection.from_source and not selection.refusal)
+    return 0 if done else 1
+
+
+def _lines(
+    selection: Selection, decision: Decision, better: list[tuple[str, list[str]]]
+) -> Iterator[str]:
+    yield from machine_lines(selection.machine, selection.support.values())
+    if decision.settings:
+        yield from ("", "settings", *setting_lines(decision))
+    yield from ("", *decision_lines(decision))
+    if better:
+        yield from ("", "for a better one", *better_lines(better))
+    yield ""
+    yield from selection.refusal.splitlines()
+    yield outcome_line(decision, from_source=selection.from_source and not selection.refusal)
 
 
 def _release(args: argparse.Namespace, machine: Machine) -> Release:
     project, wanted = asked_release(args.project)
     if args.index is not None:
-        return release_from_index(args.index, project, wanted, machine, os.environ)
+        try:
+            return release_from_index(args.index, project, wanted, machine, os.environ)
+        except DownloadError as error:
+            raise DownloadError(f"{error}{_hint(args.index, project, str(error))}") from error
     if args.find_links is not None:
         return release_from_folder(args.find_links, project, wanted, machine)
     release = release_from_sdist(args.sdist)
@@ -78,3 +112,15 @@ def _release(args: argparse.Namespace, machine: Machine) -> Release:
             f"{str(args.sdist)!r} is {release.project} {release.version}, not {args.project}"
         )
     return release
+
+
+def _hint(index: str, project: str, problem: str) -> str:
+    """Return what may be wrong where the index answers that there is no such page."""
+    if "404" not in problem:
+        return ""
+    name, address = normalize_project(project), redacted(index).rstrip("/")
+    hint = (
+        f"\nthe index has no page {address}/{name}/: check the project's name, and that --index is "
+        "the address that pip's --index-url takes"
+    )
+    return hint if address.endswith("simple") else f"{hint}, {address}/simple perhaps"

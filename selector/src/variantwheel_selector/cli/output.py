@@ -23,14 +23,14 @@ def add_machine_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--machine",
         type=Path,
-        metavar="DIR",
+        metavar="PATH",
         help="a machine that 'variantwheel capture' wrote down, instead of this one",
     )
 
 
 def chosen_machine(args: argparse.Namespace) -> Machine:
     """Return the machine of `--machine`, or this one."""
-    return probe() if args.machine is None else read_machine(args.machine)
+    return probe(libraries=True) if args.machine is None else read_machine(args.machine)
 
 
 def asked_release(text: str) -> tuple[str, str | None]:

@@ -49,7 +49,15 @@ def _lines(item: Verification) -> Iterator[str]:
     yield f"  {item.reason}"
     if item.decision is not None and item.decision.forced:
         yield "  it was installed by force"
+    for name, change in item.changes.items():
+        yield f"  changed since the installation: {name}: {change}"
     if item.fits is False:
-        yield f"  choose anew: {item.repair_command}"
+        yield "  choose anew:"
     elif item.better_label is not None:
-        yield f"  {item.better_label} would fit better: {item.repair_command}"
+        yield f"  {item.better_label} would fit better:"
+    else:
+        return
+    yield from (f"    {command}" for command in item.repair_commands.values())
+    if item.decision is not None and item.decision.settings:
+        stated = "; ".join(f"{name} = {text}" for name, text in item.decision.settings.items())
+        yield f"  it was installed with {stated}"

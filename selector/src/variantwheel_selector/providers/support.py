@@ -60,7 +60,18 @@ class Support:
 
     def facts(self) -> dict[str, str]:
         """Return the supported values by `namespace :: feature`, in words."""
-        return {
+        single = [feature for feature in self.features if _is_switch(feature)]
+        rows = {
             f"{self.namespace} :: {feature.name}": f"{feature.words()} ({feature.basis})"
             for feature in self.features
+            if feature not in single
         }
+        on = [feature.name for feature in single if feature.values]
+        if on:
+            rows[f"{self.namespace} features"] = ", ".join(on)
+        return rows
+
+
+def _is_switch(feature: SupportedFeature) -> bool:
+    """Tell whether a feature is one of many that are on or not, and are shown in one line."""
+    return feature.values == ("on",) or (not feature.values and "lacks" in feature.basis)

@@ -1,0 +1,54 @@
+"""What the variables of pip and uv say about where packages come from, for commands that mend.
+
+A build hook sees neither the command line nor, without reading them, the configuration files; the
+files count again in the next command by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from variantwheel_selector.setting_keys import without_credentials
+
+_PIP = {
+    "PIP_INDEX_URL": "--index-url",
+    "PIP_EXTRA_INDEX_URL": "--extra-index-url",
+    "PIP_FIND_LINKS": "--find-links",
+}
+_UV = {
+    "UV_INDEX_URL": "--index-url",
+    "UV_DEFAULT_INDEX": "--index-url",
+    "UV_EXTRA_INDEX_URL": "--extra-index-url",
+    "UV_INDEX": "--extra-index-url",
+    "UV_FIND_LINKS": "--find-links",
+}
+_TRUE = ("1", "true", "yes", "on", "y", "t")
+
+
+def is_uv(environment: Mapping[str, str]) -> bool:
+    """Tell whether uv calls the hook; it sets this variable for hooks."""
+    return "UV_INTERNAL__BUILD_DIR" in environment
+
+
+def index_options(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return where the installer that calls takes packages from, in options that pip and uv share.
+
+    Logins are left out: they belong into a keyring or a netrc file.
+    """
+    uv = is_uv(environment)
+    found: list[str] = []
+    for variable, option in (_UV if uv else _PIP).items():
+        text = environment.get(variable, "")
+        # uv separates folders by commas, and indexes may have a name before them.
+        for item in (text.replace(",", " ") if variable == "UV_FIND_LINKS" else text).split():
+            url = item.partition("=")[2] if uv and "=" in item.partition("://")[0] else item
+            if "\n" not in url and [option, url] not in _pairs(found):
+                found += [option, without_credentials(url)]
+    flag = environment.get("UV_NO_INDEX" if uv else "PIP_NO_INDEX", "")
+    if flag.strip().lower() in _TRUE:
+        found.append("--no-index")
+    return tuple(found)
+
+
+def _pairs(options: list[str]) -> list[list[str]]:
+    return [options[place : place + 2] for place in range(0, len(options), 2)]
