@@ -73,7 +73,9 @@ def test_the_maintainers_commands(release: Release, tmp_path: Path) -> None:
     assert (project / "site" / "simple" / "horovod-variants" / "index.html").is_file()
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/status.md", "docs/architecture.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/status.md", "docs/architecture.md", "docs/installing.md"]
+)
 def test_links_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
