@@ -4,8 +4,7 @@ import itertools
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from horovod._loader import _bindings
 from horovod._session import SESSION, Member, Session
@@ -21,8 +20,7 @@ Product = _bindings.PRODUCT
 DTYPES: Mapping[str, int] = _bindings.DTYPES
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(NamedTuple):
     """Memory that a collective reads or writes: contiguous, of a known type.
 
     Attributes:
@@ -36,8 +34,7 @@ class Operand:
     owner: object
 
 
-@dataclass(frozen=True)
-class Pending:
+class Pending(NamedTuple):
     """An operation on its way.
 
     Attributes:

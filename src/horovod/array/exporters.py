@@ -5,10 +5,10 @@ NumPy is touched only when an array of it comes in, DLPack where an array offers
 
 import array
 import ctypes
+import functools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from horovod._collectives import DTYPES, Operand
 from horovod._loader import _bindings
@@ -21,8 +21,7 @@ _KINDS = {"b": "int", "h": "int", "i": "int", "l": "int", "q": "int", "B": "uint
 _FIXED = {"?": "bool", "e": "float16", "f": "float32", "d": "float64"}
 
 
-@dataclass(frozen=True)
-class Exported:
+class Exported(NamedTuple):
     """An array's memory, and how to make results of its kind.
 
     Attributes:
@@ -92,18 +91,25 @@ def _same_buffer(buffer: "_bindings.Buffer") -> Any:
     return buffer
 
 
+@functools.cache
+def _numpy_name(dtype: Any) -> str:
+    """NumPy takes a microsecond for a name."""
+    return _require_supported(dtype.name if dtype.isnative else f"{dtype} (foreign byte order)")
+
+
 def _export_numpy(numpy: Any, value: Any) -> Exported:
     value = numpy.asarray(value)
     dtype = value.dtype
-    _require_supported(dtype.name if dtype.isnative else f"{dtype} (foreign byte order)")
-    work = numpy.ascontiguousarray(value).reshape(value.shape)
+    name = _numpy_name(dtype)
+    flags = value.flags
+    direct = flags.c_contiguous
+    work = value if direct else numpy.ascontiguousarray(value).reshape(value.shape)
 
     def operand_of(owner: Any) -> Operand:
-        return Operand(owner.__array_interface__["data"][0], owner.shape, dtype.name, owner)
+        return Operand(owner.__array_interface__["data"][0], owner.shape, name, owner)
 
     def write_back() -> None:
-        if not numpy.shares_memory(work, value):
-            value[...] = work
+        value[...] = work
 
     def new() -> tuple[Operand, Any]:
         result = numpy.empty(value.shape, dtype)
@@ -116,7 +122,11 @@ def _export_numpy(numpy: Any, value: Any) -> Exported:
         return flat.view(dtype).reshape(buffer.shape)
 
     return Exported(
-        operand_of(work), write_back, "" if value.flags.writeable else READ_ONLY, new, wrap
+        operand_of(work),
+        _nothing if direct else write_back,
+        "" if flags.writeable else READ_ONLY,
+        new,
+        wrap,
     )
 
 

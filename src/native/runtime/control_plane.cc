@@ -18,6 +18,9 @@ namespace {
 constexpr size_t kMessageBytes = size_t{4} << 20;
 // How long the last messages of a job may take to reach ranks that do not read.
 constexpr std::chrono::seconds kLingerTime{2};
+// The least time between two batches of requests while nobody waits. Threads that wake each other
+// for every single request spend more than that.
+constexpr std::chrono::microseconds kGatherTime{100};
 
 template <typename Item, typename Send>
 void SendBatch(const std::vector<Item>& items, const Send& send) {
@@ -64,27 +67,40 @@ ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connec
 
 void ControlPlane::Submit(Request request) {
   const std::lock_guard lock(mutex_);
-  // The thread takes all that is in the inbox when it wakes.
-  if (inbox_.requests.empty()) wake_.Wake();
+  if (inbox_.requests.empty()) {
+    inbox_.due = last_sent_ + kGatherTime;
+    Wake();
+  }
   inbox_.requests.push_back(std::move(request));
+}
+
+void ControlPlane::Hurry() {
+  const std::lock_guard lock(mutex_);
+  if (inbox_.requests.empty() || inbox_.due == Clock::time_point::min()) return;
+  inbox_.due = Clock::time_point::min();
+  Wake();
 }
 
 void ControlPlane::RequestShutdown() {
   const std::lock_guard lock(mutex_);
   inbox_.shutdown = true;
-  wake_.Wake();
+  Wake();
 }
 
 void ControlPlane::ReportFailure(const Error& error) {
   const std::lock_guard lock(mutex_);
   inbox_.failure = error;
-  wake_.Wake();
+  Wake();
 }
 
 void ControlPlane::Drained() {
   const std::lock_guard lock(mutex_);
   inbox_.drained = true;
-  wake_.Wake();
+  Wake();
+}
+
+void ControlPlane::Wake() {
+  if (!std::exchange(woken_, true)) wake_.Wake();
 }
 
 void ControlPlane::Run() {
@@ -115,7 +131,8 @@ void ControlPlane::Wait() {
   for (const UniqueFd& process : processes_) {
     items.push_back({.fd = process.get(), .events = POLLIN, .revents = 0});
   }
-  if (::poll(items.data(), items.size(), -1) < 0) {
+  const auto patience = Patience();
+  if (::ppoll(items.data(), items.size(), patience ? &*patience : nullptr, nullptr) < 0) {
     if (errno == EINTR) return;
     throw SystemError("poll", errno, "control sockets");
   }
@@ -125,15 +142,26 @@ void ControlPlane::Wait() {
   for (size_t i = 0; i < processes_.size() && !finished_; ++i) {
     if (items[1 + connections_.size() + i].revents != 0) ProcessEnded(i);
   }
-  if (items[0].revents != 0 && !finished_) SendInbox();
+  if (!finished_) SendInbox();
+}
+
+std::optional<timespec> ControlPlane::Patience() {
+  const std::lock_guard lock(mutex_);
+  if (inbox_.requests.empty()) return std::nullopt;
+  const std::chrono::nanoseconds rest = inbox_.due - Clock::now();
+  return timespec{.tv_sec = 0, .tv_nsec = std::clamp<long>(rest.count(), 0, 999'999'999)};
 }
 
 void ControlPlane::SendInbox() {
   Inbox inbox;
   {
     const std::lock_guard lock(mutex_);
+    if (std::exchange(woken_, false)) wake_.Clear();
+    const Clock::time_point now = Clock::now();
+    const bool due = !inbox_.requests.empty() && now >= inbox_.due;
+    if (!due && !inbox_.urgent()) return;
+    if (due) last_sent_ = now;
     inbox = std::exchange(inbox_, {});
-    wake_.Clear();
   }
   SendBatch(inbox.requests, [this](const std::vector<uint8_t>& payload) {
     ToCoordinator(MessageType::kRequests, payload);

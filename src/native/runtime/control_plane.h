@@ -6,7 +6,9 @@
 #ifndef HVD_RUNTIME_CONTROL_PLANE_H_
 #define HVD_RUNTIME_CONTROL_PLANE_H_
 
+#include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -43,8 +45,10 @@ class ControlPlane {
   ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
                std::vector<UniqueFd> processes, const FusionOptions& fusion, JobObserver& observer);
 
-  // For other threads; none of them blocks.
+  // For other threads; none of them blocks. A request may be held back for a moment, so that those
+  // which follow it travel with it; Hurry ends that, since a caller waits.
   void Submit(Request request);
+  void Hurry();
   void RequestShutdown();
   void ReportFailure(const Error& error);
   void Drained();
@@ -53,16 +57,25 @@ class ControlPlane {
   void Run();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   struct Inbox {
     std::vector<Request> requests;
+    Clock::time_point due;  // when the requests have to be sent
     std::optional<Error> failure;
     bool shutdown = false;
     bool drained = false;
+
+    bool urgent() const { return failure || shutdown || drained; }
   };
 
   bool IsCoordinator() const { return rank_ == 0; }
   void Wait();
+  // How long poll(2) may sleep; nothing for ever.
+  std::optional<timespec> Patience();
   void SendInbox();
+  // With the mutex held.
+  void Wake();
   void Read(size_t index);
   void ProcessEnded(size_t index);
   void Lost(size_t index, const std::string& how);
@@ -84,6 +97,8 @@ class ControlPlane {
   WakeFd wake_;
   std::mutex mutex_;
   Inbox inbox_;
+  bool woken_ = false;
+  Clock::time_point last_sent_{};
 
   bool finished_ = false;
   // The coordinator's.

@@ -149,7 +149,9 @@ int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vecto
 }
 
 bool Runtime::WaitFor(int64_t handle, int64_t timeout_ms) const {
-  return operations_.Lookup(handle)->WaitFor(timeout_ms);
+  const auto operation = operations_.Lookup(handle);
+  if (control_ != nullptr && !operation->Done()) control_->Hurry();
+  return operation->WaitFor(timeout_ms);
 }
 
 Result Runtime::Take(int64_t handle) {
