@@ -2,8 +2,9 @@
 
 # hvd_target_level(<target> <level>): compiles and links the target for a level.
 #
-# gcc's link flag writes the level into the file's ELF note, with which the dynamic loader refuses
-# the library on a lesser CPU instead of letting it die of an illegal instruction.
+# The level is written into an ELF note, with which the dynamic loader refuses the library on a lesser
+# CPU instead of letting it die of an illegal instruction. GNU's linker has a flag for it; zig's drops
+# such properties, but keeps a note in a section of another name, which glibc reads as well.
 function(hvd_target_level target level)
   set(zig "$<BOOL:${HVD_ZIG}>")
   if(level STREQUAL "baseline")
@@ -13,6 +14,12 @@ function(hvd_target_level target level)
     string(REPLACE "x86_64" "x86-64" march "${march}")
     target_compile_options(${target} PRIVATE "$<IF:${zig},-march=${level},-march=${march}>")
     target_link_options(${target} PRIVATE "$<$<NOT:${zig}>:LINKER:-z,${march}>")
+    if(HVD_ZIG)
+      string(REGEX REPLACE ".*v" "" number "${level}")
+      math(EXPR HVD_ISA_BITS "(1 << ${number}) - 1")
+      configure_file(cmake/isa_note.cc.in isa_note_${level}.cc @ONLY)
+      target_sources(${target} PRIVATE "${PROJECT_BINARY_DIR}/isa_note_${level}.cc")
+    endif()
   elseif(level STREQUAL "neoverse")
     target_compile_options(${target}
       PRIVATE "$<IF:${zig},-mcpu=neoverse_v1,-mcpu=neoverse-v1>")

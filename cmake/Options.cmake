@@ -3,7 +3,10 @@ set(HVD_LEVELS "baseline" CACHE STRING
   "CPU levels to build a core library for, lowest first; the first is baseline")
 option(HVD_TESTS "Build the native tests; without scikit-build, neither Python nor pybind11" OFF)
 option(HVD_WERROR "Treat warnings as errors" OFF)
-option(HVD_ZIG "The compiler is zig, which spells CPU names with underscores" OFF)
+set(HVD_PYTHONS "" CACHE STRING
+  "Pythons to build a native module for, each as ABI=FOLDER with its headers, such as \
+cp311=/usr/include/python3.11; none stands for the Python that find_package finds")
+option(HVD_ZIG "The compiler is zig: set by cmake/zig.cmake" OFF)
 set(HVD_SANITIZE "" CACHE STRING "Sanitizers: thread, or address;undefined")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -35,6 +38,11 @@ endfunction()
 
 # hvd_ship(<target>): what is installed exports nothing of the libraries linked into it.
 function(hvd_ship target)
-  target_link_options(${target} PRIVATE LINKER:--exclude-libs,ALL LINKER:--build-id=none
-    $<$<CONFIG:Release>:LINKER:--strip-all>)
+  # zig writes no build identifier, and leaves it to the version script what is exported.
+  target_link_options(${target} PRIVATE
+    "$<$<NOT:$<BOOL:${HVD_ZIG}>>:LINKER:--exclude-libs,ALL;LINKER:--build-id=none>"
+    $<$<CONFIG:Release>:-s>)
+  if(HVD_ZIG)
+    target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/no_demangler.cc")
+  endif()
 endfunction()

@@ -23,7 +23,7 @@ bool OnHost(int32_t device_type) {
 }
 
 // Producers older than DLPack 1.0 do not know the argument.
-py::capsule Export(const py::object& exporter) {
+py::capsule AskForCapsule(const py::object& exporter) {
   const py::object method = exporter.attr("__dlpack__");
   try {
     return method(py::arg("max_version") = std::pair(dlpack::kMajor, dlpack::kMinor));
@@ -71,7 +71,7 @@ TensorView::TensorView(const py::object& exporter) {
     const auto device = exporter.attr("__dlpack_device__")().cast<std::pair<int32_t, int32_t>>();
     if (!OnHost(device.first)) NotOnHost(device.first);
   }
-  const py::capsule capsule = Export(exporter);
+  const py::capsule capsule = AskForCapsule(exporter);
   const std::string name = capsule.name() == nullptr ? "" : capsule.name();
   if (name == dlpack::kVersionedCapsule) {
     auto* managed = Consume<dlpack::ManagedTensorVersioned>(capsule, dlpack::kVersionedCapsule,
