@@ -25,7 +25,8 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
     variantwheel = Path(sys.executable).with_name("variantwheel")
     machine = os.uname().machine
     run(
-        variantwheel, "build", "--all", "--machine", machine, "--project", ROOT, "-o", folder,
+        variantwheel, "build", "--all", "--machine", machine, "--pythons", "available",
+        "--project", ROOT, "-o", folder,
         timeout=BUILD_TIMEOUT,
     )  # fmt: skip
     run(variantwheel, "sdist", folder, "--project", ROOT, "-o", folder)

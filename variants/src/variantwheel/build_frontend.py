@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +15,12 @@ from build import (
     BuildBackendException,
     BuildException,
     DistributionType,
-    FailedProcessError,
     ProjectBuilder,
     RunnerType,
     check_dependency,
 )
-from build.env import DefaultIsolatedEnv
 
+from variantwheel.build_environment import BuildEnvironment
 from variantwheel.errors import BuildFailedError
 
 _TAIL_LINES = 30
@@ -56,11 +54,15 @@ class BuildRequest:
 class BuildFrontend:
     """Calls build backends in an environment; see `open_frontend`."""
 
-    def __init__(self, isolated: DefaultIsolatedEnv | None) -> None:
+    def __init__(self, isolated: BuildEnvironment | None) -> None:
         self._isolated = isolated
 
-    def build(self, request: BuildRequest) -> Path:
+    def build(self, request: BuildRequest, variables: Mapping[str, str] | None = None) -> Path:
         """Build a wheel or sdist.
+
+        Args:
+            request: What to build.
+            variables: Environment that has no influence on the result.
 
         Returns:
             The file.
@@ -73,7 +75,8 @@ class BuildFrontend:
             f"  environment: {_words(request.environment)}\n"
         )
         with _logged(request.log, f"the {request.distribution} was not built", facts) as log:
-            return self._build(request, _runner(log, {**os.environ}, request.environment))
+            inherited = {**os.environ, **(variables or {})}
+            return self._build(request, _runner(log, inherited, request.environment))
 
     def wheel_requirements(self, source: Path, log: Path) -> tuple[str, ...]:
         """Ask the backend what a wheel needs on a machine that has no tools at all.
@@ -127,27 +130,19 @@ class BuildFrontend:
 
 @contextmanager
 def open_frontend(folder: Path, *, isolated: bool) -> Iterator[BuildFrontend]:
-    """Make the environment for a project's builds.
+    """Open the environment for a project's builds.
 
     Args:
-        folder: Where an isolated one is made, anew. The same place each time, because paths
-            of headers in it can end up in the binaries.
+        folder: Where an isolated one lies; it is made when it is missing. Beside it lies
+            `environment.log`.
         isolated: Otherwise the environment of this process is used.
+
+    Raises:
+        BuildFailedError: It could not be made.
     """
-    if not isolated:
-        yield BuildFrontend(None)
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        environment = DefaultIsolatedEnv(path=str(folder))
-        with environment:
-            yield BuildFrontend(environment)
-    except (FailedProcessError, subprocess.CalledProcessError) as error:
-        raise BuildFailedError(
-            f"no build environment could be made in {folder}: {error}"
-        ) from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    log = folder.parent / "environment.log"
+    with _build_messages_to(folder.parent / "build.log"):
+        yield BuildFrontend(BuildEnvironment(folder, log) if isolated else None)
 
 
 @contextmanager
@@ -160,13 +155,12 @@ def _logged(log: Path, failure: str, facts: str) -> Iterator[int]:
         facts: Whole lines, for the error.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w", encoding="utf-8") as file, _build_messages_to(log):
+    with log.open("w", encoding="utf-8") as file:
         try:
             yield file.fileno()
         except (
             BuildException,
             BuildBackendException,
-            FailedProcessError,
             subprocess.CalledProcessError,
         ) as error:
             raise BuildFailedError(
@@ -195,8 +189,9 @@ def _runner(log: int, inherited: Mapping[str, str], environment: Mapping[str, st
 
 @contextmanager
 def _build_messages_to(log: Path) -> Iterator[None]:
-    """Send what the `build` library reports, pip's output among it, to the log file as well."""
-    handler = logging.FileHandler(log, encoding="utf-8")
+    """Send what the `build` library itself reports to a log file."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(log, mode="w", encoding="utf-8")
     logger = logging.getLogger("build")
     before = logger.level, logger.propagate
     logger.addHandler(handler)

@@ -54,6 +54,7 @@ class Platform:
         isa: The highest instruction set that its code may need.
         config_settings: Handed to the build backend.
         environment: Environment variables of the build.
+        requires: Requirements of the build beside its toolchain's.
         size_budget_kb: Largest size of the wheel in KiB, or none.
         emulation: CPU models for tests without the hardware.
     """
@@ -64,6 +65,7 @@ class Platform:
     isa: str
     config_settings: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    requires: tuple[str, ...] = ()
     size_budget_kb: int | None = None
     emulation: Emulation = field(default_factory=Emulation)
 
@@ -228,6 +230,7 @@ def _read_platform(table: TomlTable) -> Platform:
         isa=isa,
         config_settings=table.string_map("config-settings"),
         environment=table.string_map("environment"),
+        requires=table.strings("requires", ()),
         size_budget_kb=table.positive_integer("size-budget-kb"),
         emulation=Emulation(emulate.strings("runs", ()), emulate.strings("falls-back", ())),
     )

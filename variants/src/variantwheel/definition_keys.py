@@ -41,6 +41,9 @@ PLATFORM_KEYS = (
     TomlKey("config-settings", "table of strings", "for the build backend", "none"),
     TomlKey("environment", "table of strings", "variables of the build", "none"),
     TomlKey(
+        "requires", "array of strings", "requirements of this build, beside its toolchain's", "none"
+    ),
+    TomlKey(
         "isa",
         "string",
         "the highest instruction set that its code may need: `x86_64_v1` to `x86_64_v4`, "
@@ -72,6 +75,12 @@ SETTINGS_KEYS = (
         "array of strings",
         "folders of captured machines, for `sdist --dry-run`",
         "typical ones",
+    ),
+    TomlKey(
+        "pythons",
+        "table",
+        "the CPythons that each wheel carries modules for",
+        "what the backend builds for",
     ),
     TomlKey("providers", "table", "providers by namespace", "the known ones"),
     TomlKey(
@@ -131,9 +140,42 @@ CI_KEYS = (
 )
 TOOLCHAIN_KEYS = (
     TomlKey("requires", "array of strings", "requirements of the build environment", "none"),
-    TomlKey("config-settings", "table of strings", "a definition's own ones win", "none"),
-    TomlKey("environment", "table of strings", "a definition's own ones win", "none"),
+    TomlKey(
+        "config-settings",
+        "table of strings",
+        "a definition's own ones win; `{machine}` in a value is what is built for",
+        "none",
+    ),
+    TomlKey("environment", "table of strings", "likewise", "none"),
     TomlKey("machines", "array of strings", "machines it builds for", "the one it runs on"),
+    TomlKey(
+        "programs",
+        "array of strings",
+        "what it needs on the PATH that `requires` cannot bring",
+        "none",
+    ),
+    TomlKey(
+        "incremental",
+        "boolean",
+        "the backend compiles again exactly what changed (CMake with Ninja does), and `requires` "
+        "pins the compiler: a machine's variants share a build folder, and finished ones are kept",
+        "`false`",
+    ),
+)
+PYTHON_KEYS = (
+    TomlKey("versions", "array of strings", "those a release must have, such as `3.13`, `3.14t`"),
+    TomlKey("optional", "array of strings", "others, built for where they are found", "none"),
+    TomlKey(
+        "setting",
+        "string",
+        "the config setting that gets them, as `ABI=FOLDER` with the headers, joined by `;`",
+    ),
+    TomlKey(
+        "config-settings",
+        "table of strings",
+        "what else makes the backend's wheel one for all of them",
+        "none",
+    ),
 )
 PROVIDER_KEYS = (
     TomlKey("requires", "array of strings", "requirement of the provider's plug-in"),
@@ -149,6 +191,7 @@ _TABLES = (
     ("pyproject.toml, `[tool.variantwheel.check]`", CHECK_KEYS),
     ("pyproject.toml, `[tool.variantwheel.ci]`", CI_KEYS),
     ("pyproject.toml, `[tool.variantwheel.toolchains.NAME]`", TOOLCHAIN_KEYS),
+    ("pyproject.toml, `[tool.variantwheel.pythons]`", PYTHON_KEYS),
     ("pyproject.toml, `[tool.variantwheel.providers.NAMESPACE]`", PROVIDER_KEYS),
 )
 

@@ -15,6 +15,11 @@ class MatrixJob:
     definition: Definition
     platform: Platform
 
+    @property
+    def name(self) -> str:
+        """What its log and its build folder are called."""
+        return f"{self.definition.label}-{self.platform.machine}"
+
     def to_json(self) -> dict[str, object]:
         """Return what a CI job or a generator needs to know."""
         platform = self.platform

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from variantwheel.ci_settings import CiSettings, read_ci_settings
 from variantwheel.definition import (
     SYSTEM_TOOLCHAIN,
     Definition,
+    Platform,
     check_words,
     read_definitions,
 )
 from variantwheel.definition_keys import (
     CHECK_KEYS,
     PROVIDER_KEYS,
+    PYTHON_KEYS,
     SETTINGS_KEYS,
     TOOLCHAIN_KEYS,
     key_names,
 )
 from variantwheel.errors import DefinitionError
+from variantwheel.interpreters import VERSION_PATTERN
 from variantwheel.providers import KNOWN_PROVIDERS
 from variantwheel.toml_table import TomlTable, read_toml, suggest
 from variantwheel.vocabulary import Vocabulary, known_vocabulary
@@ -58,12 +61,49 @@ class Toolchain:
         config_settings: Handed to the build backend; a definition's own ones win.
         environment: Environment variables of the build; a definition's own ones win.
         machines: Machines it builds for; none stands for the machine that it runs on.
+        programs: What it needs on the PATH.
+        incremental: Whether the backend compiles exactly what changed, with a pinned compiler.
     """
 
     requires: tuple[str, ...] = ()
     config_settings: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     machines: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    incremental: bool = False
+
+    def for_platform(self, platform: Platform) -> Toolchain:
+        """Return what it adds to a build, joined with what the platform adds itself."""
+
+        def join(mine: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+            filled = {
+                key: text.replace("{machine}", platform.machine) for key, text in mine.items()
+            }
+            return {**filled, **own}
+
+        return replace(
+            self,
+            requires=(*self.requires, *platform.requires),
+            config_settings=join(self.config_settings, platform.config_settings),
+            environment=join(self.environment, platform.environment),
+        )
+
+
+@dataclass(frozen=True)
+class Pythons:
+    """The CPythons that each wheel carries modules for.
+
+    Attributes:
+        versions: Those a release must have.
+        optional: Those that are built for where they are found.
+        setting: The config setting that gets them.
+        config_settings: What else makes the backend's wheel one for all of them.
+    """
+
+    versions: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    setting: str = ""
+    config_settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,6 +117,7 @@ class Project:
         namespaces: Most important first; the order in which variants are preferred.
         providers: Of each of the namespaces.
         toolchains: By name, `system` included.
+        pythons: What each wheel carries modules for; none where the backend decides.
         check: What `check` is to know.
         machines: Folders of captured machines, relative to the project.
         ci: What the generators of CI configurations are to know.
@@ -89,6 +130,7 @@ class Project:
     providers: Mapping[str, ProviderInfo]
     toolchains: Mapping[str, Toolchain]
     name: str = ""
+    pythons: Pythons = field(default_factory=Pythons)
     check: CheckSettings = field(default_factory=CheckSettings)
     machines: tuple[str, ...] = ()
     ci: CiSettings = field(default_factory=CiSettings)
@@ -110,6 +152,10 @@ class Project:
     def for_machine(self, machine: str) -> tuple[Definition, ...]:
         """Return the variants that are built for a machine."""
         return tuple(item for item in self.definitions if item.platform_for(machine) is not None)
+
+    def toolchain_of(self, platform: Platform) -> Toolchain:
+        """Return the toolchain of a platform, with the platform's own settings."""
+        return self.toolchains[platform.toolchain].for_platform(platform)
 
     def variants_info(self, labels: Iterable[str]) -> VariantsInfo:
         """Return what variants.json says about some labels."""
@@ -157,6 +203,7 @@ def read_project(folder: Path) -> Project:
         providers=_read_providers(settings, namespaces),
         toolchains=toolchains,
         name=document.table("project").string("name", "-").removeprefix("-"),
+        pythons=_read_pythons(settings),
         check=_read_check(settings.table("check")),
         machines=settings.strings("machines", ()),
         ci=read_ci_settings(settings.table("ci")),
@@ -213,8 +260,30 @@ def _read_toolchains(table: TomlTable) -> dict[str, Toolchain]:
             config_settings=entry.string_map("config-settings"),
             environment=entry.string_map("environment"),
             machines=entry.strings("machines", ()),
+            programs=entry.strings("programs", ()),
+            incremental=entry.boolean("incremental", default=False),
         )
     return toolchains
+
+
+def _read_pythons(settings: TomlTable) -> Pythons:
+    if "pythons" not in settings.members:
+        return Pythons()
+    table = settings.table("pythons")
+    table.allow_only(key_names(PYTHON_KEYS))
+    versions, optional = table.strings("versions"), table.strings("optional", ())
+    for key, found in (("versions", versions), ("optional", optional)):
+        for version in found:
+            if not VERSION_PATTERN.fullmatch(version):
+                table.fail(key, f"{version!r} is no CPython; write 3.13, or 3.13t free-threaded")
+    for version in set(versions) & set(optional):
+        table.fail("optional", f"{version!r} stands in `versions` too; it is one or the other")
+    return Pythons(
+        versions=versions,
+        optional=optional,
+        setting=table.string("setting"),
+        config_settings=table.string_map("config-settings"),
+    )
 
 
 def _read_providers(settings: TomlTable, namespaces: tuple[str, ...]) -> dict[str, ProviderInfo]:

@@ -74,3 +74,27 @@ def unpack_sdist(archive: SdistArchive, folder: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(item.data)
         target.chmod(0o755 if item.executable else 0o644)
+
+
+def update_tree(archive: SdistArchive, folder: Path, listing: Path) -> None:
+    """Bring a folder to the archive's content without touching what is the same.
+
+    Files that others made in the folder, such as objects, stay.
+
+    Args:
+        archive: The new content.
+        folder: Where an older content may lie.
+        listing: A file that keeps the names of what was unpacked, so that what the archive no
+            longer holds is removed.
+    """
+    before = listing.read_text(encoding="utf-8").splitlines() if listing.is_file() else []
+    for path in before:
+        if path not in archive.files:
+            (folder / path).unlink(missing_ok=True)
+    for path, item in archive.files.items():
+        target = folder / path
+        if not target.is_file() or target.read_bytes() != item.data:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(item.data)
+        target.chmod(0o755 if item.executable else 0o644)
+    listing.write_text("".join(f"{path}\n" for path in archive.files), encoding="utf-8")

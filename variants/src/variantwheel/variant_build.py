@@ -1,103 +1,52 @@
-"""Building a project's variants: one wheel per label, from the project's own sdist."""
+"""Building a project's variants: one wheel per label and machine, from the project's own sdist."""
 
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from variantwheel.atomic_file import replace_file
 from variantwheel.build_frontend import BuildFrontend, BuildRequest, open_frontend
-from variantwheel.definition import Definition, Platform
+from variantwheel.build_plan import BuildPlan
 from variantwheel.errors import (
     BuildFailedError,
-    DefinitionError,
-    ReleaseToolError,
     SdistFormatError,
     WheelFormatError,
 )
+from variantwheel.job_tokens import JobTokens
+from variantwheel.kept_wheels import KeptWheels, digest_inputs
 from variantwheel.labelling import label_wheel
+from variantwheel.matrix import MatrixJob
 from variantwheel.platform_tag import audit_platform, is_linux_platform
-from variantwheel.project import Project
-from variantwheel.sdist_archive import SdistArchive, read_sdist, unpack_sdist
+from variantwheel.sdist_archive import SdistArchive, read_sdist, unpack_sdist, update_tree
 from variantwheel.wheel_archive import read_wheel, wheel_name_of, write_wheel
-
-
-@dataclass(frozen=True)
-class BuildPlan:
-    """What one run builds, and where.
-
-    Attributes:
-        project: The project.
-        definitions: Its variants that are to be built.
-        machine: What they are built for.
-        output: The release folder.
-        work: The folder for sources, logs and the build environment.
-        isolated: Whether a fresh build environment is made.
-        epoch: Time stamp of the release, in seconds since 1970.
-    """
-
-    project: Project
-    definitions: tuple[Definition, ...]
-    machine: str
-    output: Path
-    work: Path
-    isolated: bool
-    epoch: int
+from variantwheel_selector.variants_json import render_variants_json
 
 
 @dataclass(frozen=True)
 class BuildOutcome:
-    """What became of one variant.
+    """What became of one wheel.
 
     Attributes:
-        label: Its label.
+        job: Label and platform.
         seconds: How long it took.
-        wheel: The variant wheel, or none if it was not built.
+        wheel: The variant wheel in the release folder, or none if it was not built.
         problem: Why it was not built.
+        kept: Whether it is that of an earlier build, made of the same.
     """
 
-    label: str
+    job: MatrixJob
     seconds: float
     wheel: Path | None = None
     problem: str = ""
-
-
-def select_definitions(
-    project: Project, labels: Sequence[str], machine: str
-) -> tuple[Definition, ...]:
-    """Find the definitions to build.
-
-    Args:
-        project: The project.
-        labels: Their labels; none stands for all that the machine has.
-        machine: What they are built for.
-
-    Raises:
-        DefinitionError: A label is unknown, or not built for the machine, or the toolchain
-            cannot build for it here.
-    """
-    found = tuple(project.definition(label) for label in dict.fromkeys(labels))
-    for definition in found:
-        if definition.platform_for(machine) is None:
-            machines = ", ".join(platform.machine for platform in definition.platforms)
-            raise DefinitionError(
-                f"variant {definition.label!r} is not built for {machine!r}, only for {machines}; "
-                "name one of them with --machine"
-            )
-    found = found or project.for_machine(machine)
-    if not found:
-        known = {platform.machine for item in project.definitions for platform in item.platforms}
-        raise DefinitionError(
-            f"no variant is built for {machine!r}, only for {', '.join(sorted(known))}"
-        )
-    for definition in found:
-        _check_toolchain(project, definition, machine)
-    return found
+    kept: bool = False
 
 
 def build_variants(plan: BuildPlan, report: Callable[[str], None]) -> list[BuildOutcome]:
@@ -105,28 +54,114 @@ def build_variants(plan: BuildPlan, report: Callable[[str], None]) -> list[Build
 
     Args:
         plan: What to build.
-        report: Called with lines of progress.
+        report: Called with lines of progress, from several threads.
+
+    Returns:
+        The outcomes, in the order of the plan's jobs.
 
     Raises:
         BuildFailedError: The project's sdist, which all are built from, could not be built.
     """
-    outcomes: list[BuildOutcome] = []
     with (
         locked_work_folder(plan.work, report),
-        open_frontend(plan.work / "env", isolated=plan.isolated) as frontend,
+        open_frontend(plan.environment, isolated=plan.isolated) as frontend,
     ):
         report(f"{plan.project.folder}: building the sdist that all wheels are built from")
         sources = build_project_sdist(plan.project.folder, frontend, plan.work, plan.epoch)
-        for position, definition in enumerate(plan.definitions, start=1):
-            report(
-                f"[{position}/{len(plan.definitions)}] {definition.label} for {plan.machine}: "
-                f"building, log in {_log_file(plan, definition)}"
-            )
-            outcome = _build_one(plan, definition, frontend, sources)
-            words = outcome.wheel.name if outcome.wheel else f"FAILED: {outcome.problem}"
-            report(f"[{position}/{len(plan.definitions)}] {definition.label}: {words}")
-            outcomes.append(outcome)
-    return outcomes
+        groups = plan.groups()
+        with (
+            closing(JobTokens(plan.work / "jobs", plan.cores)) as tokens,
+            # Threads only wait for compilers. More builds than cores would crowd each other.
+            ThreadPoolExecutor(max_workers=max(1, min(plan.cores, len(groups)))) as pool,
+        ):
+            run = _BuildRun(plan, frontend, sources, tokens, report)
+            finished = [pool.submit(run.build_group, group) for group in groups]
+            outcomes = [outcome for future in finished for outcome in future.result()]
+    order = {job.name: position for position, job in enumerate(plan.jobs)}
+    return sorted(outcomes, key=lambda outcome: order[outcome.job.name])
+
+
+class _BuildRun:
+    """The builds of one plan."""
+
+    def __init__(
+        self,
+        plan: BuildPlan,
+        frontend: BuildFrontend,
+        sources: SdistArchive,
+        tokens: JobTokens,
+        report: Callable[[str], None],
+    ) -> None:
+        self._plan = plan
+        self._frontend = frontend
+        self._sources = sources
+        self._report = report
+        self._kept = KeptWheels(plan.work / "wheels")
+        self._tokens = tokens
+        # auditwheel changes the working directory of the process.
+        self._audit = threading.Lock()
+
+    def build_group(self, jobs: list[MatrixJob]) -> list[BuildOutcome]:
+        with self._tokens.one():
+            return [self._build_one(job) for job in jobs]
+
+    def _build_one(self, job: MatrixJob) -> BuildOutcome:
+        started = time.monotonic()
+        position = f"[{self._plan.jobs.index(job) + 1}/{len(self._plan.jobs)}]"
+        what = f"{position} {job.definition.label} for {job.platform.machine}"
+        try:
+            wheel, kept = self._make(job, what)
+        except (BuildFailedError, WheelFormatError, SdistFormatError) as error:
+            self._report(f"{what}: FAILED: {error}")
+            return BuildOutcome(job, time.monotonic() - started, problem=str(error))
+        seconds = time.monotonic() - started
+        self._report(f"{what}: {wheel.name}{', as before' if kept else f', {seconds:.0f} s'}")
+        return BuildOutcome(job, seconds, wheel, kept=kept)
+
+    def _make(self, job: MatrixJob, what: str) -> tuple[Path, bool]:
+        plan = self._plan
+        toolchain = plan.project.toolchains[job.platform.toolchain]
+        if not toolchain.incremental:
+            return self._build(job, what, plan.output), False
+        folder = plan.work / f"{job.platform.machine}-{job.platform.toolchain}"
+        info = render_variants_json(plan.project.variants_info([job.definition.label]))
+        headers = tuple(path for _, path in plan.headers)
+        digest = digest_inputs(self._sources, plan.request(job, folder), info, headers)
+        wheel = None if plan.rebuild else self._kept.find(job.name, digest)
+        kept = wheel is not None
+        if wheel is None:
+            wheel = self._build(job, what, self._kept.folder)
+            self._kept.keep(job.name, digest, wheel)
+        target = plan.output / wheel.name
+        replace_file(target, wheel.read_bytes())
+        return target, kept
+
+    def _build(self, job: MatrixJob, what: str, output: Path) -> Path:
+        plan = self._plan
+        toolchain = plan.project.toolchains[job.platform.toolchain]
+        self._report(f"{what}: building, log in {plan.log_file(job)}")
+        if toolchain.incremental:
+            folder = plan.work / f"{job.platform.machine}-{job.platform.toolchain}"
+            update_tree(self._sources, folder / "source", plan.work / f"{folder.name}.files")
+            shutil.rmtree(folder / "wheel", ignore_errors=True)
+            variables = self._tokens.environment
+        else:
+            # A source tree of its own for each label: build backends reuse object files that they
+            # find, whatever flags those were compiled with.
+            folder = plan.work / job.name
+            shutil.rmtree(folder, ignore_errors=True)
+            unpack_sdist(self._sources, folder / "source")
+            variables = {}
+        plain = self._frontend.build(plan.request(job, folder), variables)
+        machine = job.platform.machine
+        tag = None
+        if is_linux_platform(wheel_name_of(plain).platform):
+            with self._audit:
+                audit = audit_platform(plain, machine)
+            tag = None if audit is None else audit.tag
+        info = plan.project.variants_info([job.definition.label])
+        labelled = label_wheel(read_wheel(plain), job.definition.label, info, tag)
+        return write_wheel(labelled, output, plan.epoch)
 
 
 def build_project_sdist(
@@ -177,75 +212,6 @@ def without_release_files(archive: SdistArchive, work: Path | None) -> SdistArch
 
     kept = {path: item for path, item in archive.files.items() if is_source(path)}
     return SdistArchive(archive.root, kept)
-
-
-def _build_one(
-    plan: BuildPlan, definition: Definition, frontend: BuildFrontend, sources: SdistArchive
-) -> BuildOutcome:
-    started = time.monotonic()
-    platform = definition.platform_for(plan.machine)
-    if platform is None:
-        raise ReleaseToolError(f"{definition.label}: not built for {plan.machine}")
-    try:
-        wheel = _build_and_label(plan, definition, platform, frontend, sources)
-    except (BuildFailedError, WheelFormatError, SdistFormatError) as error:
-        return BuildOutcome(definition.label, time.monotonic() - started, problem=str(error))
-    return BuildOutcome(definition.label, time.monotonic() - started, wheel)
-
-
-def _build_and_label(
-    plan: BuildPlan,
-    definition: Definition,
-    platform: Platform,
-    frontend: BuildFrontend,
-    sources: SdistArchive,
-) -> Path:
-    # A source tree of its own for each label: build backends reuse object files that they find,
-    # whatever flags those were compiled with.
-    place = plan.work / f"{definition.label}-{plan.machine}"
-    shutil.rmtree(place, ignore_errors=True)
-    unpack_sdist(sources, place / "source")
-    toolchain = plan.project.toolchains[platform.toolchain]
-    plain = frontend.build(
-        BuildRequest(
-            distribution="wheel",
-            source=place / "source",
-            output=place / "wheel",
-            log=_log_file(plan, definition),
-            config_settings={**toolchain.config_settings, **platform.config_settings},
-            environment={
-                "SOURCE_DATE_EPOCH": str(plan.epoch),
-                **toolchain.environment,
-                **platform.environment,
-            },
-            requires=toolchain.requires,
-        )
-    )
-    tag = None
-    if is_linux_platform(wheel_name_of(plain).platform):
-        audit = audit_platform(plain, plan.machine)
-        tag = None if audit is None else audit.tag
-    info = plan.project.variants_info([definition.label])
-    labelled = label_wheel(read_wheel(plain), definition.label, info, tag)
-    return write_wheel(labelled, plan.output, plan.epoch)
-
-
-def _log_file(plan: BuildPlan, definition: Definition) -> Path:
-    return plan.work / f"{definition.label}-{plan.machine}.log"
-
-
-def _check_toolchain(project: Project, definition: Definition, machine: str) -> None:
-    platform = definition.platform_for(machine)
-    if platform is None:
-        return
-    here = os.uname().machine
-    machines = project.toolchains[platform.toolchain].machines or (here,)
-    if machine not in machines:
-        raise DefinitionError(
-            f"toolchain {platform.toolchain!r} of variant {definition.label!r} builds for "
-            f"{', '.join(machines)}, not for {machine}; run this on such a machine "
-            f"(CI runner {platform.runner!r}) or name a toolchain that can"
-        )
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from variantwheel.checks.report import Finding, judge, skip
 from variantwheel.checks.subject import CheckSubject
 from variantwheel.core_metadata import static_metadata_problems
 from variantwheel.errors import WheelFormatError
+from variantwheel.interpreters import abi_of, module_abis
 from variantwheel.labelling import VARIANT_JSON, wheel_file_tags
 from variantwheel.wheel_archive import parse_record, record_digest
 from variantwheel_selector.errors import VariantsJsonError
@@ -115,6 +116,22 @@ def check_licence(subject: CheckSubject) -> Finding:
     if not found:
         faults.append("no licence file in .dist-info")
     return judge("licence", faults, ", ".join(found))
+
+
+def check_pythons(subject: CheckSubject, *, all_pythons: bool) -> Finding:
+    """See whether there is a module for each CPython that the project declares.
+
+    Args:
+        subject: The wheel.
+        all_pythons: Whether all are needed, or one will do.
+    """
+    check, pythons = "CPythons", subject.project.pythons
+    held = module_abis(subject.archive.files)
+    missing = [abi for abi in map(abi_of, pythons.versions) if abi not in held]
+    if held and not all_pythons:
+        return judge(check, [], ", ".join(held))
+    faults = [f"no module for {', '.join(missing)}, only for {', '.join(held)}"] if missing else []
+    return judge(check, faults, ", ".join(held))
 
 
 def check_size(subject: CheckSubject) -> Finding:

@@ -146,7 +146,8 @@ def check_build_paths(subject: CheckSubject) -> Finding:
         faults += [
             f"{path}: holds the path {folder.decode(errors='replace')}"
             for folder in folders
-            if folder + b"/" in data
+            # Not a part of another path, as in the words op/root/splits.
+            if re.search(rb"(?<![\w.+@-])" + re.escape(folder) + b"/", data)
         ]
     return judge("build paths", faults[: 2 * _MOST_FAULTS], "none")
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from variantwheel.build_plan import BuildPlan, select_jobs
 from variantwheel.checks.report import Finding, judge, skip
 from variantwheel.checks.subject import CheckSubject
 from variantwheel.errors import BuildFailedError, DefinitionError
+from variantwheel.interpreters import module_abis
 from variantwheel.source_date import source_date_epoch
-from variantwheel.variant_build import BuildPlan, build_variants, select_definitions
+from variantwheel.variant_build import build_variants
 from variantwheel.wheel_archive import WheelArchive, read_wheel
 
 _CHECK = "reproducible"
@@ -37,21 +41,34 @@ def check_reproducible(subject: CheckSubject, rebuild: Rebuild) -> Finding:
         return skip(_CHECK, "no definition to build from")
     project = subject.project
     try:
-        definitions = select_definitions(project, [subject.definition.label], subject.machine)
+        jobs, _ = select_jobs(project, [subject.definition.label], [subject.machine])
     except DefinitionError as error:
         return skip(_CHECK, str(error))
     epoch = source_date_epoch(project.folder)
+    work = (project.folder / "build" / "variantwheel").resolve()
+    headers = tuple(
+        (abi, work / "headers" / abi)
+        for abi in module_abis(subject.archive.files)
+        if project.pythons.versions and (work / "headers" / abi).is_dir()
+    )
+    # Objects of the first build must not be used again, so that one needs another place. Elsewhere
+    # the place is the same, because paths end up in binaries.
+    incremental = project.toolchains[subject.platform.toolchain].incremental
     with tempfile.TemporaryDirectory(prefix="variantwheel-rebuild-") as folder:
         plan = BuildPlan(
             project=project,
-            definitions=definitions,
-            machine=subject.machine,
+            jobs=jobs,
             output=Path(folder),
-            # The place of the first build: paths end up in binaries.
-            work=(project.folder / "build" / "variantwheel").resolve(),
+            work=work / "again" if incremental else work,
+            environment=work / "env",
             isolated=rebuild.isolated,
             epoch=epoch,
+            cores=len(os.sched_getaffinity(0)),
+            headers=headers,
+            rebuild=True,
         )
+        if incremental:
+            shutil.rmtree(plan.work, ignore_errors=True)
         try:
             (outcome,) = build_variants(plan, rebuild.report)
         except BuildFailedError as error:

@@ -56,6 +56,20 @@ class WheelReport:
         """Whether no check failed."""
         return all(finding.result is not Result.FAILED for finding in self.findings)
 
+    @property
+    def summary(self) -> str:
+        """How many checks ended how; the failed ones by name.
+
+        >>> WheelReport("a.whl", (judge("size", [], ""), skip("needs", ""))).summary
+        '1 ok, 1 skipped'
+        """
+        failed = [item.check for item in self.findings if item.result is Result.FAILED]
+        if failed:
+            return f"FAILED: {', '.join(failed)}"
+        results = [finding.result for finding in self.findings]
+        skipped = results.count(Result.SKIPPED)
+        return f"{results.count(Result.OK)} ok" + (f", {skipped} skipped" if skipped else "")
+
 
 def render_reports(reports: Iterable[WheelReport]) -> str:
     """Write the reports as text."""

@@ -42,11 +42,14 @@ class CheckOptions:
     Attributes:
         execute: Install and run each wheel on this machine's CPU.
         emulate: Install and run each wheel on the CPU models of its definition.
+        all_pythons: Whether each wheel must serve all CPythons that the project declares; otherwise
+            one will do.
         rebuild: Build each wheel again, and how; none for not.
     """
 
     execute: bool = False
     emulate: bool = False
+    all_pythons: bool = True
     rebuild: Rebuild | None = None
 
 
@@ -76,6 +79,8 @@ def check_wheels(
 
 def _findings(subject: CheckSubject, first: CheckSubject, options: CheckOptions) -> list[Finding]:
     findings = [check(subject) for check in CHECKS]
+    if subject.project.pythons.versions:
+        findings.append(content.check_pythons(subject, all_pythons=options.all_pythons))
     if first is not subject:
         findings.append(content.check_same_metadata(subject, first))
     if options.rebuild is not None:

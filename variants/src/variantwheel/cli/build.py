@@ -1,38 +1,67 @@
-"""Build the variant wheels of a project, one per label."""
+"""Build the variant wheels of a project, one per label and machine."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from variantwheel.cli.console import add_project_option, report, write
+from variantwheel.build_plan import BuildPlan, check_pythons, select_jobs
+from variantwheel.checks.report import WheelReport, render_reports
+from variantwheel.checks.suite import CheckOptions, check_wheels
+from variantwheel.cli.console import (
+    add_project_option,
+    add_pythons_option,
+    report,
+    warn,
+    write,
+)
+from variantwheel.interpreters import FoundInterpreters, copy_headers, find_interpreters
 from variantwheel.project import Project, read_project
 from variantwheel.release_folder import superseded_wheels, update_variants_json
 from variantwheel.source_date import source_date_epoch
 from variantwheel.text_table import render_table
-from variantwheel.variant_build import (
-    BuildOutcome,
-    BuildPlan,
-    build_variants,
-    select_definitions,
-)
+from variantwheel.variant_build import BuildOutcome, build_variants
 from variantwheel_selector.errors import UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("labels", nargs="*", metavar="LABEL", help="the variants to build")
-    parser.add_argument("--all", action="store_true", help="all variants of the machine")
+    parser.add_argument("--all", action="store_true", help="all variants")
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="DIR", help="the release folder"
     )
     add_project_option(parser)
     parser.add_argument(
         "--machine",
-        default=os.uname().machine,
+        action="append",
+        default=[],
         metavar="NAME",
-        help="what to build for (default: %(default)s, this machine)",
+        help="what to build for; may be repeated (default: all that can be built for here)",
+    )
+    add_pythons_option(parser)
+    parser.add_argument(
+        "--python",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="PATH",
+        help="a CPython to build modules for, or a folder with its headers; may be repeated",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="check the wheels too, without executing them"
+    )
+    parser.add_argument(
+        "--rebuild", action="store_true", help="build again what has not changed, too"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        metavar="N",
+        help="how many compilers may run at once (default: %(default)s, this machine's cores)",
     )
     parser.add_argument(
         "--no-isolation",
@@ -48,41 +77,81 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build; 1 when a variant failed."""
+    """Build; 1 when a variant failed, or a check."""
     if args.all == bool(args.labels):
         raise UsageError("name the variants to build, or --all for all of them, not both")
+    if args.jobs < 1:
+        raise UsageError("--jobs: one at least")
     project = read_project(args.project.resolve())
+    jobs, elsewhere = select_jobs(project, args.labels, args.machine)
+    work = (args.work or project.folder / "build" / "variantwheel").resolve()
+    found = _find_pythons(project, args)
+    for line in elsewhere:
+        report(f"not built here: {line}")
     plan = BuildPlan(
         project=project,
-        definitions=select_definitions(project, args.labels, args.machine),
-        machine=args.machine,
+        jobs=jobs,
         output=args.output.resolve(),
-        work=(args.work or project.folder / "build" / "variantwheel").resolve(),
+        work=work,
+        environment=work / "env",
         isolated=not args.no_isolation,
         epoch=source_date_epoch(project.folder),
+        cores=args.jobs,
+        headers=tuple(
+            (item.abi, copy_headers(item, work / "headers")) for item in found.interpreters
+        ),
+        rebuild=args.rebuild,
     )
     outcomes = build_variants(plan, report)
     _finish_release(project, plan.output, outcomes)
-    header = ("label", "result", "size", "time", "file")
-    write(render_table(header, [_row(outcome) for outcome in outcomes]))
-    return 0 if all(outcome.wheel for outcome in outcomes) else 1
+    checks = _check(project, outcomes, args) if args.check else {}
+    header = ("label", "machine", "result", "size", "time", "checks", "file")
+    write(render_table(header, [_row(outcome, checks) for outcome in outcomes]))
+    built = all(outcome.wheel for outcome in outcomes)
+    return 0 if built and all(item.passed for item in checks.values()) else 1
 
 
-def _finish_release(project: Project, folder: Path, outcomes: list[BuildOutcome]) -> None:
+def _find_pythons(project: Project, args: argparse.Namespace) -> FoundInterpreters:
+    pythons = project.pythons
+    found = find_interpreters((*pythons.versions, *pythons.optional), args.python, os.environ)
+    for warning in check_pythons(project, found.missing, allow_missing=args.pythons != "all"):
+        warn(warning)
+    if found.interpreters:
+        names = ", ".join(item.version for item in found.interpreters)
+        report(f"modules for CPython {names}")
+    return found
+
+
+def _finish_release(project: Project, folder: Path, outcomes: Sequence[BuildOutcome]) -> None:
     wheels = [outcome.wheel for outcome in outcomes if outcome.wheel]
     for wheel in wheels:
         for older in superseded_wheels(wheel):
             report(f"{older.name}: removed, {wheel.name} takes its place")
             older.unlink()
-    info = project.variants_info(outcome.label for outcome in outcomes if outcome.wheel)
-    file = update_variants_json(folder, wheels, info)
+    labels = dict.fromkeys(item.job.definition.label for item in outcomes if item.wheel)
+    file = update_variants_json(folder, wheels, project.variants_info(labels))
     if file is not None:
         report(f"{file}: says what the variants need")
 
 
-def _row(outcome: BuildOutcome) -> tuple[str, ...]:
+def _check(
+    project: Project, outcomes: Sequence[BuildOutcome], args: argparse.Namespace
+) -> dict[str, WheelReport]:
+    wheels = [outcome.wheel for outcome in outcomes if outcome.wheel]
+    report(f"checking {len(wheels)} wheels")
+    reports = check_wheels(wheels, project, CheckOptions(all_pythons=args.pythons == "all"))
+    failed = [item for item in reports if not item.passed]
+    if failed:
+        write(render_reports(failed))
+    return {item.file: item for item in reports}
+
+
+def _row(outcome: BuildOutcome, checks: dict[str, WheelReport]) -> tuple[str, ...]:
+    name = (outcome.job.definition.label, outcome.job.platform.machine)
     seconds = f"{outcome.seconds:.1f} s"
     if outcome.wheel is None:
-        return (outcome.label, "FAILED", "-", seconds, "-")
+        return (*name, "FAILED", "-", seconds, "-", "-")
     size = f"{outcome.wheel.stat().st_size / 1024:.0f} KiB"
-    return (outcome.label, "ok", size, seconds, outcome.wheel.name)
+    checked = checks.get(outcome.wheel.name)
+    result = "kept" if outcome.kept else "ok"
+    return (*name, result, size, seconds, checked.summary if checked else "-", outcome.wheel.name)

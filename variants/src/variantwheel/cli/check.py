@@ -9,7 +9,7 @@ from pathlib import Path
 from variantwheel.checks.rebuild import Rebuild
 from variantwheel.checks.report import render_reports, reports_json
 from variantwheel.checks.suite import CheckOptions, check_wheels
-from variantwheel.cli.console import add_project_option, report, write
+from variantwheel.cli.console import add_project_option, add_pythons_option, report, write
 from variantwheel.project import read_project
 from variantwheel_selector.errors import UsageError
 
@@ -18,6 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a variant wheel")
     add_project_option(parser)
+    add_pythons_option(parser)
     parser.add_argument("--json", action="store_true", help="write the result as JSON")
     parser.add_argument(
         "--run",
@@ -46,7 +47,12 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"{file}: no such file")
     project = read_project(args.project.resolve())
     rebuild = Rebuild(isolated=not args.no_isolation, report=report) if args.rebuild else None
-    options = CheckOptions(execute=args.run, emulate=args.emulate, rebuild=rebuild)
+    options = CheckOptions(
+        execute=args.run,
+        emulate=args.emulate,
+        all_pythons=args.pythons == "all",
+        rebuild=rebuild,
+    )
     reports = check_wheels(args.files, project, options)
     if args.json:
         write(json.dumps(reports_json(reports), indent=2) + "\n")

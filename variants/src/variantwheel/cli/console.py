@@ -18,6 +18,17 @@ def add_project_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_pythons_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--pythons`."""
+    parser.add_argument(
+        "--pythons",
+        choices=("all", "available"),
+        default="all",
+        help="which of the declared CPythons the wheels must serve: all of them, or those that are "
+        "on the machine that builds (default: %(default)s)",
+    )
+
+
 def write(text: str) -> None:
     """Write a part of the result."""
     sys.stdout.write(text)

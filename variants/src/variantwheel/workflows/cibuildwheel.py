@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 
 from variantwheel.matrix import MatrixJob
 from variantwheel.project import Project
@@ -25,9 +26,8 @@ def cibuildwheel_name(job: MatrixJob) -> str:
 def cibuildwheel_config(project: Project, job: MatrixJob) -> str:
     """Write the configuration of one job."""
     platform = job.platform
-    toolchain = project.toolchains[platform.toolchain]
-    settings = {**toolchain.config_settings, **platform.config_settings}
-    environment = {**toolchain.environment, **platform.environment}
+    toolchain = project.toolchain_of(platform)
+    settings, environment = toolchain.config_settings, toolchain.environment
     builds = [f"{name}-{_BUILDS[platform.machine]}" for name in project.ci.interpreters]
     lines = [
         "# Written by `variantwheel workflow cibuildwheel`; change the definitions instead.",
@@ -51,7 +51,7 @@ def cibuildwheel_config(project: Project, job: MatrixJob) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(entries: dict[str, str]) -> list[str]:
+def _table(entries: Mapping[str, str]) -> list[str]:
     return [f"{_toml(key)} = {_toml(value)}" for key, value in entries.items()]
 
 

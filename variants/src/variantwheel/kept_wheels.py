@@ -1,0 +1,82 @@
+"""Finished wheels of earlier builds, kept with the digest of everything that went into them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import variantwheel
+from variantwheel.atomic_file import replace_file
+from variantwheel.build_frontend import BuildRequest
+from variantwheel.sdist_archive import SdistArchive
+
+# What users set to change what compilers and build backends do.
+_VARIABLES = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS")
+_PREFIXES = ("CMAKE_", "SKBUILD_", "ZIG_")
+
+
+@dataclass(frozen=True)
+class KeptWheels:
+    """The wheels in one folder."""
+
+    folder: Path
+
+    def find(self, job: str, digest: str) -> Path | None:
+        """Return the wheel of a job if it was made of the same, and nobody has changed it."""
+        try:
+            note = json.loads(self._note(job).read_text(encoding="utf-8"))
+            wheel = self.folder / str(note["file"])
+            same = note["digest"] == digest and note["sha256"] == _sha256(wheel.read_bytes())
+        except (OSError, json.JSONDecodeError, KeyError):
+            return None
+        return wheel if same else None
+
+    def keep(self, job: str, digest: str, wheel: Path) -> None:
+        """Remember a wheel that lies in the folder."""
+        note = {"digest": digest, "file": wheel.name, "sha256": _sha256(wheel.read_bytes())}
+        replace_file(self._note(job), json.dumps(note, indent=1).encode())
+
+    def _note(self, job: str) -> Path:
+        return self.folder / f"{job}.json"
+
+
+def digest_inputs(
+    sources: SdistArchive, request: BuildRequest, variants_json: str, headers: tuple[Path, ...]
+) -> str:
+    """Compute the digest of what a wheel is made of.
+
+    Args:
+        sources: The project's sdist.
+        request: The backend's call.
+        variants_json: What the wheel says about its label.
+        headers: Folders of headers that lie outside of the sources.
+    """
+    digest = hashlib.sha256()
+
+    def add(*words: str | bytes) -> None:
+        for word in words:
+            data = word.encode() if isinstance(word, str) else word
+            digest.update(f"{len(data)}:".encode())
+            digest.update(data)
+
+    for path, item in sorted(sources.files.items()):
+        add(path, str(item.executable), item.data)
+    add(*(f"{key}={value}" for key, value in sorted(request.config_settings.items())))
+    add(*(f"{key}={value}" for key, value in sorted(request.environment.items())))
+    add(*sorted(request.requires), variants_json)
+    for name, value in sorted(os.environ.items()):
+        if name in _VARIABLES or name.startswith(_PREFIXES):
+            add(f"{name}={value}")
+    # The toolkit's own code, because it decides how a wheel is labelled and packed.
+    own = Path(variantwheel.__file__).parent
+    for folder, ending in (*((item, "h") for item in headers), (own, "py")):
+        for file in sorted(folder.rglob(f"*.{ending}")):
+            add(file.relative_to(folder).as_posix(), file.read_bytes())
+    return digest.hexdigest()
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
