@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from variantwheel_selector.decision import Decision
-from variantwheel_selector.errors import ManifestError, NothingFitsError, SourceBuildError
+from variantwheel_selector.errors import (
+    DownloadError,
+    ManifestError,
+    NothingFitsError,
+    SourceBuildError,
+)
 from variantwheel_selector.front_end import index_options
 from variantwheel_selector.hooks import project_here
 from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, PayloadWheel, parse_manifest
@@ -97,6 +102,19 @@ def _hand_over_winner(here: _Here, winner: Candidate, folder: Path) -> str:
 def _decision(here: _Here) -> Decision:
     options = index_options(os.environ)
     return here.selection.decision(here.manifest.selector_version, options)
+
+
+def _index_options() -> list[str]:
+    """Return options for the command that chooses anew; empty where the configuration is odd."""
+    from variantwheel_selector.fetching.sources import (  # noqa: PLC0415 - only with a winner
+        configured_sources,
+        index_options,
+    )
+
+    try:
+        return index_options(configured_sources(os.environ))
+    except DownloadError:
+        return []
 
 
 @contextlib.contextmanager

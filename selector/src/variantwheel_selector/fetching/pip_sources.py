@@ -13,8 +13,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from variantwheel_selector.fetching.access import WebAccess
 from variantwheel_selector.fetching.sources import DEFAULT_INDEX, PackageSources
-from variantwheel_selector.fetching.web import WebAccess
 
 # Later sections win. `download` and `wheel` call the same hook, but which one it was stays unknown.
 _SECTIONS = ("global", "install")

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from variantwheel_selector.fetching.access import WebAccess
 from variantwheel_selector.fetching.sources import DEFAULT_INDEX, PackageSources
 from variantwheel_selector.fetching.urls import Login
-from variantwheel_selector.fetching.web import WebAccess
 
 _TRUE = ("1", "true", "yes", "on", "y", "t")
 _NO_TOML = "Python 3.10 cannot read TOML; set UV_INDEX or VARIANTWHEEL_INDEX_URL instead"

@@ -13,12 +13,12 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from email.message import Message
 from pathlib import Path
 from typing import BinaryIO, NoReturn, Protocol
 
 from variantwheel_selector.errors import DownloadError, TemporaryDownloadError
+from variantwheel_selector.fetching.access import WebAccess
 from variantwheel_selector.fetching.credentials import Credentials
 from variantwheel_selector.fetching.urls import origin, redacted, split_login
 
@@ -46,27 +46,6 @@ class Response(Protocol):
 
     def geturl(self) -> str:
         """Return the URL that answered."""
-
-
-@dataclass(frozen=True)
-class WebAccess:
-    """How the user reaches the network.
-
-    Attributes:
-        certificate: A bundle of authorities instead of the system's, or a folder of them.
-        client_certificate: Shown to servers that ask.
-        proxy: Used for everything, instead of what the environment says.
-        trusted_hosts: `host` or `host:port` whose certificate is not checked.
-        timeout: Seconds without an answer.
-        retries: How often a broken download goes on.
-    """
-
-    certificate: str | None = None
-    client_certificate: str | None = None
-    proxy: str | None = field(default=None, repr=False)
-    trusted_hosts: tuple[str, ...] = ()
-    timeout: float = 15.0
-    retries: int = 5
 
 
 class WebClient:
