@@ -14,11 +14,12 @@ ROOT = Path(__file__).parent
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 LEVELS = "baseline;x86_64_v3" if os.uname().machine == "x86_64" else "baseline"
 PYTHON_SOURCES = [
-    "src", "selector", "variants", "tests", "bench", "examples", "ci", "cmake", "noxfile.py", "dev",
+    "src", "selector", "variants", "tests", "bench", "examples", "ci", "cmake", "recipe",
+    "noxfile.py", "dev",
 ]  # fmt: skip
 
 # How many tests must have run, so that a suite that silently shrinks is red. Raise with the suite.
-AT_LEAST = {"unit": 850, "collective": 220, "integration": 20, "native": 95}
+AT_LEAST = {"unit": 850, "collective": 220, "integration": 20, "native": 95, "conda": 10}
 
 
 def _install_groups(session: nox.Session, *groups: str) -> None:
@@ -73,7 +74,22 @@ def integration(session: nox.Session) -> None:
     _install_groups(session, "test", "installers")
     _install_toolkit(session)
     minimum = [] if session.posargs else [f"--at-least={AT_LEAST['integration']}"]
-    session.run("pytest", "tests/integration", *minimum, *session.posargs)
+    without_conda = "--ignore-glob=*/test_conda_*.py"  # the session of that name
+    session.run("pytest", "tests/integration", without_conda, *minimum, *session.posargs)
+
+
+@nox.session
+def conda(session: nox.Session) -> None:
+    """Recipe, local channels, solver, environment.yml; `--quick`: one package with content."""
+    quick = "--quick" in session.posargs
+    _install_groups(session, "test", "conda", *([] if quick else ["torch", "mpi"]))
+    _install_toolkit(session)
+    session.run(
+        "pytest", *map(str, sorted(ROOT.glob("tests/integration/test_conda_*.py"))),
+        *(["-m", "not whole"] if quick else []), f"--at-least={AT_LEAST['conda']}", "--durations=5",
+        *(word for word in session.posargs if word != "--quick"),
+        env={"CONDA_TESTS": "quick" if quick else "whole"},
+    )  # fmt: skip
 
 
 @nox.session

@@ -6,6 +6,7 @@ Sources are the variants' definitions and the toolkit's own tables; a test runs 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from variantwheel.atomic_file import replace_file
 from variantwheel.cli.matrix import markdown_table
 from variantwheel.cli.workflow import workflow_files
+from variantwheel.conda_variants import render_variants_yaml
 from variantwheel.definition_keys import key_reference
 from variantwheel.matrix import matrix_jobs
 from variantwheel.project import Project, read_project
@@ -32,6 +34,12 @@ def generated_files(root: Path) -> dict[Path, str]:
     for system in ("github", "gitlab", "cibuildwheel"):
         for name, text in workflow_files(project, system).items():
             files[root / name] = text
+    files[root / "recipe/variants.yaml"] = render_variants_yaml(project.definitions)
+    version = (root / "VERSION").read_text(encoding="utf-8").strip()
+    for name in ("recipe/recipe.yaml", "recipe/selector/recipe.yaml"):
+        text = (root / name).read_text(encoding="utf-8")
+        stated = f'\\g<1>"{version}"'
+        files[root / name] = re.sub(r'(?m)^(  version: )"[^"]*"$', stated, text, count=1)
     return files
 
 

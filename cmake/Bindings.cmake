@@ -7,6 +7,7 @@
 function(hvd_bindings target)
   target_sources(${target} PRIVATE ${ARGN})
   hvd_configure(${target})
+  hvd_target_level(${target} baseline)
   hvd_ship(${target})
   # Template instances of the standard library's headers would be exported otherwise.
   target_link_options(${target} PRIVATE
@@ -32,6 +33,7 @@ set(base_sources ${HVD_BINDINGS_SOURCES})
 list(FILTER base_sources EXCLUDE REGEX "/bindings/")
 add_library(horovod_bindings_base OBJECT ${base_sources})
 hvd_configure(horovod_bindings_base)
+hvd_target_level(horovod_bindings_base baseline)
 
 foreach(entry IN LISTS HVD_PYTHONS)
   if(NOT entry MATCHES "^cp3([0-9]+t?)=(.+)$")

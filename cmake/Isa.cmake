@@ -5,10 +5,13 @@
 # The level is written into an ELF note, with which the dynamic loader refuses the library on a lesser
 # CPU instead of letting it die of an illegal instruction. GNU's linker has a flag for it; zig's drops
 # such properties, but keeps a note in a section of another name, which glibc reads as well.
+# The baseline is named to the compiler as well, because CXXFLAGS may ask for more: conda's do.
 function(hvd_target_level target level)
   set(zig "$<BOOL:${HVD_ZIG}>")
   if(level STREQUAL "baseline")
-    return()
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND NOT HVD_ZIG)
+      target_compile_options(${target} PRIVATE -march=x86-64)
+    endif()
   elseif(level MATCHES "^x86_64_v[234]$")
     string(REPLACE "_v" "-v" march "${level}")
     string(REPLACE "x86_64" "x86-64" march "${march}")

@@ -1,7 +1,11 @@
-"""Build hook of the wheel: puts the build environment's `packaging` into it."""
+"""Build hook of the wheel: puts the build environment's `packaging` into it.
+
+Not with `VARIANTWHEEL_VENDOR_PACKAGING=never`: in conda `packaging` is a package of its own.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -21,7 +25,7 @@ class VendorPackaging(BuildHookInterface):  # type: ignore[type-arg]
 
         An editable installation uses the `packaging` that is installed beside it.
         """
-        if version == "editable":
+        if not _vendors(version):
             return
         sys.path.insert(0, str(_SOURCES))
         try:
@@ -42,5 +46,9 @@ class VendorPackaging(BuildHookInterface):  # type: ignore[type-arg]
         artifact_path: str,  # noqa: ARG002 - the interface's signature
     ) -> None:
         """Remove the copy."""
-        if version != "editable":
+        if _vendors(version):
             shutil.rmtree(self._folder)
+
+
+def _vendors(version: str) -> bool:
+    return version != "editable" and os.environ.get("VARIANTWHEEL_VENDOR_PACKAGING") != "never"

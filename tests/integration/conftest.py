@@ -12,10 +12,14 @@ from pathlib import Path
 import pytest
 from static_site import served
 
+from integration.conda_channels import conda_channels
 from integration.environments import ROOT, Environment, Release, plain_variables, run
 from integration.many_variants import Home, ManyVariants, make_release
 
 BUILD_TIMEOUT = 900
+
+
+__all__ = ["conda_channels"]
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 from dataclasses import dataclass
 
+from variantwheel_selector.conda_installation import CondaInstallation, find_conda_installation
 from variantwheel_selector.decision import DECISION_FILE, Decision, parse_decision
 from variantwheel_selector.errors import NotInstalledError
 from variantwheel_selector.setting_keys import without_credentials
@@ -13,6 +14,8 @@ from variantwheel_selector.variants_json import VariantsInfo, parse_variants_jso
 from variantwheel_selector.wheel_name import normalize_project
 
 VARIANT_FILE = "variant.json"
+CONDA = "conda"
+"""What INSTALLER says in conda packages, whichever client installed them."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class InstalledDistribution:
         decision: Its `variant-decision.json`; none if no selector chose it.
         origin: The URL of the sdist or wheel that was installed by its place (`direct_url.json`);
             empty if an index or folder was searched.
+        conda: What conda recorded; none if another program installed it.
     """
 
     project: str
@@ -35,6 +39,7 @@ class InstalledDistribution:
     variant: VariantsInfo | None
     decision: Decision | None
     origin: str = ""
+    conda: CondaInstallation | None = None
 
 
 def selector_version() -> str:
@@ -76,13 +81,15 @@ def _read(distribution: importlib.metadata.Distribution) -> InstalledDistributio
     variant = _read_text(distribution, VARIANT_FILE)
     decision = _read_text(distribution, DECISION_FILE)
     place = f"{project} {distribution.version}: "
+    installer = (distribution.read_text("INSTALLER") or "").strip()
     return InstalledDistribution(
         project=project,
         version=distribution.version,
-        installer=(distribution.read_text("INSTALLER") or "").strip(),
+        installer=installer,
         variant=None if variant is None else parse_variants_json(variant, place + VARIANT_FILE),
         decision=None if decision is None else parse_decision(decision, place + DECISION_FILE),
         origin=_origin(_read_text(distribution, "direct_url.json")),
+        conda=find_conda_installation(normalize_project(project)) if installer == CONDA else None,
     )
 
 

@@ -10,9 +10,10 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from variantwheel_selector.conda_installation import CondaInstallation
 from variantwheel_selector.decision import Decision
 from variantwheel_selector.errors import VariantsJsonError
-from variantwheel_selector.installed import InstalledDistribution, read_installed
+from variantwheel_selector.installed import CONDA, InstalledDistribution, read_installed
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.matching import judge_properties
 from variantwheel_selector.model import Variant
@@ -65,6 +66,7 @@ class Verification:
     repair_commands: Mapping[str, str]
     changes: Mapping[str, str] = field(default_factory=dict)
     better_label: str | None = None
+    conda: CondaInstallation | None = None
 
     @property
     def repair_command(self) -> str:
@@ -84,6 +86,7 @@ class Verification:
             "repair_command": self.repair_command,
             "repair_commands": dict(self.repair_commands),
             "changes": dict(self.changes),
+            "conda": None if self.conda is None else self.conda.to_json(),
             "decision": None if self.decision is None else self.decision.to_json(),
         }
 
@@ -131,6 +134,7 @@ def verify_installed(installed: InstalledDistribution, machine: Machine) -> Veri
         repair_commands=repair_commands(installed),
         changes=_changes(installed, machine),
         better_label=better,
+        conda=installed.conda,
     )
 
 
@@ -139,7 +143,9 @@ def repair_commands(installed: InstalledDistribution) -> dict[str, str]:
 
     They take the release from where it was taken from, as far as the decision recorded it.
     """
-    if installed.installer == "conda":
+    if installed.conda is not None:
+        return {installed.conda.client: installed.conda.repair_command}
+    if installed.installer == CONDA:
         requirement = f"{installed.project}={installed.version}"
         return {"conda": f"conda install --force-reinstall {requirement}"}
     requirement = f"{installed.project}=={installed.version}"

@@ -153,7 +153,10 @@ def _describe_choice(variant: VariantReport) -> list[str]:
         if facts["label"]
         else f"    label: none ({facts['reason']})"
     ]
-    decision = facts["decision"]
+    decision, conda = facts["decision"], facts.get("conda")
+    if conda:
+        build = f"{conda['build']} of {conda['channel']}"
+        return [*lines, f"    chosen by: conda's solver, build {build}"]
     if decision is None:
         return [*lines, "    chosen by: nobody; no decision is recorded with this installation"]
     forced = ", forced by the user" if decision["forced"] else ""

@@ -45,3 +45,9 @@ class IndexConflictError(ReleaseToolError):
     """A file that is on the index already, with other bytes."""
 
     exit_code = 1
+
+
+class CondaFormatError(ReleaseToolError, ValueError):
+    """A file that should be a conda package and breaks the format."""
+
+    exit_code = 1

@@ -47,6 +47,8 @@ def _lines(item: Verification) -> Iterator[str]:
     answer = {True: "fits", False: "does not fit", None: "may not fit"}[item.fits]
     yield f"{release}: variant {item.label} {answer} this machine"
     yield f"  {item.reason}"
+    if item.conda is not None:
+        yield f"  conda package, build {item.conda.build} of {item.conda.channel or 'no channel'}"
     if item.decision is not None and item.decision.forced:
         yield "  it was installed by force"
     for name, change in item.changes.items():

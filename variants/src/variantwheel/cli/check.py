@@ -1,4 +1,4 @@
-"""Check variant wheels before a release: labels, hashes, tags, code and more."""
+"""Check variant wheels and conda packages before a release: labels, hashes, tags, code and more."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from variantwheel.checks.rebuild import Rebuild
 from variantwheel.checks.report import render_reports, reports_json
 from variantwheel.checks.suite import CheckOptions, check_wheels
 from variantwheel.cli.console import add_project_option, add_pythons_option, report, write
+from variantwheel.conda_checks import check_conda_packages
+from variantwheel.conda_package import is_conda_package
 from variantwheel.project import read_project
 from variantwheel_selector.errors import UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a variant wheel")
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="a variant wheel, or a conda package"
+    )
     add_project_option(parser)
     add_pythons_option(parser)
     parser.add_argument("--json", action="store_true", help="write the result as JSON")
@@ -53,11 +57,14 @@ def run(args: argparse.Namespace) -> int:
         all_pythons=args.pythons == "all",
         rebuild=rebuild,
     )
-    reports = check_wheels(args.files, project, options)
+    conda = [file for file in args.files if is_conda_package(file)]
+    reports = check_wheels([file for file in args.files if file not in conda], project, options)
+    reports += check_conda_packages(conda, project)
     if args.json:
         write(json.dumps(reports_json(reports), indent=2) + "\n")
     else:
         write(render_reports(reports))
         failed = sum(not found.passed for found in reports)
-        write(f"{len(reports)} wheels checked, {failed} failed\n")
+        files = "files" if conda else "wheels"
+        write(f"{len(reports)} {files} checked, {failed} failed\n")
     return 0 if all(found.passed for found in reports) else 1

@@ -1,0 +1,330 @@
+"""Builds a throw-away conda channel out of this machine, to build the unchanged recipes against.
+
+    python ci/conda_bootstrap.py CHANNEL
+
+It stands in for conda-forge where no conda channel can be reached. Python is this interpreter (a
+conda prefix becomes a virtual environment of it); compilers, CMake and Ninja are those of this
+machine; Python packages and MPI are copies of, or links to, what is installed beside this
+interpreter; metapackages are as empty as the real ones. Nothing of it may be published, and every
+build string says so. What it cannot show: conda-forge's compilers, sysroot and binaries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import archspec.cpu  # type: ignore[import-untyped,unused-ignore]
+import rattler
+import rattler_build
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+BUILD = "0_hostboot"
+LICENCE = "LicenseRef-local-test-only"
+SUMMARY = "stands in for conda-forge's package in a local test"
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+ABI = f"cp{PYTHON.replace('.', '')}"
+SITE = f"lib/python{PYTHON}/site-packages"
+SUBDIRS = ("linux-64", "linux-aarch64")
+HERE = "linux-aarch64" if platform.machine() == "aarch64" else "linux-64"
+# What the recipes need to build with, and what that needs.
+COPIED = ("pip", "packaging", "scikit-build-core", "pybind11", "hatchling")
+MPIS = ("openmpi", "mpich")
+CUDA_VERSIONS = ("11.8", "12.4", "12.9", "13.0")
+
+
+class Channel:
+    """A channel that is being filled."""
+
+    def __init__(self, folder: Path, work: Path) -> None:
+        self._folder = folder
+        self._work = work
+        for subdir in ("noarch", *SUBDIRS):
+            (folder / subdir).mkdir(parents=True, exist_ok=True)
+
+    def add(
+        self,
+        name: str,
+        version: str,
+        build: str = BUILD,
+        *,
+        subdir: str = "noarch",
+        depends: Sequence[str] = (),
+        constrains: Sequence[str] = (),
+        files: Path | None = None,
+    ) -> None:
+        """Adds a package without run_exports."""
+        rattler_build.assemble_package(
+            name=name,
+            version=version,
+            target_platform=subdir,
+            build_string=build,
+            output_dir=self._folder / subdir,
+            files_dir=files,
+            files=None if files else [],
+            depends=depends,
+            constrains=constrains,
+            noarch="generic" if subdir == "noarch" else None,
+            license=LICENCE,
+            summary=SUMMARY,
+            compression_level=1,
+        )
+
+    def build(
+        self,
+        name: str,
+        version: str,
+        build: str,
+        run_exports: dict[str, list[str]],
+        *,
+        subdir: str = "noarch",
+        script: Sequence[str] = (),
+        depends: Sequence[str] = (),
+    ) -> None:
+        """Builds a package with run_exports, which only a recipe can have."""
+        linking = {
+            "missing_dso_allowlist": ["*"],
+            "overlinking_behavior": "ignore",
+            "overdepending_behavior": "ignore",
+        }
+        noarch = {"noarch": "generic"} if subdir == "noarch" else {}
+        recipe = {
+            "schema_version": 1,
+            "package": {"name": name, "version": version},
+            "build": {
+                "number": 0, "string": build, "dynamic_linking": linking, "script": [*script],
+                **noarch,
+            },
+            "requirements": {"run": [*depends], "run_exports": run_exports},
+            "about": {"license": LICENCE, "summary": SUMMARY},
+        }  # fmt: skip
+        file = self._work / f"{name}-{subdir}" / "recipe.yaml"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(recipe), encoding="utf-8")  # JSON is YAML
+        target = HERE if subdir == "noarch" else subdir
+        platforms = rattler_build.PlatformConfig(target_platform=target, build_platform=HERE)
+        (variant,) = rattler_build.Stage0Recipe.from_file(file).render(
+            rattler_build.VariantConfig({}), rattler_build.RenderConfig(platform=platforms)
+        )
+        variant.run_build(output_dir=self._folder, channels=[], no_include_recipe=True)
+
+    def add_distribution(self, name: str, conda_name: str, *, link: bool) -> None:
+        """Adds an installed Python distribution.
+
+        Args:
+            name: The distribution.
+            conda_name: Its name as a conda package.
+            link: Whether its folders are linked to, instead of copied.
+        """
+        distribution = importlib.metadata.distribution(name)
+        tree = self._work / f"copy-{name}"
+        for path in distribution.files or ():
+            inside = Path(path.parts[0]) if link else Path(path)
+            target = tree / SITE / inside
+            if path.parts[0] == ".." or path.suffix == ".pyc" or target.is_symlink():
+                continue
+            source = Path(str(distribution.locate_file(inside)))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if link:
+                target.symlink_to(source.resolve())
+            else:
+                shutil.copyfile(source, target)
+        version = distribution.version.partition("+")[0]
+        needs = [f"python {PYTHON}.*", *requirements(name)]
+        # A copy is of pure Python, and of use to other platforms' solvers.
+        self.add(conda_name, version, subdir=HERE if link else "noarch", depends=needs, files=tree)
+
+
+def requirements(name: str) -> list[str]:
+    """The names of what an installed distribution requires here, without extras."""
+    found = [Requirement(text) for text in importlib.metadata.requires(name) or ()]
+    wanted = [item for item in found if item.marker is None or item.marker.evaluate({"extra": ""})]
+    return sorted({canonicalize_name(item.name) for item in wanted})
+
+
+def with_requirements(names: Sequence[str]) -> list[str]:
+    """Some installed distributions and all that they require, directly or indirectly."""
+    found: list[str] = []
+    waiting = [*names]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.append(name)
+            waiting += requirements(name)
+    return sorted(found)
+
+
+def add_python(channel: Channel) -> None:
+    """Adds Python with conda-forge's run_exports; a prefix is a virtual environment of this one."""
+    executable = Path(os.path.realpath(getattr(sys, "_base_executable", sys.executable)))
+    version = platform.python_version()
+    settings = (f"home = {executable.parent}", f"version = {version}")
+    configuration = "\\n".join((*settings, "include-system-site-packages = false", ""))
+    script = [
+        f"mkdir -p $PREFIX/bin $PREFIX/{SITE}",
+        f"ln -s {executable} $PREFIX/bin/python{PYTHON}",
+        f"ln -s python{PYTHON} $PREFIX/bin/python3; ln -s python{PYTHON} $PREFIX/bin/python",
+        f"printf '{configuration}' > $PREFIX/pyvenv.cfg",
+        f"touch $PREFIX/{SITE}/.keep",
+    ]
+    abi = f"python_abi {PYTHON}.* *_{ABI}"
+    channel.add("python_abi", PYTHON, f"0_hostboot_{ABI}", constrains=[f"python {PYTHON}.*"])
+    for subdir in SUBDIRS:
+        channel.build(
+            "python", version, "0_hostboot_cpython", {"noarch": ["python"], "weak": [abi]},
+            subdir=subdir,
+            script=script if subdir == HERE else [], depends=[abi],
+        )  # fmt: skip
+    channel.add("cross-python_linux-aarch64", PYTHON, subdir=HERE)
+
+
+def add_toolchain(channel: Channel, work: Path) -> None:
+    """Adds this machine's compilers, CMake and Ninja, and a sysroot for its C library."""
+    for name, variable, program in (("gcc", "CC", "gcc"), ("gxx", "CXX", "g++")):
+        script = Path("etc/conda/activate.d") / f"activate-{name}.sh"
+        found = shutil.which(program)
+        if found is None:
+            raise SystemExit(f"conda: error: {program} is not installed")
+        for subdir in SUBDIRS:
+            tree = work / f"{name}-{subdir}"
+            _write(tree / script, f"export {variable}={found}\n")
+            channel.add(f"{name}_{subdir}", "12.2", subdir=HERE, files=tree)
+    for program in ("cmake", "ninja"):
+        beside = Path(sys.executable).parent / program
+        tree = work / program
+        _write(tree / "bin" / program, f'#!/bin/sh\nexec "{beside}" "$@"\n', mode=0o755)
+        channel.add(program, importlib.metadata.version(program), subdir=HERE, files=tree)
+    glibc = platform.libc_ver()[1]
+    for subdir in SUBDIRS:
+        channel.build(f"sysroot_{subdir}", glibc, BUILD, {"strong": [f"__glibc >={glibc},<3.0.a0"]})
+
+
+def add_levels(channel: Channel) -> None:
+    """Adds the levels of x86-64: one guard for each of archspec's names, as old clients need."""
+    levels = {"x86_64": 1, "x86_64_v2": 2, "x86_64_v3": 3, "x86_64_v4": 4}
+    for name, target in archspec.cpu.TARGETS.items():
+        if target.family.name == "x86_64":
+            kin = (name, *(parent.name for parent in target.ancestors))
+            level = max(levels.get(item, 1) for item in kin)
+            channel.add(
+                "_x86_64-microarch-level",
+                str(level),
+                f"0_{name}",
+                depends=[f"__archspec 1.* {name}"],
+            )
+    folder = "$PREFIX/etc/conda/activate.d"
+    flags = "".join(
+        f'export {name}="${name} -march=x86-64-v3"\\n' for name in ("CFLAGS", "CXXFLAGS")
+    )
+    channel.build(
+        "x86_64-microarch-level", "3", "0_level3", {"strong": ["_x86_64-microarch-level >=3"]},
+        script=[f"mkdir -p {folder}", f"printf '{flags}' > {folder}/~activate-x86_64-level.sh"],
+    )  # fmt: skip
+
+
+def add_gpu_libraries(channel: Channel) -> None:
+    """Adds what CUDA builds depend on: versions that constrain the driver, and an empty NCCL."""
+    for version in CUDA_VERSIONS:
+        major = version.partition(".")[0]
+        channel.add("cuda-version", version, constrains=[f"__cuda >={major}"])
+    for subdir in SUBDIRS:
+        channel.add("nccl", "2.28", subdir=subdir)
+
+
+def add_mpi(channel: Channel, work: Path) -> None:
+    """Adds Open MPI and MPICH: real ones where their wheels are installed, else empty ones."""
+    for name in MPIS:
+        channel.add("mpi", "1.0.1", name)
+        for subdir in SUBDIRS:
+            tree = work / f"{name}-{subdir}"
+            version = "0"
+            if subdir == HERE:
+                version = _copy_mpi(name, tree) or version
+            channel.add(
+                name, version, subdir=subdir, depends=[f"mpi 1.0.* {name}"],
+                files=tree if tree.is_dir() else None,
+            )  # fmt: skip
+
+
+def _copy_mpi(name: str, tree: Path) -> str:
+    """Copies what the MPI's wheel installed beside this interpreter; returns its version."""
+    if not _installed(name):
+        return ""
+    distribution = importlib.metadata.distribution(name)
+    for path in distribution.files or ():
+        source = Path(str(distribution.locate_file(path))).resolve()
+        prefix = Path(sys.prefix).resolve()
+        if source.is_relative_to(prefix) and not source.is_relative_to(
+            prefix / "lib" / f"python{PYTHON}"
+        ):
+            target = tree / source.relative_to(prefix)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    return distribution.version
+
+
+def add_distributions(channel: Channel) -> None:
+    """Adds build tools as copies, and `pytorch` as links, or empty where it is not installed."""
+    copied = with_requirements(COPIED)
+    for name in copied:
+        channel.add_distribution(name, name, link=False)
+    if not _installed("torch"):
+        channel.add("pytorch", "2.0", subdir=HERE)
+        return
+    for name in with_requirements(["torch"]):
+        if name not in copied:
+            channel.add_distribution(name, "pytorch" if name == "torch" else name, link=True)
+
+
+def _installed(name: str) -> bool:
+    try:
+        importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _write(file: Path, text: str, mode: int = 0o644) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    file.chmod(mode)
+
+
+def main(words: Sequence[str]) -> int:
+    """Builds the channel.
+
+    Args:
+        words: The command line, without the program's name.
+    """
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("channel", type=Path)
+    folder: Path = parser.parse_args(words).channel.resolve()
+    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="conda-bootstrap-") as name:
+        work = Path(name)
+        channel = Channel(folder, work)
+        add_python(channel)
+        add_toolchain(channel, work)
+        add_levels(channel)
+        add_gpu_libraries(channel)
+        add_mpi(channel, work)
+        add_distributions(channel)
+    shutil.rmtree(folder / "bld", ignore_errors=True)
+    asyncio.run(rattler.index.index_fs(folder, write_zst=False, write_shards=False))
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(code)  # py-rattler 0.28 crashes now and then while the interpreter shuts down

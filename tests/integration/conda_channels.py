@@ -1,0 +1,119 @@
+"""Local conda channels: a stand-in for conda-forge, and those with this project's packages."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+from integration.environments import ROOT
+from variantwheel.project import read_project
+
+WHOLE = os.environ.get("CONDA_TESTS") == "whole"
+BUILD_TIMEOUT = 900
+DEFINED = {item.label for item in read_project(ROOT).definitions}
+
+
+@dataclass(frozen=True)
+class CondaChannels:
+    """A folder of channels, as a channel alias names it.
+
+    Attributes:
+        folder: Holds `conda-forge` (the stand-in), `horovod-variants` (our own channel, with
+            everything) and `feedstock` (what conda-forge would have of this project).
+        real: Beginnings of the build strings of packages with content; all others have none.
+    """
+
+    folder: Path
+    real: tuple[str, ...]
+
+    @property
+    def alias(self) -> str:
+        return f"{self.folder.as_uri()}/"
+
+    def packages(self, pattern: str) -> list[Path]:
+        return sorted((self.folder / "horovod-variants").glob(f"*/{pattern}"))
+
+    @cached_property
+    def real_packages(self) -> list[Path]:
+        """The packages with content, the selector's included."""
+        found = self.packages("variantwheel-selector-*.conda")
+        for build in self.real:
+            found += self.packages(f"horovod-variants-[0-9]*-{build}_*.conda")
+        return [file for file in found if "aarch64" not in file.parent.name]
+
+    def solve(
+        self, channel: str, questions: Sequence[Mapping[str, object]]
+    ) -> list[dict[str, object]]:
+        """Asks the solver what it would install; see ci/conda_client.py."""
+        text = run_tool(
+            "conda_client.py", "solve", self.folder / channel, self.folder / "conda-forge",
+            text=json.dumps(questions),
+        )  # fmt: skip
+        answers = json.loads(text)
+        assert isinstance(answers, list)
+        return answers
+
+
+def run_tool(
+    script: str,
+    *words: str | Path,
+    expect: int = 0,
+    env: Mapping[str, str] | None = None,
+    text: str | None = None,
+) -> str:
+    """Runs one of ci/conda_*.py in a process of its own; gives what it printed."""
+    words_ = [sys.executable, str(ROOT / "ci" / script), *map(str, words)]
+    done = subprocess.run(
+        words_,
+        check=False,
+        input=text or "",
+        text=True,
+        capture_output=True,
+        timeout=BUILD_TIMEOUT,
+        env={**os.environ, "CONDA_OVERRIDE_CUDA": "", **(env or {})},
+    )
+    if done.returncode != expect:
+        pytest.fail(f"{words_} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    assert "Traceback" not in done.stderr
+    return done.stdout + (done.stderr if expect else "")
+
+
+@pytest.fixture(scope="session")
+def conda_channels(tmp_path_factory: pytest.TempPathFactory) -> CondaChannels:
+    """Builds the channels: packages with content for this machine, all others without."""
+    kept = os.environ.get("CONDA_CHANNELS")  # while tests are written: an earlier run's folder
+    folder = Path(kept) if kept else tmp_path_factory.mktemp("channels")
+    bootstrap, own = folder / "conda-forge", folder / "horovod-variants"
+    real = ("nompi_cpu", "nompi_x86_64_v3", "nompi_cuda12") if WHOLE else ("nompi_cpu",)
+    if own.is_dir():
+        return CondaChannels(folder, real)
+    run_tool("conda_bootstrap.py", bootstrap)
+    defined = [build for build in real if build != "nompi_cuda12" or "cu12" in DEFINED]
+    build: list[str | Path] = ["build", own, bootstrap, "--test"]
+    run_tool("conda_packages.py", *build, "--selector", "--only", ",".join(defined))
+    if len(defined) < len(real):
+        rehearsal = {"CONDA_OVERRIDE_CUDA": "12.9"}
+        run_tool("conda_packages.py", *build, "--rehearse", "--only", "nompi_cuda12", env=rehearsal)
+    both = ["--subdir", "linux-64", "--subdir", "linux-aarch64"]
+    made = ",".join(real)
+    run_tool("conda_packages.py", "build", own, bootstrap, "--metadata", "--made", made, *both)
+    feedstock: list[str | Path] = [
+        "build",
+        folder / "feedstock",
+        bootstrap,
+        "--metadata",
+        "--conda-forge",
+    ]
+    run_tool("conda_packages.py", *feedstock, *both)
+    (selector,) = own.glob("noarch/variantwheel-selector-*.conda")
+    (folder / "feedstock" / "noarch" / selector.name).write_bytes(selector.read_bytes())
+    run_tool("conda_packages.py", "index", folder / "feedstock")
+    return CondaChannels(folder, real)

@@ -1,0 +1,160 @@
+"""The unchanged `environment.yml`, made into an environment from local channels, and used."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from integration.conda_channels import WHOLE, CondaChannels, run_tool
+from integration.environments import ROOT, Environment, plain_variables, run
+
+BASELINE = {"CONDA_OVERRIDE_ARCHSPEC": "x86_64"}
+
+
+def as_environment(prefix: Path) -> Environment:
+    """An activated environment: what matters of activation is PATH and CONDA_PREFIX."""
+    variables = plain_variables() | {
+        "PATH": f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "CONDA_PREFIX": str(prefix),
+    }
+    return Environment(prefix, variables)
+
+
+def create(
+    channels: CondaChannels, prefix: Path, machine: dict[str, str], *words: str | Path
+) -> str:
+    return run_tool(
+        "conda_client.py", "create", ROOT / "environment.yml", prefix, "--channel-alias",
+        channels.alias, *words, env=machine,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def baseline(
+    conda_channels: CondaChannels, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Environment, Path]:
+    """An environment for a machine of the baseline, and the lock that was written with it."""
+    folder = tmp_path_factory.mktemp("conda")
+    lock = folder / "environment.lock"
+    create(conda_channels, folder / "env", BASELINE, "--write-lock", lock)
+    return as_environment(folder / "env"), lock
+
+
+def test_the_environment_is_complete_and_consistent(baseline: tuple[Environment, Path]) -> None:
+    environment, lock = baseline
+    assert "No broken requirements found" in environment.run("python", "-m", "pip", "check")
+    names = {line.split("/")[-1].split("-0")[0] for line in lock.read_text().splitlines()}
+    for name in ("horovod-variants", "variantwheel-selector", "packaging"):
+        assert any(found.startswith(name) for found in names), names
+    # The selector uses conda's package, not a copy inside it.
+    vendored = list(environment.folder.glob("lib/python*/site-packages/**/_vendor/packaging"))
+    assert not [path for path in vendored if "variantwheel_selector" in str(path)]
+
+
+def test_two_ranks_and_the_reports(baseline: tuple[Environment, Path]) -> None:
+    environment, _ = baseline
+    environment.run("horovodrun", "-np", "2", "python", ROOT / "recipe" / "two_ranks.py")
+    report = environment.run("horovodrun", "--check-build")
+    assert "    [X] Gloo" in report
+    assert "label: null (fits this machine" in report
+    assert "chosen by: conda's solver, build nompi_cpu_py" in report
+    facts = json.loads(environment.run("horovodrun", "--check-build", "--json"))
+    assert facts["variant"]["conda"]["prefix"] == str(environment.folder)
+    assert facts["variant"]["conda"]["channel"].endswith("/horovod-variants")
+    verified = environment.run("variantwheel", "verify", "horovod-variants")
+    assert "variant null fits this machine" in verified
+    assert "conda package, build nompi_cpu_py" in verified
+
+
+def test_a_misfit_names_condas_command(
+    baseline: tuple[Environment, Path], conda_channels: CondaChannels, tmp_path: Path
+) -> None:
+    """A build for a better machine, brought here by a shared disk: the record says so."""
+    environment, _ = baseline
+    record = environment.dist_info() / "variant.json"
+    original = record.read_text(encoding="utf-8")
+    document = json.loads(original)
+    document["variants"] = {"cu99": {"nvidia": {"cuda_version_lower_bound": ["20.0"]}}}
+    try:
+        record.write_text(json.dumps(document), encoding="utf-8")
+        verified = environment.run("variantwheel", "verify", "horovod-variants", expect=1)
+        report = environment.run("horovodrun", "--check-build", expect=1)
+    finally:
+        record.write_text(original, encoding="utf-8")
+    version = (ROOT / "VERSION").read_text(encoding="utf-8").strip()
+    command = (
+        f"conda install --prefix {environment.folder} "
+        f"--channel {conda_channels.alias}horovod-variants "
+        f"--force-reinstall horovod-variants={version}"
+    )
+    assert f"choose anew: {command}" in verified
+    assert f"to mend it: {command}" in report
+
+
+def test_a_lock_gives_the_same_environment_and_notices_changes(
+    baseline: tuple[Environment, Path], tmp_path: Path
+) -> None:
+    environment, lock = baseline
+    again = tmp_path / "again"
+    run_tool("conda_client.py", "create", lock, again, env=BASELINE)
+    records = sorted(path.name for path in environment.folder.glob("conda-meta/*.json"))
+    assert sorted(path.name for path in again.glob("conda-meta/*.json")) == records
+    as_environment(again).run("horovodrun", "-np", "2", "python", ROOT / "recipe" / "two_ranks.py")
+    changed = tmp_path / "changed.lock"
+    lines = lock.read_text(encoding="utf-8").splitlines()
+    ours = next(line for line in lines if "/horovod-variants-" in line)
+    lines[lines.index(ours)] = ours[:-64] + "0" * 64
+    changed.write_text("\n".join(lines), encoding="utf-8")
+    refused = run_tool(
+        "conda_client.py", "create", changed, tmp_path / "never", expect=1, env=BASELINE
+    )
+    assert "the lock says 0000" in refused
+    assert not (tmp_path / "never" / "bin").exists()
+
+
+@pytest.mark.whole
+def test_this_machine_gets_its_best_build_and_trains(
+    conda_channels: CondaChannels, tmp_path: Path, native_label: str
+) -> None:
+    assert WHOLE, "run by `./dev conda`"
+    create(conda_channels, tmp_path / "env", {})
+    environment = as_environment(tmp_path / "env")
+    assert environment.installed_label() == native_label
+    report = json.loads(environment.run("horovodrun", "--check-build", "--json"))
+    expected = "baseline" if native_label == "null" else native_label
+    assert report["runtime"]["facts"]["level"] == expected
+    assert report["frameworks"]["pytorch"]
+    environment.run("mpiexec", "--version")
+    trained = environment.run(
+        "horovodrun", "-np", "2", "python", ROOT / "examples" / "torch_mlp.py"
+    )
+    assert "loss" in trained
+
+
+@pytest.mark.whole
+def test_a_login_node_prepares_an_environment_for_gpu_nodes(
+    conda_channels: CondaChannels, tmp_path: Path
+) -> None:
+    made = create(conda_channels, tmp_path / "env", {"CONDA_OVERRIDE_CUDA": "12.4"})
+    assert "nompi_cuda12_py" in made
+    as_environment(tmp_path / "env").run(
+        "horovodrun", "-np", "2", "python", ROOT / "recipe" / "two_ranks.py"
+    )
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("client", ["conda", "mamba", "micromamba"])
+def test_other_clients_make_the_same_environment(
+    conda_channels: CondaChannels, tmp_path: Path, client: str
+) -> None:
+    if shutil.which(client) is None:
+        pytest.skip(f"no {client} on PATH; only tried where there is one")
+    settings = {**os.environ, **BASELINE, "CONDA_CHANNEL_ALIAS": conda_channels.alias}
+    prefix = tmp_path / "env"
+    run(client, "env", "create", "-f", ROOT / "environment.yml", "-p", prefix, env=settings)
+    report = as_environment(prefix).run("horovodrun", "--check-build")
+    assert "build nompi_cpu_py" in report

@@ -1,0 +1,103 @@
+"""A variant that conda installed: what its records say, and the command that mends a misfit."""
+
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from horovod import _installation
+from unit.selector.test_verify import install, machine_of_level
+from variantwheel_selector.cli.verify import run as run_verify
+from variantwheel_selector.conda_installation import find_conda_installation
+from variantwheel_selector.verify import verify_distribution
+
+BUILD = "nompi_x86_64_v3_py311h2eadb46_250"
+CHANNEL = "https://example.org/channels/hvd"
+
+
+@pytest.fixture
+def prefix(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An environment in which conda installed tiny-native; its path has a blank."""
+    made = tmp_path / "my env"
+    monkeypatch.setattr(sys, "prefix", str(made))
+    write_record(made, "tiny-native", "1.0", BUILD)
+    write_record(made, "tiny-native-gpu", "1.0", "0")
+    install(site, "x86_64_v3", installer="conda")
+    return made
+
+
+def write_record(prefix: Path, name: str, version: str, build: str) -> Path:
+    folder = prefix / "conda-meta"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}-{version}-{build}.json"
+    record = {"name": name, "version": version, "build": build, "channel": f"{CHANNEL}/"}
+    file.write_text(json.dumps(record), encoding="utf-8")
+    return file
+
+
+def test_a_misfit_is_mended_by_conda(prefix: Path) -> None:
+    found = verify_distribution("tiny-native", machine_of_level("v2"))
+    assert found.fits is False
+    assert found.repair_command == (
+        f"conda install --prefix '{prefix}' --channel {CHANNEL} --force-reinstall tiny-native=1.0"
+    )
+    assert found.to_json()["conda"] == {
+        "prefix": str(prefix), "build": BUILD, "channel": CHANNEL, "by_pixi": False,
+    }  # fmt: skip
+    assert verify_distribution("tiny-native", machine_of_level("v3")).fits is True
+
+
+def test_an_environment_of_pixi_is_mended_by_pixi(prefix: Path) -> None:
+    (prefix / "conda-meta" / "pixi").write_text("{}", encoding="utf-8")
+    found = verify_distribution("tiny-native", machine_of_level("v2"))
+    assert found.repair_command == "pixi update tiny-native"
+
+
+def test_without_records_the_command_still_names_conda(prefix: Path) -> None:
+    for file in (prefix / "conda-meta").glob("tiny-native-1.0-*"):
+        file.write_text("not JSON", encoding="utf-8")
+    found = verify_distribution("tiny-native", machine_of_level("v2"))
+    assert found.conda is None
+    assert found.repair_command == "conda install --force-reinstall tiny-native=1.0"
+
+
+def test_pip_inside_a_conda_environment_is_pips(prefix: Path, site: Path) -> None:
+    (site / "tiny_native-1.0.dist-info" / "INSTALLER").write_text("pip\n", encoding="utf-8")
+    found = verify_distribution("tiny-native", machine_of_level("v2"))
+    assert found.conda is None
+    assert found.repair_command.startswith("pip install ")
+
+
+def test_another_package_with_the_same_beginning_is_not_it(prefix: Path) -> None:
+    (prefix / "conda-meta" / f"tiny-native-1.0-{BUILD}.json").unlink()
+    assert find_conda_installation("tiny-native") is None
+    gpu = find_conda_installation("tiny-native-gpu")
+    assert gpu is not None
+    assert gpu.build == "0"
+
+
+def test_verify_shows_build_and_channel(
+    prefix: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "variantwheel_selector.cli.verify.chosen_machine", lambda _: machine_of_level("v3")
+    )
+
+    assert run_verify(Namespace(project="tiny-native", json=False)) == 0
+    assert f"conda package, build {BUILD} of {CHANNEL}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("by_pixi", [False, True])
+def test_horovod_names_the_same_command_as_the_selector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, by_pixi: bool
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(_installation, "installer", lambda: "conda")
+    write_record(tmp_path, _installation.DISTRIBUTION, _installation.version(), BUILD)
+    if by_pixi:
+        (tmp_path / "conda-meta" / "pixi").touch()
+    found = find_conda_installation(_installation.DISTRIBUTION)
+    assert found is not None
+    assert _installation.repair_command() == found.repair_command
