@@ -4,6 +4,7 @@
 
 #include "base/half.h"
 #include "kernels/families.h"
+#include "kernels/float16_sse2.h"
 
 #if defined(__F16C__)
 #include <immintrin.h>
@@ -69,6 +70,29 @@ void Combine(const uint16_t* from, uint16_t* to, size_t count) {
   to[count - 1] = static_cast<uint16_t>(last);
 }
 
+#if defined(__SSE2__) && !defined(__F16C__)
+// Returns how many elements, a multiple of eight, have been combined.
+template <typename Op>
+size_t CombineFloat16BySse2(const uint16_t* from, uint16_t* to, size_t count) {
+  const size_t whole = count / 8 * 8;
+  for (size_t i = 0; i < whole; i += 8) {
+    const __m128i s = float16_sse2::Load(from + i);
+    const __m128i d = float16_sse2::Load(to + i);
+    if (float16_sse2::AllFinite(s) && float16_sse2::AllFinite(d)) [[likely]] {
+      const float16_sse2::Floats a = float16_sse2::ToFloats(d);
+      const float16_sse2::Floats b = float16_sse2::ToFloats(s);
+      const float16_sse2::Floats result{Op::Apply(a.low, b.low), Op::Apply(a.high, b.high)};
+      if (float16_sse2::AllRepresentable(result)) [[likely]] {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), float16_sse2::FromFloats(result));
+        continue;
+      }
+    }
+    Combine<Float16, Op>(from + i, to + i, 8);
+  }
+  return whole;
+}
+#endif
+
 template <typename Op>
 void CombineFloat16(const void* src, void* dst, size_t count) {
   const uint16_t* from = static_cast<const uint16_t*>(src);
@@ -81,6 +105,11 @@ void CombineFloat16(const void* src, void* dst, size_t count) {
     const __m256 b = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
     _mm_storeu_si128(place, _mm256_cvtps_ph(Op::Apply(a, b), _MM_FROUND_TO_NEAREST_INT));
   }
+  from += whole;
+  to += whole;
+  count -= whole;
+#elif defined(__SSE2__)
+  const size_t whole = CombineFloat16BySse2<Op>(from, to, count);
   from += whole;
   to += whole;
   count -= whole;

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/half.h"
+#include "kernels/float16_sse2.h"
 
 #if defined(__F16C__)
 #include <immintrin.h>
@@ -46,6 +47,21 @@ void ScaleFloat16(float factor, void* data, size_t count) {
     __m128i* place = reinterpret_cast<__m128i*>(values + i);
     const __m256 product = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(place)), factors);
     _mm_storeu_si128(place, _mm256_cvtps_ph(product, _MM_FROUND_TO_NEAREST_INT));
+  }
+  values += whole;
+  count -= whole;
+#elif defined(__SSE2__)
+  const __m128 factors = _mm_set1_ps(factor);
+  const size_t whole = count / 8 * 8;
+  for (size_t i = 0; i < whole; i += 8) {
+    const __m128i half = float16_sse2::Load(values + i);
+    float16_sse2::Floats product = float16_sse2::ToFloats(half);
+    product = {_mm_mul_ps(product.low, factors), _mm_mul_ps(product.high, factors)};
+    if (float16_sse2::AllFinite(half) && float16_sse2::AllRepresentable(product)) [[likely]] {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(values + i), float16_sse2::FromFloats(product));
+      continue;
+    }
+    for (size_t k = i; k < i + 8; ++k) values[k] = HalfFromFloat(FloatFromHalf(values[k]) * factor);
   }
   values += whole;
   count -= whole;
