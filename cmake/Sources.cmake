@@ -15,7 +15,7 @@ set(HVD_CORE_SOURCES
   ops/device_collectives.cc ops/reducescatter.cc
   runtime/agreement.cc runtime/bootstrap.cc runtime/bootstrap_messages.cc runtime/c_api.cc
   runtime/checks.cc runtime/connection.cc runtime/control_plane.cc runtime/coordinator.cc
-  runtime/executor.cc runtime/fusion.cc runtime/gathering.cc runtime/host_identity.cc
+  runtime/executor.cc runtime/fast_lane.cc runtime/fusion.cc runtime/gathering.cc runtime/host_identity.cc
   runtime/operation.cc runtime/options.cc runtime/peer.cc runtime/process_sets.cc
   runtime/request.cc runtime/response.cc runtime/response_queue.cc runtime/runtime.cc
   runtime/tensor_table.cc)

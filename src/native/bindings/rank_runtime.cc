@@ -30,6 +30,7 @@ using WaitResult = std::pair<std::vector<Buffer>, std::vector<int64_t>>;
 
 // hvd::OpKind, of which the bindings name all in KINDS.
 constexpr int kAllreduce = 0;
+constexpr int kBarrier = 3;
 constexpr const char* kKinds[] = {"allreduce", "allgather",        "broadcast",
                                   "barrier",   "alltoall",         "reducescatter",
                                   "join",      "add_process_sets", "remove_process_set"};
@@ -134,6 +135,37 @@ class RankRuntime {
                     .number_count = numbers.size()});
   }
 
+  // One tensor, on all ranks: False when it has to be enqueued instead, else what Wait returns.
+  py::object RunNow(int kind, const std::string& name, uintptr_t source, uintptr_t destination,
+                    const std::vector<int64_t>& shape, int dtype, int op, double prescale,
+                    double postscale, int root) {
+    const hvd_tensor tensor = Tensor(source, destination, shape, dtype);
+    const hvd_request request{.name = name.c_str(),
+                              .kind = kind,
+                              .process_set = 0,
+                              .op = op,
+                              .prescale = prescale,
+                              .postscale = postscale,
+                              .root = root,
+                              .grouped = 0,
+                              .tensors = &tensor,
+                              .tensor_count = kind == kBarrier ? size_t{0} : size_t{1},
+                              .numbers = nullptr,
+                              .number_count = 0};
+    hvd_result* result = nullptr;
+    hvd_error error;
+    int32_t done = 0;
+    int32_t failed = 0;
+    {
+      const py::gil_scoped_release no_gil;
+      failed = core_.run_now(runtime_, &request, &done, &result, &error);
+    }
+    if (failed != 0) ThrowCallError(error);
+    if (done == 0) return py::bool_(false);
+    return result == nullptr ? py::none() : py::cast(Unpack(result));
+  }
+  int64_t fast_operations() const { return core_.fast_operations(runtime_); }
+
   bool Poll(int64_t handle) {
     int32_t done = 0;
     hvd_error error;
@@ -157,19 +189,7 @@ class RankRuntime {
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     }
     if (result == nullptr) return std::nullopt;
-    const std::unique_ptr<hvd_result, void (*)(hvd_result*)> owner(result, core_.free_result);
-    WaitResult taken;
-    for (size_t i = 0; i < core_.output_count(result); ++i) {
-      hvd_output output;
-      core_.take_output(result, i, &output);
-      taken.first.emplace_back(std::shared_ptr<void>(output.data, core_.free_output),
-                               std::vector<int64_t>(output.shape, output.shape + output.dimensions),
-                               static_cast<DType>(output.dtype));
-    }
-    size_t count = 0;
-    const int64_t* numbers = core_.numbers(result, &count);
-    taken.second.assign(numbers, numbers + count);
-    return taken;
+    return Unpack(result);
   }
 
   void Shutdown() {
@@ -185,6 +205,22 @@ class RankRuntime {
             .shape = shape.data(),
             .dimensions = shape.size(),
             .dtype = dtype};
+  }
+
+  WaitResult Unpack(hvd_result* result) const {
+    const std::unique_ptr<hvd_result, void (*)(hvd_result*)> owner(result, core_.free_result);
+    WaitResult taken;
+    for (size_t i = 0; i < core_.output_count(result); ++i) {
+      hvd_output output;
+      core_.take_output(result, i, &output);
+      taken.first.emplace_back(std::shared_ptr<void>(output.data, core_.free_output),
+                               std::vector<int64_t>(output.shape, output.shape + output.dimensions),
+                               static_cast<DType>(output.dtype));
+    }
+    size_t count = 0;
+    const int64_t* numbers = core_.numbers(result, &count);
+    taken.second.assign(numbers, numbers + count);
+    return taken;
   }
 
   int64_t Enqueue(const hvd_request& request) {
@@ -232,6 +268,10 @@ void BindRuntime(py::module_& module) {
            py::kw_only(), arg("process_set") = 0, arg("op") = 1, arg("prescale") = 1.0,
            arg("postscale") = 1.0, arg("root") = -1, arg("grouped") = false,
            arg("numbers") = std::vector<int64_t>())
+      .def("run_now", &RankRuntime::RunNow, arg("kind"), arg("name"), arg("source"),
+           arg("destination"), arg("shape"), arg("dtype"), arg("op"), arg("prescale"),
+           arg("postscale"), arg("root"))
+      .def_property_readonly("fast_operations", &RankRuntime::fast_operations)
       .def("poll", &RankRuntime::Poll, arg("handle"))
       .def("wait", &RankRuntime::Wait, arg("handle"))
       .def("shutdown", &RankRuntime::Shutdown);

@@ -36,13 +36,18 @@ Deadline SetupDeadline(const RuntimeOptions& options) {
                          options.interrupt);
 }
 
-std::unique_ptr<Transport> SetUpShm(int rank, const Table& table, std::optional<Segment> own,
-                                    const Abort& abort) {
+void SetUpShm(int rank, const Table& table, std::optional<Segment> own, const Abort& abort,
+              Membership& membership) {
   const int ranks = static_cast<int>(table.rows.size());
-  auto segment =
+  const auto segment =
       std::make_shared<const Segment>(own ? std::move(*own) : Segment::Open(table.segment, ranks));
-  return std::make_unique<ShmTransport>(rank, std::move(segment), Channel::kNegotiated, table.spin,
-                                        abort);
+  const auto transport = [&](Channel channel) {
+    return std::make_unique<ShmTransport>(rank, segment, channel, table.spin, abort);
+  };
+  membership.transport = transport(Channel::kNegotiated);
+  if (ranks > Lane::kMostRanks) return;
+  membership.fast_lane = std::make_unique<FastLane>(
+      std::make_unique<Lane>(rank, segment, table.spin), transport(Channel::kLane));
 }
 
 // Every rank connects to all lower ones and accepts from all higher ones.
@@ -115,8 +120,12 @@ class Meeting {
       if (connection.open()) watched.push_back(connection.fd());
     }
     try {
-      membership_.transport = shm ? SetUpShm(options_.rank, table, std::move(segment), abort_)
-                                  : SetUpTcp(options_, table, data_, watched, abort_);
+      membership_.fast_lane.reset();
+      if (shm) {
+        SetUpShm(options_.rank, table, std::move(segment), abort_, membership_);
+      } else {
+        membership_.transport = SetUpTcp(options_, table, data_, watched, abort_);
+      }
       return "";
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::kInterrupted) throw;

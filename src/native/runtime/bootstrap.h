@@ -13,6 +13,7 @@
 
 #include "base/unique_fd.h"
 #include "runtime/connection.h"
+#include "runtime/fast_lane.h"
 #include "runtime/options.h"
 #include "runtime/peer.h"
 #include "transport/abort.h"
@@ -25,7 +26,8 @@ struct Membership {
   std::vector<Connection> connections;  // by rank on rank 0, else one, to rank 0
   std::vector<UniqueFd> processes;      // WatchProcess of the other side of each connection
   std::unique_ptr<Transport> transport;
-  bool is_homogeneous = true;  // every host has as many ranks as any other
+  std::unique_ptr<FastLane> fast_lane;  // where all ranks are on one host
+  bool is_homogeneous = true;           // every host has as many ranks as any other
 };
 
 // Blocks until all ranks have met. A failure of one rank is the same Error on all that have come.

@@ -128,30 +128,64 @@ hvd::TensorSpec SpecOf(const hvd_tensor& tensor) {
   return {*dtype, {tensor.shape, tensor.shape + tensor.dimensions}};
 }
 
+struct Asked {
+  hvd::Request request;
+  std::vector<hvd::Memory> memory;
+  std::vector<int64_t> splits;
+};
+
+Asked Read(const hvd_request* request) {
+  Asked asked;
+  hvd::Request& r = asked.request;
+  r.name = request->name;
+  r.process_set = request->process_set;
+  r.kind = CheckedCode(request->kind, hvd::OpKind::kRemoveProcessSet, "operation");
+  r.op = CheckedCode(request->op, hvd::ReduceOp::kProduct, "reduction");
+  r.prescale = request->prescale;
+  r.postscale = request->postscale;
+  r.root = request->root;
+  r.grouped = request->grouped != 0;
+  r.tensors.reserve(request->tensor_count);
+  asked.memory.reserve(request->tensor_count);
+  for (size_t i = 0; i < request->tensor_count; ++i) {
+    const hvd_tensor& tensor = request->tensors[i];
+    r.tensors.push_back(SpecOf(tensor));
+    asked.memory.push_back({tensor.source, tensor.destination});
+  }
+  auto& numbers = r.kind == hvd::OpKind::kAlltoall ? asked.splits : r.numbers;
+  numbers.assign(request->numbers, request->numbers + request->number_count);
+  return asked;
+}
+
+hvd_result* HandOut(hvd::Result result) {
+  if (result.outputs.empty() && result.numbers.empty()) return nullptr;
+  return std::make_unique<hvd_result>(std::move(result)).release();
+}
+
 int32_t Enqueue(hvd_runtime* runtime, const hvd_request* request, int64_t* handle,
                 hvd_error* error) {
   return Guard(error, [&] {
-    hvd::Request r;
-    r.name = request->name;
-    r.process_set = request->process_set;
-    r.kind = CheckedCode(request->kind, hvd::OpKind::kRemoveProcessSet, "operation");
-    r.op = CheckedCode(request->op, hvd::ReduceOp::kProduct, "reduction");
-    r.prescale = request->prescale;
-    r.postscale = request->postscale;
-    r.root = request->root;
-    r.grouped = request->grouped != 0;
-    std::vector<hvd::Memory> memory;
-    for (size_t i = 0; i < request->tensor_count; ++i) {
-      const hvd_tensor& tensor = request->tensors[i];
-      r.tensors.push_back(SpecOf(tensor));
-      memory.push_back({tensor.source, tensor.destination});
-    }
-    std::vector<int64_t> splits;
-    auto& numbers = r.kind == hvd::OpKind::kAlltoall ? splits : r.numbers;
-    numbers.assign(request->numbers, request->numbers + request->number_count);
-    *handle = runtime->runtime.Enqueue(std::move(r), std::move(memory), std::move(splits));
+    Asked asked = Read(request);
+    *handle = runtime->runtime.Enqueue(std::move(asked.request), std::move(asked.memory),
+                                       std::move(asked.splits));
   });
 }
+
+int32_t RunNow(hvd_runtime* runtime, const hvd_request* request, int32_t* done, hvd_result** result,
+               hvd_error* error) {
+  *done = 0;
+  *result = nullptr;
+  return Guard(error, [&] {
+    Asked asked = Read(request);
+    auto given = runtime->runtime.RunNow(std::move(asked.request), std::move(asked.memory),
+                                         std::move(asked.splits));
+    if (!given) return;
+    *done = 1;
+    *result = HandOut(std::move(*given));
+  });
+}
+
+int64_t FastOperations(const hvd_runtime* runtime) { return runtime->runtime.fast_operations(); }
 
 int32_t Poll(hvd_runtime* runtime, int64_t handle, int32_t* done, hvd_error* error) {
   return Guard(error, [&] { *done = runtime->runtime.Poll(handle) ? 1 : 0; });
@@ -164,9 +198,7 @@ int32_t Wait(hvd_runtime* runtime, int64_t handle, int64_t timeout_ms, int32_t* 
   return Guard(error, [&] {
     if (!runtime->runtime.WaitFor(handle, timeout_ms)) return;
     *done = 1;
-    hvd::Result taken = runtime->runtime.Take(handle);
-    if (taken.outputs.empty() && taken.numbers.empty()) return;
-    *result = std::make_unique<hvd_result>(std::move(taken)).release();
+    *result = HandOut(runtime->runtime.Take(handle));
   });
 }
 
@@ -201,6 +233,8 @@ extern "C" __attribute__((visibility("default"))) const hvd_core* hvd_core_api(v
       .transport = TransportName,
       .is_homogeneous = IsHomogeneous,
       .enqueue = Enqueue,
+      .run_now = RunNow,
+      .fast_operations = FastOperations,
       .poll = Poll,
       .wait = Wait,
       .output_count = OutputCount,

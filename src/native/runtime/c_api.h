@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 2
+#define HVD_ABI_VERSION 3
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -92,6 +92,11 @@ typedef struct hvd_core {
   /* Returns at once; the memory must stay until the operation is done. */
   int32_t (*enqueue)(hvd_runtime* runtime, const hvd_request* request, int64_t* handle,
                      hvd_error* error);
+  /* For a caller that would wait at once: runs the operation right here when all ranks come for it
+   * now. `done` is 0 when it has to be enqueued instead; `result` as for `wait`. */
+  int32_t (*run_now)(hvd_runtime* runtime, const hvd_request* request, int32_t* done,
+                     hvd_result** result, hvd_error* error);
+  int64_t (*fast_operations)(const hvd_runtime* runtime); /* how many run_now has run */
   int32_t (*poll)(hvd_runtime* runtime, int64_t handle, int32_t* done, hvd_error* error);
   /* Sleeps for at most `timeout_ms`. Once done, the handle is forgotten and an error of the
    * operation returned. `result` is NULL when there is none, else to be freed with free_result. */

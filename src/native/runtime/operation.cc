@@ -24,10 +24,16 @@ Output AllocateOutput(DType dtype, std::vector<int64_t> shape) {
   return output;
 }
 
+void Operation::Keep(std::shared_ptr<void> token) {
+  const std::lock_guard lock(mutex_);
+  if (!done_) token_ = std::move(token);
+}
+
 void Operation::Succeed(Result result) {
   const std::lock_guard lock(mutex_);
   if (done_) return;
   result_ = std::move(result);
+  token_.reset();
   done_ = true;
   changed_.notify_all();
 }
@@ -36,6 +42,7 @@ void Operation::Fail(const Error& error) {
   const std::lock_guard lock(mutex_);
   if (done_) return;
   error_ = error;
+  token_.reset();
   done_ = true;
   changed_.notify_all();
 }

@@ -54,6 +54,9 @@ class Operation {
   const std::vector<Memory> memory;   // of each tensor
   const std::vector<int64_t> splits;  // alltoall only: the rows for each rank
 
+  // What the operation keeps until it is done, such as a hold on the fast lane.
+  void Keep(std::shared_ptr<void> token);
+
   // Only the first completion counts.
   void Succeed(Result result);
   void Fail(const Error& error);
@@ -68,6 +71,7 @@ class Operation {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   bool done_ = false;
+  std::shared_ptr<void> token_;
   std::optional<Error> error_;
   Result result_;
 };

@@ -112,7 +112,8 @@ void Runtime::Shutdown() {
   if (op_thread_.joinable()) op_thread_.join();
 }
 
-int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vector<int64_t> splits) {
+std::shared_ptr<Operation> Runtime::MakeOperation(Request request, std::vector<Memory> memory,
+                                                  std::vector<int64_t> splits) const {
   if (request.kind == OpKind::kJoin) request.name = kJoinName;
   const auto set = process_sets_.Find(request.process_set);
   if (set == nullptr) {
@@ -133,6 +134,11 @@ int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vecto
   const auto operation =
       std::make_shared<Operation>(std::move(request), std::move(memory), std::move(splits));
   CheckOperation(*operation, set->size(), set->IndexOf(operation->request.root));
+  return operation;
+}
+
+int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vector<int64_t> splits) {
+  const auto operation = MakeOperation(std::move(request), std::move(memory), std::move(splits));
   const int64_t handle = operations_.Add(operation);
   if (InForkedChild()) {
     operation->Fail({Error::Kind::kShutdown,
@@ -142,10 +148,29 @@ int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vecto
     if (size_ == 1) {
       RunAlone(operation->request);
     } else {
+      if (membership_.fast_lane) operation->Keep(membership_.fast_lane->Hold());
       control_->Submit(operation->request);
     }
   }
   return handle;
+}
+
+std::optional<Result> Runtime::RunNow(Request request, std::vector<Memory> memory,
+                                      std::vector<int64_t> splits) {
+  if (!membership_.fast_lane || InForkedChild()) return std::nullopt;
+  try {
+    return membership_.fast_lane->Run(
+        MakeOperation(std::move(request), std::move(memory), std::move(splits)));
+  } catch (const Error& error) {
+    const bool own =
+        error.kind() == Error::Kind::kMismatch || error.kind() == Error::Kind::kInvalid;
+    if (own) throw;
+    throw AgreeOnFailure(error);
+  }
+}
+
+int64_t Runtime::fast_operations() const {
+  return membership_.fast_lane ? membership_.fast_lane->completed() : 0;
 }
 
 bool Runtime::WaitFor(int64_t handle, int64_t timeout_ms) const {
@@ -172,11 +197,13 @@ void Runtime::OnResponses(std::vector<Response> responses) {
 
 void Runtime::OnShutdown() {
   operations_.Refuse(ShutdownError());
+  if (membership_.fast_lane) membership_.fast_lane->Close();
   responses_.Close();
 }
 
 void Runtime::OnFailure(const Error& error) {
   abort_.Trip(error);
+  if (membership_.fast_lane) membership_.fast_lane->Close();
   // Before the op thread hears of the end, so that nothing is left that it could call shut down.
   operations_.FailAll(error);
   responses_.Discard();

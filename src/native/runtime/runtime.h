@@ -41,6 +41,14 @@ class Runtime : private JobObserver {
   // rank; none for even ones.
   int64_t Enqueue(Request request, std::vector<Memory> memory, std::vector<int64_t> splits = {});
 
+  // For a caller that would wait at once: runs the operation on this thread when all ranks come for
+  // it now (fast_lane.h). Nothing when it has to be enqueued instead. Throws what Enqueue or the
+  // operation would.
+  std::optional<Result> RunNow(Request request, std::vector<Memory> memory,
+                               std::vector<int64_t> splits = {});
+  // How many operations RunNow has run.
+  int64_t fast_operations() const;
+
   bool Poll(int64_t handle) const { return operations_.Lookup(handle)->Done(); }
   // False when the timeout passed first.
   bool WaitFor(int64_t handle, int64_t timeout_ms) const;
@@ -60,6 +68,9 @@ class Runtime : private JobObserver {
   void OnShutdown() override;
   void OnFailure(const Error& error) override;
 
+  // Throws Error (kInvalid) for what no rank may ask for.
+  std::shared_ptr<Operation> MakeOperation(Request request, std::vector<Memory> memory,
+                                           std::vector<int64_t> splits) const;
   void RunControlThread();
   void RunOpThread();
   void RunResponse(const Response& response);
