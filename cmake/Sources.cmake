@@ -30,5 +30,5 @@ set(HVD_BINDINGS_SOURCES
   bindings/module.cc bindings/rank_runtime.cc bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS auth coordinator device gathering kernels lane levels loss runtime sha256 soak
-  socket transport wire)
+set(HVD_NATIVE_TESTS auth coordinator device fast_lane gathering kernels lane levels loss runtime
+  sha256 soak socket transport wire)

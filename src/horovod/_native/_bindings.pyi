@@ -140,6 +140,27 @@ class Runtime:
         # its ranks, then these; remove_process_set: its number
         numbers: Sequence[int] = (),
     ) -> int: ...
+    def run_now(
+        self,
+        kind: int,
+        name: str,
+        source: int,
+        destination: int,
+        shape: Sequence[int],
+        dtype: int,
+        op: int,
+        prescale: float,
+        postscale: float,
+        root: int,
+    ) -> Any:
+        """Runs one operation of one tensor on this thread when all ranks come for it now.
+
+        Returns:
+            False when it has to be enqueued instead, else what `wait` returns.
+        """
+    @property
+    def fast_operations(self) -> int:
+        """How many operations `run_now` has run."""
     def poll(self, handle: int) -> bool:
         """True when done (also when failed). ValueError: unknown handle."""
     def wait(self, handle: int) -> tuple[list[Buffer], list[int]] | None:

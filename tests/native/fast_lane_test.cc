@@ -1,0 +1,209 @@
+// Blocking operations on their callers' threads: results, and that they get along with everything
+// that takes the ordinary way.
+#include "runtime/fast_lane.h"
+
+#include <atomic>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "harness.h"
+#include "ranks.h"
+#include "runtime/runtime.h"
+
+namespace {
+
+using hvd::Error;
+using hvd::HashStore;
+using hvd::OpKind;
+using hvd::ReduceOp;
+using hvd::Request;
+using hvd::Result;
+using hvd::Runtime;
+using hvd::TransportChoice;
+using hvd::test::OnRanks;
+using hvd::test::OnThreads;
+using hvd::test::OptionsFor;
+using hvd::test::RequestFor;
+using hvd::test::Start;
+using hvd::test::Wait;
+
+// As a blocking call does it.
+Result Blocking(Runtime& runtime, const Request& request, const void* source, void* destination) {
+  if (auto result = runtime.RunNow(request, {{source, destination}})) return std::move(*result);
+  return Wait(runtime, Start(runtime, request, source, destination));
+}
+
+// The sum over all ranks of `rank + 1`, as many times, with factors.
+void ExpectSum(Runtime& runtime, int rank, int ranks, const std::string& name, int64_t count,
+               bool now) {
+  std::vector<float> data(static_cast<size_t>(count), static_cast<float>(rank + 1));
+  Request request = RequestFor<float>(OpKind::kAllreduce, name, {count});
+  request.prescale = 2.0;
+  request.postscale = 0.5;
+  if (now) {
+    (void)Blocking(runtime, request, data.data(), data.data());
+  } else {
+    (void)Wait(runtime, Start(runtime, request, data.data(), data.data()));
+  }
+  const std::vector<float> expected(data.size(), static_cast<float>(ranks * (ranks + 1) / 2));
+  EXPECT_EQ(data, expected);
+}
+
+// Until enough have met: the ranks' threads may be late for each other.
+template <typename Body>
+void UntilFast(Runtime& runtime, const Body& body) {
+  for (int i = 0; i < 100; ++i) body(i);
+  EXPECT_TRUE(runtime.fast_operations() > 0);
+}
+
+}  // namespace
+
+TEST(AllKindsRunFast) {
+  for (const int ranks : {2, 3}) {
+    OnRanks(ranks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+      UntilFast(runtime, [&](int i) {
+        const std::string name = "n" + std::to_string(i);
+        // Empty, in the places, beyond them, and offered.
+        for (const int64_t count : {0, 1, 257, 4096, 5000, 80'000}) {
+          ExpectSum(runtime, rank, ranks, name, count, true);
+        }
+
+        // Rows differ by rank; those of the last are too many for the lane in every other call.
+        const int64_t rows = rank + 1 == ranks && i % 2 == 1 ? 6000 : rank;
+        const std::vector<int32_t> own(static_cast<size_t>(rows), rank);
+        const Result gathered = Blocking(
+            runtime, RequestFor<int32_t>(OpKind::kAllgather, name, {rows}), own.data(), nullptr);
+        const auto* got = reinterpret_cast<const int32_t*>(gathered.outputs.at(0).data.get());
+        std::vector<int32_t> expected;
+        for (int other = 0; other < ranks; ++other) {
+          const int64_t theirs = other + 1 == ranks && i % 2 == 1 ? 6000 : other;
+          expected.insert(expected.end(), static_cast<size_t>(theirs), other);
+        }
+        EXPECT_EQ(std::vector<int32_t>(got, got + gathered.outputs.at(0).shape.at(0)), expected);
+
+        for (const int64_t count : {1, 9000}) {
+          std::vector<int32_t> data(static_cast<size_t>(count), rank + 10);
+          Request broadcast = RequestFor<int32_t>(OpKind::kBroadcast, name, {count});
+          broadcast.root = i % ranks;
+          (void)Blocking(runtime, broadcast, data.data(), data.data());
+          EXPECT_EQ(data, std::vector<int32_t>(static_cast<size_t>(count), i % ranks + 10));
+        }
+
+        const std::vector<int32_t> each(static_cast<size_t>(ranks), rank);
+        const Result all = Blocking(runtime, RequestFor<int32_t>(OpKind::kAlltoall, name, {ranks}),
+                                    each.data(), nullptr);
+        EXPECT_EQ(all.numbers, std::vector<int64_t>(static_cast<size_t>(ranks), 1));
+
+        Request barrier;
+        barrier.name = name;
+        barrier.kind = OpKind::kBarrier;
+        if (!runtime.RunNow(barrier, {})) (void)Wait(runtime, runtime.Enqueue(barrier, {}));
+      });
+    });
+  }
+}
+
+TEST(SomeMayTakeTheOrdinaryWay) {
+  for (const int ranks : {2, 3}) {
+    OnRanks(ranks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+      std::mt19937 random(static_cast<unsigned>(rank) * 17 + 1);
+      std::vector<float> late(10);
+      for (int i = 0; i < 300; ++i) {
+        const std::string name = "n" + std::to_string(i);
+        // Under way all the time that the others wait in the lane, now and then.
+        const auto request = RequestFor<float>(OpKind::kAllreduce, "late", {10});
+        int64_t handle = -1;
+        const bool early = random() % 3 == 0;
+        if (i % 10 == 0 && early) handle = Start(runtime, request, late.data(), late.data());
+        ExpectSum(runtime, rank, ranks, name, i % 3 == 0 ? 6000 : 5, random() % 4 != 0);
+        if (i % 10 != 0) continue;
+        if (!early) handle = Start(runtime, request, late.data(), late.data());
+        (void)Wait(runtime, handle);
+      }
+    });
+  }
+}
+
+TEST(SeveralCallersOfARankDoNotDisturbEachOther) {
+  constexpr int kRanks = 2;
+  OnRanks(kRanks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+    OnThreads(3, [&](int caller) {
+      for (int i = 0; i < 200; ++i) {
+        const std::string name = std::to_string(caller) + "." + std::to_string(i);
+        ExpectSum(runtime, rank, kRanks, name, i % 2 == 0 ? 3 : 5000, true);
+      }
+    });
+  });
+}
+
+TEST(AMismatchFailsOnAllRanksAndTheJobGoesOn) {
+  OnRanks(2, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+    std::vector<float> data(4);
+    const auto request = RequestFor<float>(OpKind::kAllreduce, "m", {2 + rank});
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_THROWS(Blocking(runtime, request, data.data(), data.data()), Error,
+                    "Mismatched ALLREDUCE tensor shapes: One rank sent a tensor of shape [2], but "
+                    "another rank sent a tensor of shape [3]. (operation 'm', ranks 0 and 1)");
+      ExpectSum(runtime, rank, 2, "after", 3, true);
+    }
+  });
+}
+
+TEST(OperationsOfUnlikeNamesBothComplete) {
+  OnRanks(2, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+    for (int i = 0; i < 20; ++i) {
+      // Two callers of each rank, which come to the lane in any order.
+      OnThreads(2, [&](int caller) {
+        ExpectSum(runtime, rank, 2, (caller + rank) % 2 == 0 ? "a" : "b", 1, true);
+      });
+    }
+  });
+}
+
+TEST(AJoinedRankIsNotWaitedFor) {
+  OnRanks(2, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+    if (rank == 0) {
+      std::vector<float> data(3, 1.0F);
+      const auto request = RequestFor<float>(OpKind::kAllreduce, "alone", {3});
+      (void)Blocking(runtime, request, data.data(), data.data());
+      EXPECT_EQ(data, std::vector<float>(3, 1.0F));
+    }
+    Request join;
+    join.kind = OpKind::kJoin;
+    EXPECT_EQ(Wait(runtime, runtime.Enqueue(join, {})).numbers, std::vector<int64_t>{0});
+    ExpectSum(runtime, rank, 2, "after", 1, true);
+  });
+}
+
+TEST(AShutdownEndsTheWaitInTheLane) {
+  const auto store = std::make_shared<HashStore>();
+  OnThreads(2, [&](int rank) {
+    Runtime runtime(OptionsFor(rank, 2, TransportChoice::kShm, store));
+    ExpectSum(runtime, rank, 2, "before", 1, true);
+    if (rank == 1) return;
+    float value = 0;
+    const auto request = RequestFor<float>(OpKind::kAllreduce, "x", {1});
+    EXPECT_THROWS(Blocking(runtime, request, &value, &value), Error, "has been shut down");
+  });
+}
+
+TEST(WhatNoRankMayAskForIsRefusedAtOnce) {
+  OnRanks(2, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+    std::vector<float> data(1);
+    auto request = RequestFor<float>(OpKind::kBroadcast, "x", {1});
+    request.root = 2;
+    EXPECT_THROWS(Blocking(runtime, request, data.data(), data.data()), Error, "root rank 2");
+    ExpectSum(runtime, rank, 2, "after", 1, true);
+  });
+}
+
+TEST(ThereIsNoFastWayOverTcp) {
+  OnRanks(2, TransportChoice::kTcp, [&](int rank, Runtime& runtime) {
+    ExpectSum(runtime, rank, 2, "x", 10, true);
+    EXPECT_EQ(runtime.fast_operations(), 0);
+  });
+}
