@@ -34,7 +34,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Suite, str], 
             str(suite.ranks),
             sys.executable,
             RANKS / "run_checks.py",
-            RANKS / suite.file,
+            *(RANKS / file for file in suite.files),
             folder,
             env={"HOROVOD_TRANSPORT": suite.transport, "HOROVOD_DYNAMIC_PROCESS_SETS": "1"},
         )

@@ -49,9 +49,9 @@ def horovodrun(*arguments: str | Path, env: dict[str, str] | None = None) -> Lau
 
 @dataclass(frozen=True)
 class Suite:
-    """A file of checks, run on some ranks over one transport."""
+    """Files of checks, run in one launch on some ranks over one transport."""
 
-    file: str
+    files: tuple[str, ...]
     ranks: int
     transport: str
 
@@ -69,11 +69,13 @@ def checks_of(file: str) -> list[str]:
     ]
 
 
-def cases(file: str, *configurations: tuple[int, str]) -> list[object]:
-    """All checks of a file in all configurations, for `parametrize(("suite", "check"), …)`."""
+def cases(files: str | tuple[str, ...], *configurations: tuple[int, str]) -> list[object]:
+    """All checks of some files in all configurations, for `parametrize(("suite", "check"), …)`."""
+    together = (files,) if isinstance(files, str) else files
     return [
         pytest.param(suite, check, id=f"{check.removeprefix('check_')}-{suite}")
-        for suite in (Suite(file, ranks, transport) for ranks, transport in configurations)
+        for suite in (Suite(together, ranks, transport) for ranks, transport in configurations)
+        for file in together
         for check in checks_of(file)
     ]
 

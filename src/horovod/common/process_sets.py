@@ -86,19 +86,6 @@ def registered_id(process_set: ProcessSet) -> int:
     return process_set.process_set_id
 
 
-def require_global(process_set: ProcessSet) -> None:
-    """Refuses other sets than the global one.
-
-    Raises:
-        NotImplementedError: it is another.
-    """
-    if process_set.process_set_id != 0:
-        raise NotImplementedError(
-            f"{process_set!r}: process sets other than hvd.global_process_set are not supported yet"
-            " here by horovod-variants"
-        )
-
-
 def register(process_sets: Sequence[ProcessSet]) -> None:
     """Registers process sets on all ranks, which call this with the same ones.
 

@@ -43,6 +43,8 @@ from horovod.torch.mpi_ops import (
     allreduce_,
     allreduce_async,
     allreduce_async_,
+    alltoall,
+    alltoall_async,
     barrier,
     broadcast,
     broadcast_,
@@ -55,9 +57,18 @@ from horovod.torch.mpi_ops import (
     ddl_built,
     gloo_built,
     gloo_enabled,
+    grouped_allgather,
+    grouped_allgather_async,
+    grouped_allreduce,
+    grouped_allreduce_,
+    grouped_allreduce_async,
+    grouped_allreduce_async_,
+    grouped_reducescatter,
+    grouped_reducescatter_async,
     init,
     is_homogeneous,
     is_initialized,
+    join,
     local_rank,
     local_size,
     mpi_built,
@@ -66,13 +77,15 @@ from horovod.torch.mpi_ops import (
     nccl_built,
     poll,
     rank,
+    reducescatter,
+    reducescatter_async,
     rocm_built,
     shutdown,
     size,
+    sparse_allreduce_async,
     synchronize,
 )
 from horovod.torch.optimizer import DistributedOptimizer
-from horovod.torch.sparse import sparse_allreduce_async
 from horovod.torch.sync_batch_norm import SyncBatchNorm
 
 __all__ = [
@@ -96,6 +109,8 @@ __all__ = [
     "allreduce_",
     "allreduce_async",
     "allreduce_async_",
+    "alltoall",
+    "alltoall_async",
     "barrier",
     "broadcast",
     "broadcast_",
@@ -113,9 +128,18 @@ __all__ = [
     "global_process_set",
     "gloo_built",
     "gloo_enabled",
+    "grouped_allgather",
+    "grouped_allgather_async",
+    "grouped_allreduce",
+    "grouped_allreduce_",
+    "grouped_allreduce_async",
+    "grouped_allreduce_async_",
+    "grouped_reducescatter",
+    "grouped_reducescatter_async",
     "init",
     "is_homogeneous",
     "is_initialized",
+    "join",
     "local_rank",
     "local_size",
     "mpi_built",
@@ -124,6 +148,8 @@ __all__ = [
     "nccl_built",
     "poll",
     "rank",
+    "reducescatter",
+    "reducescatter_async",
     "remove_process_set",
     "rocm_built",
     "shutdown",
@@ -132,25 +158,7 @@ __all__ = [
     "synchronize",
 ]
 
-_NOT_YET = frozenset(
-    {
-        "alltoall",
-        "alltoall_async",
-        "grouped_allgather",
-        "grouped_allgather_async",
-        "grouped_allreduce",
-        "grouped_allreduce_",
-        "grouped_allreduce_async",
-        "grouped_allreduce_async_",
-        "grouped_reducescatter",
-        "grouped_reducescatter_async",
-        "join",
-        "reducescatter",
-        "reducescatter_async",
-        "start_timeline",
-        "stop_timeline",
-    }
-)
+_NOT_YET = frozenset({"start_timeline", "stop_timeline"})
 
 
 def __getattr__(name: str) -> Any:

@@ -8,14 +8,13 @@ import torch
 
 from horovod.torch.adasum import require_power_of_2
 from horovod.torch.gradients import Reduction
-from horovod.torch.mpi_ops import Adasum, allreduce_async, size, synchronize
+from horovod.torch.mpi_ops import Adasum, grouped_allreduce_async, synchronize
 from horovod.torch.wrapping import derive, leaving_hooks_to_the_wrapped, require_passes
 
 
 class AdasumStep(torch.optim.Optimizer):
     """Each rank steps with its own gradients; parameters move by the adaptive sum of the steps."""
 
-    _names: dict[torch.Tensor, str]
     _reduction: Reduction
 
     @leaving_hooks_to_the_wrapped
@@ -28,20 +27,21 @@ class AdasumStep(torch.optim.Optimizer):
             if parameter.requires_grad
         }
         loss = super().step() if closure is None else super().step(closure)
-        flights = []
-        for parameter, start in before.items():
-            delta = parameter.detach() - start
-            compressed, context = self._reduction.compression.compress(delta)
-            handle = allreduce_async(
-                compressed,
-                name=self._names.setdefault(parameter, f"adasum.noname.{len(self._names)}"),
-                op=Adasum,
-                process_set=self._reduction.process_set,
-            )
-            flights.append((parameter, start, handle, context))
-        for parameter, start, handle, context in flights:
-            delta = self._reduction.compression.decompress(synchronize(handle), context)
-            parameter.detach().copy_(start + delta)
+        compression = self._reduction.compression
+        pairs = [
+            compression.compress(parameter.detach() - start) for parameter, start in before.items()
+        ]
+        handle = grouped_allreduce_async(
+            [compressed for compressed, _ in pairs],
+            name="adasum.deltas",
+            op=Adasum,
+            process_set=self._reduction.process_set,
+        )
+        summed = synchronize(handle)
+        for (parameter, start), delta, (_, context) in zip(
+            before.items(), summed, pairs, strict=True
+        ):
+            parameter.detach().copy_(start + compression.decompress(delta, context))
         return loss
 
     def synchronize(self) -> None:
@@ -62,16 +62,13 @@ class AdasumStep(torch.optim.Optimizer):
         require_passes(passes)
 
 
-def wrap_for_adasum(
-    optimizer: torch.optim.Optimizer, names: dict[torch.Tensor, str], reduction: Reduction
-) -> Any:
+def wrap_for_adasum(optimizer: torch.optim.Optimizer, reduction: Reduction) -> Any:
     """Wraps an optimizer; see `DistributedOptimizer`.
 
     Raises:
         NotImplementedError: the number of ranks is not a power of two.
     """
-    require_power_of_2(size())
+    require_power_of_2(reduction.process_set.size())
     wrapped = derive(optimizer, AdasumStep)
-    wrapped._names = names  # noqa: SLF001 - its own, set here as it has no constructor
-    wrapped._reduction = reduction  # noqa: SLF001 - as above
+    wrapped._reduction = reduction  # noqa: SLF001 - its own, set here as it has no constructor
     return wrapped

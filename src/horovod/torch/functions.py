@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from horovod import _objects
-from horovod.common.process_sets import ProcessSet, global_process_set, require_global
+from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 from horovod.torch.mpi_ops import broadcast_async_, rank, synchronize
 
 
@@ -125,10 +125,9 @@ def broadcast_object(
         obj: anything that cloudpickle, or pickle where that is not installed, can serialise.
         root_rank: whose object it is.
         name: of the operation, or None.
-        process_set: must be the global one for now.
+        process_set: whose ranks take part.
     """
-    require_global(process_set)
-    return _objects.broadcast_object(obj, root_rank, name)
+    return _objects.broadcast_object(obj, root_rank, name, registered_id(process_set))
 
 
 def allgather_object(obj: Any, name: str | None = None) -> list[Any]:

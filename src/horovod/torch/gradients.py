@@ -1,5 +1,6 @@
 """Reduces gradients while the backward pass still runs."""
 
+import functools
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -10,8 +11,9 @@ import torch
 
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet
+from horovod.torch.collectives import allreduce_async_, synchronize
 from horovod.torch.compression import Compressor
-from horovod.torch.mpi_ops import allreduce_async_, synchronize
+from horovod.torch.grouped import grouped_allreduce_async_
 from horovod.torch.sparse import sparse_allreduce_async
 
 Parameter = torch.Tensor
@@ -44,11 +46,31 @@ class Reduction:
 
 @dataclass(frozen=True)
 class _InFlight:
-    """A gradient on its way; of a sparse one the handle is what waits for it."""
+    """A gradient on its way; of a sparse one, or one of a group, the handle waits for it."""
 
     handle: int | Callable[[], torch.Tensor]
     compressed: torch.Tensor
     context: Any
+
+
+class _Group:
+    """Gradients that travel together, and arrive when the first of them is asked for.
+
+    Args:
+        handle: of the grouped operation.
+    """
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._results: list[torch.Tensor] | None = None
+
+    def result(self, position: int) -> torch.Tensor:
+        """The gradient at a position of the group."""
+        if self._results is None:
+            self._results = synchronize(self._handle)
+        if self._results is None:
+            raise HorovodInternalError("the reduction of a group of gradients has failed")
+        return self._results[position]
 
 
 def name_parameters(
@@ -173,21 +195,26 @@ class GradientReducer:
         members = [member for member in group if member in self._watched]
         if all(member in self._complete for member in members):
             self._complete.difference_update(members)
-            for member in members:
-                self._start(member)
+            self._start_group(members)
 
-    def _start(self, parameter: Parameter) -> None:
+    def _ready_gradient(self, parameter: Parameter) -> torch.Tensor:
+        """A parameter's gradient, as it will be sent."""
         gradient = parameter.grad
         if gradient is None:
             # Another rank may have a gradient for it, as models may differ in what they execute.
             gradient = parameter.grad = self._nothing(parameter)
-        reduction = self._reduction
         if gradient.layout != torch.strided:
             self._sparse_dimensions[parameter] = gradient.sparse_dim()
-            if not reduction.sparse_as_dense:
-                self._start_sparse(parameter, gradient)
-                return
-            gradient = parameter.grad = gradient.to_dense()
+            if self._reduction.sparse_as_dense:
+                gradient = parameter.grad = gradient.to_dense()
+        return gradient
+
+    def _start(self, parameter: Parameter) -> None:
+        gradient = self._ready_gradient(parameter)
+        if gradient.layout != torch.strided:
+            self._start_sparse(parameter, gradient)
+            return
+        reduction = self._reduction
         compressed, context = reduction.compression.compress(gradient)
         handle = allreduce_async_(
             compressed,
@@ -198,6 +225,37 @@ class GradientReducer:
             process_set=reduction.process_set,
         )
         self._in_flight[parameter] = _InFlight(handle, compressed, context)
+
+    def _start_group(self, members: Sequence[Parameter]) -> None:
+        """Sends gradients together; sparse ones, and other types than the first one's, go alone."""
+        compress = self._reduction.compression.compress
+        together: list[tuple[Parameter, torch.Tensor, Any]] = []
+        for parameter in members:
+            gradient = self._ready_gradient(parameter)
+            if gradient.layout != torch.strided:
+                self._start_sparse(parameter, gradient)
+                continue
+            compressed, context = compress(gradient)
+            if together and compressed.dtype != together[0][1].dtype:
+                self._start(parameter)
+            else:
+                together.append((parameter, compressed, context))
+        if not together:
+            return
+        reduction = self._reduction
+        handle = grouped_allreduce_async_(
+            [compressed for _, compressed, _ in together],
+            name=f"group.{self._names[together[0][0]]}",
+            op=reduction.op,
+            prescale_factor=1.0 / reduction.predivide,
+            postscale_factor=reduction.predivide,
+            process_set=reduction.process_set,
+        )
+        group = _Group(handle)
+        for position, (parameter, compressed, context) in enumerate(together):
+            self._in_flight[parameter] = _InFlight(
+                functools.partial(group.result, position), compressed, context
+            )
 
     def _start_sparse(self, parameter: Parameter, gradient: torch.Tensor) -> None:
         finish = sparse_allreduce_async(
@@ -246,10 +304,11 @@ class GradientReducer:
             raise failure
 
     def _land(self, parameter: Parameter, flight: _InFlight) -> None:
-        if not isinstance(flight.handle, int):
-            parameter.grad = flight.handle()
+        arrived = synchronize(flight.handle) if isinstance(flight.handle, int) else flight.handle()
+        if arrived.layout != torch.strided:
+            parameter.grad = arrived
             return
-        reduced = self._reduction.compression.decompress(synchronize(flight.handle), flight.context)
+        reduced = self._reduction.compression.decompress(arrived, flight.context)
         if parameter.grad is not None and reduced is not parameter.grad:
             parameter.grad.detach().copy_(reduced)
 

@@ -1,26 +1,44 @@
-"""Collectives on torch tensors, under the module name that Horovod's users import from."""
-# ruff: noqa: FBT001 - Horovod's signatures
-
-from typing import Any
+"""All functions of the PyTorch front end, under the module name that users import them from."""
 
 import torch
 
-from horovod._collectives import (
-    COLLECTIVES,
-    Adasum,
-    Average,
-    Max,
-    Min,
-    Product,
-    Sum,
-    choose_op,
-)
+from horovod._collectives import Adasum, Average, Max, Min, Product, Sum
 from horovod.common.basics import HorovodBasics
 from horovod.common.exceptions import HorovodInternalError
-from horovod.common.process_sets import ProcessSet, global_process_set, require_global
-from horovod.torch.adasum import combine_all, require_power_of_2
-from horovod.torch.compression import Compression, Compressor
-from horovod.torch.operands import contiguous, copying_back, from_buffer, new_result, operand
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.torch.collectives import (
+    allgather,
+    allgather_async,
+    allreduce,
+    allreduce_,
+    allreduce_async,
+    allreduce_async_,
+    barrier,
+    broadcast,
+    broadcast_,
+    broadcast_async,
+    broadcast_async_,
+    join,
+    poll,
+    synchronize,
+)
+from horovod.torch.grouped import (
+    grouped_allgather,
+    grouped_allgather_async,
+    grouped_allreduce,
+    grouped_allreduce_,
+    grouped_allreduce_async,
+    grouped_allreduce_async_,
+    grouped_reducescatter,
+    grouped_reducescatter_async,
+)
+from horovod.torch.redistribution import (
+    alltoall,
+    alltoall_async,
+    reducescatter,
+    reducescatter_async,
+)
+from horovod.torch.sparse import sparse_allreduce_async
 
 __all__ = [
     "Adasum",
@@ -28,6 +46,7 @@ __all__ = [
     "HorovodInternalError",
     "Max",
     "Min",
+    "ProcessSet",
     "Product",
     "Sum",
     "allgather",
@@ -36,12 +55,27 @@ __all__ = [
     "allreduce_",
     "allreduce_async",
     "allreduce_async_",
+    "alltoall",
+    "alltoall_async",
     "barrier",
     "broadcast",
     "broadcast_",
     "broadcast_async",
     "broadcast_async_",
+    "global_process_set",
+    "grouped_allgather",
+    "grouped_allgather_async",
+    "grouped_allreduce",
+    "grouped_allreduce_",
+    "grouped_allreduce_async",
+    "grouped_allreduce_async_",
+    "grouped_reducescatter",
+    "grouped_reducescatter_async",
+    "join",
     "poll",
+    "reducescatter",
+    "reducescatter_async",
+    "sparse_allreduce_async",
     "synchronize",
 ]
 
@@ -69,330 +103,6 @@ cuda_built = _basics.cuda_built
 rocm_built = _basics.rocm_built
 
 
-def _start_allreduce(
-    tensor: torch.Tensor,
-    name: str | None,
-    op: int,
-    prescale_factor: float,
-    postscale_factor: float,
-    process_set: ProcessSet,
-    *,
-    in_place: bool,
-) -> int:
-    require_global(process_set)
-    work = contiguous(tensor)
-    if op == Adasum:
-        return _start_adasum(
-            tensor if in_place else None, work, name, prescale_factor, postscale_factor, process_set
-        )
-    result = work if in_place else new_result(tensor)
-    return COLLECTIVES.allreduce(
-        operand(work),
-        operand(result),
-        copying_back(result, tensor if in_place else result),
-        name=name,
-        op=op,
-        prescale=prescale_factor,
-        postscale=postscale_factor,
-    )
-
-
-def _start_adasum(
-    target: torch.Tensor | None,
-    work: torch.Tensor,
-    name: str | None,
-    prescale_factor: float,
-    postscale_factor: float,
-    process_set: ProcessSet,
-) -> int:
-    """Gathers all ranks' tensors and combines them here, the same on all ranks."""
-    require_power_of_2(process_set.size())
-    if not work.dtype.is_floating_point:
-        raise ValueError(f"Adasum adds floating-point tensors, not {work.dtype}")
-
-    def finish(buffer: Any) -> torch.Tensor:
-        gathered = from_buffer(buffer)
-        result = combine_all(gathered.mul_(prescale_factor).unbind())
-        result.mul_(postscale_factor)
-        if target is None:
-            return result
-        with torch.no_grad():
-            return target.copy_(result)
-
-    return COLLECTIVES.allgather(operand(work.unsqueeze(0)), finish, name=name)
-
-
-def allreduce_async(
-    tensor: torch.Tensor,
-    average: bool | None = None,
-    name: str | None = None,
-    op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    """Starts reducing a tensor over all ranks into a new one.
-
-    Args:
-        tensor: same shape and type on all ranks.
-        average: deprecated, use `op`.
-        name: the same on all ranks; without it, unnamed operations must start in the same order.
-        op: Average (default), Sum, Min, Max or Product.
-        prescale_factor: multiplies the tensor before the reduction.
-        postscale_factor: multiplies the result.
-        process_set: must be the global one for now.
-
-    Returns:
-        A handle for `poll` and `synchronize`.
-    """
-    op = op if op == Adasum else choose_op(op, average=average)
-    return _start_allreduce(
-        tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=False
-    )
-
-
-def allreduce_async_(
-    tensor: torch.Tensor,
-    average: bool | None = None,
-    name: str | None = None,
-    op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    """Like `allreduce_async`, in place: the tensor must not be touched until `synchronize`."""
-    op = op if op == Adasum else choose_op(op, average=average)
-    return _start_allreduce(
-        tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=True
-    )
-
-
-class _Allreduce(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        tensor: torch.Tensor,
-        name: str | None,
-        op: int,
-        prescale_factor: float,
-        postscale_factor: float,
-        process_set: ProcessSet,
-    ) -> torch.Tensor:
-        ctx.arguments = (name, op, prescale_factor, postscale_factor, process_set)
-        return _result_of(_start_allreduce(tensor, *ctx.arguments, in_place=False))
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        name, *rest = ctx.arguments
-        return (_apply(_Allreduce, grad, _gradient_name(name), *rest), *[None] * 5)
-
-
-def _apply(function: type[torch.autograd.Function], *arguments: Any) -> torch.Tensor:
-    result: torch.Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
-    return result
-
-
-def _gradient_name(name: str | None) -> str | None:
-    return None if name is None else f"{name}.grad"
-
-
-def allreduce(
-    tensor: torch.Tensor,
-    average: bool | None = None,
-    name: str | None = None,
-    compression: type[Compressor] = Compression.none,
-    op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> torch.Tensor:
-    """Reduces a tensor over all ranks; its gradient is the same reduction of the gradients.
-
-    Args:
-        tensor: same shape and type on all ranks.
-        average: deprecated, use `op`.
-        name: the same on all ranks; without it, unnamed operations must start in the same order.
-        compression: how the tensor travels.
-        op: Average (default), Sum, Min, Max or Product.
-        prescale_factor: multiplies the tensor before the reduction.
-        postscale_factor: multiplies the result.
-        process_set: must be the global one for now.
-    """
-    op = op if op == Adasum else choose_op(op, average=average)
-    compressed, ctx = compression.compress(tensor)
-    reduced = _apply(
-        _Allreduce, compressed, name, op, prescale_factor, postscale_factor, process_set
-    )
-    return compression.decompress(reduced, ctx)
-
-
-def allreduce_(
-    tensor: torch.Tensor,
-    average: bool | None = None,
-    name: str | None = None,
-    op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> torch.Tensor:
-    """Like `allreduce`, in place and without a gradient."""
-    op = op if op == Adasum else choose_op(op, average=average)
-    return _result_of(
-        _start_allreduce(
-            tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=True
-        )
-    )
-
-
-def allgather_async(
-    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> int:
-    """Starts joining all ranks' tensors along their first dimension, in which they may differ."""
-    require_global(process_set)
-    return COLLECTIVES.allgather(operand(contiguous(tensor)), from_buffer, name=name)
-
-
-class _Allgather(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, tensor: torch.Tensor, name: str | None, process_set: ProcessSet
-    ) -> torch.Tensor:
-        ctx.name = name
-        ctx.process_set = process_set
-        ctx.rows = tensor.shape[0] if tensor.dim() else 1
-        return _result_of(allgather_async(tensor, name, process_set))
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        name = _gradient_name(ctx.name)
-        reduced = allreduce(grad, name=name, op=Average, process_set=ctx.process_set)
-        rows = allgather(torch.tensor([ctx.rows]), name, ctx.process_set)
-        before = int(rows[: ctx.process_set.rank()].sum())
-        return reduced.narrow(0, before, ctx.rows), None, None
-
-
-def allgather(
-    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> torch.Tensor:
-    """Joins all ranks' tensors along their first dimension.
-
-    Args:
-        tensor: same type and shape on all ranks, but for the first dimension.
-        name: the same on all ranks; without it, unnamed operations must start in the same order.
-        process_set: must be the global one for now.
-    """
-    return _apply(_Allgather, tensor, name, process_set)
-
-
-def _start_broadcast(
-    tensor: torch.Tensor,
-    root_rank: int,
-    name: str | None,
-    process_set: ProcessSet,
-    *,
-    in_place: bool,
-) -> int:
-    require_global(process_set)
-    work = contiguous(tensor)
-    result = work if in_place else new_result(tensor)
-    return COLLECTIVES.broadcast(
-        operand(work),
-        operand(result),
-        copying_back(result, tensor if in_place else result),
-        root=root_rank,
-        name=name,
-    )
-
-
-def broadcast_async(
-    tensor: torch.Tensor,
-    root_rank: int,
-    name: str | None = None,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    """Starts sending the root's tensor to all ranks, into a new tensor."""
-    return _start_broadcast(tensor, root_rank, name, process_set, in_place=False)
-
-
-def broadcast_async_(
-    tensor: torch.Tensor,
-    root_rank: int,
-    name: str | None = None,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    """Like `broadcast_async`, in place."""
-    return _start_broadcast(tensor, root_rank, name, process_set, in_place=True)
-
-
-class _Broadcast(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet
-    ) -> torch.Tensor:
-        ctx.arguments = (root_rank, name, process_set)
-        return _result_of(_start_broadcast(tensor, root_rank, name, process_set, in_place=False))
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        root_rank, name, process_set = ctx.arguments
-        reduced = allreduce(grad, name=_gradient_name(name), op=Average, process_set=process_set)
-        if rank() != root_rank:
-            reduced = reduced * 0
-        return reduced, None, None, None
-
-
-def broadcast(
-    tensor: torch.Tensor,
-    root_rank: int,
-    name: str | None = None,
-    process_set: ProcessSet = global_process_set,
-) -> torch.Tensor:
-    """Returns the root's tensor on all ranks.
-
-    Args:
-        tensor: same shape and type on all ranks.
-        root_rank: the global rank whose tensor it is.
-        name: the same on all ranks; without it, unnamed operations must start in the same order.
-        process_set: must be the global one for now.
-    """
-    return _apply(_Broadcast, tensor, root_rank, name, process_set)
-
-
-def broadcast_(
-    tensor: torch.Tensor,
-    root_rank: int,
-    name: str | None = None,
-    process_set: ProcessSet = global_process_set,
-) -> torch.Tensor:
-    """Like `broadcast`, in place and without a gradient."""
-    return _result_of(_start_broadcast(tensor, root_rank, name, process_set, in_place=True))
-
-
-def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Waits until all ranks have come here."""
-    require_global(process_set)
-    COLLECTIVES.barrier()
-
-
 def _check_has_gpu() -> bool:
     """Whether PyTorch sees a GPU; Horovod asks it in a process of its own."""
     return torch.cuda.is_available()
-
-
-def poll(handle: int) -> bool:
-    """Whether an operation is done, so that `synchronize` returns at once."""
-    return COLLECTIVES.poll(handle)
-
-
-def _result_of(handle: int) -> torch.Tensor:
-    result: torch.Tensor = synchronize(handle)
-    return result
-
-
-def synchronize(handle: int) -> Any:
-    """Waits for an operation and returns its result; None for a handle that is not known.
-
-    Raises:
-        HorovodInternalError: the operation failed on all ranks, or a rank was lost.
-    """
-    return COLLECTIVES.synchronize(handle)

@@ -159,8 +159,8 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     grouped = group_parameters(groups, names)
     reduction = Reduction(op, compression, gradient_predivide_factor, process_set, sparse_as_dense)
     several = size() > 1 or _settings.ELASTIC.read(os.environ)
-    if op == Adasum and several:
-        return wrap_for_adasum(optimizer, names, reduction)
+    if op == Adasum and several and process_set.included():
+        return wrap_for_adasum(optimizer, reduction)
     wrapped: Any = derive(optimizer, DistributedStep)
     wrapped._synchronized = False  # noqa: SLF001 - its own, set here as it has no constructor
     wrapped._should_synchronize = True  # noqa: SLF001 - as above

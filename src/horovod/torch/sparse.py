@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import torch
 
+from horovod._collectives import Average, Sum
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.torch.mpi_ops import Average, Sum, allgather_async, synchronize
+from horovod.torch.collectives import allgather_async, synchronize
 
 
 def sparse_allreduce_async(

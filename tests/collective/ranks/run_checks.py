@@ -1,6 +1,6 @@
-"""Runs each check of a file on this rank and writes down how it went.
+"""Runs each check of some files on this rank and writes down how it went.
 
-Usage: run_checks.py FILE FOLDER; writes FOLDER/RANK.json, check names to "" or a traceback.
+Usage: run_checks.py FILE... FOLDER; writes FOLDER/RANK.json, check names to "" or a traceback.
 """
 
 import json
@@ -13,11 +13,12 @@ from pathlib import Path
 import horovod.array as hvd
 
 
-def main(file: str, folder: str) -> None:
+def main(*files: str, folder: str) -> None:
     hvd.init()
     outcomes: dict[str, str] = {}
     report = Path(folder) / f"{os.environ['HOROVOD_RANK']}.json"
-    for name, check in runpy.run_path(file).items():
+    checks = [item for file in files for item in runpy.run_path(file).items()]
+    for name, check in checks:
         if not name.startswith("check_"):
             continue
         try:
@@ -30,4 +31,4 @@ def main(file: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:-1], folder=sys.argv[-1])

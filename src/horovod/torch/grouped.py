@@ -1,0 +1,319 @@
+"""Collectives on several tensors at once: they run together once all ranks have asked for all."""
+# ruff: noqa: FBT001 - Horovod's signatures
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from horovod._collectives import COLLECTIVES, Adasum, Average, choose_op
+from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
+from horovod.torch.adasum import combine_all, require_power_of_2
+from horovod.torch.collectives import allgather, apply, gradient_name, synchronize
+from horovod.torch.compression import Compression, Compressor
+from horovod.torch.operands import contiguous, copying_back, from_buffer, new_result, operand
+from horovod.torch.redistribution import gradient_factor
+
+Tensors = Sequence[torch.Tensor]
+
+
+def _start_allreduce(
+    tensors: Tensors,
+    name: str | None,
+    op: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+    *,
+    in_place: bool,
+) -> int:
+    works = [contiguous(tensor) for tensor in tensors]
+    if op == Adasum:
+        return _start_adasum(
+            works,
+            _copying_to(tensors if in_place else None),
+            name,
+            (prescale_factor, postscale_factor),
+            process_set,
+        )
+    results = works if in_place else [new_result(tensor) for tensor in tensors]
+    finishes = [
+        copying_back(result, tensor if in_place else result)
+        for result, tensor in zip(results, tensors, strict=True)
+    ]
+    return COLLECTIVES.grouped_allreduce(
+        [operand(work) for work in works],
+        [operand(result) for result in results],
+        lambda _: [finish(None) for finish in finishes],
+        name=name,
+        op=op,
+        prescale=prescale_factor,
+        postscale=postscale_factor,
+        process_set=registered_id(process_set),
+    )
+
+
+def _copying_to(targets: Tensors | None) -> Callable[[Tensors], list[torch.Tensor]]:
+    def finish(results: Tensors) -> list[torch.Tensor]:
+        if targets is None:
+            return list(results)
+        with torch.no_grad():
+            return [target.copy_(result) for target, result in zip(targets, results, strict=True)]
+
+    return finish
+
+
+def _start_adasum(
+    works: Tensors,
+    finish: Callable[[Tensors], list[torch.Tensor]],
+    name: str | None,
+    factors: tuple[float, float],
+    process_set: ProcessSet,
+) -> int:
+    require_power_of_2(process_set.size())
+    before, after = factors
+    return COLLECTIVES.grouped_allgather(
+        [operand(work.unsqueeze(0)) for work in works],
+        lambda buffers: finish(
+            [
+                combine_all(from_buffer(buffer).mul_(before).unbind()).mul_(after)
+                for buffer in buffers
+            ]
+        ),
+        name=name,
+        process_set=registered_id(process_set),
+    )
+
+
+def grouped_allreduce_async(
+    tensors: Tensors,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Starts reducing several tensors into new ones; `synchronize` gives the list of them.
+
+    Args:
+        tensors: the same shapes and types in the same order on all ranks.
+        average: deprecated, use `op`.
+        name: of the group, the same on all ranks; without it, unnamed operations must start in the
+            same order.
+        op: Average (default), Sum, Min, Max, Product or Adasum.
+        prescale_factor: multiplies the tensors before the reduction.
+        postscale_factor: multiplies the results.
+        process_set: whose ranks take part.
+    """
+    op = op if op == Adasum else choose_op(op, average=average)
+    return _start_allreduce(
+        tensors, name, op, prescale_factor, postscale_factor, process_set, in_place=False
+    )
+
+
+def grouped_allreduce_async_(
+    tensors: Tensors,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Like `grouped_allreduce_async`, in place."""
+    op = op if op == Adasum else choose_op(op, average=average)
+    return _start_allreduce(
+        tensors, name, op, prescale_factor, postscale_factor, process_set, in_place=True
+    )
+
+
+class _GroupedAllreduce(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        name: str | None,
+        op: int,
+        prescale_factor: float,
+        postscale_factor: float,
+        process_set: ProcessSet,
+        *tensors: torch.Tensor,
+    ) -> Any:
+        ctx.arguments = (op, prescale_factor, postscale_factor, process_set)
+        ctx.name = gradient_name(name)
+        handle = _start_allreduce(tensors, name, *ctx.arguments, in_place=False)
+        return tuple(synchronize(handle))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        return (*[None] * 5, *apply(_GroupedAllreduce, ctx.name, *ctx.arguments, *grads))
+
+
+def grouped_allreduce(
+    tensors: Tensors,
+    average: bool | None = None,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> list[torch.Tensor]:
+    """Reduces several tensors over all ranks.
+
+    Args:
+        tensors: as of `grouped_allreduce_async`, and so are the arguments not listed here.
+        average: deprecated, use `op`.
+        name: of the group.
+        compression: how they travel.
+        op: the reduction.
+        prescale_factor: multiplies the tensors before the reduction.
+        postscale_factor: multiplies the results.
+        process_set: whose ranks take part.
+    """
+    op = op if op == Adasum else choose_op(op, average=average)
+    pairs = [compression.compress(tensor) for tensor in tensors]
+    reduced = apply(
+        _GroupedAllreduce,
+        name,
+        op,
+        prescale_factor,
+        postscale_factor,
+        process_set,
+        *(compressed for compressed, _ in pairs),
+    )
+    return [
+        compression.decompress(tensor, context)
+        for tensor, (_, context) in zip(reduced, pairs, strict=True)
+    ]
+
+
+def grouped_allreduce_(
+    tensors: Tensors,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> list[torch.Tensor]:
+    """Like `grouped_allreduce`, in place and without a gradient."""
+    op = op if op == Adasum else choose_op(op, average=average)
+    results: list[torch.Tensor] = synchronize(
+        _start_allreduce(
+            tensors, name, op, prescale_factor, postscale_factor, process_set, in_place=True
+        )
+    )
+    return results
+
+
+def grouped_allgather_async(
+    tensors: Tensors, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> int:
+    """Starts several allgathers; `synchronize` gives the list of their results."""
+    return COLLECTIVES.grouped_allgather(
+        [operand(contiguous(tensor)) for tensor in tensors],
+        lambda buffers: [from_buffer(buffer) for buffer in buffers],
+        name=name,
+        process_set=registered_id(process_set),
+    )
+
+
+class _GroupedAllgather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, name: str | None, process_set: ProcessSet, *tensors: torch.Tensor) -> Any:
+        ctx.name = gradient_name(name)
+        ctx.process_set = process_set
+        ctx.rows = [tensor.shape[0] if tensor.dim() else 1 for tensor in tensors]
+        return tuple(synchronize(grouped_allgather_async(tensors, name, process_set)))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        process_set = ctx.process_set
+        reduced = grouped_allreduce(list(grads), name=ctx.name, op=Average, process_set=process_set)
+        everyones = allgather(torch.tensor([ctx.rows]), ctx.name, process_set)
+        before = everyones[: process_set.rank()].sum(0).tolist()
+        parts = [
+            grad.narrow(0, start, rows)
+            for grad, start, rows in zip(reduced, before, ctx.rows, strict=True)
+        ]
+        return None, None, *parts
+
+
+def grouped_allgather(
+    tensors: Tensors, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> list[torch.Tensor]:
+    """Joins all ranks' tensors along their first dimensions, in which they may differ."""
+    return list(apply(_GroupedAllgather, name, process_set, *tensors))
+
+
+def grouped_reducescatter_async(
+    tensors: Tensors,
+    name: str | None = None,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> int:
+    """Starts several reducescatters; `synchronize` gives the list of their results."""
+    return COLLECTIVES.grouped_reducescatter(
+        [operand(contiguous(tensor)) for tensor in tensors],
+        lambda buffers: [from_buffer(buffer) for buffer in buffers],
+        name=name,
+        op=choose_op(op, average=None),
+        prescale=prescale_factor,
+        postscale=postscale_factor,
+        process_set=registered_id(process_set),
+    )
+
+
+class _GroupedReducescatter(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        name: str | None,
+        op: int,
+        process_set: ProcessSet,
+        prescale_factor: float,
+        postscale_factor: float,
+        *tensors: torch.Tensor,
+    ) -> Any:
+        ctx.name = gradient_name(name)
+        ctx.process_set = process_set
+        ctx.factor = gradient_factor(op, process_set, prescale_factor, postscale_factor)
+        handle = grouped_reducescatter_async(
+            tensors, name, op, process_set, prescale_factor, postscale_factor
+        )
+        return tuple(synchronize(handle))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        scaled = [grad * ctx.factor for grad in grads]
+        gathered = grouped_allgather(scaled, ctx.name, ctx.process_set)
+        return (*[None] * 5, *gathered)
+
+
+def grouped_reducescatter(
+    tensors: Tensors,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> list[torch.Tensor]:
+    """Several reducescatters at once; arguments as of `reducescatter`."""
+    pairs = [compression.compress(tensor) for tensor in tensors]
+    scattered = apply(
+        _GroupedReducescatter,
+        name,
+        op,
+        process_set,
+        prescale_factor,
+        postscale_factor,
+        *(compressed for compressed, _ in pairs),
+    )
+    return [
+        compression.decompress(tensor, context)
+        for tensor, (_, context) in zip(scattered, pairs, strict=True)
+    ]

@@ -1,0 +1,194 @@
+"""Alltoall and reducescatter on torch tensors: every rank gets other rows than it had."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from horovod._collectives import COLLECTIVES, Average, Sum, choose_op
+from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
+from horovod.torch.collectives import allgather, apply, gradient_name, result_of, synchronize
+from horovod.torch.compression import Compression, Compressor
+from horovod.torch.operands import contiguous, from_buffer, operand
+
+if TYPE_CHECKING:
+    from horovod._native import _bindings
+
+Splits = torch.Tensor | list[int] | tuple[int, ...] | None
+
+
+def _result(received: "_bindings.Buffer", _: list[int]) -> torch.Tensor:
+    return from_buffer(received)
+
+
+def _result_and_splits(
+    received: "_bindings.Buffer", received_splits: list[int]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return from_buffer(received), torch.tensor(received_splits, dtype=torch.int32)
+
+
+def _start_alltoall(
+    tensor: torch.Tensor,
+    splits: Splits,
+    name: str | None,
+    process_set: ProcessSet,
+    finish: "Callable[[_bindings.Buffer, list[int]], Any]",
+) -> int:
+    rows = None if splits is None else [int(count) for count in splits]
+    return COLLECTIVES.alltoall(
+        operand(contiguous(tensor)),
+        finish,
+        splits=rows,
+        name=name,
+        process_set=registered_id(process_set),
+    )
+
+
+def alltoall_async(
+    tensor: torch.Tensor,
+    splits: Splits = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Starts sending parts of a tensor to all ranks; arguments as of `alltoall`.
+
+    Returns:
+        A handle; `synchronize` gives the parts received, and how many rows came from each rank
+        where `splits` was given.
+    """
+    finish = _result if splits is None else _result_and_splits
+    return _start_alltoall(tensor, splits, name, process_set, finish)
+
+
+class _Alltoall(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        tensor: torch.Tensor,
+        splits: Splits,
+        name: str | None,
+        process_set: ProcessSet,
+    ) -> Any:
+        received, received_splits = synchronize(
+            _start_alltoall(tensor, splits, name, process_set, _result_and_splits)
+        )
+        ctx.arguments = (received_splits, gradient_name(name), process_set)
+        ctx.rows = tensor.shape[0]
+        ctx.mark_non_differentiable(received_splits)
+        return received, received_splits
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
+        back, _ = apply(_Alltoall, grad, *ctx.arguments)
+        missing = ctx.rows - back.shape[0]  # rows that went to nobody
+        if missing:
+            back = torch.cat([back, back.new_zeros(missing, *back.shape[1:])])
+        return back, None, None, None
+
+
+def alltoall(
+    tensor: torch.Tensor,
+    splits: Splits = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Sends parts of a tensor to all ranks and joins the parts that come from them.
+
+    Args:
+        tensor: cut along its first dimension; the other dimensions are the same on all ranks.
+        splits: how many rows each rank gets, a list or a tensor of integers; None for the same
+            number each.
+        name: the same on all ranks; without it, unnamed operations must start in the same order.
+        process_set: whose ranks take part.
+
+    Returns:
+        The parts in the order of their ranks; with `splits`, a pair of that and a tensor of the
+        rows that came from each rank.
+    """
+    received, received_splits = apply(_Alltoall, tensor, splits, name, process_set)
+    return received if splits is None else (received, received_splits)
+
+
+def reducescatter_async(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> int:
+    """Starts a reduction of which each rank gets a part; arguments as of `reducescatter`."""
+    return COLLECTIVES.reducescatter(
+        operand(contiguous(tensor)),
+        from_buffer,
+        name=name,
+        op=choose_op(op, average=None),
+        prescale=prescale_factor,
+        postscale=postscale_factor,
+        process_set=registered_id(process_set),
+    )
+
+
+def gradient_factor(
+    op: int, process_set: ProcessSet, prescale_factor: float, postscale_factor: float
+) -> float:
+    """What gathered gradients are multiplied by, in the backward pass of a reducescatter.
+
+    As in Horovod, the gradient of a reducescatter and that of an allgather after it make the
+    gradient of the two: the latter takes the mean over the ranks, so the former, with Sum, does not
+    divide by their number but multiplies.
+    """
+    scale = prescale_factor * postscale_factor
+    return scale * process_set.size() if op == Sum else scale
+
+
+class _Reducescatter(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        tensor: torch.Tensor,
+        name: str | None,
+        op: int,
+        process_set: ProcessSet,
+        prescale_factor: float,
+        postscale_factor: float,
+    ) -> torch.Tensor:
+        ctx.name = gradient_name(name)
+        ctx.process_set = process_set
+        ctx.factor = gradient_factor(op, process_set, prescale_factor, postscale_factor)
+        return result_of(
+            reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor)
+        )
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        gathered = allgather(grad * ctx.factor, ctx.name, ctx.process_set)
+        return (gathered, *[None] * 5)
+
+
+def reducescatter(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> torch.Tensor:
+    """Reduces a tensor over all ranks and gives each rank its share of the rows.
+
+    Args:
+        tensor: same shape and type on all ranks; the first ranks get one row more each when the
+            rows are no multiple of the ranks.
+        name: the same on all ranks; without it, unnamed operations must start in the same order.
+        compression: how it travels.
+        op: Average (default), Sum, Min, Max or Product.
+        process_set: whose ranks take part.
+        prescale_factor: multiplies the tensor before the reduction.
+        postscale_factor: multiplies the result.
+    """
+    compressed, context = compression.compress(tensor)
+    scattered = apply(
+        _Reducescatter, compressed, name, op, process_set, prescale_factor, postscale_factor
+    )
+    return compression.decompress(scattered, context)
