@@ -142,7 +142,15 @@ def types(session: nox.Session) -> None:
     for part in ("src/horovod", "selector/src", "variants/src"):
         session.run("mypy", part)
     session.run(
-        "mypy", "noxfile.py", "ci", "cmake", "bench", "examples", "dev", "selector/hatch_build.py"
+        "mypy",
+        "noxfile.py",
+        "ci",
+        "cmake",
+        "recipe",
+        "bench",
+        "examples",
+        "dev",
+        "selector/hatch_build.py",
     )
     session.run("mypy", "tests")
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from integration.conda_channels import DEFINED, CondaChannels, run_tool
 from integration.environments import ROOT
+from variantwheel.conda_variants import MACHINES, MPI_CHOICES, parse_build, unexpressed
+from variantwheel.project import read_project
 
 VARIANTWHEEL = Path(sys.executable).with_name("variantwheel")
+# What the recipe is ready for; these labels come with the code for them.
+PLANNED = {"cu11", "cu12", "cu13", "rocm"}
+OWN_CHANNEL = {"cu11", "rocm"}
 
 
 def check(*files: Path) -> subprocess.CompletedProcess[str]:
@@ -53,3 +61,55 @@ def test_a_label_without_definition_is_not_built(
         "--only", f"nompi_{undefined}", expect=1,
     )  # fmt: skip
     assert "is not defined for" in out
+
+
+def rendered() -> list[dict[str, Any]]:
+    both = ["--subdir", "linux-64", "--subdir", "linux-aarch64"]
+    found = json.loads(run_tool("conda_packages.py", "render", *both))
+    assert isinstance(found, list)
+    return found
+
+
+def test_the_recipe_stands_for_the_definitions() -> None:
+    """Every label on every machine that it is defined for, and none that was never heard of."""
+    project = read_project(ROOT)
+    labels: dict[tuple[str, str], set[str]] = {}
+    for item in rendered():
+        build = parse_build(item["build"])
+        assert build is not None, item
+        assert 0 <= build.number - build.offset < 50, item
+        used = {key.replace("-", "_"): value for key, value in item["variant"].items()}
+        text = json.dumps(used, sort_keys=True).encode()
+        assert hashlib.sha1(text, usedforsecurity=False).hexdigest()[:7] == build.hash, item
+        assert item["overlay"] == (build.label in OWN_CHANNEL), item
+        if item["name"] == "horovod-variants":
+            labels.setdefault((build.label, MACHINES[item["subdir"]]), set()).add(build.mpi)
+        else:
+            pinned = item["variant"]["horovod-variants"].split(" ")[1]
+            assert parse_build(pinned).label == build.label, item  # type: ignore[union-attr]
+    assert all(mpis == set(MPI_CHOICES) for mpis in labels.values())
+    known = {item.label for item in project.definitions} | PLANNED
+    assert {label for label, _ in labels} <= known
+    for definition in project.definitions:
+        if unexpressed(definition.variant):
+            continue
+        for platform in definition.platforms:
+            if platform.machine in MACHINES.values():
+                assert (definition.label, platform.machine) in labels, definition.label
+
+
+def test_the_driver_that_cuda_packages_ask_for_is_that_of_the_definitions() -> None:
+    asked = {
+        parse_build(item["build"]).label: item["variant"]["__cuda"]  # type: ignore[union-attr]
+        for item in rendered()
+        if "__cuda" in item["variant"]
+    }
+    assert asked == {"cu11": "__cuda >=11", "cu12": "__cuda >=12", "cu13": "__cuda >=13"}
+    for definition in read_project(ROOT).definitions:
+        bounds = [
+            item.value
+            for item in definition.variant.properties
+            if item.feature == "cuda_version_lower_bound"
+        ]
+        for bound in bounds:
+            assert asked[definition.label] == f"__cuda >={bound.removesuffix('.0')}", definition

@@ -1,0 +1,195 @@
+"""The recipes keep to conda-forge's rules, as far as a reader of the files can tell.
+
+The rules are conda-smithy's (its LINTER.md; numbers in comments), which cannot be installed from
+PyPI. rattler-build itself parses and renders the recipes in tests/integration/test_conda_*.py.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.licenses import canonicalize_license_expression
+from packaging.version import Version
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parents[3]
+RECIPES = ("recipe/recipe.yaml", "recipe/selector/recipe.yaml")
+ORDER = (
+    "schema_version", "context", "package", "recipe", "source", "build", "outputs",
+    "requirements", "tests", "about", "extra",
+)  # fmt: skip
+REQUIREMENTS_ORDER = (
+    "build", "host", "run", "run_constraints", "run_exports", "ignore_run_exports",
+)  # fmt: skip
+# Keys of the variant configuration that the context may read.
+VARIANT_KEYS = {"cuda_compiler_version", "rocm_version", "microarch_level", "mpi", "python_min",
+                "undefined_labels"}  # fmt: skip
+
+
+def read_yaml(name: str) -> Any:
+    return YAML(typ="safe").load((ROOT / name).read_text(encoding="utf-8"))
+
+
+def outputs_of(recipe: dict[str, Any]) -> list[dict[str, Any]]:
+    return recipe.get("outputs", [recipe])  # type: ignore[no-any-return]
+
+
+def flat(section: list[Any]) -> Iterator[str]:
+    """The requirements of a section, those of both branches of each condition included."""
+    for item in section:
+        if isinstance(item, dict):
+            for branch in ("then", "else"):
+                inner = item.get(branch, [])
+                yield from flat(inner if isinstance(inner, list) else [inner])
+        else:
+            yield str(item)
+
+
+def faults(recipe: dict[str, Any], text: str) -> Iterator[str]:
+    keys = list(recipe)
+    if keys != [key for key in ORDER if key in keys]:
+        yield f"order of sections: {keys}"
+    about = recipe.get("about", {})
+    if not all(about.get(key) for key in ("homepage", "license", "summary")):
+        yield "about needs homepage, license and summary"
+    if not about.get("license_file"):  # R-013
+        yield "license_file is missing"
+    expression = str(about.get("license", ""))
+    if canonicalize_license_expression(expression) != expression or "License" in expression:
+        yield f"{expression!r} is no SPDX expression"  # R-007, R-010
+    if not recipe.get("extra", {}).get("recipe-maintainers"):
+        yield "no recipe-maintainers"
+    if str(recipe["extra"].get("feedstock-name", "")).endswith("-feedstock"):  # R-039
+        yield "feedstock-name ends in -feedstock"
+    if "number" not in recipe.get("build", {}):  # R-008
+        yield "no build number"
+    if not re.search(r"[^\n]\n\Z", text):  # R-011, R-012
+        yield "one newline at the end"
+    if re.search(r"\$\{\{(?! )|(?<! )\}\}", text):  # R-025
+        yield "spaces in Jinja expressions"
+    if re.search(r"#\s*\[(?:linux|osx|win|unix|not|py)", text):
+        yield "a selector in a comment"
+    if "track_features" in text or "down_prioritize_variant" in text:
+        yield "prefers by track_features"
+    yield from context_faults(recipe)
+    source = recipe.get("source", {})
+    if "url" in source and "sha256" not in source:  # R-019
+        yield "url without sha256"
+    if str(source.get("url", "")).endswith(".whl"):  # R-028
+        yield "a wheel as source"
+    for output in outputs_of(recipe):
+        yield from output_faults(output)
+
+
+def context_faults(recipe: dict[str, Any]) -> Iterator[str]:
+    context = recipe["context"]
+    if not isinstance(context["version"], str):  # R-040
+        yield "version is not quoted"
+    Version(context["version"])  # R-016
+    for name, value in context.items():
+        for key in VARIANT_KEYS:
+            if re.search(rf"\{{\{{ {key}\b(?! \| default)", str(value)):
+                yield f"context.{name} reads {key} without a default"
+    if not 0 <= context.get("build", 0) < 50:
+        yield "the counter must stay below 50"
+
+
+def output_faults(output: dict[str, Any]) -> Iterator[str]:
+    name = output["package"]["name"]
+    if not re.fullmatch(r"[a-z0-9_.-]+", name):  # R-014
+        yield f"{name}: characters"
+    if not output.get("tests"):  # R-006
+        yield f"{name}: no tests"
+    requirements = output.get("requirements", {})
+    if list(requirements) != [key for key in REQUIREMENTS_ORDER if key in requirements]:  # R-009
+        yield f"{name}: order of requirements"
+    sections = {
+        key: list(flat(value)) for key, value in requirements.items() if isinstance(value, list)
+    }
+    build, host, run = (sections.get(key, []) for key in ("build", "host", "run"))
+    for requirement in (*build, *host, *run, *sections.get("run_constraints", [])):
+        plain = re.sub(r"\$\{\{.*?\}\}", "X", requirement)
+        if not re.fullmatch(r"[\w.-]+( [^ ]+( [^ ]+)?)?", plain) or re.search(r"[<>=] ", plain):
+            yield f"{name}: spaces in {requirement!r}"  # R-021, R-022
+        if plain.startswith(("sysroot", "__osx")):  # R-034, R-035
+            yield f"{name}: {requirement!r} belongs to stdlib"
+    noarch = output.get("build", {}).get("noarch")
+    if any("compiler(" in item for item in build) and not any("stdlib(" in item for item in build):
+        yield f"{name}: compiler without stdlib"  # R-033
+    if noarch == "python":
+        if not any(re.fullmatch(r"python >=.+", item) for item in run):  # R-026
+            yield f"{name}: no lower bound of Python"
+    elif "python" in host and "python" not in run:  # R-023, R-024
+        yield f"{name}: python is in host alone"
+    script = str(output.get("build", {}).get("script", ""))
+    if "pip install" in script and not all(
+        option in script for option in ("--no-deps", "--no-build-isolation")
+    ):
+        yield f"{name}: pip may reach for an index"
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_keeps_the_rules(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert list(faults(read_yaml(name), text)) == []
+    assert read_yaml(name)["context"]["version"] == (ROOT / "VERSION").read_text().strip()
+
+
+def _output(recipe: dict[str, Any]) -> dict[str, Any]:
+    return outputs_of(recipe)[0]
+
+
+BREACHES: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
+    ("licence text", lambda r: r["about"].pop("license_file"), "license_file is missing"),
+    ("tests", lambda r: _output(r).pop("tests"), "no tests"),
+    ("stdlib", lambda r: _output(r)["requirements"]["build"].pop(1), "compiler without stdlib"),
+    ("counter", lambda r: r["context"].update(build=50), "below 50"),
+    ("url", lambda r: r["source"].update(url="https://example.org/x.tar.gz"), "without sha256"),
+    (
+        "default",
+        lambda r: r["context"].update(level="${{ microarch_level }}"),
+        "reads microarch_level without a default",
+    ),
+    ("space", lambda r: _output(r)["requirements"]["run"].append("numpy >= 2"), "spaces in"),
+    ("order", lambda r: r.update(package=r.pop("about")), "order of sections"),
+]
+
+
+@pytest.mark.parametrize(
+    ("breach", "words"), [item[1:] for item in BREACHES], ids=[item[0] for item in BREACHES]
+)
+def test_a_breach_is_noticed(breach: Callable[[dict[str, Any]], object], words: str) -> None:
+    recipe = copy.deepcopy(read_yaml(RECIPES[0]))
+    breach(recipe)
+    text = (ROOT / RECIPES[0]).read_text(encoding="utf-8")
+    assert any(words in fault for fault in faults(recipe, text))
+
+
+def test_the_tests_in_the_package_are_those_that_were_promised() -> None:
+    tests = str(_output(read_yaml(RECIPES[0]))["tests"])
+    for words in ("pip_check", "imports", "check_installed.py", "horovodrun -np 2", "mpiexec -n 2"):
+        assert words in tests
+    for script in ("check_installed.py", "two_ranks.py", "install_variant.py"):
+        assert (ROOT / "recipe" / script).is_file()
+    assert "--check-build" in (ROOT / "recipe" / "check_installed.py").read_text(encoding="utf-8")
+
+
+def test_the_environment_names_the_package_without_pins() -> None:
+    environment = read_yaml("environment.yml")
+    assert environment["channels"] == ["horovod-variants", "conda-forge"]
+    wanted = {"python", "pip", "horovod-variants", "pytorch", "openmpi"}
+    assert {item.split(" ")[0] for item in environment["dependencies"]} == wanted
+    assert "horovod-variants" in environment["dependencies"]
+
+
+def test_the_feedstock_builds_both_platforms_with_the_new_tool() -> None:
+    settings = read_yaml("conda-forge.yml")
+    assert settings["conda_build_tool"] == "rattler-build"
+    assert settings["test"] == "native_and_emulated"
+    assert settings["build_platform"] == {"linux_aarch64": "linux_64"}
+    assert settings["conda_build"] == {"error_overlinking": True}
