@@ -28,52 +28,113 @@ class PropertyVerdict:
     obstacles: tuple[str, ...] = ()
 
 
-def judge_properties(
-    variant: Variant, namespaces: Sequence[str], support: Mapping[str, Support]
-) -> PropertyVerdict:
-    """Compare what a variant needs with what a machine supports.
+class Judge:
+    """Compares what variants need with what one machine supports.
 
-    A variant fits if each of its features has a supported value; where devices differ, each of them
-    may be served by another value. Its sort key joins, for its best
-    value of each feature, the positions of namespace, feature and value, best first; where one
-    variant's list continues another's, the longer one is better, and the null variant is last.
-
-    Args:
-        variant: What is needed.
-        namespaces: Of the release, most important first; holds the variant's.
-        support: What the machine supports, by namespace.
+    Variants of a release need much the same; each need is compared once.
     """
-    positions: list[tuple[int, int, int]] = []
-    reasons: list[str] = []
-    misfits: list[str] = []
-    obstacles: list[str] = []
-    fits: bool | None = True
-    for (namespace, feature_name), wanted in variant.features().items():
-        answer = support.get(namespace, Support(namespace, absent="this selector has no provider"))
-        order, feature = _find(answer, feature_name)
+
+    def __init__(self, namespaces: Sequence[str], support: Mapping[str, Support]) -> None:
+        """Take what stays the same for all variants.
+
+        Args:
+            namespaces: Of the release, most important first; holds the variants'.
+            support: What the machine supports, by namespace.
+        """
+        self._namespaces = {name: float(place) for place, name in enumerate(namespaces)}
+        self._support = support
+        self._needs: dict[tuple[tuple[str, str], tuple[str, ...]], _NeedVerdict] = {}
+
+    def judge(self, variant: Variant) -> PropertyVerdict:
+        """Compare what a variant needs.
+
+        A variant fits if each of its features has a supported value; where devices differ, each of
+        them may be served by another value. Its sort key joins, for its best value of each feature,
+        the positions of namespace, feature and value, best first; where one variant's list
+        continues another's, the longer one is better, and the null variant is last.
+        """
+        found: list[_NeedVerdict] = []
+        for need in variant.needs:
+            verdict = self._needs.get(need)
+            if verdict is None:
+                verdict = self._needs[need] = self._judge_need(*need)
+            found.append(verdict)
+        if not found:
+            return _NULL_VERDICT
+        if len(found) > 1:
+            found.sort(key=_position)
+        # Infinity ends the list, so that a list which continues another sorts before it.
+        numbers: list[float] = []
+        for verdict in found:
+            numbers += verdict.position
+        sort_key = (*numbers, math.inf)
+        misfits = [verdict for verdict in found if not verdict.fits]
+        if not misfits:
+            reasons = tuple([verdict.reason for verdict in found])
+            return PropertyVerdict(fits=True, reasons=reasons, sort_key=sort_key)
+        fits = False if any(verdict.fits is False for verdict in misfits) else None
+        # What decides comes first.
+        told = misfits + [verdict for verdict in found if verdict.fits]
+        return PropertyVerdict(
+            fits,
+            tuple([verdict.reason for verdict in told]),
+            sort_key,
+            tuple([verdict.obstacle for verdict in misfits]),
+        )
+
+    def _judge_need(self, key: tuple[str, str], wanted: tuple[str, ...]) -> _NeedVerdict:
+        namespace, name = key
+        answer = self._support.get(
+            namespace, Support(namespace, absent="this selector has no provider")
+        )
+        order, feature = _find(answer, name)
         matching = [value for value in feature.values if value in wanted] if feature else []
-        need = f"needs {namespace} :: {feature_name} :: {' or '.join(wanted)}"
+        need = f"needs {namespace} :: {name} :: {' or '.join(wanted)}"
         jointly = feature is not None and feature.each_device and not feature.unserved(wanted)
+        place = (self._namespaces[namespace], float(order))
         if feature is not None and (matching or jointly):
             # Values that serve the devices only together come after every single one for all.
             value = feature.values.index(matching[0]) if matching else len(feature.values)
-            positions.append((namespaces.index(namespace), order, value))
-            reasons.append(f"{need}: supported ({feature.basis})")
-            continue
-        positions.append((namespaces.index(namespace), order, -1))
-        if unknown := answer.unknown or (feature.unknown if feature else ""):
-            fits = None if fits is not False else False
-            misfits.append(f"{need}: unknown ({unknown})")
-            obstacles.append(f"it must become known: {unknown}")
-        else:
-            fits = False
-            misfits.append(f"{need}: {_misfit(answer, feature, wanted)}")
-            obstacles.append(_obstacle(namespace, feature_name, wanted, answer, feature))
-    # Infinity ends the list, so that a list which continues another sorts before it.
-    sort_key = (*(float(number) for triple in sorted(positions) for number in triple), math.inf)
-    # What decides comes first.
-    told = (*misfits, *reasons) or ("needs nothing",)
-    return PropertyVerdict(fits, told, sort_key, tuple(obstacles))
+            reason = f"{need}: supported ({feature.basis})"
+            return _NeedVerdict((*place, float(value)), fits=True, reason=reason)
+        unknown = answer.unknown or (feature.unknown if feature else "")
+        if unknown:
+            reason, obstacle = f"{need}: unknown ({unknown})", f"it must become known: {unknown}"
+            return _NeedVerdict((*place, -1.0), None, reason, obstacle)
+        reason = f"{need}: {_misfit(answer, feature, wanted)}"
+        obstacle = _obstacle(namespace, name, wanted, answer, feature)
+        return _NeedVerdict((*place, -1.0), fits=False, reason=reason, obstacle=obstacle)
+
+
+@dataclass(frozen=True)
+class _NeedVerdict:
+    """How one feature that a variant needs compares.
+
+    Attributes:
+        position: Of namespace, feature and the best value; -1 for a value that is not supported.
+        fits: Whether a value is supported; none if that is unknown.
+        reason: The facts compared, in words.
+        obstacle: What would have to change for it to fit.
+    """
+
+    position: tuple[float, float, float]
+    fits: bool | None
+    reason: str
+    obstacle: str = ""
+
+
+_NULL_VERDICT = PropertyVerdict(fits=True, reasons=("needs nothing",), sort_key=(math.inf,))
+
+
+def _position(verdict: _NeedVerdict) -> tuple[float, float, float]:
+    return verdict.position
+
+
+def judge_properties(
+    variant: Variant, namespaces: Sequence[str], support: Mapping[str, Support]
+) -> PropertyVerdict:
+    """Compare what one variant needs with what a machine supports."""
+    return Judge(namespaces, support).judge(variant)
 
 
 def _find(answer: Support, name: str) -> tuple[int, SupportedFeature | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from variantwheel_selector.errors import InvalidNameError
 
@@ -96,8 +97,13 @@ class Variant:
 
     def features(self) -> dict[tuple[str, str], tuple[str, ...]]:
         """Return the values by (namespace, feature); any one of a feature's values suffices."""
+        return dict(self.needs)
+
+    @cached_property
+    def needs(self) -> tuple[tuple[tuple[str, str], tuple[str, ...]], ...]:
+        """The items of `features()`."""
         values: dict[tuple[str, str], tuple[str, ...]] = {}
         for item in self.properties:
             key = (item.namespace, item.feature)
             values[key] = (*values.get(key, ()), item.value)
-        return values
+        return tuple(values.items())

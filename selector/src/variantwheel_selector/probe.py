@@ -23,11 +23,9 @@ from variantwheel_selector.machine import (
     Machine,
     PythonFacts,
 )
-from variantwheel_selector.parse import sysctl
 from variantwheel_selector.parse.auxv import decode_auxv, parse_auxv, x86_disagreement
 from variantwheel_selector.parse.cpuinfo import cpu_flags, first_block
 from variantwheel_selector.parse.glibc_cpuid import LEAVES, CpuidLeaf, format_leaf
-from variantwheel_selector.parse.musl import elf_interpreter, musl_version
 from variantwheel_selector.probe_gpu import GpuSearch, probe_gpu
 
 _CPUINFO_LIMIT = 16 * 1024
@@ -127,6 +125,11 @@ def _libc(unknown: dict[str, str]) -> str | None:
         name = None
     if name:
         return name
+    from variantwheel_selector.parse.musl import (  # noqa: PLC0415 - where glibc is not
+        elf_interpreter,
+        musl_version,
+    )
+
     try:
         path = elf_interpreter(read_bounded(sys.executable, _ELF_LIMIT))
         found = musl_version(read_bounded(path, _MUSL_LIMIT)) if path else None
@@ -149,6 +152,8 @@ def _batch_system(environment: Mapping[str, str]) -> dict[str, str]:
 def _sysctl(unknown: dict[str, str]) -> dict[str, str]:
     """Ask macOS' kernel, in-process: `sysctlbyname` of libSystem."""
     import ctypes  # noqa: PLC0415 - only here is it needed for sure
+
+    from variantwheel_selector.parse import sysctl  # noqa: PLC0415 - on macOS alone
 
     try:
         by_name = ctypes.CDLL(None).sysctlbyname

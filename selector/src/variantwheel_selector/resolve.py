@@ -6,13 +6,13 @@ Pure: the release, the supported properties and the accepted tags are all argume
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from variantwheel_selector.decision import DecidedCandidate
 from variantwheel_selector.errors import NothingFitsError, VariantMisfitError
-from variantwheel_selector.matching import PropertyVerdict, judge_properties
-from variantwheel_selector.model import VariantProperty
+from variantwheel_selector.matching import Judge, PropertyVerdict
+from variantwheel_selector.model import VariantProperty, check_label
 from variantwheel_selector.providers.support import Support
 from variantwheel_selector.variants_json import VariantsInfo
 from variantwheel_selector.wheel_name import WheelName
@@ -105,14 +105,15 @@ def resolve(
         tags: What the machine's Python accepts, best first.
         refused: Wheels that do not count although their tags fit, each with the reason.
     """
-    rank = {tag: position for position, tag in enumerate(tags)}
-    by_label: dict[str | None, list[WheelName]] = {}
+    wheels = _Wheels(tags, info.variants)
+    by_label: dict[str | None, list[_Wheel]] = {}
     for filename in filenames:
-        name = WheelName.from_str(filename)
-        by_label.setdefault(name.label, []).append(name)
+        label, wheel = wheels.read(filename)
+        by_label.setdefault(label, []).append(wheel)
+    judge = Judge(info.namespaces, support)
     candidates = [
-        _candidate(label, names, _verdict(label, info, support), info, rank, refused or {})
-        for label, names in by_label.items()
+        _candidate(label, found, _verdict(label, info, judge), info, refused or {})
+        for label, found in by_label.items()
     ]
     candidates.sort(key=lambda item: (not item.accepted, item.verdict.sort_key, item.label or ""))
     winner = candidates[0] if candidates and candidates[0].accepted else None
@@ -168,52 +169,87 @@ def nothing_fits(project: str, version: str, resolution: Resolution) -> NothingF
     return NothingFitsError("\n".join(lines))
 
 
-def _verdict(
-    label: str | None, info: VariantsInfo, support: Mapping[str, Support]
-) -> PropertyVerdict:
+def _verdict(label: str | None, info: VariantsInfo, judge: Judge) -> PropertyVerdict:
     if label is None:
         # PEP 825: wheels that are no variants come after all variants, the null variant included.
         return PropertyVerdict(fits=True, reasons=("is no variant",), sort_key=(math.inf, math.inf))
-    if label not in info.variants:
+    variant = info.variants.get(label)
+    if variant is None:
         reason = f"label {label!r} is missing in the variants.json"
         return PropertyVerdict(fits=False, reasons=(reason,), sort_key=(math.inf,))
-    return judge_properties(info.variants[label], info.namespaces, support)
+    return judge.judge(variant)
+
+
+_MOST_NAMED = 12
+_Wheel = tuple[str, float]
+"""File name and the place of its best tag, infinite if none fits."""
+
+
+class _Wheels:
+    """Reads file names of wheels; most parts of a release's names are the same."""
+
+    def __init__(self, tags: Sequence[str], labels: Container[str]) -> None:
+        self._rank = {tag: position for position, tag in enumerate(tags)}
+        self._labels = labels
+        self._places: dict[tuple[str, str, str, str, str], float] = {}
+
+    def read(self, filename: str) -> tuple[str | None, _Wheel]:
+        """Return label and wheel.
+
+        Raises:
+            InvalidNameError: This is not the name of a wheel.
+        """
+        parts = filename.split("-")
+        if len(parts) == 6 and filename.endswith(".whl") and not parts[2][0:1].isdigit():
+            place = self._places.get((parts[0], parts[1], parts[2], parts[3], parts[4]))
+            if place is not None:
+                label = parts[5][:-4]
+                if label not in self._labels:
+                    check_label(label)
+                return label, (filename, place)
+        # What was not seen before is checked as a whole.
+        name = WheelName.from_str(filename)
+        place = min(self._rank.get(tag, math.inf) for tag in name.tags())
+        if name.label is not None and not name.build:
+            self._places[name.distribution, name.version, name.python, name.abi, name.platform] = (
+                place
+            )
+        return name.label, (filename, place)
 
 
 def _candidate(
     label: str | None,
-    names: Sequence[WheelName],
+    wheels: Sequence[_Wheel],
     verdict: PropertyVerdict,
     info: VariantsInfo,
-    rank: Mapping[str, int],
     refused: Mapping[str, str],
 ) -> Candidate:
-    fitting = [name for name in names if any(tag in rank for tag in name.tags())]
-    allowed = [name for name in fitting if str(name) not in refused]
-    reasons = list(verdict.reasons)
+    fitting = [wheel for wheel in wheels if wheel[1] != math.inf]
+    allowed = [wheel for wheel in fitting if wheel[0] not in refused] if refused else fitting
+    reasons = verdict.reasons
     if not fitting:
-        there_is = sorted({f"{name.python}-{name.abi}-{name.platform}" for name in names})
-        reasons.append(f"no wheel for this Python and platform, only {', '.join(there_is)}")
+        end = None if label is None else -1
+        names = [filename[:-4].split("-")[:end][-3:] for filename, _ in wheels[:_MOST_NAMED]]
+        there_is = sorted({"-".join(name) for name in names})
+        more = " and others" if len(wheels) > len(names) else ""
+        words = f"no wheel for this Python and platform, only {', '.join(there_is)}{more}"
+        reasons = (*reasons, words)
     elif not allowed:
-        reasons += sorted({refused[str(name)] for name in fitting})
+        reasons = (*reasons, *sorted({refused[filename] for filename, _ in fitting}))
     variant = info.variants.get(label) if label is not None else None
     return Candidate(
-        label=label,
-        properties=variant.properties if variant else (),
-        filename=str(_best_wheel(allowed, rank)) if allowed else None,
-        verdict=verdict,
-        compared=tuple(reasons),
+        label,
+        variant.properties if variant else (),
+        _best_wheel(allowed) if allowed else None,
+        verdict,
+        reasons,
     )
 
 
-def _best_wheel(names: Sequence[WheelName], rank: Mapping[str, int]) -> WheelName:
+def _best_wheel(wheels: Sequence[_Wheel]) -> str:
     """Return the wheel with the best tag, and among equals the one with the highest build tag."""
-
-    def position(name: WheelName) -> int:
-        return min(rank[tag] for tag in name.tags() if tag in rank)
-
-    best = min(map(position, names))
-    return max(
-        (name for name in names if position(name) == best),
-        key=lambda name: (name.build_key(), str(name)),
-    )
+    best = min(place for _, place in wheels)
+    names = [filename for filename, place in wheels if place == best]
+    if len(names) == 1:
+        return names[0]
+    return max(names, key=lambda filename: (WheelName.from_str(filename).build_key(), filename))

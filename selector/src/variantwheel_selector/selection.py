@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from variantwheel_selector.decision import Decision
 from variantwheel_selector.errors import StrictnessError, VariantMisfitError
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.manifest import Manifest
-from variantwheel_selector.narrowing import (
-    check_patterns,
-    check_strictness,
-    level_asked_for,
-    narrow,
-)
-from variantwheel_selector.profile import Profile, intersect
 from variantwheel_selector.providers import LevelCap, Support, release_support
 from variantwheel_selector.providers.level_cap import NO_CAP
 from variantwheel_selector.resolve import Resolution, choose, resolve
-from variantwheel_selector.setting_keys import MAX_CPU_LEVEL
+from variantwheel_selector.setting_keys import MAX_CPU_LEVEL, NARROWING
 from variantwheel_selector.settings import Settings
 from variantwheel_selector.tags import supported_tags
 from variantwheel_selector.variants_json import VariantsInfo
+
+if TYPE_CHECKING:
+    from variantwheel_selector.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -132,17 +129,27 @@ def select(
         VariantMisfitError: The variant asked for does not fit.
         StrictnessError: The choice is one that the user's settings refuse.
     """
-    check_patterns(settings, release.variants)
+    narrowed = bool(NARROWING & settings.stated.keys())
+    if narrowed:
+        from variantwheel_selector.narrowing import check_patterns  # noqa: PLC0415 - rarely needed
+
+        check_patterns(settings, release.variants)
     machine = judged_machine(settings, machine)
     support = effective_support(release.variants, settings, machine)
     accepted = _accepted_tags(settings.profiles, machine, tags)
     resolution = resolve(release.variants, release.hashes, support, accepted, release.refused)
-    resolution = narrow(resolution, settings)
+    if narrowed:
+        from variantwheel_selector.narrowing import narrow  # noqa: PLC0415 - rarely needed
+
+        resolution = narrow(resolution, settings)
     refusal = ""
     try:
         if settings.variant is not None:
             resolution = choose(resolution, settings.variant, forced=settings.forced)
-        check_strictness(resolution, settings)
+        if narrowed:
+            from variantwheel_selector.narrowing import check_strictness  # noqa: PLC0415 - as above
+
+            check_strictness(resolution, settings)
     except (VariantMisfitError, StrictnessError) as error:
         if strict:
             raise
@@ -160,13 +167,14 @@ def effective_support(
     info: VariantsInfo, settings: Settings, machine: Machine
 ) -> dict[str, Support]:
     """Return what a machine, or all of the user's profiles, support of a release's namespaces."""
-    cap = level_cap(settings, info)
-    machines = settings.profiles or (Profile("", machine),)
+    cap, assumptions = level_cap(settings, info), settings.assumptions
+    if not settings.profiles:
+        return release_support(info, machine, cap=cap, assumptions=assumptions)
+    from variantwheel_selector.profile import intersect  # noqa: PLC0415 - rarely needed
+
     answers = {
-        profile.name: release_support(
-            info, profile.machine, cap=cap, assumptions=settings.assumptions
-        )
-        for profile in machines
+        profile.name: release_support(info, profile.machine, cap=cap, assumptions=assumptions)
+        for profile in settings.profiles
     }
     return {
         namespace: intersect({name: answer[namespace] for name, answer in answers.items()})
@@ -183,7 +191,11 @@ def level_cap(settings: Settings, info: VariantsInfo | None = None) -> LevelCap:
     stated = settings.get(MAX_CPU_LEVEL)
     if stated is not None:
         return LevelCap.of(stated, f"{MAX_CPU_LEVEL.name} ({settings.origin(MAX_CPU_LEVEL)})")
-    asked = settings.variant is not None or (info is not None and level_asked_for(settings, info))
+    asked = settings.variant is not None
+    if not asked and info is not None and NARROWING & settings.stated.keys():
+        from variantwheel_selector.narrowing import level_asked_for  # noqa: PLC0415 - rarely needed
+
+        asked = level_asked_for(settings, info)
     return NO_CAP if asked else LevelCap()
 
 

@@ -161,6 +161,8 @@ PREFER = Key(
 )
 ON_UNKNOWN = choice("on-unknown", "fallback", "error")
 ON_FALLBACK = choice("on-fallback", "accept", "error")
+NARROWING = frozenset(key.name for key in (REQUIRE, FORBID, ONLY, PREFER, ON_UNKNOWN, ON_FALLBACK))
+"""The names of those that `narrowing.py` acts upon."""
 LOG = choice("log", "short", "full")
 
 INDEX_URL: Key[str] = Key(

@@ -11,12 +11,15 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from variantwheel_selector.errors import SettingsError
-from variantwheel_selector.parse.toml_subset import TomlEntry, TomlSubsetError, parse_toml_subset
 from variantwheel_selector.setting_keys import ASSUME_PREFIX, BY_NAME
 from variantwheel_selector.suggestion import suggestion
 from variantwheel_selector.wheel_name import normalize_project
+
+if TYPE_CHECKING:
+    from variantwheel_selector.parse.toml_subset import TomlEntry
 
 CONFIG_VARIABLE = "VARIANTWHEEL_CONFIG"
 """Names one file that is read instead of the usual ones; `/dev/null` is none."""
@@ -103,6 +106,11 @@ def parse_config_file(text: str, path: str, project: str | None, *, site: bool) 
     Raises:
         SettingsError: The text is no configuration file, or has a key that is unknown.
     """
+    from variantwheel_selector.parse.toml_subset import (  # noqa: PLC0415 - files are rare
+        TomlSubsetError,
+        parse_toml_subset,
+    )
+
     try:
         entries = parse_toml_subset(text)
     except TomlSubsetError as error:

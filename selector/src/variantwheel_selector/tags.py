@@ -1,16 +1,16 @@
 """The wheel tags that a machine accepts, best first, computed from its captured facts alone.
 
-`packaging.tags` asks the running interpreter where it is not told; everything is told here, so
-that the answer for another machine's folder is as good as the answer for this one.
+In the order of `packaging.tags`, which would ask the running interpreter, and which takes longer to
+import than all the rest takes. Nothing is asked here, so that the answer for another machine's
+folder is as good as the answer for this one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from variantwheel_selector.machine import Machine
-from variantwheel_selector.packaging_library import tags
+from variantwheel_selector.machine import Machine, PythonFacts
 
 _LEGACY_MANYLINUX = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _GLIBC_PATTERN = re.compile(r"glibc 2\.([0-9]{1,3})(?![0-9]).*")
@@ -21,14 +21,39 @@ def supported_tags(machine: Machine) -> tuple[str, ...]:
     """Return tags such as `cp311-cp311-manylinux_2_36_x86_64`, best first."""
     python = machine.python
     major, minor = (int(part) for part in python.version.split(".")[:2])
-    platforms = list(_platforms(machine))
+    platforms = tuple(_platforms(machine))
     if python.interpreter.startswith("cp"):
-        found = list(tags.cpython_tags((major, minor), abis=list(python.abis), platforms=platforms))
-        found += tags.compatible_tags((major, minor), python.interpreter, platforms)
+        found = _cpython_tags((major, minor), python, platforms)
     else:
-        found = list(tags.generic_tags(python.interpreter, list(python.abis), platforms))
-        found += tags.compatible_tags((major, minor), f"{python.interpreter[:2]}3", platforms)
-    return tuple(map(str, found))
+        abis = [*python.abis, *(["none"] if "none" not in python.abis else [])]
+        found = [f"{python.interpreter}-{abi}-{place}" for abi in abis for place in platforms]
+    is_cpython = python.interpreter.startswith("cp")
+    interpreter = python.interpreter if is_cpython else f"{python.interpreter[:2]}3"
+    return (*found, *_pure_tags((major, minor), interpreter, platforms))
+
+
+def _cpython_tags(
+    version: tuple[int, int], python: PythonFacts, platforms: Sequence[str]
+) -> list[str]:
+    name = f"cp{version[0]}{version[1]}"
+    free_threaded = bool(python.abis) and python.abis[0].rstrip("d").endswith("t")
+    stable = "abi3t" if free_threaded else "abi3"
+    own = [abi for abi in python.abis if abi not in (stable, "abi3", "none")]
+    found = [f"{name}-{abi}-{place}" for abi in (*own, stable, "none") for place in platforms]
+    found += [
+        f"cp{version[0]}{older}-{stable}-{place}"
+        for older in range(version[1] - 1, 1, -1)
+        for place in platforms
+    ]
+    return found
+
+
+def _pure_tags(version: tuple[int, int], interpreter: str, platforms: Sequence[str]) -> list[str]:
+    major, minor = version
+    versions = [f"py{major}{minor}", f"py{major}"]
+    versions += [f"py{major}{older}" for older in range(minor - 1, -1, -1)]
+    found = [f"{name}-none-{place}" for name in versions for place in platforms]
+    return [*found, f"{interpreter}-none-any", *(f"{name}-none-any" for name in versions)]
 
 
 def _platforms(machine: Machine) -> Iterator[str]:
@@ -36,6 +61,8 @@ def _platforms(machine: Machine) -> Iterator[str]:
         yield from _linux_platforms(machine)
     elif machine.system == "darwin":
         # The oldest system that runs Apple silicon; a captured machine does not say its own.
+        from variantwheel_selector.packaging_library import tags  # noqa: PLC0415 - only here
+
         arch = "arm64" if machine.machine == "arm64" else "x86_64"
         yield from tags.mac_platforms((11, 0), arch)
     elif machine.system == "win32":

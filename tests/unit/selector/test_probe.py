@@ -3,12 +3,16 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from packaging import tags
 
-from variantwheel_selector.machine import read_machine, write_machine
+from unit.selector.tiny_release import make_machine
+from variantwheel_selector.machine import PythonFacts, read_machine, write_machine
 from variantwheel_selector.parse.cpuinfo import cpu_flags
 from variantwheel_selector.probe import _abis, probe
 from variantwheel_selector.providers import supported
@@ -43,6 +47,32 @@ def _report(*launcher: str) -> dict[str, object]:
 
 def test_tags_are_those_of_packaging() -> None:
     assert list(supported_tags(probe())) == [str(tag) for tag in tags.sys_tags()]
+
+
+@given(
+    st.sampled_from(["cp310", "cp311", "cp313", "cp314", "cp315"]),
+    st.sampled_from(["", "t", "d", "td"]),
+    st.sampled_from(["glibc 2.17", "glibc 2.36", "musl 1.2", None]),
+    st.sampled_from(["x86_64", "aarch64"]),
+)
+def test_tags_of_other_pythons_are_those_of_packaging(
+    python: str, flags: str, libc: str | None, machine: str
+) -> None:
+    version, abi = (3, int(python[3:])), python + flags
+    abis = (abi, abi.removesuffix("d")) if flags.endswith("d") else (abi,)
+    found = supported_tags(
+        replace(
+            make_machine(machine=machine), libc=libc,
+            python=PythonFacts(python, f"3.{version[1]}.0", abis),
+        )
+    )  # fmt: skip
+    platforms = list(dict.fromkeys(tag.partition("-none-")[2] for tag in found if "-none-" in tag))
+    platforms.remove("any")
+    theirs = [
+        *tags.cpython_tags(version, list(abis), platforms),
+        *tags.compatible_tags(version, python, platforms),
+    ]
+    assert found == tuple(map(str, theirs))
 
 
 def test_this_machine_needs_neither_ctypes_nor_a_subprocess() -> None:

@@ -13,7 +13,6 @@ from variantwheel_selector.assumptions import Assumed
 from variantwheel_selector.machine import AUXV, CPUINFO, SYSCTL, Machine
 from variantwheel_selector.parse.auxv import aarch64_features, parse_auxv
 from variantwheel_selector.parse.cpuinfo import cpu_flags
-from variantwheel_selector.parse.sysctl import arm_features, parse_sysctl
 from variantwheel_selector.providers.level_cap import LevelCap
 from variantwheel_selector.providers.support import Support, SupportedFeature
 from variantwheel_selector.stated_facts import ARM_FEATURES
@@ -63,9 +62,12 @@ def supported(
     from_cpuinfo = cpu_flags(machine.texts.get(CPUINFO, ""), "Features")
     if from_cpuinfo is not None:
         return _judge(from_cpuinfo, "/proc/cpuinfo", cap)
-    from_sysctl = arm_features(parse_sysctl(machine.texts.get(SYSCTL, "")))
-    if from_sysctl is not None:
-        return _judge(from_sysctl, "sysctl", cap)
+    if SYSCTL in machine.texts:
+        from variantwheel_selector.parse import sysctl  # noqa: PLC0415 - on macOS alone
+
+        from_sysctl = sysctl.arm_features(sysctl.parse_sysctl(machine.texts[SYSCTL]))
+        if from_sysctl is not None:
+            return _judge(from_sysctl, "sysctl", cap)
     unknown = machine.unknown.get("auxv") or machine.unknown.get("cpu") or "no AT_HWCAP"
     feature = SupportedFeature("version", ("8a",), f"every AArch64 CPU; {unknown}")
     return Support(NAMESPACE, (feature,), unknown=unknown)

@@ -12,7 +12,6 @@ from variantwheel_selector.machine import AUXV, CPUINFO, GLIBC_CPUID, SYSCTL, Ma
 from variantwheel_selector.parse.auxv import parse_auxv, x86_disagreement
 from variantwheel_selector.parse.cpuinfo import cpu_flags
 from variantwheel_selector.parse.glibc_cpuid import leaf_flags, parse_leaves
-from variantwheel_selector.parse.sysctl import is_translated, parse_sysctl, x86_flags
 from variantwheel_selector.providers.level_cap import LevelCap
 from variantwheel_selector.providers.support import Support, SupportedFeature
 
@@ -98,6 +97,12 @@ def _flags(machine: Machine) -> tuple[frozenset[str] | None, str, str]:
 
 
 def _flags_of_macos(text: str) -> tuple[frozenset[str] | None, str, str]:
+    from variantwheel_selector.parse.sysctl import (  # noqa: PLC0415 - on macOS alone
+        is_translated,
+        parse_sysctl,
+        x86_flags,
+    )
+
     values = parse_sysctl(text)
     flags = x86_flags(values)
     if flags is None:
