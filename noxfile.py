@@ -156,9 +156,20 @@ def types(session: nox.Session) -> None:
 
 
 @nox.session
+def fuzz(session: nox.Session) -> None:
+    """Fuzzes what reads foreign input, a few seconds each: `./dev fuzz [--seconds N] [TARGET...]`."""
+    _install_groups(session, "release", "fuzz")
+    _install_toolkit(session)
+    session.run("python", "tests/fuzz/run_atheris.py", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
-    """Ratios against peers, measured alternately in one run."""
-    _install_groups(session, "test", "torch")
+    """Ratios against peers, measured alternately in one run: `./dev bench [selection]`."""
+    _install_groups(session, "test", "torch", "bench")
     _install_toolkit(session)
     _install_horovod(session)
+    if session.posargs[:1] == ["selection"]:
+        session.run("python", "bench/selection.py", *session.posargs[1:])
+        return
     session.run("python", "bench/allreduce.py", *session.posargs)

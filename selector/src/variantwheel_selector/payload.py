@@ -86,7 +86,9 @@ def check_wheel(
     except (
         zipfile.BadZipFile,
         KeyError,
-        UnicodeDecodeError,
+        # A damaged directory of members leads before the file's beginning; text that is none.
+        ValueError,
+        OSError,
         csv.Error,
         zlib.error,
         EOFError,
