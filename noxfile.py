@@ -157,7 +157,7 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """Fuzzes what reads foreign input, a few seconds each: `./dev fuzz [--seconds N] [TARGET...]`."""
+    """Fuzzes what reads foreign input, a few seconds each: `./dev fuzz [--seconds N]`."""
     _install_groups(session, "release", "fuzz")
     _install_toolkit(session)
     session.run("python", "tests/fuzz/run_atheris.py", *session.posargs)
