@@ -20,6 +20,7 @@ from variantwheel_selector.machine import (
     CPUINFO,
     GLIBC_CPUID,
     SYSCTL,
+    TEXT_LIMITS,
     Machine,
     PythonFacts,
 )
@@ -88,7 +89,7 @@ def probe(
         pointer_bits=pointer_bits,
         libc=_libc(unknown),
         python=_python(),
-        texts=texts,
+        texts={name: text[: TEXT_LIMITS[name]] for name, text in texts.items()},
         unknown=unknown,
     )
 
