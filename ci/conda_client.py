@@ -8,7 +8,7 @@ A question is `{"specs": [...], "machine": {"subdir", "archspec", "cuda", "amdgp
 machine's virtual packages; `"installed_on": {...}` asks what becomes of an environment that was
 made on another machine. The answer, in the same order, is `{"packages": {name: "version build"}}`
 or `{"refused": why}`. An environment is created for this machine, with conda's `CONDA_OVERRIDE_*`
-in force, from a file as CEP 24 describes it or from the lines `URL#sha256` of a lock.
+in force, from a file as CEP 24 describes it or from a lock: `@EXPLICIT`, then `URL#sha256` lines.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ async def create(file: Path, prefix: Path, alias: str | None) -> list[rattler.Re
 
 async def create_locked(lines: Sequence[str], prefix: Path) -> list[rattler.RepoDataRecord]:
     """Creates an environment of exactly the files of a lock, after comparing their checksums."""
-    wanted = [line.partition("#") for line in lines if line]
+    wanted = [line.partition("#") for line in lines if line and not line.startswith("@")]
     channels = sorted({url.rsplit("/", 2)[0] for url, _, _ in wanted})
     specs = [_exact(url) for url, _, _ in wanted]
     records = await rattler.solve(sources=channels, specs=specs, virtual_packages=_detected())
@@ -213,7 +213,8 @@ def main(words: Sequence[str]) -> int:
         return 1
     if arguments.write_lock:
         lines = [f"{item.url}#{item.sha256.hex() if item.sha256 else ''}\n" for item in records]
-        arguments.write_lock.write_text("".join(sorted(lines)), encoding="utf-8")
+        text = "".join(["@EXPLICIT\n", *sorted(lines)])
+        arguments.write_lock.write_text(text, encoding="utf-8")
     for item in sorted(records, key=lambda record: record.name.normalized):
         print(f"{item.name.normalized:<28} {item.version!s:<14} {item.build}")
     return 0

@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
-from integration.environments import ROOT
+from integration.environments import ROOT, Environment, plain_variables
 from variantwheel.project import read_project
 
 WHOLE = os.environ.get("CONDA_TESTS") == "whole"
@@ -117,3 +119,28 @@ def conda_channels(tmp_path_factory: pytest.TempPathFactory) -> CondaChannels:
     (folder / "feedstock" / "noarch" / selector.name).write_bytes(selector.read_bytes())
     run_tool("conda_packages.py", "index", folder / "feedstock")
     return CondaChannels(folder, real)
+
+
+def as_environment(prefix: Path) -> Environment:
+    """An activated environment: what matters of activation is PATH and CONDA_PREFIX."""
+    variables = plain_variables() | {
+        "PATH": f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "CONDA_PREFIX": str(prefix),
+    }
+    return Environment(prefix, variables)
+
+
+def create(
+    channels: CondaChannels, prefix: Path, machine: Mapping[str, str], *words: str | Path
+) -> Environment:
+    """Creates the environment of the unchanged environment.yml, for a stated machine."""
+    run_tool(
+        "conda_client.py", "create", ROOT / "environment.yml", prefix, "--channel-alias",
+        channels.alias, *words, env=machine,
+    )  # fmt: skip
+    return as_environment(prefix)
+
+
+def read_yaml(name: str) -> Any:
+    """Reads a YAML file of the repository."""
+    return YAML(typ="safe").load((ROOT / name).read_text(encoding="utf-8"))

@@ -9,28 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from integration.conda_channels import WHOLE, CondaChannels, run_tool
-from integration.environments import ROOT, Environment, plain_variables, run
+from integration.conda_channels import WHOLE, CondaChannels, as_environment, create, run_tool
+from integration.environments import ROOT, Environment, run
 
 BASELINE = {"CONDA_OVERRIDE_ARCHSPEC": "x86_64"}
-
-
-def as_environment(prefix: Path) -> Environment:
-    """An activated environment: what matters of activation is PATH and CONDA_PREFIX."""
-    variables = plain_variables() | {
-        "PATH": f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "CONDA_PREFIX": str(prefix),
-    }
-    return Environment(prefix, variables)
-
-
-def create(
-    channels: CondaChannels, prefix: Path, machine: dict[str, str], *words: str | Path
-) -> str:
-    return run_tool(
-        "conda_client.py", "create", ROOT / "environment.yml", prefix, "--channel-alias",
-        channels.alias, *words, env=machine,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +22,8 @@ def baseline(
     """An environment for a machine of the baseline, and the lock that was written with it."""
     folder = tmp_path_factory.mktemp("conda")
     lock = folder / "environment.lock"
-    create(conda_channels, folder / "env", BASELINE, "--write-lock", lock)
-    return as_environment(folder / "env"), lock
+    environment = create(conda_channels, folder / "env", BASELINE, "--write-lock", lock)
+    return environment, lock
 
 
 def test_the_environment_is_complete_and_consistent(baseline: tuple[Environment, Path]) -> None:
@@ -121,8 +103,7 @@ def test_this_machine_gets_its_best_build_and_trains(
     conda_channels: CondaChannels, tmp_path: Path, native_label: str
 ) -> None:
     assert WHOLE, "run by `./dev conda`"
-    create(conda_channels, tmp_path / "env", {})
-    environment = as_environment(tmp_path / "env")
+    environment = create(conda_channels, tmp_path / "env", {})
     assert environment.installed_label() == native_label
     report = json.loads(environment.run("horovodrun", "--check-build", "--json"))
     expected = "baseline" if native_label == "null" else native_label
@@ -139,11 +120,9 @@ def test_this_machine_gets_its_best_build_and_trains(
 def test_a_login_node_prepares_an_environment_for_gpu_nodes(
     conda_channels: CondaChannels, tmp_path: Path
 ) -> None:
-    made = create(conda_channels, tmp_path / "env", {"CONDA_OVERRIDE_CUDA": "12.4"})
-    assert "nompi_cuda12_py" in made
-    as_environment(tmp_path / "env").run(
-        "horovodrun", "-np", "2", "python", ROOT / "recipe" / "two_ranks.py"
-    )
+    environment = create(conda_channels, tmp_path / "env", {"CONDA_OVERRIDE_CUDA": "12.4"})
+    assert list(environment.folder.glob("conda-meta/horovod-variants-*-nompi_cuda12_py*.json"))
+    environment.run("horovodrun", "-np", "2", "python", ROOT / "recipe" / "two_ranks.py")
 
 
 @pytest.mark.whole
