@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Mapping
-from typing import ParamSpec, TypeVar
 
 from variantwheel_selector.errors import SelectorError
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # Front ends start a process for each hook: `typing` is a good part of its time.
+    from collections.abc import Callable, Mapping
+    from typing import ParamSpec, TypeVar
 
-ConfigSettings = Mapping[str, object]
+    _P = ParamSpec("_P")
+    _R = TypeVar("_R")
+
+    ConfigSettings = Mapping[str, object]
 
 
 def _hook(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -37,6 +41,12 @@ def _hook(function: Callable[_P, _R]) -> Callable[_P, _R]:
 @_hook
 def get_requires_for_build_wheel(config_settings: ConfigSettings | None = None) -> list[str]:
     """Return nothing, unless the project is going to be built from source."""
+    import os
+
+    from variantwheel_selector.config_paths import nothing_is_stated
+
+    if nothing_is_stated(config_settings, os.environ):
+        return []  # source builds are off by default
     from variantwheel_selector import hooks
 
     return hooks.wheel_requirements(config_settings)

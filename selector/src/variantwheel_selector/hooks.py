@@ -11,15 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
+from variantwheel_selector.config_paths import nothing_is_stated
 from variantwheel_selector.errors import EditableRefusedError, ManifestError
-from variantwheel_selector.settings import read_settings
-from variantwheel_selector.wheel_name import escape_project
+from variantwheel_selector.header_fields import header_values
+from variantwheel_selector.project_name import escape_project
 
 ConfigSettings = Mapping[str, object]
 
 
 def wheel_requirements(config_settings: ConfigSettings | None) -> list[str]:
     """Return the requirements of a source build if there is going to be one."""
+    from variantwheel_selector.settings import read_settings  # noqa: PLC0415 - rarely needed
+
     settings = read_settings(config_settings, os.environ, project_here())
     if settings.source_build == "never":
         return []
@@ -41,7 +44,10 @@ def prepare_metadata(metadata_directory: str, config_settings: ConfigSettings | 
             f"cannot read PKG-INFO: {error.strerror}; this is no complete selector sdist"
         ) from error
     project, version = _header(metadata, "Name"), _header(metadata, "Version")
-    read_settings(config_settings, os.environ, project)
+    if not nothing_is_stated(config_settings, os.environ):
+        from variantwheel_selector.settings import read_settings  # noqa: PLC0415 - rarely needed
+
+        read_settings(config_settings, os.environ, project)
     name = f"{escape_project(project)}-{version}.dist-info"
     folder = Path(metadata_directory, name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -74,11 +80,6 @@ def refuse_editable() -> NoReturn:
 
 
 def _header(metadata: bytes, field: str) -> str:
-    """Return a field of core metadata; `email` would take longer than everything else here."""
-    for line in metadata.decode("utf-8", errors="replace").splitlines():
-        if not line:
-            break
-        name, colon, value = line.partition(":")
-        if colon and name.lower() == field.lower():
-            return value.strip()
+    for value in header_values(metadata, field):
+        return value
     raise ManifestError(f"PKG-INFO has no field {field!r}; this is no complete selector sdist")

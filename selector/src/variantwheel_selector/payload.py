@@ -14,11 +14,11 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from email.parser import BytesParser
 from pathlib import Path
 from typing import BinaryIO
 
 from variantwheel_selector.errors import PayloadError, VariantsJsonError
+from variantwheel_selector.header_fields import header_values
 from variantwheel_selector.manifest import Manifest, PayloadWheel
 from variantwheel_selector.variants_json import parse_variants_json
 from variantwheel_selector.wheel_name import WheelName, normalize_project
@@ -165,8 +165,8 @@ def record_hash(digest: bytes) -> str:
 def _check_metadata(
     archive: zipfile.ZipFile, dist_info: str, filename: str, manifest: Manifest
 ) -> None:
-    metadata = BytesParser().parsebytes(archive.read(f"{dist_info}/METADATA"), headersonly=True)
-    project, version = str(metadata["Name"]), str(metadata["Version"])
+    metadata = archive.read(f"{dist_info}/METADATA")
+    project, version = (next(header_values(metadata, name), "") for name in ("Name", "Version"))
     same_project = normalize_project(project) == normalize_project(manifest.name)
     if not same_project or version != manifest.version:
         raise PayloadError(
@@ -176,8 +176,7 @@ def _check_metadata(
 
 
 def _check_wheel_tags(archive: zipfile.ZipFile, dist_info: str, name: WheelName) -> None:
-    headers = BytesParser().parsebytes(archive.read(f"{dist_info}/WHEEL"), headersonly=True)
-    stated = {str(tag) for tag in headers.get_all("Tag") or []}
+    stated = set(header_values(archive.read(f"{dist_info}/WHEEL"), "Tag"))
     if stated != set(name.tags()):
         raise PayloadError(
             f"{str(name)!r} says other tags inside than in its name: {', '.join(sorted(stated))}"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from variantwheel_selector import setting_keys as keys
 from variantwheel_selector.assumptions import Assumed, Assumptions
+from variantwheel_selector.config_paths import CONFIG_VARIABLE
 from variantwheel_selector.errors import SettingsError
 from variantwheel_selector.setting_keys import (
     ASSUME_PREFIX,
@@ -27,7 +28,7 @@ from variantwheel_selector.setting_keys import (
     Key,
     environment_name,
 )
-from variantwheel_selector.settings_file import CONFIG_VARIABLE, ConfigFile, read_config_files
+from variantwheel_selector.settings_file import ConfigFile, read_config_files
 from variantwheel_selector.suggestion import closest, suggestion
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from variantwheel_selector.config_paths import CONFIG_VARIABLE, site_files, user_files
 from variantwheel_selector.errors import SettingsError
 from variantwheel_selector.setting_keys import ASSUME_PREFIX, BY_NAME
 from variantwheel_selector.suggestion import suggestion
@@ -21,13 +22,9 @@ from variantwheel_selector.wheel_name import normalize_project
 if TYPE_CHECKING:
     from variantwheel_selector.parse.toml_subset import TomlEntry
 
-CONFIG_VARIABLE = "VARIANTWHEEL_CONFIG"
-"""Names one file that is read instead of the usual ones; `/dev/null` is none."""
-
 LOCKED = "locked"
 """Key of a site file: the settings that nothing else may change."""
 
-_FILE = "variantwheel/config.toml"
 _FILE_LIMIT = 64 * 1024
 _ASSUME, _PROJECT = "assume", "project"
 _GENERAL_WORDS = ("gpu", "cpu", "nvidia", "amd", "x86_64", "aarch64")
@@ -75,20 +72,15 @@ def read_config_files(
         if text is None:
             raise SettingsError(f"environment variable {CONFIG_VARIABLE} names {named!r}: no file")
         return [parse_config_file(text, named, project, site=True)], []
-    home = environment.get("HOME", "")
-    folder = environment.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else "")
-    user = [f"{folder}/{_FILE}"] if os.path.isabs(folder) else []  # noqa: PTH117 - cheaper
-    folders = (environment.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":")
-    site = [f"{item}/{_FILE}" for item in folders if os.path.isabs(item)]  # noqa: PTH117
     return (
         [
             parse_config_file(text, path, project, site=False)
-            for path in user
+            for path in user_files(environment)
             if (text := _read(path)) is not None
         ],
         [
             parse_config_file(text, path, project, site=True)
-            for path in site
+            for path in site_files(environment)
             if (text := _read(path)) is not None
         ],
     )

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from variantwheel_selector.decision import Decision
 from variantwheel_selector.errors import (
-    DownloadError,
     ManifestError,
     NothingFitsError,
     SourceBuildError,
@@ -102,19 +101,6 @@ def _hand_over_winner(here: _Here, winner: Candidate, folder: Path) -> str:
 def _decision(here: _Here) -> Decision:
     options = index_options(os.environ)
     return here.selection.decision(here.manifest.selector_version, options)
-
-
-def _index_options() -> list[str]:
-    """Return options for the command that chooses anew; empty where the configuration is odd."""
-    from variantwheel_selector.fetching.sources import (  # noqa: PLC0415 - only with a winner
-        configured_sources,
-        index_options,
-    )
-
-    try:
-        return index_options(configured_sources(os.environ))
-    except DownloadError:
-        return []
 
 
 @contextlib.contextmanager

@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 
 from variantwheel_selector.errors import InvalidNameError
 from variantwheel_selector.model import check_label
+from variantwheel_selector.project_name import escape_project, normalize_project
+
+__all__ = ["WheelName", "escape_project", "normalize_project"]
 
 _DISTRIBUTION_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._]*[A-Za-z0-9])?")
 _VERSION_PATTERN = re.compile(r"[A-Za-z0-9_.!+]+")
@@ -92,13 +95,3 @@ class WheelName:
         """Tell whether the wheel belongs to a release, spellings of the name set aside."""
         same_version = self.version == version.replace("-", "_")
         return normalize_project(self.distribution) == normalize_project(project) and same_version
-
-
-def normalize_project(name: str) -> str:
-    """Return a project's name as indexes spell it (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def escape_project(name: str) -> str:
-    """Return a project's name as file names spell it."""
-    return normalize_project(name).replace("-", "_")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from variantwheel_selector.fetching.access import WebAccess
-from variantwheel_selector.fetching.urls import Login, split_login
+from variantwheel_selector.fetching.urls import Login
 from variantwheel_selector.setting_keys import INDEX_URL, WHEEL_DIR
 from variantwheel_selector.settings import Settings
 
@@ -70,18 +70,3 @@ def configured_sources(environment: Mapping[str, str]) -> PackageSources:
     from variantwheel_selector.fetching.pip_sources import pip_sources  # noqa: PLC0415 - of two
 
     return pip_sources(environment)
-
-
-def index_options(sources: PackageSources) -> list[str]:
-    """Return options of pip and uv that name the same places, for commands that are told to users.
-
-    Places with logins are left out: without them the options would hide what is configured.
-    """
-    if sources.no_index or any(split_login(url)[1] for url in sources.indexes):
-        return []
-    options: list[str] = []
-    if sources.indexes[:1] not in ((), (DEFAULT_INDEX,)):
-        options += ["--index-url", sources.indexes[0]]
-    for url in sources.indexes[1:]:
-        options += ["--extra-index-url", url]
-    return [] if any(set("?#") & set(option) for option in options) else options

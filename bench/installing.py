@@ -1,0 +1,247 @@
+"""Installing through the selector against installing the same wheel directly, as ratios.
+
+    python bench/installing.py                                  # wheels of 0.1, 4 and 64 MiB
+    python bench/installing.py --release .dev/demo/release --project horovod-variants
+
+The release and the plain wheel are served by one server on loopback. The two installations take
+turns, each into a fresh environment and without caches, so that whatever else the machine does
+meets both. Seconds are those on the clock; CPU seconds vary less on a busy machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import functools
+import hashlib
+import http.server
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import venv
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from variantwheel_selector.manifest import Manifest, PayloadWheel, render_manifest
+from variantwheel_selector.model import Variant
+from variantwheel_selector.package_copy import copy_package
+from variantwheel_selector.sdist import pack_sdist
+from variantwheel_selector.variants_json import ProviderInfo, VariantsInfo, render_variants_json
+from variantwheel_selector.wheel_name import WheelName, normalize_project
+
+PROJECT = "install-bench"
+DIST_INFO = "install_bench-1.0.dist-info"
+METADATA = f"Metadata-Version: 2.2\nName: {PROJECT}\nVersion: 1.0\n"
+PYPROJECT = """\
+[build-system]
+requires = []
+build-backend = "variantwheel_selector.backend"
+backend-path = ["_selector"]
+"""
+LIMITS = {"pip": 1.25, "uv": 1.5}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One installer and one release.
+
+    Attributes:
+        installer: `pip` or `uv`.
+        wheel_bytes: Size of the chosen wheel.
+        direct: Seconds and CPU seconds of each round for the plain wheel.
+        selector: The same for the selector sdist.
+    """
+
+    installer: str
+    wheel_bytes: int
+    direct: list[tuple[float, float]]
+    selector: list[tuple[float, float]]
+
+    def ratios(self, kind: int) -> list[float]:
+        """Seconds (0) or CPU seconds (1) through the selector for each of the plain wheel's."""
+        pairs = zip(self.selector, self.direct, strict=True)
+        return [ours[kind] / plain[kind] for ours, plain in pairs]
+
+
+def make_release(folder: Path, size: int) -> None:
+    """Write the selector sdist of a release of two variants, half of whose bytes compress well."""
+    provider = ProviderInfo(requires=("x86-64-variant-provider>=0.2",))
+    variants = [Variant("null"), Variant.from_strings("x86_64_v3", ["x86_64 :: level :: v3"])]
+    info = VariantsInfo(("x86_64",), {v.label: v for v in variants}, {"x86_64": provider})
+    content = os.urandom(size // 2) + bytes(range(256)) * (size // 512)
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        root = Path(name)
+        (root / "payload").mkdir()
+        wheels = []
+        for label in ("null", "x86_64_v3"):
+            # The variant that is not chosen costs space alone.
+            data = content if label == "x86_64_v3" else b""
+            path = root / "payload" / f"install_bench-1.0-py3-none-any-{label}.whl"
+            write_wheel(path, label, data, render_variants_json(info.only(label)))
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            wheels.append(PayloadWheel(path.name, label, path.stat().st_size, digest))
+            shutil.copy(path, folder)
+        manifest = Manifest(PROJECT, "1.0", "0.1.0", info, tuple(wheels))
+        (root / "PKG-INFO").write_text(METADATA)
+        (root / "pyproject.toml").write_text(PYPROJECT)
+        (root / "payload/manifest.json").write_text(render_manifest(manifest))
+        copy_package(root / "_selector")
+        pack_sdist(root, manifest, folder)
+
+
+def write_wheel(path: Path, label: str, data: bytes, variant_json: str) -> None:
+    wheel = "Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files = {
+        "install_bench/__init__.py": f"LABEL = {label!r}\n".encode(),
+        "install_bench/data.bin": data,
+        f"{DIST_INFO}/METADATA": METADATA.encode(),
+        f"{DIST_INFO}/WHEEL": wheel.encode(),
+        f"{DIST_INFO}/variant.json": variant_json.encode(),
+    }
+    record = ""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
+            record += f"{name},sha256={digest.decode()},{len(content)}\n"
+        archive.writestr(f"{DIST_INFO}/RECORD", f"{record}{DIST_INFO}/RECORD,,\n")
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
+        pass
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    handler = functools.partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+
+
+def make_site(site: Path, project: str, files: dict[str, Path]) -> None:
+    """Write the page of an index; the key is the name under which a file is served."""
+    folder = site / normalize_project(project)
+    folder.mkdir(parents=True)
+    links = []
+    for name, path in files.items():
+        shutil.copy(path, folder / name)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        links.append(f'<a href="{name}#sha256={digest}">{name}</a>')
+    (folder / "index.html").write_text("\n".join(links))
+
+
+def command(installer: str, python: Path, index: str, project: str) -> list[str]:
+    if installer == "uv":
+        uv = shutil.which(
+            "uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        )
+        if uv is None:
+            sys.exit("installing: error: uv is not installed")
+        return [uv, "pip", "install", "--no-config", "--no-cache", "--no-deps", "--python",
+                str(python), "--index-url", index, project]  # fmt: skip
+    return [sys.executable, "-m", "pip", "--python", str(python), "--isolated", "install",
+            "--no-cache-dir", "--no-deps", "--index-url", index, project]  # fmt: skip
+
+
+def install(installer: str, index: str, project: str, folder: Path) -> tuple[float, float]:
+    """Install into a fresh environment and return the seconds and CPU seconds that it took."""
+    shutil.rmtree(folder, ignore_errors=True)
+    venv.create(folder, symlinks=True)
+    words = command(installer, folder / "bin/python", index, project)
+    # Without this environment's settings, PYTHONDONTWRITEBYTECODE for example.
+    kept = ("PATH", "HOME", "LANG", "TMPDIR")
+    environment = {name: os.environ[name] for name in kept if name in os.environ}
+    before, begin = os.times(), time.perf_counter()
+    done = subprocess.run(words, check=False, capture_output=True, text=True, env=environment)
+    seconds, after = time.perf_counter() - begin, os.times()
+    cpu = sum(after[2:4]) - sum(before[2:4])
+    if done.returncode != 0:
+        sys.exit(f"installing: error: {' '.join(words)}\n{done.stdout}{done.stderr}")
+    return seconds, cpu
+
+
+def installed_payload(folder: Path, project: str) -> str:
+    """Return the file name of the wheel that the selector chose."""
+    name = normalize_project(project).replace("-", "_")
+    (decision,) = folder.glob(f"lib/python*/site-packages/{name}-*.dist-info/variant-decision.json")
+    return str(json.loads(decision.read_text(encoding="utf-8"))["payload"]["filename"])
+
+
+def measure(release: Path, project: str, work: Path, rounds: int) -> Iterator[Row]:
+    name = normalize_project(project).replace("-", "_")
+    (sdist,) = release.glob(f"{name}-*.tar.gz")
+    site = work / "site"
+    make_site(site / "selector", project, {sdist.name: sdist})
+    with served(site) as address:
+        environment = work / "environment"
+        install("pip", f"{address}/selector", project, environment)
+        chosen = release / installed_payload(environment, project)
+        plain = str(WheelName.from_str(chosen.name).with_label(None))
+        make_site(site / "direct", project, {plain: chosen})
+        for installer in LIMITS:
+            row = Row(installer, chosen.stat().st_size, [], [])
+            for _ in range(rounds):
+                row.direct.append(install(installer, f"{address}/direct", project, environment))
+                row.selector.append(install(installer, f"{address}/selector", project, environment))
+            yield row
+
+
+def table(rows: Sequence[Row]) -> Iterator[str]:
+    load = os.getloadavg()[0]
+    yield f"installing, {os.cpu_count()} cores, load {load:.1f}, Python {platform.python_version()}"
+    yield f"{'':5} {'wheel':>10} {'direct':>9} {'selector':>9} {'ratio':>6} {'quartiles':>13}  CPU"
+    for row in rows:
+        low, middle, high = statistics.quantiles(row.ratios(0), n=4, method="inclusive")
+        direct, ours = (
+            statistics.median(item[0] for item in kind) for kind in (row.direct, row.selector)
+        )
+        yield (
+            f"{row.installer:5} {row.wheel_bytes / 2**20:6.2f} MiB {direct:7.2f} s {ours:7.2f} s"
+            f" {middle:6.2f} {low:5.2f} .. {high:5.2f} {statistics.median(row.ratios(1)):5.2f}"
+            f"  (at most {LIMITS[row.installer]})"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sizes-mib", default="0.1,4,64", metavar="N,…")
+    parser.add_argument("--release", type=Path, metavar="DIR", help="a release folder instead")
+    parser.add_argument("--project", metavar="NAME", help="the release's project")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--json", action="store_true", help="print every round's figures")
+    args = parser.parse_args()
+    if (args.release is None) != (args.project is None) or args.rounds < 2:
+        parser.error("--release and --project go together, and two rounds are the least")
+    rows: list[Row] = []
+    if args.release is not None:
+        with tempfile.TemporaryDirectory() as name:
+            rows += measure(args.release, args.project, Path(name), args.rounds)
+    for size in [] if args.release is not None else args.sizes_mib.split(","):
+        with tempfile.TemporaryDirectory() as name:
+            release = Path(name, "release")
+            release.mkdir()
+            make_release(release, int(float(size) * 2**20))
+            rows += measure(release, PROJECT, Path(name), args.rounds)
+    if args.json:
+        print(json.dumps([vars(row) for row in rows], indent=2))
+        return
+    print("\n".join(table(rows)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Where configuration files are, and whether anything is stated at all; imports next to nothing.
+
+Front ends call three hooks in three processes. Two of them need settings only to refuse wrong ones;
+where there are none, nothing has to be read for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+CONFIG_VARIABLE = "VARIANTWHEEL_CONFIG"
+"""Names one file that is read instead of the usual ones; `/dev/null` is none."""
+
+_PREFIX = "VARIANTWHEEL_"
+_FILE = "variantwheel/config.toml"
+
+
+def user_files(environment: Mapping[str, str]) -> list[str]:
+    """Return where the user's file would be."""
+    home = environment.get("HOME", "")
+    folder = environment.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else "")
+    return [f"{folder}/{_FILE}"] if os.path.isabs(folder) else []  # noqa: PTH117 - cheaper
+
+
+def site_files(environment: Mapping[str, str]) -> list[str]:
+    """Return where the site's files would be, the most important first."""
+    folders = (environment.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":")
+    return [f"{item}/{_FILE}" for item in folders if os.path.isabs(item)]  # noqa: PTH117
+
+
+def nothing_is_stated(
+    config_settings: Mapping[str, object] | None, environment: Mapping[str, str]
+) -> bool:
+    """Tell whether no config setting, no variable of this project and no file says anything."""
+    return (
+        not config_settings
+        and not any(name.startswith(_PREFIX) for name in environment)
+        and not any(
+            os.path.lexists(path) for path in (*user_files(environment), *site_files(environment))
+        )
+    )
