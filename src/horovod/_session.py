@@ -92,6 +92,9 @@ class Session:
         if self._generation == 0:
             if not core.fits and placement.local_rank == 0:
                 sys.stderr.write(core.misfit() + "\n")
+            unused = _settings.describe_unused(os.environ)
+            if placement.rank == 0:
+                sys.stderr.writelines(f"horovod: {line}\n" for line in unused)
             atexit.register(self.stop)
         # Ranks of an elastic job have started differently often; its rounds are the same for all.
         generation = _settings.ELASTIC_ROUND.read(os.environ) if elastic else self._generation

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -98,6 +98,14 @@ def _secret(text: str) -> bytes:
     return value
 
 
+def _amount(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value) or value < 0:
+        raise ValueError
+    return value
+
+
+_AMOUNT = "a number, 0 or more"
 _SWITCH = "0 or 1"
 _COUNT = "a whole number, 0 or more"
 _POSITIVE = "a whole number, 1 or more"
@@ -224,6 +232,80 @@ SECRET = Setting(
     b"",
     "proves to the other ranks and to the store that this process belongs to the job",
 )
+
+
+@dataclass(frozen=True)
+class Unused:
+    """A variable of Horovod's that changes nothing here; its value is checked nevertheless.
+
+    Attributes:
+        reason: why it has no effect, for whoever sets it.
+    """
+
+    setting: Setting[int] | Setting[str] | Setting[float] | Setting[bool]
+    reason: str
+
+
+_NO_CYCLES = "operations start as soon as all ranks have asked for them, not in cycles"
+_NO_CACHE = "this build keeps no cache of responses"
+_NO_NCCL = "NCCL is not in this build"
+_NO_MPI = "MPI is not in this build"
+_NO_TUNER = "nothing is tuned at run time"
+_NO_TIMELINE = "this build writes no timeline"
+_NO_INSPECTOR = "this build does not watch for stalled operations"
+_NO_LOG = "this build logs nothing"
+
+
+def _unused(name: str, parse: Callable[[str], T], accepted: str, default: T, reason: str) -> Unused:
+    setting: Any = Setting(name, parse, accepted, default, f"without effect: {reason}")
+    return Unused(setting, reason)
+
+
+def _unused_switch(name: str, reason: str) -> Unused:
+    return _unused(name, _switch, _SWITCH, default=False, reason=reason)
+
+
+LOG_LEVELS = ("trace", "debug", "info", "warning", "error", "fatal")
+
+UNUSED: tuple[Unused, ...] = (
+    _unused("HOROVOD_CYCLE_TIME", _amount, _AMOUNT, 1.0, _NO_CYCLES),
+    _unused("HOROVOD_CACHE_CAPACITY", _count, _COUNT, 1024, _NO_CACHE),
+    _unused_switch("HOROVOD_HIERARCHICAL_ALLREDUCE", _NO_NCCL),
+    _unused_switch("HOROVOD_HIERARCHICAL_ALLGATHER", _NO_MPI),
+    _unused_switch("HOROVOD_TORUS_ALLREDUCE", _NO_NCCL),
+    _unused("HOROVOD_NUM_NCCL_STREAMS", _positive, _POSITIVE, 1, _NO_NCCL),
+    _unused_switch("HOROVOD_ENABLE_ASYNC_COMPLETION", _NO_NCCL),
+    _unused_switch("HOROVOD_MPI_THREADS_DISABLE", _NO_MPI),
+    _unused("HOROVOD_ADASUM_MPI_CHUNK_SIZE", _positive, _POSITIVE, 2**30, _NO_MPI),
+    _unused("HOROVOD_THREAD_AFFINITY", str, "core numbers", "", "threads are not bound to cores"),
+    _unused_switch("HOROVOD_AUTOTUNE", _NO_TUNER),
+    _unused("HOROVOD_AUTOTUNE_LOG", str, "a path", "", _NO_TUNER),
+    _unused("HOROVOD_AUTOTUNE_WARMUP_SAMPLES", _count, _COUNT, 3, _NO_TUNER),
+    _unused("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", _count, _COUNT, 10, _NO_TUNER),
+    _unused("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", _count, _COUNT, 20, _NO_TUNER),
+    _unused("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", _amount, _AMOUNT, 0.8, _NO_TUNER),
+    _unused("HOROVOD_TIMELINE", str, "a path, or DYNAMIC", "", _NO_TIMELINE),
+    _unused_switch("HOROVOD_TIMELINE_MARK_CYCLES", _NO_TIMELINE),
+    _unused_switch("HOROVOD_STALL_CHECK_DISABLE", _NO_INSPECTOR),
+    _unused("HOROVOD_STALL_CHECK_TIME_SECONDS", _count, _COUNT, 60, _NO_INSPECTOR),
+    _unused("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", _count, _COUNT, 0, _NO_INSPECTOR),
+    _unused("HOROVOD_LOG_LEVEL", _choice(*LOG_LEVELS), ", ".join(LOG_LEVELS), "warning", _NO_LOG),
+    _unused_switch("HOROVOD_LOG_HIDE_TIME", _NO_LOG),
+)
+
+
+def describe_unused(environment: Mapping[str, str]) -> list[str]:
+    """A line for each variable that asks for something which this build does not do.
+
+    Raises:
+        SettingError: a value is not accepted.
+    """
+    return [
+        f"{unused.setting.name}={environment[unused.setting.name]} has no effect: {unused.reason}."
+        for unused in UNUSED
+        if unused.setting.read(environment) != unused.setting.default
+    ]
+
 
 SETTINGS: tuple[
     Setting[int] | Setting[str] | Setting[float] | Setting[bytes] | Setting[bool], ...

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from horovod import _installation
+from horovod.runner.variable_flags import add_variable_flags
 
 DESCRIPTION = "Starts the ranks of a job on this host or, over ssh, on several."
 EPILOG = """\
@@ -17,46 +18,12 @@ examples:
 """
 
 # Horovod's flags that this version refuses, so that none is ignored silently.
-UNSUPPORTED_FLAGS = (
-    "--config-file",
-    "--fusion-threshold-mb",
-    "--cycle-time-ms",
-    "--cache-capacity",
-    "--hierarchical-allreduce",
-    "--no-hierarchical-allreduce",
-    "--hierarchical-allgather",
-    "--no-hierarchical-allgather",
-    "--torus-allreduce",
-    "--no-torus-allreduce",
-    "--autotune",
-    "--no-autotune",
-    "--autotune-log-file",
-    "--autotune-warmup-samples",
-    "--autotune-steps-per-sample",
-    "--autotune-bayes-opt-max-samples",
-    "--autotune-gaussian-process-noise",
-    "--timeline-filename",
-    "--timeline-mark-cycles",
-    "--no-timeline-mark-cycles",
-    "--no-stall-check",
-    "--stall-check",
-    "--stall-check-warning-time-seconds",
-    "--stall-check-shutdown-time-seconds",
-    "--mpi-threads-disable",
-    "--no-mpi-threads-disable",
-    "--mpi-args",
-    "--tcp",
-    "--binding-args",
-    "--num-nccl-streams",
-    "--thread-affinity",
-    "--gloo-timeout-seconds",
-    "--log-level",
-    "--log-without-timestamp",
-    "--log-with-timestamp",
-    "--log-hide-timestamp",
-    "--no-log-hide-timestamp",
-    "--jsrun",
-)
+REFUSED_FLAGS = {
+    "--config-file": "is not supported; give its settings as flags or HOROVOD_* variables",
+    "--mpi-args": "cannot be used: MPI is not in this build",
+    "--binding-args": "cannot be used: it is for jsrun, which this build does not start",
+    "--jsrun": "cannot be used: this build does not start jsrun",
+}
 
 
 class _Refusal(argparse.Action):
@@ -223,13 +190,9 @@ def make_parser() -> argparse.ArgumentParser:
         default=False,
         reason="cannot be used: MPI is not in this build; leave it out for the built-in controller",
     )
-    for flag in UNSUPPORTED_FLAGS:
-        add(
-            flag,
-            action=_Refusal,
-            dest=argparse.SUPPRESS,
-            reason="is not supported yet by horovod-variants; leave it out",
-        )
+    add_variable_flags(parser)
+    for flag, reason in REFUSED_FLAGS.items():
+        add(flag, action=_Refusal, dest=argparse.SUPPRESS, reason=reason)
     add("command", nargs=argparse.REMAINDER, metavar="command …", help="what each rank runs")
     return parser
 

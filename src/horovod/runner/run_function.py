@@ -37,6 +37,7 @@ class _HorovodArgs(argparse.Namespace):
                 "prefix_output_with_timestamp": False,
                 "check_build": False,
                 "command": [],
+                "variables": {},
                 **given,
             }
         )

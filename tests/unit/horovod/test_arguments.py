@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from horovod.runner.arguments import UNSUPPORTED_FLAGS, parse_args
+from horovod.runner.arguments import REFUSED_FLAGS, parse_args
 from horovod.runner.ssh import SshOptions, forwarded, ssh_command
 
 
@@ -60,10 +60,68 @@ def refusal_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err
 
 
-@pytest.mark.parametrize("flag", UNSUPPORTED_FLAGS)
-def test_what_is_not_real_yet_is_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("flag", REFUSED_FLAGS)
+def test_what_is_not_real_is_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     message = refusal_of(["-np", "2", flag, "1", "python", "x.py"], capsys)
-    assert f"{flag} is not supported yet by horovod-variants" in message
+    assert f"{flag} {REFUSED_FLAGS[flag]}" in message
+
+
+def test_flags_for_variables() -> None:
+    args = parse_args(
+        [
+            "-np", "2", "--fusion-threshold-mb", "32", "--cycle-time-ms", "3.5",
+            "--cache-capacity", "0", "--no-hierarchical-allreduce", "--hierarchical-allgather",
+            "--autotune", "--no-stall-check", "--num-nccl-streams", "2", "--log-level", "INFO",
+            "--log-without-timestamp", "--log-with-timestamp", "--gloo-timeout-seconds", "5",
+            "--tcp", "python", "train.py", "--autotune-log-file", "mine",
+        ]
+    )  # fmt: skip
+    assert args.variables == {
+        "HOROVOD_FUSION_THRESHOLD": str(32 * 2**20),
+        "HOROVOD_CYCLE_TIME": "3.5",
+        "HOROVOD_CACHE_CAPACITY": "0",
+        "HOROVOD_HIERARCHICAL_ALLREDUCE": "0",
+        "HOROVOD_HIERARCHICAL_ALLGATHER": "1",
+        "HOROVOD_AUTOTUNE": "1",
+        "HOROVOD_STALL_CHECK_DISABLE": "1",
+        "HOROVOD_NUM_NCCL_STREAMS": "2",
+        "HOROVOD_LOG_LEVEL": "INFO",
+        "HOROVOD_LOG_HIDE_TIME": "0",
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": "5",
+        "NCCL_IB_DISABLE": "1",
+    }
+    assert parse_args(["-np", "1", "x"]).variables == {}
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "message"),
+    [
+        ("--fusion-threshold-mb", "-1", "it must be a whole number, 0 or more"),
+        ("--fusion-threshold-mb", "many", "'many' is not a number"),
+        ("--cycle-time-ms", "nan", "it must be a number, 0 or more"),
+        ("--log-level", "loud", "it must be trace, debug, info, warning, error, fatal"),
+        ("--gloo-timeout-seconds", "0", "it must be a number of seconds above 0"),
+    ],
+)
+def test_values_of_flags_are_checked(
+    flag: str, value: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in refusal_of(["-np", "2", flag, value, "x"], capsys)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-np", "2", "--min-np", "3"], "--min-np 3 <= -np 2"),
+        (["-np", "4", "--max-np", "3"], "-np 4 <= --max-np 3 does not hold"),
+        (["-np", "2", "--reset-limit", "1"], "--reset-limit goes with --min-np"),
+        (["--min-np", "2", "--blacklist-cooldown-range", "9", "3"], "MIN is above MAX"),
+    ],
+)
+def test_elastic_flags_that_contradict_each_other(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in refusal_of([*arguments, "x"], capsys)
 
 
 @pytest.mark.parametrize(
