@@ -49,6 +49,36 @@ def demo(session: nox.Session) -> None:
 
 
 @nox.session
+def matrix(session: nox.Session) -> None:
+    """Builds all variants for all machines into `release` and checks them."""
+    _install_toolkit(session)
+    words = session.posargs or ["--all"]
+    session.run(
+        "variantwheel", "build", *words, "--pythons", "available", "--check", "-o", "release"
+    )
+
+
+@nox.session
+def aarch64(session: nox.Session) -> None:
+    """Builds the AArch64 variants and runs them on emulated CPUs: Neoverse N1, V1 and older."""
+    _install_toolkit(session)
+    printed = session.run("python", "ci/emulated_machine.py", ".dev/aarch64", silent=True)
+    assert isinstance(printed, str)  # what a silent run gives
+    emulator, system = printed.split()[-2:]
+    release = Path(".dev/aarch64/release")
+    session.run(
+        "variantwheel", "build", "--all", "--machine", "aarch64", "--pythons", "available",
+        "-o", str(release),
+    )  # fmt: skip
+    session.run("pip", "wheel", "--quiet", "--no-deps", "-w", str(release), "./selector")
+    wheels = sorted(str(path) for path in release.glob("horovod_variants-*.whl"))
+    session.run(
+        "variantwheel", "check", "--emulate", "--emulator", emulator, "--system", system,
+        "--pythons", "available", *session.posargs, *wheels,
+    )  # fmt: skip
+
+
+@nox.session
 def tests(session: nox.Session) -> None:
     """All tests: unit, collective, then the sessions native and integration."""
     unit(session)

@@ -26,6 +26,10 @@ if(NOT HVD_PYTHONS)
 endif()
 
 set(PYBIND11_NOPYTHON ON)
+# pybind11 would try out link-time optimization, which is not used; zig builds a libc++ for each try.
+set(HAS_FLTO_THIN OFF)
+set(HAS_FLTO_AUTO OFF)
+set(HAS_FLTO OFF)
 find_package(pybind11 CONFIG REQUIRED)
 set(sources ${HVD_BINDINGS_SOURCES})
 list(FILTER sources INCLUDE REGEX "/bindings/")

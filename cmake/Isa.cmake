@@ -24,8 +24,9 @@ function(hvd_target_level target level)
       target_sources(${target} PRIVATE "${PROJECT_BINARY_DIR}/isa_note_${level}.cc")
     endif()
   elseif(level STREQUAL "neoverse")
+    # What the property `aarch64 :: version :: 8.4a` promises, and no more: not every such CPU has SVE.
     target_compile_options(${target}
-      PRIVATE "$<IF:${zig},-mcpu=neoverse_v1,-mcpu=neoverse-v1>")
+      PRIVATE "$<IF:${zig},-mcpu=generic+v8_4a,-march=armv8.4-a;-mtune=neoverse-v1>")
   else()
     message(FATAL_ERROR "HVD_LEVELS: '${level}' is not a level; "
       "choose from baseline, x86_64_v2, x86_64_v3, x86_64_v4, neoverse")

@@ -24,9 +24,9 @@ class CollectiveError(RuntimeError):
     """A collective failed on all ranks, or a rank was lost; the message names which."""
 
 def cpu_level() -> str:
-    """What CPU and operating system support: "x86_64_v1" … "x86_64_v4", elsewhere "baseline".
+    """What CPU and operating system support: "x86_64_v1" … "x86_64_v4", "neoverse", "baseline".
 
-    Asked of CPUID and XGETBV, never of /proc, so that it is right under emulation too.
+    Asked of CPUID and XGETBV or AT_HWCAP, never of /proc, so that it is right under emulation too.
     """
 
 class Buffer:

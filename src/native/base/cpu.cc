@@ -4,6 +4,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 namespace hvd {
@@ -60,6 +62,19 @@ std::string CpuLevel() {
   // AVX512F, AVX512DQ, AVX512CD, AVX512BW, AVX512VL.
   const bool v4 = zmm && Has(leaf7.ebx, Bit(16) | Bit(17) | Bit(28) | Bit(30) | Bit(31));
   return v4 ? "x86_64_v4" : "x86_64_v3";
+}
+
+#elif defined(__aarch64__) && defined(__linux__)
+
+// What Armv8.4-A made mandatory and its code uses, in the order of the bits of AT_HWCAP
+// (arch/arm64/include/uapi/asm/hwcap.h): fp, asimd, crc32, atomics, asimdrdm, jscvt, fcma, lrcpc,
+// dcpop, asimddp, dit, uscat, ilrcpc, flagm. The selector asks for the same.
+std::string CpuLevel() {
+  uint64_t needed = 0;
+  for (const int bit : {0, 1, 7, 8, 12, 13, 14, 15, 16, 20, 24, 25, 26, 27}) {
+    needed |= uint64_t{1} << bit;
+  }
+  return (::getauxval(AT_HWCAP) & needed) == needed ? "neoverse" : "baseline";
 }
 
 #else

@@ -6,7 +6,7 @@
 
 namespace hvd {
 
-// "x86_64_v1" … "x86_64_v4" by the psABI's feature lists, "baseline" on other architectures.
+// "x86_64_v1" … "x86_64_v4" by the psABI's feature lists, "neoverse", or "baseline" for all others.
 // Asked of CPUID and XGETBV.
 std::string CpuLevel();
 

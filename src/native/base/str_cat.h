@@ -1,4 +1,4 @@
-// Text from its parts, for messages. No streams: those would bring a library's whole locale with them.
+// Text from its parts, for messages. No streams: those would bring a whole locale with them.
 #ifndef HVD_BASE_STR_CAT_H_
 #define HVD_BASE_STR_CAT_H_
 

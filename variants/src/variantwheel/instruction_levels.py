@@ -98,11 +98,11 @@ def instructions_above(
     counts: dict[tuple[int, ...], int] = {}
     for section in code:
         for needed, features, instruction in _demanding(section, level):
-            if dispatched and _is_dispatched(instruction.ip, section, functions, dispatched):
+            if dispatched and is_dispatched(instruction.ip, section, functions, dispatched):
                 continue
             counts[features] = counts.get(features, 0) + 1
             if features not in first:
-                place = _place(instruction.ip, section, functions)
+                place = place_of(instruction.ip, section, functions)
                 first[features] = (needed, str(instruction), place)
     findings = [
         InstructionFinding(
@@ -142,16 +142,18 @@ def _need(instruction: Instruction) -> tuple[int, tuple[int, ...]]:
     return level, tuple(sorted(feature for feature, need in needs.items() if need > 1))
 
 
-def _place(address: int, section: CodeSection, functions: Sequence[tuple[int, str]]) -> str:
+def place_of(address: int, section: CodeSection, functions: Sequence[tuple[int, str]]) -> str:
+    """Name the function or section that an address lies in, and the address."""
     return f"{_function(address, section, functions) or section.name} at {address:#x}"
 
 
-def _is_dispatched(
+def is_dispatched(
     address: int,
     section: CodeSection,
     functions: Sequence[tuple[int, str]],
     patterns: Sequence[str],
 ) -> bool:
+    """Tell whether an address lies in a function whose name matches one of some patterns."""
     name = _function(address, section, functions)
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from variantwheel.checks.subject import CheckSubject
+from variantwheel_selector.errors import UsageError
 
 _DEADLINE = 600.0
 _TAIL_LINES = 15
@@ -33,11 +34,14 @@ class WheelEnvironment:
         folder: Where it lies.
         variables: For processes in it.
         faults: Why the wheel could not be installed; empty if it is.
+        system: The root folder of another machine's system, whose Python it is; none for this
+            machine's own.
     """
 
     folder: Path
     variables: dict[str, str]
     faults: list[str] = field(default_factory=list)
+    system: Path | None = None
 
     def run(self, command: Sequence[str]) -> list[str]:
         """Run a command; return what went wrong, in words."""
@@ -74,12 +78,16 @@ class WheelEnvironment:
         """Let every Python process in here run on a CPU model of an emulator."""
         folder = self.folder / "bin"
         python = folder / "python"
-        real = shlex.quote(str(python.resolve()))
+        if self.system is None:
+            real, root = python.resolve(), ""
+        else:
+            real, root = python_of(self.system), f" -L {shlex.quote(str(self.system))}"
         native = {link: link.readlink() for link in folder.glob("python*")}
         for link in native:
             link.unlink()
         # `-0` keeps argv[0], so that sys.executable, and with it every child, is this script again.
-        command = f'{shlex.quote(emulator)} -cpu {shlex.quote(model)} -0 "$0" {real}'
+        start = f"{shlex.quote(emulator)}{root} -cpu {shlex.quote(model)}"
+        command = f'{start} -0 "$0" {shlex.quote(str(real))}'
         python.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
         python.chmod(0o755)
         for link in native.keys() - {python}:
@@ -87,8 +95,9 @@ class WheelEnvironment:
         try:
             yield
         finally:
-            for link, target in native.items():
+            for link in folder.glob("python*"):
                 link.unlink()
+            for link, target in native.items():
                 link.symlink_to(target)
 
 
@@ -109,6 +118,62 @@ def wheel_environment(subject: CheckSubject) -> Iterator[WheelEnvironment]:
         install = [*pip, "install", "--quiet", "--disable-pip-version-check"]
         find = ["--find-links", str(subject.file.resolve().parent)]
         environment.faults = environment.run([*install, *find, str(plain)])
+        yield environment
+
+
+def python_of(system: Path) -> Path:
+    """Return the newest Python of a system that lies in a folder.
+
+    Raises:
+        UsageError: It has none.
+    """
+    found = [item for item in system.glob("usr/bin/python3.*") if item.suffix[1:].isdigit()]
+    if not found:
+        raise UsageError(f"--system {system}: holds no usr/bin/python3.*")
+    return max(found, key=lambda item: int(item.suffix[1:]))
+
+
+@contextmanager
+def foreign_environment(subject: CheckSubject, system: Path) -> Iterator[WheelEnvironment]:
+    """Make an environment for another machine's Python, with a wheel of that machine in it.
+
+    pip of this machine installs into it, for the wheel's own tag, so that nothing but the project's
+    command has to be emulated.
+
+    Args:
+        subject: The wheel.
+        system: The root folder of the other machine's system.
+    """
+    with tempfile.TemporaryDirectory(prefix="variantwheel-check-") as name:
+        folder = Path(name) / "env"
+        version = python_of(system).name.removeprefix("python")
+        packages = folder / "lib" / f"python{version}" / "site-packages"
+        packages.mkdir(parents=True)
+        (folder / "bin").mkdir()
+        (folder / "bin" / "python").symlink_to(python_of(system))
+        (folder / "bin" / "python3").symlink_to("python")
+        # What makes a folder a virtual environment: PEP 405.
+        (folder / "pyvenv.cfg").write_text("home = /usr/bin\n", encoding="utf-8")
+        plain = folder.parent / str(subject.archive.name.with_label(None))
+        shutil.copyfile(subject.file, plain)
+        variables = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        environment = WheelEnvironment(folder, variables, system=system)
+        platforms = [f"--platform={item}" for item in subject.archive.name.platform.split(".")]
+        environment.faults = environment.run(
+            [
+                *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+                *("--target", str(packages), *platforms, f"--python-version={version}"),
+                *("--implementation=cp", "--only-binary=:all:"),
+                *("--find-links", str(subject.file.resolve().parent), str(plain)),
+            ]
+        )
+        for script in packages.glob("bin/*"):
+            _, _, rest = script.read_bytes().partition(b"\n")
+            target = folder / "bin" / script.name
+            target.write_bytes(f"#!{folder / 'bin' / 'python'}\n".encode() + rest)
+            target.chmod(0o755)
+        path = f"{folder / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+        environment.variables |= {"PATH": path, "VIRTUAL_ENV": str(folder)}
         yield environment
 
 

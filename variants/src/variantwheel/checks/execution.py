@@ -4,22 +4,46 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from variantwheel.checks.environment import WheelEnvironment, wheel_environment
+from variantwheel.checks.environment import (
+    WheelEnvironment,
+    foreign_environment,
+    wheel_environment,
+)
 from variantwheel.checks.report import Finding, judge, skip
 from variantwheel.checks.subject import CheckSubject
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """How CPU models are emulated.
+
+    Attributes:
+        programs: qemu's user-mode emulator by machine, where it is not the one on the PATH.
+        system: The root folder of another machine's system, with a Python; none for this machine's.
+    """
+
+    programs: Mapping[str, str] = field(default_factory=dict)
+    system: Path | None = None
+
 
 _EXECUTION, _EMULATION = "execution", "emulation"
 _NO_COMMAND = "no [tool.variantwheel.check] command"
 
 
-def check_execution(subject: CheckSubject, *, execute: bool, emulate: bool) -> list[Finding]:
+def check_execution(
+    subject: CheckSubject, *, execute: bool, emulate: bool, emulator: Emulator
+) -> list[Finding]:
     """Install a wheel once, and run the project's command beside it.
 
     Args:
         subject: The wheel.
         execute: Whether to run on this machine's CPU.
         emulate: Whether to run on the CPU models that the definition names.
+        emulator: How to emulate them.
     """
     asked = [
         *([_EXECUTION] if execute else []),
@@ -29,10 +53,19 @@ def check_execution(subject: CheckSubject, *, execute: bool, emulate: bool) -> l
     reason = ""
     if not subject.project.check.command:
         reason = _NO_COMMAND
-    elif subject.machine not in (here, "any"):
-        reason = f"for {subject.machine}, this machine is {here}"
     if reason or not asked:
         return [skip(check, reason) for check in asked]
+    if subject.machine not in (here, "any"):
+        reason = f"for {subject.machine}, this machine is {here}"
+        skipped = [skip(_EXECUTION, reason)] if execute else []
+        if not emulate:
+            return skipped
+        if emulator.system is None:
+            return [*skipped, skip(_EMULATION, f"{reason}; name its --system")]
+        with foreign_environment(subject, emulator.system) as environment:
+            if environment.faults:
+                return [*skipped, judge(_EMULATION, environment.faults, "")]
+            return [*skipped, _emulated(subject, environment, emulator)]
     with wheel_environment(subject) as environment:
         if environment.faults:
             return [judge(check, environment.faults, "") for check in asked]
@@ -41,16 +74,17 @@ def check_execution(subject: CheckSubject, *, execute: bool, emulate: bool) -> l
             command = subject.project.check.command
             findings.append(judge(_EXECUTION, environment.run(command), " ".join(command)))
         if emulate:
-            findings.append(_emulated(subject, environment))
+            findings.append(_emulated(subject, environment, emulator))
         return findings
 
 
-def _emulated(subject: CheckSubject, environment: WheelEnvironment) -> Finding:
+def _emulated(subject: CheckSubject, environment: WheelEnvironment, chosen: Emulator) -> Finding:
     emulation = None if subject.platform is None else subject.platform.emulation
     if emulation is None or not (emulation.runs or emulation.falls_back):
         return skip(_EMULATION, "the definition names no CPU models (emulate)")
     names = (f"qemu-{subject.machine}-static", f"qemu-{subject.machine}")
-    emulator = next(filter(None, map(shutil.which, names)), None)
+    emulator = chosen.programs.get(subject.machine)
+    emulator = emulator or next(filter(None, map(shutil.which, names)), None)
     if emulator is None:
         return skip(_EMULATION, f"neither {' nor '.join(names)} is installed")
     faults: list[str] = []

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from variantwheel.arm_instructions import (
+    BASELINE,
+    Version,
+    arm_instructions_above,
+    parse_version,
+)
 from variantwheel.checks.report import Finding, judge, skip
 from variantwheel.checks.subject import CheckSubject
 from variantwheel.instruction_levels import instructions_above
@@ -70,11 +76,13 @@ def check_exports(subject: CheckSubject) -> Finding:
 def check_level_folders(subject: CheckSubject) -> Finding:
     """See whether the libraries of the label's own level are there."""
     check = "level folders"
-    if subject.platform is None or subject.machine != "x86_64":
-        return skip(check, "no x86-64 level is declared")
+    if subject.platform is None or subject.machine not in ("x86_64", "aarch64"):
+        return skip(check, "no level is declared")
     if subject.project.check.whole_wheel:
         return skip(check, "the project's wheels are of one level as a whole")
     level = subject.platform.isa
+    if subject.machine == "aarch64":
+        return _judge_arm_folders(subject, level)
     found = sorted({_level_folder(library) for library in subject.libraries})
     faults: list[str] = []
     if level_number(level) > 1 and level not in found:
@@ -88,6 +96,16 @@ def check_level_folders(subject: CheckSubject) -> Finding:
         if level_number(folder) > level_number(level)
     ]
     return judge(check, faults, ", ".join(found))
+
+
+def _judge_arm_folders(subject: CheckSubject, isa: str) -> Finding:
+    """See whether a variant above the baseline has libraries in a folder of its own name."""
+    label = "" if subject.definition is None else subject.definition.label
+    found = sorted({library.folder for library in subject.libraries})
+    faults = []
+    if parse_version(isa) > BASELINE and label not in found:
+        faults = [f"no library lies in a folder {label!r}; there are {', '.join(found) or 'none'}"]
+    return judge("level folders", faults, ", ".join(found))
 
 
 def check_isa_notes(subject: CheckSubject) -> Finding:
@@ -110,13 +128,18 @@ def check_isa_notes(subject: CheckSubject) -> Finding:
 
 def check_instructions(subject: CheckSubject) -> Finding:
     """Disassemble the libraries and look for instructions above the level of their folder."""
-    if subject.machine != "x86_64":
+    if subject.machine not in ("x86_64", "aarch64"):
         return skip("instructions", f"no disassembler for {subject.machine} here")
     faults: list[str] = []
     dispatched = subject.project.check.dispatched_functions
     for library in subject.libraries:
-        level = _level(subject, library)
-        found = instructions_above(level, library.code, library.functions, dispatched)
+        code, functions = library.code, library.functions
+        found: Sequence[object]
+        if subject.machine == "x86_64":
+            found = instructions_above(_level(subject, library), code, functions, dispatched)
+        else:
+            version = _arm_version(subject, library)
+            found = arm_instructions_above(version, code, functions, dispatched)
         faults += [f"{library.path}: {finding}" for finding in found[:_MOST_FAULTS]]
     size = sum(len(section.data) for item in subject.libraries for section in item.code)
     return judge("instructions", faults, f"{size / 1024:.0f} KiB of code disassembled")
@@ -163,6 +186,14 @@ def _level(subject: CheckSubject, library: NativeLibrary) -> int:
     if subject.project.check.whole_wheel and subject.platform is not None:
         return level_number(subject.platform.isa)
     return level_number(_level_folder(library))
+
+
+def _arm_version(subject: CheckSubject, library: NativeLibrary) -> Version:
+    """Return the version that a library may need: the declared one in the label's own folder."""
+    if subject.platform is None or subject.definition is None:
+        return BASELINE
+    own = library.folder == subject.definition.label or subject.project.check.whole_wheel
+    return parse_version(subject.platform.isa) if own else BASELINE
 
 
 def _level_folder(library: NativeLibrary) -> str:

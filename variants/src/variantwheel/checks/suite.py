@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from variantwheel.checks import content, native
 from variantwheel.checks.device import check_device_code
-from variantwheel.checks.execution import check_execution
+from variantwheel.checks.execution import Emulator, check_execution
 from variantwheel.checks.rebuild import Rebuild, check_reproducible
 from variantwheel.checks.report import Finding, WheelReport, judge
 from variantwheel.checks.subject import CheckSubject, read_subject
@@ -42,6 +42,7 @@ class CheckOptions:
     Attributes:
         execute: Install and run each wheel on this machine's CPU.
         emulate: Install and run each wheel on the CPU models of its definition.
+        emulator: How these are emulated.
         all_pythons: Whether each wheel must serve all CPythons that the project declares; otherwise
             one will do.
         rebuild: Build each wheel again, and how; none for not.
@@ -49,6 +50,7 @@ class CheckOptions:
 
     execute: bool = False
     emulate: bool = False
+    emulator: Emulator = field(default_factory=Emulator)
     all_pythons: bool = True
     rebuild: Rebuild | None = None
 
@@ -85,4 +87,6 @@ def _findings(subject: CheckSubject, first: CheckSubject, options: CheckOptions)
         findings.append(content.check_same_metadata(subject, first))
     if options.rebuild is not None:
         findings.append(check_reproducible(subject, options.rebuild))
-    return findings + check_execution(subject, execute=options.execute, emulate=options.emulate)
+    return findings + check_execution(
+        subject, execute=options.execute, emulate=options.emulate, emulator=options.emulator
+    )

@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
+from variantwheel.checks.execution import Emulator
 from variantwheel.checks.rebuild import Rebuild
 from variantwheel.checks.report import render_reports, reports_json
 from variantwheel.checks.suite import CheckOptions, check_wheels
@@ -35,6 +36,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the same on the CPU models that the definitions name, emulated by qemu",
     )
     parser.add_argument(
+        "--emulator",
+        type=Path,
+        metavar="PROGRAM",
+        help="qemu's user-mode emulator of the machine whose --system is named",
+    )
+    parser.add_argument(
+        "--system",
+        type=Path,
+        metavar="DIR",
+        help="the root folder of another machine's Linux, with a Python: runs its wheels too",
+    )
+    parser.add_argument(
         "--rebuild",
         action="store_true",
         help="build each wheel again and compare the bytes",
@@ -54,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
     options = CheckOptions(
         execute=args.run,
         emulate=args.emulate,
+        emulator=_emulator(args),
         all_pythons=args.pythons == "all",
         rebuild=rebuild,
     )
@@ -68,3 +82,11 @@ def run(args: argparse.Namespace) -> int:
         files = "files" if conda else "wheels"
         write(f"{len(reports)} {files} checked, {failed} failed\n")
     return 0 if all(found.passed for found in reports) else 1
+
+
+def _emulator(args: argparse.Namespace) -> Emulator:
+    system = None if args.system is None else args.system.resolve()
+    if args.emulator is None:
+        return Emulator(system=system)
+    machine = args.emulator.name.removeprefix("qemu-").removesuffix("-static")
+    return Emulator({machine: str(args.emulator.resolve())}, system)

@@ -1,0 +1,43 @@
+"""Every CPython of this machine installs the one wheel and trains with it on two ranks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from integration.environments import ROOT, Environment, Release, plain_variables, run
+from variantwheel.interpreters import find_interpreters
+from variantwheel.project import read_project
+
+UV = Path(sys.executable).with_name("uv")
+
+
+def test_each_cpython_runs_an_allreduce(
+    release: Release, allreduce_script: Path, tmp_path: Path
+) -> None:
+    pythons = read_project(ROOT).pythons
+    found = find_interpreters((*pythons.versions, *pythons.optional), [], os.environ)
+    assert found.interpreters
+    for interpreter in found.interpreters:
+        folder = tmp_path / interpreter.abi
+        run(UV, "venv", "--quiet", "--python", str(interpreter.program), folder)
+        variables = plain_variables() | {
+            "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "VIRTUAL_ENV": str(folder),
+            "UV_CACHE_DIR": str(tmp_path / "uv-cache"),
+            "UV_NO_CONFIG": "1",
+        }
+        environment = Environment(folder, variables)
+        environment.run(UV, "pip", "install", "--index-url", release.index_url, "horovod-variants")
+        printed = environment.run("horovodrun", "-np", "2", "python", allreduce_script)
+        assert "allreduce fine on rank 0 of 2" in printed
+        assert "allreduce fine on rank 1 of 2" in printed
+        (module,) = folder.glob(
+            f"lib/*/site-packages/horovod/_native/_bindings.*-{interpreter.abi[2:]}-*"
+        )
+        modules = list(module.parent.glob("_bindings.*.so"))
+        assert len(modules) == len(found.interpreters), "the wheel serves them all"
+        module.unlink()
+        printed = environment.run("python", "-c", "import horovod.array", expect=1)
+        assert "for this Python, only _bindings." in printed

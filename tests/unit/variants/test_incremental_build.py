@@ -1,0 +1,162 @@
+"""Builds of an incremental toolchain: what is unchanged is kept, what is shared is made once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from variantwheel.build_plan import BuildPlan, select_jobs
+from variantwheel.project import read_project
+from variantwheel.variant_build import BuildOutcome, build_variants
+
+PROJECT = """\
+[build-system]
+requires = []
+build-backend = "own"
+backend-path = ["."]
+
+[tool.variantwheel.toolchains.pinned]
+incremental = true
+machines = ["x86_64", "aarch64"]
+config-settings = { target = "{machine}-linux" }
+"""
+BACKEND = """\
+import io, os, pathlib, tarfile, zipfile
+
+def build_sdist(directory, settings=None):
+    with tarfile.open(os.path.join(directory, "own-1.tar.gz"), "w:gz") as archive:
+        for name in ("pyproject.toml", "own.py", "source.txt"):
+            archive.add(name, "own-1/" + name)
+    return "own-1.tar.gz"
+
+def build_wheel(directory, settings=None, metadata=None):
+    text = pathlib.Path("source.txt").read_text()
+    if settings["level"] in text:
+        raise SystemExit("cannot compile " + settings["level"])
+    objects = pathlib.Path("objects")
+    seen = objects.read_text() if objects.exists() else ""
+    objects.write_text(seen + settings["level"] + " ")
+    name = "own-1-py3-none-any.whl"
+    files = {
+        "own.txt": text + settings["target"] + "|" + objects.read_text(),
+        "own-1.dist-info/METADATA": "Metadata-Version: 2.2\\nName: own\\nVersion: 1\\n",
+        "own-1.dist-info/WHEEL": "Wheel-Version: 1.0\\nGenerator: own\\n"
+        "Root-Is-Purelib: true\\nTag: py3-none-any\\n",
+        "own-1.dist-info/RECORD": "",
+    }
+    with zipfile.ZipFile(os.path.join(directory, name), "w") as archive:
+        for path, data in files.items():
+            archive.writestr(path, data)
+    return name
+"""
+DEFINITION = """\
+label = "{label}"
+summary = "s"
+{properties}
+[[platforms]]
+machine = "x86_64"
+toolchain = "pinned"
+runner = "r"
+config-settings = {{ level = "{label}" }}
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> BuildPlan:
+    folder = tmp_path / "project"
+    (folder / "variants").mkdir(parents=True)
+    (folder / "pyproject.toml").write_text(PROJECT)
+    (folder / "own.py").write_text(BACKEND)
+    (folder / "source.txt").write_text("one ")
+    for label, properties in (("null", ""), ("v3", 'properties.x86_64.level = ["v3"]')):
+        text = DEFINITION.format(label=label, properties=properties)
+        (folder / "variants" / f"{label}.toml").write_text(text)
+    project = read_project(folder)
+    work = tmp_path / "work"
+    return BuildPlan(
+        project=project,
+        jobs=select_jobs(project, [], [])[0],
+        output=tmp_path / "release",
+        work=work,
+        environment=work / "env",
+        isolated=False,
+        epoch=1_700_000_000,
+        cores=2,
+    )
+
+
+def _build(plan: BuildPlan) -> list[BuildOutcome]:
+    return build_variants(plan, lambda _: None)
+
+
+def _kept(outcomes: list[BuildOutcome]) -> list[bool]:
+    return [outcome.kept for outcome in outcomes]
+
+
+def test_variants_of_a_machine_share_a_folder_and_unchanged_wheels_are_kept(
+    plan: BuildPlan,
+) -> None:
+    assert [len(group) for group in plan.groups()] == [2]
+    first = _build(plan)
+    assert _kept(first) == [False, False]
+    (source,) = plan.work.glob("*/source/objects")
+    assert source.read_text() == "null v3 "
+    wheels = [outcome.wheel for outcome in first if outcome.wheel]
+    before = [wheel.read_bytes() for wheel in wheels]
+    elsewhere = replace(plan, output=plan.output.with_name("other"))
+    second = _build(elsewhere)
+    assert _kept(second) == [True, True]
+    assert [outcome.wheel.read_bytes() for outcome in second if outcome.wheel] == before
+    assert source.read_text() == "null v3 ", "nothing was built"
+
+
+def test_what_a_wheel_is_made_of_decides_whether_it_is_made_again(
+    plan: BuildPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _build(plan)
+    (plan.project.folder / "source.txt").write_text("two ")
+    assert _kept(_build(plan)) == [False, False]
+    later = replace(plan, epoch=plan.epoch + 1)
+    assert _kept(_build(later)) == [False, False]
+    assert _kept(_build(replace(later, rebuild=True))) == [False, False]
+    monkeypatch.setenv("CXXFLAGS", "-Ofast")
+    assert _kept(_build(later)) == [False, False]
+
+
+def test_a_kept_wheel_that_somebody_changed_is_made_again(plan: BuildPlan) -> None:
+    _build(plan)
+    (wheel,) = (plan.work / "wheels").glob("*-v3.whl")
+    wheel.write_bytes(wheel.read_bytes() + b"x")
+    assert _kept(_build(plan)) == [True, False]
+
+
+def test_one_failure_leaves_the_others_and_the_next_run_goes_on_from_there(
+    plan: BuildPlan,
+) -> None:
+    source = plan.project.folder / "source.txt"
+    source.write_text("v3 ")
+    outcomes = _build(plan)
+    assert [bool(outcome.wheel) for outcome in outcomes] == [True, False]
+    assert "cannot compile v3" in outcomes[1].problem
+    again = _build(plan)
+    assert _kept(again) == [True, False]
+
+
+def test_a_file_that_the_sources_no_longer_hold_is_removed(plan: BuildPlan) -> None:
+    _build(plan)
+    backend = plan.project.folder / "own.py"
+    (plan.project.folder / "more.txt").write_text("more")
+    text = backend.read_text()
+    backend.write_text(text.replace('"source.txt"):', '"source.txt", "more.txt"):'))
+    _build(plan)
+    (more,) = plan.work.glob("*/source/more.txt")
+    backend.write_text(text)
+    _build(plan)
+    assert not more.exists()
+
+
+def test_the_machine_stands_in_the_settings(plan: BuildPlan) -> None:
+    request = plan.request(plan.jobs[0], plan.work)
+    assert request.config_settings == {"target": "x86_64-linux", "level": "null"}
