@@ -50,18 +50,6 @@ def test_stock_uv_installs_the_variant_that_fits(
     assert installed_label(environment) == best_label
 
 
-def test_uv_with_wheel_variants_needs_no_selector(
-    index_url: str, environment: Path, best_label: str
-) -> None:
-    run_installer(
-        UV, "pip", "install", "--preview-features", "wheel-variants", "--no-build",
-        "--index-url", index_url, "tiny-variants",
-        environment=environment,
-    )  # fmt: skip
-    assert not (dist_info(environment) / "variant-decision.json").exists()
-    assert installed_label(environment) == best_label
-
-
 def test_the_sources_in_the_sdist_build(index_url: str, environment: Path) -> None:
     # Without isolation, so that the build backend of this environment serves and no index.
     command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps"]

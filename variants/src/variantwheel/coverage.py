@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from variantwheel.ci_settings import python_version
+from variantwheel.ci_settings import CiSettings, python_version
 from variantwheel.errors import ReleaseFolderError
 from variantwheel_selector.assumptions import NOTHING_ASSUMED, Assumed, Assumptions
 from variantwheel_selector.machine import MACHINE_FILE, Machine, PythonFacts, read_machine
@@ -14,7 +15,9 @@ from variantwheel_selector.providers import aarch64, amd, nvidia, release_suppor
 from variantwheel_selector.resolve import resolve
 from variantwheel_selector.tags import supported_tags
 from variantwheel_selector.variants_json import VariantsInfo
+from variantwheel_selector.wheel_name import WheelName
 
+_OWN_ABI = re.compile(r"cp3[0-9]+t?")
 _GLIBC = "glibc 2.36"
 _OLD_GLIBC = "glibc 2.17"
 _DRIVERS = ((11, 4), (11, 8), (12, 4), (13, 0))
@@ -75,6 +78,21 @@ def coverage(
             choices[interpreter] = None if winner is None else winner.label
         table.append(Coverage(known.name, choices))
     return table
+
+
+def covered_interpreters(filenames: Iterable[str], ci: CiSettings) -> tuple[str, ...]:
+    """Choose the columns: what the wheels are tagged with and what the project tries them with.
+
+    >>> covered_interpreters(["a-1-cp311-cp311-any-null.whl"], CiSettings())
+    ('cp311',)
+    """
+    tagged: set[str] = set()
+    for name in map(WheelName.from_str, filenames):
+        # Of an ABI for several interpreters the tag names only the oldest.
+        tagged |= {abi for abi in name.abi.split(".") if _OWN_ABI.fullmatch(abi)}
+    if not tagged or ci != CiSettings():
+        tagged |= set(ci.test_interpreters)
+    return tuple(sorted(tagged, key=lambda abi: (int(abi.removesuffix("t")[3:]), abi)))
 
 
 def captured_machines(folders: Iterable[Path]) -> Iterator[KnownMachine]:

@@ -13,6 +13,7 @@ from variantwheel.coverage import (
     captured_machines,
     coverage,
     coverage_json,
+    covered_interpreters,
     typical_machines,
 )
 from variantwheel.project import Project, read_project
@@ -119,8 +120,8 @@ def run(args: argparse.Namespace) -> int:
 def _show_coverage(payload: Payload, project: Project, args: argparse.Namespace) -> None:
     folders = args.machines or [project.folder / name for name in project.machines]
     machines = captured_machines(folders) if folders else typical_machines(project.namespaces)
-    interpreters = project.ci.test_interpreters
     names = [wheel.name for wheel in payload.wheels]
+    interpreters = covered_interpreters(names, project.ci)
     table = coverage(payload.info, names, machines, interpreters)
     size = sum(wheel.stat().st_size for wheel in payload.wheels)
     if args.payload == "embedded":
