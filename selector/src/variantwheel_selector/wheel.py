@@ -21,6 +21,8 @@ from variantwheel_selector.errors import PayloadError
 from variantwheel_selector.payload import check_members, dist_info_folder, record_hash
 from variantwheel_selector.wheel_name import WheelName
 
+_CHUNK = 1 << 20
+
 
 def hand_over(source: BinaryIO, name: WheelName, decision: Decision, folder: Path) -> str:
     """Write the wheel that the PEP 517 hook returns.
@@ -55,7 +57,7 @@ def _write_beside(source: BinaryIO, target: Path, dist_info: str, decision: Deci
         raise _cannot_write(target, error) from error
     try:
         with os.fdopen(descriptor, "w+b") as file:
-            shutil.copyfileobj(source, file)
+            shutil.copyfileobj(source, file, _CHUNK)
             _add_to_dist_info(file, dist_info, DECISION_FILE, text)
         Path(beside).chmod(0o644)
         Path(beside).replace(target)

@@ -112,7 +112,7 @@ def test_record_is_compared_with_the_files(release: TinyRelease) -> None:
     packed = wheel_bytes(files, release.dist_info)
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         record = archive.read(f"{release.dist_info}/RECORD")
-    changed = {**files, "tiny_native/__init__.py": b"import evil\n"}
+    changed = {**files, "tiny_native/__init__.py": b"import something_else\n"}
     _replace_data(release, _zip({**changed, f"{release.dist_info}/RECORD": record}))
     with pytest.raises(PayloadError, match=r"'tiny_native/__init__.py' differs from its RECORD"):
         check(release)
@@ -175,3 +175,43 @@ def test_links_and_doubled_members_are_refused(tmp_path: Path) -> None:
         pytest.raises(PayloadError, match="twice"),
     ):
         check_members(archive, "two.zip")
+
+
+def _archive(path: Path, *sizes: int) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number, size in enumerate(sizes):
+            archive.writestr(f"{number}", b"\0" * size)
+
+
+def test_zip_bombs_are_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = tmp_path / "bomb.zip"
+    _archive(bomb, 40 << 20, 40 << 20)
+    with (
+        zipfile.ZipFile(bomb) as archive,
+        pytest.raises(PayloadError, match=r"would expand from \d+ to 83886080 bytes"),
+    ):
+        check_members(archive, "bomb.zip")
+    _archive(bomb, 1 << 20)  # small enough, however well it compresses
+    with zipfile.ZipFile(bomb) as archive:
+        check_members(archive, "bomb.zip")
+    monkeypatch.setattr("variantwheel_selector.payload._MOST_MEMBERS", 2)
+    _archive(bomb, 1, 1, 1)
+    with zipfile.ZipFile(bomb) as archive, pytest.raises(PayloadError, match="holds 3 files"):
+        check_members(archive, "bomb.zip")
+
+
+def test_overlapping_members_are_refused(tmp_path: Path) -> None:
+    """Many names for the same bytes, as the best known bombs have them."""
+    bomb = tmp_path / "bomb.zip"
+    _archive(bomb, 1000, 1000, 1000)
+    with zipfile.ZipFile(bomb) as archive:
+        for info in archive.infolist():
+            info.compress_size = archive.start_dir
+        with pytest.raises(PayloadError, match="overlap"):
+            check_members(archive, "bomb.zip")
+
+
+def test_metadata_may_not_be_huge(release: TinyRelease, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("variantwheel_selector.payload._TEXT_LIMIT", 20)
+    with pytest.raises(PayloadError, match=r"dist-info/RECORD' has \d+ bytes"):
+        check(release)
