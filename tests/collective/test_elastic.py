@@ -35,15 +35,17 @@ def results(launched: Launched) -> list[list[str]]:
 
 
 @pytest.mark.torch
-def test_training_goes_on_when_a_rank_is_killed() -> None:
+def test_training_goes_on_when_ranks_are_killed() -> None:
     launched = horovodrun(
-        "-np", "3", "--min-np", "2", "-H", "localhost:3", sys.executable, PROGRAM, "kill"
+        "-np", "3", "--min-np", "1", "-H", "localhost:3", sys.executable, PROGRAM, "kill"
     )
     assert launched.code == 0, launched.out + launched.err
     assert "(rank 1) on localhost ended with code 137." in launched.err
     assert "[0/2] round 2 epoch 1" in launched.out  # from the last commit, not from the start
-    assert launched.out.count("reset") == 2
-    assert results(launched) == [uninterrupted()] * 2
+    assert "(rank 0) on localhost ended with code 137." in launched.err
+    assert "[0/1] round 3 epoch 2" in launched.out  # the state outlives the first rank 0
+    assert launched.out.count("reset") == 3
+    assert results(launched) == [uninterrupted()]
     # Every sample was taken once in each epoch, but for those that fill the last batch.
     seen = next(line for line in launched.out.splitlines() if " seen [" in line)
     counts = [int(word) for word in seen.split("[")[-1].rstrip("]").split(",")]

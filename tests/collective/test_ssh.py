@@ -163,3 +163,16 @@ def test_a_host_that_refuses_us_is_named(server: Server, tmp_path: Path) -> None
     assert launched.code == 255
     assert "Permission denied" in launched.err
     assert f"the connection to {REMOTE} ended with code 255 before its ranks 0 did" in launched.err
+
+
+def test_an_elastic_job_outlives_a_worker_of_another_host(server: Server) -> None:
+    hosts = server.flags(f"localhost:1,{REMOTE}:1")
+    launched = horovodrun(
+        "-np", "2", "--min-np", "1", *hosts, sys.executable, RANKS / "elastic_count.py"
+    )
+    assert launched.code == 0, launched.out + launched.err
+    assert f"Worker 1 (rank 1) on {REMOTE} ended with code 137." in launched.err
+    assert f"No more workers are started on {REMOTE} for now." in launched.err
+    (sizes,) = launched.lines(0)
+    # What was not committed when the other died is counted anew, alone.
+    assert sizes in ("2 2 2 2 1 1 1 1 1 1", "2 2 2 2 2 1 1 1 1 1")
