@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from integration.conda_channels import DEFINED, CondaChannels, run_tool
 from integration.environments import ROOT
 from variantwheel.conda_variants import MACHINES, MPI_CHOICES, parse_build, unexpressed
@@ -54,11 +56,13 @@ def test_metapackages_pass_all_checks(conda_channels: CondaChannels) -> None:
 def test_a_label_without_definition_is_not_built(
     conda_channels: CondaChannels, tmp_path: Path
 ) -> None:
-    undefined = next(word for word in ("cuda12", "cuda13", "cuda11", "rocm")
-                     if word.replace("cuda", "cu") not in DEFINED)  # fmt: skip
+    words = ("cuda12", "cuda13", "cuda11", "rocm")
+    undefined = [word for word in words if word.replace("cuda", "cu") not in DEFINED]
+    if not undefined:
+        pytest.skip("no GPU label is without a definition")
     out = run_tool(
         "conda_packages.py", "build", tmp_path / "out", conda_channels.folder / "conda-forge",
-        "--only", f"nompi_{undefined}", expect=1,
+        "--only", f"nompi_{undefined[0]}", expect=1,
     )  # fmt: skip
     assert "is not defined for" in out
 

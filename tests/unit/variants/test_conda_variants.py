@@ -91,10 +91,16 @@ def test_levels_come_from_the_definitions(tmp_path: Path) -> None:
     assert text.count("if: linux and x86_64") == 2
 
 
-def test_what_conda_cannot_guard_is_told() -> None:
+def test_what_conda_cannot_guard_is_told(tmp_path: Path) -> None:
     arm = Variant("neoverse", (VariantProperty("aarch64", "version", "8.4a"),))
     assert "conda has no package that guards it" in unexpressed(arm)[0]
     assert unexpressed(level_variant("v3")) == []
+    (tmp_path / "neoverse.toml").write_text(
+        'label = "neoverse"\nsummary = "V1"\n[properties]\naarch64.version = ["8.4a"]\n'
+        + PLATFORM.replace("x86_64", "aarch64")
+    )
+    text = render_variants_yaml(read_definitions(tmp_path))
+    assert "# Not here: aarch64 :: version :: 8.4a of neoverse: conda has no package" in text
     for definition in read_project(ROOT).definitions:
         if "aarch64" not in {item.namespace for item in definition.variant.properties}:
             assert unexpressed(definition.variant) == []

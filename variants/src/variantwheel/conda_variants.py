@@ -126,13 +126,16 @@ def render_variants_yaml(definitions: Iterable[Definition]) -> str:
 
     CUDA is not among them: `cuda_compiler_version` is conda-forge's, zipped with compilers' keys.
     """
+    known = list(definitions)
+    missing = [fault for definition in known for fault in unexpressed(definition.variant)]
     levels = sorted(
         match[1]
-        for definition in definitions
+        for definition in known
         if (match := _LEVEL.fullmatch(definition.label)) and definition.platform_for("x86_64")
     )
     lines = [
         "# Written from variants/definitions by `./dev generate`, checked by a test.",
+        *(f"# Not here: {fault}." for fault in missing),
         "microarch_level:",
         '  - "1"',
     ]
