@@ -91,20 +91,20 @@ def combinations(subdir: str, *, overlay: bool) -> Iterator[dict[str, str]]:
 
 
 def render(
-    subdir: str, *, overlay: bool, recipe: dict[str, Any] | None = None, rehearse: bool = False
+    subdir: str, *, overlay: bool, recipe: Path = RECIPE, rehearse: bool = False
 ) -> list[Output]:
     """Renders the recipe; one combination at a time, or pins between outputs are mixed up.
 
     Args:
         subdir: The platform.
         overlay: Whether for a channel of our own.
-        recipe: In place of what `recipe.yaml` says.
+        recipe: In place of `recipe.yaml`.
         rehearse: Whether labels without definition are built like the null variant.
     """
     extra = {"undefined_labels": "rehearse"} if rehearse else {}
     platforms = rattler_build.PlatformConfig(target_platform=subdir, build_platform=HERE)
     config = rattler_build.RenderConfig(platform=platforms)
-    stage0 = _parse(recipe)
+    stage0 = rattler_build.Stage0Recipe.from_file(recipe)
     found: dict[tuple[str, str], Output] = {}
     for combination in combinations(subdir, overlay=overlay):
         one = rattler_build.VariantConfig({k: [v] for k, v in {**combination, **extra}.items()})
@@ -117,16 +117,8 @@ def render(
     return list(found.values())
 
 
-def _parse(recipe: dict[str, Any] | None) -> rattler_build.Stage0Recipe:
-    if recipe is None:
-        return rattler_build.Stage0Recipe.from_file(RECIPE)
-    # Never the recipe's own folder: what is parsed is written there as recipe.yaml.
-    folder = tempfile.mkdtemp(prefix="conda-recipe-")
-    return rattler_build.Stage0Recipe.from_yaml(json.dumps(recipe), recipe_dir=folder)
-
-
-def hollow_recipe() -> dict[str, Any]:
-    """The recipe without content and tests; names, hashes and dependencies stay as they are."""
+def write_hollow_recipe(folder: Path) -> Path:
+    """Writes the recipe without content and tests; names, hashes and dependencies are the same."""
     recipe: dict[str, Any] = YAML(typ="safe").load(RECIPE.read_text(encoding="utf-8"))
     del recipe["source"], recipe["about"]["license_file"]
     for output in recipe["outputs"]:
@@ -134,7 +126,9 @@ def hollow_recipe() -> dict[str, Any]:
             output["build"].pop(key, None)
         output["build"]["script"] = []
         output.pop("tests")
-    return recipe
+    file = folder / "recipe.yaml"
+    file.write_text(json.dumps(recipe), encoding="utf-8")  # JSON is YAML
+    return file
 
 
 class _Log(ProgressCallback):
@@ -255,18 +249,26 @@ def main(words: Sequence[str]) -> int:
     if arguments.verb == "index":
         index(arguments.channel.resolve())
         return 0
-    builds = arguments.verb == "build"
-    hollow = hollow_recipe() if builds and arguments.metadata else None
-    rehearse = builds and arguments.rehearse
-    outputs = [
+    if arguments.verb == "render":
+        print(json.dumps([output.to_json() for output in _outputs(arguments, RECIPE)], indent=2))
+        return 0
+    with tempfile.TemporaryDirectory(prefix="conda-recipe-") as folder:
+        recipe = write_hollow_recipe(Path(folder)) if arguments.metadata else RECIPE
+        _build_wanted(arguments, _outputs(arguments, recipe))
+    return 0
+
+
+def _outputs(arguments: argparse.Namespace, recipe: Path) -> list[Output]:
+    rehearse = arguments.verb == "build" and arguments.rehearse
+    return [
         output
         for subdir in arguments.subdir or [HERE]
         for overlay in ((False,) if arguments.conda_forge else (False, True))
-        for output in render(subdir, overlay=overlay, recipe=hollow, rehearse=rehearse)
+        for output in render(subdir, overlay=overlay, recipe=recipe, rehearse=rehearse)
     ]
-    if arguments.verb == "render":
-        print(json.dumps([output.to_json() for output in outputs], indent=2))
-        return 0
+
+
+def _build_wanted(arguments: argparse.Namespace, outputs: Sequence[Output]) -> None:
     channel: Path = arguments.channel.resolve()
     index(channel)
     only, made = _beginnings(arguments.only), _beginnings(arguments.made)
@@ -280,7 +282,6 @@ def main(words: Sequence[str]) -> int:
         wanted.insert(0, selector_output())
     build(wanted, channel, arguments.bootstrap.resolve(), test=arguments.test)
     index(channel)
-    return 0
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from variantwheel.project import read_project
 
 WHOLE = os.environ.get("CONDA_TESTS") == "whole"
 BUILD_TIMEOUT = 900
+CACHE = ROOT / "build" / "conda-cache"
 DEFINED = {item.label for item in read_project(ROOT).definitions}
 
 
@@ -80,7 +81,12 @@ def run_tool(
         text=True,
         capture_output=True,
         timeout=BUILD_TIMEOUT,
-        env={**os.environ, "CONDA_OVERRIDE_CUDA": "", **(env or {})},
+        env={
+            **os.environ,
+            "CONDA_OVERRIDE_CUDA": "",
+            "RATTLER_CACHE_DIR": str(CACHE),
+            **(env or {}),
+        },
     )
     if done.returncode != expect:
         pytest.fail(f"{words_} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
