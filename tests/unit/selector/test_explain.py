@@ -1,7 +1,9 @@
 """`explain` and `verify`: what they say, their JSON documents, and what they do after a change."""
 
 import copy
+import http.server
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +209,39 @@ def test_repair_commands_take_the_release_from_where_it_was(site: Path) -> None:
 def test_a_machine_that_is_probed_for_people_has_libraries() -> None:
     assert "libraries.txt" in probe(libraries=True).texts
     assert "libraries.txt" not in probe().texts
+
+
+def test_detect_shows_what_all_profiles_support(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [str(MACHINES[name]) for name in ("nvidia_h100", "nvidia_volta")]
+    monkeypatch.setenv("VARIANTWHEEL_PROFILE", ":".join(paths))
+    document = json.loads(run(capsys, "detect", "--json")[1])
+    check("detect", document)
+    sm_arch = document["namespaces"]["nvidia"]["features"][2]
+    assert set(sm_arch["each_device"]) == {"nvidia_h100", "nvidia_volta"}
+    assert document["assumed"]["profile"].startswith(paths[0])
+
+
+class _Nothing(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
+        pass
+
+
+def test_explain_hints_at_what_is_wrong_with_an_index(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Nothing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        index = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        code = run_commandline(["explain", "Tiny.Native", "--index", index])
+        printed = capsys.readouterr().err
+        server.shutdown()
+    assert code == 1
+    assert "404" in printed
+    assert f"the index has no page {index}/tiny-native/: check the project's name" in printed
+    assert f"{index}/simple perhaps" in printed

@@ -1,6 +1,7 @@
 """Looking for GPUs in trees of real files, with real libraries that answer, hang and crash."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -119,6 +120,15 @@ def test_what_was_captured_gives_the_same_answers(root: Path, tmp_path: Path) ->
 def test_no_process_for_a_release_without_such_variants(root: Path, tmp_path: Path) -> None:
     search = GpuSearch(str(root), [str(tmp_path)], environment={})
     assert "nvidia_driver.txt" not in probe_gpu(search, {}, nvidia=False)
+
+
+def test_no_process_without_a_device_node(root: Path, tmp_path: Path) -> None:
+    """The host's driver is visible in every container."""
+    build(tmp_path / "lib", "NVML")
+    shutil.rmtree(root / "dev")
+    machine = look(root, tmp_path / "lib")
+    assert "nvidia_driver.txt" not in machine.texts
+    assert "start the container with --gpus all" in supported(machine)["nvidia"].absent
 
 
 def test_without_libraries(root: Path, tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 
+from variantwheel_selector.assumptions import Assumptions
 from variantwheel_selector.cli.output import (
     add_json_option,
     add_machine_option,
@@ -13,10 +15,11 @@ from variantwheel_selector.cli.output import (
     print_lines,
 )
 from variantwheel_selector.explain import machine_json, machine_lines, properties
-from variantwheel_selector.providers import supported
+from variantwheel_selector.profile import Profile, intersect
+from variantwheel_selector.providers import NAMESPACES, LevelCap, Support, supported
 from variantwheel_selector.providers.level_cap import NO_CAP
 from variantwheel_selector.selection import judged_machine, level_cap
-from variantwheel_selector.setting_keys import ASSUME_PREFIX, MAX_CPU_LEVEL
+from variantwheel_selector.setting_keys import ASSUME_PREFIX, MAX_CPU_LEVEL, PROFILE
 from variantwheel_selector.settings import Settings, read_settings
 
 
@@ -31,9 +34,9 @@ def run(args: argparse.Namespace) -> int:
     settings = read_settings(None, os.environ)
     assumptions = settings.assumptions
     machine = judged_machine(settings, chosen_machine(args))
-    support = supported(machine, cap=NO_CAP, assumptions=assumptions)
-    capped = supported(machine, cap=level_cap(settings), assumptions=assumptions)
-    automatic = set(properties(capped))
+    machines = settings.profiles or (Profile("", machine),)
+    support = _of_all(machines, NO_CAP, assumptions)
+    automatic = set(properties(_of_all(machines, level_cap(settings), assumptions)))
     only_by_name = [item for item in properties(support) if item not in automatic]
     described = _about_machines(settings)
     if args.json:
@@ -47,10 +50,24 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _of_all(
+    machines: Sequence[Profile], cap: LevelCap, assumptions: Assumptions
+) -> dict[str, Support]:
+    """Return what all machines support."""
+    answers = {
+        item.name: supported(item.machine, cap=cap, assumptions=assumptions) for item in machines
+    }
+    return {
+        namespace: intersect({name: answer[namespace] for name, answer in answers.items()})
+        for namespace in NAMESPACES
+    }
+
+
 def _about_machines(settings: Settings) -> dict[str, str]:
     """Return the settings that are about machines rather than about releases."""
     return {
         name: text
         for name, text in settings.described().items()
-        if name.startswith(ASSUME_PREFIX) or name == MAX_CPU_LEVEL.name or name in settings.notes
+        if name.startswith(ASSUME_PREFIX)
+        or name in (MAX_CPU_LEVEL.name, PROFILE.name, *settings.notes)
     }
