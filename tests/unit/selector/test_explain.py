@@ -241,7 +241,7 @@ def test_explain_hints_at_what_is_wrong_with_an_index(
         code = run_commandline(["explain", "Tiny.Native", "--index", index])
         printed = capsys.readouterr().err
         server.shutdown()
-    assert code == 1
+    assert code == 2
     assert "404" in printed
     assert f"the index has no page {index}/tiny-native/: check the project's name" in printed
     assert f"{index}/simple perhaps" in printed

@@ -16,7 +16,7 @@ from variantwheel_selector.cli.output import (
     print_lines,
 )
 from variantwheel_selector.decision import Decision
-from variantwheel_selector.errors import DownloadError, UsageError
+from variantwheel_selector.errors import DownloadError, ReleaseError, UsageError
 from variantwheel_selector.explain import (
     better_lines,
     decision_lines,
@@ -101,8 +101,8 @@ def _release(args: argparse.Namespace, machine: Machine) -> Release:
     if args.index is not None:
         try:
             return release_from_index(args.index, project, wanted, machine, os.environ)
-        except DownloadError as error:
-            raise DownloadError(f"{error}{_hint(args.index, project, str(error))}") from error
+        except (DownloadError, ReleaseError) as error:
+            raise type(error)(f"{error}{_hint(args.index, project, str(error))}") from error
     if args.find_links is not None:
         return release_from_folder(args.find_links, project, wanted, machine)
     release = release_from_sdist(args.sdist)
