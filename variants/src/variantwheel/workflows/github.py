@@ -79,7 +79,8 @@ def _build_job(project: Project, jobs: Sequence[MatrixJob]) -> YamlValue:
         "strategy": _strategy(jobs, project.ci.interpreters),
         "steps": [
             {"uses": _CHECKOUT, "with": {"fetch-depth": 0, "persist-credentials": False}},
-            _python_step("${{ matrix.python }}"),
+            # Modules are built for all that are there; the last one is the one that builds.
+            _python_step("\n".join([*other_pythons(project), "${{ matrix.python }}"])),
             _toolkit_step(project),
             {"name": "Build and check", "env": _variant_environment(), "run": _BUILD},
             _upload_step(name, "release/*.whl"),
@@ -216,6 +217,11 @@ def _strategy(jobs: Sequence[MatrixJob], interpreters: Sequence[str]) -> YamlVal
 
 def _variant_environment() -> YamlValue:
     return {"LABEL": "${{ matrix.variant.label }}", "MACHINE": "${{ matrix.variant.machine }}"}
+
+
+def other_pythons(project: Project) -> tuple[str, ...]:
+    """Return the versions of the CPythons that each wheel carries modules for."""
+    return (*project.pythons.versions, *project.pythons.optional)
 
 
 def _python_step(version: str) -> YamlValue:

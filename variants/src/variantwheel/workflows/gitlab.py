@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from variantwheel.ci_settings import python_version
 from variantwheel.matrix import MatrixJob, matrix_jobs
 from variantwheel.project import Project
+from variantwheel.workflows.github import other_pythons
 from variantwheel.workflows.yaml_text import YamlValue, render_yaml
 from variantwheel_selector.wheel_name import escape_project
 
@@ -38,6 +39,7 @@ def gitlab_pipeline(project: Project) -> str:
                 "parallel": {"matrix": _matrix(jobs, project.ci.interpreters)},
                 "script": [
                     toolkit,
+                    *_install_pythons(project),
                     'variantwheel build "$LABEL" --machine "$MACHINE" -o release',
                     "variantwheel check release/*.whl --rebuild",
                 ],
@@ -127,6 +129,17 @@ def _variables(job: MatrixJob) -> dict[str, YamlValue]:
         "MACHINE": job.platform.machine,
         "RUNNER": job.platform.runner,
     }
+
+
+def _install_pythons(project: Project) -> list[str]:
+    versions = other_pythons(project)
+    if not versions:
+        return []
+    return [
+        "python -m pip install uv",
+        f"uv python install {' '.join(versions)}",
+        'export PATH="$PATH:$HOME/.local/bin"',
+    ]
 
 
 def _extra_wheels(project: Project) -> list[str]:
