@@ -4,7 +4,7 @@ import itertools
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from horovod._loader import _bindings
 from horovod._session import SESSION, Member, Session
@@ -18,6 +18,9 @@ Max = _bindings.MAX
 Product = _bindings.PRODUCT
 
 DTYPES: Mapping[str, int] = _bindings.DTYPES
+_KINDS: Mapping[str, int] = _bindings.KINDS
+
+WaitResult = tuple["list[_bindings.Buffer]", list[int]]
 
 
 class Operand(NamedTuple):
@@ -331,9 +334,9 @@ class Collectives:
             postscale=postscale,
         )
 
-    def barrier(self, process_set: int = 0) -> None:
+    def barrier(self, process_set: int = 0, *, name: str | None = None) -> None:
         """Waits until all ranks of a process set have come here."""
-        self.synchronize(self._start("barrier", None, (), lambda _: None, process_set=process_set))
+        self.synchronize(self._start("barrier", name, (), lambda _: None, process_set=process_set))
 
     def join(self) -> int:
         """Takes part with zeros in the others' allreduces until all ranks have joined.
@@ -369,6 +372,62 @@ class Collectives:
         self.synchronize(
             self._start("remove_process_set", None, (), lambda _: None, numbers=(process_set,))
         )
+
+    def run_now(
+        self,
+        kind: str,
+        name: str | None,
+        source: int,
+        destination: int,
+        shape: Sequence[int],
+        dtype: int,
+        *,
+        op: int = Sum,
+        prescale: float = 1.0,
+        postscale: float = 1.0,
+        root: int = -1,
+    ) -> "tuple[WaitResult | Literal[False] | None, str]":
+        """Runs an operation of all ranks on this thread if they all come for it now.
+
+        For callers that would wait for it at once, with contiguous tensors alone.
+
+        Args:
+            kind: of `_bindings.KINDS`.
+            name: see the class.
+            source: address of what this rank contributes; the caller keeps it alive.
+            destination: address of where the result goes, 0 for kinds that allocate it.
+            shape: of the tensor.
+            dtype: code of its type, of `DTYPES`.
+            op: a reduction, checked by `choose_op`.
+            prescale: multiplies every rank's contribution.
+            postscale: multiplies the result.
+            root: global rank whose tensor is broadcast.
+
+        Returns:
+            What the core hands over (see the class), or False when the operation has to be started
+            the ordinary way; and the name to start it with.
+        """
+        member = self._session.member
+        full_name = self._full_name(member, kind, name, 0)
+        try:
+            result = member.runtime.run_now(
+                _KINDS[kind],
+                full_name,
+                source,
+                destination,
+                shape,
+                dtype,
+                op,
+                prescale,
+                postscale,
+                root,
+            )
+        except _bindings.CollectiveError as error:
+            raise HorovodInternalError(str(error)) from error
+        except (TypeError, ValueError):
+            self._take_back(member, kind, full_name, 0)
+            raise
+        return result, full_name[len(kind) + 1 :]
 
     def poll(self, handle: int) -> bool:
         """Whether an operation is done, or has failed, so that `synchronize` returns at once.

@@ -8,6 +8,7 @@ import torch
 from horovod._collectives import COLLECTIVES, Adasum, Average, choose_op
 from horovod._session import SESSION
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
+from horovod.torch import blocking
 from horovod.torch.adasum import combine_all, require_power_of_2
 from horovod.torch.compression import Compression, Compressor
 from horovod.torch.operands import contiguous, copying_back, from_buffer, new_result, operand
@@ -113,6 +114,34 @@ def allreduce_async_(
     )
 
 
+def _allreduce_into(
+    tensor: torch.Tensor,
+    name: str | None,
+    op: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+    *,
+    in_place: bool,
+) -> torch.Tensor:
+    """Reduces and waits: on this thread if all ranks come, else the way of `allreduce_async`."""
+    result, name = blocking.allreduce(
+        tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=in_place
+    )
+    if result is not None:
+        return result
+    return result_of(
+        _start_allreduce(
+            tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=in_place
+        )
+    )
+
+
+def _needs_gradient(tensor: object) -> bool:
+    """Whether a call has to go through autograd, which costs more than a small reduction."""
+    return isinstance(tensor, torch.Tensor) and tensor.requires_grad and torch.is_grad_enabled()
+
+
 class _Allreduce(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -125,7 +154,7 @@ class _Allreduce(torch.autograd.Function):
         process_set: ProcessSet,
     ) -> torch.Tensor:
         ctx.arguments = (name, op, prescale_factor, postscale_factor, process_set)
-        return result_of(_start_allreduce(tensor, *ctx.arguments, in_place=False))
+        return _allreduce_into(tensor, *ctx.arguments, in_place=False)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
@@ -167,8 +196,11 @@ def allreduce(
     """
     op = op if op == Adasum else choose_op(op, average=average)
     compressed, ctx = compression.compress(tensor)
-    reduced = apply(
-        _Allreduce, compressed, name, op, prescale_factor, postscale_factor, process_set
+    arguments = (compressed, name, op, prescale_factor, postscale_factor, process_set)
+    reduced = (
+        apply(_Allreduce, *arguments)
+        if _needs_gradient(compressed)
+        else _allreduce_into(*arguments, in_place=False)
     )
     return compression.decompress(reduced, ctx)
 
@@ -184,10 +216,8 @@ def allreduce_(
 ) -> torch.Tensor:
     """Like `allreduce`, in place and without a gradient."""
     op = op if op == Adasum else choose_op(op, average=average)
-    return result_of(
-        _start_allreduce(
-            tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=True
-        )
+    return _allreduce_into(
+        tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=True
     )
 
 
@@ -203,6 +233,13 @@ def allgather_async(
     )
 
 
+def _gather(tensor: torch.Tensor, name: str | None, process_set: ProcessSet) -> torch.Tensor:
+    gathered, name = blocking.allgather(tensor, name, process_set)
+    if gathered is not None:
+        return gathered
+    return result_of(allgather_async(tensor, name, process_set))
+
+
 class _Allgather(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -211,7 +248,7 @@ class _Allgather(torch.autograd.Function):
         ctx.name = name
         ctx.process_set = process_set
         ctx.rows = tensor.shape[0] if tensor.dim() else 1
-        return result_of(allgather_async(tensor, name, process_set))
+        return _gather(tensor, name, process_set)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
@@ -232,6 +269,8 @@ def allgather(
         name: the same on all ranks; without it, unnamed operations must start in the same order.
         process_set: whose ranks take part.
     """
+    if not _needs_gradient(tensor):
+        return _gather(tensor, name, process_set)
     gathered: torch.Tensor = apply(_Allgather, tensor, name, process_set)
     return gathered
 
@@ -276,13 +315,27 @@ def broadcast_async_(
     return _start_broadcast(tensor, root_rank, name, process_set, in_place=True)
 
 
+def _broadcast_into(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None,
+    process_set: ProcessSet,
+    *,
+    in_place: bool,
+) -> torch.Tensor:
+    result, name = blocking.broadcast(tensor, root_rank, name, process_set, in_place=in_place)
+    if result is not None:
+        return result
+    return result_of(_start_broadcast(tensor, root_rank, name, process_set, in_place=in_place))
+
+
 class _Broadcast(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet
     ) -> torch.Tensor:
         ctx.arguments = (root_rank, name, process_set)
-        return result_of(_start_broadcast(tensor, root_rank, name, process_set, in_place=False))
+        return _broadcast_into(tensor, *ctx.arguments, in_place=False)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
@@ -307,6 +360,8 @@ def broadcast(
         name: the same on all ranks; without it, unnamed operations must start in the same order.
         process_set: whose ranks take part.
     """
+    if not _needs_gradient(tensor):
+        return _broadcast_into(tensor, root_rank, name, process_set, in_place=False)
     sent: torch.Tensor = apply(_Broadcast, tensor, root_rank, name, process_set)
     return sent
 
@@ -318,12 +373,14 @@ def broadcast_(
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """Like `broadcast`, in place and without a gradient."""
-    return result_of(_start_broadcast(tensor, root_rank, name, process_set, in_place=True))
+    return _broadcast_into(tensor, root_rank, name, process_set, in_place=True)
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Waits until all ranks of a process set have come here."""
-    COLLECTIVES.barrier(registered_id(process_set))
+    done, name = blocking.barrier(process_set)
+    if not done:
+        COLLECTIVES.barrier(registered_id(process_set), name=name)
 
 
 def join(device: int = -1) -> int:  # noqa: ARG001 - Horovod's signature; it named a GPU

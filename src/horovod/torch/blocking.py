@@ -1,0 +1,113 @@
+"""Blocking collectives on torch tensors that run on the caller's thread, where all ranks meet."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from horovod._collectives import COLLECTIVES, DTYPES, Adasum
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.torch.operands import from_buffer, new_result
+
+CODES: Mapping[torch.dtype, int] = {getattr(torch, name): code for name, code in DTYPES.items()}
+
+
+def _fits(tensor: Any, process_set: ProcessSet) -> bool:
+    """Whether a tensor can be read and written where it is, by all ranks' operations."""
+    return (
+        process_set is global_process_set
+        and isinstance(tensor, torch.Tensor)
+        and tensor.is_cpu
+        and tensor.dtype in CODES
+        and tensor.layout is torch.strided
+        and tensor.is_contiguous()
+        and not tensor.is_neg()
+    )
+
+
+def allreduce(
+    tensor: torch.Tensor,
+    name: str | None,
+    op: int,
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+    *,
+    in_place: bool,
+) -> tuple[torch.Tensor | None, str | None]:
+    """Reduces a tensor over all ranks.
+
+    Returns:
+        The result, or None: then the ordinary way has to be taken, with the name returned.
+    """
+    if op == Adasum or not _fits(tensor, process_set):
+        return None, name
+    result = tensor if in_place else new_result(tensor)
+    done, name = COLLECTIVES.run_now(
+        "allreduce",
+        name,
+        tensor.data_ptr(),
+        result.data_ptr(),
+        tensor.shape,
+        CODES[tensor.dtype],
+        op=op,
+        prescale=prescale,
+        postscale=postscale,
+    )
+    return None if done is False else result, name
+
+
+def broadcast(
+    tensor: torch.Tensor,
+    root: int,
+    name: str | None,
+    process_set: ProcessSet,
+    *,
+    in_place: bool,
+) -> tuple[torch.Tensor | None, str | None]:
+    """Sends the root's tensor to all ranks.
+
+    Returns:
+        As for `allreduce`.
+    """
+    if not _fits(tensor, process_set):
+        return None, name
+    result = tensor if in_place else new_result(tensor)
+    done, name = COLLECTIVES.run_now(
+        "broadcast",
+        name,
+        tensor.data_ptr(),
+        result.data_ptr(),
+        tensor.shape,
+        CODES[tensor.dtype],
+        root=root,
+    )
+    return None if done is False else result, name
+
+
+def allgather(
+    tensor: torch.Tensor, name: str | None, process_set: ProcessSet
+) -> tuple[torch.Tensor | None, str | None]:
+    """Joins all ranks' tensors along their first dimension.
+
+    Returns:
+        As for `allreduce`.
+    """
+    if not _fits(tensor, process_set):
+        return None, name
+    done, name = COLLECTIVES.run_now(
+        "allgather", name, tensor.data_ptr(), 0, tensor.shape, CODES[tensor.dtype]
+    )
+    return from_buffer(done[0][0]) if done else None, name
+
+
+def barrier(process_set: ProcessSet) -> tuple[bool, str | None]:
+    """Waits until all ranks have come here.
+
+    Returns:
+        Whether they have; else the ordinary way has to be taken, with the name returned.
+    """
+    if process_set is not global_process_set:
+        return False, None
+    done, name = COLLECTIVES.run_now("barrier", None, 0, 0, (), 0)
+    return done is not False, name
