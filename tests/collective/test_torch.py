@@ -14,6 +14,7 @@ FILES = (
     "optimizer_checks.py",
     "torch_training_checks.py",
     "torch_group_checks.py",
+    "elastic_state_checks.py",
 )
 
 

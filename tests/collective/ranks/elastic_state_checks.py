@@ -1,0 +1,229 @@
+"""Elastic state: what is kept, restored and synchronised, and how samples are spread."""
+
+from typing import Any
+
+import pytest
+import torch
+
+import horovod.torch as hvd
+from horovod.common.elastic import HostUpdateResult, ObjectState, notification_manager, run_fn
+from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from horovod.torch.elastic.state import (
+    StateHandler,
+    get_handler_registry,
+    set_handler_registry,
+)
+
+
+def run_backward(loss: Any) -> None:
+    """The method itself, which PyTorch has not typed."""
+    loss.backward()
+
+
+def trained_model() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    """Another state on each rank."""
+    torch.manual_seed(hvd.rank())
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1 * (hvd.rank() + 1))
+    run_backward(model(torch.randn(4, 2)).square().sum())
+    optimizer.step()
+    return model, optimizer
+
+
+def snapshot(state: hvd.elastic.TorchState) -> str:
+    return repr((state.model.state_dict(), state.optimizer.state_dict(), state.epoch, state.log))
+
+
+def check_a_state_goes_back_to_its_last_commit() -> None:
+    model, optimizer = trained_model()
+    state = hvd.elastic.TorchState(model, optimizer, epoch=3, log=[1])
+    committed = snapshot(state)
+    state.epoch += 1
+    state.log.append(2)  # the saved list is another one
+    run_backward(state.model(torch.ones(2, 2)).sum())
+    state.optimizer.step()
+    assert snapshot(state) != committed
+    state.restore()
+    assert snapshot(state) == committed
+    state.epoch = 9
+    state.commit()
+    state.epoch = 10
+    state.restore()
+    assert state.epoch == 9
+
+
+def check_a_state_is_synchronised_from_rank_0() -> None:
+    model, optimizer = trained_model()
+    state = hvd.elastic.TorchState(model=model, optimizer=optimizer, epoch=hvd.rank(), log=[])
+    state.sync()
+    everyones = hvd.allgather_object(snapshot(state))
+    assert set(everyones) == {everyones[0]}
+    assert state.epoch == 0
+    state.epoch = 5
+    state.restore()  # what was synchronised has been kept
+    assert state.epoch == 0
+    other = torch.nn.Linear(1, 1)
+    state.model = other
+    state.restore()
+    assert state.model is other
+
+
+def check_a_wrapped_optimizer_forgets_what_was_on_its_way() -> None:
+    weight = torch.nn.Parameter(torch.zeros(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0))
+    state = hvd.elastic.TorchState(optimizer=optimizer)
+    run_backward(weight.sum())
+    state.restore()
+    state.optimizer.zero_grad()
+    run_backward(weight.sum())
+    state.optimizer.step()
+    assert weight.tolist() == [-1.0, -1.0]
+
+
+def check_all_ranks_are_interrupted_together() -> None:
+    state = ObjectState(bcast_object=hvd.broadcast_object, get_rank=hvd.rank, value=1)
+    state.commit()
+    if hvd.rank() != 0:  # rank 0 has not heard of it yet
+        state.on_hosts_updated(1.0, HostUpdateResult.added)
+    state.commit()
+    state.on_hosts_updated(2.0, HostUpdateResult.removed)
+    with pytest.raises(HostsUpdatedInterrupt) as interrupt:
+        state.commit()
+    assert not interrupt.value.skip_sync
+    state.commit()
+    state.on_hosts_updated(3.0, HostUpdateResult.added)
+    state.on_reset()  # what was heard before counts no longer
+    state.commit()
+
+
+def check_the_loop_around_training() -> None:
+    happened: list[str] = []
+
+    class Noting(ObjectState):
+        def sync(self) -> None:
+            happened.append("sync")
+            super().sync()
+
+        def restore(self) -> None:
+            happened.append(f"restore {getattr(self, 'step', None)}")
+            super().restore()
+
+    state = Noting(bcast_object=hvd.broadcast_object, get_rank=hvd.rank, step=0)
+    state.register_reset_callbacks([lambda: happened.append("callback")])
+
+    def train(state: Any, word: str) -> str:
+        happened.append(f"train {state.step}")
+        state.step += 1
+        if state.step == 1:
+            state.save()
+            raise HostsUpdatedInterrupt(skip_sync=True)
+        if "failed" not in happened:
+            happened.append("failed")
+            raise HorovodInternalError("a rank was lost")
+        return word
+
+    happened.clear()
+    assert run_fn(train, lambda: happened.append("reset"))(state, "done") == "done"
+    assert happened == [
+        "sync", "restore 0", "train 0", "reset", "callback", "train 1", "failed", "restore 2",
+        "reset", "callback", "sync", "restore 1", "train 1",
+    ]  # fmt: skip
+    notification_manager.handle_hosts_updated(9.0, HostUpdateResult.added)  # nobody listens now
+    state.commit()
+
+
+def check_samples_are_spread_and_what_is_done_is_left_out() -> None:
+    n = hvd.size()
+    data = range(10 * n + 1)
+    sampler = hvd.elastic.ElasticSampler(data, shuffle=True, seed=5)
+    mine = list(sampler)
+    assert len(mine) == len(sampler) == 11
+    everyones = hvd.allgather(torch.tensor(mine)).tolist()
+    assert set(everyones) == set(data)
+    second = hvd.elastic.ElasticSampler(data, seed=5)
+    second.set_epoch(1)
+    assert list(second) != mine
+    for batch in range(2):
+        sampler.record_batch(batch, 3)
+    assert sampler.processed_num == 6 * n
+    sampler.load_state_dict(sampler.state_dict())
+    rest = hvd.allgather(torch.tensor(list(sampler))).tolist()
+    done = hvd.allgather(torch.tensor(mine[:6])).tolist()
+    assert not set(rest) & set(done)
+    assert set(rest) | set(done) == set(data)
+    assert len(sampler) == 5
+    for batch in range(9):
+        sampler.record_batch(batch, 3)
+    sampler.reset()
+    assert list(sampler) == []
+    assert list(hvd.elastic.ElasticSampler(range(4 * n), shuffle=False)) == [
+        hvd.rank() + n * i for i in range(4)
+    ]
+
+
+def check_a_sampler_in_a_state() -> None:
+    sampler = hvd.elastic.ElasticSampler(range(8 * hvd.size()))
+    state = hvd.elastic.TorchState(sampler=sampler, epoch=0)
+    sampler.record_batch(0, 2)
+    state.restore()
+    assert len(sampler) == 8
+    sampler.record_batch(0, 2 + hvd.rank())
+    state.sync()
+    assert len(sampler) == 6  # rank 0's word counts
+    state.on_reset()
+    assert len(list(sampler)) == 6
+
+
+def check_handlers_of_the_users() -> None:
+    class Thing:
+        word = "first"
+
+    class Keeping(StateHandler):
+        def __init__(self, value: Thing) -> None:
+            super().__init__(value)
+            self.save()
+
+        def save(self) -> None:
+            self.kept = self.value.word
+
+        def restore(self) -> None:
+            self.value.word = self.kept
+
+        def sync(self) -> None:
+            self.value.word = hvd.broadcast_object(self.value.word)
+            self.save()
+
+    before = get_handler_registry()
+    set_handler_registry([*before, (Thing, Keeping)])
+    try:
+        state = hvd.elastic.TorchState(thing=Thing())
+        state.thing.word = f"of rank {hvd.rank()}"
+        state.sync()
+        assert state.thing.word == "of rank 0"
+        state.thing.word = "lost"
+        state.restore()
+        assert state.thing.word == "of rank 0"
+    finally:
+        set_handler_registry(before)
+
+
+def check_gradients_travel_while_the_backward_pass_runs() -> None:
+    """The last layer's gradient has come before the first one's has been computed."""
+    first, last = torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 1, bias=False)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([*first.parameters(), *last.parameters()], lr=1.0), op=hvd.Sum
+    )
+    seen: list[bool] = []
+
+    def wait_for_the_last(grad: torch.Tensor) -> torch.Tensor:
+        flight = optimizer._reducer._in_flight[last.weight]
+        while not hvd.poll(flight.handle):
+            pass
+        seen.append(first.weight.grad is None)
+        return grad
+
+    hidden = first(torch.ones(1, 2))
+    hidden.register_hook(wait_for_the_last)
+    run_backward(last(hidden).sum())
+    assert seen == [True]
+    optimizer.step()
