@@ -17,6 +17,7 @@ BASE = {
     "paciasp": 0xD503233F,
     "bti c": 0xD503245F,
     "dmb ish": 0xD5033BBF,
+    "stg x8, [x8], which is the unwinder's": 0xD9200908,
     "ldaxr x0, [x1]": 0xC85FFC20,
 }
 ABOVE = {
@@ -33,6 +34,7 @@ ABOVE = {
         "smmla": 0x4E82A420,
         "aese": 0x4E284820,
         "fadd v0.8h, v1.8h, v2.8h": 0x4E421420,
+        "stg x8, [x9]": 0xD9200928,
         "undefined": 0xFFFFFFFF,
     },
 }

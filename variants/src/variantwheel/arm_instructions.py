@@ -70,6 +70,10 @@ _HALF_ARITHMETIC = re.compile(
 )  # fmt: skip
 _HINTS = re.compile(r"(?:paciasp|pacibsp|autiasp|autibsp|pac[ia][ab]1716|paciaz|pacibz|xpaclri) ?")
 
+# LLVM's unwinder, linked into every library, clears the tags of frames that say they have some; only
+# code compiled for memory tagging makes such frames.
+_UNWINDER = re.compile(r"stg (x\d+), \[\1\]$")
+
 
 def parse_version(isa: str) -> Version:
     """Return the version of a name such as `armv8.4`.
@@ -130,7 +134,7 @@ def arm_instructions_above(
 def _need(mnemonic: str, text: str) -> tuple[Version, str]:
     if mnemonic == ".byte":
         return _OPTIONAL, "an instruction that the disassembler does not know"
-    if _HINTS.match(text):
+    if _HINTS.match(text) or _UNWINDER.match(text):
         return BASELINE, ""
     if _HALF_ARITHMETIC.match(text):
         return _OPTIONAL, "half-precision arithmetic"
