@@ -70,7 +70,7 @@ _HALF_ARITHMETIC = re.compile(
 )  # fmt: skip
 _HINTS = re.compile(r"(?:paciasp|pacibsp|autiasp|autibsp|pac[ia][ab]1716|paciaz|pacibz|xpaclri) ?")
 
-# LLVM's unwinder, linked into every library, clears the tags of frames that say they have some; only
+# LLVM's unwinder, in every library, clears the tags of frames that say they have some: only
 # code compiled for memory tagging makes such frames.
 _UNWINDER = re.compile(r"stg (x\d+), \[\1\]$")
 
