@@ -131,6 +131,8 @@ def check_members(archive: zipfile.ZipFile, filename: str) -> dict[str, zipfile.
             or info.orig_filename != member
         ):
             raise PayloadError(f"{filename!r} holds a file with the unsafe path {member!r}")
+        if info.header_offset < 0:
+            raise PayloadError(f"{filename!r} lacks its beginning: {member!r} would be before it")
         if stat.S_ISLNK(info.external_attr >> 16):
             raise PayloadError(f"{filename!r} holds a symbolic link, {member!r}")
         if member in infos:

@@ -46,12 +46,17 @@ def test_the_seed_is_accepted(name: str) -> None:
 def test_no_input_is_too_odd(name: str) -> None:
     seed = TARGETS[name][1]
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(st.one_of(damaged(seed), st.binary(max_size=300), st.text(max_size=200).map(str.encode)))
     def check(data: bytes) -> None:
         feed(name, data)
 
     check()
+
+
+def test_a_wheel_without_its_first_byte_is_refused() -> None:
+    """`zipfile` reads it, and cannot add to it."""
+    assert not feed("wheel_archive", TARGETS["wheel_archive"][1][1:])
 
 
 @pytest.mark.parametrize("name", TARGETS)
