@@ -271,6 +271,7 @@ class GradientReducer:
                 torch.empty((dimensions, 0), dtype=torch.int64),
                 torch.empty((0, *parameter.shape[dimensions:]), dtype=parameter.dtype),
                 parameter.shape,
+                check_invariants=False,
             )
         return torch.zeros_like(parameter)
 
