@@ -19,7 +19,7 @@ from integration.environments import ROOT, Environment, plain_variables
 from variantwheel.project import read_project
 
 WHOLE = os.environ.get("CONDA_TESTS") == "whole"
-BUILD_TIMEOUT = 900
+BUILD_TIMEOUT = 1800  # for several packages, on a busy machine
 CACHE = ROOT / "build" / "conda-cache"
 DEFINED = {item.label for item in read_project(ROOT).definitions}
 
