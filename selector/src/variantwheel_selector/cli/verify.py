@@ -54,12 +54,17 @@ def _lines(item: Verification) -> Iterator[str]:
     for name, change in item.changes.items():
         yield f"  changed since the installation: {name}: {change}"
     if item.fits is False:
-        yield "  choose anew:"
+        advice = "choose anew"
     elif item.better_label is not None:
-        yield f"  {item.better_label} would fit better:"
+        advice = f"{item.better_label} would fit better"
     else:
         return
-    yield from (f"    {command}" for command in item.repair_commands.values())
+    commands = list(item.repair_commands.values())
+    if len(commands) == 1:
+        yield f"  {advice}: {commands[0]}"
+    else:
+        yield f"  {advice}, by one of:"
+        yield from (f"    {command}" for command in commands)
     if item.decision is not None and item.decision.settings:
         stated = "; ".join(f"{name} = {text}" for name, text in item.decision.settings.items())
         yield f"  it was installed with {stated}"
