@@ -186,8 +186,8 @@ def command(installer: str, python: Path, index: str, project: str) -> list[str]
         )
         if uv is None:
             sys.exit("installing: error: uv is not installed")
-        return [uv, "pip", "install", "--no-config", "--no-cache", "--no-deps", "--python", str(python),
-                "--index-url", index, project]  # fmt: skip
+        options = ["--no-config", "--no-cache", "--no-deps", "--index-url", index]
+        return [uv, "pip", "install", *options, "--python", str(python), project]
     return [sys.executable, "-m", "pip", "--python", str(python), "--isolated", "install",
             "--no-cache-dir", "--no-deps", "--index-url", index, project]  # fmt: skip
 
@@ -263,7 +263,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", action="store_true", help="print every round's figures")
     args = parser.parse_args()
-    if (args.release is None) != (args.project is None) or args.rounds < 2:
+    if (args.release is None) != (args.project is None) or args.rounds < 2 - args.json:
         parser.error("--release and --project go together, and two rounds are the least")
     rows: list[Row] = []
     if args.release is not None:

@@ -269,3 +269,42 @@ def test_damaged_compression_is_told(tmp_path: Path) -> None:
     file.write_bytes(packed)
     with pytest.raises(SdistFormatError, match="not a readable source distribution"):
         read_sdist(file)
+
+
+def test_a_manifest_payload_holds_hashes_alone(
+    tiny_release: TinyRelease, sdist: Path, tmp_path: Path
+) -> None:
+    """And an index that has the wheels serves it."""
+    release = tmp_path / "release"
+    shutil.copytree(tiny_release.folder, release, ignore=shutil.ignore_patterns("*.tar.gz"))
+    options = ("--project", tiny_release.project, "--no-source", "-o", release)
+    url = "https://wheels.example.org/simple"
+    variantwheel("sdist", release, *options, "--payload", "manifest", "--index-url", url)
+    found = read_sdist(release / f"{ROOT}.tar.gz")
+    assert not [path for path in found.files if path.endswith(".whl")]
+    thin = parse_manifest(found.files["payload/manifest.json"].data)
+    thick = parse_manifest(read_sdist(sdist).files["payload/manifest.json"].data)
+    assert (thin.embedded, thin.index_url) == (False, url)
+    assert (thick.embedded, thick.index_url) == (True, None)
+    assert thin.wheels == thick.wheels
+    variantwheel("index", release, "-o", tmp_path / "site")
+    served = {path.name for path in (tmp_path / "site/simple/tiny-variants").iterdir()}
+    assert {wheel.filename for wheel in thin.wheels} | {f"{ROOT}.tar.gz"} <= served
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--index-url", "https://host/simple"), "goes with --payload manifest"),
+        (("--payload", "manifest", "--index-url", "https://me:pw@host/"), "without login"),
+        (("--payload", "manifest", "--index-url", "/srv/simple"), "http or https URL"),
+    ],
+)
+def test_an_index_url_that_cannot_be_published(
+    tiny_release: TinyRelease, tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    printed = variantwheel(
+        "sdist", tiny_release.folder, "-o", tmp_path,
+        "--project", tiny_release.project, "--no-source", *options, expect=2,
+    )  # fmt: skip
+    assert words in printed.stderr
