@@ -91,6 +91,8 @@ def _hand_over_winner(here: _Here, winner: Candidate, folder: Path) -> str:
         filename = hand_over(file, payload.name, decision, folder)
     forced = " (forced)" if decision.forced else ""
     sys.stdout.write(f"{here.manifest.name}: variant {winner.label}{forced} -> {filename}\n")
+    for name, text in decision.settings.items():
+        sys.stdout.write(f"{here.manifest.name}: {name} = {text}\n")
     if here.selection.settings.choice(LOG) == "full":
         from variantwheel_selector.explain import decision_lines  # noqa: PLC0415 - when asked for
 

@@ -74,6 +74,27 @@ def test_build_wheel_hands_over_the_variant_asked_for(sdist: TinyRelease, tmp_pa
         assert archive.read("tiny_native/__init__.py") == b"LABEL = 'null'\n"
 
 
+def test_the_build_logs_what_was_stated(
+    sdist: TinyRelease,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("CONDA_OVERRIDE_ARCHSPEC", "x86_64")
+    monkeypatch.setenv("VARIANTWHEEL_ASSUME_CPU", "x86-64-v2")
+    monkeypatch.setenv("UV_TORCH_BACKEND", "cpu")
+    assert backend.build_wheel(str(tmp_path), {"log": "full"}) == PLAIN
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"tiny-native: variant null -> {PLAIN}"
+    hint = "environment variable UV_TORCH_BACKEND, taken for VARIANTWHEEL_PREFER"
+    stated = "environment variable VARIANTWHEEL_ASSUME_CPU"
+    assert f"tiny-native: prefer = cpu ({hint})" in lines
+    assert f"tiny-native: assume-cpu = x86-64-v2 ({stated})" in lines
+    passed_over = "x86_64 (passed over: assume-cpu is stated)"
+    assert f"tiny-native: CONDA_OVERRIDE_ARCHSPEC = {passed_over}" in lines
+    assert any(line.startswith("* null") for line in lines)
+
+
 def test_an_unsupported_variant_needs_the_escape(
     sdist: TinyRelease,
     tmp_path: Path,
