@@ -87,6 +87,11 @@ def test_the_cooldown_doubles_up_to_its_limit() -> None:
         assert blacklist.next_return() == time[0] + delay
         time[0] += delay
         assert blacklist.usable({"a": 1, "b": 1}) == {"a": 1, "b": 1}
+    blacklist.take_slot("b")
+    assert blacklist.usable({"b": 2}) == {"b": 1}
+    assert blacklist.next_return() == time[0] + 2.0
+    time[0] += 2.0
+    assert blacklist.usable({"b": 2}) == {"b": 2}
     for_good = Blacklist(None, lambda: time[0])
     for_good.add("a")
     for_good.take_slot("b")
