@@ -1,14 +1,11 @@
 // Collectives on GPU memory, on an emulated GPU: drivers, kernels, NCCL, and the order of streams.
 #include <poll.h>
-#include <unistd.h>
 
 #include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -20,6 +17,7 @@
 #include "base/deadline.h"
 #include "base/error.h"
 #include "base/half.h"
+#include "code_folder.h"
 #include "device/code_files.h"
 #include "device/driver.h"
 #include "device/kernels.h"
@@ -45,28 +43,10 @@ using hvd::DType;
 using hvd::Error;
 using hvd::Piece;
 using hvd::ReduceOp;
+using hvd::test::CodeFolder;
 using hvd::test::OnThreads;
 
 const std::string kLibrary = HVD_EMULATED_GPU;
-
-// A folder of code files as in a wheel.
-class CodeFolder {
- public:
-  CodeFolder() : path_(std::filesystem::temp_directory_path() / Name()) {
-    std::filesystem::create_directory(path_);
-    for (const char* name : {"kernels.sm_90.cubin", "kernels.hip.bundle"}) {
-      std::ofstream(path_ / name) << "emulated";
-    }
-  }
-  ~CodeFolder() { std::filesystem::remove_all(path_); }
-  CodeFolder(const CodeFolder&) = delete;
-  CodeFolder& operator=(const CodeFolder&) = delete;
-  std::string path() const { return path_.string(); }
-
- private:
-  static std::string Name() { return "hvd-device-test-" + std::to_string(::getpid()); }
-  std::filesystem::path path_;
-};
 
 template <typename T>
 Piece PieceOf(const std::vector<T>& from, std::vector<T>& to) {

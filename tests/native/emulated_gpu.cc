@@ -161,6 +161,10 @@ int cuDevicePrimaryCtxRetain(void** context, int device) {
   return 0;
 }
 int cuCtxSetCurrent(void*) { return 0; }
+int cuCtxGetCurrent(void** context) {
+  *context = nullptr;
+  return 0;
+}
 int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   void* memory = std::malloc(bytes);
   std::memset(memory, 0xcd, bytes);
@@ -245,6 +249,10 @@ extern "C" {
 int hipInit(unsigned flags) { return cuInit(flags); }
 const char* hipGetErrorString(int) { return "emulated failure"; }
 int hipGetDeviceCount(int* count) { return cuDeviceGetCount(count); }
+int hipGetDevice(int* device) {
+  *device = 0;
+  return 0;
+}
 int hipSetDevice(int device) { return device < kDevices ? 0 : 101; }
 int hipMalloc(void** memory, size_t bytes) {
   return cuMemAlloc_v2(reinterpret_cast<uint64_t*>(memory), bytes);

@@ -32,7 +32,7 @@ struct Export {
 
 template <typename Managed>
 py::capsule MakeCapsule(std::shared_ptr<void> data, const std::vector<int64_t>& shape, DType dtype,
-                        const char* name) {
+                        dlpack::Device device, const char* name) {
   auto owner = std::make_unique<Export<Managed>>();
   owner->shape = shape;
   owner->strides = Strides(shape);
@@ -41,7 +41,7 @@ py::capsule MakeCapsule(std::shared_ptr<void> data, const std::vector<int64_t>& 
     delete static_cast<Export<Managed>*>(self->manager_ctx);
   };
   owner->managed.dl_tensor = {.data = data.get(),
-                              .device = {.device_type = dlpack::kCpu, .device_id = 0},
+                              .device = device,
                               .ndim = static_cast<int32_t>(shape.size()),
                               .dtype = ToDlpack(dtype),
                               .shape = owner->shape.data(),
@@ -101,13 +101,18 @@ size_t TensorBytes(const std::vector<int64_t>& shape, DType dtype) {
   return bytes;
 }
 
-Buffer::Buffer(std::shared_ptr<void> data, std::vector<int64_t> shape, DType dtype)
+Buffer::Buffer(std::shared_ptr<void> data, std::vector<int64_t> shape, DType dtype,
+               dlpack::Device device)
     : data_(std::move(data)),
       shape_(std::move(shape)),
       dtype_(dtype),
-      bytes_(TensorBytes(shape_, dtype)) {}
+      bytes_(TensorBytes(shape_, dtype)),
+      device_(device) {}
 
 py::buffer_info Buffer::Info() const {
+  if (device_.device_type != dlpack::kCpu) {
+    throw py::buffer_error("the memory is on a GPU; take it through DLPack");
+  }
   if (dtype_ == DType::kBFloat16) {
     return {data(), 1, BufferFormat(dtype_), static_cast<py::ssize_t>(bytes_)};
   }
@@ -124,8 +129,10 @@ py::buffer_info Buffer::Info() const {
 
 py::capsule Buffer::Dlpack(const py::kwargs& options) const {
   const py::object device = Option(options, "dl_device");
-  if (!device.is_none() && device.cast<std::pair<int, int>>() != std::pair<int, int>(1, 0)) {
-    throw py::buffer_error("the buffer is on the CPU, device (1, 0), and stays there");
+  const std::pair<int, int> own(device_.device_type, device_.device_id);
+  if (!device.is_none() && device.cast<std::pair<int, int>>() != own) {
+    throw py::buffer_error("the buffer is on device (" + std::to_string(own.first) + ", " +
+                           std::to_string(own.second) + ") and stays there");
   }
   const py::object copy = Option(options, "copy");
   if (!copy.is_none() && copy.cast<bool>()) {
@@ -134,9 +141,10 @@ py::capsule Buffer::Dlpack(const py::kwargs& options) const {
   const py::object version = Option(options, "max_version");
   const bool versioned =
       !version.is_none() && version.cast<std::pair<uint32_t, uint32_t>>().first >= dlpack::kMajor;
-  return versioned ? MakeCapsule<dlpack::ManagedTensorVersioned>(data_, shape_, dtype_,
-                                                                 dlpack::kVersionedCapsule)
-                   : MakeCapsule<dlpack::ManagedTensor>(data_, shape_, dtype_, dlpack::kCapsule);
+  return versioned
+             ? MakeCapsule<dlpack::ManagedTensorVersioned>(data_, shape_, dtype_, device_,
+                                                           dlpack::kVersionedCapsule)
+             : MakeCapsule<dlpack::ManagedTensor>(data_, shape_, dtype_, device_, dlpack::kCapsule);
 }
 
 void BindBuffer(py::module_& module) {
@@ -150,7 +158,9 @@ void BindBuffer(py::module_& module) {
       .def_property_readonly(
           "address", [](const Buffer& self) { return reinterpret_cast<uintptr_t>(self.data()); })
       .def("__dlpack__", &Buffer::Dlpack)
-      .def("__dlpack_device__", [](const Buffer&) { return std::pair(dlpack::kCpu, 0); });
+      .def("__dlpack_device__", [](const Buffer& self) {
+        return std::pair(self.device().device_type, self.device().device_id);
+      });
   module.def("allocate", &Allocate, py::arg("shape"), py::arg("dtype"),
              "A new zero-filled Buffer.");
 }

@@ -8,6 +8,8 @@
 namespace hvd::dlpack {
 
 constexpr int32_t kCpu = 1;
+constexpr int32_t kCuda = 2;
+constexpr int32_t kRocm = 10;
 constexpr int32_t kCudaHost = 3;
 constexpr int32_t kRocmHost = 11;
 

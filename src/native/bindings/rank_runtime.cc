@@ -12,6 +12,7 @@
 
 #include "bindings/buffer.h"
 #include "bindings/core_library.h"
+#include "bindings/dlpack.h"
 #include "bindings/errors.h"
 #include "runtime/c_api.h"
 
@@ -46,8 +47,10 @@ class RankRuntime {
               int cross_rank, int cross_size, const std::string& host,
               const std::string& rendezvous, const py::bytes& secret, int64_t generation,
               const std::string& transport, const std::string& interface, double start_timeout,
-              int64_t fusion_bytes, bool fuse_groups)
-      : core_(OpenCore(library)) {
+              int64_t fusion_bytes, bool fuse_groups, const std::string& gpu_kind,
+              const std::string& gpu_code, const std::string& gpu_drivers,
+              const std::string& nccl_libraries)
+      : core_(OpenCore(library)), gpu_kind_(gpu_kind) {
     if (local_rank < 0 || local_rank >= local_size || cross_rank < 0 || cross_rank >= cross_size) {
       throw py::value_error("local_rank " + std::to_string(local_rank) + " of " +
                             std::to_string(local_size) + " or cross_rank " +
@@ -67,6 +70,10 @@ class RankRuntime {
         .transport = transport.c_str(),
         .fusion_bytes = fusion_bytes,
         .fuse_groups = fuse_groups ? 1 : 0,
+        .gpu_kind = gpu_kind.c_str(),
+        .gpu_code = gpu_code.c_str(),
+        .gpu_drivers = gpu_drivers.c_str(),
+        .nccl_libraries = nccl_libraries.c_str(),
         .interface = interface.c_str(),
         .start_timeout = start_timeout,
         .interrupted = SignalArrived,
@@ -107,6 +114,8 @@ class RankRuntime {
                     .postscale = postscale,
                     .root = -1,
                     .grouped = 0,
+                    .device = -1,
+                    .stream = nullptr,
                     .tensors = &tensor,
                     .tensor_count = 1,
                     .numbers = nullptr,
@@ -115,7 +124,8 @@ class RankRuntime {
 
   int64_t EnqueueAny(int kind, const std::string& name, const std::vector<TensorTuple>& tensors,
                      int process_set, int op, double prescale, double postscale, int root,
-                     bool grouped, const std::vector<int64_t>& numbers) {
+                     bool grouped, const std::vector<int64_t>& numbers, int device,
+                     uintptr_t stream) {
     std::vector<hvd_tensor> list;
     list.reserve(tensors.size());
     for (const auto& [source, destination, shape, dtype] : tensors) {
@@ -129,6 +139,8 @@ class RankRuntime {
                     .postscale = postscale,
                     .root = root,
                     .grouped = grouped ? 1 : 0,
+                    .device = device,
+                    .stream = reinterpret_cast<void*>(stream),
                     .tensors = list.data(),
                     .tensor_count = list.size(),
                     .numbers = numbers.data(),
@@ -207,15 +219,21 @@ class RankRuntime {
             .dtype = dtype};
   }
 
+  dlpack::Device DeviceOf(int32_t gpu) const {
+    if (gpu < 0) return {.device_type = dlpack::kCpu, .device_id = 0};
+    return {.device_type = gpu_kind_ == "hip" ? dlpack::kRocm : dlpack::kCuda, .device_id = gpu};
+  }
+
   WaitResult Unpack(hvd_result* result) const {
     const std::unique_ptr<hvd_result, void (*)(hvd_result*)> owner(result, core_.free_result);
     WaitResult taken;
     for (size_t i = 0; i < core_.output_count(result); ++i) {
       hvd_output output;
       core_.take_output(result, i, &output);
-      taken.first.emplace_back(std::shared_ptr<void>(output.data, core_.free_output),
+      const std::shared_ptr<void> memory(output.owner, core_.free_output);
+      taken.first.emplace_back(std::shared_ptr<void>(memory, output.data),
                                std::vector<int64_t>(output.shape, output.shape + output.dimensions),
-                               static_cast<DType>(output.dtype));
+                               static_cast<DType>(output.dtype), DeviceOf(output.device));
     }
     size_t count = 0;
     const int64_t* numbers = core_.numbers(result, &count);
@@ -237,6 +255,7 @@ class RankRuntime {
   }
 
   const hvd_core& core_;
+  const std::string gpu_kind_;
   hvd_runtime* runtime_ = nullptr;
 };
 
@@ -253,11 +272,13 @@ void BindRuntime(py::module_& module) {
                           "have met.")
       .def(py::init<const std::string&, int, int, int, int, int, int, const std::string&,
                     const std::string&, const py::bytes&, int64_t, const std::string&,
-                    const std::string&, double, int64_t, bool>(),
+                    const std::string&, double, int64_t, bool, const std::string&,
+                    const std::string&, const std::string&, const std::string&>(),
            arg("library"), py::kw_only(), arg("rank"), arg("size"), arg("local_rank"),
            arg("local_size"), arg("cross_rank"), arg("cross_size"), arg("host"), arg("rendezvous"),
            arg("secret"), arg("generation"), arg("transport"), arg("interface"),
-           arg("start_timeout"), arg("fusion_bytes"), arg("fuse_groups"))
+           arg("start_timeout"), arg("fusion_bytes"), arg("fuse_groups"), arg("gpu_kind") = "",
+           arg("gpu_code") = "", arg("gpu_drivers") = "", arg("nccl_libraries") = "")
       .def_property_readonly("transport", &RankRuntime::transport)
       .def_property_readonly("isa", &RankRuntime::isa)
       .def_property_readonly("is_homogeneous", &RankRuntime::is_homogeneous)
@@ -267,7 +288,7 @@ void BindRuntime(py::module_& module) {
       .def("enqueue", &RankRuntime::EnqueueAny, arg("kind"), arg("name"), arg("tensors"),
            py::kw_only(), arg("process_set") = 0, arg("op") = 1, arg("prescale") = 1.0,
            arg("postscale") = 1.0, arg("root") = -1, arg("grouped") = false,
-           arg("numbers") = std::vector<int64_t>())
+           arg("numbers") = std::vector<int64_t>(), arg("device") = -1, arg("stream") = 0)
       .def("run_now", &RankRuntime::RunNow, arg("kind"), arg("name"), arg("source"),
            arg("destination"), arg("shape"), arg("dtype"), arg("op"), arg("prescale"),
            arg("postscale"), arg("root"))

@@ -29,6 +29,7 @@ class CudaDriver final : public Driver {
     library.Load("cuDeviceGetAttribute", device_attribute_);
     library.Load("cuDevicePrimaryCtxRetain", retain_context_);
     library.Load("cuCtxSetCurrent", set_context_);
+    library.Load("cuCtxGetCurrent", get_context_);
     library.Load("cuMemAlloc_v2", allocate_);
     library.Load("cuMemFree_v2", free_);
     library.Load("cuMemcpyAsync", copy_);
@@ -65,6 +66,14 @@ class CudaDriver final : public Driver {
   }
 
   void Use(int device) override { Check(set_context_(Context(device)), "cuCtxSetCurrent"); }
+
+  DeviceChoice Current() override {
+    DeviceChoice context = nullptr;
+    Check(get_context_(&context), "cuCtxGetCurrent");
+    return context;
+  }
+
+  void Restore(DeviceChoice choice) noexcept override { set_context_(choice); }
 
   void* Allocate(size_t bytes) override {
     uint64_t address = 0;
@@ -170,6 +179,7 @@ class CudaDriver final : public Driver {
   int (*device_attribute_)(int*, int, int) = nullptr;
   int (*retain_context_)(void**, int) = nullptr;
   int (*set_context_)(void*) = nullptr;
+  int (*get_context_)(void**) = nullptr;
   int (*allocate_)(uint64_t*, size_t) = nullptr;
   int (*free_)(uint64_t) = nullptr;
   int (*copy_)(uint64_t, uint64_t, size_t, void*) = nullptr;

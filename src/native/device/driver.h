@@ -15,6 +15,8 @@ using DeviceStream = void*;
 using DeviceEvent = void*;
 using DeviceModule = void*;
 using DeviceFunction = void*;
+// What a thread uses: CUDA's context, or HIP's number of the device.
+using DeviceChoice = void*;
 
 struct Grid {
   uint32_t x;
@@ -33,6 +35,9 @@ class Driver {
   // NVIDIA: the compute capability, 90 for 9.0. AMD: 0, its code files choose by themselves.
   virtual int Capability(int device) = 0;
   virtual void Use(int device) = 0;
+  // For the caller's threads, whose device is their own business.
+  virtual DeviceChoice Current() = 0;
+  virtual void Restore(DeviceChoice choice) noexcept = 0;
 
   virtual void* Allocate(size_t bytes) = 0;
   virtual void Free(void* memory) noexcept = 0;

@@ -1,5 +1,6 @@
 // AMD's HIP runtime, opened at run time.
 // API: https://rocm.docs.amd.com/projects/HIP/en/latest/
+#include <cstdint>
 #include <string>
 
 #include "base/error.h"
@@ -21,6 +22,7 @@ class HipDriver final : public Driver {
     library.Load("hipGetErrorString", error_string_);
     library.Load("hipGetDeviceCount", device_count_);
     library.Load("hipSetDevice", set_device_);
+    library.Load("hipGetDevice", get_device_);
     library.Load("hipMalloc", allocate_);
     library.Load("hipFree", free_);
     library.Load("hipMemcpyAsync", copy_);
@@ -50,6 +52,16 @@ class HipDriver final : public Driver {
   int Capability(int /*device*/) override { return 0; }
 
   void Use(int device) override { Check(set_device_(device), "hipSetDevice"); }
+
+  DeviceChoice Current() override {
+    int device = 0;
+    Check(get_device_(&device), "hipGetDevice");
+    return reinterpret_cast<DeviceChoice>(static_cast<intptr_t>(device));
+  }
+
+  void Restore(DeviceChoice choice) noexcept override {
+    set_device_(static_cast<int>(reinterpret_cast<intptr_t>(choice)));
+  }
 
   void* Allocate(size_t bytes) override {
     void* memory = nullptr;
@@ -133,6 +145,7 @@ class HipDriver final : public Driver {
   const char* (*error_string_)(int) = nullptr;
   int (*device_count_)(int*) = nullptr;
   int (*set_device_)(int) = nullptr;
+  int (*get_device_)(int*) = nullptr;
   int (*allocate_)(void**, size_t) = nullptr;
   int (*free_)(void*) = nullptr;
   int (*copy_)(void*, const void*, size_t, int, void*) = nullptr;

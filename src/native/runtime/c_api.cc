@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -30,6 +32,7 @@ struct hvd_result {
 namespace {
 
 using hvd::Error;
+using OutputMemory = decltype(hvd::Output::data);
 
 int32_t Report(Error::Kind kind, const char* text, hvd_error* error) {
   error->kind = static_cast<int32_t>(kind);
@@ -67,6 +70,13 @@ std::chrono::milliseconds Milliseconds(double seconds) {
       std::max<int64_t>(1, std::llround(std::min(seconds, kLongest) * 1000)));
 }
 
+std::vector<std::string> Lines(const char* text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
 int32_t Create(const hvd_options* options, hvd_runtime** runtime, hvd_error* error) {
   return Guard(error, [&] {
     hvd::RuntimeOptions o;
@@ -81,6 +91,10 @@ int32_t Create(const hvd_options* options, hvd_runtime** runtime, hvd_error* err
       throw Error(Error::Kind::kInvalid, "fusion_bytes must not be negative");
     }
     o.fusion = {.bytes = options->fusion_bytes, .groups = options->fuse_groups != 0};
+    o.gpu = {.kind = options->gpu_kind,
+             .code_folder = options->gpu_code,
+             .driver_libraries = Lines(options->gpu_drivers),
+             .nccl_libraries = Lines(options->nccl_libraries)};
     o.interface = options->interface;
     o.start_timeout = Milliseconds(options->start_timeout);
     if (options->interrupted != nullptr) {
@@ -145,6 +159,7 @@ Asked Read(const hvd_request* request) {
   r.postscale = request->postscale;
   r.root = request->root;
   r.grouped = request->grouped != 0;
+  r.device = request->device;
   r.tensors.reserve(request->tensor_count);
   asked.memory.reserve(request->tensor_count);
   for (size_t i = 0; i < request->tensor_count; ++i) {
@@ -167,7 +182,7 @@ int32_t Enqueue(hvd_runtime* runtime, const hvd_request* request, int64_t* handl
   return Guard(error, [&] {
     Asked asked = Read(request);
     *handle = runtime->runtime.Enqueue(std::move(asked.request), std::move(asked.memory),
-                                       std::move(asked.splits));
+                                       std::move(asked.splits), request->stream);
   });
 }
 
@@ -206,7 +221,10 @@ size_t OutputCount(const hvd_result* result) { return result->result.outputs.siz
 
 void TakeOutput(hvd_result* result, size_t index, hvd_output* output) {
   hvd::Output& taken = result->result.outputs[index];
-  output->data = taken.data.release();
+  auto owner = std::make_unique<OutputMemory>(std::move(taken.data));
+  output->data = owner->get();
+  output->owner = owner.release();
+  output->device = taken.device;
   output->dimensions = taken.shape.size();
   output->dtype = static_cast<int32_t>(taken.dtype);
   std::copy(taken.shape.begin(), taken.shape.end(), output->shape);
@@ -219,7 +237,7 @@ const int64_t* Numbers(const hvd_result* result, size_t* count) {
 
 void FreeResult(hvd_result* result) { delete result; }
 
-void FreeOutput(void* data) { std::free(data); }
+void FreeOutput(void* owner) { delete static_cast<OutputMemory*>(owner); }
 
 }  // namespace
 

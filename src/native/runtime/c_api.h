@@ -33,11 +33,15 @@ typedef struct hvd_options {
   const uint8_t* secret;
   size_t secret_bytes;
   int64_t generation;
-  const char* transport; /* "auto", "shm", "tcp" */
-  int64_t fusion_bytes;  /* small allreduces are put together up to so many bytes; 0: never */
-  int32_t fuse_groups;   /* not 0: also across groups */
-  const char* interface; /* "" for the one that reaches the store */
-  double start_timeout;  /* seconds */
+  const char* transport;      /* "auto", "shm", "tcp" */
+  int64_t fusion_bytes;       /* small allreduces are put together up to so many bytes; 0: never */
+  int32_t fuse_groups;        /* not 0: also across groups */
+  const char* gpu_kind;       /* "cuda", "hip", or "" for a build without code for GPUs */
+  const char* gpu_code;       /* the folder of that code */
+  const char* gpu_drivers;    /* libraries, one a line; the first that can be opened is used */
+  const char* nccl_libraries; /* likewise, after one that the process has loaded */
+  const char* interface;      /* "" for the one that reaches the store */
+  double start_timeout;       /* seconds */
   /* Asked several times a second while the start blocks; not 0 to give up. May be NULL. */
   int32_t (*interrupted)(void* context);
   void* interrupt_context;
@@ -60,6 +64,8 @@ typedef struct hvd_request {
   double postscale;
   int32_t root;    /* of a broadcast: a global rank */
   int32_t grouped; /* not 0: the tensors are a group */
+  int32_t device;  /* of the tensors: -1 for the CPU, or the number of a GPU */
+  void* stream;    /* of the GPU: the tensors are ready when it has done its work */
   const hvd_tensor* tensors;
   size_t tensor_count;
   /* By kind. Alltoall: the rows for each rank, none for even ones. Adding process sets: for each
@@ -71,9 +77,11 @@ typedef struct hvd_request {
 /* What an operation gives beyond the destinations of its tensors. */
 typedef struct hvd_result hvd_result;
 
-/* Memory of a result. Free `data` with free_output. */
+/* Memory of a result. Free `owner` with free_output. */
 typedef struct hvd_output {
   void* data;
+  void* owner;
+  int32_t device;
   int64_t shape[64];
   size_t dimensions;
   int32_t dtype;
@@ -106,7 +114,7 @@ typedef struct hvd_core {
   size_t (*output_count)(const hvd_result* result);
   /* Hands out the memory of one tensor, once. */
   void (*take_output)(hvd_result* result, size_t index, hvd_output* output);
-  void (*free_output)(void* data);
+  void (*free_output)(void* owner);
   /* By kind. Alltoall: the rows that came from each rank. Join: the last rank that joined. Adding
    * process sets: their numbers. */
   const int64_t* (*numbers)(const hvd_result* result, size_t* count);

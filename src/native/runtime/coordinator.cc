@@ -4,6 +4,7 @@
 #include <iterator>
 #include <numeric>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -18,6 +19,7 @@ constexpr size_t kMostNames = 4096;
 // Why ranks that have joined cannot stand in with zeros; empty when they can.
 std::string JoinRefusal(const Request& request) {
   constexpr const char* kText = " is not supported with Join at this time.";
+  if (request.device != kCpu) return StrCat(Name(request.kind), " on a GPU", kText);
   if (request.kind == OpKind::kAllreduce) {
     if (request.op == ReduceOp::kSum || request.op == ReduceOp::kAverage) return "";
     return StrCat(Name(request.op), kText);
@@ -106,7 +108,7 @@ void Coordinator::Answer(const Set& set, Entry entry) {
   }
   const bool fusible = first.kind == OpKind::kAllreduce && response.error.empty() &&
                        fusion_.bytes != 0 && (fusion_.groups || !first.grouped);
-  ready_.push_back({std::move(response), ranks, fusible});
+  ready_.push_back({std::move(response), ranks, fusible, first.device != kCpu});
 }
 
 void Coordinator::Join(int rank) {
@@ -191,14 +193,15 @@ void Coordinator::RemoveProcessSet(int64_t id, Response& response) {
 
 std::vector<Addressed> Coordinator::TakeReady() {
   std::vector<Addressed> together;
-  // By process set and whether others stand in: the place of the last response that can take more.
-  std::map<std::pair<int32_t, bool>, size_t> open;
+  // By process set, kind of memory and whether others stand in: the place of the last response that
+  // can take more.
+  std::map<std::tuple<int32_t, bool, bool>, size_t> open;
   for (Addressed& next : ready_) {
     if (!next.fusible) {
       together.push_back(std::move(next));
       continue;
     }
-    const std::pair key(next.response.process_set, next.response.requests.empty());
+    const std::tuple key(next.response.process_set, next.on_gpu, next.response.requests.empty());
     const auto place = open.find(key);
     if (place == open.end() || together[place->second].response.names.size() == kMostNames) {
       open[key] = together.size();

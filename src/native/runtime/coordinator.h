@@ -23,6 +23,7 @@ struct Addressed {
   Response response;
   std::shared_ptr<const std::vector<int>> ranks;  // ascending
   bool fusible = false;  // may be put together with others of its process set
+  bool on_gpu = false;   // and of the same memory
 };
 
 class Coordinator {

@@ -14,31 +14,14 @@
 #include "ops/reducescatter.h"
 #include "runtime/checks.h"
 #include "runtime/fusion.h"
+#include "runtime/rows.h"
 
 namespace hvd {
 namespace {
 
-// Elements of one row: of all dimensions but the first.
-size_t RowElements(const TensorSpec& tensor) {
-  return ElementCount({tensor.shape.begin() + 1, tensor.shape.end()}, tensor.dtype);
-}
-
 // Memory for a tensor with another first dimension.
 Output AllocateRows(const TensorSpec& tensor, std::span<const int64_t> rows) {
-  std::vector<int64_t> shape = tensor.shape;
-  shape[0] = 0;
-  for (const int64_t each : rows) {
-    if (!__builtin_add_overflow(shape[0], each, &shape[0])) continue;
-    throw Error(Error::Kind::kInternal, "the result has more than 2^63 - 1 rows");
-  }
-  return AllocateOutput(tensor.dtype, std::move(shape));
-}
-
-std::vector<size_t> Multiplied(std::span<const int64_t> rows, size_t factor) {
-  std::vector<size_t> sizes;
-  sizes.reserve(rows.size());
-  for (const int64_t each : rows) sizes.push_back(static_cast<size_t>(each) * factor);
-  return sizes;
+  return AllocateOutput(tensor.dtype, ShapeOfRows(tensor, rows));
 }
 
 Result RunAllgather(Transport& transport, const Operation& operation, const Response& response) {
@@ -70,13 +53,6 @@ Result RunAlltoall(Transport& transport, const Operation& operation) {
            output.data.get(), Multiplied(result.numbers, row_bytes));
   result.outputs.push_back(std::move(output));
   return result;
-}
-
-// The first ranks get one row more when the rows cannot be shared out evenly.
-std::vector<int64_t> ShareOut(int64_t rows, int ranks) {
-  std::vector<int64_t> shares(static_cast<size_t>(ranks), rows / ranks);
-  for (size_t i = 0; i < static_cast<size_t>(rows % ranks); ++i) ++shares[i];
-  return shares;
 }
 
 Result RunReducescatter(Transport& transport, const Operation& operation) {

@@ -9,6 +9,14 @@
 
 namespace hvd {
 
+void FreeOutput::operator()(std::byte* data) const {
+  if (driver == nullptr) return std::free(data);
+  const DeviceChoice before = driver->Current();
+  driver->Use(device);
+  driver->Free(data);
+  driver->Restore(before);
+}
+
 Output AllocateOutput(DType dtype, std::vector<int64_t> shape) {
   constexpr size_t kAlignment = 64;
   const size_t bytes = ElementCount(shape, dtype) * SizeOf(dtype);

@@ -12,19 +12,25 @@
 #include <vector>
 
 #include "base/error.h"
+#include "device/driver.h"
+#include "device/resources.h"
 #include "runtime/request.h"
 
 namespace hvd {
 
+// Gives memory of the CPU or of a GPU back.
+struct FreeOutput {
+  std::shared_ptr<Driver> driver;  // none for memory of the CPU
+  int device = kCpu;
+  void operator()(std::byte* data) const;
+};
+
 // Memory that an operation has allocated for one tensor of its result.
 struct Output {
-  struct Free {
-    void operator()(std::byte* data) const { std::free(data); }
-  };
-
-  std::unique_ptr<std::byte, Free> data;
+  std::unique_ptr<std::byte, FreeOutput> data;
   std::vector<int64_t> shape;
   DType dtype = DType::kFloat32;
+  int32_t device = kCpu;
 };
 
 // Contiguous memory for a tensor, aligned for any vector instruction. Throws Error (kInternal).
@@ -47,12 +53,17 @@ struct Memory {
 // Written by the thread that completes it, read by those that wait.
 class Operation {
  public:
-  Operation(Request what, std::vector<Memory> where, std::vector<int64_t> rows)
-      : request(std::move(what)), memory(std::move(where)), splits(std::move(rows)) {}
+  Operation(Request what, std::vector<Memory> where, std::vector<int64_t> rows,
+            std::shared_ptr<const Event> when = nullptr)
+      : request(std::move(what)),
+        memory(std::move(where)),
+        splits(std::move(rows)),
+        ready(std::move(when)) {}
 
   const Request request;
-  const std::vector<Memory> memory;   // of each tensor
-  const std::vector<int64_t> splits;  // alltoall only: the rows for each rank
+  const std::vector<Memory> memory;          // of each tensor
+  const std::vector<int64_t> splits;         // alltoall only: the rows for each rank
+  const std::shared_ptr<const Event> ready;  // tensors on a GPU: when they may be read
 
   // What the operation keeps until it is done, such as a hold on the fast lane.
   void Keep(std::shared_ptr<void> token);

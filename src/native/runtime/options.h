@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/deadline.h"
 #include "transport/auth.h"
@@ -25,6 +26,14 @@ struct FusionOptions {
   bool groups = true;                  // also across groups
 };
 
+// How tensors on a GPU are served. Nothing is opened before the first of them comes.
+struct GpuOptions {
+  std::string kind;         // "cuda", "hip", or empty for a build without code for GPUs
+  std::string code_folder;  // of the files that device/code_files.h chooses from
+  std::vector<std::string> driver_libraries;  // the first that can be opened
+  std::vector<std::string> nccl_libraries;    // likewise, after one that is loaded already
+};
+
 struct RuntimeOptions {
   int rank = 0;
   int size = 1;
@@ -34,6 +43,7 @@ struct RuntimeOptions {
   int64_t generation = 0;  // starts at 0 and grows with every runtime of a process
   TransportChoice transport = TransportChoice::kAuto;
   FusionOptions fusion;
+  GpuOptions gpu;
   std::string interface;  // empty: the one that reaches the store
   std::chrono::milliseconds start_timeout{30'000};
   Deadline::Interrupt interrupt;  // asked while the start blocks

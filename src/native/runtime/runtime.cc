@@ -81,6 +81,7 @@ Runtime::Runtime(const RuntimeOptions& options)
       pid_(::getpid()),
       membership_(Bootstrap(CheckOptions(options), abort_)),
       process_sets_(*membership_.transport),
+      gpu_(options.gpu, abort_),
       alone_(1, options.fusion) {
   if (size_ == 1) return;
   control_ = std::make_unique<ControlPlane>(
@@ -113,7 +114,8 @@ void Runtime::Shutdown() {
 }
 
 std::shared_ptr<Operation> Runtime::MakeOperation(Request request, std::vector<Memory> memory,
-                                                  std::vector<int64_t> splits) const {
+                                                  std::vector<int64_t> splits,
+                                                  DeviceStream stream) {
   if (request.kind == OpKind::kJoin) request.name = kJoinName;
   const auto set = process_sets_.Find(request.process_set);
   if (set == nullptr) {
@@ -131,14 +133,18 @@ std::shared_ptr<Operation> Runtime::MakeOperation(Request request, std::vector<M
   if (request.kind == OpKind::kAlltoall) {
     splits = CheckSplits(request.tensors.at(0), std::move(splits), set->size());
   }
-  const auto operation =
-      std::make_shared<Operation>(std::move(request), std::move(memory), std::move(splits));
+  std::shared_ptr<const Event> ready;
+  if (request.device != kCpu) ready = gpu_.RecordReady(request.device, stream);
+  const auto operation = std::make_shared<Operation>(std::move(request), std::move(memory),
+                                                     std::move(splits), std::move(ready));
   CheckOperation(*operation, set->size(), set->IndexOf(operation->request.root));
   return operation;
 }
 
-int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vector<int64_t> splits) {
-  const auto operation = MakeOperation(std::move(request), std::move(memory), std::move(splits));
+int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vector<int64_t> splits,
+                         DeviceStream stream) {
+  const auto operation =
+      MakeOperation(std::move(request), std::move(memory), std::move(splits), stream);
   const int64_t handle = operations_.Add(operation);
   if (InForkedChild()) {
     operation->Fail({Error::Kind::kShutdown,
@@ -157,10 +163,10 @@ int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vecto
 
 std::optional<Result> Runtime::RunNow(Request request, std::vector<Memory> memory,
                                       std::vector<int64_t> splits) {
-  if (!membership_.fast_lane || InForkedChild()) return std::nullopt;
+  if (!membership_.fast_lane || InForkedChild() || request.device != kCpu) return std::nullopt;
   try {
     return membership_.fast_lane->Run(
-        MakeOperation(std::move(request), std::move(memory), std::move(splits)));
+        MakeOperation(std::move(request), std::move(memory), std::move(splits), nullptr));
   } catch (const Error& error) {
     const bool own =
         error.kind() == Error::Kind::kMismatch || error.kind() == Error::Kind::kInvalid;
@@ -263,8 +269,14 @@ void Runtime::RunResponse(const Response& response) {
       throw Error(Error::Kind::kInternal, "an operation that was agreed on is gone");
     }
     ChangeProcessSets(response, operations.front()->request);
-    Execute(*set, response, operations,
-            [&](size_t index, Result result) { finish(index)->Succeed(std::move(result)); });
+    const auto on_done = [&](size_t index, Result result) {
+      finish(index)->Succeed(std::move(result));
+    };
+    if (operations.front()->request.device == kCpu) {
+      Execute(*set, response, operations, on_done);
+    } else {
+      gpu_.Execute(*set, response, operations, on_done);
+    }
   } catch (const Error& error) {
     failure = error.kind() == Error::Kind::kMismatch ? error : AgreeOnFailure(error);
   } catch (const std::exception& error) {

@@ -14,6 +14,7 @@
 #include "runtime/bootstrap.h"
 #include "runtime/control_plane.h"
 #include "runtime/coordinator.h"
+#include "runtime/gpu.h"
 #include "runtime/operation.h"
 #include "runtime/options.h"
 #include "runtime/process_sets.h"
@@ -39,7 +40,9 @@ class Runtime : private JobObserver {
   // (kInvalid) for arguments that no rank may give, and for a name that is in flight.
   // Args: memory: of each of the request's tensors. splits: for an alltoall, the rows for each
   // rank; none for even ones.
-  int64_t Enqueue(Request request, std::vector<Memory> memory, std::vector<int64_t> splits = {});
+  // stream: for tensors on a GPU, the one on which they become ready.
+  int64_t Enqueue(Request request, std::vector<Memory> memory, std::vector<int64_t> splits = {},
+                  DeviceStream stream = nullptr);
 
   // For a caller that would wait at once: runs the operation on this thread when all ranks come for
   // it now (fast_lane.h). Nothing when it has to be enqueued instead. Throws what Enqueue or the
@@ -70,7 +73,7 @@ class Runtime : private JobObserver {
 
   // Throws Error (kInvalid) for what no rank may ask for.
   std::shared_ptr<Operation> MakeOperation(Request request, std::vector<Memory> memory,
-                                           std::vector<int64_t> splits) const;
+                                           std::vector<int64_t> splits, DeviceStream stream);
   void RunControlThread();
   void RunOpThread();
   void RunResponse(const Response& response);
@@ -88,6 +91,7 @@ class Runtime : private JobObserver {
   Abort abort_;
   Membership membership_;
   ProcessSets process_sets_;
+  Gpu gpu_;
   TensorTable operations_;
   ResponseQueue responses_;
   std::unique_ptr<ControlPlane> control_;  // none in a job of one rank

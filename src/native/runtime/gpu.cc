@@ -1,0 +1,254 @@
+#include "runtime/gpu.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "device/code_files.h"
+#include "device/use_device.h"
+#include "ops/allgather.h"
+#include "ops/alltoall.h"
+#include "runtime/checks.h"
+#include "runtime/rows.h"
+
+namespace hvd {
+namespace {
+
+// What a rank tells the others about itself before the first operation.
+constexpr size_t kStatusBytes = 1024;
+
+[[noreturn]] void Invalid(const std::string& text) { throw Error(Error::Kind::kInvalid, text); }
+
+std::shared_ptr<Driver> Open(const GpuOptions& options) {
+  if (options.kind == "cuda") return OpenCuda(options.driver_libraries);
+  if (options.kind == "hip") return OpenHip(options.driver_libraries);
+  Invalid(
+      "this build of horovod-variants has no code for GPUs; move the tensor to the CPU, or see "
+      "`horovodrun --check-build` for the build that fits this machine");
+}
+
+size_t Bytes(const TensorSpec& tensor) {
+  return ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype);
+}
+
+DeviceReduction ReductionOf(const Request& request, DType dtype, int size) {
+  return {.dtype = dtype,
+          .op = request.op,
+          .prescale = request.prescale,
+          .postscale = request.postscale,
+          .divisor = request.op == ReduceOp::kAverage ? static_cast<double>(size) : 1.0};
+}
+
+}  // namespace
+
+Gpu::Gpu(GpuOptions options, const Abort& abort) : options_(std::move(options)), abort_(abort) {}
+
+Gpu::~Gpu() {
+  if (driver_ == nullptr) return;
+  try {
+    const UseDevice use(*driver_, device_);
+    if (abort_.tripped()) {
+      for (const auto& [id, collectives] : collectives_) collectives->Abort();
+    }
+    collectives_.clear();
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the process is ending with its driver
+  }
+}
+
+std::shared_ptr<const Event> Gpu::RecordReady(int device, DeviceStream stream) {
+  const std::lock_guard lock(mutex_);
+  if (driver_ == nullptr) {
+    try {
+      driver_ = Open(options_);
+    } catch (const Error& error) {
+      Invalid(StrCat("the tensor is on a GPU, but its driver cannot be used: ", error.what()));
+    }
+    device_ = device;
+  }
+  if (device != device_) {
+    Invalid(StrCat("the tensor is on GPU ", device, ", but this rank has used GPU ", device_,
+                   " before; give each rank one GPU, as torch.cuda.set_device(hvd.local_rank()) "
+                   "does"));
+  }
+  const UseDevice use(*driver_, device);
+  auto event = std::make_shared<const Event>(*driver_);
+  driver_->Record(event->get(), stream);
+  return event;
+}
+
+std::string Gpu::Prepare() {
+  try {
+    if (nccl_ == nullptr) nccl_ = std::make_shared<const NcclLibrary>(options_.nccl_libraries);
+    (void)ChooseCodeFile(ListCodeFiles(options_.code_folder), driver_->Capability(device_));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+DeviceCollectives& Gpu::CollectivesOf(const ProcessSet& set) {
+  auto& known = collectives_[set.id()];
+  if (known != nullptr) return *known;
+  // Nobody starts what another cannot: NCCL would wait for it for ever.
+  std::string own = Prepare();
+  own.resize(kStatusBytes);
+  std::string all(kStatusBytes * static_cast<size_t>(set.size()), '\0');
+  const std::vector<size_t> sizes(static_cast<size_t>(set.size()), kStatusBytes);
+  if (set.size() > 1) {
+    Allgather(set.transport(), own.data(), sizes, all.data());
+  } else {
+    all = own;
+  }
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const char* status = all.data() + i * kStatusBytes;
+    if (*status == '\0') continue;
+    throw Error(Error::Kind::kMismatch,
+                StrCat("rank ", set.ranks()[i], " cannot take part in operations on GPUs: ",
+                       std::string(status, strnlen(status, kStatusBytes))));
+  }
+  known = std::make_unique<DeviceCollectives>(*driver_, options_.code_folder, device_, nccl_,
+                                              set.transport());
+  return *known;
+}
+
+Output Gpu::Allocate(const TensorSpec& tensor, std::vector<int64_t> shape) {
+  const size_t bytes = ElementCount(shape, tensor.dtype) * SizeOf(tensor.dtype);
+  Output output;
+  output.data = {static_cast<std::byte*>(driver_->Allocate(std::max<size_t>(bytes, 1))),
+                 FreeOutput{driver_, device_}};
+  output.shape = std::move(shape);
+  output.dtype = tensor.dtype;
+  output.device = device_;
+  return output;
+}
+
+void Gpu::Execute(const ProcessSet& set, const Response& response,
+                  const std::vector<std::shared_ptr<Operation>>& operations,
+                  const OnDone& on_done) {
+  // Set before the first operation came here.
+  const UseDevice use(*driver_, device_);
+  DeviceCollectives& collectives = CollectivesOf(set);
+  for (const auto& operation : operations) {
+    if (operation->ready) driver_->Wait(collectives.stream(), operation->ready->get());
+  }
+  std::vector<Result> results(operations.size());
+  if (response.kind == OpKind::kAllreduce) {
+    RunAllreduces(collectives, set, operations, response.fusion_bytes);
+  } else {
+    for (size_t i = 0; i < operations.size(); ++i) {
+      results[i] = RunOne(collectives, set, *operations[i], response);
+    }
+  }
+  WaitUntilDone(collectives);
+  for (size_t i = 0; i < operations.size(); ++i) on_done(i, std::move(results[i]));
+}
+
+void Gpu::RunAllreduces(DeviceCollectives& collectives, const ProcessSet& set,
+                        const std::vector<std::shared_ptr<Operation>>& operations,
+                        int64_t fusion_bytes) {
+  std::map<std::tuple<DType, ReduceOp, double, double>,
+           std::vector<std::pair<const Request*, Piece>>>
+      alike;
+  for (const auto& operation : operations) {
+    const Request& request = operation->request;
+    for (size_t i = 0; i < request.tensors.size(); ++i) {
+      const TensorSpec& tensor = request.tensors[i];
+      const size_t count = ElementCount(tensor.shape, tensor.dtype);
+      if (count == 0) continue;
+      const Memory& memory = operation->memory[i];
+      alike[{tensor.dtype, request.op, request.prescale, request.postscale}].push_back(
+          {&request, {memory.source, memory.destination, count}});
+    }
+  }
+  for (const auto& [key, pieces] : alike) {
+    const DType dtype = std::get<0>(key);
+    const DeviceReduction how = ReductionOf(*pieces.front().first, dtype, set.size());
+    std::vector<Piece> together;
+    size_t bytes = 0;
+    const auto flush = [&] {
+      if (!together.empty()) collectives.Allreduce(together, how);
+      together.clear();
+      bytes = 0;
+    };
+    for (const auto& [request, piece] : pieces) {
+      const size_t size = piece.elements * SizeOf(dtype);
+      if (bytes + size > static_cast<size_t>(fusion_bytes)) flush();
+      together.push_back(piece);
+      bytes += size;
+    }
+    flush();
+  }
+}
+
+Result Gpu::RunOne(DeviceCollectives& collectives, const ProcessSet& set,
+                   const Operation& operation, const Response& response) {
+  const Request& request = operation.request;
+  const auto ranks = static_cast<size_t>(set.size());
+  const auto own = static_cast<size_t>(set.transport().rank());
+  Result result;
+  std::span<const int64_t> gathered = response.numbers;
+  for (size_t i = 0; i < operation.memory.size(); ++i) {
+    const TensorSpec& tensor = request.tensors[i];
+    const Memory& memory = operation.memory[i];
+    if (request.kind == OpKind::kBroadcast) {
+      const int root = set.IndexOf(request.root);
+      if (std::cmp_equal(root, own) && memory.source != memory.destination) {
+        driver_->Copy(memory.destination, memory.source, Bytes(tensor), collectives.stream());
+      }
+      collectives.Broadcast(memory.destination, Bytes(tensor), root);
+      continue;
+    }
+    const size_t row_elements = RowElements(tensor);
+    const size_t row_bytes = row_elements * SizeOf(tensor.dtype);
+    if (request.kind == OpKind::kAllgather) {
+      const auto rows = gathered.first(ranks);
+      gathered = gathered.subspan(ranks);
+      Output output = Allocate(tensor, ShapeOfRows(tensor, rows));
+      collectives.Allgather(memory.source, output.data.get(), Multiplied(rows, row_bytes));
+      result.outputs.push_back(std::move(output));
+    } else if (request.kind == OpKind::kReducescatter) {
+      const std::vector<int64_t> rows = ShareOut(tensor.shape[0], set.size());
+      Output output = Allocate(tensor, ShapeOfRows(tensor, std::span(rows).subspan(own, 1)));
+      collectives.Reducescatter(memory.source, output.data.get(), Multiplied(rows, row_elements),
+                                ReductionOf(request, tensor.dtype, set.size()));
+      result.outputs.push_back(std::move(output));
+    } else if (request.kind == OpKind::kAlltoall) {
+      result.numbers.resize(ranks);
+      const std::vector<size_t> numbers(ranks, sizeof(int64_t));
+      Alltoall(set.transport(), operation.splits.data(), numbers, result.numbers.data(), numbers);
+      Output output = Allocate(tensor, ShapeOfRows(tensor, result.numbers));
+      collectives.Alltoall(memory.source, Multiplied(operation.splits, row_bytes),
+                           output.data.get(), Multiplied(result.numbers, row_bytes));
+      result.outputs.push_back(std::move(output));
+    } else {
+      throw Error(Error::Kind::kInternal, StrCat(Name(request.kind), " has no tensors on a GPU"));
+    }
+  }
+  return result;
+}
+
+void Gpu::WaitUntilDone(DeviceCollectives& collectives) {
+  constexpr std::chrono::microseconds kLongest{500};
+  const Event done(*driver_);
+  driver_->Record(done.get(), collectives.stream());
+  // Not the driver's own wait: a kernel of NCCL whose peer is gone never ends.
+  std::chrono::microseconds pause{5};
+  while (!driver_->IsDone(done.get())) {
+    if (abort_.tripped()) {
+      collectives.Abort();
+      abort_.ThrowIfTripped();
+    }
+    collectives.CheckHealth();
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, kLongest);
+  }
+}
+
+}  // namespace hvd

@@ -1,0 +1,67 @@
+// The GPU of a rank, and what runs on it.
+#ifndef HVD_RUNTIME_GPU_H_
+#define HVD_RUNTIME_GPU_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "device/driver.h"
+#include "device/resources.h"
+#include "ops/device_collectives.h"
+#include "runtime/executor.h"
+#include "runtime/operation.h"
+#include "runtime/options.h"
+#include "runtime/process_sets.h"
+#include "runtime/response.h"
+#include "transport/abort.h"
+
+namespace hvd {
+
+// Opens driver and NCCL when the first tensor on a GPU comes. A rank uses one GPU.
+class Gpu {
+ public:
+  Gpu(GpuOptions options, const Abort& abort);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  // On a caller's thread: an event behind everything that the stream has to do before the tensors
+  // may be read. Throws Error (kInvalid): no driver, or another GPU than before.
+  std::shared_ptr<const Event> RecordReady(int device, DeviceStream stream);
+
+  // On the op thread: runs the operations of a response and waits until their results are there.
+  // Throws Error: kMismatch, with the same text on all ranks, when one of them cannot take part.
+  void Execute(const ProcessSet& set, const Response& response,
+               const std::vector<std::shared_ptr<Operation>>& operations, const OnDone& on_done);
+
+ private:
+  struct Running;
+
+  DeviceCollectives& CollectivesOf(const ProcessSet& set);
+  // Why this rank cannot take part; empty when it can.
+  std::string Prepare();
+  Output Allocate(const TensorSpec& tensor, std::vector<int64_t> shape);
+  void RunAllreduces(DeviceCollectives& collectives, const ProcessSet& set,
+                     const std::vector<std::shared_ptr<Operation>>& operations,
+                     int64_t fusion_bytes);
+  Result RunOne(DeviceCollectives& collectives, const ProcessSet& set, const Operation& operation,
+                const Response& response);
+  void WaitUntilDone(DeviceCollectives& collectives);
+
+  const GpuOptions options_;
+  const Abort& abort_;
+  std::mutex mutex_;  // of the two below, which callers set and everybody reads
+  std::shared_ptr<Driver> driver_;
+  int device_ = kCpu;
+  // The op thread's alone.
+  std::shared_ptr<const NcclLibrary> nccl_;
+  std::map<int32_t, std::unique_ptr<DeviceCollectives>> collectives_;  // by process set
+};
+
+}  // namespace hvd
+
+#endif  // HVD_RUNTIME_GPU_H_

@@ -1,0 +1,35 @@
+#include "runtime/rows.h"
+
+#include "base/error.h"
+#include "runtime/checks.h"
+
+namespace hvd {
+
+size_t RowElements(const TensorSpec& tensor) {
+  return ElementCount({tensor.shape.begin() + 1, tensor.shape.end()}, tensor.dtype);
+}
+
+std::vector<int64_t> ShapeOfRows(const TensorSpec& tensor, std::span<const int64_t> rows) {
+  std::vector<int64_t> shape = tensor.shape;
+  shape[0] = 0;
+  for (const int64_t each : rows) {
+    if (!__builtin_add_overflow(shape[0], each, &shape[0])) continue;
+    throw Error(Error::Kind::kInternal, "the result has more than 2^63 - 1 rows");
+  }
+  return shape;
+}
+
+std::vector<size_t> Multiplied(std::span<const int64_t> rows, size_t factor) {
+  std::vector<size_t> sizes;
+  sizes.reserve(rows.size());
+  for (const int64_t each : rows) sizes.push_back(static_cast<size_t>(each) * factor);
+  return sizes;
+}
+
+std::vector<int64_t> ShareOut(int64_t rows, int ranks) {
+  std::vector<int64_t> shares(static_cast<size_t>(ranks), rows / ranks);
+  for (size_t i = 0; i < static_cast<size_t>(rows % ranks); ++i) ++shares[i];
+  return shares;
+}
+
+}  // namespace hvd

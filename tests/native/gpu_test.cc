@@ -1,0 +1,195 @@
+// Jobs whose tensors lie on a GPU, which is emulated: agreement, order of streams, results,
+// refusals.
+#include "runtime/gpu.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "code_folder.h"
+#include "device/driver.h"
+#include "device/resources.h"
+#include "harness.h"
+#include "ranks.h"
+#include "runtime/runtime.h"
+
+namespace {
+
+using hvd::Error;
+using hvd::OpKind;
+using hvd::ReduceOp;
+using hvd::Request;
+using hvd::Result;
+using hvd::Runtime;
+using hvd::test::CodeFolder;
+using hvd::test::OnThreads;
+using hvd::test::RequestFor;
+using hvd::test::Wait;
+
+const std::string kLibrary = HVD_EMULATED_GPU;
+
+struct Job {
+  std::string nccl_of_rank_1 = kLibrary;
+  std::string kind = "cuda";
+};
+
+void OnGpuRanks(int size, const Job& job, const std::function<void(int, Runtime&)>& body) {
+  const CodeFolder code;
+  const auto store = std::make_shared<hvd::HashStore>();
+  OnThreads(size, [&](int rank) {
+    auto options = hvd::test::OptionsFor(rank, size, hvd::TransportChoice::kShm, store);
+    options.gpu = {.kind = job.kind,
+                   .code_folder = code.path(),
+                   .driver_libraries = {kLibrary},
+                   .nccl_libraries = {rank == 1 ? job.nccl_of_rank_1 : kLibrary}};
+    Runtime runtime(options);
+    body(rank, runtime);
+    Request barrier;
+    barrier.name = "end of the test";
+    barrier.kind = OpKind::kBarrier;
+    (void)Wait(runtime, runtime.Enqueue(barrier, {}));
+  });
+}
+
+template <typename T>
+Request OnGpu(OpKind kind, const std::string& name, std::vector<int64_t> shape, int device = 0) {
+  Request request = RequestFor<T>(kind, name, std::move(shape));
+  request.device = device;
+  return request;
+}
+
+template <typename T>
+std::vector<T> Read(const hvd::Output& output) {
+  const auto count = static_cast<size_t>(output.shape.at(0));
+  const T* data = reinterpret_cast<const T*>(output.data.get());
+  return {data, data + count};
+}
+
+TEST(ATensorIsReducedOnceItsStreamHasWrittenIt) {
+  OnGpuRanks(2, {}, [](int rank, Runtime& runtime) {
+    const auto driver = hvd::OpenCuda({kLibrary});
+    const hvd::Stream stream(*driver);
+    const std::vector<float> written(100, static_cast<float>(rank + 1));
+    std::vector<float> data(written.size());
+    // Still enqueued when the operation is: the emulated stream runs when somebody waits for it.
+    driver->Copy(data.data(), written.data(), 400, stream.get());
+    Request request = OnGpu<float>(OpKind::kAllreduce, "x", {100});
+    request.op = ReduceOp::kAverage;
+    const int64_t handle = runtime.Enqueue(request, {{data.data(), data.data()}}, {}, stream.get());
+    (void)Wait(runtime, handle);
+    EXPECT_EQ(data, std::vector<float>(100, 1.5F));
+  });
+}
+
+TEST(ManyTensorsInOtherOrdersAndOfBothKindsOfMemory) {
+  OnGpuRanks(3, {}, [](int rank, Runtime& runtime) {
+    std::vector<std::vector<int32_t>> data;
+    for (int32_t i = 0; i < 60; ++i) data.emplace_back(static_cast<size_t>(i), i + rank);
+    std::vector<int64_t> handles(data.size());
+    for (size_t step = 0; step < data.size(); ++step) {
+      const size_t i = rank == 1 ? data.size() - 1 - step : step;
+      Request request = OnGpu<int32_t>(OpKind::kAllreduce, std::to_string(i),
+                                       {static_cast<int64_t>(i)}, i % 3 == 0 ? hvd::kCpu : 0);
+      handles[i] = runtime.Enqueue(request, {{data[i].data(), data[i].data()}});
+    }
+    for (const int64_t handle : handles) (void)Wait(runtime, handle);
+    for (int32_t i = 0; i < 60; ++i) {
+      EXPECT_EQ(data[static_cast<size_t>(i)],
+                std::vector<int32_t>(static_cast<size_t>(i), 3 * i + 3));
+    }
+  });
+}
+
+TEST(ResultsOfOtherShapesLieInNewMemoryOfTheGpu) {
+  OnGpuRanks(2, {.kind = "hip"}, [](int rank, Runtime& runtime) {
+    const std::vector<int64_t> mine(static_cast<size_t>(rank) + 1, rank);
+    const int64_t rows = rank + 1;
+    Result got = Wait(runtime, runtime.Enqueue(OnGpu<int64_t>(OpKind::kAllgather, "g", {rows}),
+                                               {{mine.data(), nullptr}}));
+    EXPECT_EQ(Read<int64_t>(got.outputs.at(0)), (std::vector<int64_t>{0, 1, 1}));
+    EXPECT_EQ(got.outputs[0].device, 0);
+
+    const std::vector<int64_t> five{1, 2, 3, 4, 5};
+    got = Wait(runtime, runtime.Enqueue(OnGpu<int64_t>(OpKind::kReducescatter, "r", {5}),
+                                        {{five.data(), nullptr}}));
+    EXPECT_EQ(Read<int64_t>(got.outputs.at(0)),
+              rank == 0 ? (std::vector<int64_t>{2, 4, 6}) : (std::vector<int64_t>{8, 10}));
+
+    got = Wait(runtime, runtime.Enqueue(OnGpu<int64_t>(OpKind::kAlltoall, "a", {5}),
+                                        {{five.data(), nullptr}}, {1, 4}));
+    EXPECT_EQ(got.numbers, (rank == 0 ? std::vector<int64_t>{1, 1} : std::vector<int64_t>{4, 4}));
+    EXPECT_EQ(
+        Read<int64_t>(got.outputs.at(0)),
+        rank == 0 ? (std::vector<int64_t>{1, 1}) : (std::vector<int64_t>{2, 3, 4, 5, 2, 3, 4, 5}));
+
+    std::vector<int64_t> result(5, -1);
+    Request broadcast = OnGpu<int64_t>(OpKind::kBroadcast, "b", {5});
+    broadcast.root = 1;
+    const std::vector<int64_t> root(5, rank * 7);
+    (void)Wait(runtime, runtime.Enqueue(broadcast, {{root.data(), result.data()}}));
+    EXPECT_EQ(result, std::vector<int64_t>(5, 7));
+  });
+}
+
+TEST(ARankWithoutNcclIsNamedOnAllRanksAndTheJobGoesOn) {
+  OnGpuRanks(2, {.nccl_of_rank_1 = "libno-such-nccl.so.2"}, [](int, Runtime& runtime) {
+    std::vector<float> data(4, 1.0F);
+    const int64_t handle =
+        runtime.Enqueue(OnGpu<float>(OpKind::kAllreduce, "x", {4}), {{data.data(), data.data()}});
+    EXPECT_THROWS(Wait(runtime, handle), Error,
+                  "rank 1 cannot take part in operations on GPUs: libno-such-nccl.so.2");
+    hvd::test::SumInPlace(runtime, "on the CPU", data);
+    EXPECT_EQ(data, std::vector<float>(4, 2.0F));
+  });
+}
+
+TEST(AGpuAndACpuDoNotBelongTogether) {
+  OnGpuRanks(2, {}, [](int rank, Runtime& runtime) {
+    std::vector<float> data(4);
+    const int device = rank == 0 ? 0 : hvd::kCpu;
+    const int64_t handle = runtime.Enqueue(OnGpu<float>(OpKind::kAllreduce, "x", {4}, device),
+                                           {{data.data(), data.data()}});
+    EXPECT_THROWS(Wait(runtime, handle), Error, "Mismatched ALLREDUCE CPU/GPU device selection");
+  });
+}
+
+TEST(ARankUsesOneGpuOfABuildForGpus) {
+  OnGpuRanks(1, {}, [](int, Runtime& runtime) {
+    std::vector<float> data(4);
+    const std::vector<hvd::Memory> memory{{data.data(), data.data()}};
+    (void)Wait(runtime, runtime.Enqueue(OnGpu<float>(OpKind::kAllreduce, "x", {4}), memory));
+    EXPECT_THROWS(runtime.Enqueue(OnGpu<float>(OpKind::kAllreduce, "y", {4}, 1), memory), Error,
+                  "the tensor is on GPU 1, but this rank has used GPU 0");
+  });
+  OnGpuRanks(1, {.kind = ""}, [](int, Runtime& runtime) {
+    std::vector<float> data(4);
+    EXPECT_THROWS(
+        runtime.Enqueue(OnGpu<float>(OpKind::kAllreduce, "x", {4}), {{data.data(), data.data()}}),
+        Error, "no code for GPUs");
+  });
+}
+
+TEST(AJoinedRankCannotStandInOnAGpu) {
+  OnGpuRanks(2, {}, [](int rank, Runtime& runtime) {
+    const auto join = [&] {
+      Request request;
+      request.kind = OpKind::kJoin;
+      return runtime.Enqueue(request, {});
+    };
+    if (rank == 0) {
+      (void)Wait(runtime, join());
+      return;
+    }
+    std::vector<float> data(4);
+    const int64_t handle =
+        runtime.Enqueue(OnGpu<float>(OpKind::kAllreduce, "x", {4}), {{data.data(), data.data()}});
+    EXPECT_THROWS(Wait(runtime, handle), Error, "ALLREDUCE on a GPU is not supported with Join");
+    (void)Wait(runtime, join());
+  });
+}
+
+}  // namespace
