@@ -160,6 +160,8 @@ class RankRuntime {
                               .postscale = postscale,
                               .root = root,
                               .grouped = 0,
+                              .device = -1,
+                              .stream = nullptr,
                               .tensors = &tensor,
                               .tensor_count = kind == kBarrier ? size_t{0} : size_t{1},
                               .numbers = nullptr,
