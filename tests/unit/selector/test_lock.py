@@ -8,6 +8,7 @@ import venv
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema  # type: ignore[import-untyped]  # has no annotations
 import pytest
 from packaging.pylock import Pylock
 
@@ -57,6 +58,9 @@ def test_a_lock_for_two_machines_is_valid_and_pins_the_released_bytes(
 ) -> None:
     assert lock(archive, *profiles, "-o", tmp_path / "lock", "--json") == 0
     told = json.loads(capsys.readouterr().out)
+    schemas = Path(__file__).parents[3] / "docs/schemas"
+    schema = json.loads((schemas / "lock.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(told)
     labels = {item["profile"]: item["label"] for item in told["locked"]}
     assert labels == {"gpu_node": "x86_64_v3", "login": "null"}
     for item in told["locked"]:
