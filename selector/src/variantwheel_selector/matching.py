@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from variantwheel_selector.model import Variant
 from variantwheel_selector.providers.support import Support, SupportedFeature
 
 
-@dataclass(frozen=True)
-class PropertyVerdict:
+class PropertyVerdict(NamedTuple):
     """How a variant's needs compare with what a machine supports.
 
     Attributes:
@@ -53,32 +53,33 @@ class Judge:
         the positions of namespace, feature and value, best first; where one variant's list
         continues another's, the longer one is better, and the null variant is last.
         """
+        if not variant.needs:
+            return _NULL_VERDICT
         found: list[_NeedVerdict] = []
+        fits: bool | None = True
         for need in variant.needs:
             verdict = self._needs.get(need)
             if verdict is None:
                 verdict = self._needs[need] = self._judge_need(*need)
+            if verdict.fits is not True and fits is not False:
+                fits = verdict.fits
             found.append(verdict)
-        if not found:
-            return _NULL_VERDICT
         if len(found) > 1:
             found.sort(key=_position)
         # Infinity ends the list, so that a list which continues another sorts before it.
         numbers: list[float] = []
         for verdict in found:
             numbers += verdict.position
-        sort_key = (*numbers, math.inf)
-        misfits = [verdict for verdict in found if not verdict.fits]
-        if not misfits:
-            reasons = tuple([verdict.reason for verdict in found])
-            return PropertyVerdict(fits=True, reasons=reasons, sort_key=sort_key)
-        fits = False if any(verdict.fits is False for verdict in misfits) else None
+        numbers.append(math.inf)
+        if fits:
+            return PropertyVerdict(fits, tuple([v.reason for v in found]), tuple(numbers))
         # What decides comes first.
-        told = misfits + [verdict for verdict in found if verdict.fits]
+        misfits = [verdict for verdict in found if not verdict.fits]
+        told = [*misfits, *[verdict for verdict in found if verdict.fits]]
         return PropertyVerdict(
             fits,
             tuple([verdict.reason for verdict in told]),
-            sort_key,
+            tuple(numbers),
             tuple([verdict.obstacle for verdict in misfits]),
         )
 

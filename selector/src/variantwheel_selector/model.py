@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 from variantwheel_selector.errors import InvalidNameError
 
@@ -76,14 +75,23 @@ class Variant:
     Attributes:
         label: The last part of the wheels' file names.
         properties: Sorted, without duplicates.
+        needs: The items of `features()`.
     """
 
     label: str
     properties: tuple[VariantProperty, ...] = ()
+    needs: tuple[tuple[tuple[str, str], tuple[str, ...]], ...] = field(
+        init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         check_label(self.label)
         object.__setattr__(self, "properties", tuple(sorted(set(self.properties))))
+        values: dict[tuple[str, str], tuple[str, ...]] = {}
+        for item in self.properties:
+            key = (item.namespace, item.feature)
+            values[key] = (*values.get(key, ()), item.value)
+        object.__setattr__(self, "needs", tuple(values.items()))
         if (self.label == NULL_LABEL) != (not self.properties):
             raise InvalidNameError(
                 f"variant {self.label!r} has {len(self.properties)} properties: "
@@ -98,12 +106,3 @@ class Variant:
     def features(self) -> dict[tuple[str, str], tuple[str, ...]]:
         """Return the values by (namespace, feature); any one of a feature's values suffices."""
         return dict(self.needs)
-
-    @cached_property
-    def needs(self) -> tuple[tuple[tuple[str, str], tuple[str, ...]], ...]:
-        """The items of `features()`."""
-        values: dict[tuple[str, str], tuple[str, ...]] = {}
-        for item in self.properties:
-            key = (item.namespace, item.feature)
-            values[key] = (*values.get(key, ()), item.value)
-        return tuple(values.items())

@@ -68,7 +68,7 @@ def narrow(resolution: Resolution, settings: Settings) -> Resolution:
             ruled_out = f"forbidden by {by}: {settings.origin(keys.FORBID)}"
         elif only and not _first_match(only, item):
             ruled_out = f"not among {_words(only)}: {settings.origin(keys.ONLY)}"
-        judged.append(replace(item, ruled_out=ruled_out) if ruled_out else item)
+        judged.append(item._replace(ruled_out=ruled_out) if ruled_out else item)
     position = {id(item): number for number, item in enumerate(judged)}
     judged.sort(key=lambda item: (not item.accepted, _rank(prefer or (), item), position[id(item)]))
     winner = judged[0] if judged and judged[0].accepted else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from variantwheel_selector.decision import DecidedCandidate
 from variantwheel_selector.errors import NothingFitsError, VariantMisfitError
@@ -18,8 +19,7 @@ from variantwheel_selector.variants_json import VariantsInfo
 from variantwheel_selector.wheel_name import WheelName
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One variant of a release as it was judged.
 
     Attributes:
@@ -115,9 +115,14 @@ def resolve(
         _candidate(label, found, _verdict(label, info, judge), info, refused or {})
         for label, found in by_label.items()
     ]
-    candidates.sort(key=lambda item: (not item.accepted, item.verdict.sort_key, item.label or ""))
+    candidates.sort(key=_order)
     winner = candidates[0] if candidates and candidates[0].accepted else None
     return Resolution(tuple(candidates), winner)
+
+
+def _order(item: Candidate) -> tuple[bool, tuple[float, ...], str]:
+    label, _, filename, verdict, _, _ = item
+    return (verdict.fits is not True or filename is None, verdict.sort_key, label or "")
 
 
 def choose(resolution: Resolution, label: str, *, forced: bool) -> Resolution:
@@ -248,6 +253,8 @@ def _candidate(
 
 def _best_wheel(wheels: Sequence[_Wheel]) -> str:
     """Return the wheel with the best tag, and among equals the one with the highest build tag."""
+    if len(wheels) == 1:
+        return wheels[0][0]
     best = min(place for _, place in wheels)
     names = [filename for filename, place in wheels if place == best]
     if len(names) == 1:
