@@ -15,6 +15,7 @@ FILES = (
     "torch_training_checks.py",
     "torch_group_checks.py",
     "elastic_state_checks.py",
+    "signature_checks.py",
 )
 
 

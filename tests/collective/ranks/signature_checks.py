@@ -1,0 +1,124 @@
+"""Names and arguments of the PyTorch front end are Horovod's, in its order."""
+
+import inspect
+
+import horovod.torch as hvd
+from horovod.common import elastic as common_elastic
+from horovod.torch import mpi_ops
+
+REDUCTION = "op prescale_factor=1.0 postscale_factor=1.0 process_set"
+SIGNATURES = {
+    "allreduce": f"tensor average=None name=None compression {REDUCTION}",
+    "allreduce_async": f"tensor average=None name=None {REDUCTION}",
+    "allreduce_": f"tensor average=None name=None {REDUCTION}",
+    "allreduce_async_": f"tensor average=None name=None {REDUCTION}",
+    "grouped_allreduce": f"tensors average=None name=None compression {REDUCTION}",
+    "grouped_allreduce_async": f"tensors average=None name=None {REDUCTION}",
+    "grouped_allreduce_": f"tensors average=None name=None {REDUCTION}",
+    "grouped_allreduce_async_": f"tensors average=None name=None {REDUCTION}",
+    "sparse_allreduce_async": "tensor name op process_set",
+    "allgather": "tensor name=None process_set",
+    "allgather_async": "tensor name=None process_set",
+    "grouped_allgather": "tensors name=None process_set",
+    "grouped_allgather_async": "tensors name=None process_set",
+    "broadcast": "tensor root_rank name=None process_set",
+    "broadcast_async": "tensor root_rank name=None process_set",
+    "broadcast_": "tensor root_rank name=None process_set",
+    "broadcast_async_": "tensor root_rank name=None process_set",
+    "alltoall": "tensor splits=None name=None process_set",
+    "alltoall_async": "tensor splits=None name=None process_set",
+    "reducescatter": (
+        "tensor name=None compression op process_set prescale_factor=1.0 postscale_factor=1.0"
+    ),
+    "reducescatter_async": (
+        "tensor name=None op process_set prescale_factor=1.0 postscale_factor=1.0"
+    ),
+    "grouped_reducescatter": (
+        "tensors name=None compression op process_set prescale_factor=1.0 postscale_factor=1.0"
+    ),
+    "grouped_reducescatter_async": (
+        "tensors name=None op process_set prescale_factor=1.0 postscale_factor=1.0"
+    ),
+    "join": "device=-1",
+    "barrier": "process_set",
+    "poll": "handle",
+    "synchronize": "handle",
+    "broadcast_parameters": "params root_rank",
+    "broadcast_optimizer_state": "optimizer root_rank model=None",
+    "broadcast_object": "obj root_rank=0 name=None process_set",
+    "allgather_object": "obj name=None",
+    "DistributedOptimizer": (
+        "optimizer named_parameters=None compression backward_passes_per_step=1 op"
+        " gradient_predivide_factor=1.0 num_groups=0 groups=None sparse_as_dense=False process_set"
+    ),
+    "SyncBatchNorm": "num_features eps=1e-05 momentum=0.1 affine=True track_running_stats=True",
+    "init": "comm=None process_sets=None",
+    "add_process_set": "process_set",
+    "remove_process_set": "process_set",
+}
+WITHOUT_ARGUMENTS = (
+    "shutdown is_initialized size local_size cross_size rank local_rank cross_rank"
+    " mpi_threads_supported mpi_enabled mpi_built gloo_enabled gloo_built nccl_built ddl_built"
+    " ccl_built cuda_built rocm_built _check_has_gpu"
+)
+OBJECTS = (
+    "Average Sum Adasum Min Max Product ProcessSet global_process_set HorovodInternalError"
+    " Compression elastic"
+)
+ELASTIC = {
+    "run": "func",
+    "TorchState": "model=None optimizer=None **kwargs",
+    "ElasticSampler": "dataset shuffle=True seed=0",
+}
+STATE = (
+    "register_reset_callbacks on_reset on_hosts_updated commit check_host_updates save restore"
+    " sync reset"
+)
+
+
+def described(function: object) -> str:
+    """The parameters, and those defaults that are plain values."""
+    assert callable(function)
+    words = []
+    for parameter in inspect.signature(function).parameters.values():
+        stars = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+        plain = isinstance(parameter.default, int | float | None) and parameter.name != "op"
+        words.append(
+            f"{stars}{parameter.name}" + (f"={parameter.default}" if plain and not stars else "")
+        )
+    return " ".join(words)
+
+
+def check_signatures_are_horovods() -> None:
+    for name, expected in SIGNATURES.items():
+        assert described(getattr(hvd, name)) == expected, name
+    for name in WITHOUT_ARGUMENTS.split():
+        assert described(getattr(hvd, name)) == "", name
+    for name, expected in ELASTIC.items():
+        assert described(getattr(hvd.elastic, name)) == expected, name
+
+
+def check_names_are_horovods() -> None:
+    for name in OBJECTS.split():
+        assert hasattr(hvd, name), name
+    assert [hvd.Average, hvd.Sum, hvd.Adasum, hvd.Min, hvd.Max, hvd.Product] == list(range(6))
+    for name in SIGNATURES:
+        if name not in ("DistributedOptimizer", "SyncBatchNorm") and "object" not in name:
+            assert hasattr(mpi_ops, name) or name.startswith(
+                ("broadcast_p", "broadcast_opt", "add_", "remove_")
+            ), name
+    assert hasattr(mpi_ops, "is_homogeneous")
+    for name in STATE.split():
+        assert callable(getattr(common_elastic.ObjectState, name)), name
+    for name in ("none", "fp16", "bf16"):
+        assert hasattr(hvd.Compression, name)
+
+
+def check_what_is_built_in_is_said_truthfully() -> None:
+    assert hvd.gloo_built()
+    assert hvd.gloo_enabled()
+    assert not hvd.mpi_built()
+    assert not hvd.mpi_enabled()
+    assert not hvd.mpi_threads_supported()
+    assert not hvd.ddl_built()
+    assert not hvd.ccl_built()
