@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
 
 from integration.environments import ROOT, Environment, plain_variables
 from variantwheel.project import read_project
@@ -150,4 +149,6 @@ def create(
 
 def read_yaml(name: str) -> Any:
     """Reads a YAML file of the repository."""
+    from ruamel.yaml import YAML  # noqa: PLC0415 - only the conda session has it
+
     return YAML(typ="safe").load((ROOT / name).read_text(encoding="utf-8"))
