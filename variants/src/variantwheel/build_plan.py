@@ -136,12 +136,14 @@ def check_pythons(project: Project, missing: Sequence[str], *, allow_missing: bo
         DefinitionError: One that the release must have is missing.
     """
     needed = [version for version in missing if version in project.pythons.versions]
-    if needed and not allow_missing:
+    none_found = len(missing) == len(project.pythons.versions) + len(project.pythons.optional)
+    if needed and (none_found or not allow_missing):
         raise DefinitionError(
             f"no headers of CPython {', '.join(needed)} were found, which "
             "[tool.variantwheel.pythons] of pyproject.toml declares; looked on the PATH, in "
             "pyenv's versions and in /opt/python. Install them, or name one with --python PROGRAM "
-            "or --python FOLDER-WITH-PYTHON.H, or leave them out with --pythons available"
+            "or --python FOLDER-WITH-PYTHON.H, or build for those that are here, if there are any, "
+            "with --pythons available"
         )
     return [f"without a module for CPython {version}: not found here" for version in missing]
 
