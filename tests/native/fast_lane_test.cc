@@ -68,7 +68,7 @@ TEST(AllKindsRunFast) {
       UntilFast(runtime, [&](int i) {
         const std::string name = "n" + std::to_string(i);
         // Empty, in the places, beyond them, and offered.
-        for (const int64_t count : {0, 1, 257, 4096, 5000, 80'000}) {
+        for (const int64_t count : {0, 1, 257, 4096, 5000, 250'000}) {
           ExpectSum(runtime, rank, ranks, name, count, true);
         }
 
@@ -103,6 +103,14 @@ TEST(AllKindsRunFast) {
         barrier.kind = OpKind::kBarrier;
         if (!runtime.RunNow(barrier, {})) (void)Wait(runtime, runtime.Enqueue(barrier, {}));
       });
+    });
+  }
+}
+
+TEST(VeryLongVectorsAreReducedInBlocks) {
+  for (const int ranks : {2, 3}) {
+    OnRanks(ranks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+      ExpectSum(runtime, rank, ranks, "long", 2'500'003, true);
     });
   }
 }

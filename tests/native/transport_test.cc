@@ -106,7 +106,7 @@ class StreamSink : public hvd::Sink {
 void RotateAllSizes(Communicator& communicator, const std::function<void(int)>& start = {}) {
   const std::vector<size_t> sizes = {0,      1,      15,     16,     17,    63,
                                      64,     65,     4095,   32768,  32769, 65535,
-                                     262143, 262144, 262145, 600000, 999999};
+                                     262143, 262144, 393216, 600000, 999999};
   const int ranks = static_cast<int>(communicator.transports.size());
   OnThreads(ranks, [&](int rank) {
     if (start) start(rank);

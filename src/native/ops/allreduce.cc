@@ -17,6 +17,9 @@ constexpr size_t kFlatTotal = size_t{128} << 10;
 // What is copied, reduced and scaled in one go, and so stays in the first-level cache.
 constexpr size_t kPiece = size_t{16} << 10;
 
+// Longer vectors are reduced in blocks, where the transport wants that.
+constexpr size_t kInOnePass = size_t{8} << 20;
+
 // The part of the vector that one rank reduces.
 struct Part {
   size_t offset;
@@ -176,7 +179,20 @@ void Reduction::Ring() {
 }  // namespace
 
 void Allreduce(Transport& transport, const AllreduceOptions& options) {
-  Reduction(transport, options).Run();
+  const size_t item = SizeOf(options.dtype);
+  const size_t part = transport.block_bytes();
+  if (options.count * item <= kInOnePass || part == 0) {
+    return Reduction(transport, options).Run();
+  }
+  AllreduceOptions block = options;
+  size_t rest = options.count;
+  while (rest != 0) {
+    block.count = std::min(rest, part / item * static_cast<size_t>(transport.size()));
+    Reduction(transport, block).Run();
+    block.source = static_cast<const std::byte*>(block.source) + block.count * item;
+    block.destination = static_cast<std::byte*>(block.destination) + block.count * item;
+    rest -= block.count;
+  }
 }
 
 }  // namespace hvd

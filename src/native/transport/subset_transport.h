@@ -22,6 +22,7 @@ class SubsetTransport final : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
   const char* name() const override { return whole_.name(); }
+  size_t block_bytes() const override { return whole_.block_bytes(); }
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override {
     whole_.Exchange(ranks_[static_cast<size_t>(to)], out, ranks_[static_cast<size_t>(from)],
                     in_bytes, sink);

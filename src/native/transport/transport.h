@@ -46,6 +46,9 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual const char* name() const = 0;
+  // Very long vectors are best worked on in blocks of so many bytes for each rank, so that they
+  // stay in cache from one message to the next; 0: in one go.
+  virtual size_t block_bytes() const { return 0; }
 
   // Sends `out` to rank `to` and receives `in_bytes` bytes from rank `from`, both at once. `to` and
   // `from` are not this rank. Nothing moves in a direction whose count is zero.

@@ -17,11 +17,14 @@ namespace {
 
 // Sending and receiving alternate after so many bytes, which stay in the first cache levels.
 constexpr size_t kChunk = size_t{32} << 10;
-// From here on one copy and two system calls are cheaper than two copies.
-constexpr size_t kOffered = size_t{96} << 10;
+// Between these sizes the receiver reads the sender's memory: one copy, but each page of it has to
+// be looked up. Shorter messages are copied twice within the caches, in longer ones both sides'
+// copies overlap, and either costs less.
+constexpr size_t kOffered = size_t{384} << 10;
+constexpr size_t kMostOffered = size_t{8} << 20;
 // What is read of an offer in one go: into a buffer that stays in the second-level cache, or to
 // where it belongs.
-constexpr size_t kReadPiece = size_t{64} << 10;
+constexpr size_t kReadPiece = size_t{512} << 10;
 constexpr size_t kReadStraight = size_t{1} << 20;
 // Messages start on a cache line, so that every span of one is aligned for any element.
 constexpr uint64_t kLine = 64;
@@ -223,7 +226,8 @@ void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, S
                     .ring_bytes = ring_bytes};
   // Both sides know the size and what the first offer has shown, so both decide alike.
   const auto by_offer = [](const RingPositions& ring, size_t bytes) {
-    return bytes >= kOffered && ring.reads_forbidden.load(std::memory_order_seq_cst) == 0;
+    return bytes >= kOffered && bytes <= kMostOffered &&
+           ring.reads_forbidden.load(std::memory_order_seq_cst) == 0;
   };
   if (by_offer(outgoing.ring, out.size())) Offer(outgoing, ++sent.offers);
   if (by_offer(incoming.ring, in_bytes)) {

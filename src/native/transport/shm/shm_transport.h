@@ -1,10 +1,10 @@
-// Between the ranks of one host: short messages through byte rings in memory that all of them map,
-// long ones by reading the sender's memory, with a futex to sleep on.
+// Between the ranks of one host: through byte rings in memory that all of them map, or by reading
+// the sender's memory, with a futex to sleep on.
 //
-// A long message is offered: its address goes next to the ring. The receiver reads it, straight to
-// where it belongs or in pieces that stay in cache, and says so; only then the sender goes on.
-// Where the system forbids such reads, the receiver notices at the first offer and notes it for the
-// pair, upon which the sender puts this message and all later ones into the ring.
+// A message of middle size is offered: its address goes next to the ring. The receiver reads it,
+// straight to where it belongs or in pieces that stay in cache, and says so; only then the sender
+// goes on. Where the system forbids such reads, the receiver notices at the first offer and notes
+// it for the pair, upon which the sender puts this message and all later ones into the ring.
 #ifndef HVD_TRANSPORT_SHM_SHM_TRANSPORT_H_
 #define HVD_TRANSPORT_SHM_SHM_TRANSPORT_H_
 
@@ -29,6 +29,7 @@ class ShmTransport : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return segment_->ranks(); }
   const char* name() const override { return "shm"; }
+  size_t block_bytes() const override { return size_t{128} << 10; }
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override;
 
  private:
