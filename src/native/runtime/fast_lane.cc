@@ -22,7 +22,8 @@ namespace {
 constexpr size_t kMostOfAll = size_t{128} << 10;
 
 bool MayRunHere(const Request& request) {
-  return request.process_set == kGlobalProcessSet && request.kind <= OpKind::kReducescatter;
+  return request.process_set == kGlobalProcessSet && request.device == kCpu &&
+         request.kind <= OpKind::kReducescatter;
 }
 
 // Whether the ranks' data, brought to the lane, is all that it takes.
