@@ -353,6 +353,7 @@ TEST(ALongErrorIsCutBetweenCharacters) {
     hvd_request request{};
     request.name = name.c_str();
     request.kind = static_cast<int32_t>(OpKind::kAllgather);
+    request.device = hvd::kCpu;
     request.tensors = &tensor;
     request.tensor_count = 1;
     EXPECT_EQ(core.enqueue(runtime, &request, &handle, &error),
