@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/dtype.h"
@@ -38,16 +41,36 @@ uint64_t seed = 1;
 // One operation as all ranks know it; what a rank contributes follows from `seed` and the rank.
 struct Plan {
   Request request;
+  std::vector<int> members;  // of its process set
   bool in_place = false;
   bool mismatched = false;  // the last rank asks for another shape
   uint64_t seed = 0;
 };
 
+// Beside that of all ranks; added by every job, and numbered from 1.
+const std::vector<std::vector<int64_t>> kSets = {{0, 1, 2}, {1, 3}, {2}};
+
 size_t Below(std::mt19937_64& random, size_t bound) { return random() % bound; }
+
+// How many rows of an alltoall go from one rank to another.
+int64_t SplitOf(const Plan& plan, int from, int to) {
+  const int64_t unit = plan.request.tensors[0].shape[0];
+  return unit * static_cast<int64_t>((plan.seed >> (from * kRanks + to)) % 3);
+}
+
+std::vector<int64_t> SplitsOf(const Plan& plan, int rank) {
+  std::vector<int64_t> splits;
+  for (const int to : plan.members) splits.push_back(SplitOf(plan, rank, to));
+  return splits;
+}
 
 int64_t RowsOf(const Plan& plan, int rank) {
   const int64_t rows = plan.request.tensors[0].shape[0];
-  if (plan.mismatched) return rank == kRanks - 1 ? rows + 1 : rows;
+  if (plan.mismatched) return rank == plan.members.back() ? rows + 1 : rows;
+  if (plan.request.kind == OpKind::kAlltoall) {
+    const auto splits = SplitsOf(plan, rank);
+    return std::accumulate(splits.begin(), splits.end(), int64_t{0});
+  }
   if (plan.request.kind != OpKind::kAllgather) return rows;
   return rows * static_cast<int64_t>((plan.seed >> rank) % 4);
 }
@@ -108,9 +131,9 @@ double Scaled(DType dtype, double value, double factor) {
 double Reduced(const Plan& plan, size_t i) {
   const Request& request = plan.request;
   double result = 0;
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (const int rank : plan.members) {
     const double next = Scaled(request.tensors[0].dtype, Operand(plan, rank, i), request.prescale);
-    if (rank == 0) {
+    if (rank == plan.members.front()) {
       result = next;
     } else if (request.op == ReduceOp::kMin) {
       result = std::min(result, next);
@@ -123,7 +146,8 @@ double Reduced(const Plan& plan, size_t i) {
     }
   }
   if (request.tensors[0].dtype == DType::kBool) return std::min(result, 1.0);
-  const double divisor = request.op == ReduceOp::kAverage ? kRanks : 1;
+  const double divisor =
+      request.op == ReduceOp::kAverage ? static_cast<double>(plan.members.size()) : 1;
   return Scaled(request.tensors[0].dtype, result, request.postscale / divisor);
 }
 
@@ -136,20 +160,44 @@ std::vector<std::byte> Source(const Plan& plan, int rank) {
   return bytes;
 }
 
-std::vector<std::byte> Expected(const Plan& plan) {
+// The rows of a reduction that a rank gets.
+std::pair<size_t, size_t> ShareOf(const Plan& plan, int rank) {
+  const auto rows = static_cast<size_t>(plan.request.tensors[0].shape[0]);
+  const size_t ranks = plan.members.size();
+  const auto place = static_cast<size_t>(std::find(plan.members.begin(), plan.members.end(), rank) -
+                                         plan.members.begin());
+  const size_t begin = place * (rows / ranks) + std::min(place, rows % ranks);
+  return {begin, begin + rows / ranks + (place < rows % ranks ? 1 : 0)};
+}
+
+std::vector<std::byte> Expected(const Plan& plan, int me) {
   if (plan.request.kind == OpKind::kBroadcast) return Source(plan, plan.request.root);
+  const size_t size = hvd::SizeOf(plan.request.tensors[0].dtype);
   std::vector<std::byte> all;
   if (plan.request.kind == OpKind::kAllgather) {
-    for (int rank = 0; rank < kRanks; ++rank) {
+    for (const int rank : plan.members) {
       const auto block = Source(plan, rank);
       all.insert(all.end(), block.begin(), block.end());
     }
     return all;
   }
-  const size_t size = hvd::SizeOf(plan.request.tensors[0].dtype);
-  all.resize(CountOf(plan, 0) * size);
-  for (size_t i = 0; i * size < all.size(); ++i) {
-    Store(plan.request.tensors[0].dtype, Reduced(plan, i), &all[i * size]);
+  if (plan.request.kind == OpKind::kAlltoall) {
+    for (const int rank : plan.members) {
+      const auto block = Source(plan, rank);
+      auto from = block.begin();
+      for (const int to : plan.members) {
+        const auto end = from + SplitOf(plan, rank, to) * 3 * static_cast<int64_t>(size);
+        if (to == me) all.insert(all.end(), from, end);
+        from = end;
+      }
+    }
+    return all;
+  }
+  auto [begin, end] = std::pair(size_t{0}, CountOf(plan, me));
+  if (plan.request.kind == OpKind::kReducescatter) std::tie(begin, end) = ShareOf(plan, me);
+  all.resize((end - begin) * size);
+  for (size_t i = begin; i < end; ++i) {
+    Store(plan.request.tensors[0].dtype, Reduced(plan, i), &all[(i - begin) * size]);
   }
   return all;
 }
@@ -162,21 +210,32 @@ Plan Draw(std::mt19937_64& random, const std::string& name) {
   Request& request = plan.request;
   request.name = name;
   request.tensors.resize(1);
-  request.kind = std::vector{OpKind::kAllreduce, OpKind::kAllreduce, OpKind::kAllgather,
-                             OpKind::kBroadcast, OpKind::kBarrier}[Below(random, 5)];
+  request.kind =
+      std::vector{OpKind::kAllreduce,     OpKind::kAllreduce, OpKind::kAllgather, OpKind::kAlltoall,
+                  OpKind::kReducescatter, OpKind::kBroadcast, OpKind::kBarrier}[Below(random, 7)];
+  plan.members = {0, 1, 2, 3};
+  request.process_set = static_cast<int32_t>(Below(random, 2) * Below(random, kSets.size() + 1));
+  if (request.process_set != 0) {
+    const auto& set = kSets[static_cast<size_t>(request.process_set) - 1];
+    plan.members.assign(set.begin(), set.end());
+  }
+  if (plan.members.size() == 1) plan.mismatched = false;
   request.tensors[0].dtype = *hvd::DTypeFromCode(static_cast<int>(Below(random, 10)));
   // Around the edges of algorithms and chunks, and anything between.
   const size_t edge = std::vector<size_t>{0, 3, 64, 4096, 16384, 32768, 65536}[Below(random, 7)];
   const size_t count = edge + Below(random, 5) + (Below(random, 8) == 0 ? 150'000 : 0);
   request.tensors[0].shape = {static_cast<int64_t>(count)};
-  if (request.kind == OpKind::kAllgather) request.tensors[0].shape.push_back(3);
-  if (request.kind == OpKind::kBroadcast) request.root = static_cast<int>(Below(random, kRanks));
+  const bool rows = request.kind == OpKind::kAllgather || request.kind == OpKind::kAlltoall;
+  if (rows) request.tensors[0].shape.push_back(3);
+  if (request.kind == OpKind::kBroadcast) {
+    request.root = plan.members[Below(random, plan.members.size())];
+  }
   if (request.kind == OpKind::kBarrier) {
     request.tensors[0].shape = {};
     plan.mismatched = false;
   }
-  if (request.kind == OpKind::kAllgather && plan.mismatched) request.tensors[0].shape = {3, 7};
-  if (request.kind != OpKind::kAllreduce) return plan;
+  if (rows && plan.mismatched) request.tensors[0].shape = {3, 7};
+  if (!hvd::Reduces(request.kind)) return plan;
   const bool scalable = request.tensors[0].dtype != DType::kBool;
   request.op = std::vector{ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct,
                            ReduceOp::kAverage}[Below(random, scalable ? 5 : 4)];
@@ -202,8 +261,8 @@ void Start(Runtime& runtime, int rank, Running& running) {
   const Plan& plan = *running.plan;
   Request request = plan.request;
   if (request.kind != OpKind::kBarrier) request.tensors[0].shape[0] = RowsOf(plan, rank);
-  // A mismatched allgather differs where all have to agree.
-  if (request.kind == OpKind::kAllgather && plan.mismatched) {
+  // What is cut or joined by rows is mismatched where all have to agree.
+  if (request.tensors[0].shape.size() == 2 && plan.mismatched) {
     request.tensors[0].shape = plan.request.tensors[0].shape;
     request.tensors[0].shape[1] = RowsOf(plan, rank);
   }
@@ -216,10 +275,24 @@ void Start(Runtime& runtime, int rank, Running& running) {
     running.handle = runtime.Enqueue(request, {});
     return;
   }
+  if (request.kind == OpKind::kAlltoall) {
+    auto splits = SplitsOf(plan, rank);
+    if (plan.mismatched) splits.assign(splits.size(), 0);
+    running.handle = runtime.Enqueue(request, {{running.source.data(), nullptr}}, splits);
+    return;
+  }
+  if (request.kind == OpKind::kAllreduce && plan.seed % 3 == 0) {
+    // A group: the tensor, and one without elements.
+    request.grouped = true;
+    request.tensors.push_back({DType::kInt64, {0}});
+    running.handle =
+        runtime.Enqueue(request, {{running.source.data(), destination.data()}, {nullptr, nullptr}});
+    return;
+  }
   running.handle = hvd::test::Start(runtime, request, running.source.data(), destination.data());
 }
 
-void Check(Runtime& runtime, Running& running) {
+void Check(Runtime& runtime, int rank, Running& running) {
   const Plan& plan = *running.plan;
   const std::string what = "seed " + std::to_string(seed) + ", " + plan.request.name;
   if (!runtime.WaitFor(running.handle, 120'000)) {
@@ -229,7 +302,7 @@ void Check(Runtime& runtime, Running& running) {
   try {
     const auto result = runtime.Take(running.handle);
     if (plan.mismatched) return hvd::test::Report(__FILE__, __LINE__, what + " did not fail");
-    const auto expected = Expected(plan);
+    const auto expected = Expected(plan, rank);
     const std::byte* actual =
         !result.outputs.empty()
             ? result.outputs[0].data.get()
@@ -253,15 +326,26 @@ void Shuffle(std::vector<T>& items, std::mt19937_64& random) {
 void RunRank(int rank, int ender, const std::vector<Plan>& plans, Runtime& runtime,
              uint64_t order_seed) {
   std::mt19937_64 random(order_seed);
+  Request add;
+  add.name = "sets";
+  add.kind = OpKind::kAddProcessSets;
+  for (const auto& set : kSets) {
+    add.numbers.push_back(static_cast<int64_t>(set.size()));
+    add.numbers.insert(add.numbers.end(), set.begin(), set.end());
+  }
+  EXPECT_EQ(hvd::test::Wait(runtime, runtime.Enqueue(add, {})).numbers,
+            (std::vector<int64_t>{1, 2, 3}));
   for (size_t first = 0; first < plans.size(); first += kBatchSize) {
     std::vector<Running> batch;
     for (size_t i = first; i < std::min(first + kBatchSize, plans.size()); ++i) {
+      const auto& members = plans[i].members;
+      if (std::find(members.begin(), members.end(), rank) == members.end()) continue;
       batch.push_back({.plan = &plans[i], .source = {}, .destination = {}});
     }
     Shuffle(batch, random);
     for (Running& running : batch) Start(runtime, rank, running);
     Shuffle(batch, random);
-    for (Running& running : batch) Check(runtime, running);
+    for (Running& running : batch) Check(runtime, rank, running);
   }
   if (rank == ender) return runtime.Shutdown();
   std::vector<float> data(10);
