@@ -17,6 +17,7 @@ class Placement:
         timeout: seconds to wait for the other ranks.
         fusion_bytes: up to which small allreduces are put together; 0 for never.
         fuse_groups: whether that is done across groups too.
+        cache_capacity: how many operations are asked for by number once they are known.
         dynamic_process_sets: whether they may be added and removed after `init()`.
     """
 
@@ -34,6 +35,7 @@ class Placement:
     timeout: float
     fusion_bytes: int
     fuse_groups: bool
+    cache_capacity: int
     dynamic_process_sets: bool
 
 
@@ -93,5 +95,6 @@ def read_placement(environment: Mapping[str, str]) -> Placement:
         timeout=_settings.start_timeout(environment),
         fusion_bytes=_settings.FUSION_THRESHOLD.read(environment),
         fuse_groups=not _settings.DISABLE_GROUP_FUSION.read(environment),
+        cache_capacity=_settings.CACHE_CAPACITY.read(environment),
         dynamic_process_sets=_settings.DYNAMIC_PROCESS_SETS.read(environment),
     )

@@ -164,6 +164,7 @@ def _start_runtime(core: CoreLibrary, placement: Placement, generation: int) -> 
             start_timeout=placement.timeout,
             fusion_bytes=placement.fusion_bytes,
             fuse_groups=placement.fuse_groups,
+            cache_capacity=placement.cache_capacity,
         )
     except _bindings.CollectiveError as error:
         raise HorovodInternalError(str(error)) from error

@@ -180,6 +180,14 @@ DISABLE_GROUP_FUSION = Setting(
     default=False,
     meaning="keeps the tensors of a group apart from all others; rank 0's value counts",
 )
+CACHE_CAPACITY = Setting(
+    "HOROVOD_CACHE_CAPACITY",
+    _count,
+    _COUNT,
+    1024,
+    "named operations that ranks ask for by number once all have done so; 0 for none; rank 0's"
+    " value counts",
+)
 DYNAMIC_PROCESS_SETS = Setting(
     "HOROVOD_DYNAMIC_PROCESS_SETS",
     _switch,
@@ -325,6 +333,7 @@ SETTINGS: tuple[
     TRANSPORT,
     FUSION_THRESHOLD,
     DISABLE_GROUP_FUSION,
+    CACHE_CAPACITY,
     DYNAMIC_PROCESS_SETS,
     CONTROLLER,
     CPU_OPERATIONS,

@@ -62,7 +62,7 @@ TEST(ReadyOnceAllRanksAsked) {
 }
 
 TEST(OrderIsThatOfCompletion) {
-  Coordinator coordinator(2, {.bytes = 0});
+  Coordinator coordinator(2, {.fusion_bytes = 0});
   for (const char* name : {"a", "b", "c"}) {
     Request request = Allreduce();
     request.name = name;
@@ -174,4 +174,169 @@ TEST(MoreRowsThanAnIntegerHoldsCannotBeGathered) {
 TEST(TheRankThatDiffersIsNamed) {
   const auto response = Compare({Allreduce(), Allreduce(), Allreduce({9})});
   EXPECT_TRUE(response.error.find("ranks 0 and 2") != std::string::npos);
+}
+
+TEST(AllreducesThatBecomeReadyTogetherAreOneResponse) {
+  Coordinator coordinator(2, {});
+  const auto add = [&](const std::string& name, OpKind kind, bool grouped) {
+    for (const int rank : {0, 1}) {
+      Request request = Of(kind);
+      request.name = name;
+      request.grouped = grouped;
+      coordinator.Add(rank, request);
+    }
+  };
+  add("a", OpKind::kAllreduce, false);
+  add("b", OpKind::kBroadcast, false);
+  add("c", OpKind::kAllreduce, true);
+  auto ready = coordinator.TakeReady();
+  EXPECT_EQ(ready.size(), 2);
+  EXPECT_EQ(ready[0].response.names, (std::vector<std::string>{"a", "c"}));
+  EXPECT_EQ(ready[0].response.ids.size(), 2);
+  Coordinator apart(2, {.fuse_groups = false});
+  for (const int rank : {0, 1}) {
+    for (const char* name : {"a", "c"}) {
+      Request request = Allreduce();
+      request.name = name;
+      request.grouped = *name == 'c';
+      apart.Add(rank, request);
+    }
+  }
+  EXPECT_EQ(apart.TakeReady().size(), 2);
+}
+
+TEST(WhatAllHaveAskedForAlikeGetsANumber) {
+  Coordinator coordinator(2, {});
+  coordinator.Add(0, Allreduce());
+  coordinator.Add(1, Allreduce());
+  const auto first = coordinator.TakeReady();
+  const int64_t id = first.at(0).response.ids.at(0);
+  EXPECT_TRUE(id >= 0);
+  EXPECT_EQ(first[0].response.names[0], "t");
+  coordinator.AddById(1, id);
+  EXPECT_EQ(coordinator.TakeReady().size(), 0);
+  coordinator.AddById(0, id);
+  const auto second = coordinator.TakeReady();
+  EXPECT_EQ(second.at(0).response.names[0], "");
+  EXPECT_EQ(second[0].response.ids[0], id);
+  // One rank asks for something else.
+  coordinator.AddById(0, id);
+  coordinator.Add(1, Allreduce({9}));
+  const auto third = coordinator.TakeReady();
+  EXPECT_EQ(third.at(0).response.error.find("Mismatched ALLREDUCE tensor shapes"), 0);
+  EXPECT_EQ(third[0].response.names[0], "t");
+  EXPECT_EQ(third[0].response.ids[0], -1);
+  // What was dropped is asked for again in full.
+  coordinator.AddById(0, id);
+  EXPECT_EQ(coordinator.waiting(), 0);
+}
+
+TEST(WhatDoesNotComeAgainGetsNoNumber) {
+  Coordinator coordinator(1, {});
+  Request request = Allreduce();
+  request.name = "allreduce.noname.7";
+  coordinator.Add(0, request);
+  coordinator.Add(0, Of(OpKind::kBarrier));
+  for (const auto& item : coordinator.TakeReady()) EXPECT_EQ(item.response.ids[0], -1);
+}
+
+TEST(TheLeastRecentlyUsedNumberIsDropped) {
+  Coordinator coordinator(1, {.fusion_bytes = 0, .cache_capacity = 2});
+  const auto ask = [&](const std::string& name) {
+    Request request = Allreduce();
+    request.name = name;
+    coordinator.Add(0, request);
+    return coordinator.TakeReady();
+  };
+  const int64_t a = ask("a").at(0).response.ids[0];
+  const int64_t b = ask("b").at(0).response.ids[0];
+  coordinator.AddById(0, a);
+  EXPECT_EQ(coordinator.TakeReady().size(), 1);
+  const auto ready = ask("c");
+  EXPECT_EQ(ready.size(), 2);
+  EXPECT_EQ(ready[0].forget, b);
+  EXPECT_EQ(ready[1].forget, -1);
+  coordinator.AddById(0, b);
+  EXPECT_EQ(coordinator.TakeReady().size(), 0);
+}
+
+TEST(ARankThatJoinedIsNotWaitedFor) {
+  Coordinator coordinator(3, {});
+  Request join;
+  join.name = hvd::kJoinName;
+  join.kind = OpKind::kJoin;
+  coordinator.Add(0, Allreduce());
+  coordinator.Add(2, Allreduce());
+  coordinator.Add(1, join);
+  auto ready = coordinator.TakeReady();
+  EXPECT_EQ(ready.at(0).response.error, "");
+  EXPECT_EQ(ready[0].response.requests.size(), 1);
+  EXPECT_EQ(ready[0].response.ids[0], -1);
+  coordinator.Add(2, join);
+  coordinator.Add(0, Of(OpKind::kAllgather));
+  EXPECT_EQ(coordinator.TakeReady().at(0).response.error.find(
+                "Allgather is not supported with Join at this time."),
+            0);
+  coordinator.Add(0, join);
+  ready = coordinator.TakeReady();
+  EXPECT_EQ(ready.at(0).response.kind, OpKind::kJoin);
+  EXPECT_EQ(ready[0].response.numbers, (std::vector<int64_t>{0}));
+  EXPECT_THROWS((coordinator.Add(0, join), coordinator.Add(0, join)), hvd::Error, "joined twice");
+}
+
+TEST(ProcessSetsNegotiateApart) {
+  Coordinator coordinator(3, {});
+  const auto change = [&](OpKind kind, std::vector<int64_t> numbers) {
+    Request request = Of(kind);
+    request.name = "sets";
+    request.tensors.clear();
+    request.numbers = std::move(numbers);
+    for (const int rank : {0, 1, 2}) coordinator.Add(rank, request);
+    return coordinator.TakeReady();
+  };
+  EXPECT_EQ(change(OpKind::kAddProcessSets, {2, 0, 2, 1, 1}).at(0).response.numbers,
+            (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(change(OpKind::kAddProcessSets, {2, 0, 1, 1, 1}).at(0).response.error,
+            "A process set containing the same ranks already exists.");
+  Request request = Allreduce();
+  request.process_set = 1;
+  coordinator.Add(0, Allreduce());
+  coordinator.Add(2, request);
+  coordinator.Add(0, request);
+  const auto ready = coordinator.TakeReady();
+  EXPECT_EQ(ready.size(), 1);
+  EXPECT_EQ(*ready[0].ranks, (std::vector<int>{0, 2}));
+  EXPECT_EQ(ready[0].response.process_set, 1);
+  EXPECT_THROWS(coordinator.Add(1, request), hvd::Error, "of a process set without it");
+  // What a removed set has pending fails where it was asked for, also when it comes later.
+  coordinator.Add(2, request);
+  const auto removed = change(OpKind::kRemoveProcessSet, {1});
+  EXPECT_EQ(*removed.at(0).ranks, (std::vector<int>{2}));
+  EXPECT_EQ(removed[0].response.error, "Process set 1 was removed (operation 't')");
+  EXPECT_EQ(removed.at(1).response.error, "");
+  coordinator.Add(0, request);
+  EXPECT_EQ(coordinator.TakeReady().at(0).response.error,
+            "Process set 1 was removed (operation 't')");
+  EXPECT_EQ(change(OpKind::kRemoveProcessSet, {0}).at(0).response.error,
+            "Process set 0 does not exist or cannot be removed.");
+}
+
+TEST(GroupsMustMatch) {
+  Request group = Allreduce();
+  group.grouped = true;
+  group.tensors.resize(2, group.tensors[0]);
+  Request other = group;
+  other.tensors.pop_back();
+  ExpectError(group, other,
+              "Mismatched ALLREDUCE groups: One rank sent a group of 2 tensors, but another rank "
+              "sent a group of 1 tensors.");
+  ExpectError(group, Allreduce(), "Mismatched ALLREDUCE groups: ");
+  other = group;
+  other.tensors[1].dtype = DType::kInt8;
+  ExpectError(group, other, "Mismatched data types: ");
+  other = Allreduce();
+  other.device = 0;
+  ExpectError(Allreduce(), other,
+              "Mismatched ALLREDUCE CPU/GPU device selection: One rank specified device CPU, but "
+              "another rank specified device GPU.");
 }

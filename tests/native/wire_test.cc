@@ -114,6 +114,7 @@ TEST(ResponsesComeBack) {
   response.process_set = 3;
   response.kind = hvd::OpKind::kAllgather;
   response.names = {"n", "m"};
+  response.ids = {4, -1};
   response.error = "why";
   response.numbers = {3, 0, int64_t{1} << 33};
   response.fusion_bytes = 77;
@@ -124,6 +125,7 @@ TEST(ResponsesComeBack) {
   EXPECT_EQ(read.process_set, 3);
   EXPECT_EQ(read.kind, hvd::OpKind::kAllgather);
   EXPECT_EQ(read.names, response.names);
+  EXPECT_EQ(read.ids, response.ids);
   EXPECT_EQ(read.error, "why");
   EXPECT_EQ(read.numbers, response.numbers);
   EXPECT_EQ(read.fusion_bytes, 77);

@@ -93,6 +93,7 @@ class Runtime:
         start_timeout: float,  # seconds
         fusion_bytes: int,  # small allreduces are put together up to so many; 0 = never
         fuse_groups: bool,  # also across groups
+        cache_capacity: int,  # operations that are asked for by number once known; 0 = none
     ) -> None:
         """Joins the job.
 

@@ -47,9 +47,9 @@ class RankRuntime {
               int cross_rank, int cross_size, const std::string& host,
               const std::string& rendezvous, const py::bytes& secret, int64_t generation,
               const std::string& transport, const std::string& interface, double start_timeout,
-              int64_t fusion_bytes, bool fuse_groups, const std::string& gpu_kind,
-              const std::string& gpu_code, const std::string& gpu_drivers,
-              const std::string& nccl_libraries)
+              int64_t fusion_bytes, bool fuse_groups, int64_t cache_capacity,
+              const std::string& gpu_kind, const std::string& gpu_code,
+              const std::string& gpu_drivers, const std::string& nccl_libraries)
       : core_(OpenCore(library)), gpu_kind_(gpu_kind) {
     if (local_rank < 0 || local_rank >= local_size || cross_rank < 0 || cross_rank >= cross_size) {
       throw py::value_error("local_rank " + std::to_string(local_rank) + " of " +
@@ -70,6 +70,7 @@ class RankRuntime {
         .transport = transport.c_str(),
         .fusion_bytes = fusion_bytes,
         .fuse_groups = fuse_groups ? 1 : 0,
+        .cache_capacity = cache_capacity,
         .gpu_kind = gpu_kind.c_str(),
         .gpu_code = gpu_code.c_str(),
         .gpu_drivers = gpu_drivers.c_str(),
@@ -274,13 +275,14 @@ void BindRuntime(py::module_& module) {
                           "have met.")
       .def(py::init<const std::string&, int, int, int, int, int, int, const std::string&,
                     const std::string&, const py::bytes&, int64_t, const std::string&,
-                    const std::string&, double, int64_t, bool, const std::string&,
+                    const std::string&, double, int64_t, bool, int64_t, const std::string&,
                     const std::string&, const std::string&, const std::string&>(),
            arg("library"), py::kw_only(), arg("rank"), arg("size"), arg("local_rank"),
            arg("local_size"), arg("cross_rank"), arg("cross_size"), arg("host"), arg("rendezvous"),
            arg("secret"), arg("generation"), arg("transport"), arg("interface"),
-           arg("start_timeout"), arg("fusion_bytes"), arg("fuse_groups"), arg("gpu_kind") = "",
-           arg("gpu_code") = "", arg("gpu_drivers") = "", arg("nccl_libraries") = "")
+           arg("start_timeout"), arg("fusion_bytes"), arg("fuse_groups"), arg("cache_capacity"),
+           arg("gpu_kind") = "", arg("gpu_code") = "", arg("gpu_drivers") = "",
+           arg("nccl_libraries") = "")
       .def_property_readonly("transport", &RankRuntime::transport)
       .def_property_readonly("isa", &RankRuntime::isa)
       .def_property_readonly("is_homogeneous", &RankRuntime::is_homogeneous)

@@ -135,6 +135,7 @@ Response Compare(const std::vector<RankRequest>& asked) {
   response.process_set = first.process_set;
   response.kind = first.kind;
   response.names = {first.name};
+  response.ids = {-1};
   for (const RankRequest& other : asked) {
     const std::string difference = Difference(first, other.request);
     if (difference.empty()) continue;

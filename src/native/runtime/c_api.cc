@@ -87,10 +87,12 @@ int32_t Create(const hvd_options* options, hvd_runtime** runtime, hvd_error* err
     o.secret.assign(options->secret, options->secret + options->secret_bytes);
     o.generation = options->generation;
     o.transport = hvd::ParseTransportChoice(options->transport);
-    if (options->fusion_bytes < 0) {
-      throw Error(Error::Kind::kInvalid, "fusion_bytes must not be negative");
+    if (options->fusion_bytes < 0 || options->cache_capacity < 0) {
+      throw Error(Error::Kind::kInvalid, "fusion_bytes and cache_capacity must not be negative");
     }
-    o.fusion = {.bytes = options->fusion_bytes, .groups = options->fuse_groups != 0};
+    o.agreement = {.fusion_bytes = options->fusion_bytes,
+                   .fuse_groups = options->fuse_groups != 0,
+                   .cache_capacity = static_cast<size_t>(options->cache_capacity)};
     o.gpu = {.kind = options->gpu_kind,
              .code_folder = options->gpu_code,
              .driver_libraries = Lines(options->gpu_drivers),

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 3
+#define HVD_ABI_VERSION 5
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -36,6 +36,7 @@ typedef struct hvd_options {
   const char* transport;      /* "auto", "shm", "tcp" */
   int64_t fusion_bytes;       /* small allreduces are put together up to so many bytes; 0: never */
   int32_t fuse_groups;        /* not 0: also across groups */
+  int64_t cache_capacity;     /* operations that are asked for by number once known; 0: none */
   const char* gpu_kind;       /* "cuda", "hip", or "" for a build without code for GPUs */
   const char* gpu_code;       /* the folder of that code */
   const char* gpu_drivers;    /* libraries, one a line; the first that can be opened is used */

@@ -16,23 +16,14 @@ namespace {
 
 // Requests or responses of one batch are split into messages of about this size.
 constexpr size_t kMessageBytes = size_t{4} << 20;
+// What an item of a message of responses is.
+constexpr uint8_t kResponseItem = 0;
+constexpr uint8_t kForgetItem = 1;
 // How long the last messages of a job may take to reach ranks that do not read.
 constexpr std::chrono::seconds kLingerTime{2};
 // The least time between two batches of requests while nobody waits. Threads that wake each other
 // for every single request spend more than that.
 constexpr std::chrono::microseconds kGatherTime{100};
-
-template <typename Item, typename Send>
-void SendBatch(const std::vector<Item>& items, const Send& send) {
-  WireWriter writer;
-  for (const Item& item : items) {
-    Write(writer, item);
-    if (writer.size() < kMessageBytes) continue;
-    send(writer.bytes());
-    writer = {};
-  }
-  if (writer.size() != 0) send(writer.bytes());
-}
 
 std::vector<uint8_t> ErrorPayload(const Error& error) {
   WireWriter writer;
@@ -53,14 +44,14 @@ Error ReadError(std::span<const uint8_t> payload) {
 }  // namespace
 
 ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
-                           std::vector<UniqueFd> processes, const FusionOptions& fusion,
+                           std::vector<UniqueFd> processes, const AgreementOptions& options,
                            JobObserver& observer)
     : rank_(rank),
       peers_(std::move(peers)),
       connections_(std::move(connections)),
       processes_(std::move(processes)),
       observer_(observer),
-      coordinator_(static_cast<int>(peers_.size()), fusion),
+      coordinator_(static_cast<int>(peers_.size()), options),
       left_(peers_.size()) {
   processes_.resize(connections_.size());
 }
@@ -163,9 +154,13 @@ void ControlPlane::SendInbox() {
     if (due) last_sent_ = now;
     inbox = std::exchange(inbox_, {});
   }
-  SendBatch(inbox.requests, [this](const std::vector<uint8_t>& payload) {
-    ToCoordinator(MessageType::kRequests, payload);
-  });
+  WireWriter writer;
+  for (Request& request : inbox.requests) {
+    announcements_.Announce(writer, std::move(request));
+    if (writer.size() < kMessageBytes) continue;
+    ToCoordinator(MessageType::kRequests, std::exchange(writer, {}).bytes());
+  }
+  if (writer.size() != 0) ToCoordinator(MessageType::kRequests, writer.bytes());
   if (inbox.failure) ToCoordinator(MessageType::kFailure, ErrorPayload(*inbox.failure));
   if (inbox.shutdown) ToCoordinator(MessageType::kShutdown, {});
   if (inbox.drained) ToCoordinator(MessageType::kGoodbye, {});
@@ -274,8 +269,14 @@ void ControlPlane::Broadcast(MessageType type, std::span<const uint8_t> payload)
 }
 
 void ControlPlane::SendReady() {
+  // Rank 0 itself may have to ask again for what the coordinator has forgotten.
+  while (SendReadyOnce()) {
+  }
+}
+
+bool ControlPlane::SendReadyOnce() {
   const std::vector<Addressed> ready = coordinator_.TakeReady();
-  if (ready.empty()) return;
+  if (ready.empty()) return false;
   std::vector<WireWriter> messages(connections_.size());
   const auto send = [&](size_t rank) {
     const std::vector<uint8_t> payload = std::exchange(messages[rank], {}).Take();
@@ -285,7 +286,12 @@ void ControlPlane::SendReady() {
   };
   for (const Addressed& item : ready) {
     WireWriter encoded;
-    Write(encoded, item.response);
+    encoded.U8(item.forget < 0 ? kResponseItem : kForgetItem);
+    if (item.forget < 0) {
+      Write(encoded, item.response);
+    } else {
+      encoded.I64(item.forget);
+    }
     for (const int each : *item.ranks) {
       const auto rank = static_cast<size_t>(each);
       messages[rank].Bytes(encoded.bytes());
@@ -293,6 +299,7 @@ void ControlPlane::SendReady() {
     }
   }
   for (size_t rank = 0; rank < messages.size(); ++rank) send(rank);
+  return true;
 }
 
 void ControlPlane::HandleAsCoordinator(size_t rank, MessageType type,
@@ -304,7 +311,12 @@ void ControlPlane::HandleAsCoordinator(size_t rank, MessageType type,
       if (ending_) return;
       WireReader reader(payload);
       while (reader.remaining() != 0) {
-        coordinator_.Add(static_cast<int>(rank), ReadRequest(reader));
+        auto request = Announcements::Read(reader);
+        if (auto* id = std::get_if<int64_t>(&request)) {
+          coordinator_.AddById(static_cast<int>(rank), *id);
+        } else {
+          coordinator_.Add(static_cast<int>(rank), std::get<Request>(std::move(request)));
+        }
       }
       return;
     }
@@ -326,14 +338,26 @@ void ControlPlane::HandleAsCoordinator(size_t rank, MessageType type,
   }
 }
 
+void ControlPlane::TakeResponses(std::span<const uint8_t> payload) {
+  WireReader reader(payload);
+  WireWriter again;
+  std::vector<Response> responses;
+  while (reader.remaining() != 0) {
+    if (reader.U8() == kForgetItem) {
+      announcements_.Forget(reader.I64(), again);
+      continue;
+    }
+    responses.push_back(ReadResponse(reader));
+    announcements_.Learn(responses.back());
+  }
+  if (!responses.empty()) observer_.OnResponses(std::move(responses));
+  if (again.size() != 0) ToCoordinator(MessageType::kRequests, again.bytes());
+}
+
 void ControlPlane::HandleAsMember(MessageType type, std::span<const uint8_t> payload) {
   switch (type) {
-    case MessageType::kResponses: {
-      WireReader reader(payload);
-      std::vector<Response> responses;
-      while (reader.remaining() != 0) responses.push_back(ReadResponse(reader));
-      return observer_.OnResponses(std::move(responses));
-    }
+    case MessageType::kResponses:
+      return TakeResponses(payload);
     case MessageType::kShutdown:
       return observer_.OnShutdown();
     case MessageType::kFailure:

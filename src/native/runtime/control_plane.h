@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/unique_fd.h"
 #include "base/wake_fd.h"
+#include "runtime/announcements.h"
 #include "runtime/connection.h"
 #include "runtime/coordinator.h"
 #include "runtime/options.h"
@@ -43,7 +44,8 @@ class ControlPlane {
   // for each connection a descriptor that is readable once the process at its other side has ended,
   // where there is one. A child that such a process forked may keep the connection open.
   ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
-               std::vector<UniqueFd> processes, const FusionOptions& fusion, JobObserver& observer);
+               std::vector<UniqueFd> processes, const AgreementOptions& options,
+               JobObserver& observer);
 
   // For other threads; none of them blocks. A request may be held back for a moment, so that those
   // which follow it travel with it; Hurry ends that, since a caller waits.
@@ -85,6 +87,9 @@ class ControlPlane {
   void ToCoordinator(MessageType type, std::span<const uint8_t> payload);
   void Broadcast(MessageType type, std::span<const uint8_t> payload);
   void SendReady();
+  // False when there was nothing to send.
+  bool SendReadyOnce();
+  void TakeResponses(std::span<const uint8_t> payload);
   void HandleAsCoordinator(size_t rank, MessageType type, std::span<const uint8_t> payload);
   void HandleAsMember(MessageType type, std::span<const uint8_t> payload);
 
@@ -101,6 +106,7 @@ class ControlPlane {
   Clock::time_point last_sent_{};
 
   bool finished_ = false;
+  Announcements announcements_;
   // The coordinator's.
   Coordinator coordinator_;
   std::vector<bool> left_;  // by rank: has said goodbye

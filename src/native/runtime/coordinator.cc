@@ -38,8 +38,11 @@ void Append(std::vector<T>& to, std::vector<T>& from) {
 
 }  // namespace
 
-Coordinator::Coordinator(int size, const FusionOptions& fusion)
-    : size_(size), fusion_(fusion), joined_(static_cast<size_t>(size)) {
+Coordinator::Coordinator(int size, const AgreementOptions& options)
+    : size_(size),
+      options_(options),
+      cache_(options.cache_capacity),
+      joined_(static_cast<size_t>(size)) {
   std::vector<int> all(static_cast<size_t>(size));
   std::iota(all.begin(), all.end(), 0);
   sets_[kGlobalProcessSet].ranks = std::make_shared<const std::vector<int>>(std::move(all));
@@ -54,34 +57,51 @@ void Coordinator::Add(int rank, Request request) {
     response.process_set = request.process_set;
     response.kind = request.kind;
     response.names = {request.name};
+    response.ids = {-1};
     response.error = StrCat("Process set ", request.process_set, " was removed (operation '",
                             request.name, "')");
     ready_.push_back({std::move(response), std::make_shared<const std::vector<int>>(1, rank)});
     return;
   }
-  Set& set = found->second;
+  const std::string name = request.name;
+  Arrive(found->second, rank, name).asked.push_back({rank, std::move(request)});
+  AnswerIfComplete(found->second, name);
+}
+
+void Coordinator::AddById(int rank, int64_t id) {
+  const ResponseCache::Item* item = cache_.Find(id);
+  if (item == nullptr) return;
+  Set& set = sets_.at(item->request.process_set);
+  Entry& entry = Arrive(set, rank, item->request.name);
+  entry.asked_by_id.push_back(rank);
+  entry.id = id;
+  AnswerIfComplete(set, item->request.name);
+}
+
+Coordinator::Entry& Coordinator::Arrive(Set& set, int rank, const std::string& name) {
   if (!std::binary_search(set.ranks->begin(), set.ranks->end(), rank)) {
     throw Error(Error::Kind::kInternal,
-                StrCat("rank ", rank, " is not in process set ", request.process_set));
+                StrCat("rank ", rank, " asked for '", name, "' of a process set without it"));
   }
-  const auto place = set.waiting.try_emplace(request.name).first;
-  Entry& entry = place->second;
-  const auto index = static_cast<size_t>(rank);
+  Entry& entry = set.waiting[name];
   if (entry.present.empty()) entry.present.resize(static_cast<size_t>(size_));
-  if (entry.present[index]) {
-    throw Error(Error::Kind::kInternal,
-                StrCat("rank ", rank, " asked for '", request.name, "' twice"));
+  if (entry.present[static_cast<size_t>(rank)]) {
+    throw Error(Error::Kind::kInternal, StrCat("rank ", rank, " asked for '", name, "' twice"));
   }
-  entry.present[index] = true;
-  entry.asked.push_back({rank, std::move(request)});
-  if (!IsComplete(set, entry)) return;
-  Entry complete = std::move(entry);
+  entry.present[static_cast<size_t>(rank)] = true;
+  return entry;
+}
+
+void Coordinator::AnswerIfComplete(Set& set, const std::string& name) {
+  const auto place = set.waiting.find(name);
+  if (!IsComplete(set, place->second)) return;
+  Entry complete = std::move(place->second);
   set.waiting.erase(place);
   Answer(set, std::move(complete));
 }
 
 bool Coordinator::IsComplete(const Set& set, const Entry& entry) const {
-  if (entry.asked.size() == set.ranks->size()) return true;
+  if (entry.asked.size() + entry.asked_by_id.size() == set.ranks->size()) return true;
   if (joined_count_ == 0) return false;
   return std::all_of(set.ranks->begin(), set.ranks->end(), [&](int rank) {
     const auto index = static_cast<size_t>(rank);
@@ -89,13 +109,36 @@ bool Coordinator::IsComplete(const Set& set, const Entry& entry) const {
   });
 }
 
+bool Coordinator::Fusible(const Request& request) const {
+  return request.kind == OpKind::kAllreduce && options_.fusion_bytes != 0 &&
+         (options_.fuse_groups || !request.grouped);
+}
+
+void Coordinator::AnswerById(const Set& set, int64_t id) {
+  const ResponseCache::Item& item = *cache_.Find(id);
+  cache_.Touch(id);
+  Response response;
+  response.process_set = item.request.process_set;
+  response.kind = item.request.kind;
+  response.names = {""};
+  response.ids = {id};
+  response.numbers = item.numbers;
+  response.fusion_bytes = options_.fusion_bytes;
+  ready_.push_back(
+      {std::move(response), set.ranks, Fusible(item.request), item.request.device != kCpu});
+}
+
 void Coordinator::Answer(const Set& set, Entry entry) {
+  if (entry.asked_by_id.size() == set.ranks->size()) return AnswerById(set, entry.id);
+  for (const int rank : entry.asked_by_id) {
+    entry.asked.push_back({rank, cache_.Find(entry.id)->request});
+  }
   std::sort(entry.asked.begin(), entry.asked.end(),
             [](const RankRequest& a, const RankRequest& b) { return a.rank < b.rank; });
   const bool all = entry.asked.size() == set.ranks->size();
-  Request& first = entry.asked.front().request;
+  const Request& first = entry.asked.front().request;
   Response response = Compare(entry.asked);
-  response.fusion_bytes = fusion_.bytes;
+  response.fusion_bytes = options_.fusion_bytes;
   const Ranks ranks = set.ranks;
   if (!all && response.error.empty()) {
     response.error = JoinRefusal(first);
@@ -106,9 +149,30 @@ void Coordinator::Answer(const Set& set, Entry entry) {
     if (first.kind == OpKind::kRemoveProcessSet) RemoveProcessSet(first.numbers.at(0), response);
     if (!all) response.requests = {first};
   }
-  const bool fusible = first.kind == OpKind::kAllreduce && response.error.empty() &&
-                       fusion_.bytes != 0 && (fusion_.groups || !first.grouped);
+  // A name in full ends its number.
+  if (const auto id = cache_.IdOf(first.process_set, first.name)) cache_.Remove(*id);
+  if (all) response.ids = {Keep(entry, response)};
+  const bool fusible = response.error.empty() && Fusible(first);
   ready_.push_back({std::move(response), ranks, fusible, first.device != kCpu});
+}
+
+int64_t Coordinator::Keep(const Entry& entry, const Response& response) {
+  const Request& first = entry.asked.front().request;
+  const bool alike = response.error.empty() && cache_.Accepts(first) &&
+                     std::all_of(entry.asked.begin(), entry.asked.end(),
+                                 [&](const RankRequest& each) { return each.request == first; });
+  if (!alike) return -1;
+  const int64_t id = cache_.Add(first, response.numbers);
+  const auto in_use = [&](const Request& request) {
+    return sets_.at(request.process_set).waiting.contains(request.name);
+  };
+  for (const auto& [dropped, process_set] : cache_.Evict(in_use)) {
+    ready_.push_back({.response = {},
+                      .ranks = sets_.at(process_set).ranks,
+                      .fusible = false,
+                      .forget = dropped});
+  }
+  return id;
 }
 
 void Coordinator::Join(int rank) {
@@ -132,6 +196,7 @@ void Coordinator::Join(int rank) {
   Response response;
   response.kind = OpKind::kJoin;
   response.names = {kJoinName};
+  response.ids = {-1};
   response.numbers = {rank};
   ready_.push_back({std::move(response), sets_[kGlobalProcessSet].ranks});
 }
@@ -181,13 +246,17 @@ void Coordinator::RemoveProcessSet(int64_t id, Response& response) {
   for (auto& [name, entry] : found->second.waiting) {
     Response removed;
     removed.process_set = found->first;
-    removed.kind = entry.asked.front().request.kind;
+    if (!entry.asked.empty()) removed.kind = entry.asked.front().request.kind;
     removed.names = {name};
+    removed.ids = {-1};
     removed.error = StrCat("Process set ", id, " was removed (operation '", name, "')");
     auto ranks = std::make_shared<std::vector<int>>();
-    for (const RankRequest& each : entry.asked) ranks->push_back(each.rank);
+    for (const int rank : *found->second.ranks) {
+      if (entry.present[static_cast<size_t>(rank)]) ranks->push_back(rank);
+    }
     ready_.push_back({std::move(removed), std::move(ranks)});
   }
+  cache_.RemoveProcessSet(found->first);
   sets_.erase(found);
 }
 
@@ -210,6 +279,7 @@ std::vector<Addressed> Coordinator::TakeReady() {
     }
     Response& response = together[place->second].response;
     Append(response.names, next.response.names);
+    Append(response.ids, next.response.ids);
     Append(response.requests, next.response.requests);
   }
   ready_.clear();

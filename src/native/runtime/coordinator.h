@@ -15,24 +15,29 @@
 #include "runtime/options.h"
 #include "runtime/request.h"
 #include "runtime/response.h"
+#include "runtime/response_cache.h"
 
 namespace hvd {
 
-// A response and who gets it.
+// A response and who gets it, or a number that ranks have to forget.
 struct Addressed {
   Response response;
   std::shared_ptr<const std::vector<int>> ranks;  // ascending
   bool fusible = false;  // may be put together with others of its process set
   bool on_gpu = false;   // and of the same memory
+  int64_t forget = -1;   // then there is no response
 };
 
 class Coordinator {
  public:
-  Coordinator(int size, const FusionOptions& fusion);
+  Coordinator(int size, const AgreementOptions& options);
 
   // Throws Error (kInternal) when the rank has asked for that name already, or is not in the
   // process set.
   void Add(int rank, Request request);
+  // The same for a request that all ranks have made alike before. A number that was dropped is
+  // ignored: the rank hears of that and asks again in full.
+  void AddById(int rank, int64_t id);
 
   // The operations that have become complete since the last call, in that order, but for
   // allreduces, which are put together.
@@ -45,8 +50,10 @@ class Coordinator {
   using Ranks = std::shared_ptr<const std::vector<int>>;
 
   struct Entry {
-    std::vector<RankRequest> asked;
-    std::vector<bool> present;  // by rank among all
+    std::vector<RankRequest> asked;  // in full
+    std::vector<int> asked_by_id;    // ranks
+    int64_t id = -1;                 // by which they asked
+    std::vector<bool> present;       // by rank among all
   };
 
   struct Set {
@@ -54,8 +61,15 @@ class Coordinator {
     std::unordered_map<std::string, Entry> waiting;
   };
 
+  // The set's entry for a name, in which the rank is now present. Throws as Add does.
+  Entry& Arrive(Set& set, int rank, const std::string& name);
+  void AnswerIfComplete(Set& set, const std::string& name);
   bool IsComplete(const Set& set, const Entry& entry) const;
   void Answer(const Set& set, Entry entry);
+  void AnswerById(const Set& set, int64_t id);
+  // Gives the operation a number, if all ranks have asked for the same.
+  int64_t Keep(const Entry& entry, const Response& response);
+  bool Fusible(const Request& request) const;
   void Join(int rank);
   void AddProcessSets(const std::vector<int64_t>& numbers, Response& response);
   void RemoveProcessSet(int64_t id, Response& response);
@@ -63,7 +77,8 @@ class Coordinator {
   std::string Refusal(const std::vector<int>& ranks) const;
 
   const int size_;
-  const FusionOptions fusion_;
+  const AgreementOptions options_;
+  ResponseCache cache_;
   std::map<int32_t, Set> sets_;
   int32_t next_set_ = kGlobalProcessSet + 1;
   std::vector<Addressed> ready_;

@@ -3,6 +3,7 @@
 #define HVD_RUNTIME_OPTIONS_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,10 +21,11 @@ enum class TransportChoice : uint8_t { kAuto, kShm, kTcp };
 // Throws Error (kInvalid) that lists the choices.
 TransportChoice ParseTransportChoice(const std::string& text);
 
-// How small allreduces are put together. Rank 0's choice counts for all.
-struct FusionOptions {
-  int64_t bytes = int64_t{128} << 20;  // reduced as one; 0: each by itself
-  bool groups = true;                  // also across groups
+// How the ranks agree on what to run. Rank 0's choice counts for all.
+struct AgreementOptions {
+  int64_t fusion_bytes = int64_t{128} << 20;  // allreduced as one; 0: each tensor by itself
+  bool fuse_groups = true;                    // also across groups
+  size_t cache_capacity = 1024;               // operations that are asked for by number; 0: none
 };
 
 // How tensors on a GPU are served. Nothing is opened before the first of them comes.
@@ -42,7 +44,7 @@ struct RuntimeOptions {
   Secret secret;
   int64_t generation = 0;  // starts at 0 and grows with every runtime of a process
   TransportChoice transport = TransportChoice::kAuto;
-  FusionOptions fusion;
+  AgreementOptions agreement;
   GpuOptions gpu;
   std::string interface;  // empty: the one that reaches the store
   std::chrono::milliseconds start_timeout{30'000};

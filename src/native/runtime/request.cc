@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "base/error.h"
+#include "base/str_cat.h"
 
 namespace hvd {
 namespace {
@@ -74,6 +75,10 @@ std::string LowerName(OpKind kind) {
 }
 
 bool Reduces(OpKind kind) { return kind == OpKind::kAllreduce || kind == OpKind::kReducescatter; }
+
+std::string OperationKey(int32_t process_set, const std::string& name) {
+  return process_set == kGlobalProcessSet ? name : StrCat(process_set, '\0', name);
+}
 
 OpKind ReadKind(WireReader& reader) {
   const uint8_t code = reader.U8();

@@ -33,6 +33,9 @@ std::string LowerName(OpKind kind);
 // Whether the kind has a reduction and factors.
 bool Reduces(OpKind kind);
 
+// In the name of an operation that its caller did not name; the number behind it never comes again.
+constexpr const char* kNumberedMark = ".noname.";
+
 struct TensorSpec {
   DType dtype = DType::kFloat32;
   std::vector<int64_t> shape;
@@ -67,6 +70,9 @@ constexpr size_t kLongestName = 4096;
 constexpr size_t kMostDimensions = 64;
 constexpr size_t kMostTensors = size_t{1} << 20;
 constexpr size_t kMostRanks = size_t{1} << 20;
+
+// Names are unique within a process set.
+std::string OperationKey(int32_t process_set, const std::string& name);
 
 void Write(WireWriter& writer, const Request& request);
 // Throws Error (kIo) for anything that Write would not have written.

@@ -16,6 +16,7 @@ void Write(WireWriter& writer, const Response& response) {
   writer.U8(static_cast<uint8_t>(response.kind));
   writer.U32(static_cast<uint32_t>(response.names.size()));
   for (const std::string& name : response.names) writer.String(name);
+  writer.Integers(response.ids);
   writer.String(std::string_view(response.error).substr(0, kLongestError));
   writer.Integers(response.numbers);
   writer.I64(response.fusion_bytes);
@@ -30,6 +31,10 @@ Response ReadResponse(WireReader& reader) {
   const size_t names = reader.Count(4);  // the length of a name
   response.names.reserve(names);
   for (size_t i = 0; i < names; ++i) response.names.push_back(reader.String(kLongestName));
+  response.ids = reader.Integers(names);
+  if (response.ids.size() != names) {
+    throw Error(Error::Kind::kIo, "malformed message: names and numbers differ in number");
+  }
   response.error = reader.String(kLongestError);
   response.numbers = reader.Integers(reader.remaining());
   response.fusion_bytes = reader.I64();

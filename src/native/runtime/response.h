@@ -17,6 +17,9 @@ struct Response {
   int32_t process_set = kGlobalProcessSet;
   OpKind kind = OpKind::kAllreduce;
   std::vector<std::string> names;
+  // For each name the number under which it may be asked for from now on, -1 for none. On the wire
+  // the name is empty when the ranks know the number.
+  std::vector<int64_t> ids;
   std::string error;
   // By kind. Allgather: for each tensor the first dimension on each rank. Join: the last rank.
   // Process sets: the number of each new one.

@@ -82,11 +82,11 @@ Runtime::Runtime(const RuntimeOptions& options)
       membership_(Bootstrap(CheckOptions(options), abort_)),
       process_sets_(*membership_.transport),
       gpu_(options.gpu, abort_),
-      alone_(1, options.fusion) {
+      alone_(1, {.fusion_bytes = 0, .fuse_groups = false, .cache_capacity = 0}) {
   if (size_ == 1) return;
   control_ = std::make_unique<ControlPlane>(
       rank_, membership_.peers, std::move(membership_.connections),
-      std::move(membership_.processes), options.fusion, static_cast<JobObserver&>(*this));
+      std::move(membership_.processes), options.agreement, static_cast<JobObserver&>(*this));
   try {
     control_thread_ = std::thread([this] { RunControlThread(); });
     op_thread_ = std::thread([this] { RunOpThread(); });

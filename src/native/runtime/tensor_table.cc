@@ -6,10 +6,6 @@
 
 namespace hvd {
 
-std::string OperationKey(int32_t process_set, const std::string& name) {
-  return process_set == kGlobalProcessSet ? name : StrCat(process_set, '\0', name);
-}
-
 int64_t TensorTable::Add(const std::shared_ptr<Operation>& operation) {
   const std::lock_guard lock(mutex_);
   const Request& request = operation->request;

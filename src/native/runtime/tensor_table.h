@@ -15,9 +15,6 @@
 
 namespace hvd {
 
-// Names are unique within a process set.
-std::string OperationKey(int32_t process_set, const std::string& name);
-
 class TensorTable {
  public:
   // Throws Error (kInvalid) when an operation of that name is in flight. After Refuse, the new

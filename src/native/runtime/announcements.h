@@ -1,0 +1,43 @@
+// How a rank tells the coordinator what it asks for: in full, or by the number that the coordinator
+// has given to an operation which all ranks have asked for alike before.
+#ifndef HVD_RUNTIME_ANNOUNCEMENTS_H_
+#define HVD_RUNTIME_ANNOUNCEMENTS_H_
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <variant>
+
+#include "base/wire.h"
+#include "runtime/request.h"
+#include "runtime/response.h"
+
+namespace hvd {
+
+class Announcements {
+ public:
+  void Announce(WireWriter& writer, Request request);
+  // What Announce has written.
+  static std::variant<Request, int64_t> Read(WireReader& reader);
+
+  // Fills in the names of operations that the coordinator named by number, and learns new numbers.
+  // Throws Error (kIo) for a number that nobody has told.
+  void Learn(Response& response);
+
+  // The coordinator has dropped a number. Announces again, in full, what is on its way under it.
+  void Forget(int64_t id, WireWriter& writer);
+
+ private:
+  struct Known {
+    Request request;
+    int64_t id = -1;       // none while the coordinator has not given one
+    bool pending = false;  // asked for, not answered
+  };
+
+  std::unordered_map<std::string, Known> known_;  // by OperationKey
+  std::unordered_map<int64_t, std::string> keys_;
+};
+
+}  // namespace hvd
+
+#endif  // HVD_RUNTIME_ANNOUNCEMENTS_H_
