@@ -255,7 +255,6 @@ class Unused:
 
 
 _NO_CYCLES = "operations start as soon as all ranks have asked for them, not in cycles"
-_NO_CACHE = "this build keeps no cache of responses"
 _NO_NCCL = "NCCL is not in this build"
 _NO_MPI = "MPI is not in this build"
 _NO_TUNER = "nothing is tuned at run time"
@@ -277,7 +276,6 @@ LOG_LEVELS = ("trace", "debug", "info", "warning", "error", "fatal")
 
 UNUSED: tuple[Unused, ...] = (
     _unused("HOROVOD_CYCLE_TIME", _amount, _AMOUNT, 1.0, _NO_CYCLES),
-    _unused("HOROVOD_CACHE_CAPACITY", _count, _COUNT, 1024, _NO_CACHE),
     _unused_switch("HOROVOD_HIERARCHICAL_ALLREDUCE", _NO_NCCL),
     _unused_switch("HOROVOD_HIERARCHICAL_ALLGATHER", _NO_MPI),
     _unused_switch("HOROVOD_TORUS_ALLREDUCE", _NO_NCCL),

@@ -93,8 +93,8 @@ def test_variables_without_effect_are_checked_and_said() -> None:
     assert _settings.describe_unused({"HOROVOD_CYCLE_TIME": "1.0", "HOROVOD_AUTOTUNE": "0"}) == []
     (line,) = _settings.describe_unused({"HOROVOD_CYCLE_TIME": "5"})
     assert line.startswith("HOROVOD_CYCLE_TIME=5 has no effect: operations start as soon as")
-    with pytest.raises(SettingError, match="HOROVOD_CACHE_CAPACITY='-1' is not accepted"):
-        _settings.describe_unused({"HOROVOD_CACHE_CAPACITY": "-1"})
+    with pytest.raises(SettingError, match="HOROVOD_NUM_NCCL_STREAMS='-1' is not accepted"):
+        _settings.describe_unused({"HOROVOD_NUM_NCCL_STREAMS": "-1"})
     assert not {unused.setting.name for unused in _settings.UNUSED} & {
         setting.name for setting in _settings.SETTINGS
     }
