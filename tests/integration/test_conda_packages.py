@@ -48,7 +48,7 @@ def test_the_packages_pass_all_checks(conda_channels: CondaChannels) -> None:
 def test_metapackages_pass_all_checks(conda_channels: CondaChannels) -> None:
     found = conda_channels.packages("horovod-variants-gpu-*.conda")
     found += conda_channels.packages("horovod-variants-rocm-*.conda")
-    assert len(found) == 18
+    assert len(found) >= 18  # with a rehearsed build, one more
     done = check(*found)
     assert done.returncode == 0, done.stdout
 
