@@ -142,10 +142,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--include", type=Path, required=True, help="root of the #include paths")
     parser.add_argument("--out", type=Path, required=True, help="folder for the code files")
     parser.add_argument("--nvrtc", type=Path, help="the library (default: the installed wheel's)")
+    parser.add_argument(
+        "--distribution", choices=DISTRIBUTIONS, help="the wheel, where several are installed"
+    )
     parser.add_argument("architectures", nargs="+", metavar="sm_NN|compute_NN")
     options = parser.parse_args(arguments)
     try:
-        nvrtc = Nvrtc(options.nvrtc or find_nvrtc())
+        wheels = [options.distribution] if options.distribution else DISTRIBUTIONS
+        nvrtc = Nvrtc(options.nvrtc or find_nvrtc(wheels))
         files = write_all(
             nvrtc, options.source, options.include, options.out, options.architectures
         )

@@ -20,6 +20,7 @@ Product = _bindings.PRODUCT
 DTYPES: Mapping[str, int] = _bindings.DTYPES
 _KINDS: Mapping[str, int] = _bindings.KINDS
 
+CPU = -1  # as a device
 WaitResult = tuple["list[_bindings.Buffer]", list[int]]
 
 
@@ -29,12 +30,16 @@ class Operand(NamedTuple):
     Attributes:
         address: of the first element.
         owner: what must stay alive while the memory is in use.
+        device: -1 for the CPU's memory, else the number of the GPU.
+        stream: address of the GPU's stream on which the memory becomes ready.
     """
 
     address: int
     shape: tuple[int, ...]
     dtype: str
     owner: object
+    device: int = CPU
+    stream: int = 0
 
 
 class Pending(NamedTuple):
@@ -143,6 +148,18 @@ class Collectives:
             postscale: multiplies the result.
             process_set: see the class.
         """
+        if source.device != CPU:
+            return self._start(
+                "allreduce",
+                name,
+                (source,),
+                finish,
+                destinations=(destination,),
+                process_set=process_set,
+                op=op,
+                prescale=prescale,
+                postscale=postscale,
+            )
         member = self._ready_member()
         dtype = _code(source.dtype)
         ticket = self._enqueue(
@@ -516,6 +533,8 @@ class Collectives:
         **options: Any,
     ) -> int:
         member = self._ready_member()
+        if sources:
+            options |= {"device": _device(sources), "stream": sources[0].stream}
         tensors = [
             (
                 source.address,
@@ -546,6 +565,13 @@ class Collectives:
         handle = next(self._handles)
         self._pending[handle] = Pending(member, ticket, operands, finish)
         return handle
+
+
+def _device(operands: Sequence[Operand]) -> int:
+    device = operands[0].device
+    if any(operand.device != device for operand in operands):
+        raise ValueError("the tensors of a group must be on one device")
+    return device
 
 
 def _code(dtype: str) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from horovod import _launcher_store, _settings
+from horovod._gpu import gpu_support
 from horovod._loader import CoreLibrary, _bindings, select_core
 from horovod._placement import Placement, read_placement
 from horovod.common.exceptions import HorovodInternalError
@@ -165,6 +166,7 @@ def _start_runtime(core: CoreLibrary, placement: Placement, generation: int) -> 
             fusion_bytes=placement.fusion_bytes,
             fuse_groups=placement.fuse_groups,
             cache_capacity=placement.cache_capacity,
+            **gpu_support().runtime_arguments(),
         )
     except _bindings.CollectiveError as error:
         raise HorovodInternalError(str(error)) from error

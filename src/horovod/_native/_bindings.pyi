@@ -71,6 +71,9 @@ class TensorView:
     @property
     def readonly(self) -> bool: ...
 
+def nccl_version(library: str, nccl_libraries: str) -> int | str:
+    """NCCL's version code, 22707 for 2.27.7, or why none of the libraries opens."""
+
 class Runtime:
     """The background threads of one rank. Starting it blocks until all ranks have met."""
 
@@ -94,6 +97,10 @@ class Runtime:
         fusion_bytes: int,  # small allreduces are put together up to so many; 0 = never
         fuse_groups: bool,  # also across groups
         cache_capacity: int,  # operations that are asked for by number once known; 0 = none
+        gpu_kind: str = "",  # "cuda", "hip", or "" for a build without code for GPUs
+        gpu_code: str = "",  # the folder of that code
+        gpu_drivers: str = "",  # libraries, one a line; the first that can be opened is used
+        nccl_libraries: str = "",  # likewise, after one that the process has loaded
     ) -> None:
         """Joins the job.
 
@@ -140,6 +147,8 @@ class Runtime:
         # alltoall: rows for each rank, none for even ones; add_process_sets: for each the number of
         # its ranks, then these; remove_process_set: its number
         numbers: Sequence[int] = (),
+        device: int = -1,  # of the tensors: -1 for the CPU, or the number of a GPU
+        stream: int = 0,  # address of the GPU's stream on which they become ready
     ) -> int: ...
     def run_now(
         self,

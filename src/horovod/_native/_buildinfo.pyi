@@ -2,5 +2,6 @@
 
 VERSION: str
 LEVELS: tuple[str, ...]  # CPU levels of the core libraries in this wheel, lowest first
+GPU: str  # "cuda", "hip", or "" for a build without code for GPUs
 COMPILER: str
 BUILD_TYPE: str

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from horovod._gpu import gpu_support
+from horovod._loader import _bindings, select_core
 from horovod._session import SESSION
 from horovod.common import process_sets as _process_sets
 from horovod.common.process_sets import ProcessSet
@@ -117,8 +119,12 @@ class HorovodBasics:
         return True
 
     def nccl_built(self) -> int:
-        """NCCL's version code, 0 without it."""
-        return 0
+        """NCCL's version code, 22707 for 2.27.7; 0 when this build or this machine has none."""
+        support = gpu_support()
+        if not support.kind:
+            return 0
+        version = _bindings.nccl_version(str(select_core().path), "\n".join(support.nccl))
+        return version if isinstance(version, int) else 0
 
     def ddl_built(self) -> bool:
         """Whether IBM's DDL is built in: it is not."""
@@ -129,9 +135,9 @@ class HorovodBasics:
         return False
 
     def cuda_built(self) -> bool:
-        """Whether CUDA support is built in: it is not."""
-        return False
+        """Whether this build has code for NVIDIA's GPUs."""
+        return gpu_support().kind == "cuda"
 
     def rocm_built(self) -> bool:
-        """Whether ROCm support is built in: it is not."""
-        return False
+        """Whether this build has code for AMD's GPUs."""
+        return gpu_support().kind == "hip"

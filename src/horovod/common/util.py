@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from horovod.common.basics import HorovodBasics
+
 _IMPORT_DEADLINE = (
     120.0  # seconds; a cold import of a large framework from a network disk takes long
 )
@@ -126,8 +128,8 @@ def gloo_built(verbose: bool = False) -> bool:
 
 
 def nccl_built(verbose: bool = False) -> bool:
-    """Whether NCCL is built in: it is not."""
-    return False
+    """Whether this build has code for GPUs, and NCCL opens here."""
+    return bool(HorovodBasics().nccl_built())
 
 
 def ddl_built(verbose: bool = False) -> bool:

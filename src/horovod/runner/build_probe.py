@@ -13,17 +13,25 @@ RUNTIME, TORCH = "runtime", "torch"
 
 def try_runtime() -> Mapping[str, object]:
     """Starts a job of one rank, and says what came of it."""
-    from horovod._session import SESSION  # noqa: PLC0415 - loads native code
+    from horovod._gpu import gpu_support  # noqa: PLC0415 - loads native code
+    from horovod._loader import _bindings  # noqa: PLC0415 - as above
+    from horovod._session import SESSION  # noqa: PLC0415 - as above
 
+    support = gpu_support()
     SESSION.start()
     member = SESSION.member
-    facts = {
+    facts: dict[str, object] = {
         "level": member.runtime.isa,
         "levels": list(member.core.levels),
         "cpu": member.core.cpu,
         "library": str(member.core.path),
         "transport": member.runtime.transport,
+        "gpu": support.kind,
     }
+    if support.kind:
+        # A number, or why there is none.
+        names = "\n".join(support.nccl)
+        facts["nccl"] = _bindings.nccl_version(str(member.core.path), names)
     SESSION.stop()
     return facts
 

@@ -67,6 +67,12 @@ class BuildReport:
         """0 when the installed build loads and fits this machine, else 1."""
         return int(not self.runtime.passed or self.variant.misfit or self.library_misfit)
 
+    @property
+    def nccl(self) -> bool:
+        """Whether this build has code for GPUs, and NCCL opens here."""
+        facts = self.runtime.facts
+        return facts is not None and isinstance(facts.get("nccl"), int)
+
     def to_json(self) -> dict[str, Any]:
         """What `--check-build --json` prints."""
         return {
@@ -79,7 +85,7 @@ class BuildReport:
             },
             "controllers": {"mpi": False, "gloo": self.runtime.passed},
             "tensor_operations": {
-                "nccl": False,
+                "nccl": self.nccl,
                 "ddl": False,
                 "ccl": False,
                 "mpi": False,
@@ -93,13 +99,14 @@ class BuildReport:
         }
 
 
-def render_block(version: str, *, torch: bool, gloo: bool, verbose: bool) -> str:
+def render_block(version: str, *, torch: bool, gloo: bool, nccl: bool, verbose: bool) -> str:
     """Horovod's block, byte for byte: with its four spaces at the end of the last line.
 
     Args:
         version: ours.
         torch: whether the PyTorch front end loads here.
         gloo: whether the built-in controller and transports load here.
+        nccl: whether there is code for GPUs, and NCCL loads here.
         verbose: Horovod starts with an empty line then.
     """
 
@@ -119,7 +126,7 @@ def render_block(version: str, *, torch: bool, gloo: bool, verbose: bool) -> str
         [{mark(gloo)}] Gloo
 
     Available Tensor Operations:
-        [ ] NCCL
+        [{mark(nccl)}] NCCL
         [ ] DDL
         [ ] CCL
         [ ] MPI
@@ -140,7 +147,17 @@ def _describe_runtime(runtime: Trial) -> list[str]:
     return [
         f"    levels in this wheel: {', '.join(facts['levels'])}",
         f"    loaded: {facts['level']} ({why}; this CPU supports {facts['cpu']})",
+        *_describe_gpu(facts),
     ]
+
+
+def _describe_gpu(facts: Mapping[str, Any]) -> list[str]:
+    kind, nccl = facts.get("gpu", ""), facts.get("nccl")
+    if not kind:
+        return []
+    name = {"cuda": "NCCL", "hip": "RCCL"}[kind]
+    opened = f"{name} {nccl}" if isinstance(nccl, int) else f"no {name} ({nccl})"
+    return [f"    code for GPUs: {kind}; {opened}"]
 
 
 def _describe_choice(variant: VariantReport) -> list[str]:
@@ -173,7 +190,11 @@ def _describe_choice(variant: VariantReport) -> list[str]:
 def render_report(report: BuildReport, repair_command: str, *, verbose: bool) -> str:
     """Everything that `--check-build` prints."""
     block = render_block(
-        report.version, torch=report.torch.passed, gloo=report.runtime.passed, verbose=verbose
+        report.version,
+        torch=report.torch.passed,
+        gloo=report.runtime.passed,
+        nccl=report.nccl,
+        verbose=verbose,
     )
     lines = ["", "Variant:", *_describe_choice(report.variant), *_describe_runtime(report.runtime)]
     if not report.torch.passed:

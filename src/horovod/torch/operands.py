@@ -7,6 +7,7 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from horovod._collectives import DTYPES, Operand
+from horovod._native import _buildinfo
 
 if TYPE_CHECKING:
     from horovod._native import _bindings
@@ -16,7 +17,12 @@ NAMES: dict[torch.dtype, str] = {getattr(torch, name): name for name in DTYPES}
 
 def operand(tensor: torch.Tensor) -> Operand:
     """The memory of a tensor that `contiguous` has returned."""
-    return Operand(tensor.data_ptr(), tuple(tensor.shape), NAMES[tensor.dtype], tensor)
+    shape, dtype = tuple(tensor.shape), NAMES[tensor.dtype]
+    if tensor.is_cpu:
+        return Operand(tensor.data_ptr(), shape, dtype, tensor)
+    device = tensor.device
+    stream = torch.cuda.current_stream(device).cuda_stream
+    return Operand(tensor.data_ptr(), shape, dtype, tensor, device.index, stream)
 
 
 def contiguous(tensor: torch.Tensor) -> torch.Tensor:
@@ -28,16 +34,29 @@ def contiguous(tensor: torch.Tensor) -> torch.Tensor:
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"horovod.torch works on torch tensors, not on {type(tensor).__name__}")
-    if tensor.device.type != "cpu":
-        raise ValueError(
-            f"Tensors on {tensor.device} are not supported yet by horovod-variants; move the tensor"
-            " to the CPU first (tensor.cpu())."
-        )
+    if not tensor.is_cpu:
+        _require_gpu_build(tensor.device)
     if tensor.layout != torch.strided:
         raise ValueError(f"Tensor layout {tensor.layout} is not supported; pass a dense tensor.")
     if tensor.dtype not in NAMES:
         raise ValueError(f"Tensor type {tensor.type()} is not supported.")
     return tensor.detach().resolve_neg().contiguous()
+
+
+def _require_gpu_build(device: torch.device) -> None:
+    # PyTorch for ROCm calls its devices "cuda" too.
+    needed = "hip" if torch.version.hip else "cuda"
+    if device.type != "cuda":
+        raise ValueError(
+            f"Tensors on {device} are not supported; move the tensor to the CPU (tensor.cpu())."
+        )
+    if needed != _buildinfo.GPU:
+        built = {"": "CPUs alone", "cuda": "NVIDIA GPUs", "hip": "AMD GPUs"}[_buildinfo.GPU]
+        raise ValueError(
+            f"The tensor is on {device}, but this build of horovod-variants is for {built}; see "
+            "`horovodrun --check-build` for the build that fits this machine, or move the tensor "
+            "to the CPU (tensor.cpu())."
+        )
 
 
 def new_result(tensor: torch.Tensor) -> torch.Tensor:

@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "bindings/buffer.h"
@@ -262,6 +263,16 @@ class RankRuntime {
   hvd_runtime* runtime_ = nullptr;
 };
 
+std::variant<int, std::string> NcclVersion(const std::string& library,
+                                           const std::string& nccl_libraries) {
+  int32_t version = 0;
+  hvd_error error;
+  if (OpenCore(library).nccl_version(nccl_libraries.c_str(), &version, &error) != 0) {
+    return std::string(error.text);
+  }
+  return version;
+}
+
 }  // namespace
 
 void BindRuntime(py::module_& module) {
@@ -270,6 +281,8 @@ void BindRuntime(py::module_& module) {
   int code = 0;
   for (const char* kind : kKinds) kinds[kind] = code++;
   module.attr("KINDS") = kinds;
+  module.def("nccl_version", &NcclVersion, arg("library"), arg("nccl_libraries"),
+             "NCCL's version code, 22707 for 2.27.7, or why none can be opened.");
   py::class_<RankRuntime>(module, "Runtime",
                           "The background threads of one rank. Starting it blocks until all ranks "
                           "have met.")

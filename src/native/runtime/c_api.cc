@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "runtime/runtime.h"
+#include "transport/nccl/nccl_library.h"
 #include "transport/tcp_store.h"
 
 #ifndef HVD_LEVEL
@@ -123,6 +124,10 @@ void Shutdown(hvd_runtime* runtime) {
 }
 
 const char* TransportName(const hvd_runtime* runtime) { return runtime->runtime.transport_name(); }
+
+int32_t NcclVersion(const char* libraries, int32_t* version, hvd_error* error) {
+  return Guard(error, [&] { *version = hvd::NcclLibrary(Lines(libraries)).version(); });
+}
 
 int32_t IsHomogeneous(const hvd_runtime* runtime) {
   return runtime->runtime.is_homogeneous() ? 1 : 0;
@@ -251,6 +256,7 @@ extern "C" __attribute__((visibility("default"))) const hvd_core* hvd_core_api(v
       .destroy = Destroy,
       .shutdown = Shutdown,
       .transport = TransportName,
+      .nccl_version = NcclVersion,
       .is_homogeneous = IsHomogeneous,
       .enqueue = Enqueue,
       .run_now = RunNow,

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 5
+#define HVD_ABI_VERSION 6
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -96,6 +96,8 @@ typedef struct hvd_core {
   void (*destroy)(hvd_runtime* runtime);
   void (*shutdown)(hvd_runtime* runtime);
   const char* (*transport)(const hvd_runtime* runtime);
+  /* Opens NCCL under the first of these names, one a line, that can be opened. */
+  int32_t (*nccl_version)(const char* libraries, int32_t* version, hvd_error* error);
   int32_t (*is_homogeneous)(const hvd_runtime* runtime);
 
   /* Returns at once; the memory must stay until the operation is done. */

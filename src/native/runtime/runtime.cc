@@ -33,7 +33,7 @@ Error ShutdownError() {
           "the log before the first shutdown message."};
 }
 
-const RuntimeOptions& CheckOptions(const RuntimeOptions& options) {
+RuntimeOptions CheckOptions(RuntimeOptions options) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
     throw Error(Error::Kind::kInvalid,
                 StrCat("rank ", options.rank, " is not in a job of ", options.size, " ranks"));
@@ -282,8 +282,10 @@ void Runtime::RunResponse(const Response& response) {
   } catch (const std::exception& error) {
     failure = AgreeOnFailure({Error::Kind::kInternal, error.what()});
   }
+  const Error reason = failure.value_or(
+      Error(Error::Kind::kInternal, "an operation that was agreed on has not run"));
   for (size_t i = 0; i < operations.size(); ++i) {
-    if (operations[i] != nullptr) finish(i)->Fail(*failure);
+    if (operations[i] != nullptr) finish(i)->Fail(reason);
   }
 }
 

@@ -39,16 +39,35 @@ def report_with(runtime: Trial = LOADED, torch: Trial = TORCH, **variant: object
 
 
 def test_the_block_is_horovods_byte_for_byte() -> None:
-    block = render_block("0.28.1", torch=True, gloo=True, verbose=False)
+    block = render_block("0.28.1", torch=True, gloo=True, nccl=False, verbose=False)
     assert block.encode() == HOROVODS_BLOCK
-    verbose = render_block("0.28.1", torch=True, gloo=True, verbose=True)
+    verbose = render_block("0.28.1", torch=True, gloo=True, nccl=False, verbose=True)
     assert verbose.encode() == b"\n" + HOROVODS_BLOCK
 
 
 def test_marks_go_when_things_do_not_load() -> None:
-    block = render_block("0.28.1", torch=False, gloo=False, verbose=False)
+    block = render_block("0.28.1", torch=False, gloo=False, nccl=False, verbose=False)
     assert "[X]" not in block
     assert block.endswith("[ ] Gloo    \n")
+
+
+@pytest.mark.parametrize(
+    ("facts", "mark", "line"),
+    [
+        ({"gpu": "cuda", "nccl": 22707}, "[X] NCCL", "code for GPUs: cuda; NCCL 22707"),
+        ({"gpu": "hip", "nccl": "no such file"}, "[ ] NCCL", "hip; no RCCL (no such file)"),
+        ({"gpu": ""}, "[ ] NCCL", ""),
+    ],
+)
+def test_nccl_is_marked_where_the_build_has_code_and_the_library_opens(
+    facts: dict[str, object], mark: str, line: str
+) -> None:
+    report = report_with(Trial({**(LOADED.facts or {}), **facts}, ""))
+    text = render_report(report, "again", verbose=False)
+    assert mark in text
+    assert line in text
+    assert ("code for GPUs" in text) is bool(line)
+    assert report.to_json()["tensor_operations"]["nccl"] is (mark == "[X] NCCL")
 
 
 def test_every_candidate_is_listed_with_its_reason() -> None:

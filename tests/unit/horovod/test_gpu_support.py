@@ -1,0 +1,34 @@
+"""Where the libraries for GPUs are looked for."""
+
+from pathlib import Path
+
+from horovod._gpu import gpu_support
+
+
+def test_a_build_without_code_for_gpus_opens_nothing() -> None:
+    arguments = gpu_support("").runtime_arguments()
+    assert arguments["gpu_kind"] == ""
+    assert arguments["gpu_drivers"] == arguments["nccl_libraries"] == ""
+
+
+def test_nccl_comes_from_its_home_then_from_wheels_then_from_the_system(tmp_path: Path) -> None:
+    home, wheels = tmp_path / "home", tmp_path / "site-packages"
+    for folder in (home / "lib", wheels / "nvidia/nccl/lib"):
+        folder.mkdir(parents=True)
+        (folder / "libnccl.so.2").touch()
+    search_path = [str(tmp_path / "empty"), str(wheels)]
+    found = gpu_support("cuda", {"HOROVOD_NCCL_HOME": str(home)}, search_path)
+    assert found.nccl == (
+        str(home / "lib/libnccl.so.2"),
+        str(wheels / "nvidia/nccl/lib/libnccl.so.2"),
+        "libnccl.so.2",
+    )
+    assert found.drivers == ("libcuda.so.1",)
+    assert gpu_support("cuda", {}, []).nccl == ("libnccl.so.2",)
+
+
+def test_amd_has_its_own_names() -> None:
+    found = gpu_support("hip", {}, [])
+    assert found.nccl == ("librccl.so.1",)
+    assert found.drivers[0] == "libamdhip64.so.7"
+    assert found.runtime_arguments()["gpu_drivers"].count("\n") == 2
