@@ -45,7 +45,9 @@ def test_every_candidate_is_explained(
         assert label in shown
     candidates = environment.decision()["candidates"]
     assert isinstance(candidates, list)
-    assert {candidate["label"] for candidate in candidates} == {"null", "x86_64_v3"}
+    assert {candidate["label"] for candidate in candidates} == {
+        "null", "x86_64_v3", "cu11", "cu12", "cu13",
+    }  # fmt: skip
     assert all(candidate["reasons"] or candidate["accepted"] for candidate in candidates)
     assert native_label in shown
 

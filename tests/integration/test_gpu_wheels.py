@@ -1,0 +1,44 @@
+"""GPU variants where there is no GPU: chosen for stated hardware, sound, at work on the CPU."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from integration.environments import ROOT, Environment, Release, run
+from variantwheel.project import read_project
+
+DEFINITIONS = {
+    item.label: item for item in read_project(ROOT).definitions if item.label.startswith("cu")
+}
+# Label: what is stated of the driver and of the devices.
+HARDWARE = {"cu11": ("11.4", "8.0"), "cu12": ("12.2", "7.5,9.0"), "cu13": ("13.0", "12.0")}
+
+
+def test_every_gpu_variant_has_hardware_here() -> None:
+    assert set(HARDWARE) == set(DEFINITIONS)
+
+
+@pytest.mark.parametrize("label", HARDWARE)
+def test_the_wheel_holds_code_for_the_declared_gpus_and_reduces_on_the_cpu(
+    release: Release, environment: Environment, allreduce_script: Path, label: str
+) -> None:
+    (wheel,) = release.folder.glob(f"horovod_variants-*-{label}.whl")
+    variantwheel = Path(sys.executable).with_name("variantwheel")
+    checked = run(variantwheel, "check", "--project", ROOT, wheel)
+    architectures = DEFINITIONS[label].variant.features()["nvidia", "sm_arch"]
+    (line,) = (line for line in checked.splitlines() if "device code" in line)
+    assert all(architecture in line for architecture in architectures)
+
+    cuda, devices = HARDWARE[label]
+    environment.pip_install(
+        "--index-url", release.index_url, "horovod-variants",
+        env={"VARIANTWHEEL_ASSUME_CUDA": cuda, "VARIANTWHEEL_ASSUME_SM": devices},
+    )  # fmt: skip
+    assert environment.installed_label() == label
+    shown = environment.run("horovodrun", "--check-build", expect=1)
+    assert "[ ] NCCL" in shown
+    assert "code for GPUs: cuda; no NCCL (" in shown
+    assert f"label: {label} (does not fit this machine" in shown
+    printed = environment.run("horovodrun", "-np", "2", "python", allreduce_script)
+    assert "allreduce fine on rank 1 of 2" in printed
