@@ -1,5 +1,5 @@
 # The GPU kernels as files of machine code beside the core, which is the same with and without them.
-set(HVD_GPU "" CACHE STRING "The kind of GPU to build code for: cuda, or nothing")
+set(HVD_GPU OFF CACHE STRING "The kind of GPU to build code for: cuda, or OFF")
 set(HVD_GPU_ARCHITECTURES "" CACHE STRING
   "What cuda code is compiled for: sm_NN for machine code, compute_NN for PTX")
 set(HVD_NVRTC "" CACHE STRING
@@ -27,6 +27,8 @@ if(HVD_GPU STREQUAL "cuda")
     COMMAND_EXPAND_LISTS VERBATIM)
   add_custom_target(horovod_gpu_code ALL DEPENDS ${files})
   install(FILES ${files} DESTINATION horovod/_native/gpu)
-elseif(HVD_GPU)
-  message(FATAL_ERROR "HVD_GPU: '${HVD_GPU}' is not a kind of GPU; choose cuda, or nothing")
+elseif(NOT HVD_GPU)
+  set(HVD_GPU "")  # as _buildinfo.py has it
+else()
+  message(FATAL_ERROR "HVD_GPU: '${HVD_GPU}' is not a kind of GPU; choose cuda, or OFF")
 endif()

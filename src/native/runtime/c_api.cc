@@ -6,8 +6,8 @@
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -72,9 +72,13 @@ std::chrono::milliseconds Milliseconds(double seconds) {
 }
 
 std::vector<std::string> Lines(const char* text) {
-  std::istringstream stream(text);
   std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    lines.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
   return lines;
 }
 

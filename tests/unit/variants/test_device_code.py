@@ -18,6 +18,7 @@ from unit.variants.device_files import (
     ptx,
 )
 from variantwheel.device_code import find_device_code
+from variantwheel.native_library import read_native_libraries
 
 AMD = "amdgcn-amd-amdhsa"
 
@@ -64,3 +65,12 @@ def test_a_library_holds_it_in_a_byte_array(tmp_path: Path) -> None:
     subprocess.run(command, check=True, cwd=tmp_path, timeout=60)
     (found,) = find_device_code((tmp_path / "kernels.so").read_bytes())
     assert found.architecture == "86_real"
+
+
+def test_what_a_gpu_executes_is_no_library_of_the_machine() -> None:
+    files = {
+        "gpu/kernels.sm_80.cubin": cubin(80),
+        "gpu/kernels.gfx90a": amd_code_object(0x3F),
+        "core.so": Path("/proc/self/exe").read_bytes(),
+    }
+    assert [library.path for library in read_native_libraries(files)] == ["core.so"]

@@ -112,6 +112,20 @@ def test_variants_of_a_machine_share_a_folder_and_unchanged_wheels_are_kept(
     assert source.read_text() == "null v3 ", "nothing was built"
 
 
+def test_a_setting_of_one_variant_does_not_linger_in_another(plan: BuildPlan) -> None:
+    definition = plan.project.folder / "variants" / "v3.toml"
+    text = definition.read_text()
+    definition.write_text(text.replace('level = "v3" }', 'level = "v3", gpu = "yes" }'))
+    project = read_project(plan.project.folder)
+    apart = replace(plan, project=project, jobs=select_jobs(project, [], [])[0])
+    assert [len(group) for group in apart.groups()] == [1, 1]
+    _build(apart)
+    assert sorted(file.read_text() for file in plan.work.glob("*/source/objects")) == [
+        "null ",
+        "v3 ",
+    ]
+
+
 def test_what_a_wheel_is_made_of_decides_whether_it_is_made_again(
     plan: BuildPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

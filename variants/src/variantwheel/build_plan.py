@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Sequence
@@ -49,15 +50,25 @@ class BuildPlan:
     def groups(self) -> list[list[MatrixJob]]:
         """Split the jobs into those that can run at the same time.
 
-        Jobs of an incremental toolchain share a build folder for each machine, one after another.
+        Jobs that share a build folder run one after another.
         """
-        groups: dict[tuple[str, ...], list[MatrixJob]] = {}
+        groups: dict[Path, list[MatrixJob]] = {}
         for job in self.jobs:
-            incremental = self.project.toolchains[job.platform.toolchain].incremental
-            own = () if incremental else (job.definition.label,)
-            key = (job.platform.machine, job.platform.toolchain, *own)
-            groups.setdefault(key, []).append(job)
+            groups.setdefault(self.build_folder(job), []).append(job)
         return list(groups.values())
+
+    def build_folder(self, job: MatrixJob) -> Path:
+        """Return where a job is built: with an incremental toolchain, a folder that others share.
+
+        Only those do that state the same settings, whatever their values: build systems remember a
+        setting, so that one which a later variant does not state would still count for it.
+        """
+        toolchain = self.project.toolchain_of(job.platform)
+        if not toolchain.incremental:
+            return self.work / job.name
+        names = "\n".join((*sorted(toolchain.config_settings), "", *sorted(toolchain.environment)))
+        stated = hashlib.sha256(names.encode()).hexdigest()[:8]
+        return self.work / f"{job.platform.machine}-{job.platform.toolchain}-{stated}"
 
     def request(self, job: MatrixJob, folder: Path) -> BuildRequest:
         """Return the call of the backend.

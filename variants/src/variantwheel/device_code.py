@@ -45,6 +45,13 @@ class DeviceCode:
     form: str
 
 
+def is_device_object(data: bytes) -> bool:
+    """Whether a file is an ELF object for a GPU, which no dynamic loader of a CPU takes."""
+    if not data.startswith(_ELF64_LITTLE) or len(data) < _ELF_HEADER_SIZE:
+        return False
+    return struct.unpack_from("<H", data, 18)[0] in (_EM_CUDA, _EM_AMDGPU)
+
+
 def find_device_code(data: bytes) -> list[DeviceCode]:
     """Find all device code in a file.
 

@@ -11,6 +11,7 @@ from elftools.elf.dynamic import DynamicSection, DynamicTag
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection, SymbolTableSection
 
+from variantwheel.device_code import is_device_object
 from variantwheel.errors import WheelFormatError
 
 _ELF_MAGIC = b"\x7fELF"
@@ -69,7 +70,7 @@ class NativeLibrary:
 
 
 def read_native_libraries(files: Mapping[str, bytes]) -> list[NativeLibrary]:
-    """Read all ELF files among the files of a wheel.
+    """Read all ELF files among the files of a wheel, but for those that a GPU executes.
 
     Raises:
         WheelFormatError: One of them is damaged.
@@ -77,7 +78,7 @@ def read_native_libraries(files: Mapping[str, bytes]) -> list[NativeLibrary]:
     return [
         parse_native_library(path, files[path])
         for path in sorted(files)
-        if files[path].startswith(_ELF_MAGIC)
+        if files[path].startswith(_ELF_MAGIC) and not is_device_object(files[path])
     ]
 
 

@@ -123,7 +123,7 @@ class _BuildRun:
         toolchain = plan.project.toolchains[job.platform.toolchain]
         if not toolchain.incremental:
             return self._build(job, what, plan.output), False
-        folder = plan.work / f"{job.platform.machine}-{job.platform.toolchain}"
+        folder = plan.build_folder(job)
         info = render_variants_json(plan.project.variants_info([job.definition.label]))
         headers = tuple(path for _, path in plan.headers)
         digest = digest_inputs(self._sources, plan.request(job, folder), info, headers)
@@ -140,15 +140,14 @@ class _BuildRun:
         plan = self._plan
         toolchain = plan.project.toolchains[job.platform.toolchain]
         self._report(f"{what}: building, log in {plan.log_file(job)}")
+        folder = plan.build_folder(job)
         if toolchain.incremental:
-            folder = plan.work / f"{job.platform.machine}-{job.platform.toolchain}"
             update_tree(self._sources, folder / "source", plan.work / f"{folder.name}.files")
             shutil.rmtree(folder / "wheel", ignore_errors=True)
             variables = self._tokens.environment
         else:
             # A source tree of its own for each label: build backends reuse object files that they
             # find, whatever flags those were compiled with.
-            folder = plan.work / job.name
             shutil.rmtree(folder, ignore_errors=True)
             unpack_sdist(self._sources, folder / "source")
             variables = {}
