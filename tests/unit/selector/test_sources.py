@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from variantwheel_selector.fetching.payload_search import as_url, local_folder
-from variantwheel_selector.fetching.sources import DEFAULT_INDEX, configured_sources
+from variantwheel_selector.fetching.sources import configured_sources
 from variantwheel_selector.fetching.urls import origin, redacted, split_login
 
 UV = {"UV_INTERNAL__BUILD_DIR": "/x", "XDG_CONFIG_DIRS": "/nowhere"}
@@ -50,7 +50,7 @@ def test_pip_files_in_order_then_variables(home: Path, tmp_path: Path) -> None:
         "PIP_NO_CACHE_DIR": "1",
     }  # fmt: skip
     found = configured_sources(environment)
-    assert found.indexes == (DEFAULT_INDEX, "http://x/", "http://y/")
+    assert found.indexes == ("http://x/", "http://y/")
     assert (found.web.trusted_hosts, found.web.certificate) == (("a", "b:1"), "/c.pem")
     assert (found.web.client_certificate, found.web.timeout) == ("/k.pem", 60.0)
     assert (found.keyring, found.cache, found.read) == (False, False, ())
@@ -62,7 +62,7 @@ def test_pip_files_in_order_then_variables(home: Path, tmp_path: Path) -> None:
 def test_a_damaged_pip_conf_is_told_later(text: str, tmp_path: Path) -> None:
     path = write(tmp_path / "pip.conf", text)
     found = configured_sources({"PIP_CONFIG_FILE": str(path)})
-    assert found.indexes[0].startswith("http")
+    assert found.indexes == ()
     assert str(path) in found.unread
 
 

@@ -141,6 +141,8 @@ class _Search:
             self.answers.append("indexes: forbidden by the setting 'no-index'")
             return
         own = [] if self.manifest.index_url is None else [self.manifest.index_url]
+        if not self.sources.indexes and not own:
+            self.answers.append("indexes: none is configured here, and the release names none")
         for index in dict.fromkeys([*self.sources.indexes, *own]):
             yield f"index {redacted(index)}", as_url(index), True
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from variantwheel_selector.fetching.access import WebAccess
-from variantwheel_selector.fetching.sources import DEFAULT_INDEX, PackageSources
+from variantwheel_selector.fetching.sources import PackageSources
 
 # Later sections win. `download` and `wheel` call the same hook, but which one it was stays unknown.
 _SECTIONS = ("global", "install")
@@ -39,7 +39,7 @@ def pip_sources(environment: Mapping[str, str]) -> PackageSources:
         # An empty variable counts as not set, as in pip.
         if name.startswith("PIP_") and value:
             settings[name.removeprefix("PIP_").lower().replace("_", "-")] = value
-    indexes = [settings.get("index-url", DEFAULT_INDEX), *_words(settings, "extra-index-url")]
+    indexes = [*_words(settings, "index-url"), *_words(settings, "extra-index-url")]
     no_index = _flag(settings, "no-index")
     keyring = settings.get("keyring-provider", "auto")
     return PackageSources(

@@ -16,15 +16,13 @@ from variantwheel_selector.fetching.urls import Login
 from variantwheel_selector.setting_keys import INDEX_URL, WHEEL_DIR
 from variantwheel_selector.settings import Settings
 
-DEFAULT_INDEX = ""
-
 
 @dataclass(frozen=True)
 class PackageSources:
     """Indexes and folders in the order in which they are asked, and how they are reached.
 
     Attributes:
-        indexes: URLs, which may hold logins.
+        indexes: URLs, which may hold logins; the installer's built-in default is not among them.
         find_links: Folders, `file:` URLs and URLs of pages with links.
         no_index: Whether the user forbade indexes.
         offline: Whether the user forbade the network.
@@ -37,7 +35,7 @@ class PackageSources:
         wheel_dir: A folder with wheels that were brought here; asked before everything else.
     """
 
-    indexes: tuple[str, ...] = field(default=(DEFAULT_INDEX,), repr=False)
+    indexes: tuple[str, ...] = field(default=(), repr=False)
     find_links: tuple[str, ...] = field(default=(), repr=False)
     no_index: bool = False
     offline: bool = False

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from variantwheel_selector.fetching.access import WebAccess
-from variantwheel_selector.fetching.sources import DEFAULT_INDEX, PackageSources
+from variantwheel_selector.fetching.sources import PackageSources
 from variantwheel_selector.fetching.urls import Login
 
 _TRUE = ("1", "true", "yes", "on", "y", "t")
@@ -66,7 +66,7 @@ def uv_sources(environment: Mapping[str, str]) -> PackageSources:
     extra = [*environment.get("UV_EXTRA_INDEX_URL", "").split(), *found.texts("extra-index-url")]
     default = next((index.url for index in indexes if index.default), None)
     default = default or environment.get("UV_INDEX_URL")
-    default = default or next(iter(found.texts("index-url")), DEFAULT_INDEX)
+    default = default or next(iter(found.texts("index-url")), None)
     urls = [index.url for index in indexes if not index.default and not index.flat]
     links = [item for item in environment.get("UV_FIND_LINKS", "").split(",") if item]
     no_index = _flag(environment, "UV_NO_INDEX") or found.flag("no-index")
@@ -74,7 +74,9 @@ def uv_sources(environment: Mapping[str, str]) -> PackageSources:
         iter(found.texts("keyring-provider")), "disabled"
     )
     return PackageSources(
-        indexes=() if no_index else tuple(dict.fromkeys([*urls, *extra, default])),
+        indexes=()
+        if no_index
+        else tuple(dict.fromkeys([*urls, *extra, *([default] if default else [])])),
         find_links=tuple(
             dict.fromkeys([*links, *found.texts("find-links"), *(i.url for i in indexes if i.flat)])
         ),

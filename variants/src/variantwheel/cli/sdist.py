@@ -112,6 +112,11 @@ def run(args: argparse.Namespace) -> int:
     )  # fmt: skip
     size = file.stat().st_size
     _warn_of_size(file.name, size)
+    if not embedded and args.index_url is None:
+        warn(
+            "no --index-url is named: machines find the wheels only where pip or uv is configured "
+            "for an index, or VARIANTWHEEL_INDEX_URL is set"
+        )
     content = "" if embedded else " by hash"
     write(f"{file}  {size / 1024:.0f} KiB, {len(payload.wheels)} wheels{content}\n")
     return 0
