@@ -25,7 +25,7 @@ def test_the_wheel_holds_code_for_the_declared_gpus_and_reduces_on_the_cpu(
 ) -> None:
     (wheel,) = release.folder.glob(f"horovod_variants-*-{label}.whl")
     variantwheel = Path(sys.executable).with_name("variantwheel")
-    checked = run(variantwheel, "check", "--project", ROOT, wheel)
+    checked = run(variantwheel, "check", "--project", ROOT, wheel).stdout
     architectures = DEFINITIONS[label].variant.features()["nvidia", "sm_arch"]
     (line,) = (line for line in checked.splitlines() if "device code" in line)
     assert all(architecture in line for architecture in architectures)
