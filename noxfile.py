@@ -79,6 +79,25 @@ def aarch64(session: nox.Session) -> None:
 
 
 @nox.session
+def rocm(session: nox.Session) -> None:
+    """Builds `rocm` and holds it against Debian's hipcc, HIP and RCCL: 300 MB are downloaded."""
+    _install_toolkit(session)
+    session.install("--quiet", "ziglang==0.15.2")
+    folder = Path(".dev/rocm")
+    session.run(
+        "variantwheel", "build", "rocm", "--pythons", "available", "--check",
+        "-o", str(folder / "release"),
+    )  # fmt: skip
+    (wheel,) = folder.glob("release/horovod_variants-*-rocm.whl")
+    bundle = "horovod/_native/gpu/kernels.hip.bundle"
+    session.run("python", "-m", "zipfile", "-e", str(wheel), str(folder / "wheel"))
+    session.run(
+        "python", "ci/rocm.py", str(folder), str(folder / "wheel" / bundle),
+        env={"PYTHONPATH": "cmake"},
+    )  # fmt: skip
+
+
+@nox.session
 def tests(session: nox.Session) -> None:
     """All tests: unit, collective, then the sessions native and integration."""
     unit(session)

@@ -8,11 +8,19 @@ import pytest
 from integration.environments import ROOT, Environment, Release, run
 from variantwheel.project import read_project
 
+FEATURES = {("nvidia", "sm_arch"): ("cuda", "NCCL"), ("amd", "gfx_arch"): ("hip", "RCCL")}
 DEFINITIONS = {
-    item.label: item for item in read_project(ROOT).definitions if item.label.startswith("cu")
+    item.label: item
+    for item in read_project(ROOT).definitions
+    if item.variant.features().keys() & FEATURES.keys()
 }
 # Label: what is stated of the driver and of the devices.
-HARDWARE = {"cu11": ("11.4", "8.0"), "cu12": ("12.2", "7.5,9.0"), "cu13": ("13.0", "12.0")}
+HARDWARE = {
+    "cu11": {"CUDA": "11.4", "SM": "8.0"},
+    "cu12": {"CUDA": "12.2", "SM": "7.5,9.0"},
+    "cu13": {"CUDA": "13.0", "SM": "12.0"},
+    "rocm": {"ROCM": "6.3", "GFX": "gfx90a,gfx942"},
+}
 
 
 def test_every_gpu_variant_has_hardware_here() -> None:
@@ -26,19 +34,18 @@ def test_the_wheel_holds_code_for_the_declared_gpus_and_reduces_on_the_cpu(
     (wheel,) = release.folder.glob(f"horovod_variants-*-{label}.whl")
     variantwheel = Path(sys.executable).with_name("variantwheel")
     checked = run(variantwheel, "check", "--project", ROOT, wheel).stdout
-    architectures = DEFINITIONS[label].variant.features()["nvidia", "sm_arch"]
+    features = DEFINITIONS[label].variant.features()
+    (feature,) = features.keys() & FEATURES.keys()
     (line,) = (line for line in checked.splitlines() if "device code" in line)
-    assert all(architecture in line for architecture in architectures)
+    assert all(architecture in line for architecture in features[feature])
 
-    cuda, devices = HARDWARE[label]
-    environment.pip_install(
-        "--index-url", release.index_url, "horovod-variants",
-        env={"VARIANTWHEEL_ASSUME_CUDA": cuda, "VARIANTWHEEL_ASSUME_SM": devices},
-    )  # fmt: skip
+    stated = {f"VARIANTWHEEL_ASSUME_{name}": value for name, value in HARDWARE[label].items()}
+    environment.pip_install("--index-url", release.index_url, "horovod-variants", env=stated)
     assert environment.installed_label() == label
     shown = environment.run("horovodrun", "--check-build", expect=1)
+    kind, nccl = FEATURES[feature]
     assert "[ ] NCCL" in shown
-    assert "code for GPUs: cuda; no NCCL (" in shown
+    assert f"code for GPUs: {kind}; no {nccl} (" in shown
     assert f"label: {label} (does not fit this machine" in shown
     printed = environment.run("horovodrun", "-np", "2", "python", allreduce_script)
     assert "allreduce fine on rank 1 of 2" in printed

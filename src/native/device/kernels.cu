@@ -1,16 +1,20 @@
 // The code that runs on a GPU: packs many tensors into one buffer and back, scales, converts.
 //
-// Compiled by NVRTC for NVIDIA, by hipcc for AMD, and by the host's compiler for the tests, which
-// define the macros below themselves (tests/native/device_on_host.h). It includes no header of a
-// toolkit, so that NVRTC's own wheel is all that a build needs. The arithmetic is that of
-// kernels/scale.h, bit for bit but for the payload of NaNs.
+// Compiled by NVRTC for NVIDIA, by clang or hipcc for AMD, and by the host's compiler for the
+// tests, which define the macros below themselves (tests/native/device_on_host.h). But for hipcc it
+// includes no header of a toolkit, so that a compiler's own wheel is all that a build needs. The
+// arithmetic is that of kernels/scale.h, bit for bit but for the payload of NaNs.
 #ifndef HVD_KERNEL
 
-#if defined(__HIP_PLATFORM_AMD__)
+#if defined(__AMDGCN__) && !defined(__HIP__)
+#include "device/amdgcn.h"
+#else
+#if defined(__HIP__)
 #include <hip/hip_runtime.h>
 #endif
 #define HVD_KERNEL extern "C" __global__ void
 #define HVD_DEVICE __device__ __forceinline__
+#endif
 
 namespace hvd {
 
@@ -23,10 +27,9 @@ using int32_t = int;
 using uint64_t = unsigned long long;
 using int64_t = long long;
 
-HVD_DEVICE float FloatFromBits(uint32_t bits) { return __uint_as_float(bits); }
-HVD_DEVICE uint32_t BitsFromFloat(float value) { return __float_as_uint(value); }
-
-#if defined(__HIP_PLATFORM_AMD__)
+#if defined(__AMDGCN__)
+HVD_DEVICE float FloatFromBits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+HVD_DEVICE uint32_t BitsFromFloat(float value) { return __builtin_bit_cast(uint32_t, value); }
 HVD_DEVICE float FloatFromHalf(uint16_t half) {
   return static_cast<float>(__builtin_bit_cast(_Float16, half));
 }
@@ -34,6 +37,8 @@ HVD_DEVICE uint16_t HalfFromFloat(float value) {
   return __builtin_bit_cast(uint16_t, static_cast<_Float16>(value));
 }
 #else
+HVD_DEVICE float FloatFromBits(uint32_t bits) { return __uint_as_float(bits); }
+HVD_DEVICE uint32_t BitsFromFloat(float value) { return __float_as_uint(value); }
 HVD_DEVICE float FloatFromHalf(uint16_t half) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));

@@ -1,6 +1,6 @@
 r"""Compiles the GPU kernels with NVRTC: one machine-code file per architecture, PTX for the newest.
 
-    python cmake/compile_device_code.py --source src/native/device/kernels.cu \
+    python cmake/compile_cuda_code.py --source src/native/device/kernels.cu \
         --include src/native --out DIR sm_80 sm_90 compute_90
 
 NVRTC comes from its PyPI wheel (`nvidia-cuda-nvrtc-cu11`, `-cu12`, or `nvidia-cuda-nvrtc` for CUDA
@@ -154,7 +154,7 @@ def main(arguments: Sequence[str]) -> int:
             nvrtc, options.source, options.include, options.out, options.architectures
         )
     except (CompileError, OSError) as error:
-        print(f"compile_device_code: {error}", file=sys.stderr)
+        print(f"compile_cuda_code: {error}", file=sys.stderr)
         return 1
     print(f"NVRTC {nvrtc.version()}: {', '.join(file.name for file in files)}")
     return 0

@@ -1,0 +1,133 @@
+"""Debian packages unpacked into a folder: nothing is installed, and no package's script is run.
+
+apt downloads them with settings of its own: it verifies signatures and hashes, and goes on with a
+download that was cut off. dpkg unpacks them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_DEADLINE = 900
+
+
+class PackagesError(Exception):
+    """The packages cannot be had; the text says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class PackageSet:
+    """What is unpacked.
+
+    Attributes:
+        suite: Of Debian, such as `trixie`.
+        architecture: As Debian names it, such as `arm64`.
+        packages: Their names.
+        dependencies: Whether what they depend on comes along.
+    """
+
+    suite: str
+    architecture: str
+    packages: tuple[str, ...]
+    dependencies: bool = True
+
+    def __str__(self) -> str:
+        more = "with dependencies" if self.dependencies else "alone"
+        return f"{self.suite} {self.architecture} {' '.join(self.packages)} {more}\n"
+
+
+def unpack(wanted: PackageSet, target: Path) -> None:
+    """Download and unpack packages, unless the folder holds them already.
+
+    Args:
+        wanted: The packages.
+        target: The folder; apt's own files and the downloads lie beside it, and stay there.
+
+    Raises:
+        PackagesError: apt of this machine has no Debian archive, or it cannot be reached.
+    """
+    done = target.with_suffix(".packages")
+    if done.is_file() and done.read_text(encoding="utf-8") == str(wanted):
+        return
+    apt = target.with_suffix(".apt")
+    for name in ("lists/partial", "cache/archives/partial", "state"):
+        (apt / name).mkdir(parents=True, exist_ok=True)
+    (apt / "status").touch()
+    (apt / "debian.sources").write_text(
+        f"Types: deb\nURIs: {archive_address()}\nSuites: {wanted.suite}\nComponents: main\n"
+        f"Architectures: {wanted.architecture}\n"
+        "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n",
+        encoding="utf-8",
+    )
+    options = _options(apt, wanted.architecture)
+    _run("apt-get", "-q", *options, "update", cwd=apt)
+    if wanted.dependencies:
+        verb: tuple[str, ...] = ("install", "--yes", "--no-install-recommends", "--download-only")
+        archives = apt / "cache" / "archives"
+    else:
+        verb, archives = ("download",), apt
+    _run("apt-get", "-q", *options, *verb, *wanted.packages, cwd=apt)
+    for archive in sorted(archives.glob("*.deb")):
+        _run("dpkg", "-x", str(archive), str(target), cwd=apt)
+    done.write_text(str(wanted), encoding="utf-8")
+
+
+def archive_address() -> str:
+    """Return the Debian archive that this machine's own apt uses.
+
+    Raises:
+        PackagesError: There is none.
+    """
+    words = ("indextargets", "--format", "$(REPO_URI) $(SUITE)", "Created-By: Packages")
+    lines = [line.split() for line in _run("apt-get", *words).splitlines()]
+    found = [line[0] for line in lines if line and line[0].rstrip("/").endswith("/debian")]
+    if not found:
+        raise PackagesError("apt of this machine names no Debian archive, so there is no compiler")
+    return found[0]
+
+
+def _options(apt: Path, architecture: str) -> list[str]:
+    settings = {
+        "APT::Architecture": architecture,
+        "APT::Architectures": architecture,
+        "APT::Sandbox::User": "root",
+        "APT::Update::Error-Mode": "any",
+        "Acquire::Check-Valid-Until": "false",
+        "Acquire::Retries": "2",
+        "Dir::Etc::sourcelist": str(apt / "debian.sources"),
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::State": str(apt / "state"),
+        "Dir::State::lists": str(apt / "lists"),
+        "Dir::State::status": str(apt / "status"),
+        "Dir::Cache": str(apt / "cache"),
+    }
+    return [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
+
+
+def _run(*words: str, cwd: Path | None = None) -> str:
+    try:
+        done = subprocess.run(
+            words,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=_DEADLINE,
+        )
+    except FileNotFoundError:
+        raise PackagesError(f"{words[0]} is not there: Debian and its like have it") from None
+    if done.returncode != 0:
+        raise PackagesError(
+            f"{_shown(words)} failed; if Debian's archive cannot be reached from here, run this "
+            f"where it can, or copy what it leaves behind. It printed:\n{done.stdout}"
+        )
+    return done.stdout
+
+
+def _shown(words: Sequence[str]) -> str:
+    return " ".join(word for word in words if "::" not in word and word != "-o")
