@@ -6,17 +6,17 @@ GPU, or a login node, can thus be told what the machines are like that will run 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from variantwheel_selector.parse.compute_cap import ComputeCapability
 from variantwheel_selector.parse.nvidia_version import CudaVersion
 from variantwheel_selector.parse.rocm_version import RocmVersion
+from variantwheel_selector.record import record
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@record
 class Assumed(Generic[T]):
     """A stated fact.
 
@@ -29,7 +29,7 @@ class Assumed(Generic[T]):
     origin: str
 
 
-@dataclass(frozen=True)
+@record
 class Assumptions:
     """All stated facts; none where the machine is looked at.
 

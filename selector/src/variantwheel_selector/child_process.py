@@ -12,14 +12,15 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from variantwheel_selector.record import record
 
 _FIRST_PAUSE_S = 0.001
 _LONGEST_PAUSE_S = 0.02
 _GRACE_S = 0.2
 
 
-@dataclass(frozen=True)
+@record
 class ChildEnd:
     """How a program ended.
 

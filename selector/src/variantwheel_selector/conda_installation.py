@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+from variantwheel_selector.record import record
 
 _RECORDS = "conda-meta"
 _PIXI_NOTE = "pixi"
 """A file of this name among the records is pixi's: the environment belongs to a workspace."""
 
 
-@dataclass(frozen=True)
+@record
 class CondaInstallation:
     """A package in a conda environment.
 

@@ -7,7 +7,10 @@ where there are none, nothing has to be read for it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 CONFIG_VARIABLE = "VARIANTWHEEL_CONFIG"
 """Names one file that is read instead of the usual ones; `/dev/null` is none."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from variantwheel_selector.errors import DecisionError
+from variantwheel_selector.record import field, record
 from variantwheel_selector.strict_json import JsonNode, parse_json, render_json
 
 DECISION_FILE = "variant-decision.json"
@@ -14,7 +14,7 @@ DECISION_FILE = "variant-decision.json"
 _SCHEMA = 1
 
 
-@dataclass(frozen=True)
+@record
 class DecidedCandidate:
     """One variant of the release as it was judged.
 
@@ -33,7 +33,7 @@ class DecidedCandidate:
     filename: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Decision:
     """A choice among the variants of a release, made for one machine.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from variantwheel_selector.record import record
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@record
 class Yes(Generic[T]):
     """A fact that is known.
 
@@ -21,14 +22,14 @@ class Yes(Generic[T]):
     source: str
 
 
-@dataclass(frozen=True)
+@record
 class No:
     """The machine has nothing of the kind, or nothing that this process can use."""
 
     reason: str
 
 
-@dataclass(frozen=True)
+@record
 class Unknown:
     """It could not be found out; that is not the same as absent."""
 

@@ -7,16 +7,18 @@ is not imported here is time saved in every installation.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import NoReturn
 
 from variantwheel_selector.config_paths import nothing_is_stated
 from variantwheel_selector.errors import EditableRefusedError, ManifestError
 from variantwheel_selector.header_fields import header_values
 from variantwheel_selector.project_name import escape_project
 
-ConfigSettings = Mapping[str, object]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import NoReturn
+
+    ConfigSettings = Mapping[str, object]
 
 
 def wheel_requirements(config_settings: ConfigSettings | None) -> list[str]:
@@ -38,7 +40,7 @@ def prepare_metadata(metadata_directory: str, config_settings: ConfigSettings | 
         ManifestError: There is no PKG-INFO that names the release.
     """
     try:
-        metadata = Path("PKG-INFO").read_bytes()
+        metadata = _package_info()
     except OSError as error:
         raise ManifestError(
             f"cannot read PKG-INFO: {error.strerror}; this is no complete selector sdist"
@@ -49,22 +51,26 @@ def prepare_metadata(metadata_directory: str, config_settings: ConfigSettings | 
 
         read_settings(config_settings, os.environ, project)
     name = f"{escape_project(project)}-{version}.dist-info"
-    folder = Path(metadata_directory, name)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "METADATA").write_bytes(metadata)
+    # Not with pathlib, whose import takes longer than all of this.
+    folder = os.path.join(metadata_directory, name)  # noqa: PTH118
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    with open(f"{folder}/METADATA", "wb") as file:  # noqa: PTH123
+        file.write(metadata)
     return name
 
 
 def project_here() -> str | None:
     """Return the project of the sdist in the current folder; none if it does not say."""
     try:
-        return _header(Path("PKG-INFO").read_bytes(), "Name")
+        return _header(_package_info(), "Name")
     except (OSError, ManifestError):
         return None
 
 
 def make_sdist(sdist_directory: str) -> str:
     """Pack the unpacked sdist in the current folder and return the archive's name."""
+    from pathlib import Path  # noqa: PLC0415 - rarely needed
+
     from variantwheel_selector.sdist import pack_sdist  # noqa: PLC0415 - rarely needed
     from variantwheel_selector.wheel_hook import read_manifest  # noqa: PLC0415 - rarely needed
 
@@ -77,6 +83,11 @@ def refuse_editable() -> NoReturn:
         "an editable installation is not possible: this sdist holds finished wheels\n"
         "install it without -e, or make an editable installation of the project's own checkout"
     )
+
+
+def _package_info() -> bytes:
+    with open("PKG-INFO", "rb") as file:  # noqa: PTH123 - pathlib costs more than all of this
+        return file.read()
 
 
 def _header(metadata: bytes, field: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-from dataclasses import dataclass
 
 from variantwheel_selector.conda_installation import CondaInstallation, find_conda_installation
 from variantwheel_selector.decision import DECISION_FILE, Decision, parse_decision
 from variantwheel_selector.errors import NotInstalledError
+from variantwheel_selector.record import record
 from variantwheel_selector.setting_keys import without_credentials
 from variantwheel_selector.variants_json import VariantsInfo, parse_variants_json
 from variantwheel_selector.wheel_name import normalize_project
@@ -18,7 +18,7 @@ CONDA = "conda"
 """What INSTALLER says in conda packages, whichever client installed them."""
 
 
-@dataclass(frozen=True)
+@record
 class InstalledDistribution:
     """One installed distribution.
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from email.parser import BytesParser
 from pathlib import PurePosixPath
 
 from variantwheel_selector.errors import NothingFitsError, UsageError
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.manifest import Manifest, PayloadWheel
+from variantwheel_selector.record import record
 from variantwheel_selector.resolve import nothing_fits
 from variantwheel_selector.selection import Release, select
 from variantwheel_selector.settings import Settings
@@ -28,7 +28,7 @@ _NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]+")
 _MARKER_SYSTEMS = {"linux": "linux", "darwin": "darwin", "win32": "win32"}
 
 
-@dataclass(frozen=True)
+@record
 class LockedWheel:
     """The wheel for one machine.
 

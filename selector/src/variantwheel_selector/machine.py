@@ -7,10 +7,10 @@ import re
 import stat
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from variantwheel_selector.errors import MachineFolderError
+from variantwheel_selector.record import field, record
 from variantwheel_selector.strict_json import JsonNode, parse_json, render_json
 
 MACHINE_FILE = "machine.json"
@@ -52,7 +52,7 @@ _SCHEMA = 1
 _PYTHON_VERSION_PATTERN = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){1,2}")
 
 
-@dataclass(frozen=True)
+@record
 class PythonFacts:
     """The interpreter that will load the wheel.
 
@@ -67,7 +67,7 @@ class PythonFacts:
     abis: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Machine:
     """Captured facts about one computer.
 

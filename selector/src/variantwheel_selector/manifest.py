@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from variantwheel_selector.errors import InvalidNameError, ManifestError
+from variantwheel_selector.record import record
 from variantwheel_selector.strict_json import JsonNode, parse_json, render_json
 from variantwheel_selector.variants_json import VariantsInfo, variants_info_from_node
 from variantwheel_selector.wheel_name import WheelName
@@ -22,7 +22,7 @@ INDEX_URL_PATTERN = re.compile(r"https?://[^@\s?#]+")
 _BACKEND_PATTERN = re.compile(r"[A-Za-z_][\w.]*(?::[A-Za-z_][\w.]*)?")
 
 
-@dataclass(frozen=True)
+@record
 class PayloadWheel:
     """One variant wheel of the release.
 
@@ -44,13 +44,13 @@ class PayloadWheel:
         return WheelName.from_str(self.filename)
 
 
-@dataclass(frozen=True)
+@record
 class SourceProject:
-    """How the project's own sources in `source/` are built (PEP 517).
+    """How the project's own sources in `source.zip` are built (PEP 517).
 
     Attributes:
         backend: `build-backend` of the project's pyproject.toml.
-        backend_path: Its `backend-path`, relative to `source/`.
+        backend_path: Its `backend-path`, relative to their folder.
         requires: Its `requires`.
     """
 
@@ -59,7 +59,7 @@ class SourceProject:
     requires: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class Manifest:
     """What a selector sdist knows about its release.
 

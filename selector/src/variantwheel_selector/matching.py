@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from variantwheel_selector.model import Variant
 from variantwheel_selector.providers.support import Support, SupportedFeature
+from variantwheel_selector.record import record
 
 
 class PropertyVerdict(NamedTuple):
@@ -107,7 +107,7 @@ class Judge:
         return _NeedVerdict((*place, -1.0), fits=False, reason=reason, obstacle=obstacle)
 
 
-@dataclass(frozen=True)
+@record
 class _NeedVerdict:
     """How one feature that a variant needs compares.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from variantwheel_selector.errors import InvalidNameError
+from variantwheel_selector.record import field, record
 
 NULL_LABEL = "null"
 """The reserved label of the variant without properties, which every machine supports."""
@@ -18,7 +18,7 @@ LABEL_PATTERN = re.compile(r"[0-9a-z_.]{1,16}")
 """A label; drafts of PEP 825 limited its length, and short ones are safe everywhere."""
 
 
-@dataclass(frozen=True, order=True)
+@record
 class VariantProperty:
     """A property `namespace :: feature :: value` that a wheel needs or a machine supports."""
 
@@ -54,6 +54,10 @@ class VariantProperty:
     def __str__(self) -> str:
         return self.to_str()
 
+    def __lt__(self, other: VariantProperty) -> bool:
+        mine = (self.namespace, self.feature, self.value)
+        return mine < (other.namespace, other.feature, other.value)
+
 
 def check_label(label: str) -> str:
     """Return `label` if it follows the grammar of variant labels.
@@ -68,7 +72,7 @@ def check_label(label: str) -> str:
     return label
 
 
-@dataclass(frozen=True)
+@record
 class Variant:
     """A label and the set of properties which it stands for throughout a release.
 
@@ -80,9 +84,7 @@ class Variant:
 
     label: str
     properties: tuple[VariantProperty, ...] = ()
-    needs: tuple[tuple[tuple[str, str], tuple[str, ...]], ...] = field(
-        init=False, repr=False, compare=False
-    )
+    needs: tuple[tuple[tuple[str, str], tuple[str, ...]], ...] = field(init=False)
 
     def __post_init__(self) -> None:
         check_label(self.label)

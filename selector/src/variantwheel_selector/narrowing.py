@@ -6,11 +6,11 @@ None of it makes a variant fit that does not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from variantwheel_selector import setting_keys as keys
 from variantwheel_selector.errors import SettingsError, StrictnessError
 from variantwheel_selector.model import VariantProperty
+from variantwheel_selector.record import replace
 from variantwheel_selector.resolve import Candidate, Resolution
 from variantwheel_selector.settings import Settings
 from variantwheel_selector.stated_facts import X86_LEVELS

@@ -1,6 +1,6 @@
 """Asks NVIDIA's libraries about driver and devices; runs in a process of its own.
 
-The process is started as `python -I -S nvidia_query.py FOLDER...` and imports nothing of this
+The process is started as `python -I -S -c TEXT FOLDER...` and imports nothing of this
 package. An empty FOLDER means the dynamic linker's own search. It prints a JSON object per line
 after each step, because the next step may crash or hang:
 

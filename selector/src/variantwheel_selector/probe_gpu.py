@@ -12,7 +12,6 @@ import stat
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from variantwheel_selector.bounded_read import read_bounded
 from variantwheel_selector.machine import (
@@ -26,6 +25,7 @@ from variantwheel_selector.machine import (
     TEXT_LIMITS,
 )
 from variantwheel_selector.parse.pci import is_gpu_class, listed_addresses
+from variantwheel_selector.record import record
 
 NVIDIA_PROC_VERSION = "/proc/driver/nvidia/version"
 NVIDIA_MODULE_VERSION = "/sys/module/nvidia/version"
@@ -68,7 +68,7 @@ _PCI_LIMIT = 256 * 1024
 _PRINTABLE = {code: "?" for code in range(256) if not (32 <= code < 127 or code in (9, 10))}
 
 
-@dataclass(frozen=True)
+@record
 class GpuSearch:
     """Where and for how long GPUs are looked for; tests give other places than the real ones.
 
@@ -227,6 +227,8 @@ def _ask_nvidia(
     unknown: dict[str, str],
 ) -> None:
     # Costs more than everything else here, and is needed only now.
+    from pkgutil import get_data  # noqa: PLC0415
+
     from variantwheel_selector.child_process import run_child  # noqa: PLC0415
     from variantwheel_selector.parse.compute_cap import parse_compute_cap  # noqa: PLC0415
     from variantwheel_selector.parse.nvidia_driver import parse_nvidia_driver  # noqa: PLC0415
@@ -237,8 +239,9 @@ def _ask_nvidia(
         for name, value in environment.items()
         if name not in ("CUDA_VISIBLE_DEVICES", "LD_PRELOAD") and not name.startswith("PYTHON")
     }
-    query = os.path.join(os.path.dirname(__file__), "nvidia_query.py")  # noqa: PTH118, PTH120
-    command = [sys.executable, "-I", "-S", query, *search.library_folders]
+    # As text: in a selector sdist the module is no file but stands in an archive.
+    query = (get_data("variantwheel_selector", "nvidia_query.py") or b"").decode("utf-8")
+    command = [sys.executable, "-I", "-S", "-c", query, *search.library_folders]
     end = run_child(command, child_environment, deadline, TEXT_LIMITS[NVIDIA_DRIVER])
     if end.output:
         texts[NVIDIA_DRIVER] = _clean(end.output)

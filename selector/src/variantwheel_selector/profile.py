@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from variantwheel_selector.errors import MachineFolderError, SettingsError
 from variantwheel_selector.machine import Machine, read_machine
 from variantwheel_selector.providers.support import Support, SupportedFeature
+from variantwheel_selector.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Profile:
     """A captured machine under the name by which reasons speak of it.
 

@@ -7,7 +7,6 @@ import io
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,6 +23,7 @@ from variantwheel_selector.fetching.web import WebClient
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.manifest import MANIFEST_PATH, parse_manifest
 from variantwheel_selector.packaging_library import specifiers, version
+from variantwheel_selector.record import record
 from variantwheel_selector.selection import Release
 from variantwheel_selector.simple_index import IndexFile, fetch_file, fetch_project
 from variantwheel_selector.variants_json import parse_variants_json
@@ -118,7 +118,7 @@ def _download(file: IndexFile, client: WebClient) -> bytes:
     return content
 
 
-@dataclass(frozen=True)
+@record
 class _Found:
     """The files of a project at one place.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from variantwheel_selector.decision import DecidedCandidate
@@ -15,6 +14,7 @@ from variantwheel_selector.errors import NothingFitsError, VariantMisfitError
 from variantwheel_selector.matching import Judge, PropertyVerdict
 from variantwheel_selector.model import VariantProperty, check_label
 from variantwheel_selector.providers.support import Support
+from variantwheel_selector.record import record, replace
 from variantwheel_selector.variants_json import VariantsInfo
 from variantwheel_selector.wheel_name import WheelName
 
@@ -74,7 +74,7 @@ class Candidate(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
+@record
 class Resolution:
     """The candidates of a release for one machine.
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import tarfile
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from variantwheel_selector.errors import ManifestError
 from variantwheel_selector.manifest import Manifest
+from variantwheel_selector.sdist_gzip import SdistGzip
+from variantwheel_selector.source_archive import SOURCE_ARCHIVE
 from variantwheel_selector.wheel_name import escape_project
 
-_PARTS = ("PKG-INFO", "_selector", "payload", "pyproject.toml", "source")
+_PARTS = ("PKG-INFO", "_selector", "payload", "pyproject.toml", SOURCE_ARCHIVE)
 _LEFT_OUT = ("__pycache__",)
 
 
@@ -36,14 +38,14 @@ def pack_sdist(root: Path, manifest: Manifest, folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     descriptor, beside = tempfile.mkstemp(dir=folder, prefix=".", suffix=".part")
     try:
-        # mtime and an empty name: gzip's header would tell when and under which name it was made.
-        with (
-            os.fdopen(descriptor, "wb") as file,
-            gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=epoch) as stream,
-            tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
-        ):
-            for path in _files(root):
-                _add(archive, path, f"{stem}/{path.relative_to(root).as_posix()}", epoch)
+        with os.fdopen(descriptor, "wb") as file:
+            stream = SdistGzip(file, epoch)
+            writable = cast("BinaryIO", stream)  # all of it that tarfile uses
+            with tarfile.open(fileobj=writable, mode="w", format=tarfile.PAX_FORMAT) as archive:
+                for path in _files(root):
+                    stream.stores = path.suffix == ".whl"
+                    _add(archive, path, f"{stem}/{path.relative_to(root).as_posix()}", epoch)
+            stream.finish()
         Path(beside).chmod(0o644)
         Path(beside).replace(folder / f"{stem}.tar.gz")
     except BaseException:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import shutil
 import tarfile
@@ -10,7 +9,6 @@ import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from variantwheel_selector.errors import DownloadError, ReleaseError
@@ -22,6 +20,7 @@ from variantwheel_selector.fetching.sources import (
 )
 from variantwheel_selector.fetching.urls import redacted
 from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, PayloadWheel, parse_manifest
+from variantwheel_selector.record import record, replace
 from variantwheel_selector.release_source import choose_version, project_sdists
 from variantwheel_selector.settings import Settings
 from variantwheel_selector.simple_index import IndexFile, fetch_file, fetch_project
@@ -30,7 +29,7 @@ _MANIFEST_LIMIT = 16 * 1024 * 1024
 _TAR_ERRORS = (tarfile.TarError, OSError, EOFError, zlib.error)
 
 
-@dataclass(frozen=True)
+@record
 class SelectorSdist:
     """A selector sdist at hand.
 
@@ -68,7 +67,7 @@ def sdist_from_index(
         )
     path = folder / "selector-sdist.tar.gz"
     path.write_bytes(content)
-    return dataclasses.replace(sdist_from_file(path), index=index)
+    return replace(sdist_from_file(path), index=index)
 
 
 def sdist_from_folder(folder: Path, project: str, wanted: str | None) -> SelectorSdist:
@@ -81,7 +80,7 @@ def sdist_from_folder(folder: Path, project: str, wanted: str | None) -> Selecto
         raise ReleaseError(f"{str(folder)!r} is no folder")
     files = [IndexFile(path.name, path.name) for path in sorted(folder.iterdir())]
     file = _chosen(files, project, wanted, str(folder))
-    return dataclasses.replace(sdist_from_file(folder / file.filename), folder=folder)
+    return replace(sdist_from_file(folder / file.filename), folder=folder)
 
 
 def sdist_from_file(path: Path) -> SelectorSdist:
@@ -131,10 +130,10 @@ def _sources(sdist: SelectorSdist, sources: PackageSources) -> PackageSources:
     """Return the user's sources, after the place that the sdist came from."""
     if sdist.index is not None:
         indexes = dict.fromkeys([sdist.index, *sources.indexes])
-        sources = dataclasses.replace(sources, indexes=tuple(indexes), no_index=False)
+        sources = replace(sources, indexes=tuple(indexes), no_index=False)
     if sdist.folder is not None:
         links = (str(sdist.folder.absolute()), *sources.find_links)
-        sources = dataclasses.replace(sources, find_links=links)
+        sources = replace(sources, find_links=links)
     return sources
 
 

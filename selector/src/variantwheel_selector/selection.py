@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from variantwheel_selector.decision import Decision
@@ -12,6 +11,7 @@ from variantwheel_selector.machine import Machine
 from variantwheel_selector.manifest import Manifest
 from variantwheel_selector.providers import LevelCap, Support, release_support
 from variantwheel_selector.providers.level_cap import NO_CAP
+from variantwheel_selector.record import field, record, replace
 from variantwheel_selector.resolve import Resolution, choose, resolve
 from variantwheel_selector.setting_keys import MAX_CPU_LEVEL, NARROWING
 from variantwheel_selector.settings import Settings
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from variantwheel_selector.profile import Profile
 
 
-@dataclass(frozen=True)
+@record
 class Release:
     """The wheels of one version of a project.
 
@@ -51,7 +51,7 @@ class Release:
         )
 
 
-@dataclass(frozen=True)
+@record
 class Selection:
     """A release judged for one machine.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from variantwheel_selector import stated_facts as facts
@@ -17,6 +16,7 @@ from variantwheel_selector.model import LABEL_PATTERN
 from variantwheel_selector.parse.compute_cap import ComputeCapability
 from variantwheel_selector.parse.nvidia_version import CudaVersion, cuda_version
 from variantwheel_selector.parse.rocm_version import RocmVersion, rocm_version
+from variantwheel_selector.record import record
 from variantwheel_selector.variant_pattern import VariantPattern, read_patterns
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ _INDEX_PATTERN = re.compile(r"(?:https?|file)://\S+")
 _DRIVE_PATTERN = re.compile(r"[A-Za-z]:[/\\]")
 
 
-@dataclass(frozen=True)
+@record
 class Alias(Generic[T]):
     """A variable of another tool that means the same; it counts when nothing else is stated.
 
@@ -49,7 +49,7 @@ class Alias(Generic[T]):
     passed_over: str = ""
 
 
-@dataclass(frozen=True)
+@record
 class Key(Generic[T]):
     """A setting.
 

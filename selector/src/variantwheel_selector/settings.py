@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from variantwheel_selector import setting_keys as keys
 from variantwheel_selector.assumptions import Assumed, Assumptions
 from variantwheel_selector.config_paths import CONFIG_VARIABLE
 from variantwheel_selector.errors import SettingsError
+from variantwheel_selector.record import field, record
 from variantwheel_selector.setting_keys import (
     ASSUME_PREFIX,
     BY_NAME,
@@ -44,7 +44,7 @@ _ENVIRONMENT, _CONFIG, _USER, _SITE, _ALIAS = range(5)
 _LIKELY_MISSPELT = 0.75
 
 
-@dataclass(frozen=True)
+@record
 class Setting(Generic[T]):
     """One setting that is not the default.
 
@@ -61,7 +61,7 @@ class Setting(Generic[T]):
     place: int = _ENVIRONMENT
 
 
-@dataclass(frozen=True)
+@record
 class Settings:
     """What the user asked for.
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from variantwheel_selector.config_paths import CONFIG_VARIABLE, site_files, user_files
 from variantwheel_selector.errors import SettingsError
+from variantwheel_selector.record import record
 from variantwheel_selector.setting_keys import ASSUME_PREFIX, BY_NAME
 from variantwheel_selector.suggestion import suggestion
 from variantwheel_selector.wheel_name import normalize_project
@@ -30,7 +30,7 @@ _ASSUME, _PROJECT = "assume", "project"
 _GENERAL_WORDS = ("gpu", "cpu", "nvidia", "amd", "x86_64", "aarch64")
 
 
-@dataclass(frozen=True)
+@record
 class FileSetting:
     """One setting of a file, as text.
 
@@ -43,7 +43,7 @@ class FileSetting:
     origin: str
 
 
-@dataclass(frozen=True)
+@record
 class ConfigFile:
     """What one file states for a project.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import urllib.parse
 from collections.abc import Mapping
-from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import Any
 
 from variantwheel_selector.errors import DownloadError, ReleaseError
 from variantwheel_selector.fetching.urls import redacted
 from variantwheel_selector.fetching.web import NETWORK_ERRORS, WebClient
+from variantwheel_selector.record import record
 from variantwheel_selector.strict_json import JsonNode, parse_json
 from variantwheel_selector.wheel_name import normalize_project
 
@@ -26,7 +26,7 @@ _ACCEPT = (
 )
 
 
-@dataclass(frozen=True)
+@record
 class IndexFile:
     """A file that an index lists.
 

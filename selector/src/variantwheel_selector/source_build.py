@@ -6,20 +6,22 @@ import contextlib
 import importlib
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from variantwheel_selector.errors import SourceBuildError
 from variantwheel_selector.manifest import SourceProject
+from variantwheel_selector.source_archive import unpack_sources
 
 
 def build_from_source(
-    root: Path, source: SourceProject, wheel_directory: Path, config_settings: dict[str, object]
+    archive: Path, source: SourceProject, wheel_directory: Path, config_settings: dict[str, object]
 ) -> str:
     """Build a wheel and return its file name.
 
     Args:
-        root: The project's source tree.
+        archive: The project's sources.
         source: How the project is built.
         wheel_directory: Absolute; where the wheel goes.
         config_settings: For the project's own hooks.
@@ -27,10 +29,11 @@ def build_from_source(
     Raises:
         SourceBuildError: There are no sources, or the build's requirements are not installed.
     """
-    if not root.is_dir():
-        raise SourceBuildError("this sdist holds no folder 'source', it is incomplete")
-    with _inside(root, source):
-        return _build_wheel_hook(source)(str(wheel_directory), config_settings or None, None)
+    with tempfile.TemporaryDirectory(prefix="variantwheel-source-") as name:
+        root = Path(name).resolve()
+        unpack_sources(archive, root)
+        with _inside(root, source):
+            return _build_wheel_hook(source)(str(wheel_directory), config_settings or None, None)
 
 
 @contextlib.contextmanager

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NoReturn
 
 from variantwheel_selector.errors import SelectorError
+from variantwheel_selector.record import record
 
 
-@dataclass(frozen=True)
+@record
 class JsonNode:
     """One value inside a JSON document, with its place and the error class of its faults.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from variantwheel_selector.model import VariantProperty
+from variantwheel_selector.record import record
 
 GPU, CPU = "gpu", "cpu"
 GPU_NAMESPACES = ("nvidia", "amd")
@@ -17,7 +17,7 @@ _WORD = r"[a-z0-9_.]+"
 _PATTERN = re.compile(rf"({_WORD})(?:\s*::\s*({_WORD})(?:\s*::\s*({_WORD})(\*)?)?)?")
 
 
-@dataclass(frozen=True)
+@record
 class VariantPattern:
     """A pattern, by which variants are named without knowing a release.
 

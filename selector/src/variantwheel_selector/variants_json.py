@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from variantwheel_selector.errors import VariantsJsonError
 from variantwheel_selector.model import (
@@ -20,6 +19,7 @@ from variantwheel_selector.model import (
     Variant,
     VariantProperty,
 )
+from variantwheel_selector.record import field, record
 from variantwheel_selector.strict_json import JsonNode, parse_json, render_json
 
 PEP_850_SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
@@ -33,7 +33,7 @@ _SCHEMA_PATTERN = re.compile(
 _KNOWN_MINOR = {"825": 1, "850": 2, None: 2}
 
 
-@dataclass(frozen=True)
+@record
 class ProviderInfo:
     """Where the supported properties of one namespace come from (PEP 850); one kind each.
 
@@ -73,7 +73,7 @@ class ProviderInfo:
         return document
 
 
-@dataclass(frozen=True)
+@record
 class VariantsInfo:
     """The content of one `variant.json` (one label) or `-variants.json` (all labels).
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from variantwheel_selector.conda_installation import CondaInstallation
 from variantwheel_selector.decision import Decision
@@ -20,6 +19,7 @@ from variantwheel_selector.model import Variant
 from variantwheel_selector.probe import probe
 from variantwheel_selector.providers import Support, release_support
 from variantwheel_selector.providers.level_cap import NO_CAP
+from variantwheel_selector.record import field, record
 from variantwheel_selector.setting_keys import (
     FORBID,
     MAX_CPU_LEVEL,
@@ -37,7 +37,7 @@ _HOW_CHOSEN = {
 """Settings under which another variant is no better, because they asked for this one."""
 
 
-@dataclass(frozen=True)
+@record
 class Verification:
     """An installed distribution compared with a machine.
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from variantwheel_selector.decision import Decision
@@ -20,6 +19,7 @@ from variantwheel_selector.hooks import project_here
 from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, PayloadWheel, parse_manifest
 from variantwheel_selector.payload import check_wheel, open_payload
 from variantwheel_selector.probe import probe
+from variantwheel_selector.record import record
 from variantwheel_selector.resolve import Candidate, nothing_fits
 from variantwheel_selector.selection import Release, Selection, select
 from variantwheel_selector.setting_keys import LOG, SOURCE_BUILD
@@ -27,7 +27,7 @@ from variantwheel_selector.settings import Settings, read_settings
 from variantwheel_selector.wheel import add_decision, hand_over
 
 
-@dataclass(frozen=True)
+@record
 class _Here:
     """The sdist in the current folder, judged for this machine."""
 
@@ -120,9 +120,8 @@ def _payload_path(here: _Here, payload: PayloadWheel) -> Iterator[Path]:
 
 
 def _build_source(here: _Here, folder: Path) -> str:
-    from variantwheel_selector.source_build import (  # noqa: PLC0415 - rarely needed
-        build_from_source,
-    )
+    from variantwheel_selector.source_archive import SOURCE_ARCHIVE  # noqa: PLC0415 - rarely needed
+    from variantwheel_selector.source_build import build_from_source  # noqa: PLC0415
 
     settings = here.selection.settings
     if here.manifest.source is None:
@@ -131,7 +130,7 @@ def _build_source(here: _Here, folder: Path) -> str:
             f"but this sdist of {here.manifest.name} holds no sources"
         )
     filename = build_from_source(
-        Path("source").resolve(), here.manifest.source, folder, dict(settings.for_source)
+        Path(SOURCE_ARCHIVE).resolve(), here.manifest.source, folder, dict(settings.for_source)
     )
     add_decision(folder / filename, _decision(here))
     return filename

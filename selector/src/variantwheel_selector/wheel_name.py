@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass, replace
 
 from variantwheel_selector.errors import InvalidNameError
 from variantwheel_selector.model import check_label
 from variantwheel_selector.project_name import escape_project, normalize_project
+from variantwheel_selector.record import record, replace
 
 __all__ = ["WheelName", "escape_project", "normalize_project"]
 
@@ -18,7 +18,7 @@ _BUILD_PATTERN = re.compile(r"[0-9][A-Za-z0-9_.]*")
 _TAG_PATTERN = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
 
 
-@dataclass(frozen=True)
+@record
 class WheelName:
     """The parts of `{distribution}-{version}(-{build})?-{python}-{abi}-{platform}(-{label})?.whl`.
 

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from unit.selector.tiny_release import TinyRelease
 from variantwheel_selector.cli import run_commandline
 from variantwheel_selector.decision import parse_decision
 from variantwheel_selector.machine import read_machine, write_machine
+from variantwheel_selector.record import replace
 from variantwheel_selector.variants_json import render_variants_json
 
 BY_NAME = {path.name: path for path in MACHINES}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from unit.selector.test_hooks import add_source, for_windows_only
+from unit.selector.test_hooks import OWN_HOOKS, add_source, for_windows_only
 from unit.selector.tiny_release import NULL, V3, V4, TinyRelease, release_info, wheel_bytes
 from variantwheel_selector.manifest import SourceProject
 from variantwheel_selector.parse.cpuinfo import cpu_flags
@@ -169,9 +169,7 @@ def test_a_source_build_gets_its_requirements(
     (place.links / "some_builder-1.0-py3-none-any.whl").write_bytes(
         wheel_bytes(builder, "some_builder-1.0.dist-info")
     )
-    add_source(release)
-    hooks = release.root / "source/hooks/own_hooks.py"
-    hooks.write_text("import some_builder\n" + hooks.read_text())
+    add_source(release, f"import some_builder\n{OWN_HOOKS}")
     release.source = SourceProject("own_hooks", ("hooks",), ("some-builder==1.0",))
     for_windows_only(release)
     release.archive(place.links)

@@ -13,6 +13,7 @@ from unit.selector.tiny_release import METADATA, TinyRelease, wheel_bytes
 from variantwheel_selector import backend
 from variantwheel_selector.decision import Decision, parse_decision
 from variantwheel_selector.manifest import SourceProject, render_manifest
+from variantwheel_selector.source_archive import SourceFile, pack_sources
 
 PLAIN = "tiny_native-1.0-py3-none-any.whl"
 
@@ -35,17 +36,19 @@ def sdist(release: TinyRelease, monkeypatch: pytest.MonkeyPatch) -> TinyRelease:
     return release
 
 
-def add_source(release: TinyRelease) -> None:
+def add_source(release: TinyRelease, hooks: str = OWN_HOOKS) -> None:
     """Add the project's own sources, with hooks in the folder `hooks`."""
     release.source = SourceProject("own_hooks", ("hooks",), ("some-builder==1.0",))
-    (release.root / "source/hooks").mkdir(parents=True)
-    (release.root / "source/hooks/own_hooks.py").write_text(OWN_HOOKS)
     files = {
         "tiny_native/__init__.py": b"LABEL = 'source'\n",
         f"{release.dist_info}/METADATA": METADATA.encode(),
         f"{release.dist_info}/WHEEL": b"Wheel-Version: 1.0\nTag: py3-none-any\n",
     }
-    (release.root / "source/built.whl").write_bytes(wheel_bytes(files, release.dist_info))
+    sources = [
+        SourceFile("hooks/own_hooks.py", hooks.encode()),
+        SourceFile("built.whl", wheel_bytes(files, release.dist_info)),
+    ]
+    (release.root / "source.zip").write_bytes(pack_sources(sources))
     release.finish()
 
 
@@ -171,8 +174,9 @@ def test_a_source_build_on_demand(
     assert backend.build_wheel(str(out), settings) == PLAIN
     assert (list(sys.path), Path.cwd()) == before
     told = json.loads((out / "told.json").read_text())
-    source = sdist.root / "source"
+    source = Path(told[0])
     assert told == [str(source), {"cmake.define.X": "1"}, str(source / "hooks")]
+    assert not source.exists()
     decision = decision_in(out / PLAIN)
     assert (decision.label, decision.filename) == (None, None)
     assert decision.settings["source-build"] == "force (config setting 'source-build')"

@@ -1,7 +1,6 @@
 """Assume, freeze, narrow, force and be strict: what each setting does to a choice."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from variantwheel_selector.machine import Machine, read_machine, write_machine, 
 from variantwheel_selector.model import Variant
 from variantwheel_selector.profile import Profile, intersect
 from variantwheel_selector.providers import supported
+from variantwheel_selector.record import replace
 from variantwheel_selector.selection import Release, Selection, select
 from variantwheel_selector.settings import Settings, read_settings
 

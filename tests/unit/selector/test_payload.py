@@ -4,7 +4,6 @@ import hashlib
 import io
 import stat
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from unit.selector.tiny_release import TinyRelease, release_info, wheel_bytes
 from variantwheel_selector.errors import PayloadError
 from variantwheel_selector.model import Variant
 from variantwheel_selector.payload import check_members, check_wheel, open_payload
+from variantwheel_selector.record import replace
 from variantwheel_selector.variants_json import render_variants_json
 
 TAGS = ("py3-none-any",)

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from variantwheel_selector.machine import PythonFacts, read_machine, write_machi
 from variantwheel_selector.parse.cpuinfo import cpu_flags
 from variantwheel_selector.probe import _abis, probe
 from variantwheel_selector.providers import supported
+from variantwheel_selector.record import replace
 from variantwheel_selector.tags import supported_tags
 
 # Run by another interpreter, so that it prints one JSON line and imports nothing else.

@@ -1,6 +1,5 @@
 """An installed variant compared with a machine."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from variantwheel_selector.errors import DecisionError, NotInstalledError, Varia
 from variantwheel_selector.installed import installed_variants
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.providers.x86_64 import LEVEL_FLAGS
+from variantwheel_selector.record import replace
 from variantwheel_selector.variants_json import render_variants_json
 from variantwheel_selector.verify import verify_distribution
 

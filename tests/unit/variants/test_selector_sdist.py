@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,11 @@ def sdist(tiny_release: TinyRelease, tmp_path_factory: pytest.TempPathFactory) -
     return folder / f"{ROOT}.tar.gz"
 
 
+def _sources(sdist: SdistArchive) -> list[str]:
+    with zipfile.ZipFile(io.BytesIO(sdist.files["source.zip"].data)) as archive:
+        return archive.namelist()
+
+
 def _collect(tiny: TinyRelease, folder: Path) -> None:
     collect_payload(folder, read_project(tiny.project))
 
@@ -56,13 +62,19 @@ def test_it_holds_what_an_installation_needs(tiny_release: TinyRelease, sdist: P
         "pyproject.toml",
         "payload/manifest.json",
         "_selector/variantwheel_selector/backend.py",
-        "_selector/variantwheel_selector/_vendor/packaging/tags.py",
-        "_selector/variantwheel_selector/_vendor/packaging/LICENSE.APACHE",
-        "source/CMakeLists.txt",
-        "source/native/tiny.c",
-        "source/pyproject.toml",
+        "_selector/variantwheel_selector/modules.zip",
+        "source.zip",
     }
     assert wheels | needed <= set(found.files)
+    # Installers unpack all of it each time.
+    assert len(found.files) < len(wheels) + 15
+    assert {"native/tiny.c", "CMakeLists.txt", "pyproject.toml"} <= set(_sources(found))
+    modules = found.files["_selector/variantwheel_selector/modules.zip"].data
+    with zipfile.ZipFile(io.BytesIO(modules)) as archive:
+        packed = set(archive.namelist())
+    vendored = "variantwheel_selector/_vendor/packaging"
+    assert {f"{vendored}/tags.py", f"{vendored}/LICENSE.APACHE"} <= packed
+    assert not [path for path in packed if "__pycache__" in path or path.endswith(".pyc")]
     assert not [path for path in found.files if "__pycache__" in path or path.endswith(".pyc")]
     metadata = read_wheel(tiny_release.wheel("null")).dist_info_file("METADATA")
     assert found.files["PKG-INFO"].data == metadata
@@ -125,7 +137,7 @@ def test_without_sources_the_manifest_says_so(tiny_release: TinyRelease, tmp_pat
     )  # fmt: skip
     files = read_sdist(tmp_path / f"{ROOT}.tar.gz").files
     assert json.loads(files["payload/manifest.json"].data)["source"] is None
-    assert not [path for path in files if path.startswith("source/")]
+    assert "source.zip" not in files
 
 
 def test_what_a_build_does_not_need_is_left_out(tiny_release: TinyRelease, tmp_path: Path) -> None:
@@ -145,9 +157,8 @@ def test_what_a_build_does_not_need_is_left_out(tiny_release: TinyRelease, tmp_p
     variantwheel(
         "sdist", tiny_release.folder, "-o", tmp_path, "--project", project, "--no-isolation"
     )
-    files = read_sdist(tmp_path / f"{ROOT}.tar.gz").files
-    sources = {path for path in files if path.startswith("source/")}
-    assert "source/native/tiny.c" in sources
+    sources = _sources(read_sdist(tmp_path / f"{ROOT}.tar.gz"))
+    assert "native/tiny.c" in sources
     assert not [path for path in sources if "notes" in path or path.endswith("native/README.md")]
 
 

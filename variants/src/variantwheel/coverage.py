@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from variantwheel.ci_settings import CiSettings, python_version
@@ -12,6 +12,7 @@ from variantwheel.errors import ReleaseFolderError
 from variantwheel_selector.assumptions import NOTHING_ASSUMED, Assumed, Assumptions
 from variantwheel_selector.machine import MACHINE_FILE, Machine, PythonFacts, read_machine
 from variantwheel_selector.providers import aarch64, amd, nvidia, release_support, x86_64
+from variantwheel_selector.record import replace
 from variantwheel_selector.resolve import resolve
 from variantwheel_selector.tags import supported_tags
 from variantwheel_selector.variants_json import VariantsInfo

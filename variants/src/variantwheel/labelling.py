@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 from variantwheel.errors import WheelFormatError
 from variantwheel.wheel_archive import WheelArchive
+from variantwheel_selector.record import replace
 from variantwheel_selector.variants_json import VariantsInfo, render_variants_json
 from variantwheel_selector.wheel_name import WheelName
 
@@ -41,7 +42,7 @@ def label_wheel(
     files = dict(archive.files)
     files[f"{archive.dist_info}/WHEEL"] = _with_tags(archive.dist_info_file("WHEEL"), name)
     files[f"{archive.dist_info}/{VARIANT_JSON}"] = render_variants_json(info.only(label)).encode()
-    return replace(archive, name=name, files=files)
+    return dataclasses.replace(archive, name=name, files=files)
 
 
 def wheel_file_tags(data: bytes) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from variantwheel.atomic_file import replace_file
@@ -11,6 +10,7 @@ from variantwheel.errors import ReleaseFolderError, WheelFormatError
 from variantwheel.labelling import VARIANT_JSON
 from variantwheel.wheel_archive import read_wheel, wheel_name_of
 from variantwheel_selector.errors import VariantsJsonError
+from variantwheel_selector.record import replace
 from variantwheel_selector.variants_json import (
     VariantsInfo,
     merge_variants_info,

@@ -11,7 +11,7 @@ import importlib.metadata
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from variantwheel.core_metadata import parse_core_metadata, static_metadata_problems
@@ -22,7 +22,7 @@ from variantwheel.errors import (
 )
 from variantwheel.project import Project
 from variantwheel.release_folder import machine_of, read_variant_json
-from variantwheel.sdist_archive import SdistArchive, unpack_sdist
+from variantwheel.sdist_archive import SdistArchive
 from variantwheel.toml_table import TomlTable, read_toml
 from variantwheel.wheel_archive import read_wheel, wheel_name_of
 from variantwheel_selector.errors import VariantsJsonError
@@ -34,7 +34,9 @@ from variantwheel_selector.manifest import (
     render_manifest,
 )
 from variantwheel_selector.package_copy import copy_package
+from variantwheel_selector.record import replace
 from variantwheel_selector.sdist import pack_sdist
+from variantwheel_selector.source_archive import SOURCE_ARCHIVE, SourceFile, pack_sources
 from variantwheel_selector.variants_json import VariantsInfo, merge_variants_info
 from variantwheel_selector.wheel_name import escape_project, normalize_project
 
@@ -43,7 +45,7 @@ SIZE_BUDGET = 100 * 1024 * 1024
 
 _PYPROJECT = """\
 # Written by variantwheel. The backend in this archive chooses the wheel that fits the machine; the
-# project's own pyproject.toml stands in the folder `source`.
+# project's own pyproject.toml stands in `source.zip`.
 [build-system]
 requires = []
 build-backend = "variantwheel_selector.backend"
@@ -194,7 +196,9 @@ def write_selector_sdist(
         for wheel in payload.wheels if embedded else ():
             shutil.copyfile(wheel, manifest_file.parent / wheel.name)
         if sources is not None:
-            unpack_sdist(_needed_sources(sources.archive, project), root / "source")
+            needed = _needed_sources(sources.archive, project).files
+            packed = (SourceFile(path, item.data, item.executable) for path, item in needed.items())
+            (root / SOURCE_ARCHIVE).write_bytes(pack_sources(packed))
         # The archive takes its time from this file, now and when an installer packs it again.
         os.utime(root / "PKG-INFO", (epoch, epoch))
         return folder / pack_sdist(root, manifest, folder)

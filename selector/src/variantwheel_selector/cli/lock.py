@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import shutil
 import tempfile
@@ -25,6 +24,7 @@ from variantwheel_selector.lock import (
 from variantwheel_selector.machine import Machine, read_machine
 from variantwheel_selector.manifest import Manifest
 from variantwheel_selector.payload import check_wheel, dist_info_folder, open_payload
+from variantwheel_selector.record import replace
 from variantwheel_selector.sdist_source import (
     SelectorSdist,
     payload_wheel,
@@ -118,7 +118,7 @@ def _settings(project: str) -> Settings:
     """Return the user's settings; the profiles to choose for stand on the command line."""
     settings = read_settings(None, os.environ, project)
     stated = {name: item for name, item in settings.stated.items() if name != PROFILE.name}
-    return dataclasses.replace(settings, stated=stated, profiles=())
+    return replace(settings, stated=stated, profiles=())
 
 
 def _sdist(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from variantwheel_selector.record import field, record
 
 
-@dataclass(frozen=True)
+@record
 class WebAccess:
     """How the user reaches the network.
 

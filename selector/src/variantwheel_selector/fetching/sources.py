@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from variantwheel_selector.fetching.access import WebAccess
 from variantwheel_selector.fetching.urls import Login
+from variantwheel_selector.record import field, record, replace
 from variantwheel_selector.setting_keys import INDEX_URL, WHEEL_DIR
 from variantwheel_selector.settings import Settings
 
 
-@dataclass(frozen=True)
+@record
 class PackageSources:
     """Indexes and folders in the order in which they are asked, and how they are reached.
 

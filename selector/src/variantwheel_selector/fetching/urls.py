@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import urllib.parse
-from dataclasses import dataclass
 
 from variantwheel_selector.errors import DownloadError
+from variantwheel_selector.record import record
 
 _USER_INFO = re.compile(r"//[^/?#]*@")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True)
+@record
 class Origin:
     """What decides whether two URLs may share credentials (RFC 6454)."""
 
@@ -21,7 +21,7 @@ class Origin:
     port: int | None
 
 
-@dataclass(frozen=True)
+@record
 class Login:
     """A user name, with a password unless that has yet to be asked for."""
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from variantwheel_selector.fetching.access import WebAccess
 from variantwheel_selector.fetching.sources import PackageSources
 from variantwheel_selector.fetching.urls import Login
+from variantwheel_selector.record import field, record
 
 _TRUE = ("1", "true", "yes", "on", "y", "t")
 _NO_TOML = "Python 3.10 cannot read TOML; set UV_INDEX or VARIANTWHEEL_INDEX_URL instead"
 
 
-@dataclass
+@record
 class _Found:
     """What the files say, the first ones winning.
 
@@ -51,7 +51,7 @@ class _Found:
         return False
 
 
-@dataclass(frozen=True)
+@record
 class _Index:
     url: str
     name: str = ""
@@ -109,11 +109,13 @@ def _read_files(environment: Mapping[str, str]) -> _Found:
     try:
         toml = importlib.import_module("tomllib")  # since Python 3.11
     except ModuleNotFoundError:
-        found.unread |= {
-            str(path): _NO_TOML
-            for path, _ in candidates
-            if path.suffix == ".toml" and path.name != "pyproject.toml" and path.is_file()
-        }
+        found.unread.update(
+            {
+                str(path): _NO_TOML
+                for path, _ in candidates
+                if path.suffix == ".toml" and path.name != "pyproject.toml" and path.is_file()
+            }
+        )
         return found
     in_project = False
     for path, of_project in candidates:

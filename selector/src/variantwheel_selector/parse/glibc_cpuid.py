@@ -7,7 +7,8 @@ that the operating system lets a process use as well (`active`): `<sys/platform/
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from variantwheel_selector.record import record
 
 Registers = tuple[int, int, int, int]
 """EAX, EBX, ECX and EDX."""
@@ -57,7 +58,7 @@ _ACTIVE_BITS = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class CpuidLeaf:
     """One leaf: what the CPU has, and what a process may use of it."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from variantwheel_selector.record import record
 
 MOST_NODES = 256
 
@@ -14,7 +15,7 @@ _OVERRIDE_PATTERN = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{1,3})")
 _NEWEST = 999999
 
 
-@dataclass(frozen=True)
+@record
 class KfdNode:
     """A node: a CPU, a GPU, or both in one chip.
 

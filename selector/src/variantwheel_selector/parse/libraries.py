@@ -6,7 +6,8 @@ They never decide what is chosen: these libraries are opened when a program runs
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from variantwheel_selector.record import record
 
 SONAMES = {
     "libmpi_abi.so.1": "MPI (standard ABI)",
@@ -24,7 +25,7 @@ _IN_CACHE = re.compile(
 _LINE = re.compile(r"(/[^\t]{1,500})\t([^\t/]{1,200})")
 
 
-@dataclass(frozen=True)
+@record
 class FoundLibrary:
     """A library file.
 

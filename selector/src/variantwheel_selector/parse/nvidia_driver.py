@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from variantwheel_selector.parse.compute_cap import MOST_DEVICES, ComputeCapability
 from variantwheel_selector.parse.nvidia_version import CudaVersion, decode_cuda_version
+from variantwheel_selector.record import record
 
 _LINE_LIMIT = 16 * 1024
 
 
-@dataclass(frozen=True)
+@record
 class Device:
     """One device.
 
@@ -26,7 +26,7 @@ class Device:
     mig: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class NvmlAnswer:
     """What `libnvidia-ml.so.1` answered; `library` is none if it could not be opened."""
 
@@ -38,7 +38,7 @@ class NvmlAnswer:
     devices: tuple[Device, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class CudaAnswer:
     """What `libcuda.so.1` answered; `library` is none if it could not be opened."""
 
@@ -48,7 +48,7 @@ class CudaAnswer:
     version: CudaVersion | None = None
 
 
-@dataclass(frozen=True)
+@record
 class CudaDevices:
     """What `cuInit` answered, and the devices after it."""
 
@@ -56,7 +56,7 @@ class CudaDevices:
     devices: tuple[Device, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class NvidiaDriver:
     """All answers; a step that was not reached, or whose line is damaged, is none."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from variantwheel_selector.record import record
 
 VENDORS = {"10de": "NVIDIA", "1002": "AMD"}
 MOST_CARDS = 64
@@ -14,7 +15,7 @@ _CARD = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@record
 class PciCard:
     """A graphics card or accelerator.
 

@@ -9,7 +9,8 @@ TOML number, CUDA 12.10 would be 12.1.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from variantwheel_selector.record import record
 
 Value = str | tuple[str, ...]
 
@@ -30,7 +31,7 @@ class TomlSubsetError(ValueError):
         super().__init__(f"line {line}: {problem}")
 
 
-@dataclass(frozen=True)
+@record
 class TomlEntry:
     """One `key = value`.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from variantwheel_selector.fact import Fact, No, Unknown, Yes
 from variantwheel_selector.machine import (
@@ -23,6 +22,7 @@ from variantwheel_selector.parse.device_files import (
 from variantwheel_selector.parse.kfd import KfdNode, override_gfx, parse_kfd_nodes
 from variantwheel_selector.parse.pci import VENDORS, parse_pci_cards
 from variantwheel_selector.parse.rocm_version import RocmVersion, rocm_version
+from variantwheel_selector.record import record
 
 # GPUs that come in one chip with a CPU, by their targets (LLVM, "User Guide for AMDGPU Backend").
 # Newer kernels list them as nodes of their own, so that the node does not tell.
@@ -37,7 +37,7 @@ _ROCM_FILE = re.compile(r"/opt/rocm(-[0-9.]+)?/\.info/version")
 _ACCESS = "in a container: --device=/dev/kfd --device=/dev/dri --group-add render"
 
 
-@dataclass(frozen=True)
+@record
 class AmdFacts:
     """What is known.
 

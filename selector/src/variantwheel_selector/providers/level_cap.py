@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from variantwheel_selector.record import record
 from variantwheel_selector.stated_facts import ARM_VERSIONS, X86_LEVELS
 
 DEFAULT_X86_LEVEL = "v3"
 
 
-@dataclass(frozen=True)
+@record
 class LevelCap:
     """The highest levels that count as supported.
 

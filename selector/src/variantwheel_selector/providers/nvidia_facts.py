@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from variantwheel_selector.fact import Fact, No, Unknown, Yes
 from variantwheel_selector.machine import (
@@ -28,6 +27,7 @@ from variantwheel_selector.parse.nvidia_version import (
     parse_driver_version,
 )
 from variantwheel_selector.parse.pci import VENDORS, PciCard, parse_pci_cards
+from variantwheel_selector.record import field, record
 
 # Return codes in nvml.h and cuda.h.
 _NVML_LIBRARY_MISMATCH = 18
@@ -40,7 +40,7 @@ _CUDA_FORWARD_COMPATIBILITY = {
 _FIRST_TEGRA_LIKE_A_SERVER = 11  # Thor runs what is built for Arm servers; Orin and older do not
 
 
-@dataclass(frozen=True)
+@record
 class NvidiaFacts:
     """What is known.
 
@@ -55,7 +55,7 @@ class NvidiaFacts:
     notes: tuple[str, ...] = ()
 
 
-@dataclass
+@record
 class _Evidence:
     """The texts, parsed."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from variantwheel_selector.record import field, record
 
 
-@dataclass(frozen=True)
+@record
 class SupportedFeature:
     """The values of one feature that the machine supports.
 
@@ -42,7 +43,7 @@ class SupportedFeature:
         return self.summary or ", ".join(self.values) or "none"
 
 
-@dataclass(frozen=True)
+@record
 class Support:
     """What the machine supports of one namespace.
 
