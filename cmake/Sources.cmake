@@ -13,11 +13,12 @@ set(HVD_CORE_SOURCES
   transport/tcp/tcp_transport.cc
   ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/broadcast.cc
   ops/device_collectives.cc ops/reducescatter.cc
+  timeline/timeline.cc timeline/trace_text.cc
   runtime/agreement.cc runtime/announcements.cc runtime/bootstrap.cc runtime/bootstrap_messages.cc
   runtime/c_api.cc runtime/checks.cc runtime/connection.cc runtime/control_plane.cc
   runtime/coordinator.cc runtime/executor.cc runtime/fast_lane.cc runtime/fusion.cc
   runtime/gathering.cc runtime/gpu.cc runtime/host_identity.cc runtime/operation.cc
-  runtime/options.cc runtime/peer.cc runtime/process_sets.cc runtime/request.cc
+  runtime/operation_trace.cc runtime/options.cc runtime/peer.cc runtime/process_sets.cc runtime/request.cc
   runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc runtime/rows.cc
   runtime/runtime.cc runtime/tensor_table.cc)
 list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
@@ -32,4 +33,4 @@ set(HVD_BINDINGS_SOURCES
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
 set(HVD_NATIVE_TESTS auth coordinator device fast_lane gathering gpu kernels lane levels loss
-  runtime sha256 soak socket transport wire)
+  runtime sha256 soak socket timeline transport wire)

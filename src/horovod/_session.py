@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from horovod import _launcher_store, _settings
+from horovod import _launcher_store, _settings, _timeline
 from horovod._gpu import gpu_support
 from horovod._loader import CoreLibrary, _bindings, select_core
 from horovod._placement import Placement, read_placement
@@ -166,6 +166,8 @@ def _start_runtime(core: CoreLibrary, placement: Placement, generation: int) -> 
             fusion_bytes=placement.fusion_bytes,
             fuse_groups=placement.fuse_groups,
             cache_capacity=placement.cache_capacity,
+            timeline=_timeline.recorded_from_start(os.environ, placement.rank, generation),
+            mark_cycles=_settings.TIMELINE_MARK_CYCLES.read(os.environ),
             **gpu_support().runtime_arguments(),
         )
     except _bindings.CollectiveError as error:

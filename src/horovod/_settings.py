@@ -209,6 +209,28 @@ CPU_OPERATIONS = Setting(
     "gloo",
     "who runs collectives on CPU tensors",
 )
+TIMELINE = Setting(
+    "HOROVOD_TIMELINE",
+    str,
+    "a path, or DYNAMIC",
+    "",
+    "file to which rank 0 records operations, for Chrome's and Perfetto's viewers; DYNAMIC waits"
+    " for start_timeline(), which needs no such preparation here",
+)
+TIMELINE_MARK_CYCLES = Setting(
+    "HOROVOD_TIMELINE_MARK_CYCLES",
+    _switch,
+    _SWITCH,
+    default=False,
+    meaning="marks each answer of the coordinator in the timeline",
+)
+TIMELINE_ALL_RANKS = Setting(
+    "HOROVOD_TIMELINE_ALL_RANKS",
+    _switch,
+    _SWITCH,
+    default=False,
+    meaning="every rank records a timeline, rank 1 that of trace.json to trace.rank1.json",
+)
 ELASTIC = Setting(
     "HOROVOD_ELASTIC", _switch, "0 or 1", default=False, meaning="whether ranks may come and go"
 )
@@ -258,7 +280,6 @@ _NO_CYCLES = "operations start as soon as all ranks have asked for them, not in 
 _NO_NCCL = "NCCL is not in this build"
 _NO_MPI = "MPI is not in this build"
 _NO_TUNER = "nothing is tuned at run time"
-_NO_TIMELINE = "this build writes no timeline"
 _NO_INSPECTOR = "this build does not watch for stalled operations"
 _NO_LOG = "this build logs nothing"
 
@@ -290,8 +311,6 @@ UNUSED: tuple[Unused, ...] = (
     _unused("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", _count, _COUNT, 10, _NO_TUNER),
     _unused("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", _count, _COUNT, 20, _NO_TUNER),
     _unused("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", _amount, _AMOUNT, 0.8, _NO_TUNER),
-    _unused("HOROVOD_TIMELINE", str, "a path, or DYNAMIC", "", _NO_TIMELINE),
-    _unused_switch("HOROVOD_TIMELINE_MARK_CYCLES", _NO_TIMELINE),
     _unused_switch("HOROVOD_STALL_CHECK_DISABLE", _NO_INSPECTOR),
     _unused("HOROVOD_STALL_CHECK_TIME_SECONDS", _count, _COUNT, 60, _NO_INSPECTOR),
     _unused("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", _count, _COUNT, 0, _NO_INSPECTOR),
@@ -335,6 +354,9 @@ SETTINGS: tuple[
     DYNAMIC_PROCESS_SETS,
     CONTROLLER,
     CPU_OPERATIONS,
+    TIMELINE,
+    TIMELINE_MARK_CYCLES,
+    TIMELINE_ALL_RANKS,
     ELASTIC,
     ELASTIC_TIMEOUT,
     ELASTIC_WORKER,

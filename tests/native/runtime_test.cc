@@ -330,7 +330,7 @@ TEST(ALongErrorIsCutBetweenCharacters) {
   const uint8_t secret = 1;
   hvd_options options{};
   options.size = options.local_size = 1;
-  options.host = options.rendezvous = options.interface = "";
+  options.host = options.rendezvous = options.interface = options.timeline = "";
   options.gpu_kind = options.gpu_code = options.gpu_drivers = options.nccl_libraries = "";
   options.secret = &secret;
   options.transport = "auto";

@@ -28,7 +28,8 @@ NATIVE_ARROWS = {
     "device": {"base", "device"},
     "transport": {"base", "transport"},
     "ops": {"base", "kernels", "device", "transport", "ops"},
-    "runtime": {"base", "kernels", "device", "transport", "ops", "runtime"},
+    "timeline": {"base", "timeline"},
+    "runtime": {"base", "kernels", "device", "transport", "ops", "timeline", "runtime"},
     "bindings": {"base", "runtime", "bindings"},
 }
 

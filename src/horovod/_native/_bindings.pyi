@@ -101,6 +101,8 @@ class Runtime:
         gpu_code: str = "",  # the folder of that code
         gpu_drivers: str = "",  # libraries, one a line; the first that can be opened is used
         nccl_libraries: str = "",  # likewise, after one that the process has loaded
+        timeline: str = "",  # file to record operations to from the start on; "" for none
+        mark_cycles: bool = False,  # the coordinator's answers too
     ) -> None:
         """Joins the job.
 
@@ -184,6 +186,10 @@ class Runtime:
             CollectiveError: the operation failed on all ranks, or a rank was lost.
             ValueError: unknown handle.
         """
+    def start_timeline(self, path: str, mark_cycles: bool) -> None:
+        """ValueError: one is being recorded; OSError: the file cannot be written."""
+    def stop_timeline(self) -> None:
+        """OSError: the file is not complete. Does nothing when nothing is recorded."""
     def shutdown(self) -> None:
         """Ends the threads; what is pending fails on all ranks with Horovod's shut-down text.
 

@@ -49,6 +49,8 @@ Buffer = _bindings.Buffer
 init = _basics.init
 shutdown = _basics.shutdown
 is_initialized = _basics.is_initialized
+start_timeline = _basics.start_timeline
+stop_timeline = _basics.stop_timeline
 size = _basics.size
 local_size = _basics.local_size
 cross_size = _basics.cross_size
@@ -420,5 +422,7 @@ __all__ = [
     "remove_process_set",
     "shutdown",
     "size",
+    "start_timeline",
+    "stop_timeline",
     "synchronize",
 ]

@@ -1,8 +1,10 @@
 """Starting and ending the runtime, who this rank is, and what is built in."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
+from horovod import _settings, _timeline
 from horovod._gpu import gpu_support
 from horovod._loader import _bindings, select_core
 from horovod._session import SESSION
@@ -65,6 +67,42 @@ class HorovodBasics:
     def is_initialized(self) -> bool:
         """Whether `init` has been called, and `shutdown` not since."""
         return SESSION.started
+
+    def start_timeline(
+        self,
+        file_path: str,
+        mark_cycles: bool = False,  # noqa: FBT001, FBT002 - Horovod's signature
+        *,
+        all_ranks: bool | None = None,
+    ) -> None:
+        """Begins to record operations, for Chrome's and Perfetto's viewers; may be called often.
+
+        Args:
+            file_path: where rank 0 writes to; a file that is there is replaced.
+            mark_cycles: also when the coordinator has answered.
+            all_ranks: whether the others record too, rank 1 to `trace.rank1.json` for
+                `trace.json`; None for what HOROVOD_TIMELINE_ALL_RANKS says.
+
+        Raises:
+            ValueError: `init()` has not been called, or a timeline is being recorded.
+            OSError: the file cannot be written.
+        """
+        member = SESSION.member
+        member.require_own_process()
+        if all_ranks is None:
+            all_ranks = _settings.TIMELINE_ALL_RANKS.read(os.environ)
+        rank = member.placement.rank
+        if rank == 0 or all_ranks:
+            member.runtime.start_timeline(_timeline.file_of(file_path, rank), mark_cycles)
+
+    def stop_timeline(self) -> None:
+        """Ends the recording and completes its file; does nothing when there is none.
+
+        Raises:
+            ValueError: `init()` has not been called.
+            OSError: the file could not be written to its end.
+        """
+        SESSION.member.runtime.stop_timeline()
 
     def size(self) -> int:
         """Number of ranks."""

@@ -62,10 +62,15 @@ FLAGS: tuple[VariableFlag, ...] = (
     VariableFlag("--autotune-steps-per-sample", "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE"),
     VariableFlag("--autotune-bayes-opt-max-samples", "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES"),
     VariableFlag("--autotune-gaussian-process-noise", "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE"),
-    VariableFlag("--timeline-filename", "HOROVOD_TIMELINE"),
+    VariableFlag(
+        "--timeline-filename",
+        "HOROVOD_TIMELINE",
+        "file to which rank 0 records operations, for Chrome's and Perfetto's viewers",
+    ),
     *_switches(
         "--timeline-mark-cycles", "--no-timeline-mark-cycles", "HOROVOD_TIMELINE_MARK_CYCLES"
     ),
+    *_switches("--timeline-all-ranks", "--no-timeline-all-ranks", "HOROVOD_TIMELINE_ALL_RANKS"),
     *_switches("--no-stall-check", "--stall-check", "HOROVOD_STALL_CHECK_DISABLE"),
     VariableFlag("--stall-check-warning-time-seconds", "HOROVOD_STALL_CHECK_TIME_SECONDS"),
     VariableFlag("--stall-check-shutdown-time-seconds", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"),

@@ -1,7 +1,5 @@
 """Horovod for PyTorch: `import horovod.torch as hvd`."""
 
-from typing import Any
-
 try:
     import torch as _torch  # noqa: F401 - to say what is missing before anything else needs it
 except ModuleNotFoundError as error:
@@ -83,6 +81,8 @@ from horovod.torch.mpi_ops import (
     shutdown,
     size,
     sparse_allreduce_async,
+    start_timeline,
+    stop_timeline,
     synchronize,
 )
 from horovod.torch.optimizer import DistributedOptimizer
@@ -155,13 +155,7 @@ __all__ = [
     "shutdown",
     "size",
     "sparse_allreduce_async",
+    "start_timeline",
+    "stop_timeline",
     "synchronize",
 ]
-
-_NOT_YET = frozenset({"start_timeline", "stop_timeline"})
-
-
-def __getattr__(name: str) -> Any:
-    """Says of Horovod's names that are missing that they are known to be."""
-    reason = " is not supported yet by horovod-variants" if name in _NOT_YET else " does not exist"
-    raise AttributeError(f"horovod.torch.{name}{reason}")

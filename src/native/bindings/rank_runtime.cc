@@ -50,7 +50,8 @@ class RankRuntime {
               const std::string& transport, const std::string& interface, double start_timeout,
               int64_t fusion_bytes, bool fuse_groups, int64_t cache_capacity,
               const std::string& gpu_kind, const std::string& gpu_code,
-              const std::string& gpu_drivers, const std::string& nccl_libraries)
+              const std::string& gpu_drivers, const std::string& nccl_libraries,
+              const std::string& timeline, bool mark_cycles)
       : core_(OpenCore(library)), gpu_kind_(gpu_kind) {
     if (local_rank < 0 || local_rank >= local_size || cross_rank < 0 || cross_rank >= cross_size) {
       throw py::value_error("local_rank " + std::to_string(local_rank) + " of " +
@@ -76,6 +77,8 @@ class RankRuntime {
         .gpu_code = gpu_code.c_str(),
         .gpu_drivers = gpu_drivers.c_str(),
         .nccl_libraries = nccl_libraries.c_str(),
+        .timeline = timeline.c_str(),
+        .mark_cycles = mark_cycles ? 1 : 0,
         .interface = interface.c_str(),
         .start_timeout = start_timeout,
         .interrupted = SignalArrived,
@@ -208,6 +211,26 @@ class RankRuntime {
     return Unpack(result);
   }
 
+  void StartTimeline(const std::string& path, bool mark_cycles) {
+    hvd_error error;
+    int32_t failed = 0;
+    {
+      const py::gil_scoped_release no_gil;
+      failed = core_.start_timeline(runtime_, path.c_str(), mark_cycles ? 1 : 0, &error);
+    }
+    if (failed != 0) ThrowCallError(error);
+  }
+
+  void StopTimeline() {
+    hvd_error error;
+    int32_t failed = 0;
+    {
+      const py::gil_scoped_release no_gil;
+      failed = core_.stop_timeline(runtime_, &error);
+    }
+    if (failed != 0) ThrowCallError(error);
+  }
+
   void Shutdown() {
     const py::gil_scoped_release no_gil;
     core_.shutdown(runtime_);
@@ -289,13 +312,14 @@ void BindRuntime(py::module_& module) {
       .def(py::init<const std::string&, int, int, int, int, int, int, const std::string&,
                     const std::string&, const py::bytes&, int64_t, const std::string&,
                     const std::string&, double, int64_t, bool, int64_t, const std::string&,
-                    const std::string&, const std::string&, const std::string&>(),
+                    const std::string&, const std::string&, const std::string&, const std::string&,
+                    bool>(),
            arg("library"), py::kw_only(), arg("rank"), arg("size"), arg("local_rank"),
            arg("local_size"), arg("cross_rank"), arg("cross_size"), arg("host"), arg("rendezvous"),
            arg("secret"), arg("generation"), arg("transport"), arg("interface"),
            arg("start_timeout"), arg("fusion_bytes"), arg("fuse_groups"), arg("cache_capacity"),
            arg("gpu_kind") = "", arg("gpu_code") = "", arg("gpu_drivers") = "",
-           arg("nccl_libraries") = "")
+           arg("nccl_libraries") = "", arg("timeline") = "", arg("mark_cycles") = false)
       .def_property_readonly("transport", &RankRuntime::transport)
       .def_property_readonly("isa", &RankRuntime::isa)
       .def_property_readonly("is_homogeneous", &RankRuntime::is_homogeneous)
@@ -312,6 +336,8 @@ void BindRuntime(py::module_& module) {
       .def_property_readonly("fast_operations", &RankRuntime::fast_operations)
       .def("poll", &RankRuntime::Poll, arg("handle"))
       .def("wait", &RankRuntime::Wait, arg("handle"))
+      .def("start_timeline", &RankRuntime::StartTimeline, arg("path"), arg("mark_cycles"))
+      .def("stop_timeline", &RankRuntime::StopTimeline)
       .def("shutdown", &RankRuntime::Shutdown);
 }
 

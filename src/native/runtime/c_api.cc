@@ -102,6 +102,7 @@ int32_t Create(const hvd_options* options, hvd_runtime** runtime, hvd_error* err
              .code_folder = options->gpu_code,
              .driver_libraries = Lines(options->gpu_drivers),
              .nccl_libraries = Lines(options->nccl_libraries)};
+    o.timeline = {.path = options->timeline, .mark_cycles = options->mark_cycles != 0};
     o.interface = options->interface;
     o.start_timeout = Milliseconds(options->start_timeout);
     if (options->interrupted != nullptr) {
@@ -135,6 +136,15 @@ int32_t NcclVersion(const char* libraries, int32_t* version, hvd_error* error) {
 
 int32_t IsHomogeneous(const hvd_runtime* runtime) {
   return runtime->runtime.is_homogeneous() ? 1 : 0;
+}
+
+int32_t StartTimeline(hvd_runtime* runtime, const char* path, int32_t mark_cycles,
+                      hvd_error* error) {
+  return Guard(error, [&] { runtime->runtime.StartTimeline(path, mark_cycles != 0); });
+}
+
+int32_t StopTimeline(hvd_runtime* runtime, hvd_error* error) {
+  return Guard(error, [&] { runtime->runtime.StopTimeline(); });
 }
 
 template <typename Code>
@@ -262,6 +272,8 @@ extern "C" __attribute__((visibility("default"))) const hvd_core* hvd_core_api(v
       .transport = TransportName,
       .nccl_version = NcclVersion,
       .is_homogeneous = IsHomogeneous,
+      .start_timeline = StartTimeline,
+      .stop_timeline = StopTimeline,
       .enqueue = Enqueue,
       .run_now = RunNow,
       .fast_operations = FastOperations,

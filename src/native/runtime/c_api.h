@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 6
+#define HVD_ABI_VERSION 7
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -41,6 +41,8 @@ typedef struct hvd_options {
   const char* gpu_code;       /* the folder of that code */
   const char* gpu_drivers;    /* libraries, one a line; the first that can be opened is used */
   const char* nccl_libraries; /* likewise, after one that the process has loaded */
+  const char* timeline;       /* file to record operations to from the start on; "" for none */
+  int32_t mark_cycles;        /* not 0: the coordinator's answers too */
   const char* interface;      /* "" for the one that reaches the store */
   double start_timeout;       /* seconds */
   /* Asked several times a second while the start blocks; not 0 to give up. May be NULL. */
@@ -99,6 +101,12 @@ typedef struct hvd_core {
   /* Opens NCCL under the first of these names, one a line, that can be opened. */
   int32_t (*nccl_version)(const char* libraries, int32_t* version, hvd_error* error);
   int32_t (*is_homogeneous)(const hvd_runtime* runtime);
+
+  /* Records this rank's operations to a file, in the Chrome trace format, until the other one is
+   * called or the runtime ends. */
+  int32_t (*start_timeline)(hvd_runtime* runtime, const char* path, int32_t mark_cycles,
+                            hvd_error* error);
+  int32_t (*stop_timeline)(hvd_runtime* runtime, hvd_error* error);
 
   /* Returns at once; the memory must stay until the operation is done. */
   int32_t (*enqueue)(hvd_runtime* runtime, const hvd_request* request, int64_t* handle,

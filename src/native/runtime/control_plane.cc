@@ -45,13 +45,13 @@ Error ReadError(std::span<const uint8_t> payload) {
 
 ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
                            std::vector<UniqueFd> processes, const AgreementOptions& options,
-                           JobObserver& observer)
+                           JobObserver& observer, OperationTrace trace)
     : rank_(rank),
       peers_(std::move(peers)),
       connections_(std::move(connections)),
       processes_(std::move(processes)),
       observer_(observer),
-      coordinator_(static_cast<int>(peers_.size()), options),
+      coordinator_(static_cast<int>(peers_.size()), options, trace),
       left_(peers_.size()) {
   processes_.resize(connections_.size());
 }

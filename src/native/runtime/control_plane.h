@@ -42,10 +42,11 @@ class ControlPlane {
  public:
   // Args: connections: by rank on rank 0 (none at its own place), else one, to rank 0. processes:
   // for each connection a descriptor that is readable once the process at its other side has ended,
-  // where there is one. A child that such a process forked may keep the connection open.
+  // where there is one. A child that such a process forked may keep the connection open. trace:
+  // see Coordinator.
   ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
                std::vector<UniqueFd> processes, const AgreementOptions& options,
-               JobObserver& observer);
+               JobObserver& observer, OperationTrace trace);
 
   // For other threads; none of them blocks. A request may be held back for a moment, so that those
   // which follow it travel with it; Hurry ends that, since a caller waits.

@@ -38,9 +38,10 @@ void Append(std::vector<T>& to, std::vector<T>& from) {
 
 }  // namespace
 
-Coordinator::Coordinator(int size, const AgreementOptions& options)
+Coordinator::Coordinator(int size, const AgreementOptions& options, OperationTrace trace)
     : size_(size),
       options_(options),
+      trace_(trace),
       cache_(options.cache_capacity),
       joined_(static_cast<size_t>(size)) {
   std::vector<int> all(static_cast<size_t>(size));
@@ -64,7 +65,8 @@ void Coordinator::Add(int rank, Request request) {
     return;
   }
   const std::string name = request.name;
-  Arrive(found->second, rank, name).asked.push_back({rank, std::move(request)});
+  Entry& entry = Arrive(found->second, rank, request);
+  entry.asked.push_back({rank, std::move(request)});
   AnswerIfComplete(found->second, name);
 }
 
@@ -72,13 +74,14 @@ void Coordinator::AddById(int rank, int64_t id) {
   const ResponseCache::Item* item = cache_.Find(id);
   if (item == nullptr) return;
   Set& set = sets_.at(item->request.process_set);
-  Entry& entry = Arrive(set, rank, item->request.name);
+  Entry& entry = Arrive(set, rank, item->request);
   entry.asked_by_id.push_back(rank);
   entry.id = id;
   AnswerIfComplete(set, item->request.name);
 }
 
-Coordinator::Entry& Coordinator::Arrive(Set& set, int rank, const std::string& name) {
+Coordinator::Entry& Coordinator::Arrive(Set& set, int rank, const Request& request) {
+  const std::string& name = request.name;
   if (!std::binary_search(set.ranks->begin(), set.ranks->end(), rank)) {
     throw Error(Error::Kind::kInternal,
                 StrCat("rank ", rank, " asked for '", name, "' of a process set without it"));
@@ -89,6 +92,7 @@ Coordinator::Entry& Coordinator::Arrive(Set& set, int rank, const std::string& n
     throw Error(Error::Kind::kInternal, StrCat("rank ", rank, " asked for '", name, "' twice"));
   }
   entry.present[static_cast<size_t>(rank)] = true;
+  trace_.Requested(request.kind, request.process_set, name, rank);
   return entry;
 }
 
@@ -128,7 +132,15 @@ void Coordinator::AnswerById(const Set& set, int64_t id) {
       {std::move(response), set.ranks, Fusible(item.request), item.request.device != kCpu});
 }
 
+void Coordinator::TellNegotiated(const Entry& entry) const {
+  if (!trace_.on()) return;
+  const Request& request =
+      entry.asked.empty() ? cache_.Find(entry.id)->request : entry.asked.front().request;
+  trace_.Negotiated(request.process_set, request.name);
+}
+
 void Coordinator::Answer(const Set& set, Entry entry) {
+  TellNegotiated(entry);
   if (entry.asked_by_id.size() == set.ranks->size()) return AnswerById(set, entry.id);
   for (const int rank : entry.asked_by_id) {
     entry.asked.push_back({rank, cache_.Find(entry.id)->request});
@@ -181,6 +193,7 @@ void Coordinator::Join(int rank) {
   }
   joined_[static_cast<size_t>(rank)] = true;
   ++joined_count_;
+  trace_.Requested(OpKind::kJoin, kGlobalProcessSet, kJoinName, rank);
   for (auto& [id, set] : sets_) {
     std::vector<Entry> complete;
     for (auto place = set.waiting.begin(); place != set.waiting.end();) {

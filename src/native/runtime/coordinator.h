@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/agreement.h"
+#include "runtime/operation_trace.h"
 #include "runtime/options.h"
 #include "runtime/request.h"
 #include "runtime/response.h"
@@ -30,7 +31,8 @@ struct Addressed {
 
 class Coordinator {
  public:
-  Coordinator(int size, const AgreementOptions& options);
+  // Args: trace: is told who asks for what.
+  Coordinator(int size, const AgreementOptions& options, OperationTrace trace = {});
 
   // Throws Error (kInternal) when the rank has asked for that name already, or is not in the
   // process set.
@@ -61,11 +63,12 @@ class Coordinator {
     std::unordered_map<std::string, Entry> waiting;
   };
 
-  // The set's entry for a name, in which the rank is now present. Throws as Add does.
-  Entry& Arrive(Set& set, int rank, const std::string& name);
+  // The set's entry for the request, in which the rank is now present. Throws as Add does.
+  Entry& Arrive(Set& set, int rank, const Request& request);
   void AnswerIfComplete(Set& set, const std::string& name);
   bool IsComplete(const Set& set, const Entry& entry) const;
   void Answer(const Set& set, Entry entry);
+  void TellNegotiated(const Entry& entry) const;
   void AnswerById(const Set& set, int64_t id);
   // Gives the operation a number, if all ranks have asked for the same.
   int64_t Keep(const Entry& entry, const Response& response);
@@ -78,6 +81,7 @@ class Coordinator {
 
   const int size_;
   const AgreementOptions options_;
+  const OperationTrace trace_;
   ResponseCache cache_;
   std::map<int32_t, Set> sets_;
   int32_t next_set_ = kGlobalProcessSet + 1;

@@ -108,11 +108,13 @@ Result RunOne(const ProcessSet& set, const Operation& operation, const Response&
 }  // namespace
 
 void Execute(const ProcessSet& set, const Response& response,
-             const std::vector<std::shared_ptr<Operation>>& operations, const OnDone& on_done) {
+             const std::vector<std::shared_ptr<Operation>>& operations, const OnDone& on_done,
+             OperationTrace trace) {
   if (response.kind == OpKind::kAllreduce) {
-    return RunAllreduces(set.transport(), operations, response.fusion_bytes, on_done);
+    return RunAllreduces(set.transport(), operations, response.fusion_bytes, on_done, trace);
   }
   for (size_t i = 0; i < operations.size(); ++i) {
+    trace.Running(operations[i]->request, set.transport().name());
     on_done(i, RunOne(set, *operations[i], response));
   }
 }

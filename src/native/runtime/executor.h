@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/operation.h"
+#include "runtime/operation_trace.h"
 #include "runtime/process_sets.h"
 #include "runtime/response.h"
 
@@ -18,7 +19,8 @@ using OnDone = std::function<void(size_t, Result)>;
 // Runs the operations of a response. Throws what the transport throws; those that have not been
 // reported as done by then have failed.
 void Execute(const ProcessSet& set, const Response& response,
-             const std::vector<std::shared_ptr<Operation>>& operations, const OnDone& on_done);
+             const std::vector<std::shared_ptr<Operation>>& operations, const OnDone& on_done,
+             OperationTrace trace = {});
 
 }  // namespace hvd
 

@@ -84,7 +84,8 @@ void FastLane::Close() {
   if (!closed_.exchange(true)) lane_->Hold();
 }
 
-std::optional<Result> FastLane::Run(const std::shared_ptr<Operation>& operation) {
+std::optional<Result> FastLane::Run(const std::shared_ptr<Operation>& operation,
+                                    std::chrono::steady_clock::time_point* met) {
   const Request& request = operation->request;
   if (!MayRunHere(request) || closed_.load(std::memory_order_relaxed) ||
       holds_.load(std::memory_order_relaxed) != 0) {
@@ -105,6 +106,7 @@ std::optional<Result> FastLane::Run(const std::shared_ptr<Operation>& operation)
       Scale(dtype, request.prescale, place.data(), bytes / SizeOf(dtype));
   }
   if (!lane_->Meet()) return std::nullopt;
+  if (met != nullptr) *met = std::chrono::steady_clock::now();
 
   const std::optional<Response> response = Agree(request, ticket);
   if (!response) return std::nullopt;

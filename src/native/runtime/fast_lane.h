@@ -13,6 +13,7 @@
 #define HVD_RUNTIME_FAST_LANE_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -34,7 +35,9 @@ class FastLane {
 
   // Runs an operation that CheckOperation accepts. Nothing when it has to take the ordinary way.
   // Throws Error (kMismatch) when the ranks' requests do not agree, and what the transport throws.
-  std::optional<Result> Run(const std::shared_ptr<Operation>& operation);
+  // Args: met: gets the time when all ranks had come, unless it is null.
+  std::optional<Result> Run(const std::shared_ptr<Operation>& operation,
+                            std::chrono::steady_clock::time_point* met = nullptr);
 
   // An operation takes the ordinary way, until the last copy of the result is gone. For any thread.
   std::shared_ptr<void> Hold();

@@ -44,14 +44,48 @@ void Reduce(Transport& transport, const Key& key, const void* source, void* dest
   Allreduce(transport, options);
 }
 
+// Tells the timeline what the pieces' operations are doing.
+class Phases {
+ public:
+  Phases(OperationTrace trace, const std::vector<std::shared_ptr<Operation>>& operations,
+         std::span<const Piece> pieces, const Transport& transport)
+      : trace_(trace), operations_(operations), pieces_(pieces), transport_(transport) {}
+
+  void Enter(const char* activity) const {
+    ForEach([&](const Request& request) { trace_.Doing(request, activity); });
+  }
+  void EnterOperation() const {
+    ForEach([&](const Request& request) { trace_.Running(request, transport_.name()); });
+  }
+
+ private:
+  template <typename Tell>
+  void ForEach(const Tell& tell) const {
+    if (!trace_.on()) return;
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      // The pieces of one operation follow each other.
+      if (i != 0 && pieces_[i].operation == pieces_[i - 1].operation) continue;
+      tell(operations_[pieces_[i].operation]->request);
+    }
+  }
+
+  OperationTrace trace_;
+  const std::vector<std::shared_ptr<Operation>>& operations_;
+  const std::span<const Piece> pieces_;
+  const Transport& transport_;
+};
+
 void ReduceTogether(Transport& transport, const Key& key, std::span<const Piece> pieces,
-                    std::byte* buffer) {
+                    std::byte* buffer, const Phases& phases) {
   size_t filled = 0;
+  phases.Enter("MEMCPY_IN_FUSION_BUFFER");
   for (const Piece& piece : pieces) {
     if (piece.bytes != 0) std::memcpy(buffer + filled, piece.source, piece.bytes);
     filled += piece.bytes;
   }
+  phases.EnterOperation();
   Reduce(transport, key, buffer, buffer, filled);
+  phases.Enter("MEMCPY_OUT_FUSION_BUFFER");
   filled = 0;
   for (const Piece& piece : pieces) {
     if (piece.bytes != 0) std::memcpy(piece.destination, buffer + filled, piece.bytes);
@@ -72,7 +106,7 @@ size_t TakeWhile(std::span<const Piece> pieces, size_t most) {
 }  // namespace
 
 void RunAllreduces(Transport& transport, const std::vector<std::shared_ptr<Operation>>& operations,
-                   int64_t fusion_bytes, const OnDone& on_done) {
+                   int64_t fusion_bytes, const OnDone& on_done, OperationTrace trace) {
   std::map<Key, std::vector<Piece>> alike;
   std::vector<size_t> missing;  // by operation: tensors that are not reduced yet
   for (size_t i = 0; i < operations.size(); ++i) {
@@ -94,11 +128,13 @@ void RunAllreduces(Transport& transport, const std::vector<std::shared_ptr<Opera
     while (!rest.empty()) {
       const auto now = rest.first(TakeWhile(rest, most));
       rest = rest.subspan(now.size());
+      const Phases phases(trace, operations, now, transport);
       if (now.size() == 1) {
+        phases.EnterOperation();
         Reduce(transport, key, now[0].source, now[0].destination, now[0].bytes);
       } else {
         if (!buffer.data) buffer = AllocateOutput(DType::kUint8, {static_cast<int64_t>(most)});
-        ReduceTogether(transport, key, now, buffer.data.get());
+        ReduceTogether(transport, key, now, buffer.data.get(), phases);
       }
       for (const Piece& piece : now) {
         if (--missing[piece.operation] == 0) on_done(piece.operation, {});

@@ -36,6 +36,12 @@ struct GpuOptions {
   std::vector<std::string> nccl_libraries;    // likewise, after one that is loaded already
 };
 
+// A recording from the start on.
+struct TimelineOptions {
+  std::string path;  // empty for none
+  bool mark_cycles = false;
+};
+
 struct RuntimeOptions {
   int rank = 0;
   int size = 1;
@@ -46,6 +52,7 @@ struct RuntimeOptions {
   TransportChoice transport = TransportChoice::kAuto;
   AgreementOptions agreement;
   GpuOptions gpu;
+  TimelineOptions timeline;
   std::string interface;  // empty: the one that reaches the store
   std::chrono::milliseconds start_timeout{30'000};
   Deadline::Interrupt interrupt;  // asked while the start blocks

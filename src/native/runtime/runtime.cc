@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <iterator>
@@ -73,20 +74,30 @@ class Substitute : public Operation {
   const std::vector<Output> zeros_;
 };
 
+// Starts the timeline before the ranks meet, so that one which cannot leaves no job that has begun.
+Membership Meet(const RuntimeOptions& options, Timeline& timeline, Abort& abort) {
+  const RuntimeOptions checked = CheckOptions(options);
+  const TimelineOptions& recording = checked.timeline;
+  if (!recording.path.empty()) timeline.Start(recording.path, recording.mark_cycles);
+  return Bootstrap(checked, abort);
+}
+
 }  // namespace
 
 Runtime::Runtime(const RuntimeOptions& options)
     : rank_(options.rank),
       size_(options.size),
       pid_(::getpid()),
-      membership_(Bootstrap(CheckOptions(options), abort_)),
+      timeline_(options.rank),
+      membership_(Meet(options, timeline_, abort_)),
       process_sets_(*membership_.transport),
       gpu_(options.gpu, abort_),
-      alone_(1, {.fusion_bytes = 0, .fuse_groups = false, .cache_capacity = 0}) {
+      alone_(1, {.fusion_bytes = 0, .fuse_groups = false, .cache_capacity = 0}, trace_) {
   if (size_ == 1) return;
-  control_ = std::make_unique<ControlPlane>(
-      rank_, membership_.peers, std::move(membership_.connections),
-      std::move(membership_.processes), options.agreement, static_cast<JobObserver&>(*this));
+  control_ =
+      std::make_unique<ControlPlane>(rank_, membership_.peers, std::move(membership_.connections),
+                                     std::move(membership_.processes), options.agreement,
+                                     static_cast<JobObserver&>(*this), trace_);
   try {
     control_thread_ = std::thread([this] { RunControlThread(); });
     op_thread_ = std::thread([this] { RunOpThread(); });
@@ -105,12 +116,38 @@ bool Runtime::InForkedChild() const { return pid_ != ::getpid(); }
 void Runtime::Shutdown() {
   if (InForkedChild()) return;
   const std::lock_guard lock(shutdown_mutex_);
-  if (size_ == 1) return operations_.FailAll(ShutdownError());
+  if (size_ == 1) {
+    operations_.FailAll(ShutdownError());
+    return EndTimeline();
+  }
   control_->RequestShutdown();
   if (control_thread_.joinable()) control_thread_.join();
   // Open only when no control thread ever ran to close it.
   responses_.Discard();
   if (op_thread_.joinable()) op_thread_.join();
+  EndTimeline();
+}
+
+void Runtime::StartTimeline(const std::string& path, bool mark_cycles) {
+  if (InForkedChild()) {
+    throw Error(Error::Kind::kInvalid,
+                StrCat("process ", ::getpid(), " was forked from the rank's process ", pid_,
+                       ", whose operations alone a timeline can record"));
+  }
+  timeline_.Start(path, mark_cycles);
+}
+
+void Runtime::StopTimeline() {
+  if (!InForkedChild()) timeline_.Stop();
+}
+
+void Runtime::EndTimeline() {
+  try {
+    timeline_.Stop();
+  } catch (const Error& error) {
+    // Nobody is left to catch it.
+    (void)std::fprintf(stderr, "horovod: %s\n", error.what());
+  }
 }
 
 std::shared_ptr<Operation> Runtime::MakeOperation(Request request, std::vector<Memory> memory,
@@ -155,6 +192,9 @@ int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vecto
       RunAlone(operation->request);
     } else {
       if (membership_.fast_lane) operation->Keep(membership_.fast_lane->Hold());
+      // Rank 0 hears of everybody's, as the coordinator.
+      const Request& asked = operation->request;
+      if (rank_ != 0) trace_.Requested(asked.kind, asked.process_set, asked.name, rank_);
       control_->Submit(operation->request);
     }
   }
@@ -165,8 +205,14 @@ std::optional<Result> Runtime::RunNow(Request request, std::vector<Memory> memor
                                       std::vector<int64_t> splits) {
   if (!membership_.fast_lane || InForkedChild() || request.device != kCpu) return std::nullopt;
   try {
-    return membership_.fast_lane->Run(
-        MakeOperation(std::move(request), std::move(memory), std::move(splits), nullptr));
+    const auto operation =
+        MakeOperation(std::move(request), std::move(memory), std::move(splits), nullptr);
+    if (!trace_.on()) return membership_.fast_lane->Run(operation);
+    const auto begin = OperationTrace::Clock::now();
+    auto met = begin;
+    auto result = membership_.fast_lane->Run(operation, &met);
+    if (result) trace_.RanAtOnce(operation->request, rank_, begin, met);
+    return result;
   } catch (const Error& error) {
     const bool own =
         error.kind() == Error::Kind::kMismatch || error.kind() == Error::Kind::kInvalid;
@@ -194,10 +240,14 @@ Result Runtime::Take(int64_t handle) {
 void Runtime::RunAlone(Request request) {
   const std::lock_guard lock(alone_mutex_);
   alone_.Add(0, std::move(request));
-  for (const Addressed& item : alone_.TakeReady()) RunResponse(item.response);
+  for (const Addressed& item : alone_.TakeReady()) {
+    trace_.Answered({item.response});
+    RunResponse(item.response);
+  }
 }
 
 void Runtime::OnResponses(std::vector<Response> responses) {
+  trace_.Answered(responses);
   responses_.Push(std::move(responses));
 }
 
@@ -270,11 +320,13 @@ void Runtime::RunResponse(const Response& response) {
     }
     ChangeProcessSets(response, operations.front()->request);
     const auto on_done = [&](size_t index, Result result) {
+      trace_.Done(operations[index]->request, "");
       finish(index)->Succeed(std::move(result));
     };
     if (operations.front()->request.device == kCpu) {
-      Execute(*set, response, operations, on_done);
+      Execute(*set, response, operations, on_done, trace_);
     } else {
+      for (const auto& operation : operations) trace_.Running(operation->request, "nccl");
       gpu_.Execute(*set, response, operations, on_done);
     }
   } catch (const Error& error) {
@@ -285,7 +337,9 @@ void Runtime::RunResponse(const Response& response) {
   const Error reason = failure.value_or(
       Error(Error::Kind::kInternal, "an operation that was agreed on has not run"));
   for (size_t i = 0; i < operations.size(); ++i) {
-    if (operations[i] != nullptr) finish(i)->Fail(reason);
+    if (operations[i] == nullptr) continue;
+    trace_.Done(operations[i]->request, reason.what());
+    finish(i)->Fail(reason);
   }
 }
 

@@ -16,10 +16,12 @@
 #include "runtime/coordinator.h"
 #include "runtime/gpu.h"
 #include "runtime/operation.h"
+#include "runtime/operation_trace.h"
 #include "runtime/options.h"
 #include "runtime/process_sets.h"
 #include "runtime/response_queue.h"
 #include "runtime/tensor_table.h"
+#include "timeline/timeline.h"
 #include "transport/abort.h"
 
 namespace hvd {
@@ -51,6 +53,10 @@ class Runtime : private JobObserver {
                                std::vector<int64_t> splits = {});
   // How many operations RunNow has run.
   int64_t fast_operations() const;
+
+  // Records what happens to this rank's operations. Throws Error as Timeline does.
+  void StartTimeline(const std::string& path, bool mark_cycles);
+  void StopTimeline();
 
   bool Poll(int64_t handle) const { return operations_.Lookup(handle)->Done(); }
   // False when the timeout passed first.
@@ -84,10 +90,13 @@ class Runtime : private JobObserver {
   // The error that all ranks report for a failure of the running operation.
   Error AgreeOnFailure(const Error& own);
   void RunAlone(Request request);
+  void EndTimeline();
 
   const int rank_;
   const int size_;
   const int64_t pid_;  // of the process whose threads these are
+  Timeline timeline_;
+  const OperationTrace trace_{timeline_};
   Abort abort_;
   Membership membership_;
   ProcessSets process_sets_;

@@ -55,9 +55,10 @@ SIGNATURES = {
     "init": "comm=None process_sets=None",
     "add_process_set": "process_set",
     "remove_process_set": "process_set",
+    "start_timeline": "file_path mark_cycles=False all_ranks=None",
 }
 WITHOUT_ARGUMENTS = (
-    "shutdown is_initialized size local_size cross_size rank local_rank cross_rank"
+    "shutdown is_initialized stop_timeline size local_size cross_size rank local_rank cross_rank"
     " mpi_threads_supported mpi_enabled mpi_built gloo_enabled gloo_built nccl_built ddl_built"
     " ccl_built cuda_built rocm_built _check_has_gpu"
 )

@@ -132,12 +132,10 @@ def check_what_cannot_be_sent_is_refused() -> None:
         hvd.allreduce(torch.zeros(2, dtype=torch.complex64))
     with pytest.raises(ValueError, match="layout"):
         hvd.allreduce(torch.eye(2).to_sparse())
-    with pytest.raises(ValueError, match="Tensors on meta are not supported yet"):
+    with pytest.raises(ValueError, match="Tensors on meta are not supported"):
         hvd.allreduce(torch.empty(2, device="meta"))
     with pytest.raises(TypeError, match="not on list"):
         hvd.allreduce_async([1.0])  # type: ignore[arg-type]
-    with pytest.raises(AttributeError, match="does not exist"):
-        hvd.no_such_operation  # noqa: B018 - the attribute itself is asked for
 
 
 def check_gradient_of_allreduce() -> None:

@@ -1,0 +1,71 @@
+"""Timelines of whole jobs: from the start on, at run time, of all ranks, of one that is killed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collective.launching import RANKS, Launched, horovodrun
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Launched]:
+    folder = tmp_path_factory.mktemp("timeline")
+    (folder / "later").mkdir()
+    launched = horovodrun(
+        *("-np", "2", "--timeline-filename", folder / "first.json", "--timeline-all-ranks"),
+        *("python", RANKS / "record_and_lose_a_rank.py", folder),
+    )
+    return folder, launched
+
+
+def _names(events: list[dict[str, Any]]) -> set[str]:
+    return {event["args"]["name"] for event in events if event.get("name") == "process_name"}
+
+
+def _slices(events: list[dict[str, Any]]) -> list[str]:
+    return [event["name"] for event in events if event["ph"] == "B"]
+
+
+def test_a_timeline_from_the_start_on_shows_every_rank(recorded: tuple[Path, Launched]) -> None:
+    folder, launched = recorded
+    processes = set()
+    for file, prefix in (("first.json", ""), ("first.rank1.json", "[1] ")):
+        events = json.loads((folder / file).read_text())
+        names = _names(events)
+        assert {f"{prefix}allreduce.before 0", f"{prefix}allreduce.before 1"} < names, launched.err
+        slices = _slices(events)
+        assert slices.count("ALLREDUCE") == slices.count("SHM_ALLREDUCE") == 20
+        assert slices.count("NEGOTIATE_ALLREDUCE") == 20
+        assert "during" not in (folder / file).read_text()
+        processes |= {event["pid"] for event in events}
+    assert len(processes) == 6, "the two can be shown together"
+
+
+def test_recording_can_be_started_and_stopped(recorded: tuple[Path, Launched]) -> None:
+    folder, launched = recorded
+    for number in range(3):
+        text = (folder / "later" / f"{number}.json").read_text()
+        events = json.loads(text)
+        assert f"allreduce.during {number}" in _names(events)
+        assert "CYCLE_START" in text
+        assert "before" not in text
+        assert (folder / "later" / f"{number}.rank1.json").exists() == (number == 1)
+    for rank in (0, 1):
+        (refused, unwritable, *_) = launched.lines(rank)
+        assert "is being written" in refused
+        assert "hvd.stop_timeline()" in refused
+        assert "no such folder" in unwritable
+        assert unwritable.endswith("No such file or directory")
+
+
+def test_a_killed_rank_leaves_what_viewers_show(recorded: tuple[Path, Launched]) -> None:
+    folder, launched = recorded
+    assert launched.code == 128 + 9
+    assert any("rank 1" in line for line in launched.lines(0)), launched.out
+    text = (folder / "last.rank1.json").read_text()
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(text)
+    assert "[1] allreduce.the last but one" in _names(json.loads(text + "]"))
+    assert "allreduce.the last but one" in _names(json.loads((folder / "last.json").read_text()))
