@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -54,6 +55,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--check", action="store_true", help="check the wheels too, without executing them"
     )
     parser.add_argument(
+        "--complete",
+        action="store_true",
+        help="fail where a declared wheel cannot be built on this machine; build the others",
+    )
+    parser.add_argument(
         "--rebuild", action="store_true", help="build again what has not changed, too"
     )
     parser.add_argument(
@@ -102,12 +108,22 @@ def run(args: argparse.Namespace) -> int:
         ),
         rebuild=args.rebuild,
     )
+    started = time.monotonic()
     outcomes = build_variants(plan, report)
     _finish_release(project, plan.output, outcomes)
     checks = _check(project, outcomes, args) if args.check else {}
     header = ("label", "machine", "result", "size", "time", "checks", "file")
     write(render_table(header, [_row(outcome, checks) for outcome in outcomes]))
-    built = all(outcome.wheel for outcome in outcomes)
+    sizes = [outcome.wheel.stat().st_size for outcome in outcomes if outcome.wheel]
+    seconds, missing = (
+        time.monotonic() - started,
+        f", {len(elsewhere)} not here" if elsewhere else "",
+    )
+    write(
+        f"{len(sizes)} of {len(outcomes) + len(elsewhere)} wheels{missing}, "
+        f"{sum(sizes) / 1024 / 1024:.1f} MiB, {seconds:.0f} s\n"
+    )
+    built = all(outcome.wheel for outcome in outcomes) and not (args.complete and elsewhere)
     return 0 if built and all(item.passed for item in checks.values()) else 1
 
 
