@@ -24,6 +24,8 @@ constexpr std::chrono::seconds kLingerTime{2};
 // The least time between two batches of requests while nobody waits. Threads that wake each other
 // for every single request spend more than that.
 constexpr std::chrono::microseconds kGatherTime{100};
+// The clock's start: its smallest value would overflow where the time until then is taken.
+constexpr std::chrono::steady_clock::time_point kLongAgo{};
 
 std::vector<uint8_t> ErrorPayload(const Error& error) {
   WireWriter writer;
@@ -67,8 +69,8 @@ void ControlPlane::Submit(Request request) {
 
 void ControlPlane::Hurry() {
   const std::lock_guard lock(mutex_);
-  if (inbox_.requests.empty() || inbox_.due == Clock::time_point::min()) return;
-  inbox_.due = Clock::time_point::min();
+  if (inbox_.requests.empty() || inbox_.due == kLongAgo) return;
+  inbox_.due = kLongAgo;
   Wake();
 }
 
