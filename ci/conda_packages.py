@@ -6,7 +6,7 @@
 
 `--metadata` builds packages with the names, hashes and dependencies of the real ones and nothing
 inside, which is all that solvers see: for platforms and MPIs that cannot be compiled for here, and
-for labels without code yet.
+for variants that nobody is to wait for.
 """
 
 from __future__ import annotations
@@ -90,24 +90,20 @@ def combinations(subdir: str, *, overlay: bool) -> Iterator[dict[str, str]]:
     yield from rattler_build.VariantConfig(values, zip_keys=read.zip_keys).combinations()
 
 
-def render(
-    subdir: str, *, overlay: bool, recipe: Path = RECIPE, rehearse: bool = False
-) -> list[Output]:
+def render(subdir: str, *, overlay: bool, recipe: Path = RECIPE) -> list[Output]:
     """Renders the recipe; one combination at a time, or pins between outputs are mixed up.
 
     Args:
         subdir: The platform.
         overlay: Whether for a channel of our own.
         recipe: In place of `recipe.yaml`.
-        rehearse: Whether labels without definition are built like the null variant.
     """
-    extra = {"undefined_labels": "rehearse"} if rehearse else {}
     platforms = rattler_build.PlatformConfig(target_platform=subdir, build_platform=HERE)
     config = rattler_build.RenderConfig(platform=platforms)
     stage0 = rattler_build.Stage0Recipe.from_file(recipe)
     found: dict[tuple[str, str], Output] = {}
     for combination in combinations(subdir, overlay=overlay):
-        one = rattler_build.VariantConfig({k: [v] for k, v in {**combination, **extra}.items()})
+        one = rattler_build.VariantConfig({key: [value] for key, value in combination.items()})
         for variant in stage0.render(one, config):
             name, build = variant.recipe.package.name, str(variant.recipe.build.string)
             version = str(variant.recipe.package.version)
@@ -232,9 +228,6 @@ def main(words: Sequence[str]) -> int:
     building.add_argument(
         "--selector", action="store_true", help="build the selector's package too"
     )
-    building.add_argument(
-        "--rehearse", action="store_true", help="labels without definition are built like null"
-    )
     indexing = verbs.add_parser("index", help="index a channel anew")
     indexing.add_argument("channel", type=Path)
     for verb in (rendering, building):
@@ -259,12 +252,11 @@ def main(words: Sequence[str]) -> int:
 
 
 def _outputs(arguments: argparse.Namespace, recipe: Path) -> list[Output]:
-    rehearse = arguments.verb == "build" and arguments.rehearse
     return [
         output
         for subdir in arguments.subdir or [HERE]
         for overlay in ((False,) if arguments.conda_forge else (False, True))
-        for output in render(subdir, overlay=overlay, recipe=recipe, rehearse=rehearse)
+        for output in render(subdir, overlay=overlay, recipe=recipe)
     ]
 
 

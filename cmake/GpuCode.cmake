@@ -3,7 +3,7 @@ set(HVD_GPU OFF CACHE STRING "The kind of GPU to build code for: cuda, hip, or O
 set(HVD_GPU_ARCHITECTURES "" CACHE STRING
   "What it is compiled for: sm_NN for machine code, compute_NN for PTX; gfxNNN with hip")
 set(HVD_NVRTC "" CACHE STRING
-  "The distribution of NVRTC that compiles cuda code, as nvidia-cuda-nvrtc-cu12; or the only one")
+  "NVRTC, which compiles cuda code: a distribution, as nvidia-cuda-nvrtc-cu12, or the library's path")
 set(HVD_ROCM OFF CACHE STRING "The folder of a ROCm that compiles hip code; or OFF: ziglang does")
 
 if(HVD_GPU AND NOT HVD_GPU MATCHES "^(cuda|hip)$")
@@ -28,7 +28,11 @@ elseif(HVD_GPU)
       string(REGEX REPLACE "^compute_.*" "ptx" kind "${kind}")
       list(APPEND files "${code}/kernels.${architecture}.${kind}")
     endforeach()
-    set(options "$<$<BOOL:${HVD_NVRTC}>:--distribution=${HVD_NVRTC}>")
+    set(nvrtc --distribution)
+    if(IS_ABSOLUTE "${HVD_NVRTC}")
+      set(nvrtc --nvrtc)
+    endif()
+    set(options "$<$<BOOL:${HVD_NVRTC}>:${nvrtc}=${HVD_NVRTC}>")
   endif()
   add_custom_command(OUTPUT ${files}
     COMMAND "${Python_EXECUTABLE}" "${compiler}" --source "${kernels}"

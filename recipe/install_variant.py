@@ -2,16 +2,17 @@
 
 The build script of `recipe.yaml`; runs in the source tree. `VARIANT_LABEL` is the label; compiler
 settings are those of its definition. A label without definition is refused, because nothing would
-say what its code needs; with `UNDEFINED_LABELS=rehearse` it is built like the null variant and
-nothing is recorded, for trying out channels and solvers before the native code is there.
+say what its code needs. GPU code is compiled by the NVRTC of the build environment.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
 
 SOURCE = Path.cwd()
@@ -23,7 +24,7 @@ from variantwheel.errors import ReleaseToolError  # noqa: E402
 from variantwheel.project import read_project  # noqa: E402
 
 MACHINES = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
-NULL_LABEL = "null"
+NVRTC_SETTING = "cmake.define.HVD_NVRTC"
 
 
 def main(target_platform: str) -> int:
@@ -33,31 +34,61 @@ def main(target_platform: str) -> int:
         target_platform: Of conda, such as `linux-64`.
 
     Returns:
-        0, or 2 when the variant is not defined for the platform.
+        0, or 2 when the variant is not defined for the platform, or NVRTC is missing.
     """
     label = os.environ["VARIANT_LABEL"]
     machine = MACHINES[target_platform]
     project = read_project(SOURCE)
     defined = {item.label: item for item in project.definitions}
-    rehearsal = label not in defined and os.environ.get("UNDEFINED_LABELS") == "rehearse"
-    definition = defined.get(NULL_LABEL if rehearsal else label)
+    definition = defined.get(label)
     platform = None if definition is None else definition.platform_for(machine)
     if platform is None:
         print(f"error: {label!r} is not defined for {machine} in variants/definitions; "
               f"defined are {', '.join(sorted(defined))}", file=sys.stderr)  # fmt: skip
         return 2
-    settings = [f"-C{key}={value}" for key, value in platform.config_settings.items()]
+    try:
+        found = conda_settings(platform.config_settings, Path(os.environ["BUILD_PREFIX"]))
+    except FileNotFoundError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    settings = [f"-C{key}={value}" for key, value in found.items()]
     subprocess.run(
         [sys.executable, "-m", "pip", "install", ".", "-vv", "--no-deps", "--no-build-isolation",
          *settings],
         check=True,
         env={**os.environ, **platform.environment},
     )  # fmt: skip
-    if not rehearsal:
-        # Where cross-compiling, `purelib` of this very interpreter is the host environment's.
-        site = Path(os.environ.get("SP_DIR") or sysconfig.get_path("purelib"))
-        record_variant(site, project, label)
+    # Where cross-compiling, `purelib` of this very interpreter is the host environment's.
+    site = Path(os.environ.get("SP_DIR") or sysconfig.get_path("purelib"))
+    record_variant(site, project, label)
     return 0
+
+
+def conda_settings(settings: Mapping[str, str], build_prefix: Path) -> dict[str, str]:
+    """Returns a definition's settings with NVRTC's wheel replaced by the package's library.
+
+    Args:
+        settings: Of the definition's platform.
+        build_prefix: The build environment: where packages are that run on this machine.
+
+    Raises:
+        FileNotFoundError: NVRTC is needed, and not exactly one is there.
+    """
+    if NVRTC_SETTING not in settings:
+        return dict(settings)
+    # Not libnvrtc.so, which -dev packages have, nor libnvrtc.alt.so.12, nor two names of one file.
+    named = re.compile(r"libnvrtc\.so\.\d[\d.]*")
+    found = {
+        path.resolve(): path
+        for path in sorted((build_prefix / "lib").glob("libnvrtc.so.*"))
+        if named.fullmatch(path.name)
+    }
+    if len(found) != 1:
+        listing = ", ".join(map(str, found.values())) or "none"
+        raise FileNotFoundError(
+            f"{build_prefix}/lib: one libnvrtc.so.N is needed, found: {listing}"
+        )
+    return {**settings, NVRTC_SETTING: str(next(iter(found.values())))}
 
 
 if __name__ == "__main__":

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from integration.environments import ROOT, Environment, plain_variables
-from variantwheel.project import read_project
 
 WHOLE = os.environ.get("CONDA_TESTS") == "whole"
 BUILD_TIMEOUT = 1800  # for several packages, on a busy machine
 CACHE = ROOT / "build" / "conda-cache"
-DEFINED = {item.label for item in read_project(ROOT).definitions}
+WHEELS = ROOT / "build" / "conda-wheels"  # unpacked NVRTCs and MPIs
+BUILT = ("nompi_cpu", "nompi_x86_64_v3", "nompi_cuda12", "nompi_cuda13", "nompi_cuda11")
+"""The builds with content in the whole session; the quick one has the first."""
 
 
 @dataclass(frozen=True)
@@ -99,19 +100,17 @@ def conda_channels(tmp_path_factory: pytest.TempPathFactory) -> CondaChannels:
     kept = os.environ.get("CONDA_CHANNELS")  # while tests are written: an earlier run's folder
     folder = Path(kept) if kept else tmp_path_factory.mktemp("channels")
     bootstrap, own = folder / "conda-forge", folder / "horovod-variants"
-    real = ("nompi_cpu", "nompi_x86_64_v3", "nompi_cuda12") if WHOLE else ("nompi_cpu",)
+    real = BUILT if WHOLE else BUILT[:1]
     if own.is_dir():
         return CondaChannels(folder, real)
-    run_tool("conda_bootstrap.py", bootstrap)
-    defined = [build for build in real if build != "nompi_cuda12" or "cu12" in DEFINED]
-    build: list[str | Path] = ["build", own, bootstrap, "--test"]
-    # As a CI job without a GPU does: the tests of CUDA packages could not be installed otherwise.
-    stated = {"CONDA_OVERRIDE_CUDA": "12.9"}
-    run_tool("conda_packages.py", *build, "--selector", "--only", ",".join(defined), env=stated)
-    if len(defined) < len(real):
-        run_tool("conda_packages.py", *build, "--rehearse", "--only", "nompi_cuda12", env=stated)
-    both = ["--subdir", "linux-64", "--subdir", "linux-aarch64"]
+    run_tool("conda_bootstrap.py", bootstrap, *(["--wheels", WHEELS] if WHOLE else []))
     made = ",".join(real)
+    # As a CI job without a GPU does: the tests of CUDA packages could not be installed otherwise.
+    run_tool(
+        "conda_packages.py", "build", own, bootstrap, "--test", "--selector", "--only", made,
+        env={"CONDA_OVERRIDE_CUDA": "13.0"},
+    )  # fmt: skip
+    both = ["--subdir", "linux-64", "--subdir", "linux-aarch64"]
     run_tool("conda_packages.py", "build", own, bootstrap, "--metadata", "--made", made, *both)
     feedstock: list[str | Path] = [
         "build",

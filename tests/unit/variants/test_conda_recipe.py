@@ -27,8 +27,7 @@ REQUIREMENTS_ORDER = (
     "build", "host", "run", "run_constraints", "run_exports", "ignore_run_exports",
 )  # fmt: skip
 # Keys of the variant configuration that the context may read.
-VARIANT_KEYS = {"cuda_compiler_version", "rocm_version", "microarch_level", "mpi", "python_min",
-                "undefined_labels"}  # fmt: skip
+VARIANT_KEYS = {"cuda_compiler_version", "rocm_version", "microarch_level", "mpi", "python_min"}
 
 
 def read_yaml(name: str) -> Any:
