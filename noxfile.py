@@ -131,7 +131,7 @@ def integration(session: nox.Session) -> None:
 def conda(session: nox.Session) -> None:
     """Recipe, local channels, solver, environment.yml; `--quick`: one package with content."""
     quick = "--quick" in session.posargs
-    _install_groups(session, "test", "conda", *([] if quick else ["torch", "mpi"]))
+    _install_groups(session, "test", "conda", *([] if quick else ["torch"]))
     _install_toolkit(session)
     session.run(
         "pytest", *map(str, sorted(ROOT.glob("tests/integration/test_conda_*.py"))),

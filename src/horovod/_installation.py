@@ -1,10 +1,7 @@
 """What the installed distribution says about itself: version, installer, and how to mend it."""
 
 import importlib.metadata
-import json
-import shlex
-import sys
-from pathlib import Path
+import importlib.util
 
 try:
     from horovod._native._buildinfo import VERSION as _BUILT_VERSION
@@ -15,8 +12,7 @@ DISTRIBUTION = "horovod-variants"
 _COMMANDS = {
     "pip": "pip install --no-cache-dir --force-reinstall --no-deps {distribution}=={version}",
     "uv": "uv pip install --reinstall --refresh --no-deps {distribution}=={version}",
-    "conda": "conda install --prefix {prefix}{channel} --force-reinstall {distribution}={version}",
-    "pixi": "pixi update {distribution}",
+    "conda": "conda install --force-reinstall {distribution}={version}",
 }
 UNKNOWN_VERSION = "0+unknown"
 
@@ -45,25 +41,16 @@ def repair_command() -> str:
 
     Installers keep the wheel that a source distribution was turned into, keyed by the source alone;
     a home directory that unlike machines share hands one machine's wheel to the other. Hence each
-    command passes over the cache. conda's solver has to choose anew, from the same channel.
+    command passes over the cache. Of a conda environment the selector knows client and channels.
     """
     who = installer()
-    if who == "conda" and Path(sys.prefix, "conda-meta", "pixi").exists():
-        who = "pixi"
-    return _COMMANDS.get(who, _COMMANDS["pip"]).format(
-        distribution=DISTRIBUTION,
-        version=version(),
-        prefix=shlex.quote(sys.prefix),
-        channel=_conda_channel() if who == "conda" else "",
-    )
+    if who == "conda" and importlib.util.find_spec("variantwheel_selector") is not None:
+        from variantwheel_selector.conda_installation import (  # noqa: PLC0415 - for a misfit alone
+            find_conda_installation,
+        )
 
-
-def _conda_channel() -> str:
-    """Conda's option for the channel that the package came from; "" where none is recorded."""
-    for file in Path(sys.prefix, "conda-meta").glob(f"{DISTRIBUTION}-{version()}-*.json"):
-        try:
-            channel = json.loads(file.read_text(encoding="utf-8"))["channel"]
-        except (OSError, ValueError, KeyError):
-            continue
-        return f" --channel {shlex.quote(str(channel).rstrip('/'))}"
-    return ""
+        found = find_conda_installation(DISTRIBUTION)
+        if found is not None:
+            return found.repair_command
+    command = _COMMANDS.get(who, _COMMANDS["pip"])
+    return command.format(distribution=DISTRIBUTION, version=version())

@@ -17,7 +17,7 @@ PYTHON_ARROWS = {
 }
 OURS = {"variantwheel_selector", "variantwheel", "horovod"}
 # The only modules of horovod that may look at the selector.
-HOROVOD_MAY_ASK_SELECTOR = {"runner/check_build.py", "runner/variant_report.py"}
+HOROVOD_MAY_ASK_SELECTOR = {"_installation.py", "runner/check_build.py"}
 
 # `--check-build` tries torch out in a process of its own, which this module is.
 MAY_TRY_TORCH = {"runner/build_probe.py"}

@@ -28,11 +28,14 @@ def prefix(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
-def write_record(prefix: Path, name: str, version: str, build: str) -> Path:
+def write_record(prefix: Path, name: str, version: str, build: str, channel: str = CHANNEL) -> Path:
     folder = prefix / "conda-meta"
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name}-{version}-{build}.json"
-    record = {"name": name, "version": version, "build": build, "channel": f"{CHANNEL}/"}
+    record = {
+        "name": name, "version": version, "build": build, "subdir": "linux-64",
+        "channel": f"{channel}/",
+    }  # fmt: skip
     file.write_text(json.dumps(record), encoding="utf-8")
     return file
 
@@ -47,6 +50,28 @@ def test_a_misfit_is_mended_by_conda(prefix: Path) -> None:
         "prefix": str(prefix), "build": BUILD, "channel": CHANNEL, "by_pixi": False,
     }  # fmt: skip
     assert verify_distribution("tiny-native", machine_of_level("v3")).fits is True
+
+
+def test_the_command_names_the_client_and_all_channels(prefix: Path) -> None:
+    """As conda writes them: with the platform, and a token that is nobody's business."""
+    forge = "https://conda.example.org/conda-forge"
+    for number in range(3):
+        write_record(
+            prefix, f"other{number}", "1", "0", f"{forge}/{'noarch' if number else 'linux-64'}"
+        )
+    secret = CHANNEL.replace("//", "//me:pass@").replace("/channels", "/t/abc-123/channels")
+    write_record(prefix, "tiny-native", "1.0", BUILD, f"{secret}/linux-64")
+    history = prefix / "conda-meta" / "history"
+    for program, client in [
+        ("/opt/conda/bin/conda-env", "conda"), ("micromamba", "micromamba"), ("/x/mamba", "mamba"),
+    ]:  # fmt: skip
+        history.write_text(f"# cmd: conda create\n==> now <==\n# cmd: {program} install -y x\n")
+        found = find_conda_installation("tiny-native", prefix)
+        assert found is not None
+        assert found.repair_command == (
+            f"{client} install --prefix '{prefix}' --channel {CHANNEL} --channel {forge} "
+            "--force-reinstall tiny-native=1.0"
+        )
 
 
 def test_an_environment_of_pixi_is_mended_by_pixi(prefix: Path) -> None:

@@ -7,7 +7,10 @@ PyPI. rattler-build itself parses and renders the recipes in tests/integration/t
 from __future__ import annotations
 
 import copy
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -176,6 +179,31 @@ def test_the_tests_in_the_package_are_those_that_were_promised() -> None:
     for script in ("check_installed.py", "two_ranks.py", "install_variant.py"):
         assert (ROOT / "recipe" / script).is_file()
     assert "--check-build" in (ROOT / "recipe" / "check_installed.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("label", "libraries", "words"),
+    [
+        ("cu99", (), "'cu99' is not defined for x86_64"),
+        ("cu12", (), "one libnvrtc.so.N is needed, found: none"),
+        ("cu12", ("libnvrtc.alt.so.12", "libnvrtc.so", "libnvrtc-builtins.so.12.9"), "found: none"),
+        ("cu12", ("libnvrtc.so.12", "libnvrtc.so.13"), "libnvrtc.so.13"),
+    ],
+)
+def test_nothing_is_built_without_definition_or_nvrtc(
+    tmp_path: Path, label: str, libraries: tuple[str, ...], words: str
+) -> None:
+    (tmp_path / "lib").mkdir()
+    for library in libraries:
+        (tmp_path / "lib" / library).touch()
+    done = subprocess.run(
+        [sys.executable, "recipe/install_variant.py", "linux-64"],
+        check=False, text=True, capture_output=True, timeout=60, cwd=ROOT,
+        env={**os.environ, "VARIANT_LABEL": label, "BUILD_PREFIX": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert not done.stdout
 
 
 def test_the_environment_names_the_package_without_pins() -> None:
