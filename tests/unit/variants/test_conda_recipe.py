@@ -185,12 +185,13 @@ def test_the_tests_in_the_package_are_those_that_were_promised() -> None:
     ("label", "libraries", "words"),
     [
         ("cu99", (), "'cu99' is not defined for x86_64"),
+        ("rocm", (), "bin/zig: needed to compile for AMD's GPUs"),
         ("cu12", (), "one libnvrtc.so.N is needed, found: none"),
         ("cu12", ("libnvrtc.alt.so.12", "libnvrtc.so", "libnvrtc-builtins.so.12.9"), "found: none"),
         ("cu12", ("libnvrtc.so.12", "libnvrtc.so.13"), "libnvrtc.so.13"),
     ],
 )
-def test_nothing_is_built_without_definition_or_nvrtc(
+def test_nothing_is_built_without_definition_or_compiler(
     tmp_path: Path, label: str, libraries: tuple[str, ...], words: str
 ) -> None:
     (tmp_path / "lib").mkdir()
