@@ -32,9 +32,9 @@ from variantwheel_selector.parse.pci import listed_addresses
 from variantwheel_selector.payload import check_wheel
 from variantwheel_selector.providers import supported
 from variantwheel_selector.selection import Release, select
-from variantwheel_selector.settings import merge_settings
 from variantwheel_selector.settings_file import parse_config_file
 from variantwheel_selector.simple_index import parse_html_page, parse_json_page
+from variantwheel_selector.stated_settings import merge_settings
 from variantwheel_selector.surroundings import surroundings
 from variantwheel_selector.tags import supported_tags
 from variantwheel_selector.variants_json import (

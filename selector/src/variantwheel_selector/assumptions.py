@@ -6,12 +6,14 @@ GPU, or a login node, can thus be told what the machines are like that will run 
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from variantwheel_selector.parse.compute_cap import ComputeCapability
-from variantwheel_selector.parse.nvidia_version import CudaVersion
-from variantwheel_selector.parse.rocm_version import RocmVersion
 from variantwheel_selector.record import record
+
+if TYPE_CHECKING:
+    from variantwheel_selector.parse.compute_cap import ComputeCapability
+    from variantwheel_selector.parse.nvidia_version import CudaVersion
+    from variantwheel_selector.parse.rocm_version import RocmVersion
 
 T = TypeVar("T")
 
@@ -48,6 +50,11 @@ class Assumptions:
     rocm: Assumed[RocmVersion] | None = None
     cpu: Assumed[str] | None = None
     libc: Assumed[str] | None = None
+
+    @property
+    def about_gpus(self) -> bool:
+        """Whether anything is stated about GPUs or what they need."""
+        return any(item is not None for item in (self.cuda, self.sm, self.gfx, self.rocm))
 
 
 NOTHING_ASSUMED = Assumptions()

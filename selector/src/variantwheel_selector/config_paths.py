@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 CONFIG_VARIABLE = "VARIANTWHEEL_CONFIG"
 """Names one file that is read instead of the usual ones; `/dev/null` is none."""
 
+OTHER_TOOLS = frozenset({
+    "AMD_VARIANT_PROVIDER_FORCE_GFX_ARCH", "AMD_VARIANT_PROVIDER_FORCE_ROCM_VERSION",
+    "CONDA_OVERRIDE_ARCHSPEC", "CONDA_OVERRIDE_CUDA", "CONDA_OVERRIDE_CUDA_ARCH",
+    "CONDA_OVERRIDE_GLIBC", "NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION",
+    "NV_VARIANT_PROVIDER_FORCE_SM_ARCH", "UV_AMD_GPU_ARCHITECTURE", "UV_CUDA_DRIVER_VERSION",
+    "UV_TORCH_BACKEND",
+})  # fmt: skip
+"""Variables of other tools that may state something; `setting_keys` says what each means."""
+
 _PREFIX = "VARIANTWHEEL_"
 _FILE = "variantwheel/config.toml"
 

@@ -6,9 +6,9 @@ files count again in the next command by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from variantwheel_selector.setting_keys import without_credentials
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _PIP = {
     "PIP_INDEX_URL": "--index-url",
@@ -43,6 +43,10 @@ def index_options(environment: Mapping[str, str]) -> tuple[str, ...]:
         for item in (text.replace(",", " ") if variable == "UV_FIND_LINKS" else text).split():
             url = item.partition("=")[2] if uv and "=" in item.partition("://")[0] else item
             if "\n" not in url and [option, url] not in _pairs(found):
+                from variantwheel_selector.setting_keys import (  # noqa: PLC0415 - rarely needed
+                    without_credentials,
+                )
+
                 found += [option, without_credentials(url)]
     flag = environment.get("UV_NO_INDEX" if uv else "PIP_NO_INDEX", "")
     if flag.strip().lower() in _TRUE:

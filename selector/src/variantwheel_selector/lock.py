@@ -24,7 +24,7 @@ from variantwheel_selector.tags import supported_tags
 from variantwheel_selector.wheel_name import normalize_project
 
 WHEELS_FOLDER = "wheels"
-_NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]+")
+_NAME_PATTERN = r"[A-Za-z0-9_-]+"
 _MARKER_SYSTEMS = {"linux": "linux", "darwin": "darwin", "win32": "win32"}
 
 
@@ -73,7 +73,7 @@ def profile_name(text: str) -> str:
         UsageError: Nothing is left of it.
     """
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")
-    if not _NAME_PATTERN.fullmatch(name):
+    if not re.fullmatch(_NAME_PATTERN, name):
         raise UsageError(f"{text!r} cannot be the name of a profile")
     return name
 

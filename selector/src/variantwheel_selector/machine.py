@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 
 from variantwheel_selector.errors import MachineFolderError
 from variantwheel_selector.record import field, record
 from variantwheel_selector.strict_json import JsonNode, parse_json, render_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MACHINE_FILE = "machine.json"
 CPUINFO = "cpuinfo.txt"
@@ -49,7 +50,7 @@ TEXT_LIMITS = {
 _MACHINE_LIMIT = 64 * 1024
 _PROFILE_LIMIT = 2 * 1024 * 1024
 _SCHEMA = 1
-_PYTHON_VERSION_PATTERN = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){1,2}")
+_PYTHON_VERSION_PATTERN = r"[0-9]{1,3}(\.[0-9]{1,3}){1,2}"
 
 
 @record
@@ -201,6 +202,9 @@ def write_profile(machine: Machine, path: Path) -> None:
     Raises:
         MachineFolderError: There is something at this place already, or it cannot be written to.
     """
+    import tempfile  # noqa: PLC0415 - hooks write no machine
+    from pathlib import Path  # noqa: PLC0415 - as above
+
     try:
         if path.exists():
             raise MachineFolderError(f"{str(path)!r} exists already")
@@ -223,6 +227,9 @@ def write_machine(machine: Machine, folder: Path) -> None:
     Raises:
         MachineFolderError: There is something at this place already, or it cannot be written to.
     """
+    import tempfile  # noqa: PLC0415 - as above
+    from pathlib import Path  # noqa: PLC0415 - as above
+
     texts = {**machine.texts, MACHINE_FILE: render_json(machine.to_json())}
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

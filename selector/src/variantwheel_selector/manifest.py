@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import PurePosixPath
-
 from variantwheel_selector.errors import InvalidNameError, ManifestError
 from variantwheel_selector.record import record
 from variantwheel_selector.strict_json import JsonNode, parse_json, render_json
@@ -15,11 +12,11 @@ MANIFEST_PATH = "payload/manifest.json"
 """Where the manifest stands in the sdist."""
 
 _SCHEMA = 1
-_SHA256_PATTERN = re.compile(r"[0-9a-f]{64}")
-_PAYLOAD_PATTERN = re.compile(r"embedded|manifest")
-INDEX_URL_PATTERN = re.compile(r"https?://[^@\s?#]+")
+_SHA256_PATTERN = r"[0-9a-f]{64}"
+_PAYLOAD_PATTERN = r"embedded|manifest"
+INDEX_URL_PATTERN = r"https?://[^@\s?#]+"
 """A publisher's index: without a login, since the sdist is public."""
-_BACKEND_PATTERN = re.compile(r"[A-Za-z_][\w.]*(?::[A-Za-z_][\w.]*)?")
+_BACKEND_PATTERN = r"[A-Za-z_][\w.]*(?::[A-Za-z_][\w.]*)?"
 
 
 @record
@@ -172,6 +169,8 @@ def _source_from_node(node: JsonNode) -> SourceProject:
     path_node = members.get("backend_path")
     if path_node is not None and path_node.value is not None:
         path = path_node.strings()
+        from pathlib import PurePosixPath  # noqa: PLC0415 - rarely needed
+
         for entry in path:
             # PEP 517: the directories must lie inside the source tree.
             if PurePosixPath(entry).is_absolute() or ".." in PurePosixPath(entry).parts:

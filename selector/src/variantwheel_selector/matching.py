@@ -44,6 +44,7 @@ class Judge:
         self._namespaces = {name: float(place) for place, name in enumerate(namespaces)}
         self._support = support
         self._needs: dict[tuple[tuple[str, str], tuple[str, ...]], _NeedVerdict] = {}
+        self._verdicts: dict[object, PropertyVerdict] = {}
 
     def judge(self, variant: Variant) -> PropertyVerdict:
         """Compare what a variant needs.
@@ -53,6 +54,12 @@ class Judge:
         the positions of namespace, feature and value, best first; where one variant's list
         continues another's, the longer one is better, and the null variant is last.
         """
+        verdict = self._verdicts.get(variant.needs)
+        if verdict is None:
+            verdict = self._verdicts[variant.needs] = self._judge_all(variant)
+        return verdict
+
+    def _judge_all(self, variant: Variant) -> PropertyVerdict:
         if not variant.needs:
             return _NULL_VERDICT
         found: list[_NeedVerdict] = []

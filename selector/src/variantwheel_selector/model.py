@@ -11,10 +11,10 @@ from variantwheel_selector.record import field, record
 NULL_LABEL = "null"
 """The reserved label of the variant without properties, which every machine supports."""
 
-NAMESPACE_PATTERN = re.compile(r"[a-z0-9_]+")
-FEATURE_PATTERN = re.compile(r"[a-z0-9_]+")
-VALUE_PATTERN = re.compile(r"[a-z0-9_.]+")
-LABEL_PATTERN = re.compile(r"[0-9a-z_.]{1,16}")
+NAMESPACE_PATTERN = r"[a-z0-9_]+"
+FEATURE_PATTERN = r"[a-z0-9_]+"
+VALUE_PATTERN = r"[a-z0-9_.]+"
+LABEL_PATTERN = r"[0-9a-z_.]{1,16}"
 """A label; drafts of PEP 825 limited its length, and short ones are safe everywhere."""
 
 
@@ -32,9 +32,9 @@ class VariantProperty:
             ("feature", FEATURE_PATTERN, self.feature),
             ("value", VALUE_PATTERN, self.value),
         ):
-            if not pattern.fullmatch(text):
+            if not re.fullmatch(pattern, text):
                 raise InvalidNameError(
-                    f"invalid {part} {text!r} in a variant property: must match {pattern.pattern}"
+                    f"invalid {part} {text!r} in a variant property: must match {pattern}"
                 )
 
     @classmethod
@@ -65,10 +65,8 @@ def check_label(label: str) -> str:
     Raises:
         InvalidNameError: The label does not.
     """
-    if not LABEL_PATTERN.fullmatch(label):
-        raise InvalidNameError(
-            f"invalid variant label {label!r}: must match {LABEL_PATTERN.pattern}"
-        )
+    if not re.fullmatch(LABEL_PATTERN, label):
+        raise InvalidNameError(f"invalid variant label {label!r}: must match {LABEL_PATTERN}")
     return label
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from variantwheel_selector import setting_keys as keys
+from variantwheel_selector.cpu_levels import X86_LEVELS
 from variantwheel_selector.errors import SettingsError, StrictnessError
 from variantwheel_selector.model import VariantProperty
 from variantwheel_selector.record import replace
 from variantwheel_selector.resolve import Candidate, Resolution
 from variantwheel_selector.settings import Settings
-from variantwheel_selector.stated_facts import X86_LEVELS
 from variantwheel_selector.suggestion import suggestion
 from variantwheel_selector.variant_pattern import CPU, CPU_FEATURES, GPU, VariantPattern
 from variantwheel_selector.variants_json import VariantsInfo

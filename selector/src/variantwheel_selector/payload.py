@@ -15,8 +15,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import BinaryIO
 
 from variantwheel_selector.errors import PayloadError, VariantsJsonError
 from variantwheel_selector.header_fields import header_values
@@ -24,13 +22,18 @@ from variantwheel_selector.manifest import Manifest, PayloadWheel
 from variantwheel_selector.variants_json import parse_variants_json
 from variantwheel_selector.wheel_name import WheelName, normalize_project
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import BinaryIO
+
 _CHUNK = 1 << 20
 _MOST_MEMBERS = 100_000
 _LARGE = 64 << 20
 _MOST_EXPANSION = 200
 """How many bytes a byte of a large archive may become; fat GPU binaries reach a tenth of it."""
 _TEXT_LIMIT = 16 << 20
-_RECORD_HASH_PATTERN = re.compile(r"[A-Za-z0-9_-]{43}")
+_RECORD_HASH_PATTERN = r"[A-Za-z0-9_-]{43}"
 _UNHASHED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 
 
@@ -182,7 +185,9 @@ def _check_record(
         if algorithm != "sha256":
             raise PayloadError(f"{filename!r} has no sha256 of {member!r} in its RECORD")
         # Contents are not hashed here again: the hash of the whole file pins them.
-        if not _RECORD_HASH_PATTERN.fullmatch(expected) or listed[member][1] != str(info.file_size):
+        if not re.fullmatch(_RECORD_HASH_PATTERN, expected) or listed[member][1] != str(
+            info.file_size
+        ):
             raise PayloadError(f"{filename!r}: {member!r} differs from its RECORD")
 
 

@@ -26,7 +26,6 @@ from variantwheel_selector.machine import (
 )
 from variantwheel_selector.parse.auxv import decode_auxv, parse_auxv, x86_disagreement
 from variantwheel_selector.parse.cpuinfo import cpu_flags, first_block
-from variantwheel_selector.parse.glibc_cpuid import LEAVES, CpuidLeaf, format_leaf
 from variantwheel_selector.probe_gpu import GpuSearch, probe_gpu
 
 _CPUINFO_LIMIT = 16 * 1024
@@ -208,6 +207,12 @@ def _glibc_cpuid() -> str:
         ValueError: glibc does not know one of the leaves.
     """
     import ctypes  # noqa: PLC0415 - costs more than all the rest and is rarely needed
+
+    from variantwheel_selector.parse.glibc_cpuid import (  # noqa: PLC0415 - as above
+        LEAVES,
+        CpuidLeaf,
+        format_leaf,
+    )
 
     class Leaf(ctypes.Structure):
         _fields_ = (("cpuid", ctypes.c_uint32 * 4), ("active", ctypes.c_uint32 * 4))

@@ -24,7 +24,6 @@ from variantwheel_selector.machine import (
     PCI_CARDS,
     TEXT_LIMITS,
 )
-from variantwheel_selector.parse.pci import is_gpu_class, listed_addresses
 from variantwheel_selector.record import record
 
 NVIDIA_PROC_VERSION = "/proc/driver/nvidia/version"
@@ -58,9 +57,10 @@ _MARKERS = (
     "/usr/local/cuda",  # the toolkit, as in images that programs are built in
 )
 _ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "HSA_OVERRIDE_GFX_VERSION", "NVIDIA_DRIVER_CAPABILITIES")
-_NUMBERED_DEVICE = re.compile(r"nvidia[0-9]{1,3}")
-_RENDER_NODE = re.compile(r"renderD[0-9]{1,4}")
-_ROCM_FOLDER = re.compile(r"rocm(-[0-9.]{1,16})?")
+_NUMBERED_DEVICE = r"nvidia[0-9]{1,3}"
+_RENDER_NODE = r"renderD[0-9]{1,4}"
+_ROCM_FOLDER = r"rocm(-[0-9.]{1,16})?"
+_PCI_VENDORS = ("10de", "1002")
 _MOST_NAMES = 256
 _LINE_LIMIT = 256
 _NODE_LIMIT = 4 * 1024
@@ -153,12 +153,12 @@ def _state(path: str) -> str:
     return "read-write" if os.access(path, os.R_OK | os.W_OK) else "denied"
 
 
-def _names(folder: str, pattern: re.Pattern[str]) -> list[str]:
+def _names(folder: str, pattern: str) -> list[str]:
     try:
         names = os.listdir(folder)  # noqa: PTH208 - the gate must cost next to nothing
     except OSError:
         return []
-    return sorted(name for name in names if pattern.fullmatch(name))[:_MOST_NAMES]
+    return sorted(name for name in names if re.fullmatch(pattern, name))[:_MOST_NAMES]
 
 
 def _file_lines(root: str) -> dict[str, str]:
@@ -178,7 +178,15 @@ def _file_lines(root: str) -> dict[str, str]:
 def _pci_cards(root: str) -> str:
     """Return the NVIDIA and AMD cards on the PCI bus, also those that no driver holds."""
     try:
-        listed = listed_addresses(_clean(read_bounded(root + PCI_LISTING, _PCI_LIMIT)))
+        listing = _clean(read_bounded(root + PCI_LISTING, _PCI_LIMIT))
+        if not any(f"\t{vendor}" in listing for vendor in _PCI_VENDORS):
+            return ""
+        from variantwheel_selector.parse.pci import (  # noqa: PLC0415 - rarely needed
+            is_gpu_class,
+            listed_addresses,
+        )
+
+        listed = listed_addresses(listing)
         names = os.listdir(root + PCI_DEVICES) if listed else []  # noqa: PTH208 - cheaper
     except OSError:
         return ""
@@ -210,7 +218,7 @@ def _environment(environment: Mapping[str, str]) -> str:
 def _kfd_nodes(root: str) -> str:
     folder = root + KFD_TOPOLOGY
     blocks: list[str] = []
-    for name in sorted(_names(folder, re.compile(r"[0-9]{1,4}")), key=int):
+    for name in sorted(_names(folder, r"[0-9]{1,4}"), key=int):
         try:
             text = _clean(read_bounded(f"{folder}/{name}/properties", _NODE_LIMIT))
         except OSError as error:

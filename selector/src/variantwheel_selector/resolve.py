@@ -196,7 +196,7 @@ class _Wheels:
     def __init__(self, tags: Sequence[str], labels: Container[str]) -> None:
         self._rank = {tag: position for position, tag in enumerate(tags)}
         self._labels = labels
-        self._places: dict[tuple[str, str, str, str, str], float] = {}
+        self._places: dict[str, float] = {}
 
     def read(self, filename: str) -> tuple[str | None, _Wheel]:
         """Return label and wheel.
@@ -204,21 +204,18 @@ class _Wheels:
         Raises:
             InvalidNameError: This is not the name of a wheel.
         """
-        parts = filename.split("-")
-        if len(parts) == 6 and filename.endswith(".whl") and not parts[2][0:1].isdigit():
-            place = self._places.get((parts[0], parts[1], parts[2], parts[3], parts[4]))
-            if place is not None:
-                label = parts[5][:-4]
-                if label not in self._labels:
-                    check_label(label)
-                return label, (filename, place)
-        # What was not seen before is checked as a whole.
+        # What stands before the label is the same for many wheels, and is checked once.
+        stem, _, last = filename.rpartition("-")
+        place = self._places.get(stem)
+        if place is not None and last.endswith(".whl"):
+            label = last[:-4]
+            if label not in self._labels:
+                check_label(label)
+            return label, (filename, place)
         name = WheelName.from_str(filename)
         place = min(self._rank.get(tag, math.inf) for tag in name.tags())
         if name.label is not None and not name.build:
-            self._places[name.distribution, name.version, name.python, name.abi, name.platform] = (
-                place
-            )
+            self._places[stem] = place
         return name.label, (filename, place)
 
 
@@ -229,6 +226,10 @@ def _candidate(
     info: VariantsInfo,
     refused: Mapping[str, str],
 ) -> Candidate:
+    variant = info.variants.get(label) if label is not None else None
+    properties = variant.properties if variant else ()
+    if len(wheels) == 1 and wheels[0][1] != math.inf and not refused:
+        return Candidate(label, properties, wheels[0][0], verdict, verdict.reasons)
     fitting = [wheel for wheel in wheels if wheel[1] != math.inf]
     allowed = [wheel for wheel in fitting if wheel[0] not in refused] if refused else fitting
     reasons = verdict.reasons
@@ -241,10 +242,9 @@ def _candidate(
         reasons = (*reasons, words)
     elif not allowed:
         reasons = (*reasons, *sorted({refused[filename] for filename, _ in fitting}))
-    variant = info.variants.get(label) if label is not None else None
     return Candidate(
         label,
-        variant.properties if variant else (),
+        properties,
         _best_wheel(allowed) if allowed else None,
         verdict,
         reasons,

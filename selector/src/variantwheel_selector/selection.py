@@ -13,7 +13,6 @@ from variantwheel_selector.providers import LevelCap, Support, release_support
 from variantwheel_selector.providers.level_cap import NO_CAP
 from variantwheel_selector.record import field, record, replace
 from variantwheel_selector.resolve import Resolution, choose, resolve
-from variantwheel_selector.setting_keys import MAX_CPU_LEVEL, NARROWING
 from variantwheel_selector.settings import Settings
 from variantwheel_selector.tags import supported_tags
 from variantwheel_selector.variants_json import VariantsInfo
@@ -129,7 +128,7 @@ def select(
         VariantMisfitError: The variant asked for does not fit.
         StrictnessError: The choice is one that the user's settings refuse.
     """
-    narrowed = bool(NARROWING & settings.stated.keys())
+    narrowed = _narrowed(settings)
     if narrowed:
         from variantwheel_selector.narrowing import check_patterns  # noqa: PLC0415 - rarely needed
 
@@ -155,6 +154,14 @@ def select(
             raise
         refusal, resolution = str(error), replace(resolution, winner=None)
     return Selection(release, settings, machine, support, accepted, resolution, refusal)
+
+
+def _narrowed(settings: Settings) -> bool:
+    if not settings.stated:
+        return False
+    from variantwheel_selector.setting_keys import NARROWING  # noqa: PLC0415 - rarely needed
+
+    return bool(NARROWING & settings.stated.keys())
 
 
 def judged_machine(settings: Settings, machine: Machine) -> Machine:
@@ -188,11 +195,15 @@ def level_cap(settings: Settings, info: VariantsInfo | None = None) -> LevelCap:
     A stated `max-cpu-level` always holds. The default is about automatic choices: whoever names a
     variant, or asks for a level with a pattern, may have more.
     """
+    if not settings.stated:
+        return LevelCap()
+    from variantwheel_selector.setting_keys import MAX_CPU_LEVEL  # noqa: PLC0415 - rarely needed
+
     stated = settings.get(MAX_CPU_LEVEL)
     if stated is not None:
         return LevelCap.of(stated, f"{MAX_CPU_LEVEL.name} ({settings.origin(MAX_CPU_LEVEL)})")
     asked = settings.variant is not None
-    if not asked and info is not None and NARROWING & settings.stated.keys():
+    if not asked and info is not None and _narrowed(settings):
         from variantwheel_selector.narrowing import level_asked_for  # noqa: PLC0415 - rarely needed
 
         asked = level_asked_for(settings, info)

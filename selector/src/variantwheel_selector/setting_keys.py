@@ -24,10 +24,10 @@ T = TypeVar("T")
 ENVIRONMENT_PREFIX = "VARIANTWHEEL_"
 ASSUME_PREFIX = "assume-"
 
-_URL_USER = re.compile(r"(?<=://)[^/?#\s]*@")
-_URL_QUERY = re.compile(r"[?#].*")
-_INDEX_PATTERN = re.compile(r"(?:https?|file)://\S+")
-_DRIVE_PATTERN = re.compile(r"[A-Za-z]:[/\\]")
+_URL_USER = r"(?<=://)[^/?#\s]*@"
+_URL_QUERY = r"[?#].*"
+_INDEX_PATTERN = r"(?:https?|file)://\S+"
+_DRIVE_PATTERN = r"[A-Za-z]:[/\\]"
 
 
 @record
@@ -100,7 +100,7 @@ def choice(name: str, *choices: str) -> Key[str]:
 
 
 def _label(text: str) -> str | None:
-    return text if LABEL_PATTERN.fullmatch(text.removesuffix("!")) else None
+    return text if re.fullmatch(LABEL_PATTERN, text.removesuffix("!")) else None
 
 
 def _paths(text: str) -> tuple[str, ...] | None:
@@ -120,13 +120,13 @@ def _patterns(name: str) -> Key[tuple[VariantPattern, ...]]:
 
 def without_credentials(text: str) -> str:
     """Return a URL without what may be secret in it: user, password, query and fragment."""
-    return _URL_QUERY.sub("", _URL_USER.sub("", text))
+    return re.sub(_URL_QUERY, "", re.sub(_URL_USER, "", text))
 
 
 VARIANT: Key[str] = Key(
     "variant",
     _label,
-    f"a variant label, which matches {LABEL_PATTERN.pattern}; '!' at the end forces one",
+    f"a variant label, which matches {LABEL_PATTERN}; '!' at the end forces one",
     per_project=True,
 )
 SOURCE_BUILD = choice("source-build", "never", "allow", "force")
@@ -167,13 +167,13 @@ LOG = choice("log", "short", "full")
 
 INDEX_URL: Key[str] = Key(
     "index-url",
-    lambda text: text if _INDEX_PATTERN.fullmatch(text) else None,
+    lambda text: text if re.fullmatch(_INDEX_PATTERN, text) else None,
     "the URL of an index, http, https or file, to fetch wheels from instead of the installer's",
     shown=without_credentials,
 )
 WHEEL_DIR: Key[str] = Key(
     "wheel-dir",
-    lambda text: text if text.startswith(("/", "~")) or _DRIVE_PATTERN.match(text) else None,
+    lambda text: text if text.startswith(("/", "~")) or re.match(_DRIVE_PATTERN, text) else None,
     "the absolute path of a folder with wheels that were brought here",
 )
 

@@ -1,47 +1,26 @@
 """The user's settings: what counts, where it came from, and what was passed over.
 
-For each setting the first of these places that has it counts: the environment, config settings
-(`-C NAME=VALUE`), the user's file, the site's file, other tools' variables that mean the same.
-Facts of a machine profile come between config settings and files. Nothing is ignored: an unknown
-name or value is an error, and what does not count although it is stated is noted.
+Most installations state nothing; then neither the keys nor the readers of values are imported.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from variantwheel_selector import setting_keys as keys
-from variantwheel_selector.assumptions import Assumed, Assumptions
-from variantwheel_selector.config_paths import CONFIG_VARIABLE
-from variantwheel_selector.errors import SettingsError
+from variantwheel_selector.assumptions import NOTHING_ASSUMED, Assumed, Assumptions
+from variantwheel_selector.config_paths import OTHER_TOOLS, nothing_is_stated
 from variantwheel_selector.record import field, record
-from variantwheel_selector.setting_keys import (
-    ASSUME_PREFIX,
-    BY_NAME,
-    ENVIRONMENT_PREFIX,
-    KEYS,
-    SOURCE_BUILD,
-    VARIANT,
-    Alias,
-    Key,
-    environment_name,
-)
-from variantwheel_selector.settings_file import ConfigFile, read_config_files
-from variantwheel_selector.suggestion import closest, suggestion
 
 if TYPE_CHECKING:
     from variantwheel_selector.profile import Profile
+    from variantwheel_selector.setting_keys import Key
 
-__all__ = ["ConfigSettings", "Setting", "Settings", "environment_name", "read_settings"]
+__all__ = ["ConfigSettings", "Setting", "Settings", "read_settings"]
 
 T = TypeVar("T")
 
 ConfigSettings = Mapping[str, object]
-
-_ENVIRONMENT, _CONFIG, _USER, _SITE, _ALIAS = range(5)
-_LIKELY_MISSPELT = 0.75
 
 
 @record
@@ -58,7 +37,7 @@ class Setting(Generic[T]):
     value: T | None
     text: str
     origin: str
-    place: int = _ENVIRONMENT
+    place: int = 0
 
 
 @record
@@ -99,22 +78,31 @@ class Settings:
     @property
     def variant(self) -> str | None:
         """A label to install instead of the best one."""
-        asked = self.get(VARIANT)
-        return None if asked is None else asked.removesuffix("!")
+        asked = self._text("variant")
+        return asked.removesuffix("!") if asked else None
 
     @property
     def forced(self) -> bool:
         """Whether the label is installed even if it does not fit (`label!`)."""
-        return (self.get(VARIANT) or "").endswith("!")
+        return self._text("variant").endswith("!")
 
     @property
     def source_build(self) -> str:
         """`never`, `allow` (when nothing fits) or `force`."""
-        return self.choice(SOURCE_BUILD)
+        return self._text("source-build") or "never"
+
+    @property
+    def full_log(self) -> bool:
+        """Whether the whole decision is printed."""
+        return self._text("log") == "full"
 
     @property
     def assumptions(self) -> Assumptions:
         """Facts about the machine that the user states."""
+        if not self.stated:
+            return NOTHING_ASSUMED
+        from variantwheel_selector import setting_keys as keys  # noqa: PLC0415 - see above
+
         return Assumptions(
             cuda=self._assumed(keys.ASSUME_CUDA),
             sm=self._assumed(keys.ASSUME_SM),
@@ -123,6 +111,10 @@ class Settings:
             cpu=self._assumed(keys.ASSUME_CPU),
             libc=self._assumed(keys.ASSUME_LIBC),
         )
+
+    def _text(self, name: str) -> str:
+        found = self.stated.get(name)
+        return "" if found is None else cast("str", found.value)
 
     def _assumed(self, key: Key[T]) -> Assumed[T] | None:
         found = self.stated.get(key.name)
@@ -157,173 +149,8 @@ def read_settings(
     Raises:
         SettingsError: A name or value is not known.
     """
-    user, site = read_config_files(environment, project)
-    settings = merge_settings(config_settings, environment, user, site)
-    paths = settings.get(keys.PROFILE)
-    if paths is None:
-        return settings
-    from variantwheel_selector.profile import read_profiles  # noqa: PLC0415 - rarely needed
+    if nothing_is_stated(config_settings, environment) and OTHER_TOOLS.isdisjoint(environment):
+        return Settings()
+    from variantwheel_selector.stated_settings import join_all  # noqa: PLC0415 - see above
 
-    return _freeze(settings, read_profiles(paths, settings.origin(keys.PROFILE)))
-
-
-def merge_settings(
-    config_settings: ConfigSettings | None,
-    environment: Mapping[str, str],
-    user: Sequence[ConfigFile],
-    site: Sequence[ConfigFile],
-) -> Settings:
-    """Join what all places state, without reading anything; profiles are not looked at."""
-    layers: list[dict[str, Setting[object]]] = [_from_environment(environment)]
-    from_config, others = _from_config_settings(config_settings or {})
-    layers.append(from_config)
-    layers += [_from_file(file, _USER) for file in user]
-    layers += [_from_file(file, _SITE) for file in site]
-    stated: dict[str, Setting[object]] = {}
-    for layer in layers:
-        stated = layer | stated
-    files = [*user, *site]
-    _check_locked(layers, files)
-    locked = {name: file.path for file in reversed(files) for name in file.locked}
-    notes: dict[str, str] = {}
-    for key in KEYS:
-        for alias in key.aliases:
-            _take_alias(key, alias, environment, stated, notes, locked)
-    ordered = {key.name: stated[key.name] for key in KEYS if key.name in stated}
-    settings = Settings(ordered, others, notes)
-    _check_together(settings)
-    return settings
-
-
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Setting[object]]:
-    variables = {key.variable: key for key in KEYS}
-    found: dict[str, Setting[object]] = {}
-    for variable in sorted(environment):
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE:
-            continue
-        if variable not in variables:
-            raise _unknown("environment variable", variable, [*variables, CONFIG_VARIABLE])
-        key, text = variables[variable], environment[variable]
-        # An empty variable is how shells and CI systems say that it is not set.
-        if text or key.empty_is_value:
-            found[key.name] = _read(key, text, f"environment variable {variable}", _ENVIRONMENT)
-    return found
-
-
-def _from_config_settings(
-    config_settings: ConfigSettings,
-) -> tuple[dict[str, Setting[object]], dict[str, object]]:
-    found: dict[str, Setting[object]] = {}
-    others: dict[str, object] = {}
-    for name, value in config_settings.items():
-        key = BY_NAME.get(name)
-        if key is None:
-            others[name] = value
-            continue
-        text = value
-        if isinstance(value, list) and key.separator and all(isinstance(v, str) for v in value):
-            text = key.separator.join(value)
-        if not isinstance(text, str):
-            raise SettingsError(f"config setting {name!r} is given more than once: {value!r}")
-        found[name] = _read(key, text, f"config setting {name!r}", _CONFIG)
-    return found, others
-
-
-def _from_file(file: ConfigFile, place: int) -> dict[str, Setting[object]]:
-    return {
-        name: _read(BY_NAME[name], item.text, item.origin, place)
-        for name, item in file.settings.items()
-    }
-
-
-def _read(key: Key[T], text: str, origin: str, place: int) -> Setting[T]:
-    text = text.strip()
-    value = key.read(text) if text else None
-    if value is None and (text or not key.empty_is_value):
-        none = ", or nothing for none" if key.empty_is_value else ""
-        raise SettingsError(
-            f"{origin} is {key.shown(text)[:100]!r}; accepted is {key.accepted}{none}"
-            f"{suggestion(text, key.choices)}"
-        )
-    return Setting(value, key.shown(text), origin, place)
-
-
-def _take_alias(
-    key: Key[T],
-    alias: Alias[T],
-    environment: Mapping[str, str],
-    stated: dict[str, Setting[object]],
-    notes: dict[str, str],
-    locked: Mapping[str, str],
-) -> None:
-    """Take another tool's variable if nothing else is stated, or note that it is passed over."""
-    text = environment.get(alias.variable)
-    if text is None or (not text.strip() and not alias.empty_is_value):
-        return
-    text = text.strip()
-    value = alias.read(text) if text else None
-    if value is None and text:
-        if re.fullmatch(alias.passed_over, text):
-            notes[alias.variable] = f"{text} (passed over: not {alias.accepted})"
-            return
-        none = ", or nothing for none" if alias.empty_is_value else ""
-        raise SettingsError(
-            f"environment variable {alias.variable} is {text[:100]!r}; "
-            f"accepted is {alias.accepted}{none}"
-        )
-    if key.name in locked or key.name in stated:
-        why = f"locked by {locked[key.name]}" if key.name in locked else "stated"
-        notes[alias.variable] = f"{text or 'none'} (passed over: {key.name} is {why})"
-        return
-    origin = f"environment variable {alias.variable}, taken for {key.variable}"
-    stated[key.name] = Setting(value, text, origin, _ALIAS)
-
-
-def _check_locked(
-    layers: Sequence[Mapping[str, Setting[object]]], files: Sequence[ConfigFile]
-) -> None:
-    for file in files:
-        for name in file.locked:
-            locked = file.settings.get(name)
-            for layer in layers:
-                found = layer.get(name)
-                if found is None or (locked is not None and found.origin == locked.origin):
-                    continue
-                if locked is None or found.value != _read(BY_NAME[name], locked.text, "", 0).value:
-                    value = f"as {locked.text!r}" if locked is not None else "at its default"
-                    raise SettingsError(
-                        f"{found.origin} is {found.text!r}, but {file.path} locks {name!r} {value}"
-                    )
-
-
-def _check_together(settings: Settings) -> None:
-    """Refuse what contradicts itself, and names that may be misspelt settings."""
-    for name in settings.for_source:
-        if settings.source_build == "never" or closest(name, BY_NAME, _LIKELY_MISSPELT):
-            raise _unknown("config setting", name, tuple(BY_NAME))
-    if settings.variant is not None and settings.source_build == "force":
-        raise SettingsError(
-            f"{settings.origin(VARIANT)} and {settings.origin(SOURCE_BUILD)} contradict each "
-            "other: a build from source is no variant"
-        )
-
-
-def _freeze(settings: Settings, profiles: tuple[Profile, ...]) -> Settings:
-    """Put the facts of profiles before those that files and other tools' variables state."""
-    late = {
-        name: found
-        for name, found in settings.stated.items()
-        if name.startswith(ASSUME_PREFIX) and found.place > _CONFIG
-    }
-    kept = {name: found for name, found in settings.stated.items() if name not in late}
-    notes = {
-        name: f"{found.text or 'none'} ({found.origin}; passed over: the profile has this fact)"
-        for name, found in late.items()
-    }
-    return Settings(kept, settings.for_source, {**settings.notes, **notes}, profiles)
-
-
-def _unknown(kind: str, name: str, known: Sequence[str]) -> SettingsError:
-    return SettingsError(
-        f"unknown {kind} {name!r}; known are {', '.join(known)}{suggestion(name, known)}"
-    )
+    return join_all(config_settings, environment, project)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from variantwheel_selector.cpu_levels import ARM_VERSIONS, X86_LEVELS
 from variantwheel_selector.parse.compute_cap import ComputeCapability, compute_capability
 from variantwheel_selector.parse.nvidia_version import (
     CudaVersion,
@@ -12,24 +13,13 @@ from variantwheel_selector.parse.nvidia_version import (
 )
 from variantwheel_selector.variant_pattern import VariantPattern, read_patterns
 
-X86_LEVELS = ("v1", "v2", "v3", "v4")
-ARM_VERSIONS = (
-    "8a", "8.1a", "8.2a", "8.3a", "8.4a", "8.5a", "8.6a", "8.7a", "9a", "9.1a", "9.2a"
-)  # fmt: skip
-"""Architecture versions of AArch64."""
-ARM_FEATURES = (
-    "sme2", "sme", "sve2p1", "sve2", "svebf16", "svei8mm", "sve", "mops", "i8mm", "bf16",
-    "asimddp", "asimdfhm", "asimdhp", "sha512", "sha3", "atomics",
-)  # fmt: skip
-"""Features of AArch64 that a variant may need by themselves, in the names of Linux."""
-
-_GFX_PATTERN = re.compile(r"gfx[1-9][0-9]?[0-9a-f]{2}")
-_CPU_PATTERN = re.compile(r"(?:x86[-_]64[-_])?(v[1-4])")
-_ARM_PATTERN = re.compile(r"(?:arm(?:v)?)?([89](?:\.[0-9])?)-?a")
-_LIBC_PATTERN = re.compile(r"(glibc|musl)[ -]?([0-9]{1,2}\.[0-9]{1,3})")
-_VERSION_PATTERN = re.compile(r"[0-9]{1,2}\.[0-9]{1,3}")
-_CUDA_BACKEND = re.compile(r"cu([1-9][0-9]?)[0-9]")
-_ROCM_BACKEND = re.compile(r"rocm[0-9](?:\.[0-9]){0,2}")
+_GFX_PATTERN = r"gfx[1-9][0-9]?[0-9a-f]{2}"
+_CPU_PATTERN = r"(?:x86[-_]64[-_])?(v[1-4])"
+_ARM_PATTERN = r"(?:arm(?:v)?)?([89](?:\.[0-9])?)-?a"
+_LIBC_PATTERN = r"(glibc|musl)[ -]?([0-9]{1,2}\.[0-9]{1,3})"
+_VERSION_PATTERN = r"[0-9]{1,2}\.[0-9]{1,3}"
+_CUDA_BACKEND = r"cu([1-9][0-9]?)[0-9]"
+_ROCM_BACKEND = r"rocm[0-9](?:\.[0-9]){0,2}"
 
 
 def cuda_of_driver_text(text: str) -> CudaVersion | None:
@@ -48,14 +38,18 @@ def capabilities(text: str) -> tuple[ComputeCapability, ...] | None:
 def gfx_targets(text: str) -> tuple[str, ...] | None:
     """Read AMD's targets such as `gfx90a,gfx942`."""
     found = [part.strip() for part in text.split(",")]
-    return tuple(sorted(set(found))) if all(map(_GFX_PATTERN.fullmatch, found)) else None
+    return (
+        tuple(sorted(set(found)))
+        if all(re.fullmatch(_GFX_PATTERN, item) for item in found)
+        else None
+    )
 
 
 def cpu_level(text: str) -> str | None:
     """Read `x86-64-v3` as `v3`, and `armv8.2-a` as `8.2a`."""
-    if match := _CPU_PATTERN.fullmatch(text):
+    if match := re.fullmatch(_CPU_PATTERN, text):
         return match[1]
-    match = _ARM_PATTERN.fullmatch(text)
+    match = re.fullmatch(_ARM_PATTERN, text)
     version = f"{match[1]}a" if match else ""
     return version if version in ARM_VERSIONS else None
 
@@ -75,19 +69,19 @@ def archspec(text: str) -> str | None:
 
 def libc(text: str) -> str | None:
     """Read `glibc 2.28` or `musl 1.2`."""
-    match = _LIBC_PATTERN.fullmatch(text)
+    match = re.fullmatch(_LIBC_PATTERN, text)
     return f"{match[1]} {match[2]}" if match else None
 
 
 def glibc_of_conda(text: str) -> str | None:
     """Read glibc's bare version."""
-    return f"glibc {text}" if _VERSION_PATTERN.fullmatch(text) else None
+    return f"glibc {text}" if re.fullmatch(_VERSION_PATTERN, text) else None
 
 
 def patterns_of_torch_backend(text: str) -> tuple[VariantPattern, ...] | None:
     """Return what goes together with a build of PyTorch that uv was asked for."""
     if text == "cpu":
         return read_patterns("cpu")
-    if match := _CUDA_BACKEND.fullmatch(text):
+    if match := re.fullmatch(_CUDA_BACKEND, text):
         return read_patterns(f"nvidia::cuda_version_lower_bound::{match[1]}.*")
-    return read_patterns("amd") if _ROCM_BACKEND.fullmatch(text) else None
+    return read_patterns("amd") if re.fullmatch(_ROCM_BACKEND, text) else None

@@ -74,15 +74,15 @@ class JsonNode:
             for position, element in enumerate(self.value)
         ]
 
-    def string(self, pattern: re.Pattern[str] | None = None) -> str:
+    def string(self, pattern: str | None = None) -> str:
         """Return a string, which has to match `pattern` as a whole."""
         if not isinstance(self.value, str):
             self._fail_type("a string")
-        if pattern is not None and not pattern.fullmatch(self.value):
-            self.fail(f"{self.value!r} does not match {pattern.pattern}")
+        if pattern is not None and not re.fullmatch(pattern, self.value):
+            self.fail(f"{self.value!r} does not match {pattern}")
         return self.value
 
-    def strings(self, pattern: re.Pattern[str] | None = None) -> tuple[str, ...]:
+    def strings(self, pattern: str | None = None) -> tuple[str, ...]:
         """Return an array of strings that differ from each other."""
         found = tuple(element.string(pattern) for element in self.elements())
         if len(set(found)) != len(found):

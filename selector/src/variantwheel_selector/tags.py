@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from variantwheel_selector.machine import Machine, PythonFacts
 
 _LEGACY_MANYLINUX = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
-_GLIBC_PATTERN = re.compile(r"glibc 2\.([0-9]{1,3})(?![0-9]).*")
-_MUSL_PATTERN = re.compile(r"musl 1\.([0-9]{1,3})(?![0-9]).*")
+_GLIBC_PATTERN = r"glibc 2\.([0-9]{1,3})(?![0-9]).*"
+_MUSL_PATTERN = r"musl 1\.([0-9]{1,3})(?![0-9]).*"
 
 
 def supported_tags(machine: Machine) -> tuple[str, ...]:
@@ -78,14 +78,14 @@ def _linux_platforms(machine: Machine) -> Iterator[str]:
     for arch in architectures:
         yield f"linux_{arch}"
     libc = machine.libc or ""
-    if glibc := _GLIBC_PATTERN.fullmatch(libc):
+    if glibc := re.fullmatch(_GLIBC_PATTERN, libc):
         oldest = 5 if {"x86_64", "i686"} & set(architectures) else 17
         for arch in architectures:
             for minor in range(int(glibc[1]), oldest - 1, -1):
                 yield f"manylinux_2_{minor}_{arch}"
                 if minor in _LEGACY_MANYLINUX:
                     yield f"{_LEGACY_MANYLINUX[minor]}_{arch}"
-    elif musl := _MUSL_PATTERN.fullmatch(libc):
+    elif musl := re.fullmatch(_MUSL_PATTERN, libc):
         for arch in architectures:
             for minor in range(int(musl[1]), -1, -1):
                 yield f"musllinux_1_{minor}_{arch}"

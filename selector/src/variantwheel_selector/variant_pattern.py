@@ -14,7 +14,7 @@ CPU_FEATURES = {"x86_64": "level", "aarch64": "version"}
 """By namespace, the feature whose value `cpu::VALUE` means."""
 
 _WORD = r"[a-z0-9_.]+"
-_PATTERN = re.compile(rf"({_WORD})(?:\s*::\s*({_WORD})(?:\s*::\s*({_WORD})(\*)?)?)?")
+_PATTERN = rf"({_WORD})(?:\s*::\s*({_WORD})(?:\s*::\s*({_WORD})(\*)?)?)?"
 
 
 @record
@@ -69,7 +69,7 @@ def read_patterns(text: str) -> tuple[VariantPattern, ...] | None:
     """
     found: list[VariantPattern] = []
     for part in text.split(","):
-        match = _PATTERN.fullmatch(part.strip())
+        match = re.fullmatch(_PATTERN, part.strip())
         if match is None or (match[4] and not match[3].endswith(".")):
             return None
         word, feature, value, star = match.groups()

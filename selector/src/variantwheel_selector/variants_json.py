@@ -27,7 +27,7 @@ PEP_850_SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
 PEP_825_SCHEMA = "https://variants-schema.wheelnext.dev/peps/825/v0.1.1.json"
 
 # The form without a PEP number is what variantlib 0.2.2 writes; its layout is PEP 850's.
-_SCHEMA_PATTERN = re.compile(
+_SCHEMA_PATTERN = (
     r"https://variants-schema\.wheelnext\.dev/(?:peps/(825|850)/)?v(\d+)\.(\d+)\.(\d+)\.json"
 )
 _KNOWN_MINOR = {"825": 1, "850": 2, None: 2}
@@ -209,7 +209,7 @@ def _words(variant: Variant) -> str:
 def _check_schema(node: JsonNode) -> tuple[str | None, bool]:
     """Return the PEP of a schema, and whether it is newer, so that unknown keys are expected."""
     url = node.string()
-    found = _SCHEMA_PATTERN.fullmatch(url)
+    found = re.fullmatch(_SCHEMA_PATTERN, url)
     if not found:
         node.fail(f"unknown schema {url!r}; known are {PEP_825_SCHEMA} and {PEP_850_SCHEMA}")
     pep, major, minor = found[1], int(found[2]), int(found[3])
@@ -257,14 +257,14 @@ def _provider_from_node(node: JsonNode, *, ignore_unknown: bool) -> ProviderInfo
 
 
 def _variant_from_node(label: str, node: JsonNode) -> Variant:
-    if not LABEL_PATTERN.fullmatch(label):
-        node.fail(f"invalid variant label {label!r}: must match {LABEL_PATTERN.pattern}")
+    if not re.fullmatch(LABEL_PATTERN, label):
+        node.fail(f"invalid variant label {label!r}: must match {LABEL_PATTERN}")
     properties: list[VariantProperty] = []
     for namespace, features in node.members().items():
-        if not NAMESPACE_PATTERN.fullmatch(namespace):
+        if not re.fullmatch(NAMESPACE_PATTERN, namespace):
             features.fail(f"invalid namespace {namespace!r}")
         for feature, values in features.members().items():
-            if not FEATURE_PATTERN.fullmatch(feature):
+            if not re.fullmatch(FEATURE_PATTERN, feature):
                 values.fail(f"invalid feature {feature!r}")
             found = values.strings(VALUE_PATTERN)
             if not found:

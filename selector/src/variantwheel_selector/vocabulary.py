@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from variantwheel_selector.stated_facts import ARM_FEATURES, ARM_VERSIONS, X86_LEVELS
+from variantwheel_selector.cpu_levels import ARM_FEATURES, ARM_VERSIONS, X86_LEVELS
 from variantwheel_selector.suggestion import suggestion
 
 _CUDA_VERSION = r"[1-9][0-9]?(\.[0-9]{1,2})?"

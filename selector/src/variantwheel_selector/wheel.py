@@ -11,15 +11,17 @@ import hashlib
 import io
 import os
 import shutil
-import tempfile
 import zipfile
-from pathlib import Path
-from typing import BinaryIO
 
 from variantwheel_selector.decision import DECISION_FILE, Decision, render_decision
 from variantwheel_selector.errors import PayloadError
 from variantwheel_selector.payload import check_members, dist_info_folder, record_hash
 from variantwheel_selector.wheel_name import WheelName
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import BinaryIO
 
 _CHUNK = 1 << 20
 
@@ -50,21 +52,19 @@ def add_decision(path: Path, decision: Decision) -> None:
 
 def _write_beside(source: BinaryIO, target: Path, dist_info: str, decision: Decision) -> None:
     text = render_decision(decision).encode("utf-8")
+    # Not by tempfile: a front end made the folder for this process alone, and importing takes time.
+    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, beside = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".part")
-    except OSError as error:
-        raise _cannot_write(target, error) from error
-    try:
-        with os.fdopen(descriptor, "w+b") as file:
+        with beside.open("w+b") as file:
             shutil.copyfileobj(source, file, _CHUNK)
             _add_to_dist_info(file, dist_info, DECISION_FILE, text)
-        Path(beside).chmod(0o644)
-        Path(beside).replace(target)
+        beside.chmod(0o644)
+        beside.replace(target)
     except OSError as error:
         raise _cannot_write(target, error) from error
     finally:
-        Path(beside).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
 
 
 def _cannot_write(target: Path, error: OSError) -> PayloadError:

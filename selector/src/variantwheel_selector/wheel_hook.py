@@ -22,7 +22,6 @@ from variantwheel_selector.probe import probe
 from variantwheel_selector.record import record
 from variantwheel_selector.resolve import Candidate, nothing_fits
 from variantwheel_selector.selection import Release, Selection, select
-from variantwheel_selector.setting_keys import LOG, SOURCE_BUILD
 from variantwheel_selector.settings import Settings, read_settings
 from variantwheel_selector.wheel import add_decision, hand_over
 
@@ -93,7 +92,7 @@ def _hand_over_winner(here: _Here, winner: Candidate, folder: Path) -> str:
     sys.stdout.write(f"{here.manifest.name}: variant {winner.label}{forced} -> {filename}\n")
     for name, text in decision.settings.items():
         sys.stdout.write(f"{here.manifest.name}: {name} = {text}\n")
-    if here.selection.settings.choice(LOG) == "full":
+    if here.selection.settings.full_log:
         from variantwheel_selector.explain import decision_lines  # noqa: PLC0415 - when asked for
 
         sys.stdout.writelines(f"{line}\n" for line in decision_lines(decision))
@@ -125,6 +124,8 @@ def _build_source(here: _Here, folder: Path) -> str:
 
     settings = here.selection.settings
     if here.manifest.source is None:
+        from variantwheel_selector.setting_keys import SOURCE_BUILD  # noqa: PLC0415
+
         raise SourceBuildError(
             f"{settings.origin(SOURCE_BUILD)} asks for a source build, "
             f"but this sdist of {here.manifest.name} holds no sources"
@@ -142,6 +143,8 @@ def _refusal(here: _Here) -> NothingFitsError:
     facts = machine.facts()
     advice = f"this is {facts['python']} on {machine.machine}, {facts['libc']}"
     if manifest.source is not None:
+        from variantwheel_selector.setting_keys import SOURCE_BUILD  # noqa: PLC0415
+
         advice += (
             f"\nbuild it from source: pip install -C {SOURCE_BUILD.name}=allow {manifest.name}, "
             f"or set {SOURCE_BUILD.variable}=allow"

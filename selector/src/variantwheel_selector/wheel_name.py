@@ -12,10 +12,10 @@ from variantwheel_selector.record import record, replace
 
 __all__ = ["WheelName", "escape_project", "normalize_project"]
 
-_DISTRIBUTION_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._]*[A-Za-z0-9])?")
-_VERSION_PATTERN = re.compile(r"[A-Za-z0-9_.!+]+")
-_BUILD_PATTERN = re.compile(r"[0-9][A-Za-z0-9_.]*")
-_TAG_PATTERN = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
+_DISTRIBUTION_PATTERN = r"[A-Za-z0-9](?:[A-Za-z0-9._]*[A-Za-z0-9])?"
+_VERSION_PATTERN = r"[A-Za-z0-9_.!+]+"
+_BUILD_PATTERN = r"[0-9][A-Za-z0-9_.]*"
+_TAG_PATTERN = r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*"
 
 
 @record
@@ -56,9 +56,9 @@ class WheelName:
             )
         patterns = (_DISTRIBUTION_PATTERN, _VERSION_PATTERN, *[_TAG_PATTERN] * 3)
         for part, pattern in zip(parts, patterns, strict=True):
-            if not pattern.fullmatch(part):
+            if not re.fullmatch(pattern, part):
                 raise InvalidNameError(f"invalid wheel file name {filename!r}: part {part!r}")
-        if parts[2][0].isdigit() or (build and not _BUILD_PATTERN.fullmatch(build)):
+        if parts[2][0].isdigit() or (build and not re.fullmatch(_BUILD_PATTERN, build)):
             raise InvalidNameError(
                 f"invalid wheel file name {filename!r}: part {build or parts[2]!r}"
             )

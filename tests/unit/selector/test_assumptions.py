@@ -11,7 +11,8 @@ from variantwheel_selector.assumptions import Assumed, Assumptions
 from variantwheel_selector.errors import SettingsError
 from variantwheel_selector.providers import supported
 from variantwheel_selector.providers.level_cap import NO_CAP, LevelCap
-from variantwheel_selector.settings import Settings, merge_settings
+from variantwheel_selector.settings import Settings
+from variantwheel_selector.stated_settings import merge_settings
 
 VARIABLES = [
     "VARIANTWHEEL_ASSUME_CUDA", "VARIANTWHEEL_ASSUME_SM", "VARIANTWHEEL_ASSUME_GFX",

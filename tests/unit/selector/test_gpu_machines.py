@@ -9,10 +9,12 @@ import pytest
 
 from unit.selector.gpu_release import GPU_RELEASE
 from unit.selector.tiny_release import NO_FILES, make_machine
+from variantwheel_selector.assumptions import Assumed, Assumptions
 from variantwheel_selector.machine import Machine, read_machine, write_machine
 from variantwheel_selector.parse.kfd import parse_kfd_nodes
 from variantwheel_selector.parse.nvidia_version import parse_driver_version
-from variantwheel_selector.providers import supported
+from variantwheel_selector.providers import amd, nvidia, supported
+from variantwheel_selector.providers.no_gpu import ABSENT, without_sign
 from variantwheel_selector.resolve import Resolution
 from variantwheel_selector.selection import select
 from variantwheel_selector.settings import read_settings
@@ -86,6 +88,21 @@ def test_a_captured_machine_is_the_same_machine(folder: Path, tmp_path: Path) ->
     machine = read_machine(folder)
     write_machine(machine, tmp_path / "again")
     assert read_machine(tmp_path / "again") == machine
+
+
+@pytest.mark.parametrize("namespace", ABSENT)
+def test_without_a_sign_the_providers_say_the_same_as_the_shortcut(namespace: str) -> None:
+    folders = [*MACHINES, *(path for path in FOLDER.with_name("machines").iterdir())]
+    machines = [read_machine(folder) for folder in folders if folder.is_dir()]
+    machines.append(make_machine("sse2", texts={"device_files.txt": ""}))
+    found = [machine for machine in machines if without_sign(machine)]
+    assert found
+    provider = {"nvidia": nvidia, "amd": amd}[namespace]
+    for machine in found:
+        assert provider.supported(machine) == supported(machine)[namespace]
+        assert supported(machine)[namespace].absent == ABSENT[namespace]
+    assumptions = Assumptions(cuda=Assumed((12, 8), "a test"))
+    assert supported(found[0], assumptions=assumptions)["nvidia"].features
 
 
 def test_order_follows_namespaces_then_values() -> None:

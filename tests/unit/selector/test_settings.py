@@ -2,7 +2,9 @@
 
 import pytest
 
+from variantwheel_selector.config_paths import OTHER_TOOLS
 from variantwheel_selector.errors import SettingsError
+from variantwheel_selector.setting_keys import KEYS
 from variantwheel_selector.settings import read_settings
 
 
@@ -53,3 +55,8 @@ def test_nothing_is_ignored(
 def test_other_settings_are_for_the_source_build() -> None:
     settings = read_settings({"source-build": "allow", "cmake.define.X": "1"}, {})
     assert settings.for_source == {"cmake.define.X": "1"}
+
+
+def test_what_other_tools_state_is_looked_for_before_the_keys_are_imported() -> None:
+    variables = {alias.variable for key in KEYS for alias in key.aliases}
+    assert variables == OTHER_TOOLS

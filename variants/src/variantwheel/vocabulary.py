@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from variantwheel.device_targets import AMD_TARGETS
+from variantwheel_selector.cpu_levels import ARM_FEATURES, ARM_VERSIONS
 from variantwheel_selector.providers import aarch64, amd, nvidia, x86_64
-from variantwheel_selector.stated_facts import ARM_FEATURES, ARM_VERSIONS
 
 _NEWEST_CUDA = (20, 20)
 _OLDEST_CUDA = (11, 0)

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping
 
 _ENTRIES = {16: "AT_HWCAP", 26: "AT_HWCAP2", 29: "AT_HWCAP3", 30: "AT_HWCAP4"}
-_LINE_PATTERN = re.compile(r"(AT_[A-Z0-9]+) 0x([0-9a-f]{1,16})")
+_LINE_PATTERN = r"(AT_[A-Z0-9]+) 0x([0-9a-f]{1,16})"
 
 # Bits of CPUID.1:EDX by their names in /proc/cpuinfo. Linux hands this register to processes as
 # AT_HWCAP (arch/x86/include/asm/elf.h), and so does QEMU for the CPU that it emulates.
@@ -87,7 +87,7 @@ def parse_auxv(text: str) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     for line in text.splitlines():
-        match = _LINE_PATTERN.fullmatch(line.strip())
+        match = re.fullmatch(_LINE_PATTERN, line.strip())
         if match:
             found[match[1]] = int(match[2], 16)
     return found

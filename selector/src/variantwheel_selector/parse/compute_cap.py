@@ -9,12 +9,12 @@ ComputeCapability = tuple[int, int]
 
 MOST_DEVICES = 64
 
-_CAPABILITY_PATTERN = re.compile(r"([1-9][0-9]?)\.([0-9])")
+_CAPABILITY_PATTERN = r"([1-9][0-9]?)\.([0-9])"
 
 
 def compute_capability(text: str) -> ComputeCapability | None:
     """Read one compute capability such as `8.9`."""
-    match = _CAPABILITY_PATTERN.fullmatch(text.strip(" "))
+    match = re.fullmatch(_CAPABILITY_PATTERN, text.strip(" "))
     return (int(match[1]), int(match[2])) if match else None
 
 

@@ -18,7 +18,7 @@ LEAVES = {0: "1", 1: "7", 2: "0x80000001"}
 
 _NUMBER = r"0x[0-9a-f]{1,8}"
 _FOUR = " ".join([f"({_NUMBER})"] * 4)
-_LINE_PATTERN = re.compile(rf"leaf ([0-9]+): cpuid {_FOUR} / active {_FOUR}")
+_LINE_PATTERN = rf"leaf ([0-9]+): cpuid {_FOUR} / active {_FOUR}"
 
 _EBX, _ECX, _EDX = 1, 2, 3
 
@@ -84,7 +84,7 @@ def parse_leaves(text: str) -> dict[int, CpuidLeaf]:
     """
     leaves: dict[int, CpuidLeaf] = {}
     for line in text.splitlines():
-        match = _LINE_PATTERN.fullmatch(line.strip())
+        match = re.fullmatch(_LINE_PATTERN, line.strip())
         if match:
             eax, ebx, ecx, edx, *active = (int(number, 16) for number in match.groups()[1:])
             leaves[int(match[1])] = CpuidLeaf(

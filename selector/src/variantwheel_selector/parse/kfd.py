@@ -8,10 +8,10 @@ from variantwheel_selector.record import record
 
 MOST_NODES = 256
 
-_NODE_PATTERN = re.compile(r"node ([0-9]{1,4})")
-_PROPERTY_PATTERN = re.compile(r"([a-z0-9_]{1,64}) ([0-9]{1,20})")
+_NODE_PATTERN = r"node ([0-9]{1,4})"
+_PROPERTY_PATTERN = r"([a-z0-9_]{1,64}) ([0-9]{1,20})"
 _UNREADABLE = "unreadable "
-_OVERRIDE_PATTERN = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{1,3})")
+_OVERRIDE_PATTERN = r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{1,3})"
 _NEWEST = 999999
 
 
@@ -53,7 +53,7 @@ def decode_gfx(number: int) -> str | None:
 
 def override_gfx(text: str) -> str | None:
     """Return the target that a value of HSA_OVERRIDE_GFX_VERSION such as `10.3.0` stands for."""
-    match = _OVERRIDE_PATTERN.fullmatch(text)
+    match = re.fullmatch(_OVERRIDE_PATTERN, text)
     if match is None:
         return None
     major, minor, stepping = (int(part) for part in match.groups())
@@ -77,13 +77,13 @@ def parse_kfd_nodes(text: str) -> tuple[KfdNode, ...]:
     """
     nodes: list[KfdNode] = []
     for line in text.splitlines():
-        start = _NODE_PATTERN.fullmatch(line)
+        start = re.fullmatch(_NODE_PATTERN, line)
         if start:
             if len(nodes) == MOST_NODES:
                 break
             nodes.append(KfdNode(int(start[1]), {}))
         elif nodes and line.startswith(_UNREADABLE):
             nodes[-1] = KfdNode(nodes[-1].number, {}, line.removeprefix(_UNREADABLE)[:200])
-        elif nodes and (match := _PROPERTY_PATTERN.fullmatch(line.strip())):
+        elif nodes and (match := re.fullmatch(_PROPERTY_PATTERN, line.strip())):
             nodes[-1].properties[match[1]] = int(match[2])
     return tuple(nodes)

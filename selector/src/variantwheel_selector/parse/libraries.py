@@ -18,11 +18,11 @@ SONAMES = {
 }
 """What is looked for, and what it is."""
 
-_VERSION = re.compile(r"\.so\.([0-9]{1,4}(?:\.[0-9]{1,4}){1,3})$")
+_VERSION = r"\.so\.([0-9]{1,4}(?:\.[0-9]{1,4}){1,3})$"
 _IN_CACHE = re.compile(
     rb"/[\x20-\x7e]{1,400}/(?:" + b"|".join(re.escape(n.encode()) for n in SONAMES) + rb")(?=\x00)"
 )
-_LINE = re.compile(r"(/[^\t]{1,500})\t([^\t/]{1,200})")
+_LINE = r"(/[^\t]{1,500})\t([^\t/]{1,200})"
 
 
 @record
@@ -54,9 +54,9 @@ def parse_libraries(text: str) -> tuple[FoundLibrary, ...]:
     """Return the libraries from lines `PATH<tab>NAME OF THE FILE`; other lines are passed over."""
     found: list[FoundLibrary] = []
     for line in text.split("\n"):
-        match = _LINE.fullmatch(line)
+        match = re.fullmatch(_LINE, line)
         soname = match[1].rpartition("/")[2] if match else ""
         if match and soname in SONAMES:
-            version = _VERSION.search(match[2])
+            version = re.search(_VERSION, match[2])
             found.append(FoundLibrary(soname, match[1], version[1] if version else ""))
     return tuple(found)

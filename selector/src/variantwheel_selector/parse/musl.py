@@ -41,5 +41,5 @@ def musl_version(data: bytes) -> str | None:
     """Return `musl 1.2` from the bytes of musl's dynamic linker; none for any other file."""
     if b"musl libc" not in data:
         return None
-    match = _VERSION.search(data)
+    match = re.search(_VERSION, data)
     return f"musl {match[1].decode('ascii')}" if match else None

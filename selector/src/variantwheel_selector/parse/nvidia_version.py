@@ -7,11 +7,9 @@ import re
 CudaVersion = tuple[int, int]
 """Major and minor."""
 
-_DRIVER_PATTERN = re.compile(
-    r"(?:Kernel Module|aarch64|x86_64)\s+(\d{1,4}(?:\.\d{1,4}){1,3})(?!\S)"
-)
-_BARE_PATTERN = re.compile(r"\d{1,4}(?:\.\d{1,4}){1,3}")
-_CUDA_PATTERN = re.compile(r"([1-9][0-9]?)(?:\.([0-9]{1,2}))?(?:\.[0-9]{1,4})?")
+_DRIVER_PATTERN = r"(?:Kernel Module|aarch64|x86_64)\s+(\d{1,4}(?:\.\d{1,4}){1,3})(?!\S)"
+_BARE_PATTERN = r"\d{1,4}(?:\.\d{1,4}){1,3}"
+_CUDA_PATTERN = r"([1-9][0-9]?)(?:\.([0-9]{1,2}))?(?:\.[0-9]{1,4})?"
 
 # NVIDIA, "CUDA Toolkit and Corresponding Driver Versions". A branch that is not listed brings at
 # least what the one before it brings.
@@ -52,9 +50,9 @@ def parse_driver_version(text: str) -> str | None:
         580.65.06
     """
     line = text.partition("\n")[0].strip()[:256]
-    if _BARE_PATTERN.fullmatch(line):
+    if re.fullmatch(_BARE_PATTERN, line):
         return line
-    match = _DRIVER_PATTERN.search(line)
+    match = re.search(_DRIVER_PATTERN, line)
     return match[1] if match else None
 
 
@@ -71,7 +69,7 @@ def cuda_of_driver(version: str) -> CudaVersion | None:
 
 def cuda_version(text: str) -> CudaVersion | None:
     """Read a CUDA version such as `12.8`, `12` or `12.8.1`."""
-    match = _CUDA_PATTERN.fullmatch(text)
+    match = re.fullmatch(_CUDA_PATTERN, text)
     return (int(match[1]), int(match[2] or 0)) if match else None
 
 

@@ -9,10 +9,8 @@ from variantwheel_selector.record import record
 VENDORS = {"10de": "NVIDIA", "1002": "AMD"}
 MOST_CARDS = 64
 
-_LISTED = re.compile(r"([0-9a-f]{2})([0-9a-f]{2})\t(10de|1002)([0-9a-f]{4})\t.*")
-_CARD = re.compile(
-    r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (10de|1002):([0-9a-f]{4}) (\S{1,64})"
-)
+_LISTED = r"([0-9a-f]{2})([0-9a-f]{2})\t(10de|1002)([0-9a-f]{4})\t.*"
+_CARD = r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (10de|1002):([0-9a-f]{4}) (\S{1,64})"
 
 
 @record
@@ -47,7 +45,7 @@ def listed_addresses(text: str) -> list[tuple[str, str, str]]:
     """
     found: list[tuple[str, str, str]] = []
     for line in text.split("\n"):
-        match = _LISTED.fullmatch(line)
+        match = re.fullmatch(_LISTED, line)
         if match and len(found) < MOST_CARDS:
             place = int(match[2], 16)
             found.append((f"{match[1]}:{place >> 3:02x}.{place & 7}", match[3], match[4]))
@@ -69,7 +67,7 @@ def parse_pci_cards(text: str) -> tuple[PciCard, ...]:
     """
     cards: list[PciCard] = []
     for line in text.split("\n")[:MOST_CARDS]:
-        match = _CARD.fullmatch(line.strip())
+        match = re.fullmatch(_CARD, line.strip())
         if match:
             cards.append(PciCard(match[1], match[2], match[3], "" if match[4] == "-" else match[4]))
     return tuple(cards)

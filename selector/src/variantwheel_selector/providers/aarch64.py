@@ -10,12 +10,12 @@ and the value `on`, as in the provider plug-in of that name.
 from __future__ import annotations
 
 from variantwheel_selector.assumptions import Assumed
+from variantwheel_selector.cpu_levels import ARM_FEATURES
 from variantwheel_selector.machine import AUXV, CPUINFO, SYSCTL, Machine
 from variantwheel_selector.parse.auxv import aarch64_features, parse_auxv
 from variantwheel_selector.parse.cpuinfo import cpu_flags
 from variantwheel_selector.providers.level_cap import LevelCap
 from variantwheel_selector.providers.support import Support, SupportedFeature
-from variantwheel_selector.stated_facts import ARM_FEATURES
 
 NAMESPACE = "aarch64"
 DEFAULT_CAP = LevelCap()

@@ -22,6 +22,7 @@ from variantwheel_selector.parse.device_files import (
 from variantwheel_selector.parse.kfd import KfdNode, override_gfx, parse_kfd_nodes
 from variantwheel_selector.parse.pci import VENDORS, parse_pci_cards
 from variantwheel_selector.parse.rocm_version import RocmVersion, rocm_version
+from variantwheel_selector.providers.no_gpu import ABSENT
 from variantwheel_selector.record import record
 
 # GPUs that come in one chip with a CPU, by their targets (LLVM, "User Guide for AMDGPU Backend").
@@ -33,7 +34,7 @@ _INTEGRATED = frozenset(
         *("1150", "1151", "1152", "1153"),
     )
 )
-_ROCM_FILE = re.compile(r"/opt/rocm(-[0-9.]+)?/\.info/version")
+_ROCM_FILE = r"/opt/rocm(-[0-9.]+)?/\.info/version"
 _ACCESS = "in a container: --device=/dev/kfd --device=/dev/dri --group-add render"
 
 
@@ -88,7 +89,7 @@ def _gfx(machine: Machine, files: Mapping[str, str], notes: list[str]) -> Fact[t
                     f"an AMD card is in the machine ({card.words()}), but there is no "
                     "/sys/class/kfd with nodes: the amdgpu driver does not offer it for computing"
                 )
-        return No("no AMD GPU: there is no /sys/class/kfd with nodes")
+        return No(ABSENT["amd"])
     if kfd != "read-write":
         if not gpus and not forbidden:
             return No("the kernel lists no AMD GPU")
@@ -156,11 +157,11 @@ def _overridden(gfx: Yes[tuple[str, ...]], override: str, notes: list[str]) -> Y
 def _rocm(lines: Mapping[str, str]) -> Fact[tuple[RocmVersion, ...]]:
     found: dict[str, RocmVersion] = {}
     for path, line in lines.items():
-        version = rocm_version(line) if _ROCM_FILE.fullmatch(path) else None
+        version = rocm_version(line) if re.fullmatch(_ROCM_FILE, path) else None
         if version is not None:
             found[path] = version
     if not found:
-        damaged = [path for path in lines if _ROCM_FILE.fullmatch(path)]
+        damaged = [path for path in lines if re.fullmatch(_ROCM_FILE, path)]
         return Unknown(f"{damaged[0]} holds no version") if damaged else No("no ROCm in /opt/rocm*")
     default = found.get("/opt/rocm/.info/version")
     others = sorted(set(found.values()) - {default}, reverse=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from variantwheel_selector.cpu_levels import ARM_VERSIONS, X86_LEVELS
 from variantwheel_selector.record import record
-from variantwheel_selector.stated_facts import ARM_VERSIONS, X86_LEVELS
 
 DEFAULT_X86_LEVEL = "v3"
 

@@ -11,7 +11,6 @@ from variantwheel_selector.assumptions import Assumed
 from variantwheel_selector.machine import AUXV, CPUINFO, GLIBC_CPUID, SYSCTL, Machine
 from variantwheel_selector.parse.auxv import parse_auxv, x86_disagreement
 from variantwheel_selector.parse.cpuinfo import cpu_flags
-from variantwheel_selector.parse.glibc_cpuid import leaf_flags, parse_leaves
 from variantwheel_selector.providers.level_cap import LevelCap
 from variantwheel_selector.providers.support import Support, SupportedFeature
 
@@ -81,6 +80,11 @@ def _flags(machine: Machine) -> tuple[frozenset[str] | None, str, str]:
     differing = () if flags is None or hwcap is None else x86_disagreement(flags, hwcap)
     if flags is not None and not differing:
         return flags, "/proc/cpuinfo", ""
+    from variantwheel_selector.parse.glibc_cpuid import (  # noqa: PLC0415 - rarely needed
+        leaf_flags,
+        parse_leaves,
+    )
+
     from_glibc = leaf_flags(parse_leaves(machine.texts.get(GLIBC_CPUID, "")))
     if from_glibc is not None:
         return from_glibc, "CPUID as glibc read it", ""
