@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from variantwheel_selector.errors import InvalidNameError
@@ -16,6 +15,16 @@ FEATURE_PATTERN = r"[a-z0-9_]+"
 VALUE_PATTERN = r"[a-z0-9_.]+"
 LABEL_PATTERN = r"[0-9a-z_.]{1,16}"
 """A label; drafts of PEP 825 limited its length, and short ones are safe everywhere."""
+
+
+# Regular expressions would be compiled in every installation, for a few short texts.
+_WORD_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
+_CHARACTERS = _WORD_CHARACTERS | {"."}
+
+
+def is_label(text: str) -> bool:
+    """Tell whether a text follows the grammar of variant labels, `LABEL_PATTERN`."""
+    return 0 < len(text) <= 16 and _CHARACTERS.issuperset(text)
 
 
 @record
@@ -32,7 +41,8 @@ class VariantProperty:
             ("feature", FEATURE_PATTERN, self.feature),
             ("value", VALUE_PATTERN, self.value),
         ):
-            if not re.fullmatch(pattern, text):
+            characters = _CHARACTERS if part == "value" else _WORD_CHARACTERS
+            if not text or not characters.issuperset(text):
                 raise InvalidNameError(
                     f"invalid {part} {text!r} in a variant property: must match {pattern}"
                 )
@@ -65,7 +75,7 @@ def check_label(label: str) -> str:
     Raises:
         InvalidNameError: The label does not.
     """
-    if not re.fullmatch(LABEL_PATTERN, label):
+    if not is_label(label):
         raise InvalidNameError(f"invalid variant label {label!r}: must match {LABEL_PATTERN}")
     return label
 

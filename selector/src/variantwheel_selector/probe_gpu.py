@@ -129,7 +129,7 @@ def _nvidia_seen(files: Mapping[str, str], contents: Mapping[str, str]) -> bool:
 
 def _device_files(root: str) -> dict[str, str]:
     paths = [*_DEVICES, *_AMD_DEVICES, *_MARKERS]
-    paths += [f"/dev/{name}" for name in _names(f"{root}/dev", _NUMBERED_DEVICE)]
+    paths += [f"/dev/{name}" for name in _names(f"{root}/dev", _NUMBERED_DEVICE, "nvidia")]
     found: dict[str, str] = {}
     for path in paths:
         state = _state(root + path)
@@ -153,17 +153,20 @@ def _state(path: str) -> str:
     return "read-write" if os.access(path, os.R_OK | os.W_OK) else "denied"
 
 
-def _names(folder: str, pattern: str) -> list[str]:
+def _names(folder: str, pattern: str, start: str = "") -> list[str]:
     try:
-        names = os.listdir(folder)  # noqa: PTH208 - the gate must cost next to nothing
+        listed = os.listdir(folder)  # noqa: PTH208 - the gate must cost next to nothing
     except OSError:
         return []
+    names = [name for name in listed if name.startswith(start)]
     return sorted(name for name in names if re.fullmatch(pattern, name))[:_MOST_NAMES]
 
 
 def _file_lines(root: str) -> dict[str, str]:
     paths = [NVIDIA_PROC_VERSION, NVIDIA_MODULE_VERSION, AMDGPU_VERSION, SOC_FAMILY]
-    paths += [f"/opt/{name}/.info/version" for name in _names(f"{root}/opt", _ROCM_FOLDER)[:32]]
+    paths += [
+        f"/opt/{name}/.info/version" for name in _names(f"{root}/opt", _ROCM_FOLDER, "rocm")[:32]
+    ]
     found: dict[str, str] = {}
     for path in paths:
         try:

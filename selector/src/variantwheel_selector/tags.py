@@ -7,14 +7,11 @@ folder is as good as the answer for this one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from variantwheel_selector.machine import Machine, PythonFacts
 
 _LEGACY_MANYLINUX = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
-_GLIBC_PATTERN = r"glibc 2\.([0-9]{1,3})(?![0-9]).*"
-_MUSL_PATTERN = r"musl 1\.([0-9]{1,3})(?![0-9]).*"
 
 
 def supported_tags(machine: Machine) -> tuple[str, ...]:
@@ -78,14 +75,24 @@ def _linux_platforms(machine: Machine) -> Iterator[str]:
     for arch in architectures:
         yield f"linux_{arch}"
     libc = machine.libc or ""
-    if glibc := re.fullmatch(_GLIBC_PATTERN, libc):
+    glibc, musl = _minor(libc, "glibc 2."), _minor(libc, "musl 1.")
+    if glibc is not None:
         oldest = 5 if {"x86_64", "i686"} & set(architectures) else 17
         for arch in architectures:
-            for minor in range(int(glibc[1]), oldest - 1, -1):
+            for minor in range(glibc, oldest - 1, -1):
                 yield f"manylinux_2_{minor}_{arch}"
                 if minor in _LEGACY_MANYLINUX:
                     yield f"{_LEGACY_MANYLINUX[minor]}_{arch}"
-    elif musl := re.fullmatch(_MUSL_PATTERN, libc):
+    elif musl is not None:
         for arch in architectures:
-            for minor in range(int(musl[1]), -1, -1):
+            for minor in range(musl, -1, -1):
                 yield f"musllinux_1_{minor}_{arch}"
+
+
+def _minor(libc: str, start: str) -> int | None:
+    """Return the number of at most three digits behind `start`, whatever follows it."""
+    if not libc.startswith(start):
+        return None
+    rest = libc[len(start) :]
+    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    return int(digits) if 1 <= len(digits) <= 3 else None

@@ -18,6 +18,7 @@ from variantwheel_selector.model import (
     VALUE_PATTERN,
     Variant,
     VariantProperty,
+    is_label,
 )
 from variantwheel_selector.record import field, record
 from variantwheel_selector.strict_json import JsonNode, parse_json, render_json
@@ -257,7 +258,7 @@ def _provider_from_node(node: JsonNode, *, ignore_unknown: bool) -> ProviderInfo
 
 
 def _variant_from_node(label: str, node: JsonNode) -> Variant:
-    if not re.fullmatch(LABEL_PATTERN, label):
+    if not is_label(label):
         node.fail(f"invalid variant label {label!r}: must match {LABEL_PATTERN}")
     properties: list[VariantProperty] = []
     for namespace, features in node.members().items():

@@ -12,10 +12,10 @@ from variantwheel_selector.record import record, replace
 
 __all__ = ["WheelName", "escape_project", "normalize_project"]
 
-_DISTRIBUTION_PATTERN = r"[A-Za-z0-9](?:[A-Za-z0-9._]*[A-Za-z0-9])?"
-_VERSION_PATTERN = r"[A-Za-z0-9_.!+]+"
-_BUILD_PATTERN = r"[0-9][A-Za-z0-9_.]*"
-_TAG_PATTERN = r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*"
+_ALPHANUMERIC = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+_TAG = _ALPHANUMERIC | {"_"}
+_WORD = _TAG | {"."}
+_VERSION = _WORD | {"!", "+"}
 
 
 @record
@@ -54,11 +54,10 @@ class WheelName:
                 f"invalid wheel file name {filename!r}: expected "
                 "NAME-VERSION[-BUILD]-PYTHON-ABI-PLATFORM[-LABEL].whl"
             )
-        patterns = (_DISTRIBUTION_PATTERN, _VERSION_PATTERN, *[_TAG_PATTERN] * 3)
-        for part, pattern in zip(parts, patterns, strict=True):
-            if not re.fullmatch(pattern, part):
+        for position, part in enumerate(parts):
+            if not _fits(part, position):
                 raise InvalidNameError(f"invalid wheel file name {filename!r}: part {part!r}")
-        if parts[2][0].isdigit() or (build and not re.fullmatch(_BUILD_PATTERN, build)):
+        if parts[2][0].isdigit() or not _WORD.issuperset(build):
             raise InvalidNameError(
                 f"invalid wheel file name {filename!r}: part {build or parts[2]!r}"
             )
@@ -95,3 +94,14 @@ class WheelName:
         """Tell whether the wheel belongs to a release, spellings of the name set aside."""
         same_version = self.version == version.replace("-", "_")
         return normalize_project(self.distribution) == normalize_project(project) and same_version
+
+
+def _fits(part: str, position: int) -> bool:
+    """Tell whether a part may stand at its place; no regular expression is worth compiling."""
+    if not part:
+        return False
+    if position == 0:
+        return _WORD.issuperset(part) and {part[0], part[-1]} <= _ALPHANUMERIC
+    if position == 1:
+        return _VERSION.issuperset(part)
+    return all(tag and _TAG.issuperset(tag) for tag in part.split("."))

@@ -1,11 +1,23 @@
 """Variant properties, labels and wheel file names."""
 
+import re
+from contextlib import nullcontext
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from variantwheel_selector.errors import InvalidNameError
-from variantwheel_selector.model import Variant, VariantProperty, check_label
+from variantwheel_selector.model import (
+    FEATURE_PATTERN,
+    LABEL_PATTERN,
+    NAMESPACE_PATTERN,
+    VALUE_PATTERN,
+    Variant,
+    VariantProperty,
+    check_label,
+    is_label,
+)
 from variantwheel_selector.wheel_name import WheelName, normalize_project
 
 NAME = st.from_regex(r"[a-z0-9_]+", fullmatch=True)
@@ -98,3 +110,26 @@ def test_build_tags_compare_as_numbers_first() -> None:
 
 def test_spellings_of_a_project() -> None:
     assert {normalize_project(name) for name in ("A.b_C", "a-b-c", "A--b..c")} == {"a-b-c"}
+
+
+NEAR_MISSES = st.text(st.sampled_from([*"aZ0_.-+!: \n²ä"]), max_size=18)
+WHEEL_NAME = re.compile(
+    r"[A-Za-z0-9](?:[A-Za-z0-9._]*[A-Za-z0-9])?-[A-Za-z0-9_.!+]+(?:-[0-9][A-Za-z0-9_.]*)?"
+    r"(?:-(?![0-9])[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*)(?:-[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*){2}"
+    r"(?:-[0-9a-z_.]{1,16})?\.whl"
+)
+
+
+@given(NEAR_MISSES, st.integers(0, 6))
+def test_names_are_read_as_their_patterns_say(text: str, place: int) -> None:
+    assert is_label(text) == bool(re.fullmatch(LABEL_PATTERN, text))
+    for fields in ((text, "a", "b"), ("a", text, "b"), ("a", "b", text)):
+        patterns = (NAMESPACE_PATTERN, FEATURE_PATTERN, VALUE_PATTERN)
+        fits = all(map(re.fullmatch, patterns, fields))
+        with nullcontext() if fits else pytest.raises(InvalidNameError):
+            VariantProperty(*fields)
+    parts = ["demo", "1.0", "1", "py3", "none", "any", "null"]
+    parts[place] = text
+    filename = f"{'-'.join(parts)}.whl"
+    with nullcontext() if WHEEL_NAME.fullmatch(filename) else pytest.raises(InvalidNameError):
+        WheelName.from_str(filename)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -216,8 +217,8 @@ def _read_namespaces(settings: TomlTable, definitions: tuple[Definition, ...]) -
     key = "namespace-priorities"
     namespaces = settings.strings(key, tuple(sorted(used)) if len(used) < 2 else None)
     for namespace in namespaces:
-        if not NAMESPACE_PATTERN.fullmatch(namespace):
-            settings.fail(key, f"{namespace!r} must match {NAMESPACE_PATTERN.pattern}")
+        if not re.fullmatch(NAMESPACE_PATTERN, namespace):
+            settings.fail(key, f"{namespace!r} must match {NAMESPACE_PATTERN}")
     for definition in definitions:
         for item in definition.variant.properties:
             if item.namespace not in namespaces:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Mapping
 
 _ENTRIES = {16: "AT_HWCAP", 26: "AT_HWCAP2", 29: "AT_HWCAP3", 30: "AT_HWCAP4"}
-_LINE_PATTERN = r"(AT_[A-Z0-9]+) 0x([0-9a-f]{1,16})"
+_NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+_HEXADECIMAL = frozenset("0123456789abcdef")
 
 # Bits of CPUID.1:EDX by their names in /proc/cpuinfo. Linux hands this register to processes as
 # AT_HWCAP (arch/x86/include/asm/elf.h), and so does QEMU for the CPU that it emulates.
@@ -87,9 +87,11 @@ def parse_auxv(text: str) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     for line in text.splitlines():
-        match = re.fullmatch(_LINE_PATTERN, line.strip())
-        if match:
-            found[match[1]] = int(match[2], 16)
+        # Without a regular expression, which would be compiled for these two lines alone.
+        name, _, value = line.strip().partition(" 0x")
+        known = name.startswith("AT_") and len(name) > 3 and _NAME.issuperset(name)
+        if known and 1 <= len(value) <= 16 and _HEXADECIMAL.issuperset(value):
+            found[name] = int(value, 16)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import tempfile
 from pathlib import Path
 
@@ -83,7 +84,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the sdist and its name."""
     embedded = args.payload == "embedded"
-    if args.index_url is not None and (embedded or not INDEX_URL_PATTERN.fullmatch(args.index_url)):
+    if args.index_url is not None and (
+        embedded or not re.fullmatch(INDEX_URL_PATTERN, args.index_url)
+    ):
         raise UsageError(
             "--index-url goes with --payload manifest"
             if embedded
