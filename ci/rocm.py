@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from compile_hip_code import hipcc_words
 from debian_packages import PackagesError, PackageSet, unpack
+from debian_root import CommandFailedError, DebianRoot, run
 
 ROOT = Path(__file__).resolve().parents[1]
 # Debian 13 has HIP 5.7 and RCCL 2.13, the oldest that the wheel declares. Without a package's
@@ -30,7 +30,6 @@ _ROCM = PackageSet(
     ("hipcc", "libamdhip64-dev", "librccl-dev", "bash", "dash", "coreutils", "perl-base", "sed"),
 )
 _ARGUMENT = re.compile(r"\.offset: +(\d+)\s+\.size: +(\d+)\s+\.value_kind: +by_value")
-_DEADLINE = 600
 _PROBE_SOURCES = (
     "tests/native/open_gpu_libraries.cc",
     "src/native/base/error.cc",
@@ -45,55 +44,30 @@ class CheckFailedError(Exception):
     """The code for AMD's GPUs does not fit a real ROCm; the text says how."""
 
 
-class RocmRoot:
-    """Debian's ROCm as the root folder of commands."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        for name in ("proc", "dev", "tmp", "work"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        (folder / "dev" / "null").touch()
-        self.llvm = next(iter(sorted(folder.glob("usr/lib/llvm-*/bin"))), None)
-
-    def run(self, *words: str) -> str:
-        """Run a command of the root; gives what it printed.
-
-        Raises:
-            CheckFailedError: It ended with an error.
-        """
-        inside = (
-            f"mount --rbind /dev {self.folder}/dev && exec chroot {self.folder} "
-            '/usr/bin/env -i PATH=/usr/bin:/bin HIP_PLATFORM=amd HOME=/tmp "$@"'
-        )
-        namespaces = ("--user", "--map-root-user", "--mount", "--pid", "--fork")
-        return _run(
-            "unshare", *namespaces, f"--mount-proc={self.folder}/proc",
-            "sh", "-c", inside, "sh", *words,
-        )  # fmt: skip
-
-    def tool(self, name: str) -> str:
-        """Return the path of one of LLVM's programs inside the root."""
-        if self.llvm is None:
-            raise CheckFailedError(f"{self.folder}: holds no LLVM")
-        return f"/{self.llvm.relative_to(self.folder)}/{name}"
+def _llvm(root: DebianRoot, program: str) -> str:
+    """Return the path, inside the root, of one of the programs of ROCm's LLVM."""
+    found = sorted(root.folder.glob(f"usr/lib/llvm-*/bin/{program}"))
+    if not found:
+        raise CheckFailedError(f"{root.folder}: holds no {program} of LLVM")
+    return f"/{found[-1].relative_to(root.folder)}"
 
 
-def check_bundle(rocm: RocmRoot, bundle: Path) -> list[str]:
+def check_bundle(rocm: DebianRoot, bundle: Path) -> list[str]:
     """Take the bundle apart with ROCm's own tools, and compare it with what hipcc makes.
 
     Returns:
         What was found, a line for each architecture.
     """
-    work = rocm.folder / "work"
+    work = rocm.work
     shutil.copy(bundle, work / "ours.bundle")
     shutil.copytree(ROOT / "src" / "native" / "device", work / "device", dirs_exist_ok=True)
-    bundler = rocm.tool("clang-offload-bundler")
+    bundler = _llvm(rocm, "clang-offload-bundler")
     listed = rocm.run(bundler, "--list", "--type=o", "--input=/work/ours.bundle").split()
     targets = [name.rpartition("-")[2] for name in listed if "amdgcn" in name]
     if not targets:
         raise CheckFailedError(f"{bundle}: clang-offload-bundler lists no code: {listed}")
     words = hipcc_words(Path("/work/device/kernels.cu"), Path("/work"), targets)
-    rocm.run("/usr/bin/hipcc", *words, "-o", "/work/hipcc.bundle")
+    rocm.run("/usr/bin/hipcc", *words, "-o", "/work/hipcc.bundle", env={"HIP_PLATFORM": "amd"})
     lines = []
     for name in targets:
         ours, theirs = (_kernels(rocm, bundler, whose, name) for whose in ("ours", "hipcc"))
@@ -104,14 +78,14 @@ def check_bundle(rocm: RocmRoot, bundle: Path) -> list[str]:
 
 
 def _kernels(
-    rocm: RocmRoot, bundler: str, whose: str, target: str
+    rocm: DebianRoot, bundler: str, whose: str, target: str
 ) -> dict[str, tuple[tuple[str, str], ...]]:
     """Return the places and sizes of each kernel's arguments."""
     rocm.run(
         bundler, "--unbundle", "--type=o", f"--targets=hipv4-amdgcn-amd-amdhsa--{target}",
         f"--input=/work/{whose}.bundle", f"--output=/work/{whose}.{target}",
     )  # fmt: skip
-    notes = rocm.run(rocm.tool("llvm-readelf"), "--notes", f"/work/{whose}.{target}")
+    notes = rocm.run(_llvm(rocm, "llvm-readelf"), "--notes", f"/work/{whose}.{target}")
     if f"amdhsa--{target}" not in notes:
         raise CheckFailedError(f"{whose}.{target}: is code for another target:\n{notes[-300:]}")
     kernels = {}
@@ -126,14 +100,14 @@ def _kernels(
     return kernels
 
 
-def check_libraries(rocm: RocmRoot) -> list[str]:
+def check_libraries(rocm: DebianRoot) -> list[str]:
     """Open the real HIP and RCCL with the core's own code.
 
     Returns:
         What they answered.
     """
-    program = rocm.folder / "work" / "open_gpu_libraries"
-    _run(
+    program = rocm.work / "open_gpu_libraries"
+    run(
         sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-linux-gnu.2.17", "-std=c++20",
         "-O1", f"-I{ROOT / 'src' / 'native'}", *(str(ROOT / path) for path in _PROBE_SOURCES),
         "-o", str(program),
@@ -148,31 +122,14 @@ def check_libraries(rocm: RocmRoot) -> list[str]:
     return printed.splitlines()
 
 
-def _run(*words: str) -> str:
-    done = subprocess.run(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=_DEADLINE,
-    )
-    if done.returncode != 0:
-        raise CheckFailedError(
-            f"{' '.join(words[-6:])} ended with {done.returncode}:\n{done.stdout}"
-        )
-    return done.stdout
-
-
 def main(folder: Path, bundle: Path) -> int:
     system = folder / "system"
     try:
         unpack(_ROCM, system)
-        rocm = RocmRoot(system)
+        rocm = DebianRoot(system)
         for line in (*check_libraries(rocm), *check_bundle(rocm, bundle)):
             print(line)
-    except (PackagesError, CheckFailedError) as error:
+    except (PackagesError, CommandFailedError, CheckFailedError) as error:
         print(f"rocm: error: {error}", file=sys.stderr)
         return 1
     return 0

@@ -1,0 +1,70 @@
+"""Commands in an unpacked Debian as their root folder: no installation, privileges, container."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+_DEADLINE = 600
+
+
+class CommandFailedError(Exception):
+    """A command ended with an error; the text holds what it printed."""
+
+
+class DebianRoot:
+    """A folder that packages were unpacked into, as the root folder of commands.
+
+    Namespaces of the user's own stand in for privileges, where the system allows them. The
+    commands' files can be put into `work`, which they see as `/work`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.work = folder / "work"
+        for name in ("proc", "dev", "tmp", "work"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+
+    def run(self, *words: str, env: Mapping[str, str] | None = None) -> str:
+        """Run a command; gives what it printed, both streams.
+
+        Args:
+            words: The program as the root has it, and its arguments.
+            env: All of its variables but for PATH and HOME.
+
+        Raises:
+            CommandFailedError: It ended with an error.
+        """
+        variables = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"} | dict(env or {})  # noqa: S108 - the root's own
+        inside = (
+            f"mount --rbind /dev {self.folder}/dev && exec chroot {self.folder} "
+            '/usr/bin/env -i "$@"'
+        )
+        settings = [f"{name}={value}" for name, value in variables.items()]
+        return run(
+            "unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork",
+            f"--mount-proc={self.folder}/proc", "sh", "-c", inside, "sh", *settings, *words,
+        )  # fmt: skip
+
+
+def run(*words: str) -> str:
+    """Run a command of this machine; gives what it printed, both streams.
+
+    Raises:
+        CommandFailedError: It ended with an error.
+    """
+    done = subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=_DEADLINE,
+    )
+    if done.returncode != 0:
+        raise CommandFailedError(
+            f"{' '.join(words[-6:])} ended with {done.returncode}:\n{done.stdout}"
+        )
+    return done.stdout

@@ -1,0 +1,75 @@
+"""CPython 3.14 from Debian's testing suite, for machines that lack it: its headers, and itself.
+
+    python ci/newer_python.py headers FOLDER          prints the folder of headers
+    python ci/newer_python.py try FOLDER WHEEL        installs a wheel there, and reduces on 2 ranks
+
+Nothing is installed on this machine. Modules are compiled from the headers alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+from debian_packages import PackagesError, PackageSet, unpack
+from debian_root import CommandFailedError, DebianRoot
+
+_VERSION = "3.14"
+_SUITE = "forky"
+_HEADERS = PackageSet(_SUITE, "amd64", (f"libpython{_VERSION}-dev",), dependencies=False)
+_SYSTEM = PackageSet(
+    _SUITE, "amd64", (f"python{_VERSION}-minimal", f"libpython{_VERSION}-stdlib", "dash")
+)
+_ALLREDUCE = """
+import array, sys, horovod.array as hvd
+hvd.init()
+total = hvd.allreduce(array.array("f", [hvd.rank() + 1.0]), op=hvd.Sum)
+assert list(total) == [3.0]
+print("CPython", sys.version.split()[0], "reduced on rank", hvd.rank(), "of", hvd.size())
+"""
+
+
+def headers(folder: Path) -> Path:
+    """Return the folder of headers, downloaded if need be.
+
+    Raises:
+        PackagesError: They cannot be had.
+    """
+    unpack(_HEADERS, folder / "headers")
+    return folder / "headers" / "usr" / "include" / f"python{_VERSION}"
+
+
+def try_wheel(folder: Path, wheel: Path) -> str:
+    """Reduce on two ranks of the newer Python; gives what they printed.
+
+    Raises:
+        PackagesError: It cannot be had.
+        CommandFailedError: The wheel does not work there.
+    """
+    unpack(_SYSTEM, folder / "system")
+    root = DebianRoot(folder / "system")
+    shutil.rmtree(root.work / "site", ignore_errors=True)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(root.work / "site")
+    (root.work / "allreduce.py").write_text(_ALLREDUCE, encoding="utf-8")
+    python = f"/usr/bin/python{_VERSION}"
+    words = ("-m", "horovod.runner", "-np", "2", python, "/work/allreduce.py")
+    return root.run(python, *words, env={"PYTHONPATH": "/work/site"})
+
+
+def main(verb: str, folder: Path, *wheels: Path) -> int:
+    try:
+        if verb == "headers":
+            print(headers(folder))
+        for wheel in wheels:
+            print(try_wheel(folder, wheel), end="")
+    except (PackagesError, CommandFailedError) as error:
+        print(f"newer_python: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]).resolve(), *map(Path, sys.argv[3:])))
