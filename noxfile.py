@@ -48,14 +48,40 @@ def demo(session: nox.Session) -> None:
     session.run("python", "ci/demo.py", *session.posargs)
 
 
+def _newer_python(session: nox.Session) -> list[str]:
+    """Options for modules for a CPython newer than this machine's, where its headers can be had."""
+    words = ("ci/newer_python.py", "headers", ".dev/newer-python")
+    printed = session.run("python", *words, silent=True, success_codes=[0, 1])
+    assert isinstance(printed, str)  # what a silent run gives
+    folder = printed.strip().rpartition("\n")[2]
+    if not Path(folder, "Python.h").is_file():
+        session.warn(printed)
+        return []
+    return ["--python", folder]
+
+
 @nox.session
 def matrix(session: nox.Session) -> None:
     """Builds all variants for all machines into `release` and checks them; 1 where one lacks."""
     _install_toolkit(session)
     words = session.posargs or ["--all", "--complete"]
     session.run(
-        "variantwheel", "build", *words, "--pythons", "available", "--check", "-o", "release"
-    )
+        "variantwheel", "build", *words, "--pythons", "available", *_newer_python(session),
+        "--check", "-o", "release",
+    )  # fmt: skip
+
+
+@nox.session
+def newer_python(session: nox.Session) -> None:
+    """Builds `null` with a module for CPython 3.14 and runs two ranks of it, Debian's."""
+    _install_toolkit(session)
+    release = Path(".dev/newer-python/release")
+    session.run(
+        "variantwheel", "build", "null", "--machine", os.uname().machine,
+        "--pythons", "available", *_newer_python(session), "-o", str(release),
+    )  # fmt: skip
+    (wheel,) = release.glob("horovod_variants-*-null.whl")
+    session.run("python", "ci/newer_python.py", "try", ".dev/newer-python", str(wheel))
 
 
 @nox.session

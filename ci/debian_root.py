@@ -25,6 +25,9 @@ class DebianRoot:
         self.work = folder / "work"
         for name in ("proc", "dev", "tmp", "work"):
             (folder / name).mkdir(parents=True, exist_ok=True)
+        for name in ("bin", "lib", "lib64", "sbin"):  # links of a package that few depend on
+            if not (folder / name).exists():
+                (folder / name).symlink_to(f"usr/{name}")
 
     def run(self, *words: str, env: Mapping[str, str] | None = None) -> str:
         """Run a command; gives what it printed, both streams.

@@ -20,7 +20,9 @@ _VERSION = "3.14"
 _SUITE = "forky"
 _HEADERS = PackageSet(_SUITE, "amd64", (f"libpython{_VERSION}-dev",), dependencies=False)
 _SYSTEM = PackageSet(
-    _SUITE, "amd64", (f"python{_VERSION}-minimal", f"libpython{_VERSION}-stdlib", "dash")
+    _SUITE,
+    "amd64",
+    (f"python{_VERSION}-minimal", f"libpython{_VERSION}-stdlib", "dash", "coreutils"),
 )
 _ALLREDUCE = """
 import array, sys, horovod.array as hvd
