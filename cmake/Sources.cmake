@@ -3,6 +3,7 @@ set(HVD_CORE_SOURCES
   base/cpu.cc base/dtype.cc base/error.cc base/sha256.cc base/shared_library.cc base/wake_fd.cc
   base/wire.cc
   device/code_files.cc device/cuda_driver.cc device/hip_driver.cc device/kernels.cc
+  device/stream_driver.cc
   kernels/reduce.cc kernels/reduce_float.cc kernels/reduce_half.cc kernels/reduce_int.cc
   kernels/scale.cc
   transport/abort.cc transport/auth.cc transport/hash_store.cc transport/socket.cc

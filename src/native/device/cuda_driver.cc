@@ -4,24 +4,20 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <utility>
 
-#include "base/error.h"
 #include "base/shared_library.h"
 #include "device/driver.h"
+#include "device/stream_driver.h"
 
 namespace hvd {
 namespace {
 
-constexpr int kNotReady = 600;
 constexpr int kCapabilityMajor = 75;
 constexpr int kCapabilityMinor = 76;
-constexpr unsigned kNonBlockingStream = 1;
-constexpr unsigned kEventWithoutTiming = 2;
 
-class CudaDriver final : public Driver {
+class CudaDriver final : public StreamDriver {
  public:
-  explicit CudaDriver(const SharedLibrary& library) {
+  explicit CudaDriver(const SharedLibrary& library) : StreamDriver(library, kSymbols) {
     library.Load("cuInit", init_);
     library.Load("cuGetErrorString", error_string_);
     library.Load("cuDeviceGetCount", device_count_);
@@ -33,18 +29,6 @@ class CudaDriver final : public Driver {
     library.Load("cuMemAlloc_v2", allocate_);
     library.Load("cuMemFree_v2", free_);
     library.Load("cuMemcpyAsync", copy_);
-    library.Load("cuStreamCreate", create_stream_);
-    library.Load("cuStreamDestroy_v2", destroy_stream_);
-    library.Load("cuStreamSynchronize", synchronize_stream_);
-    library.Load("cuStreamWaitEvent", stream_wait_);
-    library.Load("cuEventCreate", create_event_);
-    library.Load("cuEventDestroy_v2", destroy_event_);
-    library.Load("cuEventRecord", record_);
-    library.Load("cuEventQuery", query_event_);
-    library.Load("cuEventSynchronize", synchronize_event_);
-    library.Load("cuModuleLoadData", load_module_);
-    library.Load("cuModuleGetFunction", get_function_);
-    library.Load("cuLaunchKernel", launch_);
     Check(init_(0), "cuInit");
   }
 
@@ -88,64 +72,29 @@ class CudaDriver final : public Driver {
           "cuMemcpyAsync");
   }
 
-  DeviceStream CreateStream() override {
-    DeviceStream stream = nullptr;
-    Check(create_stream_(&stream, kNonBlockingStream), "cuStreamCreate");
-    return stream;
-  }
-
-  void DestroyStream(DeviceStream stream) noexcept override { destroy_stream_(stream); }
-
-  void Synchronize(DeviceStream stream) override {
-    Check(synchronize_stream_(stream), "cuStreamSynchronize");
-  }
-
-  DeviceEvent CreateEvent() override {
-    DeviceEvent event = nullptr;
-    Check(create_event_(&event, kEventWithoutTiming), "cuEventCreate");
-    return event;
-  }
-
-  void DestroyEvent(DeviceEvent event) noexcept override { destroy_event_(event); }
-
-  void Record(DeviceEvent event, DeviceStream stream) override {
-    Check(record_(event, stream), "cuEventRecord");
-  }
-
-  void Wait(DeviceStream stream, DeviceEvent event) override {
-    Check(stream_wait_(stream, event, 0), "cuStreamWaitEvent");
-  }
-
-  bool IsDone(DeviceEvent event) override {
-    const int result = query_event_(event);
-    if (result == kNotReady) return false;
-    Check(result, "cuEventQuery");
-    return true;
-  }
-
-  void SynchronizeEvent(DeviceEvent event) override {
-    Check(synchronize_event_(event), "cuEventSynchronize");
-  }
-
-  DeviceModule LoadModule(const void* code) override {
-    DeviceModule module = nullptr;
-    Check(load_module_(&module, code), "cuModuleLoadData");
-    return module;
-  }
-
-  DeviceFunction Function(DeviceModule module, const char* name) override {
-    DeviceFunction function = nullptr;
-    Check(get_function_(&function, module, name), name);
-    return function;
-  }
-
-  void Launch(DeviceFunction function, const Grid& grid, DeviceStream stream,
-              void** arguments) override {
-    Check(launch_(function, grid.x, grid.y, 1, grid.threads, 1, 1, 0, stream, arguments, nullptr),
-          "cuLaunchKernel");
+ protected:
+  const char* ErrorText(int result) const override {
+    const char* text = nullptr;
+    error_string_(result, &text);
+    return text;
   }
 
  private:
+  static constexpr Symbols kSymbols = {
+      .create_stream = "cuStreamCreate",
+      .destroy_stream = "cuStreamDestroy_v2",
+      .synchronize_stream = "cuStreamSynchronize",
+      .stream_wait = "cuStreamWaitEvent",
+      .create_event = "cuEventCreate",
+      .destroy_event = "cuEventDestroy_v2",
+      .record = "cuEventRecord",
+      .query_event = "cuEventQuery",
+      .synchronize_event = "cuEventSynchronize",
+      .load_module = "cuModuleLoadData",
+      .get_function = "cuModuleGetFunction",
+      .launch = "cuLaunchKernel",
+  };
+
   int Device(int ordinal) {
     int device = 0;
     Check(device_get_(&device, ordinal), "cuDeviceGet");
@@ -163,15 +112,6 @@ class CudaDriver final : public Driver {
     return context;
   }
 
-  void Check(int result, const char* call) const {
-    if (result == 0) return;
-    const char* text = nullptr;
-    error_string_(result, &text);
-    throw Error(Error::Kind::kIo, std::string(call) + ": " +
-                                      (text == nullptr ? "unknown error" : text) + " (CUDA error " +
-                                      std::to_string(result) + ")");
-  }
-
   int (*init_)(unsigned) = nullptr;
   int (*error_string_)(int, const char**) = nullptr;
   int (*device_count_)(int*) = nullptr;
@@ -183,19 +123,6 @@ class CudaDriver final : public Driver {
   int (*allocate_)(uint64_t*, size_t) = nullptr;
   int (*free_)(uint64_t) = nullptr;
   int (*copy_)(uint64_t, uint64_t, size_t, void*) = nullptr;
-  int (*create_stream_)(void**, unsigned) = nullptr;
-  int (*destroy_stream_)(void*) = nullptr;
-  int (*synchronize_stream_)(void*) = nullptr;
-  int (*stream_wait_)(void*, void*, unsigned) = nullptr;
-  int (*create_event_)(void**, unsigned) = nullptr;
-  int (*destroy_event_)(void*) = nullptr;
-  int (*record_)(void*, void*) = nullptr;
-  int (*query_event_)(void*) = nullptr;
-  int (*synchronize_event_)(void*) = nullptr;
-  int (*load_module_)(void**, const void*) = nullptr;
-  int (*get_function_)(void**, void*, const char*) = nullptr;
-  int (*launch_)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*,
-                 void**, void**) = nullptr;
 
   std::mutex mutex_;
   std::map<int, void*> contexts_;
