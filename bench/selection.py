@@ -40,7 +40,7 @@ from variantwheel_selector.probe import probe
 from variantwheel_selector.selection import Release, select
 from variantwheel_selector.settings import read_settings
 from variantwheel_selector.variants_json import ProviderInfo, VariantsInfo
-from variantwheel_selector.providers import aarch64, amd, nvidia, x86_64
+from variantwheel_selector.providers import aarch64, x86_64
 imported = now()
 providers = {name: ProviderInfo(requires=("p",)) for name in ("nvidia", "amd", "x86_64", "aarch64")}
 variants = [
@@ -165,6 +165,10 @@ def main() -> int:
             ours.whole / theirs.whole
             for ours, theirs in zip(found["selection"], found["archspec"], strict=True)
         ),
+        "ratio_with_imports": statistics.median(
+            (ours.imports + ours.whole) / (theirs.imports + theirs.whole)
+            for ours, theirs in zip(found["selection"], found["archspec"], strict=True)
+        ),
         "load": os.getloadavg()[0],
     }
     if "guard" in found:
@@ -181,8 +185,10 @@ def main() -> int:
     missed = [
         result["selection_ms"] > SELECTION_LIMIT_MS,
         result["ratio"] > 1.0,
+        result["ratio_with_imports"] > 1.0,
         result.get("guard_ms", 0.0) > GUARD_LIMIT_MS,
-        result[f"resolution_100x{CANDIDATES // 100}_ms"] > RESOLUTION_LIMIT_MS,
+        result[f"resolution_100x{CANDIDATES // 100}_processor_ms"] > RESOLUTION_LIMIT_MS,
+        result[f"resolution_{CANDIDATES}x1_processor_ms"] > RESOLUTION_LIMIT_MS,
     ]
     return int(any(missed))
 

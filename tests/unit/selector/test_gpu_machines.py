@@ -14,7 +14,7 @@ from variantwheel_selector.machine import Machine, read_machine, write_machine
 from variantwheel_selector.parse.kfd import parse_kfd_nodes
 from variantwheel_selector.parse.nvidia_version import parse_driver_version
 from variantwheel_selector.providers import amd, nvidia, supported
-from variantwheel_selector.providers.no_gpu import ABSENT, without_sign
+from variantwheel_selector.providers.no_gpu import NO_AMD, NO_NVIDIA, TOOLKIT_ALONE, absent_gpu
 from variantwheel_selector.resolve import Resolution
 from variantwheel_selector.selection import select
 from variantwheel_selector.settings import read_settings
@@ -90,17 +90,17 @@ def test_a_captured_machine_is_the_same_machine(folder: Path, tmp_path: Path) ->
     assert read_machine(tmp_path / "again") == machine
 
 
-@pytest.mark.parametrize("namespace", ABSENT)
+@pytest.mark.parametrize("namespace", ["nvidia", "amd"])
 def test_without_a_sign_the_providers_say_the_same_as_the_shortcut(namespace: str) -> None:
     folders = [*MACHINES, *(path for path in FOLDER.with_name("machines").iterdir())]
     machines = [read_machine(folder) for folder in folders if folder.is_dir()]
     machines.append(make_machine("sse2", texts={"device_files.txt": ""}))
-    found = [machine for machine in machines if without_sign(machine)]
-    assert found
+    found = [machine for machine in machines if absent_gpu(namespace, machine)]
+    reasons = {"nvidia": {NO_NVIDIA, TOOLKIT_ALONE}, "amd": {NO_AMD}}[namespace]
+    assert {absent_gpu(namespace, machine) for machine in found} == reasons
     provider = {"nvidia": nvidia, "amd": amd}[namespace]
     for machine in found:
         assert provider.supported(machine) == supported(machine)[namespace]
-        assert supported(machine)[namespace].absent == ABSENT[namespace]
     assumptions = Assumptions(cuda=Assumed((12, 8), "a test"))
     assert supported(found[0], assumptions=assumptions)["nvidia"].features
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from variantwheel_selector.assumptions import NOTHING_ASSUMED, Assumptions
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.providers.level_cap import LevelCap
-from variantwheel_selector.providers.no_gpu import ABSENT, without_sign
+from variantwheel_selector.providers.no_gpu import absent_gpu
 from variantwheel_selector.providers.support import Support, SupportedFeature
 from variantwheel_selector.variants_json import ProviderInfo, VariantsInfo
 
@@ -65,8 +65,9 @@ def release_support(
 def _provided(
     namespace: str, machine: Machine, *, cap: LevelCap, assumptions: Assumptions
 ) -> Support:
-    if namespace in ABSENT and not assumptions.about_gpus and without_sign(machine):
-        return Support(namespace, absent=ABSENT[namespace])
+    absent = "" if assumptions.about_gpus else absent_gpu(namespace, machine)
+    if absent:
+        return Support(namespace, absent=absent)
     if namespace == "nvidia":
         from variantwheel_selector.providers import nvidia  # noqa: PLC0415
 

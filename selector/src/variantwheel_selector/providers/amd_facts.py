@@ -22,7 +22,7 @@ from variantwheel_selector.parse.device_files import (
 from variantwheel_selector.parse.kfd import KfdNode, override_gfx, parse_kfd_nodes
 from variantwheel_selector.parse.pci import VENDORS, parse_pci_cards
 from variantwheel_selector.parse.rocm_version import RocmVersion, rocm_version
-from variantwheel_selector.providers.no_gpu import ABSENT
+from variantwheel_selector.providers.no_gpu import NO_AMD
 from variantwheel_selector.record import record
 
 # GPUs that come in one chip with a CPU, by their targets (LLVM, "User Guide for AMDGPU Backend").
@@ -89,7 +89,7 @@ def _gfx(machine: Machine, files: Mapping[str, str], notes: list[str]) -> Fact[t
                     f"an AMD card is in the machine ({card.words()}), but there is no "
                     "/sys/class/kfd with nodes: the amdgpu driver does not offer it for computing"
                 )
-        return No(ABSENT["amd"])
+        return No(NO_AMD)
     if kfd != "read-write":
         if not gpus and not forbidden:
             return No("the kernel lists no AMD GPU")

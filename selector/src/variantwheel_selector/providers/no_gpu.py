@@ -12,16 +12,29 @@ from variantwheel_selector.machine import (
     Machine,
 )
 
-ABSENT = {
-    "nvidia": "no NVIDIA device file and no driver",
-    "amd": "no AMD GPU: there is no /sys/class/kfd with nodes",
-}
-"""By namespace of a provider for GPUs, why nothing of the kind is supported."""
+NO_NVIDIA = "no NVIDIA device file and no driver"
+TOOLKIT_ALONE = (
+    "the CUDA toolkit is in /usr/local/cuda, but there is no NVIDIA device file and no "
+    "driver: an image for machines with a GPU is built with assume-cuda and assume-sm"
+)
+NO_AMD = "no AMD GPU: there is no /sys/class/kfd with nodes"
 
 _SIGNS = (GPU_FILES, KFD_NODES, NVIDIA_DRIVER, NVIDIA_SMI, PCI_CARDS)
+_TOOLKIT = "/usr/local/cuda present"
 
 
-def without_sign(machine: Machine) -> bool:
-    """Tell whether someone looked for GPUs, and found no device, driver, library or card."""
-    texts = machine.texts
-    return texts.get(DEVICE_FILES) == "" and not any(texts.get(name) for name in _SIGNS)
+def absent_gpu(namespace: str, machine: Machine) -> str:
+    """Return why a machine without any sign of a GPU supports nothing of a namespace.
+
+    Args:
+        namespace: Of any provider.
+        machine: The captured facts.
+
+    Returns:
+        The reason; empty if a provider has to look at the machine.
+    """
+    files = machine.texts.get(DEVICE_FILES, "unknown").strip()
+    if files not in ("", _TOOLKIT) or any(machine.texts.get(name) for name in _SIGNS):
+        return ""
+    nvidia = TOOLKIT_ALONE if files == _TOOLKIT else NO_NVIDIA
+    return {"nvidia": nvidia, "amd": NO_AMD}.get(namespace, "")

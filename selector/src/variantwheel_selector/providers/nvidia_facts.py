@@ -27,7 +27,7 @@ from variantwheel_selector.parse.nvidia_version import (
     parse_driver_version,
 )
 from variantwheel_selector.parse.pci import VENDORS, PciCard, parse_pci_cards
-from variantwheel_selector.providers.no_gpu import ABSENT
+from variantwheel_selector.providers.no_gpu import NO_NVIDIA, TOOLKIT_ALONE
 from variantwheel_selector.record import field, record
 
 # Return codes in nvml.h and cuda.h.
@@ -147,11 +147,8 @@ def _without_device(evidence: _Evidence) -> No | None:
             "loaded: install it, or hand the card back to it"
         )
     if "/usr/local/cuda" in evidence.files:
-        return No(
-            "the CUDA toolkit is in /usr/local/cuda, but there is no NVIDIA device file and no "
-            "driver: an image for machines with a GPU is built with assume-cuda and assume-sm"
-        )
-    return No(ABSENT["nvidia"])
+        return No(TOOLKIT_ALONE)
+    return No(NO_NVIDIA)
 
 
 def _without_library(evidence: _Evidence) -> No | Unknown | None:
