@@ -124,7 +124,7 @@ class Home:
         """Runs a verb of this checkout's selector inside an environment."""
         import variantwheel_selector  # noqa: PLC0415 - for its place alone
 
-        (package,) = variantwheel_selector.__path__
+        package, *_ = variantwheel_selector.__path__
         import packaging  # noqa: PLC0415 - for its place alone
 
         path = os.pathsep.join(str(Path(item).parent) for item in (package, *packaging.__path__))
