@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 
 from variantwheel.cli.console import add_project_option, write
+from variantwheel.definition import Definition
 from variantwheel.matrix import MatrixJob, matrix_jobs
 from variantwheel.project import read_project
 from variantwheel.text_table import render_table
@@ -47,21 +48,38 @@ def run(args: argparse.Namespace) -> int:
 
 def markdown_table(jobs: Iterable[MatrixJob]) -> str:
     """What a reader of a README wants to know of the variants, as a table in Markdown."""
-    lines = ["| label | machine | needs | for |", "|---|---|---|---|"]
+    machines: dict[str, list[str]] = {}
+    definitions: dict[str, Definition] = {}
     for job in jobs:
-        needs = ", ".join(f"`{item}`" for item in job.definition.variant.properties)
+        definitions[job.definition.label] = job.definition
+        machines.setdefault(job.definition.label, []).append(job.platform.machine)
+    lines = ["| label | machines | needs | for |", "|---|---|---|---|"]
+    for label, definition in definitions.items():
+        needs = "; ".join(
+            f"`{feature}` {', '.join(values)}" for feature, values in _by_feature(definition)
+        )
         lines.append(
-            f"| `{job.definition.label}` | {job.platform.machine} | {needs or 'nothing'} "
-            f"| {job.definition.summary} |"
+            f"| `{label}` | {', '.join(machines[label])} | {needs or 'nothing'} "
+            f"| {definition.summary} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _by_feature(definition: Definition) -> list[tuple[str, list[str]]]:
+    """The values of each feature; any one of them will do, as PEP 825 says."""
+    values: dict[str, list[str]] = {}
+    for item in definition.variant.properties:
+        values.setdefault(f"{item.namespace} :: {item.feature}", []).append(item.value)
+    return list(values.items())
 
 
 def _row(job: MatrixJob) -> tuple[str, ...]:
     platform = job.platform
     settings = [f"{key}={value}" for key, value in platform.config_settings.items()]
     settings += [f"{key}={value}" for key, value in platform.environment.items()]
-    properties = ", ".join(str(item) for item in job.definition.variant.properties)
+    properties = "; ".join(
+        f"{feature} :: {', '.join(values)}" for feature, values in _by_feature(job.definition)
+    )
     return (
         job.definition.label,
         platform.machine,
