@@ -6,14 +6,15 @@ set(HVD_CORE_SOURCES
   device/stream_driver.cc
   kernels/reduce.cc kernels/reduce_float.cc kernels/reduce_half.cc kernels/reduce_int.cc
   kernels/scale.cc
-  transport/abort.cc transport/auth.cc transport/hash_store.cc transport/socket.cc
-  transport/tcp_store.cc transport/transport.cc
+  transport/abort.cc transport/auth.cc transport/hash_store.cc transport/socket.cc transport/socket_address.cc
+  transport/tcp_store.cc transport/topology.cc transport/transport.cc
+  transport/mixed/mixed_transport.cc
   transport/nccl/nccl_communicator.cc transport/nccl/nccl_library.cc
   transport/shm/futex.cc transport/shm/lane.cc transport/shm/peer_memory.cc
   transport/shm/segment.cc transport/shm/shm_transport.cc
   transport/tcp/tcp_transport.cc
   ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/broadcast.cc
-  ops/device_collectives.cc ops/reducescatter.cc
+  ops/device_collectives.cc ops/hierarchical.cc ops/reducescatter.cc ops/ring.cc
   timeline/timeline.cc timeline/trace_text.cc
   runtime/agreement.cc runtime/announcements.cc runtime/bootstrap.cc runtime/bootstrap_messages.cc
   runtime/c_api.cc runtime/checks.cc runtime/connection.cc runtime/control_plane.cc
@@ -21,7 +22,7 @@ set(HVD_CORE_SOURCES
   runtime/gathering.cc runtime/gpu.cc runtime/host_identity.cc runtime/operation.cc
   runtime/operation_trace.cc runtime/options.cc runtime/peer.cc runtime/process_sets.cc runtime/request.cc
   runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc runtime/rows.cc
-  runtime/runtime.cc runtime/tensor_table.cc)
+  runtime/runtime.cc runtime/tensor_table.cc runtime/transport_setup.cc)
 list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
 set(HVD_KERNEL_SOURCES ${HVD_CORE_SOURCES})
@@ -33,5 +34,5 @@ set(HVD_BINDINGS_SOURCES
   bindings/module.cc bindings/rank_runtime.cc bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS auth coordinator device fast_lane gathering gpu kernels lane levels loss
-  runtime sha256 soak socket timeline transport wire)
+set(HVD_NATIVE_TESTS auth coordinator device fast_lane gathering gpu hosts kernels lane levels loss
+  runtime sha256 soak socket timeline topology transport wire)

@@ -42,10 +42,10 @@ struct Start {
   }
 
   void Confirm(size_t rank, const std::string& error) {
-    theirs[rank - 1].Send(hvd::MessageType::kConfirm, hvd::EncodeConfirm(error), Soon());
+    theirs[rank - 1].Send(hvd::MessageType::kConfirm, hvd::Confirm{error, true}.Encode(), Soon());
   }
   Verdict Collect(bool may_retry, const Deadline& deadline) {
-    return hvd::CollectConfirms(connections, hellos, "", may_retry, deadline);
+    return hvd::CollectConfirms(connections, hellos, {}, may_retry, deadline);
   }
 
   std::vector<Connection> connections;

@@ -36,7 +36,7 @@ hvd::Request SomeRequest() {
 
 hvd::Table SomeTable() {
   hvd::Table table;
-  table.shm = true;
+  table.reach = hvd::Reach::kMixed;
   table.segment = {.pid = 77, .fd = 9, .token = {1, 2, 3}, .ring_bytes = 65536};
   table.rows.resize(2);
   table.rows[0].peer = {"a", 1};
@@ -140,7 +140,7 @@ TEST(ResponsesComeBack) {
 TEST(BootstrapMessagesComeBack) {
   const std::vector<uint8_t> bytes = SomeTable().Encode();
   const hvd::Table read = hvd::Table::Decode(bytes);
-  EXPECT_TRUE(read.shm);
+  EXPECT_EQ(read.reach, hvd::Reach::kMixed);
   EXPECT_EQ(read.segment.pid, 77);
   EXPECT_EQ(read.segment.token, SomeTable().segment.token);
   EXPECT_EQ(read.rows.size(), 2);

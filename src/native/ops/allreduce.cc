@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "kernels/scale.h"
+#include "ops/hierarchical.h"
 
 namespace hvd {
 namespace {
@@ -179,6 +180,10 @@ void Reduction::Ring() {
 }  // namespace
 
 void Allreduce(Transport& transport, const AllreduceOptions& options) {
+  const Topology* topology = transport.topology();
+  if (topology != nullptr && topology->choice().allreduce) {
+    return HierarchicalAllreduce(transport, *topology, options);
+  }
   const size_t item = SizeOf(options.dtype);
   const size_t part = transport.block_bytes();
   if (options.count * item <= kInOnePass || part == 0) {

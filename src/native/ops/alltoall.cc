@@ -4,6 +4,8 @@
 #include <numeric>
 #include <vector>
 
+#include "transport/topology.h"
+
 namespace hvd {
 namespace {
 
@@ -15,12 +17,9 @@ std::vector<size_t> Offsets(std::span<const size_t> sizes) {
 
 }  // namespace
 
-// In step k every rank sends to the k-th rank after it and receives from the k-th before it.
 void Alltoall(Transport& transport, const void* source, std::span<const size_t> out_bytes,
               void* destination, std::span<const size_t> in_bytes) {
-  const int ranks = transport.size();
-  const int rank = transport.rank();
-  const auto own = static_cast<size_t>(rank);
+  const auto own = static_cast<size_t>(transport.rank());
   const auto* from = static_cast<const std::byte*>(source);
   auto* to = static_cast<std::byte*>(destination);
   const std::vector<size_t> out_offsets = Offsets(out_bytes);
@@ -28,12 +27,20 @@ void Alltoall(Transport& transport, const void* source, std::span<const size_t> 
   if (out_bytes[own] != 0) {
     std::memcpy(to + in_offsets[own], from + out_offsets[own], out_bytes[own]);
   }
-  for (int step = 1; step < ranks; ++step) {
-    const auto next = static_cast<size_t>((rank + step) % ranks);
-    const auto previous = static_cast<size_t>((rank + ranks - step) % ranks);
-    CopySink sink({to + in_offsets[previous], in_bytes[previous]});
-    transport.Exchange(static_cast<int>(next), {from + out_offsets[next], out_bytes[next]},
-                       static_cast<int>(previous), in_bytes[previous], sink);
+  for (const PairwiseStep& step : PairwiseSteps(transport)) {
+    ConstBytes out;
+    MutableBytes in;
+    if (step.to >= 0) {
+      const auto next = static_cast<size_t>(step.to);
+      out = {from + out_offsets[next], out_bytes[next]};
+    }
+    if (step.from >= 0) {
+      const auto previous = static_cast<size_t>(step.from);
+      in = {to + in_offsets[previous], in_bytes[previous]};
+    }
+    CopySink sink(in);
+    transport.Exchange(step.to >= 0 ? step.to : step.from, out,
+                       step.from >= 0 ? step.from : step.to, in.size(), sink);
   }
 }
 

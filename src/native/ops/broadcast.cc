@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/hierarchical.h"
+
 namespace hvd {
 namespace {
 
@@ -58,7 +60,9 @@ void Broadcast(Transport& transport, int root, const void* source, void* destina
     std::memcpy(destination, source, bytes);
   }
   const MutableBytes data(static_cast<std::byte*>(destination), bytes);
-  if (bytes <= kTreeBytes) {
+  if (const Topology* topology = transport.topology()) {
+    HierarchicalBroadcast(transport, *topology, root, data);
+  } else if (bytes <= kTreeBytes) {
     Tree(transport, root, data);
   } else if (transport.size() > 1) {
     Chain(transport, root, data);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "kernels/scale.h"
+#include "transport/topology.h"
 
 namespace hvd {
 namespace {
@@ -47,8 +48,8 @@ class BlockSink final : public Sink {
 
 }  // namespace
 
-// In step k every rank sends the k-th rank after it that one's block, and reduces what comes from
-// the k-th before it: as many bytes as around a ring, without waiting for a neighbour's sum.
+// In each step every rank sends another one that one's block, and reduces what comes from a third:
+// as many bytes as around a ring, without waiting for a neighbour's sum.
 void Reducescatter(Transport& transport, const ReducescatterOptions& options) {
   const ReduceFn reduce = FindReduce(options.dtype, options.op);
   if (reduce == nullptr) {
@@ -66,12 +67,13 @@ void Reducescatter(Transport& transport, const ReducescatterOptions& options) {
   };
   const ConstBytes own = block_of(rank);
   const size_t count = own.size() / element;
-  if (!own.empty()) std::memcpy(block, own.data(), own.size());
+  if (!own.empty() && own.data() != block) std::memcpy(block, own.data(), own.size());
   if (options.prescale != 1.0) Scale(options.dtype, options.prescale, block, count);
-  for (int step = 1; step < ranks; ++step) {
-    const int next = (rank + step) % ranks;
+  for (const PairwiseStep& step : PairwiseSteps(transport)) {
     BlockSink sink(reduce, options.dtype, options.prescale, block);
-    transport.Exchange(next, block_of(next), (rank + ranks - step) % ranks, own.size(), sink);
+    const ConstBytes out = step.to >= 0 ? block_of(step.to) : ConstBytes();
+    transport.Exchange(step.to >= 0 ? step.to : step.from, out,
+                       step.from >= 0 ? step.from : step.to, step.from >= 0 ? own.size() : 0, sink);
   }
   const double divisor = options.op == ReduceOp::kAverage ? ranks : 1;
   if (options.postscale != 1.0 || divisor != 1.0) {

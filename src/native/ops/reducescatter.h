@@ -13,7 +13,7 @@ namespace hvd {
 
 struct ReducescatterOptions {
   const void* source = nullptr;    // the whole vector
-  void* destination = nullptr;     // room for this rank's block; apart from the source
+  void* destination = nullptr;     // room for this rank's block: that of the source, or elsewhere
   std::span<const size_t> counts;  // elements of every rank's block
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;

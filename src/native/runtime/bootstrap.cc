@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -11,13 +10,11 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
-#include "base/wire.h"
 #include "runtime/bootstrap_messages.h"
 #include "runtime/gathering.h"
 #include "runtime/host_identity.h"
+#include "runtime/transport_setup.h"
 #include "transport/self_transport.h"
-#include "transport/shm/shm_transport.h"
-#include "transport/tcp/tcp_transport.h"
 
 namespace hvd {
 namespace {
@@ -27,8 +24,14 @@ constexpr std::chrono::seconds kGrace{10};
 // Setting up the transport starts after everybody has come, and gets its own time.
 constexpr std::chrono::seconds kSetupTime{20};
 
-std::string Purpose(const char* what, const RuntimeOptions& options) {
-  return StrCat(what, ":g", options.generation);
+std::string ControlPurpose(const RuntimeOptions& options) {
+  return StrCat("control:g", options.generation);
+}
+
+// Where a rank can be reached, the most likely address first.
+std::vector<std::string> Addresses(const RuntimeOptions& options, const Store& store) {
+  if (!options.interface.empty()) return {InterfaceAddress(options.interface)};
+  return HostAddresses(store.LocalHost());
 }
 
 Deadline SetupDeadline(const RuntimeOptions& options) {
@@ -36,67 +39,21 @@ Deadline SetupDeadline(const RuntimeOptions& options) {
                          options.interrupt);
 }
 
-void SetUpShm(int rank, const Table& table, std::optional<Segment> own, const Abort& abort,
-              Membership& membership) {
-  const int ranks = static_cast<int>(table.rows.size());
-  const auto segment =
-      std::make_shared<const Segment>(own ? std::move(*own) : Segment::Open(table.segment, ranks));
-  const auto transport = [&](Channel channel) {
-    return std::make_unique<ShmTransport>(rank, segment, channel, table.spin, abort);
-  };
-  membership.transport = transport(Channel::kNegotiated);
-  if (ranks > Lane::kMostRanks) return;
-  membership.fast_lane = std::make_unique<FastLane>(
-      std::make_unique<Lane>(rank, segment, table.spin), transport(Channel::kLane));
-}
-
-// Every rank connects to all lower ones and accepts from all higher ones.
-std::unique_ptr<Transport> SetUpTcp(const RuntimeOptions& options, const Table& table,
-                                    Acceptor& acceptor, std::span<const int> watched,
-                                    const Abort& abort) {
-  const Deadline deadline = SetupDeadline(options);
-  const auto own = static_cast<size_t>(options.rank);
-  std::vector<Socket> sockets(table.rows.size());
-  for (size_t rank = 0; rank < own; ++rank) {
-    Socket socket = Socket::Connect(ParseEndpoint(table.rows[rank].data_endpoint), deadline);
-    AuthenticateToServer(socket, options.secret, Purpose("data", options), deadline);
-    WireWriter writer;
-    writer.U32(static_cast<uint32_t>(own));
-    socket.SendAll(writer.bytes(), deadline);
-    sockets[rank] = std::move(socket);
-  }
-  for (size_t missing = sockets.size() - own - 1; missing > 0; --missing) {
-    Socket socket = acceptor.Next(watched, deadline, "data connections of other ranks");
-    std::array<uint8_t, 4> bytes;
-    socket.ReceiveAll(bytes, deadline);
-    const size_t rank = WireReader(bytes).U32();
-    if (rank <= own || rank >= sockets.size() || sockets[rank]) {
-      throw Error(Error::Kind::kIo, StrCat("unexpected data connection of rank ", rank));
-    }
-    sockets[rank] = std::move(socket);
-  }
-  for (size_t rank = 0; rank < sockets.size(); ++rank) {
-    if (rank != own) {
-      sockets[rank].set_peer(Describe(static_cast<int>(rank), table.rows[rank].peer));
-    }
-  }
-  return std::make_unique<TcpTransport>(options.rank, std::move(sockets), abort);
-}
-
 // The ways of rank 0 and of the others part after the Hello, and this holds what both need.
 class Meeting {
  public:
-  Meeting(const RuntimeOptions& options, const Abort& abort)
+  Meeting(const RuntimeOptions& options, Abort& abort)
       : options_(options),
         abort_(abort),
         deadline_(Deadline::After(options.start_timeout, options.interrupt)),
         store_(options.open_store(deadline_)),
-        address_(options.interface.empty() ? store_->LocalHost()
-                                           : InterfaceAddress(options.interface)),
-        data_(Listener(address_), options.secret, Purpose("data", options)) {}
+        addresses_(Addresses(options, *store_)),
+        data_(Listener(addresses_), options.secret, DataPurpose(options, options.rank)) {}
 
   Membership Run() {
     options_.rank == 0 ? Lead() : Follow();
+    membership_.transport = std::move(transports_.transport);
+    membership_.fast_lane = std::move(transports_.fast_lane);
     return std::move(membership_);
   }
 
@@ -108,29 +65,33 @@ class Meeting {
             .transport = options_.transport,
             .peer = {options_.host, ::getpid()},
             .identity = HostIdentity(),
-            .data_endpoint = ToString(data_.endpoint())};
+            .data_endpoint = ToString(data_.endpoints())};
   }
 
   std::string CoordinatorKey() const { return StrCat("g", options_.generation, "/coordinator"); }
 
-  // Sets up one transport; returns why it did not work.
-  std::string Try(const Table& table, bool shm, std::optional<Segment> segment) {
+  // Sets up one way of moving bytes; returns why it did not work.
+  Confirm Try(const Table& table, Reach reach, std::optional<Segment> segment) {
     std::vector<int> watched;
     for (const Connection& connection : membership_.connections) {
       if (connection.open()) watched.push_back(connection.fd());
     }
     try {
-      membership_.fast_lane.reset();
-      if (shm) {
-        SetUpShm(options_.rank, table, std::move(segment), abort_, membership_);
-      } else {
-        membership_.transport = SetUpTcp(options_, table, data_, watched, abort_);
-      }
-      return "";
+      const Deadline deadline = SetupDeadline(options_);
+      transports_ = SetUpTransports({.options = options_,
+                                     .table = table,
+                                     .store = *store_,
+                                     .data = data_,
+                                     .abort = abort_,
+                                     .watched = watched,
+                                     .attempt = attempts_++,
+                                     .deadline = deadline},
+                                    reach, std::move(segment));
+      return {transports_.shm_error, true};
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::kInterrupted) throw;
       interrupted_by_peer_ = error.kind() == Error::Kind::kPeerLost;
-      return error.what();
+      return {error.what(), false};
     }
   }
 
@@ -139,12 +100,14 @@ class Meeting {
   void Describe(const Table& table);
 
   const RuntimeOptions& options_;
-  const Abort& abort_;
+  Abort& abort_;
   const Deadline deadline_;
   const std::unique_ptr<Store> store_;
-  const std::string address_;
+  const std::vector<std::string> addresses_;
   Acceptor data_;
   Membership membership_;
+  Transports transports_;
+  int attempts_ = 0;
   // Try failed because another rank had: its words say more.
   bool interrupted_by_peer_ = false;
 };
@@ -161,40 +124,38 @@ void Meeting::Lead() {
   std::vector<Hello> hellos(ranks);
   hellos[0] = OwnHello();
   {
-    Acceptor acceptor(Listener(address_), options_.secret, Purpose("control", options_));
-    store_->Put(CoordinatorKey(), ToString(acceptor.endpoint()));
+    Acceptor acceptor(Listener(addresses_), options_.secret, ControlPurpose(options_));
+    store_->Put(CoordinatorKey(), ToString(acceptor.endpoints()));
     GatherHellos(options_, acceptor, connections, hellos);
   }
 
-  bool shm = false;
   std::optional<Segment> segment;
   Table table;
   const Deadline deadline = SetupDeadline(options_);
   try {
-    shm = ChooseShm(hellos, options_.transport);
-    if (shm) segment = Segment::Create(options_.size);
-    table = MakeTable(hellos, shm, segment);
+    table = MakeTable(hellos, ChooseReach(hellos, options_.transport), options_.hierarchy);
+    if (table.reach == Reach::kShm) {
+      segment = Segment::Create(options_.size);
+      table.segment = segment->key();
+    }
   } catch (const Error& error) {
     if (options_.transport == TransportChoice::kShm) {
       table.error = error.what();
       SendToAll(connections, MessageType::kTable, table.Encode(), deadline);
       throw;
     }
-    shm = false;
-    table = MakeTable(hellos, shm, std::nullopt);
+    table = MakeTable(hellos, Reach::kTcp, options_.hierarchy);
   }
   SendToAll(connections, MessageType::kTable, table.Encode(), deadline);
   Describe(table);
 
-  // The creator's descriptor is what the others open, so it stays until they have confirmed.
-  bool may_retry = shm && options_.transport == TransportChoice::kAuto;
-  const UniqueFd segment_file = segment ? segment->TakeFile() : UniqueFd();
-  std::string own_error = Try(table, shm, std::move(segment));
+  bool may_retry = table.reach != Reach::kTcp && options_.transport == TransportChoice::kAuto;
+  Confirm own = Try(table, table.reach, std::move(segment));
   while (true) {
-    Verdict verdict = CollectConfirms(
-        connections, hellos, interrupted_by_peer_ ? std::string() : own_error, may_retry, deadline);
-    if (verdict.kind == Verdict::Kind::kGo && !own_error.empty()) {
-      verdict = {Verdict::Kind::kFail, own_error};
+    Verdict verdict = CollectConfirms(connections, hellos, interrupted_by_peer_ ? Confirm() : own,
+                                      may_retry, deadline);
+    if (verdict.kind == Verdict::Kind::kGo && !own.error.empty()) {
+      verdict = {Verdict::Kind::kFail, own.error};
     }
     SendToAll(connections, MessageType::kVerdict, verdict.Encode(), deadline);
     if (verdict.kind == Verdict::Kind::kGo) break;
@@ -202,11 +163,11 @@ void Meeting::Lead() {
       throw Error(Error::Kind::kPeerLost, "the job could not start: " + verdict.text);
     }
     may_retry = false;
-    own_error = Try(table, false, std::nullopt);
+    own = Try(table, Reach::kTcp, std::nullopt);
   }
-  for (const Hello& hello : hellos) {
-    const bool near = hello.identity == hellos[0].identity;
-    membership_.processes.push_back(near ? WatchProcess(hello.peer.pid) : UniqueFd());
+  for (const Table::Row& row : table.rows) {
+    const bool near = row.host == table.rows[0].host;
+    membership_.processes.push_back(near ? WatchProcess(row.peer.pid) : UniqueFd());
   }
 }
 
@@ -215,9 +176,8 @@ void Meeting::Follow() {
   std::string endpoint;
   try {
     endpoint = store_->Get(CoordinatorKey(), deadline_);
-    Socket socket = Socket::Connect(ParseEndpoint(endpoint), deadline_);
-    socket.set_peer("rank 0 at " + endpoint);
-    AuthenticateToServer(socket, options_.secret, Purpose("control", options_), deadline_);
+    Socket socket = ConnectTo(endpoint, options_.secret, ControlPurpose(options_), deadline_);
+    socket.set_peer("rank 0 at " + socket.peer());
     connections.emplace_back(std::move(socket));
   } catch (const Error& error) {
     if (error.kind() == Error::Kind::kInterrupted) throw;
@@ -242,29 +202,29 @@ void Meeting::Follow() {
   leader.socket().set_peer(hvd::Describe(0, table.rows[0].peer));
 
   const Deadline deadline = SetupDeadline(options_).Extended(kGrace);
-  bool shm = table.shm;
+  Reach reach = table.reach;
   while (true) {
-    const std::string error = Try(table, shm, std::nullopt);
+    const Confirm own = Try(table, reach, std::nullopt);
     if (!interrupted_by_peer_) {
-      leader.Send(MessageType::kConfirm, EncodeConfirm(error), deadline);
+      leader.Send(MessageType::kConfirm, own.Encode(), deadline);
       // The end of the stream wakes rank 0 where it waits for this rank's data connection.
-      if (!error.empty() && !shm) leader.socket().CloseWrite();
+      if (!own.error.empty() && !own.tcp_may_do) leader.socket().CloseWrite();
     }
     const Verdict verdict = Verdict::Decode(leader.Receive(MessageType::kVerdict, deadline));
     if (verdict.kind == Verdict::Kind::kGo) break;
-    if (verdict.kind == Verdict::Kind::kFail || !shm) {
+    if (verdict.kind == Verdict::Kind::kFail || reach == Reach::kTcp) {
       throw Error(Error::Kind::kPeerLost, "the job could not start: " + verdict.text);
     }
-    shm = false;
+    reach = Reach::kTcp;
   }
-  if (table.identity == HostIdentity()) {
+  if (table.rows[static_cast<size_t>(options_.rank)].host == table.rows[0].host) {
     membership_.processes.push_back(WatchProcess(table.rows[0].peer.pid));
   }
 }
 
 }  // namespace
 
-Membership Bootstrap(const RuntimeOptions& options, const Abort& abort) {
+Membership Bootstrap(const RuntimeOptions& options, Abort& abort) {
   if (options.size == 1) {
     Membership membership;
     membership.peers.push_back({options.host, ::getpid()});

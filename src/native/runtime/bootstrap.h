@@ -31,7 +31,7 @@ struct Membership {
 };
 
 // Blocks until all ranks have met. A failure of one rank is the same Error on all that have come.
-Membership Bootstrap(const RuntimeOptions& options, const Abort& abort);
+Membership Bootstrap(const RuntimeOptions& options, Abort& abort);
 
 }  // namespace hvd
 

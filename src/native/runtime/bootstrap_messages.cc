@@ -9,9 +9,9 @@ namespace hvd {
 namespace {
 
 constexpr size_t kLongestText = 16384;
-constexpr size_t kLongestHost = 1024;
-// Two texts and an integer, all of them empty.
-constexpr size_t kSmallestRow = 16;
+constexpr size_t kLongestHost = 4096;  // or list of addresses
+// Two texts and three integers, all of them empty.
+constexpr size_t kSmallestRow = 32;
 
 void Write(WireWriter& writer, const Peer& peer) {
   writer.String(peer.host);
@@ -23,6 +23,23 @@ Peer ReadPeer(WireReader& reader) {
   peer.host = reader.String(kLongestHost);
   peer.pid = reader.I64();
   return peer;
+}
+
+void Write(WireWriter& writer, const SegmentKey& key) {
+  writer.I64(key.pid);
+  writer.I64(key.fd);
+  writer.Bytes(key.token);
+  writer.U64(key.ring_bytes);
+}
+
+SegmentKey ReadSegmentKey(WireReader& reader) {
+  SegmentKey key;
+  key.pid = reader.I64();
+  key.fd = reader.I64();
+  const auto token = reader.Bytes(key.token.size());
+  std::copy(token.begin(), token.end(), key.token.begin());
+  key.ring_bytes = reader.U64();
+  return key;
 }
 
 uint8_t ReadCode(WireReader& reader, uint8_t largest) {
@@ -65,18 +82,17 @@ Hello Hello::Decode(std::span<const uint8_t> payload) {
 std::vector<uint8_t> Table::Encode() const {
   WireWriter writer;
   writer.String(Shortened(error));
-  writer.U8(shm ? 1 : 0);
-  writer.U8(spin ? 1 : 0);
+  writer.U8(static_cast<uint8_t>(reach));
+  writer.U8(hierarchy.allreduce ? 1 : 0);
+  writer.U8(hierarchy.allgather ? 1 : 0);
   writer.U8(is_homogeneous ? 1 : 0);
-  writer.String(identity);
-  writer.I64(segment.pid);
-  writer.I64(segment.fd);
-  writer.Bytes(segment.token);
-  writer.U64(segment.ring_bytes);
+  Write(writer, segment);
   writer.U32(static_cast<uint32_t>(rows.size()));
   for (const Row& row : rows) {
     Write(writer, row.peer);
     writer.String(row.data_endpoint);
+    writer.I64(row.host);
+    writer.I64(row.machine_ranks);
   }
   return writer.Take();
 }
@@ -85,19 +101,17 @@ Table Table::Decode(std::span<const uint8_t> payload) {
   WireReader reader(payload);
   Table table;
   table.error = reader.String(kLongestText);
-  table.shm = ReadCode(reader, 1) == 1;
-  table.spin = ReadCode(reader, 1) == 1;
+  table.reach = static_cast<Reach>(ReadCode(reader, static_cast<uint8_t>(Reach::kMixed)));
+  table.hierarchy.allreduce = ReadCode(reader, 1) == 1;
+  table.hierarchy.allgather = ReadCode(reader, 1) == 1;
   table.is_homogeneous = ReadCode(reader, 1) == 1;
-  table.identity = reader.String(kLongestHost);
-  table.segment.pid = reader.I64();
-  table.segment.fd = reader.I64();
-  const auto token = reader.Bytes(table.segment.token.size());
-  std::copy(token.begin(), token.end(), table.segment.token.begin());
-  table.segment.ring_bytes = reader.U64();
+  table.segment = ReadSegmentKey(reader);
   table.rows.resize(reader.Count(kSmallestRow));
   for (Row& row : table.rows) {
     row.peer = ReadPeer(reader);
     row.data_endpoint = reader.String(kLongestHost);
+    row.host = static_cast<int32_t>(reader.I64());
+    row.machine_ranks = static_cast<int32_t>(reader.I64());
   }
   reader.ExpectEnd();
   return table;
@@ -120,17 +134,33 @@ Verdict Verdict::Decode(std::span<const uint8_t> payload) {
   return verdict;
 }
 
-std::vector<uint8_t> EncodeConfirm(const std::string& error) {
+std::string EncodeSegmentKey(const SegmentKey& key) {
+  WireWriter writer;
+  Write(writer, key);
+  return {writer.bytes().begin(), writer.bytes().end()};
+}
+
+SegmentKey DecodeSegmentKey(const std::string& text) {
+  WireReader reader({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  const SegmentKey key = ReadSegmentKey(reader);
+  reader.ExpectEnd();
+  return key;
+}
+
+std::vector<uint8_t> Confirm::Encode() const {
   WireWriter writer;
   writer.String(Shortened(error));
+  writer.U8(tcp_may_do ? 1 : 0);
   return writer.Take();
 }
 
-std::string DecodeConfirm(std::span<const uint8_t> payload) {
+Confirm Confirm::Decode(std::span<const uint8_t> payload) {
   WireReader reader(payload);
-  std::string error = reader.String(kLongestText);
+  Confirm confirm;
+  confirm.error = reader.String(kLongestText);
+  confirm.tcp_may_do = ReadCode(reader, 1) == 1;
   reader.ExpectEnd();
-  return error;
+  return confirm;
 }
 
 }  // namespace hvd

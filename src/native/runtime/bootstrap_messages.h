@@ -10,6 +10,7 @@
 #include "runtime/options.h"
 #include "runtime/peer.h"
 #include "transport/shm/segment.h"
+#include "transport/topology.h"
 
 namespace hvd {
 
@@ -26,18 +27,22 @@ struct Hello {
   static Hello Decode(std::span<const uint8_t> payload);
 };
 
+// Over what the ranks of a job reach each other.
+enum class Reach : uint8_t { kTcp = 0, kShm = 1, kMixed = 2 };
+
 struct Table {
   struct Row {
     Peer peer;
     std::string data_endpoint;
+    int32_t host = 0;           // a number that all ranks of one host share
+    int32_t machine_ranks = 1;  // how many ranks share its cores
   };
 
   std::string error;  // when the job cannot start; nothing else counts then
-  bool shm = false;
-  bool spin = false;  // every rank can have a core to itself
+  Reach reach = Reach::kTcp;
+  HierarchyChoice hierarchy;
   bool is_homogeneous = true;
-  std::string identity;  // rank 0's HostIdentity
-  SegmentKey segment;
+  SegmentKey segment;  // rank 0's, for kShm
   std::vector<Row> rows;  // by rank
 
   std::vector<uint8_t> Encode() const;
@@ -54,9 +59,17 @@ struct Verdict {
   static Verdict Decode(std::span<const uint8_t> payload);
 };
 
-// A rank's Confirm is an error text, empty when its transport stands.
-std::vector<uint8_t> EncodeConfirm(const std::string& error);
-std::string DecodeConfirm(std::span<const uint8_t> payload);
+// What the first rank of a host tells the others there, through the store.
+std::string EncodeSegmentKey(const SegmentKey& key);
+SegmentKey DecodeSegmentKey(const std::string& text);
+
+struct Confirm {
+  std::string error;        // empty when the rank's transport stands
+  bool tcp_may_do = false;  // the error concerns shared memory alone
+
+  std::vector<uint8_t> Encode() const;
+  static Confirm Decode(std::span<const uint8_t> payload);
+};
 
 }  // namespace hvd
 

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <map>
 #include <set>
 #include <string>
 
 #include "base/error.h"
 #include "base/str_cat.h"
-#include "runtime/host_identity.h"
 
 namespace hvd {
 namespace {
@@ -121,13 +121,24 @@ void GatherHellos(const RuntimeOptions& options, Acceptor& acceptor,
   throw Error(kind, failure);
 }
 
-bool ChooseShm(const std::vector<Hello>& hellos, TransportChoice choice) {
-  if (choice == TransportChoice::kTcp) return false;
+namespace {
+
+// Equal for ranks that share memory. The launcher may count one machine as several hosts.
+std::string HostOf(const Hello& hello) { return hello.identity + "|" + hello.peer.host; }
+
+}  // namespace
+
+Reach ChooseReach(const std::vector<Hello>& hellos, TransportChoice choice) {
+  if (choice == TransportChoice::kTcp) return Reach::kTcp;
+  std::map<std::string, int> ranks_of_host;
+  for (const Hello& hello : hellos) ++ranks_of_host[HostOf(hello)];
+  if (ranks_of_host.size() == 1) return Reach::kShm;
+  if (choice == TransportChoice::kAuto) {
+    return ranks_of_host.size() == hellos.size() ? Reach::kTcp : Reach::kMixed;
+  }
   const auto elsewhere = std::find_if(hellos.begin(), hellos.end(), [&](const Hello& hello) {
-    return hello.identity != hellos.front().identity;
+    return HostOf(hello) != HostOf(hellos.front());
   });
-  if (elsewhere == hellos.end()) return true;
-  if (choice == TransportChoice::kAuto) return false;
   throw Error(
       Error::Kind::kInvalid,
       StrCat("transport 'shm' was asked for, but ", Describe(elsewhere->rank, elsewhere->peer),
@@ -135,22 +146,28 @@ bool ChooseShm(const std::vector<Hello>& hellos, TransportChoice choice) {
              " are on different hosts or in different containers; use 'auto' or 'tcp'"));
 }
 
-Table MakeTable(const std::vector<Hello>& hellos, bool shm, const std::optional<Segment>& segment) {
+Table MakeTable(const std::vector<Hello>& hellos, Reach reach, HierarchyChoice hierarchy) {
   Table table;
-  table.shm = shm;
-  table.identity = hellos.front().identity;
-  if (segment) table.segment = segment->key();
-  table.spin = static_cast<int>(hellos.size()) <= CoreCount();
+  table.reach = reach;
+  table.hierarchy = hierarchy;
+  std::map<std::string, int> hosts;
+  std::map<std::string, int> ranks_of_machine;
+  for (const Hello& hello : hellos) ++ranks_of_machine[hello.identity];
   for (const Hello& hello : hellos) {
-    table.rows.push_back({hello.peer, hello.data_endpoint});
+    const int number = static_cast<int>(hosts.size());
+    table.rows.push_back({.peer = hello.peer,
+                          .data_endpoint = hello.data_endpoint,
+                          .host = hosts.try_emplace(HostOf(hello), number).first->second,
+                          .machine_ranks = ranks_of_machine[hello.identity]});
     table.is_homogeneous = table.is_homogeneous && hello.local_size == hellos.front().local_size;
   }
   return table;
 }
 
 Verdict CollectConfirms(std::vector<Connection>& connections, const std::vector<Hello>& hellos,
-                        const std::string& own_error, bool may_retry, const Deadline& deadline) {
-  std::string error = own_error.empty() ? "" : Describe(0, hellos[0].peer) + ": " + own_error;
+                        const Confirm& own, bool may_retry, const Deadline& deadline) {
+  std::string error = own.error.empty() ? "" : Describe(0, hellos[0].peer) + ": " + own.error;
+  if (!error.empty() && !own.tcp_may_do) may_retry = false;
   const auto failed = [&] { return Verdict{Verdict::Kind::kFail, error}; };
   if (!error.empty() && !may_retry) return failed();
   std::set<size_t> waiting;
@@ -168,8 +185,10 @@ Verdict CollectConfirms(std::vector<Connection>& connections, const std::vector<
     const std::string who = Describe(static_cast<int>(rank), hellos[rank].peer);
     if (const auto message = connections[rank].Next()) {
       waiting.erase(rank);
-      const std::string theirs = DecodeConfirm(message->payload);
-      if (!theirs.empty() && error.empty()) error = who + ": " + theirs;
+      const Confirm theirs = Confirm::Decode(message->payload);
+      if (theirs.error.empty()) return;
+      if (error.empty()) error = who + ": " + theirs.error;
+      may_retry = may_retry && theirs.tcp_may_do;
     } else if (!open) {
       may_retry = false;
       error = who + " closed its connection while the job was starting";

@@ -2,7 +2,6 @@
 #ifndef HVD_RUNTIME_GATHERING_H_
 #define HVD_RUNTIME_GATHERING_H_
 
-#include <optional>
 #include <vector>
 
 #include "runtime/bootstrap_messages.h"
@@ -20,16 +19,17 @@ void GatherHellos(const RuntimeOptions& options, Acceptor& acceptor,
                   std::vector<Connection>& connections, std::vector<Hello>& hellos);
 
 // Throws Error (kInvalid) when shared memory was demanded and cannot be.
-bool ChooseShm(const std::vector<Hello>& hellos, TransportChoice choice);
+Reach ChooseReach(const std::vector<Hello>& hellos, TransportChoice choice);
 
-Table MakeTable(const std::vector<Hello>& hellos, bool shm, const std::optional<Segment>& segment);
+// All but the segment.
+Table MakeTable(const std::vector<Hello>& hellos, Reach reach, HierarchyChoice hierarchy);
 
 // Collects every rank's Confirm. The verdict is to fail as soon as a rank is lost, or as soon as
-// one reports an error unless `may_retry`.
+// one reports an error unless `may_retry` and TCP may do.
 //
-// Args: own_error: this rank's own confirmation.
+// Args: own: this rank's own confirmation.
 Verdict CollectConfirms(std::vector<Connection>& connections, const std::vector<Hello>& hellos,
-                        const std::string& own_error, bool may_retry, const Deadline& deadline);
+                        const Confirm& own, bool may_retry, const Deadline& deadline);
 
 // Sends to all that are still connected; one that does not listen is no reason to fail.
 void SendToAll(std::vector<Connection>& connections, MessageType type,

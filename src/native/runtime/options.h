@@ -13,6 +13,7 @@
 #include "base/deadline.h"
 #include "transport/auth.h"
 #include "transport/store.h"
+#include "transport/topology.h"
 
 namespace hvd {
 
@@ -50,6 +51,7 @@ struct RuntimeOptions {
   Secret secret;
   int64_t generation = 0;  // starts at 0 and grows with every runtime of a process
   TransportChoice transport = TransportChoice::kAuto;
+  HierarchyChoice hierarchy;  // rank 0's counts for all
   AgreementOptions agreement;
   GpuOptions gpu;
   TimelineOptions timeline;

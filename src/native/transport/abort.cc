@@ -2,6 +2,18 @@
 
 namespace hvd {
 
+Abort::Abort(Abort& parent) : parent_(&parent) {
+  const std::lock_guard lock(parent.mutex_);
+  parent.children_.push_back(this);
+  if (parent.reason_) Trip(*parent.reason_);
+}
+
+Abort::~Abort() {
+  if (parent_ == nullptr) return;
+  const std::lock_guard lock(parent_->mutex_);
+  std::erase(parent_->children_, this);
+}
+
 void Abort::Trip(const Error& reason) {
   const std::lock_guard lock(mutex_);
   if (reason_) return;
@@ -9,6 +21,7 @@ void Abort::Trip(const Error& reason) {
   tripped_.store(true, std::memory_order_release);
   wake_.Wake();
   changed_.notify_all();
+  for (Abort* child : children_) child->Trip(reason);
 }
 
 std::optional<Error> Abort::WaitForReason(std::chrono::milliseconds timeout) const {

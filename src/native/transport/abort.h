@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "base/error.h"
 #include "base/wake_fd.h"
@@ -15,6 +16,13 @@ namespace hvd {
 
 class Abort {
  public:
+  Abort() = default;
+  // Is tripped with `parent`, which outlives it; but not the other way round.
+  explicit Abort(Abort& parent);
+  ~Abort();
+  Abort(const Abort&) = delete;
+  Abort& operator=(const Abort&) = delete;
+
   // The first reason counts; later ones are ignored.
   void Trip(const Error& reason);
 
@@ -36,6 +44,8 @@ class Abort {
   mutable std::condition_variable changed_;
   std::optional<Error> reason_;
   WakeFd wake_;
+  Abort* const parent_ = nullptr;
+  std::vector<Abort*> children_;
 };
 
 }  // namespace hvd

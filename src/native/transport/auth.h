@@ -38,6 +38,7 @@ class Acceptor {
   Acceptor(Listener listener, Secret secret, std::string purpose);
 
   const Endpoint& endpoint() const { return listener_.endpoint(); }
+  const std::vector<Endpoint>& endpoints() const { return listener_.endpoints(); }
 
   // The next authenticated connection. Throws when the deadline passes, or Error (kPeerLost) as
   // soon as the other side of one of the `watched` sockets has closed.

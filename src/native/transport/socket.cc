@@ -1,63 +1,21 @@
 #include "transport/socket.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <cstring>
-#include <memory>
+#include <chrono>
+#include <cstddef>
+#include <utility>
 
 #include "base/error.h"
 #include "base/str_cat.h"
 
 namespace hvd {
 namespace {
-
-struct Address {
-  sockaddr_storage storage{};
-  socklen_t length = sizeof(sockaddr_storage);
-
-  sockaddr* raw() { return reinterpret_cast<sockaddr*>(&storage); }
-  const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage); }
-};
-
-std::string NumericHost(const sockaddr* address, socklen_t length) {
-  char host[NI_MAXHOST];
-  const int rc = ::getnameinfo(address, length, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
-  if (rc != 0) throw Error(Error::Kind::kIo, StrCat("getnameinfo: ", ::gai_strerror(rc)));
-  return host;
-}
-
-uint16_t PortOf(const Address& address) {
-  if (address.storage.ss_family == AF_INET6) {
-    return ntohs(reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_port);
-  }
-  return ntohs(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
-}
-
-Address Resolve(const Endpoint& endpoint) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const std::string port = std::to_string(endpoint.port);
-  const int rc = ::getaddrinfo(endpoint.host.c_str(), port.c_str(), &hints, &found);
-  if (rc != 0) {
-    throw Error(Error::Kind::kIo,
-                StrCat("cannot look up host '", endpoint.host, "': ", ::gai_strerror(rc)));
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, ::freeaddrinfo);
-  Address address;
-  std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
-  address.length = found->ai_addrlen;
-  return address;
-}
 
 UniqueFd NewSocket(int family) {
   UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -83,56 +41,112 @@ bool WouldBlock(int error_number) {
   return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
 }
 
+// For a listener at all of this host's addresses.
+SocketAddress EveryAddress(std::span<const std::string> hosts) {
+  const bool v6 = std::ranges::any_of(
+      hosts, [](const std::string& host) { return host.find(':') != std::string::npos; });
+  return LookUp({v6 ? "::" : "0.0.0.0", 0}).front();
+}
+
+// Attempts at several addresses at once, each a little later than the one before.
+class Connecting {
+ public:
+  explicit Connecting(std::span<const Endpoint> endpoints) {
+    for (const Endpoint& endpoint : endpoints) {
+      tried_ += StrCat(tried_.empty() ? "" : ", ", ToString(endpoint));
+      try {
+        for (const SocketAddress& address : LookUp(endpoint)) {
+          waiting_.push_back({.address = address, .peer = ToString(endpoint), .fd = {}});
+        }
+      } catch (const Error& error) {
+        Note(error.what());
+      }
+    }
+  }
+
+  Socket Finish(const Deadline& deadline) {
+    while (true) {
+      if (under_way_.empty() || Clock::now() >= next_) {
+        if (waiting_.empty() && under_way_.empty()) throw Error(Error::Kind::kIo, errors_);
+        if (auto socket = StartNext()) return std::move(*socket);
+      }
+      if (under_way_.empty()) continue;
+      if (auto socket = Poll(deadline)) return std::move(*socket);
+      deadline.Check(StrCat("connect to ", tried_, errors_.empty() ? "" : "; ", errors_));
+    }
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Attempt {
+    SocketAddress address;
+    std::string peer;
+    UniqueFd fd;
+  };
+
+  static constexpr std::chrono::milliseconds kStagger{250};
+
+  void Note(const std::string& error) { errors_ += (errors_.empty() ? "" : "; ") + error; }
+
+  std::optional<Socket> StartNext() {
+    next_ = Clock::now() + kStagger;
+    if (waiting_.empty()) {
+      next_ = Clock::time_point::max();
+      return std::nullopt;
+    }
+    Attempt attempt = std::move(waiting_.front());
+    waiting_.erase(waiting_.begin());
+    try {
+      attempt.fd = NewSocket(attempt.address.storage.ss_family);
+      if (::connect(attempt.fd.get(), attempt.address.raw(), attempt.address.length) == 0) {
+        return Socket(std::move(attempt.fd), attempt.peer);
+      }
+      // An interrupted connect(2) goes on in the background too.
+      if (errno != EINPROGRESS && errno != EINTR) throw SystemError("connect", errno, attempt.peer);
+    } catch (const Error& error) {
+      Note(error.what());
+      next_ = Clock::now();
+      return std::nullopt;
+    }
+    under_way_.push_back(std::move(attempt));
+    return std::nullopt;
+  }
+
+  std::optional<Socket> Poll(const Deadline& deadline) {
+    std::vector<pollfd> items;
+    for (const Attempt& attempt : under_way_) {
+      items.push_back({.fd = attempt.fd.get(), .events = POLLOUT, .revents = 0});
+    }
+    int patience = deadline.SliceMs();
+    if (!waiting_.empty()) patience = std::min<int>(patience, kStagger.count());
+    if (::poll(items.data(), items.size(), patience) < 0 && errno != EINTR) {
+      throw SystemError("poll", errno, tried_);
+    }
+    for (size_t i = items.size(); i-- > 0;) {
+      if (items[i].revents == 0) continue;
+      Attempt attempt = std::move(under_way_[i]);
+      under_way_.erase(under_way_.begin() + static_cast<ptrdiff_t>(i));
+      int error_number = 0;
+      socklen_t length = sizeof error_number;
+      if (::getsockopt(attempt.fd.get(), SOL_SOCKET, SO_ERROR, &error_number, &length) != 0) {
+        error_number = errno;
+      }
+      if (error_number == 0) return Socket(std::move(attempt.fd), attempt.peer);
+      Note(SystemError("connect", error_number, attempt.peer).what());
+      next_ = Clock::now();
+    }
+    return std::nullopt;
+  }
+
+  std::vector<Attempt> waiting_;
+  std::vector<Attempt> under_way_;
+  Clock::time_point next_{};
+  std::string tried_;
+  std::string errors_;
+};
+
 }  // namespace
-
-std::string ToString(const Endpoint& endpoint) {
-  const bool v6 = endpoint.host.find(':') != std::string::npos;
-  return v6 ? StrCat("[", endpoint.host, "]:", endpoint.port)
-            : StrCat(endpoint.host, ":", endpoint.port);
-}
-
-Endpoint ParseEndpoint(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  Endpoint endpoint;
-  if (colon != std::string::npos) {
-    const char* end = text.data() + text.size();
-    const auto [last, error] = std::from_chars(text.data() + colon + 1, end, endpoint.port);
-    endpoint.host = text.substr(0, colon);
-    if (endpoint.host.size() > 2 && endpoint.host.front() == '[' && endpoint.host.back() == ']') {
-      endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
-    } else if (endpoint.host.find(':') != std::string::npos) {
-      endpoint.host.clear();
-    }
-    if (error == std::errc() && last == end && endpoint.port != 0 && !endpoint.host.empty()) {
-      return endpoint;
-    }
-  }
-  throw Error(Error::Kind::kInvalid,
-              StrCat("'", text, "' is not an address: expected host:port or [ipv6]:port"));
-}
-
-std::string InterfaceAddress(const std::string& interface) {
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) throw SystemError("getifaddrs", errno, "");
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, ::freeifaddrs);
-  std::string v6;
-  std::string names;
-  for (const ifaddrs* item = list; item != nullptr; item = item->ifa_next) {
-    if (item->ifa_addr == nullptr) continue;
-    const int family = item->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    if (family == AF_INET) names += StrCat(names.empty() ? "" : ", ", item->ifa_name);
-    if (interface != item->ifa_name) continue;
-    if (family == AF_INET) return NumericHost(item->ifa_addr, sizeof(sockaddr_in));
-    const auto* address = reinterpret_cast<const sockaddr_in6*>(item->ifa_addr);
-    if (v6.empty() && !IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr)) {
-      v6 = NumericHost(item->ifa_addr, sizeof(sockaddr_in6));
-    }
-  }
-  if (!v6.empty()) return v6;
-  throw Error(Error::Kind::kInvalid, StrCat("network interface '", interface,
-                                            "' has no address here; interfaces with one: ", names));
-}
 
 void WaitReady(int fd, short events, const Deadline& deadline, const std::string& what) {
   pollfd item{.fd = fd, .events = events, .revents = 0};
@@ -149,21 +163,11 @@ Socket::Socket(UniqueFd fd, std::string peer) : fd_(std::move(fd)), peer_(std::m
 }
 
 Socket Socket::Connect(const Endpoint& endpoint, const Deadline& deadline) {
-  const Address address = Resolve(endpoint);
-  const std::string peer = ToString(endpoint);
-  UniqueFd fd = NewSocket(address.storage.ss_family);
-  if (::connect(fd.get(), address.raw(), address.length) != 0) {
-    // An interrupted connect(2) goes on in the background too.
-    if (errno != EINPROGRESS && errno != EINTR) throw SystemError("connect", errno, peer);
-    WaitReady(fd.get(), POLLOUT, deadline, "connect to " + peer);
-    int error_number = 0;
-    socklen_t length = sizeof error_number;
-    if (::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error_number, &length) != 0) {
-      throw SystemError("getsockopt", errno, peer);
-    }
-    if (error_number != 0) throw SystemError("connect", error_number, peer);
-  }
-  return {std::move(fd), peer};
+  return ConnectAny({&endpoint, 1}, deadline);
+}
+
+Socket Socket::ConnectAny(std::span<const Endpoint> endpoints, const Deadline& deadline) {
+  return Connecting(endpoints).Finish(deadline);
 }
 
 std::optional<size_t> Socket::TrySend(std::span<const std::byte> bytes) {
@@ -206,31 +210,34 @@ void Socket::ReceiveAll(std::span<uint8_t> bytes, const Deadline& deadline) {
 }
 
 std::string Socket::LocalHost() const {
-  Address address;
+  SocketAddress address;
   if (::getsockname(fd_.get(), address.raw(), &address.length) != 0) {
     throw SystemError("getsockname", errno, peer_);
   }
-  return NumericHost(address.raw(), address.length);
+  return address.host();
 }
 
 void Socket::CloseWrite() noexcept { (void)::shutdown(fd_.get(), SHUT_WR); }
 
-Listener::Listener(const std::string& host) {
-  Address address = Resolve({host, 0});
+Listener::Listener(const std::vector<std::string>& hosts) {
+  const bool one = hosts.size() == 1;
+  SocketAddress address = one ? LookUp({hosts.front(), 0}).front() : EveryAddress(hosts);
+  const std::string what = one ? hosts.front() : "all interfaces";
   fd_ = NewSocket(address.storage.ss_family);
+  if (!one && address.storage.ss_family == AF_INET6) SetOption(fd_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (::bind(fd_.get(), address.raw(), address.length) != 0) {
-    throw SystemError("bind", errno, host);
+    throw SystemError("bind", errno, what);
   }
-  if (::listen(fd_.get(), SOMAXCONN) != 0) throw SystemError("listen", errno, host);
-  Address bound;
+  if (::listen(fd_.get(), SOMAXCONN) != 0) throw SystemError("listen", errno, what);
+  SocketAddress bound;
   if (::getsockname(fd_.get(), bound.raw(), &bound.length) != 0) {
-    throw SystemError("getsockname", errno, host);
+    throw SystemError("getsockname", errno, what);
   }
-  endpoint_ = {host, PortOf(bound)};
+  for (const std::string& host : hosts) endpoints_.push_back({host, bound.port()});
 }
 
 std::optional<Socket> Listener::TryAccept() {
-  Address address;
+  SocketAddress address;
   UniqueFd fd(::accept4(fd_.get(), address.raw(), &address.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd) {
     // The other side may have given up already, or its network may have failed, which accept(2)
@@ -238,10 +245,10 @@ std::optional<Socket> Listener::TryAccept() {
     const bool theirs = errno == ECONNABORTED || errno == EPROTO || errno == ENETDOWN ||
                         errno == ENETUNREACH || errno == EHOSTDOWN || errno == EHOSTUNREACH;
     if (WouldBlock(errno) || theirs) return std::nullopt;
-    throw SystemError("accept4", errno, ToString(endpoint_));
+    throw SystemError("accept4", errno, ToString(endpoints_.front()));
   }
   return Socket(std::move(fd),
-                ToString({NumericHost(address.raw(), address.length), PortOf(address)}));
+                ToString(Endpoint{address.host(), address.port()}));
 }
 
 }  // namespace hvd

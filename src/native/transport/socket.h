@@ -7,25 +7,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/deadline.h"
 #include "base/unique_fd.h"
+#include "transport/socket_address.h"
 
 namespace hvd {
-
-struct Endpoint {
-  std::string host;  // a numeric address, or a name to look up
-  uint16_t port = 0;
-};
-
-// "10.0.0.1:29500", "[fe80::1]:29500".
-std::string ToString(const Endpoint& endpoint);
-// Throws Error (kInvalid) for anything that ToString would not have written.
-Endpoint ParseEndpoint(const std::string& text);
-
-// The first IPv4 address of a network interface, else its first global IPv6 address. Throws Error
-// (kInvalid) that names the interfaces there are.
-std::string InterfaceAddress(const std::string& interface);
 
 // Waits until poll(2) reports one of `events`, or an error, for `fd`.
 void WaitReady(int fd, short events, const Deadline& deadline, const std::string& what);
@@ -37,6 +25,9 @@ class Socket {
   Socket(UniqueFd fd, std::string peer);
 
   static Socket Connect(const Endpoint& endpoint, const Deadline& deadline);
+  // The first that answers; each gets a moment before the next one is tried too (RFC 8305). Throws
+  // Error that names all addresses and what became of each.
+  static Socket ConnectAny(std::span<const Endpoint> endpoints, const Deadline& deadline);
 
   int fd() const { return fd_.get(); }
   explicit operator bool() const { return static_cast<bool>(fd_); }
@@ -64,17 +55,19 @@ class Socket {
 class Listener {
  public:
   Listener() = default;
-  // Listens on a free port of one address of this host.
-  explicit Listener(const std::string& host);
+  // Listens on a free port of one address of this host, or of several: then on all interfaces.
+  explicit Listener(const std::string& host) : Listener(std::vector<std::string>{host}) {}
+  explicit Listener(const std::vector<std::string>& hosts);
 
   int fd() const { return fd_.get(); }
-  const Endpoint& endpoint() const { return endpoint_; }
+  const Endpoint& endpoint() const { return endpoints_.front(); }
+  const std::vector<Endpoint>& endpoints() const { return endpoints_; }
   // The next connection, if one waits.
   std::optional<Socket> TryAccept();
 
  private:
   UniqueFd fd_;
-  Endpoint endpoint_;
+  std::vector<Endpoint> endpoints_;
 };
 
 }  // namespace hvd

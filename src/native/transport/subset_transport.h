@@ -3,9 +3,11 @@
 #define HVD_TRANSPORT_SUBSET_TRANSPORT_H_
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "transport/topology.h"
 #include "transport/transport.h"
 
 namespace hvd {
@@ -17,12 +19,20 @@ class SubsetTransport final : public Transport {
       : whole_(whole),
         ranks_(std::move(ranks)),
         rank_(static_cast<int>(std::find(ranks_.begin(), ranks_.end(), whole.rank()) -
-                               ranks_.begin())) {}
+                               ranks_.begin())) {
+    if (whole.topology() != nullptr) topology_ = whole.topology()->Subset(ranks_);
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
   const char* name() const override { return whole_.name(); }
-  size_t block_bytes() const override { return whole_.block_bytes(); }
+  size_t block_bytes() const override {
+    const bool near = !topology_ || topology_->hosts().size() == 1;
+    return near ? whole_.block_bytes() : 0;
+  }
+  const Topology* topology() const override {
+    return topology_ && topology_->mixed() ? &*topology_ : nullptr;
+  }
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override {
     whole_.Exchange(ranks_[static_cast<size_t>(to)], out, ranks_[static_cast<size_t>(from)],
                     in_bytes, sink);
@@ -32,6 +42,7 @@ class SubsetTransport final : public Transport {
   Transport& whole_;
   const std::vector<int> ranks_;
   const int rank_;
+  std::optional<Topology> topology_;  // where the whole has one
 };
 
 }  // namespace hvd

@@ -7,6 +7,8 @@
 
 namespace hvd {
 
+class Topology;
+
 using ConstBytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 
@@ -49,6 +51,8 @@ class Transport {
   // Very long vectors are best worked on in blocks of so many bytes for each rank, so that they
   // stay in cache from one message to the next; 0: in one go.
   virtual size_t block_bytes() const { return 0; }
+  // Which ranks share a host; nullptr where all are reached alike.
+  virtual const Topology* topology() const { return nullptr; }
 
   // Sends `out` to rank `to` and receives `in_bytes` bytes from rank `from`, both at once. `to` and
   // `from` are not this rank. Nothing moves in a direction whose count is zero.

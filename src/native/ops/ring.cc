@@ -1,0 +1,25 @@
+#include "ops/ring.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace hvd {
+
+void RingGather(Transport& transport, std::span<const std::vector<MutableBytes>> blocks) {
+  const int ranks = transport.size();
+  const int rank = transport.rank();
+  const int next = (rank + 1) % ranks;
+  const int previous = (rank + ranks - 1) % ranks;
+  for (int step = 0; step < ranks - 1; ++step) {
+    const auto& out = blocks[static_cast<size_t>((rank - step + ranks) % ranks)];
+    const auto& in = blocks[static_cast<size_t>((rank - step - 1 + ranks) % ranks)];
+    for (size_t i = 0; i < std::max(out.size(), in.size()); ++i) {
+      const MutableBytes give = i < out.size() ? out[i] : MutableBytes();
+      const MutableBytes take = i < in.size() ? in[i] : MutableBytes();
+      CopySink sink(take);
+      transport.Exchange(next, give, previous, take.size(), sink);
+    }
+  }
+}
+
+}  // namespace hvd

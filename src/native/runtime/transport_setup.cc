@@ -1,0 +1,189 @@
+#include "runtime/transport_setup.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "base/wire.h"
+#include "runtime/host_identity.h"
+#include "transport/mixed/mixed_transport.h"
+#include "transport/shm/shm_transport.h"
+#include "transport/tcp/tcp_transport.h"
+
+namespace hvd {
+namespace {
+
+// How long one of several addresses may keep its answer to itself.
+constexpr std::chrono::seconds kProofTime{5};
+
+bool Spins(const Table& table, int rank) {
+  return table.rows[static_cast<size_t>(rank)].machine_ranks <= CoreCount();
+}
+
+void SetUpShm(const TransportSetup& setup, std::optional<Segment> own, Transports& result) {
+  const int rank = setup.options.rank;
+  const int ranks = static_cast<int>(setup.table.rows.size());
+  const bool spin = Spins(setup.table, rank);
+  if (!own) own = Segment::Open(setup.table.segment, ranks);
+  result.segment_file = own->TakeFile();
+  const auto segment = std::make_shared<const Segment>(std::move(*own));
+  const auto transport = [&](Channel channel) {
+    return std::make_unique<ShmTransport>(rank, segment, channel, spin, setup.abort);
+  };
+  result.transport = transport(Channel::kNegotiated);
+  if (ranks > Lane::kMostRanks) return;
+  result.fast_lane = std::make_unique<FastLane>(std::make_unique<Lane>(rank, segment, spin),
+                                                transport(Channel::kLane));
+}
+
+// Every rank connects to all lower ones and accepts from all higher ones, as far as they are wanted.
+std::unique_ptr<TcpTransport> SetUpTcp(const TransportSetup& setup,
+                                       const std::function<bool(size_t)>& wanted,
+                                       const Abort& abort) {
+  const RuntimeOptions& options = setup.options;
+  const auto& rows = setup.table.rows;
+  const auto own = static_cast<size_t>(options.rank);
+  std::vector<Socket> sockets(rows.size());
+  for (size_t rank = 0; rank < own; ++rank) {
+    if (!wanted(rank)) continue;
+    Socket socket =
+        ConnectTo(rows[rank].data_endpoint, options.secret,
+                  DataPurpose(options, static_cast<int>(rank)), setup.deadline);
+    WireWriter writer;
+    writer.U32(static_cast<uint32_t>(own));
+    writer.U32(static_cast<uint32_t>(setup.attempt));
+    socket.SendAll(writer.bytes(), setup.deadline);
+    sockets[rank] = std::move(socket);
+  }
+  size_t missing = 0;
+  for (size_t rank = own + 1; rank < rows.size(); ++rank) missing += wanted(rank) ? 1 : 0;
+  while (missing > 0) {
+    Socket socket = setup.data.Next(setup.watched, setup.deadline, "data connections of others");
+    std::array<uint8_t, 8> bytes;
+    socket.ReceiveAll(bytes, setup.deadline);
+    WireReader reader(bytes);
+    const size_t rank = reader.U32();
+    // One of an earlier attempt has been given up at its other end.
+    if (reader.U32() != static_cast<uint32_t>(setup.attempt)) continue;
+    if (rank <= own || rank >= sockets.size() || sockets[rank] || !wanted(rank)) {
+      throw Error(Error::Kind::kIo, StrCat("unexpected data connection of rank ", rank));
+    }
+    sockets[rank] = std::move(socket);
+    --missing;
+  }
+  for (size_t rank = 0; rank < sockets.size(); ++rank) {
+    if (sockets[rank]) sockets[rank].set_peer(Describe(static_cast<int>(rank), rows[rank].peer));
+  }
+  return std::make_unique<TcpTransport>(options.rank, std::move(sockets), abort);
+}
+
+// The first rank of a host makes its segment; the others learn from the store where it is.
+Segment OpenHostSegment(const TransportSetup& setup, const Topology& topology) {
+  const int rank = setup.options.rank;
+  const std::vector<int>& neighbours = topology.Neighbours(rank);
+  const int ranks = static_cast<int>(neighbours.size());
+  const std::string key =
+      StrCat("g", setup.options.generation, "/segment/", neighbours.front());
+  if (rank != neighbours.front()) {
+    const std::string text = setup.store.Get(key, setup.deadline);
+    if (text.empty()) {
+      throw Error(Error::Kind::kIo, StrCat("rank ", neighbours.front(), " has no shared memory"));
+    }
+    return Segment::Open(DecodeSegmentKey(text), ranks);
+  }
+  try {
+    Segment segment = Segment::Create(ranks);
+    setup.store.Put(key, EncodeSegmentKey(segment.key()));
+    return segment;
+  } catch (const Error&) {
+    setup.store.Put(key, "");
+    throw;
+  }
+}
+
+void SetUpMixed(const TransportSetup& setup, Transports& result) {
+  const int rank = setup.options.rank;
+  std::vector<int> host_of;
+  for (const Table::Row& row : setup.table.rows) host_of.push_back(row.host);
+  Topology topology(host_of, setup.table.hierarchy);
+  auto halt = std::make_unique<Abort>(setup.abort);
+  std::unique_ptr<Transport> near;
+  if (topology.Neighbours(rank).size() > 1) {
+    try {
+      Segment segment = OpenHostSegment(setup, topology);
+      result.segment_file = segment.TakeFile();
+      near = std::make_unique<ShmTransport>(
+          topology.PlaceOf(rank), std::make_shared<const Segment>(std::move(segment)),
+          Channel::kNegotiated, Spins(setup.table, rank), *halt);
+    } catch (const Error& error) {
+      if (error.kind() == Error::Kind::kInterrupted) throw;
+      // The others wait for this rank's connections, so these come first.
+      result.shm_error = error.what();
+    }
+  }
+  const auto on_other_host = [&](size_t other) {
+    return !topology.SameHost(rank, static_cast<int>(other));
+  };
+  auto far = SetUpTcp(setup, on_other_host, *halt);
+  if (!result.shm_error.empty()) return;
+  result.transport = std::make_unique<MixedTransport>(rank, std::move(topology), std::move(halt),
+                                                      std::move(near), std::move(far));
+}
+
+}  // namespace
+
+std::string DataPurpose(const RuntimeOptions& options, int rank) {
+  return StrCat("data:g", options.generation, ":", rank);
+}
+
+Socket ConnectTo(const std::string& addresses, const Secret& secret, const std::string& purpose,
+                 const Deadline& deadline) {
+  std::vector<Endpoint> endpoints = ParseEndpoints(addresses);
+  std::string errors;
+  while (true) {
+    const bool last = endpoints.size() == 1;
+    Socket socket = Socket::ConnectAny(endpoints, deadline);
+    try {
+      AuthenticateToServer(socket, secret, purpose, last ? deadline : deadline.Within(kProofTime));
+      return socket;
+    } catch (const Error& error) {
+      if (error.kind() == Error::Kind::kInterrupted) throw;
+      errors += StrCat(errors.empty() ? "" : "; ", error.what());
+      if (last) throw Error(error.kind(), errors);
+    }
+    std::erase_if(endpoints,
+                  [&](const Endpoint& each) { return ToString(each) == socket.peer(); });
+  }
+}
+
+Transports SetUpTransports(const TransportSetup& setup, Reach reach,
+                           std::optional<Segment> segment) {
+  Transports result;
+  switch (reach) {
+    case Reach::kTcp: {
+      const auto all = [&](size_t rank) { return rank != static_cast<size_t>(setup.options.rank); };
+      result.transport = SetUpTcp(setup, all, setup.abort);
+      break;
+    }
+    case Reach::kMixed:
+      SetUpMixed(setup, result);
+      break;
+    case Reach::kShm:
+      try {
+        SetUpShm(setup, std::move(segment), result);
+      } catch (const Error& error) {
+        if (error.kind() == Error::Kind::kInterrupted) throw;
+        result = {};
+        result.shm_error = error.what();
+      }
+  }
+  return result;
+}
+
+}  // namespace hvd
