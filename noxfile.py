@@ -186,6 +186,15 @@ def native(session: nox.Session) -> None:
 
 
 @nox.session
+def soak(session: nox.Session) -> None:
+    """Random operations on real processes under random faults: `./dev soak [--minutes N]`."""
+    _install_groups(session, "test")
+    _install_toolkit(session)
+    _install_horovod(session)
+    session.run("python", "tests/collective/soak.py", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """ruff, codespell, clang-format and clang-tidy; warnings are errors."""
     _install_groups(session, "lint", "build")

@@ -19,8 +19,9 @@ set(HVD_CORE_SOURCES
   runtime/agreement.cc runtime/announcements.cc runtime/bootstrap.cc runtime/bootstrap_messages.cc
   runtime/c_api.cc runtime/checks.cc runtime/connection.cc runtime/control_plane.cc
   runtime/coordinator.cc runtime/executor.cc runtime/fast_lane.cc runtime/fusion.cc
-  runtime/gathering.cc runtime/gpu.cc runtime/host_identity.cc runtime/operation.cc
-  runtime/operation_trace.cc runtime/options.cc runtime/peer.cc runtime/process_sets.cc runtime/request.cc
+  runtime/gathering.cc runtime/gpu.cc runtime/heartbeats.cc runtime/host_identity.cc
+  runtime/operation.cc runtime/operation_trace.cc runtime/options.cc runtime/peer.cc
+  runtime/process_sets.cc runtime/request.cc
   runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc runtime/rows.cc
   runtime/runtime.cc runtime/tensor_table.cc runtime/transport_setup.cc)
 list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
@@ -34,5 +35,5 @@ set(HVD_BINDINGS_SOURCES
   bindings/module.cc bindings/rank_runtime.cc bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS auth coordinator device fast_lane gathering gpu hosts kernels lane levels loss
-  runtime sha256 soak socket timeline topology transport wire)
+set(HVD_NATIVE_TESTS auth coordinator device fast_lane gathering gpu heartbeats hosts kernels lane
+  levels loss runtime sha256 soak socket timeline topology transport wire)

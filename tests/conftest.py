@@ -11,8 +11,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-# A skip may say only that hardware is absent; CI installs everything else.
-ALLOWED_SKIP_REASONS = ("no GPU", "no AVX2", "captures are not beside this checkout")
+# A skip may say only that hardware, or the right to make networks, is absent; CI installs
+# everything else.
+ALLOWED_SKIP_REASONS = (
+    "no GPU", "no AVX2", "captures are not beside this checkout", "no network namespaces", "no TAP"
+)  # fmt: skip
 
 
 class _Count:

@@ -562,6 +562,11 @@ class Collectives:
         operands: tuple[Operand, ...],
         finish: Callable[[Any], Any],
     ) -> int:
+        # Handles of a job that has failed are often never asked for; they would keep it alive.
+        oldest = next(iter(self._pending.values()), None)
+        if oldest is not None and oldest.member is not member:
+            for old in [h for h, kept in self._pending.items() if kept.member is not member]:
+                self._pending.pop(old, None)
         handle = next(self._handles)
         self._pending[handle] = Pending(member, ticket, operands, finish)
         return handle

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, MutableMapping
 
 from horovod import _settings
+from horovod._placement import store_endpoints
 from horovod.common.exceptions import HorovodInternalError
 from horovod.runner.elastic.messages import News, Place, Ready
 from horovod.runner.rendezvous import joined_key
@@ -22,7 +23,7 @@ def is_elastic_worker(environment: Mapping[str, str]) -> bool:
 def _connect(environment: Mapping[str, str]) -> StoreClient:
     address = _settings.RENDEZVOUS_ADDRESS.read(environment)
     port = _settings.RENDEZVOUS_PORT.read(environment)
-    return StoreClient(f"{address}:{port}", _settings.SECRET.read(environment))
+    return StoreClient(store_endpoints(address, port), _settings.SECRET.read(environment))
 
 
 def tell_joined(environment: Mapping[str, str]) -> None:

@@ -12,9 +12,13 @@ class Placement:
     """This process among the ranks of its job.
 
     Attributes:
-        rendezvous: "address:port" of the launcher's store; "" for a single process.
+        rendezvous: "address:port" of the launcher's store, or several with commas between them, of
+            which the first that answers is used; "" for a single process.
         secret: what authenticates the job's members; empty for a single process.
         timeout: seconds to wait for the other ranks.
+        heartbeat_timeout: seconds after which a silent rank counts as lost; 0 for never.
+        hierarchical_allreduce: whether ranks reduce inside their hosts first.
+        hierarchical_allgather: likewise.
         fusion_bytes: up to which small allreduces are put together; 0 for never.
         fuse_groups: whether that is done across groups too.
         cache_capacity: how many operations are asked for by number once they are known.
@@ -33,10 +37,21 @@ class Placement:
     transport: str
     interface: str
     timeout: float
+    heartbeat_timeout: float
+    hierarchical_allreduce: bool
+    hierarchical_allgather: bool
     fusion_bytes: int
     fuse_groups: bool
     cache_capacity: int
     dynamic_process_sets: bool
+
+
+def store_endpoints(addresses: str, port: int) -> str:
+    """Addresses with a port: "10.0.0.1,fd00::1" becomes "10.0.0.1:9,[fd00::1]:9"."""
+    bare = (address.strip().removeprefix("[").removesuffix("]") for address in addresses.split(","))
+    return ",".join(
+        f"[{address}]:{port}" if ":" in address else f"{address}:{port}" for address in bare
+    )
 
 
 def read_placement(environment: Mapping[str, str]) -> Placement:
@@ -88,11 +103,14 @@ def read_placement(environment: Mapping[str, str]) -> Placement:
         cross_rank=_settings.CROSS_RANK.read(environment),
         cross_size=_settings.CROSS_SIZE.read(environment),
         host=_settings.HOSTNAME.read(environment),
-        rendezvous=f"{address}:{port}" if size > 1 else "",
+        rendezvous=store_endpoints(address, port) if size > 1 else "",
         secret=secret if size > 1 else b"",
         transport=_settings.TRANSPORT.read(environment),
         interface=_settings.INTERFACE.read(environment),
         timeout=_settings.start_timeout(environment),
+        heartbeat_timeout=_settings.HEARTBEAT_TIMEOUT.read(environment),
+        hierarchical_allreduce=_settings.HIERARCHICAL_ALLREDUCE.read(environment),
+        hierarchical_allgather=_settings.HIERARCHICAL_ALLGATHER.read(environment),
         fusion_bytes=_settings.FUSION_THRESHOLD.read(environment),
         fuse_groups=not _settings.DISABLE_GROUP_FUSION.read(environment),
         cache_capacity=_settings.CACHE_CAPACITY.read(environment),

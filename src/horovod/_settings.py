@@ -141,9 +141,10 @@ RENDEZVOUS_PORT = Setting(
 INTERFACE = Setting(
     "HOROVOD_GLOO_IFACE",
     str,
-    "a network interface's name",
+    "a network interface's name, or several with commas between them",
     "",
-    "interface to listen on; by default the one that reaches the store",
+    "interface to listen on, or several with commas, of which the first that the host has counts;"
+    " by default all of a host's addresses are offered, that towards the store first",
 )
 START_TIMEOUT = Setting(
     "HOROVOD_START_TIMEOUT",
@@ -164,7 +165,30 @@ TRANSPORT = Setting(
     _choice("auto", "shm", "tcp"),
     "auto, shm or tcp",
     "auto",
-    "what moves the bytes; auto takes shm where all ranks share one host",
+    "what moves the bytes; auto takes shm inside a host and tcp between hosts",
+)
+HEARTBEAT_TIMEOUT = Setting(
+    "HOROVOD_HEARTBEAT_TIMEOUT_SECONDS",
+    _amount,
+    _AMOUNT,
+    30.0,
+    "after which a rank that gives no sign of life counts as lost; 0 for never; signs come from a"
+    " thread of the library, whatever Python does; rank 0's value counts",
+)
+HIERARCHICAL_ALLREDUCE = Setting(
+    "HOROVOD_HIERARCHICAL_ALLREDUCE",
+    _switch,
+    _SWITCH,
+    default=True,
+    meaning="with several ranks on each of several hosts, reduces inside the hosts first, then"
+    " between them; rank 0's value counts",
+)
+HIERARCHICAL_ALLGATHER = Setting(
+    "HOROVOD_HIERARCHICAL_ALLGATHER",
+    _switch,
+    _SWITCH,
+    default=True,
+    meaning="the same for allgather",
 )
 FUSION_THRESHOLD = Setting(
     "HOROVOD_FUSION_THRESHOLD",
@@ -297,8 +321,6 @@ LOG_LEVELS = ("trace", "debug", "info", "warning", "error", "fatal")
 
 UNUSED: tuple[Unused, ...] = (
     _unused("HOROVOD_CYCLE_TIME", _amount, _AMOUNT, 1.0, _NO_CYCLES),
-    _unused_switch("HOROVOD_HIERARCHICAL_ALLREDUCE", _NO_NCCL),
-    _unused_switch("HOROVOD_HIERARCHICAL_ALLGATHER", _NO_MPI),
     _unused_switch("HOROVOD_TORUS_ALLREDUCE", _NO_NCCL),
     _unused("HOROVOD_NUM_NCCL_STREAMS", _positive, _POSITIVE, 1, _NO_NCCL),
     _unused_switch("HOROVOD_ENABLE_ASYNC_COMPLETION", _NO_NCCL),
@@ -348,6 +370,9 @@ SETTINGS: tuple[
     START_TIMEOUT,
     GLOO_TIMEOUT,
     TRANSPORT,
+    HEARTBEAT_TIMEOUT,
+    HIERARCHICAL_ALLREDUCE,
+    HIERARCHICAL_ALLGATHER,
     FUSION_THRESHOLD,
     DISABLE_GROUP_FUSION,
     CACHE_CAPACITY,

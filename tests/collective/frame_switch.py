@@ -23,7 +23,9 @@ _LONGEST_FRAME = 1 << 16
 def open_port(name: str) -> int:
     """Makes a TAP device; it lives as long as the descriptor."""
     descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
-    fcntl.ioctl(descriptor, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TAP | _IFF_NO_PI))
+    fcntl.ioctl(
+        descriptor, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TAP | _IFF_NO_PI)
+    )
     return descriptor
 
 
@@ -34,7 +36,7 @@ class Switch:
         self._ports = ports
         self._delay = delay
         self._loss = loss
-        self._random = random.Random(1)
+        self._random = random.Random(1)  # noqa: S311 - a reproducible plan
         self._places: dict[bytes, int] = {}
         self._cut: set[int] = set()
         self._queue: collections.deque[tuple[float, int, bytes]] = collections.deque()

@@ -175,3 +175,25 @@ TEST(TheStoreRefusesAnotherSecret) {
   StoreServer server(kSecret);
   EXPECT_THROWS(hvd::TcpStore(server.endpoint(), kOther, Soon()), Error, "did not authenticate");
 }
+
+// An address such as a bridge's may belong to another host too, where another rank listens.
+TEST(AnotherListenerAtOneOfTheAddressesIsPassedOver) {
+  Acceptor wrong(Listener("127.0.0.1"), kSecret, "data:1");
+  Acceptor right(Listener("127.0.0.1"), kSecret, "data:2");
+  const auto answer = [](Acceptor& acceptor) {
+    return std::async(std::launch::async, [&acceptor] {
+      try {
+        return static_cast<bool>(acceptor.Next({}, Deadline::After(std::chrono::seconds(3)), "t"));
+      } catch (const Error&) {
+        return false;
+      }
+    });
+  };
+  auto from_wrong = answer(wrong);
+  auto from_right = answer(right);
+  const Socket socket =
+      hvd::ConnectAuthenticated({wrong.endpoint(), right.endpoint()}, kSecret, "data:2", Soon());
+  EXPECT_EQ(socket.peer(), hvd::ToString(right.endpoint()));
+  EXPECT_TRUE(from_right.get());
+  EXPECT_FALSE(from_wrong.get());
+}

@@ -163,7 +163,8 @@ void CheckReducescatter(int rank, Transport& transport, const std::vector<size_t
                                  .counts = counts,
                                  .dtype = hvd::DType::kInt64,
                                  .op = ReduceOp::kSum});
-  EXPECT_TRUE(std::equal(result.begin(), result.end(), sum.begin() + static_cast<ptrdiff_t>(before)));
+  EXPECT_TRUE(
+      std::equal(result.begin(), result.end(), sum.begin() + static_cast<ptrdiff_t>(before)));
 }
 
 // The same on all ranks: follows from the seed.
@@ -252,9 +253,8 @@ TEST(RanksOfUnlikeHostsUseSocketsAlone) {
     EXPECT_EQ(std::string(transport.name()), "tcp");
     EXPECT_TRUE(transport.topology() == nullptr);
   });
-  OnHosts({4, 4}, {}, [](int, Transport& transport) {
-    EXPECT_EQ(std::string(transport.name()), "shm");
-  });
+  OnHosts({4, 4}, {},
+          [](int, Transport& transport) { EXPECT_EQ(std::string(transport.name()), "shm"); });
 }
 
 TEST(ALostHostEndsAllExchanges) {

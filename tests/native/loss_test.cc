@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -174,6 +175,65 @@ void KillOne(int size, int victim, TransportChoice transport) {
   ::kill(bystander, SIGKILL);
 }
 
+// Blocking operations of all sizes on the fast lane, without end: short ones, ones through rings,
+// ones that are read from the sender's memory. Reports how they ended.
+void RunOnTheLane(int rank, int size, std::chrono::milliseconds silence, const UniqueFd& report,
+                  const UniqueFd& orders) {
+  const hvd::Endpoint store = hvd::ParseEndpoint(ReadLine(orders));
+  auto options = hvd::test::OptionsFor(rank, size, TransportChoice::kShm, nullptr);
+  options.secret = kSecret;
+  options.heartbeat_timeout = silence;
+  options.open_store = [&store](const hvd::Deadline& deadline) {
+    return std::make_unique<hvd::TcpStore>(store, kSecret, deadline);
+  };
+  Runtime runtime(options);
+  std::vector<float> data(1'000'000, 0);
+  constexpr size_t kCounts[] = {1, 1'000, 30'000, 300'000, 1'000'000};
+  try {
+    for (size_t i = 0;; ++i) {
+      const auto count = static_cast<int64_t>(kCounts[i % std::size(kCounts)]);
+      const auto request = hvd::test::RequestFor<float>(hvd::OpKind::kAllreduce, "sum", {count});
+      if (!runtime.RunNow(request, {{data.data(), data.data()}})) {
+        (void)hvd::test::Wait(runtime,
+                              hvd::test::Start(runtime, request, data.data(), data.data()));
+      }
+      if (i == 20) Say(report, "running");
+    }
+  } catch (const Error& error) {
+    Say(report, error.what());
+  }
+  Say(report, std::to_string(runtime.fast_operations()));
+}
+
+// The microseconds differ, so that the end comes at another point of an operation each time.
+void StopOnTheLane(int size, int victim, int signal, int microseconds) {
+  Processes processes(size, [&](int rank, const UniqueFd& report, const UniqueFd& orders) {
+    RunOnTheLane(rank, size, std::chrono::milliseconds(800), report, orders);
+  });
+  const hvd::test::StoreServer server(kSecret);
+  for (int rank = 0; rank < size; ++rank) processes.Order(rank, hvd::ToString(server.endpoint()));
+  for (int rank = 0; rank < size; ++rank) EXPECT_EQ(processes.Report(rank), "running");
+  ::usleep(static_cast<useconds_t>(microseconds));
+  const std::string lost = "rank " + std::to_string(victim) + " (host testhost, pid " +
+                           std::to_string(processes.pid(victim)) + ") was lost: ";
+  if (signal == SIGKILL) {
+    processes.KillRank(victim);
+  } else {
+    ::kill(processes.pid(victim), signal);
+  }
+  for (int rank = 0; rank < size; ++rank) {
+    if (rank == victim) continue;
+    const std::string text = processes.Report(rank);
+    if (text.find(lost) != 0) EXPECT_EQ(text, lost);
+    if (signal == SIGSTOP) EXPECT_TRUE(text.find("nothing was heard") != std::string::npos);
+    EXPECT_TRUE(std::stol(processes.Report(rank)) > 0);
+  }
+  if (signal != SIGSTOP) return;
+  // Once it goes on, it hears the same; or, as rank 0, finds that all have gone.
+  ::kill(processes.pid(victim), SIGCONT);
+  EXPECT_TRUE(processes.Report(victim).find(" was lost: ") != std::string::npos);
+}
+
 // Dies in the middle of a long series of large sums, in which the others are too.
 void KillDuringOperations(int size, int victim, TransportChoice transport) {
   Processes processes(size, [&](int rank, const UniqueFd& report, const UniqueFd& orders) {
@@ -226,6 +286,17 @@ TEST(ARankLostInTheMiddleOfAnOperationIsNamedByAll) {
     KillDuringOperations(3, 1, transport);
     KillDuringOperations(3, 0, transport);
   }
+}
+
+TEST(ARankKilledAnywhereOnTheFastLaneIsNamedByAll) {
+  for (int round = 0; round < 12; ++round) StopOnTheLane(2, round % 2, SIGKILL, round * 173);
+  for (int round = 0; round < 4; ++round) StopOnTheLane(3, round % 3, SIGKILL, round * 411);
+}
+
+TEST(AStoppedRankIsNamedByAll) {
+  StopOnTheLane(2, 1, SIGSTOP, 100);
+  StopOnTheLane(3, 2, SIGSTOP, 300);
+  StopOnTheLane(3, 0, SIGSTOP, 200);
 }
 
 // The rank dies after it has come, while rank 0 still waits for another.

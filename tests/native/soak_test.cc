@@ -376,12 +376,18 @@ TEST(RandomJobsGiveTheReferencesResults) {
       }
       const auto ender = static_cast<int>(Below(random, kRanks));
       const uint64_t order_seed = random() + static_cast<uint64_t>(rank);
-      auto options = hvd::test::OptionsFor(
-          rank, kRanks, round % 2 == 0 ? TransportChoice::kShm : TransportChoice::kTcp, store);
+      constexpr TransportChoice kChoices[] = {TransportChoice::kShm, TransportChoice::kTcp,
+                                              TransportChoice::kAuto};
+      auto options = hvd::test::OptionsFor(rank, kRanks, kChoices[round % 3], store);
+      // Either all of the ranks share a host, or some do.
+      const uint64_t placement = random();
+      if (options.transport == TransportChoice::kAuto) {
+        options.host += std::to_string((placement >> rank) % 2);
+      }
       options.generation = round;
       // Some of the operations of the first pass are forgotten before the second.
       options.agreement.cache_capacity = std::vector<size_t>{0, 12, 1024}[Below(random, 3)];
-      if (round % 3 == 2) options.agreement.fusion_bytes = 20'000;
+      if (round % 2 == 1) options.agreement.fusion_bytes = 20'000;
       Runtime runtime(options);
       RunRank(rank, ender, plans, runtime, order_seed);
     }

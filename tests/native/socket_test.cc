@@ -111,3 +111,40 @@ TEST(ARefusedConnectionIsNamed) {
   EXPECT_THROWS(Socket::Connect(endpoint, Soon()), Error, "Connection refused");
   EXPECT_THROWS(Socket::Connect(endpoint, Soon()), Error, hvd::ToString(endpoint));
 }
+
+TEST(TheFirstAddressThatAnswersIsTaken) {
+  hvd::Endpoint closed;
+  {
+    const Listener gone("127.0.0.1");
+    closed = gone.endpoint();
+  }
+  const Listener listener("127.0.0.1");
+  // 192.0.2.0/24 is reserved for documents: nobody answers there (RFC 5737).
+  const std::vector<hvd::Endpoint> addresses{closed, {"192.0.2.1", 9}, listener.endpoint()};
+  const Socket socket = Socket::ConnectAny(addresses, Soon());
+  EXPECT_EQ(socket.peer(), hvd::ToString(listener.endpoint()));
+  const std::vector<hvd::Endpoint> none{closed, {"127.0.0.1", 1}};
+  EXPECT_THROWS(Socket::ConnectAny(none, Soon()), Error, hvd::ToString(closed));
+  EXPECT_THROWS(Socket::ConnectAny(none, Soon()), Error, "127.0.0.1:1");
+}
+
+TEST(AListenerOnSeveralAddressesAnswersOnEach) {
+  const Listener listener(std::vector<std::string>{"127.0.0.1", "::1"});
+  EXPECT_EQ(listener.endpoints().size(), 2);
+  for (const hvd::Endpoint& endpoint : listener.endpoints()) {
+    EXPECT_EQ(Socket::Connect(endpoint, Soon()).peer(), hvd::ToString(endpoint));
+  }
+  const std::string text = hvd::ToString(listener.endpoints());
+  EXPECT_EQ(hvd::ToString(hvd::ParseEndpoints(text)), text);
+}
+
+TEST(ALoopbackAddressIsOfferedAlone) {
+  EXPECT_EQ(hvd::HostAddresses("127.0.0.1"), std::vector<std::string>{"127.0.0.1"});
+  EXPECT_EQ(hvd::HostAddresses("::1"), std::vector<std::string>{"::1"});
+  EXPECT_EQ(hvd::HostAddresses("192.0.2.7").front(), "192.0.2.7");
+}
+
+TEST(TheFirstInterfaceThatTheHostHasCounts) {
+  EXPECT_EQ(hvd::InterfaceAddress("nosuch0,lo,nosuch1"), "127.0.0.1");
+  EXPECT_THROWS(hvd::InterfaceAddress("nosuch0,nosuch1"), Error, "lo");
+}

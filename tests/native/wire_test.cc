@@ -37,12 +37,16 @@ hvd::Request SomeRequest() {
 hvd::Table SomeTable() {
   hvd::Table table;
   table.reach = hvd::Reach::kMixed;
+  table.hierarchy = {.allreduce = false, .allgather = true};
+  table.silence_ms = 1500;
   table.segment = {.pid = 77, .fd = 9, .token = {1, 2, 3}, .ring_bytes = 65536};
   table.rows.resize(2);
   table.rows[0].peer = {"a", 1};
   table.rows[0].data_endpoint = "127.0.0.1:1";
   table.rows[1].peer = {"b", 2};
   table.rows[1].data_endpoint = "[::1]:2";
+  table.rows[1].host = 3;
+  table.rows[1].machine_ranks = 4;
   return table;
 }
 
@@ -141,6 +145,11 @@ TEST(BootstrapMessagesComeBack) {
   const std::vector<uint8_t> bytes = SomeTable().Encode();
   const hvd::Table read = hvd::Table::Decode(bytes);
   EXPECT_EQ(read.reach, hvd::Reach::kMixed);
+  EXPECT_FALSE(read.hierarchy.allreduce);
+  EXPECT_TRUE(read.hierarchy.allgather);
+  EXPECT_EQ(read.silence_ms, 1500);
+  EXPECT_EQ(read.rows[1].host, 3);
+  EXPECT_EQ(read.rows[1].machine_ranks, 4);
   EXPECT_EQ(read.segment.pid, 77);
   EXPECT_EQ(read.segment.token, SomeTable().segment.token);
   EXPECT_EQ(read.rows.size(), 2);

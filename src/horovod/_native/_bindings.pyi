@@ -88,11 +88,11 @@ class Runtime:
         cross_rank: int,
         cross_size: int,
         host: str,
-        rendezvous: str,  # "address:port" of the launcher's store; "" when size == 1
+        rendezvous: str,  # "address:port" of the launcher's store, or several; "" when size == 1
         secret: bytes,  # authenticates store and peers
         generation: int,  # how often this process has started a runtime before
         transport: str,  # "auto", "shm", "tcp"
-        interface: str,  # network interface to listen on; "" = the one that reaches the store
+        interface: str,  # network interfaces, the first found counts; "" = all
         start_timeout: float,  # seconds
         fusion_bytes: int,  # small allreduces are put together up to so many; 0 = never
         fuse_groups: bool,  # also across groups
@@ -103,6 +103,9 @@ class Runtime:
         nccl_libraries: str = "",  # likewise, after one that the process has loaded
         timeline: str = "",  # file to record operations to from the start on; "" for none
         mark_cycles: bool = False,  # the coordinator's answers too
+        heartbeat_timeout: float = 30.0,  # seconds until a silent rank counts as lost; 0 = never
+        hierarchical_allreduce: bool = True,  # inside the hosts first, then between them
+        hierarchical_allgather: bool = True,
     ) -> None:
         """Joins the job.
 
@@ -113,7 +116,7 @@ class Runtime:
         """
     @property
     def transport(self) -> str:
-        """The transport really used: "shm", "tcp" or "self" (one rank)."""
+        """The transport really used: "shm", "tcp", "shm+tcp" or "self" (one rank)."""
     @property
     def isa(self) -> str:
         """The level that the core library was compiled for, as "baseline" or "x86_64_v3"."""

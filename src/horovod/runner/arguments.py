@@ -145,7 +145,8 @@ def make_parser() -> argparse.ArgumentParser:
         action="extend",
         default=[],
         metavar="NIC[,NIC]",
-        help="network interfaces to use; the first one carries the ranks' connections",
+        help="network interfaces to use; on every host, the first one that it has carries"
+        " the ranks' connections",
     )
     add(
         "--output-filename",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 INVALID_HOSTS = "Invalid host input, please make sure it has format as : worker-0:2,worker-1:2."
+_HOST = r"([A-Za-z0-9][\w.-]*|\[[0-9A-Fa-f:.]+\])"  # a name, an IPv4 or an [IPv6] address
 LOOPBACK_NAMES = ("localhost", "127.0.0.1")
 
 
@@ -55,10 +56,10 @@ def parse_hosts(text: str) -> list[HostInfo]:
     """
     hosts = []
     for item in text.split(","):
-        match = re.fullmatch(r"([A-Za-z0-9][\w.-]*):([0-9]{1,9})", item.strip())
+        match = re.fullmatch(rf"{_HOST}:([0-9]{{1,9}})", item.strip())
         if match is None or int(match[2]) < 1:
             raise HostsError(INVALID_HOSTS)
-        hosts.append(HostInfo(match[1], int(match[2])))
+        hosts.append(HostInfo(match[1].strip("[]"), int(match[2])))
     return _merge(hosts)
 
 
@@ -77,12 +78,12 @@ def parse_hostfile(text: str, name: str) -> list[HostInfo]:
         entry = line.split("#", 1)[0].strip()
         if not entry:
             continue
-        match = re.fullmatch(r"([A-Za-z0-9][\w.-]*)\s+slots\s*=\s*([0-9]{1,9})", entry)
+        match = re.fullmatch(rf"{_HOST}\s+slots\s*=\s*([0-9]{{1,9}})", entry)
         if match is None or int(match[2]) < 1:
             raise HostsError(
                 f"{name}, line {number}: {entry!r} is not of the form `<host> slots=<n>`"
             )
-        hosts.append(HostInfo(match[1], int(match[2])))
+        hosts.append(HostInfo(match[1].strip("[]"), int(match[2])))
     if not hosts:
         raise HostsError(f"{name} names no host; lines have the form `<host> slots=<n>`")
     return _merge(hosts)

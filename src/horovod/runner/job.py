@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Protocol, TextIO
 
 from horovod.runner.hosts import SlotInfo, is_local
-from horovod.runner.network import choose_address
+from horovod.runner.network import choose_addresses, listening_address
 from horovod.runner.output import STDERR, STDOUT, Output
 from horovod.runner.processes import LocalWorkers
 from horovod.runner.remote import Order
@@ -59,16 +59,16 @@ class Job:
         by_host = itertools.groupby(self.slots, lambda slot: slot.hostname)
         return {hostname: list(slots) for hostname, slots in by_host}
 
-    def worker_settings(self, address: str, port: int, secret: bytes) -> dict[str, str]:
+    def worker_settings(self, addresses: Sequence[str], port: int, secret: bytes) -> dict[str, str]:
         """What all workers are told, besides their places.
 
         Args:
-            address: of the store, where the workers reach it.
+            addresses: of the store, where the workers reach it.
             port: of the store.
             secret: of the job.
         """
         settings = {
-            "HOROVOD_GLOO_RENDEZVOUS_ADDR": address,
+            "HOROVOD_GLOO_RENDEZVOUS_ADDR": ",".join(addresses),
             "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
             "HOROVOD_CONTROLLER": "gloo",
             "HOROVOD_CPU_OPERATIONS": "gloo",
@@ -76,7 +76,7 @@ class Job:
             "_HOROVOD_SECRET_KEY": secret.hex(),
         }
         if self.interfaces:
-            settings["HOROVOD_GLOO_IFACE"] = self.interfaces[0]
+            settings["HOROVOD_GLOO_IFACE"] = ",".join(self.interfaces)
             settings["NCCL_SOCKET_IFNAME"] = ",".join(self.interfaces)
         if self.start_timeout is not None:
             settings["HOROVOD_START_TIMEOUT"] = str(self.start_timeout)
@@ -243,7 +243,7 @@ def run_job(job: Job, exchange: Exchange | None = None) -> int:
     exchange = exchange or NoExchange()
     remote_hosts = [hostname for hostname in job.hosts() if not is_local(hostname)]
     secret = secrets.token_bytes(SECRET_BYTES)
-    address = choose_address(remote_hosts, job.interfaces)
+    addresses = choose_addresses(remote_hosts, job.interfaces)
     events: Events = queue.SimpleQueue()
 
     def on_put(key: bytes, _: bytes) -> None:
@@ -252,12 +252,12 @@ def run_job(job: Job, exchange: Exchange | None = None) -> int:
 
     with (
         contextlib.closing(make_output(job, len(job.slots), events.put)) as output,
-        contextlib.closing(RendezvousServer(secret, address, on_put)) as store,
+        contextlib.closing(RendezvousServer(secret, listening_address(addresses), on_put)) as store,
         signals_as_events(events.put),
     ):
         if job.verbose:
-            say(f"The store listens on {store.address}:{store.port}.")
-        settings = job.worker_settings(store.address, store.port, secret)
+            say(f"The store listens on {', '.join(addresses)}, port {store.port}.")
+        settings = job.worker_settings(addresses, store.port, secret)
         exchange.before(store)
         groups = _make_groups(job, settings, output, events)
         for group in groups:

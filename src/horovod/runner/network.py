@@ -4,10 +4,12 @@ import fcntl
 import socket
 import struct
 from collections.abc import Sequence
+from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 _SIOCGIFADDR = 0x8915  # linux/sockios.h: get an interface's address
 _DISCARD_PORT = 9
+_IPV6_ADDRESSES = Path("/proc/net/if_inet6")
 
 
 class NetworkError(OSError):
@@ -15,7 +17,7 @@ class NetworkError(OSError):
 
 
 def interface_address(name: str) -> str:
-    """The IPv4 address of a network interface.
+    """An address of a network interface: IPv4 if it has one, else a global IPv6 one.
 
     Raises:
         NetworkError: there is no such interface, or it has no address.
@@ -25,39 +27,72 @@ def interface_address(name: str) -> str:
         try:
             answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
         except OSError as error:
+            if address := _global_ipv6_address(name):
+                return address
             known = ", ".join(known for _, known in socket.if_nameindex())
             raise NetworkError(
-                f"network interface {name!r} has no IPv4 address ({error.strerror});"
+                f"network interface {name!r} has no address here ({error.strerror});"
                 f" there are {known}"
             ) from None
     return socket.inet_ntoa(answer[20:24])
+
+
+def _global_ipv6_address(interface: str) -> str | None:
+    try:
+        lines = _IPV6_ADDRESSES.read_text().splitlines()
+    except OSError:
+        return None  # no IPv6 here, or no Linux
+    for line in lines:
+        digits, _, _, scope, _, name = line.split()
+        if name == interface and int(scope, 16) == 0:
+            return socket.inet_ntop(socket.AF_INET6, bytes.fromhex(digits))
+    return None
 
 
 def address_towards(hostname: str) -> str:
     """This host's address on the way to another one: the routing table's answer, nothing is sent.
 
     Raises:
-        NetworkError: the other host's name is unknown, or there is no way to it.
+        NetworkError: the other host's name is unknown, or there is no way to any of its addresses.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((hostname, _DISCARD_PORT))
-        except OSError as error:
-            raise NetworkError(f"no way to host {hostname!r}: {error.strerror or error}") from None
-        address: str = probe.getsockname()[0]
-    return address
+    failures = []
+    try:
+        found = socket.getaddrinfo(hostname, _DISCARD_PORT, type=socket.SOCK_DGRAM)
+    except OSError as error:
+        raise NetworkError(f"no way to host {hostname!r}: {error.strerror or error}") from None
+    for family, kind, _, _, target in found:
+        with socket.socket(family, kind) as probe:
+            try:
+                probe.connect(target)
+            except OSError as error:
+                failures.append(f"{target[0]}: {error.strerror or error}")
+                continue
+            address: str = probe.getsockname()[0]
+        return address
+    raise NetworkError(f"no way to host {hostname!r}: {'; '.join(failures)}")
 
 
-def choose_address(remote_hosts: Sequence[str], interfaces: Sequence[str]) -> str:
-    """Where the store should listen.
+def choose_addresses(remote_hosts: Sequence[str], interfaces: Sequence[str]) -> list[str]:
+    """Where other hosts can reach the store: each of them at one of these addresses.
 
     Args:
         remote_hosts: hosts other than this one; none: the loopback address.
-        interfaces: the user's choice of interfaces; the first counts.
+        interfaces: the user's choice of interfaces; those that this host has count.
 
     Raises:
         NetworkError: there is no usable address.
     """
     if not remote_hosts:
-        return LOOPBACK
-    return interface_address(interfaces[0]) if interfaces else address_towards(remote_hosts[0])
+        return [LOOPBACK]
+    if not interfaces:
+        return list(dict.fromkeys(map(address_towards, remote_hosts)))
+    here = {name for _, name in socket.if_nameindex()}
+    chosen = [name for name in interfaces if name in here] or interfaces[:1]
+    return list(dict.fromkeys(map(interface_address, chosen)))
+
+
+def listening_address(addresses: Sequence[str]) -> str:
+    """Where a server listens that is to be reached at all of some addresses of this host."""
+    if len(addresses) == 1:
+        return addresses[0]
+    return "::" if any(":" in address for address in addresses) else "0.0.0.0"  # noqa: S104 - authenticated

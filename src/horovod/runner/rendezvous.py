@@ -54,7 +54,7 @@ class RendezvousServer:
 
     Args:
         secret: what the clients must know.
-        address: IPv4 address to listen on.
+        address: IPv4 or IPv6 address to listen on; "::" stands for all of both.
         on_put: called with key and value after a client has put them, from the client's thread.
     """
 
@@ -70,7 +70,12 @@ class RendezvousServer:
         self._changed = threading.Condition()
         self._closed = False
         self._connections: set[socket.socket] = set()
-        self._listener = socket.create_server((address, 0), backlog=128)
+        self._listener = socket.create_server(
+            (address, 0),
+            backlog=128,
+            family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+            dualstack_ipv6=address == "::",
+        )
         self.address = address
         self.port: int = self._listener.getsockname()[1]
         self._acceptor = threading.Thread(target=self._accept, name="rendezvous", daemon=True)

@@ -27,24 +27,31 @@ class StoreError(OSError):
     """The store does not answer, or is not the job's."""
 
 
+def _connect(addresses: list[str]) -> tuple[str, socket.socket]:
+    errors = []
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            host = host.removeprefix("[").removesuffix("]")
+            return address, socket.create_connection((host, int(port)), HANDSHAKE_SECONDS)
+        except OSError as error:
+            errors.append(f"{address}: {error}")
+    raise StoreError(f"no connection to the job's store at {'; '.join(errors)}")
+
+
 class StoreClient:
     """One authenticated connection; not to be shared by threads.
 
     Args:
-        address: "host:port".
+        addresses: "host:port", or several with commas between them; the first that answers is used.
         secret: of the job.
 
     Raises:
         StoreError: there is no connection, or the other end does not know the secret.
     """
 
-    def __init__(self, address: str, secret: bytes) -> None:
-        host, _, port = address.rpartition(":")
-        self._address = address
-        try:
-            self._connection = socket.create_connection((host, int(port)), HANDSHAKE_SECONDS)
-        except OSError as error:
-            raise StoreError(f"no connection to the job's store at {address}: {error}") from None
+    def __init__(self, addresses: str, secret: bytes) -> None:
+        self._address, self._connection = _connect(addresses.split(","))
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         try:

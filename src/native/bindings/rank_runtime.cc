@@ -51,7 +51,8 @@ class RankRuntime {
               int64_t fusion_bytes, bool fuse_groups, int64_t cache_capacity,
               const std::string& gpu_kind, const std::string& gpu_code,
               const std::string& gpu_drivers, const std::string& nccl_libraries,
-              const std::string& timeline, bool mark_cycles)
+              const std::string& timeline, bool mark_cycles, double heartbeat_timeout,
+              bool hierarchical_allreduce, bool hierarchical_allgather)
       : core_(OpenCore(library)), gpu_kind_(gpu_kind) {
     if (local_rank < 0 || local_rank >= local_size || cross_rank < 0 || cross_rank >= cross_size) {
       throw py::value_error("local_rank " + std::to_string(local_rank) + " of " +
@@ -81,6 +82,9 @@ class RankRuntime {
         .mark_cycles = mark_cycles ? 1 : 0,
         .interface = interface.c_str(),
         .start_timeout = start_timeout,
+        .heartbeat_timeout = heartbeat_timeout,
+        .hierarchical_allreduce = hierarchical_allreduce ? 1 : 0,
+        .hierarchical_allgather = hierarchical_allgather ? 1 : 0,
         .interrupted = SignalArrived,
         .interrupt_context = nullptr,
     };
@@ -313,13 +317,15 @@ void BindRuntime(py::module_& module) {
                     const std::string&, const py::bytes&, int64_t, const std::string&,
                     const std::string&, double, int64_t, bool, int64_t, const std::string&,
                     const std::string&, const std::string&, const std::string&, const std::string&,
-                    bool>(),
+                    bool, double, bool, bool>(),
            arg("library"), py::kw_only(), arg("rank"), arg("size"), arg("local_rank"),
            arg("local_size"), arg("cross_rank"), arg("cross_size"), arg("host"), arg("rendezvous"),
            arg("secret"), arg("generation"), arg("transport"), arg("interface"),
            arg("start_timeout"), arg("fusion_bytes"), arg("fuse_groups"), arg("cache_capacity"),
            arg("gpu_kind") = "", arg("gpu_code") = "", arg("gpu_drivers") = "",
-           arg("nccl_libraries") = "", arg("timeline") = "", arg("mark_cycles") = false)
+           arg("nccl_libraries") = "", arg("timeline") = "", arg("mark_cycles") = false,
+           arg("heartbeat_timeout") = 30.0, arg("hierarchical_allreduce") = true,
+           arg("hierarchical_allgather") = true)
       .def_property_readonly("transport", &RankRuntime::transport)
       .def_property_readonly("isa", &RankRuntime::isa)
       .def_property_readonly("is_homogeneous", &RankRuntime::is_homogeneous)

@@ -62,9 +62,8 @@ void HierarchicalAllreduce(Transport& transport, const Topology& topology,
   SubsetTransport near(transport, topology.Neighbours(rank));
   const size_t item = SizeOf(options.dtype);
   auto* const destination = static_cast<std::byte*>(options.destination);
-  const std::vector<size_t> parts =
-      Parts(options.count * item, static_cast<size_t>(near.size()),
-            static_cast<size_t>(topology.lanes()));
+  const std::vector<size_t> parts = Parts(options.count * item, static_cast<size_t>(near.size()),
+                                          static_cast<size_t>(topology.lanes()));
 
   std::vector<size_t> counts;
   std::vector<Blocks> blocks(parts.size());

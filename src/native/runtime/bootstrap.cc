@@ -114,6 +114,7 @@ class Meeting {
 
 void Meeting::Describe(const Table& table) {
   membership_.is_homogeneous = table.is_homogeneous;
+  membership_.silence = std::chrono::milliseconds(table.silence_ms);
   for (const Table::Row& row : table.rows) membership_.peers.push_back(row.peer);
 }
 
@@ -133,7 +134,7 @@ void Meeting::Lead() {
   Table table;
   const Deadline deadline = SetupDeadline(options_);
   try {
-    table = MakeTable(hellos, ChooseReach(hellos, options_.transport), options_.hierarchy);
+    table = MakeTable(hellos, ChooseReach(hellos, options_.transport), options_);
     if (table.reach == Reach::kShm) {
       segment = Segment::Create(options_.size);
       table.segment = segment->key();
@@ -144,7 +145,7 @@ void Meeting::Lead() {
       SendToAll(connections, MessageType::kTable, table.Encode(), deadline);
       throw;
     }
-    table = MakeTable(hellos, Reach::kTcp, options_.hierarchy);
+    table = MakeTable(hellos, Reach::kTcp, options_);
   }
   SendToAll(connections, MessageType::kTable, table.Encode(), deadline);
   Describe(table);
@@ -176,7 +177,8 @@ void Meeting::Follow() {
   std::string endpoint;
   try {
     endpoint = store_->Get(CoordinatorKey(), deadline_);
-    Socket socket = ConnectTo(endpoint, options_.secret, ControlPurpose(options_), deadline_);
+    Socket socket = ConnectAuthenticated(ParseEndpoints(endpoint), options_.secret,
+                                         ControlPurpose(options_), deadline_);
     socket.set_peer("rank 0 at " + socket.peer());
     connections.emplace_back(std::move(socket));
   } catch (const Error& error) {

@@ -8,6 +8,7 @@
 #ifndef HVD_RUNTIME_BOOTSTRAP_H_
 #define HVD_RUNTIME_BOOTSTRAP_H_
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -27,7 +28,9 @@ struct Membership {
   std::vector<UniqueFd> processes;      // WatchProcess of the other side of each connection
   std::unique_ptr<Transport> transport;
   std::unique_ptr<FastLane> fast_lane;  // where all ranks are on one host
-  bool is_homogeneous = true;           // every host has as many ranks as any other
+  // After which a rank of which nothing is heard counts as lost; 0: never.
+  std::chrono::milliseconds silence{0};
+  bool is_homogeneous = true;  // every host has as many ranks as any other
 };
 
 // Blocks until all ranks have met. A failure of one rank is the same Error on all that have come.

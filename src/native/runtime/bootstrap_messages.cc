@@ -85,6 +85,7 @@ std::vector<uint8_t> Table::Encode() const {
   writer.U8(static_cast<uint8_t>(reach));
   writer.U8(hierarchy.allreduce ? 1 : 0);
   writer.U8(hierarchy.allgather ? 1 : 0);
+  writer.I64(silence_ms);
   writer.U8(is_homogeneous ? 1 : 0);
   Write(writer, segment);
   writer.U32(static_cast<uint32_t>(rows.size()));
@@ -104,6 +105,7 @@ Table Table::Decode(std::span<const uint8_t> payload) {
   table.reach = static_cast<Reach>(ReadCode(reader, static_cast<uint8_t>(Reach::kMixed)));
   table.hierarchy.allreduce = ReadCode(reader, 1) == 1;
   table.hierarchy.allgather = ReadCode(reader, 1) == 1;
+  table.silence_ms = reader.I64();
   table.is_homogeneous = ReadCode(reader, 1) == 1;
   table.segment = ReadSegmentKey(reader);
   table.rows.resize(reader.Count(kSmallestRow));

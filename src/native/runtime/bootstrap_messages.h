@@ -41,8 +41,9 @@ struct Table {
   std::string error;  // when the job cannot start; nothing else counts then
   Reach reach = Reach::kTcp;
   HierarchyChoice hierarchy;
+  int64_t silence_ms = 0;  // after which a rank counts as lost; 0: never
   bool is_homogeneous = true;
-  SegmentKey segment;  // rank 0's, for kShm
+  SegmentKey segment;     // rank 0's, for kShm
   std::vector<Row> rows;  // by rank
 
   std::vector<uint8_t> Encode() const;

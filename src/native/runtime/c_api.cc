@@ -61,11 +61,11 @@ int32_t Guard(hvd_error* error, const Body& body) {
   }
 }
 
-std::chrono::milliseconds Milliseconds(double seconds) {
+std::chrono::milliseconds Milliseconds(const char* name, double seconds) {
   constexpr double kLongest = 30.0 * 86400;
   if (!(seconds > 0)) {
     throw Error(Error::Kind::kInvalid,
-                hvd::StrCat("start_timeout must be a positive number of seconds, got ", seconds));
+                hvd::StrCat(name, " must be a positive number of seconds, got ", seconds));
   }
   return std::chrono::milliseconds(
       std::max<int64_t>(1, std::llround(std::min(seconds, kLongest) * 1000)));
@@ -104,7 +104,13 @@ int32_t Create(const hvd_options* options, hvd_runtime** runtime, hvd_error* err
              .nccl_libraries = Lines(options->nccl_libraries)};
     o.timeline = {.path = options->timeline, .mark_cycles = options->mark_cycles != 0};
     o.interface = options->interface;
-    o.start_timeout = Milliseconds(options->start_timeout);
+    o.start_timeout = Milliseconds("start_timeout", options->start_timeout);
+    o.heartbeat_timeout = std::chrono::milliseconds(0);
+    if (options->heartbeat_timeout != 0) {
+      o.heartbeat_timeout = Milliseconds("heartbeat_timeout", options->heartbeat_timeout);
+    }
+    o.hierarchy = {.allreduce = options->hierarchical_allreduce != 0,
+                   .allgather = options->hierarchical_allgather != 0};
     if (options->interrupted != nullptr) {
       o.interrupt = [call = options->interrupted, context = options->interrupt_context] {
         return call(context) != 0;
@@ -112,7 +118,7 @@ int32_t Create(const hvd_options* options, hvd_runtime** runtime, hvd_error* err
     }
     const std::string server = options->rendezvous;
     o.open_store = [server, secret = o.secret](const hvd::Deadline& deadline) {
-      return std::make_unique<hvd::TcpStore>(hvd::ParseEndpoint(server), secret, deadline);
+      return std::make_unique<hvd::TcpStore>(hvd::ParseEndpoints(server), secret, deadline);
     };
     *runtime = std::make_unique<hvd_runtime>(o).release();
   });

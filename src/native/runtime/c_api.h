@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 7
+#define HVD_ABI_VERSION 8
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -29,7 +29,7 @@ typedef struct hvd_options {
   int32_t size;
   int32_t local_size;
   const char* host;
-  const char* rendezvous; /* "address:port" of the store */
+  const char* rendezvous; /* "address:port" of the store, or several with commas between */
   const uint8_t* secret;
   size_t secret_bytes;
   int64_t generation;
@@ -45,7 +45,11 @@ typedef struct hvd_options {
   int32_t mark_cycles;        /* not 0: the coordinator's answers too */
   const char* interface;      /* "" for the one that reaches the store */
   double start_timeout;       /* seconds */
-  /* Asked several times a second while the start blocks; not 0 to give up. May be NULL. */
+  double heartbeat_timeout;   /* seconds after which a silent rank counts as lost; 0: never */
+  int32_t hierarchical_allreduce; /* not 0: on each host first, then between hosts */
+  int32_t hierarchical_allgather;
+  /* Asked several times a second while the start, or run_now, blocks; not 0 to give up. May be
+   * NULL. */
   int32_t (*interrupted)(void* context);
   void* interrupt_context;
 } hvd_options;

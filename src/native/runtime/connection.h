@@ -22,6 +22,7 @@ enum class MessageType : uint8_t {
   kShutdown = 7,   // both ways: somebody wants to end the job; the job ends
   kFailure = 8,    // both ways: this rank cannot go on; the job has failed
   kGoodbye = 9,    // both ways: this rank has run all it had to; so have all
+  kAlive = 10,     // both ways, now and then
 };
 
 struct Message {

@@ -47,12 +47,14 @@ Error ReadError(std::span<const uint8_t> payload) {
 
 ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
                            std::vector<UniqueFd> processes, const AgreementOptions& options,
-                           JobObserver& observer, OperationTrace trace)
+                           std::chrono::milliseconds silence, JobObserver& observer,
+                           OperationTrace trace)
     : rank_(rank),
       peers_(std::move(peers)),
       connections_(std::move(connections)),
       processes_(std::move(processes)),
       observer_(observer),
+      heartbeats_(connections_.size(), silence, Clock::now()),
       coordinator_(static_cast<int>(peers_.size()), options, trace),
       left_(peers_.size()) {
   processes_.resize(connections_.size());
@@ -135,14 +137,38 @@ void ControlPlane::Wait() {
   for (size_t i = 0; i < processes_.size() && !finished_; ++i) {
     if (items[1 + connections_.size() + i].revents != 0) ProcessEnded(i);
   }
+  if (!finished_) Beat();
   if (!finished_) SendInbox();
 }
 
+// After what has come was read: a rank is lost when it was silent, not when this one was busy.
+void ControlPlane::Beat() {
+  const Clock::time_point now = Clock::now();
+  if (!heartbeats_.Advance(now)) return;
+  for (size_t i = 0; i < connections_.size() && !finished_; ++i) {
+    Connection& connection = connections_[i];
+    if (!connection.open()) continue;
+    if (heartbeats_.Silent(i, now)) {
+      const std::chrono::duration<double> silence = heartbeats_.timeout();
+      Lost(i, StrCat("nothing was heard of it for ", silence.count(),
+                     " s: it was stopped, or its host or the way to it has failed"
+                     " (HOROVOD_HEARTBEAT_TIMEOUT_SECONDS)"));
+    } else if (!connection.HasOutput()) {
+      connection.Queue(MessageType::kAlive, {});
+    }
+  }
+}
+
 std::optional<timespec> ControlPlane::Patience() {
-  const std::lock_guard lock(mutex_);
-  if (inbox_.requests.empty()) return std::nullopt;
-  const std::chrono::nanoseconds rest = inbox_.due - Clock::now();
-  return timespec{.tv_sec = 0, .tv_nsec = std::clamp<long>(rest.count(), 0, 999'999'999)};
+  std::optional<Clock::time_point> due = heartbeats_.due();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!inbox_.requests.empty()) due = std::min(due.value_or(inbox_.due), inbox_.due);
+  }
+  if (!due) return std::nullopt;
+  const auto rest = std::max<std::chrono::nanoseconds>(*due - Clock::now(), {});
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(rest);
+  return timespec{.tv_sec = seconds.count(), .tv_nsec = (rest - seconds).count()};
 }
 
 void ControlPlane::SendInbox() {
@@ -173,6 +199,7 @@ void ControlPlane::Read(size_t index) {
   if (!connection.open()) return;
   try {
     const bool open = connection.Fill();
+    heartbeats_.Heard(index, Clock::now());
     while (!finished_) {
       const auto message = connection.Next();
       if (!message) break;
@@ -308,6 +335,8 @@ void ControlPlane::HandleAsCoordinator(size_t rank, MessageType type,
                                        std::span<const uint8_t> payload) {
   if (failed_) return;
   switch (type) {
+    case MessageType::kAlive:
+      return;
     case MessageType::kRequests: {
       // Requests that cross the end of the job on their way fail where they came from.
       if (ending_) return;
@@ -358,6 +387,8 @@ void ControlPlane::TakeResponses(std::span<const uint8_t> payload) {
 
 void ControlPlane::HandleAsMember(MessageType type, std::span<const uint8_t> payload) {
   switch (type) {
+    case MessageType::kAlive:
+      return;
     case MessageType::kResponses:
       return TakeResponses(payload);
     case MessageType::kShutdown:

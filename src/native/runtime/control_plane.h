@@ -20,6 +20,7 @@
 #include "runtime/announcements.h"
 #include "runtime/connection.h"
 #include "runtime/coordinator.h"
+#include "runtime/heartbeats.h"
 #include "runtime/options.h"
 #include "runtime/peer.h"
 #include "runtime/request.h"
@@ -42,11 +43,11 @@ class ControlPlane {
  public:
   // Args: connections: by rank on rank 0 (none at its own place), else one, to rank 0. processes:
   // for each connection a descriptor that is readable once the process at its other side has ended,
-  // where there is one. A child that such a process forked may keep the connection open. trace:
-  // see Coordinator.
+  // where there is one. A child that such a process forked may keep the connection open. silence:
+  // after which the other side of a connection counts as lost; 0: never. trace: see Coordinator.
   ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
                std::vector<UniqueFd> processes, const AgreementOptions& options,
-               JobObserver& observer, OperationTrace trace);
+               std::chrono::milliseconds silence, JobObserver& observer, OperationTrace trace);
 
   // For other threads; none of them blocks. A request may be held back for a moment, so that those
   // which follow it travel with it; Hurry ends that, since a caller waits.
@@ -77,6 +78,7 @@ class ControlPlane {
   // How long poll(2) may sleep; nothing for ever.
   std::optional<timespec> Patience();
   void SendInbox();
+  void Beat();
   // With the mutex held.
   void Wake();
   void Read(size_t index);
@@ -105,6 +107,7 @@ class ControlPlane {
   Inbox inbox_;
   bool woken_ = false;
   Clock::time_point last_sent_{};
+  Heartbeats heartbeats_;
 
   bool finished_ = false;
   Announcements announcements_;

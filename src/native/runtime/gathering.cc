@@ -146,10 +146,11 @@ Reach ChooseReach(const std::vector<Hello>& hellos, TransportChoice choice) {
              " are on different hosts or in different containers; use 'auto' or 'tcp'"));
 }
 
-Table MakeTable(const std::vector<Hello>& hellos, Reach reach, HierarchyChoice hierarchy) {
+Table MakeTable(const std::vector<Hello>& hellos, Reach reach, const RuntimeOptions& options) {
   Table table;
   table.reach = reach;
-  table.hierarchy = hierarchy;
+  table.hierarchy = options.hierarchy;
+  table.silence_ms = options.heartbeat_timeout.count();
   std::map<std::string, int> hosts;
   std::map<std::string, int> ranks_of_machine;
   for (const Hello& hello : hellos) ++ranks_of_machine[hello.identity];

@@ -22,7 +22,7 @@ void GatherHellos(const RuntimeOptions& options, Acceptor& acceptor,
 Reach ChooseReach(const std::vector<Hello>& hellos, TransportChoice choice);
 
 // All but the segment.
-Table MakeTable(const std::vector<Hello>& hellos, Reach reach, HierarchyChoice hierarchy);
+Table MakeTable(const std::vector<Hello>& hellos, Reach reach, const RuntimeOptions& options);
 
 // Collects every rank's Confirm. The verdict is to fail as soon as a rank is lost, or as soon as
 // one reports an error unless `may_retry` and TCP may do.

@@ -57,7 +57,9 @@ struct RuntimeOptions {
   TimelineOptions timeline;
   std::string interface;  // empty: the one that reaches the store
   std::chrono::milliseconds start_timeout{30'000};
-  Deadline::Interrupt interrupt;  // asked while the start blocks
+  // After which a rank of which nothing is heard counts as lost; 0: never. Rank 0's counts for all.
+  std::chrono::milliseconds heartbeat_timeout{30'000};
+  Deadline::Interrupt interrupt;  // asked while the start, or an operation on this thread, blocks
   // Opens the store; not called for a job of one rank.
   std::function<std::unique_ptr<Store>(const Deadline&)> open_store;
 };

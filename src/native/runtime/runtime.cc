@@ -97,7 +97,7 @@ Runtime::Runtime(const RuntimeOptions& options)
   control_ =
       std::make_unique<ControlPlane>(rank_, membership_.peers, std::move(membership_.connections),
                                      std::move(membership_.processes), options.agreement,
-                                     static_cast<JobObserver&>(*this), trace_);
+                                     membership_.silence, static_cast<JobObserver&>(*this), trace_);
   try {
     control_thread_ = std::thread([this] { RunControlThread(); });
     op_thread_ = std::thread([this] { RunOpThread(); });
@@ -217,6 +217,14 @@ std::optional<Result> Runtime::RunNow(Request request, std::vector<Memory> memor
     const bool own =
         error.kind() == Error::Kind::kMismatch || error.kind() == Error::Kind::kInvalid;
     if (own) throw;
+    if (error.kind() == Error::Kind::kInterrupted) {
+      // The caller leaves in the middle of an operation, which nobody else can end now.
+      control_->ReportFailure(
+          {Error::Kind::kPeerLost,
+           StrCat(Describe(rank_, membership_.peers[static_cast<size_t>(rank_)]),
+                  " was interrupted in an operation")});
+      throw;
+    }
     throw AgreeOnFailure(error);
   }
 }

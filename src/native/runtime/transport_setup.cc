@@ -19,9 +19,6 @@
 namespace hvd {
 namespace {
 
-// How long one of several addresses may keep its answer to itself.
-constexpr std::chrono::seconds kProofTime{5};
-
 bool Spins(const Table& table, int rank) {
   return table.rows[static_cast<size_t>(rank)].machine_ranks <= CoreCount();
 }
@@ -34,7 +31,10 @@ void SetUpShm(const TransportSetup& setup, std::optional<Segment> own, Transport
   result.segment_file = own->TakeFile();
   const auto segment = std::make_shared<const Segment>(std::move(*own));
   const auto transport = [&](Channel channel) {
-    return std::make_unique<ShmTransport>(rank, segment, channel, spin, setup.abort);
+    // On the lane, an operation runs on the thread that a signal's handler has to run on.
+    return std::make_unique<ShmTransport>(
+        rank, segment, channel, spin, setup.abort,
+        channel == Channel::kLane ? setup.options.interrupt : Deadline::Interrupt());
   };
   result.transport = transport(Channel::kNegotiated);
   if (ranks > Lane::kMostRanks) return;
@@ -42,7 +42,8 @@ void SetUpShm(const TransportSetup& setup, std::optional<Segment> own, Transport
                                                 transport(Channel::kLane));
 }
 
-// Every rank connects to all lower ones and accepts from all higher ones, as far as they are wanted.
+// Every rank connects to all lower ones and accepts from all higher ones, as far as they are
+// wanted.
 std::unique_ptr<TcpTransport> SetUpTcp(const TransportSetup& setup,
                                        const std::function<bool(size_t)>& wanted,
                                        const Abort& abort) {
@@ -53,8 +54,8 @@ std::unique_ptr<TcpTransport> SetUpTcp(const TransportSetup& setup,
   for (size_t rank = 0; rank < own; ++rank) {
     if (!wanted(rank)) continue;
     Socket socket =
-        ConnectTo(rows[rank].data_endpoint, options.secret,
-                  DataPurpose(options, static_cast<int>(rank)), setup.deadline);
+        ConnectAuthenticated(ParseEndpoints(rows[rank].data_endpoint), options.secret,
+                             DataPurpose(options, static_cast<int>(rank)), setup.deadline);
     WireWriter writer;
     writer.U32(static_cast<uint32_t>(own));
     writer.U32(static_cast<uint32_t>(setup.attempt));
@@ -78,7 +79,10 @@ std::unique_ptr<TcpTransport> SetUpTcp(const TransportSetup& setup,
     --missing;
   }
   for (size_t rank = 0; rank < sockets.size(); ++rank) {
-    if (sockets[rank]) sockets[rank].set_peer(Describe(static_cast<int>(rank), rows[rank].peer));
+    if (!sockets[rank]) continue;
+    sockets[rank].set_peer(Describe(static_cast<int>(rank), rows[rank].peer));
+    // Where only two hosts do not reach each other any more, while rank 0 hears of both.
+    sockets[rank].GiveUpAfter(std::chrono::milliseconds(2 * setup.table.silence_ms));
   }
   return std::make_unique<TcpTransport>(options.rank, std::move(sockets), abort);
 }
@@ -88,8 +92,7 @@ Segment OpenHostSegment(const TransportSetup& setup, const Topology& topology) {
   const int rank = setup.options.rank;
   const std::vector<int>& neighbours = topology.Neighbours(rank);
   const int ranks = static_cast<int>(neighbours.size());
-  const std::string key =
-      StrCat("g", setup.options.generation, "/segment/", neighbours.front());
+  const std::string key = StrCat("g", setup.options.generation, "/segment/", neighbours.front());
   if (rank != neighbours.front()) {
     const std::string text = setup.store.Get(key, setup.deadline);
     if (text.empty()) {
@@ -118,9 +121,9 @@ void SetUpMixed(const TransportSetup& setup, Transports& result) {
     try {
       Segment segment = OpenHostSegment(setup, topology);
       result.segment_file = segment.TakeFile();
-      near = std::make_unique<ShmTransport>(
-          topology.PlaceOf(rank), std::make_shared<const Segment>(std::move(segment)),
-          Channel::kNegotiated, Spins(setup.table, rank), *halt);
+      near = std::make_unique<ShmTransport>(topology.PlaceOf(rank),
+                                            std::make_shared<const Segment>(std::move(segment)),
+                                            Channel::kNegotiated, Spins(setup.table, rank), *halt);
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::kInterrupted) throw;
       // The others wait for this rank's connections, so these come first.
@@ -140,26 +143,6 @@ void SetUpMixed(const TransportSetup& setup, Transports& result) {
 
 std::string DataPurpose(const RuntimeOptions& options, int rank) {
   return StrCat("data:g", options.generation, ":", rank);
-}
-
-Socket ConnectTo(const std::string& addresses, const Secret& secret, const std::string& purpose,
-                 const Deadline& deadline) {
-  std::vector<Endpoint> endpoints = ParseEndpoints(addresses);
-  std::string errors;
-  while (true) {
-    const bool last = endpoints.size() == 1;
-    Socket socket = Socket::ConnectAny(endpoints, deadline);
-    try {
-      AuthenticateToServer(socket, secret, purpose, last ? deadline : deadline.Within(kProofTime));
-      return socket;
-    } catch (const Error& error) {
-      if (error.kind() == Error::Kind::kInterrupted) throw;
-      errors += StrCat(errors.empty() ? "" : "; ", error.what());
-      if (last) throw Error(error.kind(), errors);
-    }
-    std::erase_if(endpoints,
-                  [&](const Endpoint& each) { return ToString(each) == socket.peer(); });
-  }
 }
 
 Transports SetUpTransports(const TransportSetup& setup, Reach reach,

@@ -22,11 +22,6 @@ namespace hvd {
 // too, and then another rank answers there.
 std::string DataPurpose(const RuntimeOptions& options, int rank);
 
-// Connects to the first of some addresses, "host:port,host:port", that answers and knows the secret.
-// Throws Error that names them all.
-Socket ConnectTo(const std::string& addresses, const Secret& secret, const std::string& purpose,
-                 const Deadline& deadline);
-
 // What one rank brings to the set-up.
 struct TransportSetup {
   const RuntimeOptions& options;

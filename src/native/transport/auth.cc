@@ -11,12 +11,15 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "base/str_cat.h"
 
 namespace hvd {
 namespace {
 
 constexpr std::string_view kMagic = "HVD1";
 static_assert(sizeof(ClientHello) == kMagic.size() + sizeof(Nonce) + sizeof(Digest));
+// How long one of several addresses may keep its proof to itself.
+constexpr std::chrono::seconds kProofTime{5};
 constexpr size_t kMostPending = 4096;
 // Connections taken from the listener before those that are pending are heard again.
 constexpr int kAcceptedAtOnce = 16;
@@ -59,6 +62,24 @@ void AuthenticateToServer(Socket& socket, const Secret& secret, const std::strin
     if (error.kind() != Error::Kind::kIo) throw;
     throw Error(Error::Kind::kIo, socket.peer() + " did not authenticate: " + error.what() +
                                       "; do all processes belong to the same job?");
+  }
+}
+
+Socket ConnectAuthenticated(std::vector<Endpoint> endpoints, const Secret& secret,
+                            const std::string& purpose, const Deadline& deadline) {
+  std::string errors;
+  while (true) {
+    const bool last = endpoints.size() == 1;
+    Socket socket = Socket::ConnectAny(endpoints, deadline);
+    try {
+      AuthenticateToServer(socket, secret, purpose, last ? deadline : deadline.Within(kProofTime));
+      return socket;
+    } catch (const Error& error) {
+      if (error.kind() == Error::Kind::kInterrupted) throw;
+      errors += StrCat(errors.empty() ? "" : "; ", error.what());
+      if (last) throw Error(error.kind(), errors);
+    }
+    std::erase_if(endpoints, [&](const Endpoint& each) { return ToString(each) == socket.peer(); });
   }
 }
 

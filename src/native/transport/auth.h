@@ -31,6 +31,11 @@ using ClientHello = std::array<uint8_t, 4 + sizeof(Nonce) + sizeof(Digest)>;
 void AuthenticateToServer(Socket& socket, const Secret& secret, const std::string& purpose,
                           const Deadline& deadline);
 
+// Connects to the first of some addresses that answers and knows the secret: an address may belong
+// to another host too, where something else answers. Throws Error that says what became of each.
+Socket ConnectAuthenticated(std::vector<Endpoint> endpoints, const Secret& secret,
+                            const std::string& purpose, const Deadline& deadline);
+
 // Accepts connections and hands out those that have proved themselves. Strangers hold nobody up,
 // whether they stay silent, fail, send a byte now and then, or take all descriptors.
 class Acceptor {

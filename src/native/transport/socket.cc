@@ -217,6 +217,14 @@ std::string Socket::LocalHost() const {
   return address.host();
 }
 
+void Socket::GiveUpAfter(std::chrono::milliseconds silence) {
+  if (silence.count() == 0) return;
+  const int ms = static_cast<int>(std::min<int64_t>(silence.count(), 1'000'000'000));
+  SetOption(fd_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, ms);
+  SetOption(fd_.get(), IPPROTO_TCP, TCP_KEEPIDLE, std::clamp(ms / 2000, 1, 30));
+  SetOption(fd_.get(), IPPROTO_TCP, TCP_KEEPINTVL, std::clamp(ms / 4000, 1, 10));
+}
+
 void Socket::CloseWrite() noexcept { (void)::shutdown(fd_.get(), SHUT_WR); }
 
 Listener::Listener(const std::vector<std::string>& hosts) {
@@ -224,7 +232,8 @@ Listener::Listener(const std::vector<std::string>& hosts) {
   SocketAddress address = one ? LookUp({hosts.front(), 0}).front() : EveryAddress(hosts);
   const std::string what = one ? hosts.front() : "all interfaces";
   fd_ = NewSocket(address.storage.ss_family);
-  if (!one && address.storage.ss_family == AF_INET6) SetOption(fd_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (!one && address.storage.ss_family == AF_INET6)
+    SetOption(fd_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (::bind(fd_.get(), address.raw(), address.length) != 0) {
     throw SystemError("bind", errno, what);
   }
@@ -247,8 +256,7 @@ std::optional<Socket> Listener::TryAccept() {
     if (WouldBlock(errno) || theirs) return std::nullopt;
     throw SystemError("accept4", errno, ToString(endpoints_.front()));
   }
-  return Socket(std::move(fd),
-                ToString(Endpoint{address.host(), address.port()}));
+  return Socket(std::move(fd), ToString(Endpoint{address.host(), address.port()}));
 }
 
 }  // namespace hvd

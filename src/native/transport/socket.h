@@ -2,6 +2,7 @@
 #ifndef HVD_TRANSPORT_SOCKET_H_
 #define HVD_TRANSPORT_SOCKET_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -43,6 +44,9 @@ class Socket {
   void ReceiveAll(std::span<uint8_t> bytes, const Deadline& deadline);
 
   std::string LocalHost() const;
+  // The connection fails when the other host takes nothing for so long, or gives no sign of life
+  // when asked; 0: the system's own patience, of minutes.
+  void GiveUpAfter(std::chrono::milliseconds silence);
   // No more bytes will be sent; the other side sees the end of the stream.
   void CloseWrite() noexcept;
   void Close() { fd_.Reset(); }

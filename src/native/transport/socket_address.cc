@@ -11,6 +11,7 @@
 #include <charconv>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 
 #include "base/error.h"
@@ -24,6 +25,18 @@ std::string NumericHost(const sockaddr* address, socklen_t length) {
   const int rc = ::getnameinfo(address, length, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
   if (rc != 0) throw Error(Error::Kind::kIo, StrCat("getnameinfo: ", ::gai_strerror(rc)));
   return host;
+}
+
+// At the commas.
+std::vector<std::string> Split(const std::string& text) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
 }
 
 // Calls the function for every address of every interface.
@@ -95,27 +108,29 @@ std::string ToString(std::span<const Endpoint> endpoints) {
 
 std::vector<Endpoint> ParseEndpoints(const std::string& text) {
   std::vector<Endpoint> endpoints;
-  size_t begin = 0;
-  while (begin <= text.size()) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    endpoints.push_back(ParseEndpoint(text.substr(begin, end - begin)));
-    begin = end + 1;
-  }
+  for (const std::string& each : Split(text)) endpoints.push_back(ParseEndpoint(each));
   return endpoints;
 }
 
 std::string InterfaceAddress(const std::string& interface) {
-  std::string v4;
-  std::string v6;
+  struct Addresses {
+    std::string v4;
+    std::string v6;
+  };
+  std::map<std::string, Addresses> by_name;
   std::vector<std::string> names;
   ForEachAddress([&](const ifaddrs& item) {
     if (std::ranges::find(names, item.ifa_name) == names.end()) names.emplace_back(item.ifa_name);
-    if (interface != item.ifa_name || IsLinkLocal(item.ifa_addr)) return;
-    std::string& first = item.ifa_addr->sa_family == AF_INET ? v4 : v6;
+    if (IsLinkLocal(item.ifa_addr)) return;
+    Addresses& addresses = by_name[item.ifa_name];
+    std::string& first = item.ifa_addr->sa_family == AF_INET ? addresses.v4 : addresses.v6;
     if (first.empty()) first = HostOf(item.ifa_addr);
   });
-  if (!v4.empty()) return v4;
-  if (!v6.empty()) return v6;
+  for (const std::string& wanted : Split(interface)) {
+    const auto found = by_name.find(wanted);
+    if (found == by_name.end()) continue;
+    return found->second.v4.empty() ? found->second.v6 : found->second.v4;
+  }
   std::string list;
   for (const std::string& name : names) list += StrCat(list.empty() ? "" : ", ", name);
   throw Error(Error::Kind::kInvalid, StrCat("network interface '", interface,

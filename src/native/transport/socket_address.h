@@ -24,8 +24,9 @@ Endpoint ParseEndpoint(const std::string& text);
 std::string ToString(std::span<const Endpoint> endpoints);
 std::vector<Endpoint> ParseEndpoints(const std::string& text);
 
-// The first IPv4 address of a network interface, else its first global IPv6 address. Throws Error
-// (kInvalid) that names the interfaces there are.
+// The first IPv4 address of a network interface, else its first global IPv6 address. Of several
+// interfaces, with commas between them, the first that has one counts. Throws Error (kInvalid) that
+// names the interfaces there are.
 std::string InterfaceAddress(const std::string& interface);
 
 // This host's addresses at which others may reach it, `preferred` first: those of all interfaces

@@ -32,10 +32,9 @@ void CheckSizes(const std::string& key, size_t value_bytes) {
 
 }  // namespace
 
-TcpStore::TcpStore(const Endpoint& server, const Secret& secret, const Deadline& deadline)
-    : socket_(Socket::Connect(server, deadline)) {
-  socket_.set_peer("the launcher's store at " + ToString(server));
-  AuthenticateToServer(socket_, secret, "store", deadline);
+TcpStore::TcpStore(std::vector<Endpoint> server, const Secret& secret, const Deadline& deadline)
+    : socket_(ConnectAuthenticated(std::move(server), secret, "store", deadline)) {
+  socket_.set_peer("the launcher's store at " + socket_.peer());
 }
 
 void TcpStore::Put(const std::string& key, const std::string& value) {

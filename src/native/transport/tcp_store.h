@@ -7,6 +7,8 @@
 #define HVD_TRANSPORT_TCP_STORE_H_
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "transport/auth.h"
 #include "transport/socket.h"
@@ -16,7 +18,10 @@ namespace hvd {
 
 class TcpStore : public Store {
  public:
-  TcpStore(const Endpoint& server, const Secret& secret, const Deadline& deadline);
+  // Args: server: its addresses; the first that answers is taken.
+  TcpStore(std::vector<Endpoint> server, const Secret& secret, const Deadline& deadline);
+  TcpStore(const Endpoint& server, const Secret& secret, const Deadline& deadline)
+      : TcpStore(std::vector<Endpoint>{server}, secret, deadline) {}
 
   void Put(const std::string& key, const std::string& value) override;
   std::string Get(const std::string& key, const Deadline& deadline) override;

@@ -104,7 +104,7 @@ class _Launcher:
             for number in workers:
                 self._events.put(Ended(number, CANNOT_START))
             return
-        settings = self._job.worker_settings(address, self._store.port, self._secret)
+        settings = self._job.worker_settings([address], self._store.port, self._secret)
         group = make_workers(self._job, host, settings, told, self._output.write, self._on_exit)
         self._hosts[host].groups.append(group)
         group.start()

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/error.h"
 #include "transport/shm/futex.h"
 #include "transport/shm/pause.h"
 #include "transport/shm/peer_memory.h"
@@ -84,12 +85,13 @@ struct ShmTransport::Incoming {
 };
 
 ShmTransport::ShmTransport(int rank, std::shared_ptr<const Segment> segment, Channel channel,
-                           bool spin, const Abort& abort)
+                           bool spin, const Abort& abort, Deadline::Interrupt interrupt)
     : rank_(rank),
       segment_(std::move(segment)),
       channel_(channel),
       spin_(spin),
       abort_(abort),
+      interrupt_(std::move(interrupt)),
       sent_(static_cast<size_t>(segment_->ranks())),
       received_(static_cast<size_t>(segment_->ranks())) {
   PermitReadsBySiblings();
@@ -124,6 +126,10 @@ void ShmTransport::WaitUntil(const Ready& ready) {
     bell.sleeping.store(0, std::memory_order_seq_cst);
     if (done) return;
     abort_.ThrowIfTripped();
+    // Only after a slice in which nothing came: the question may have to wait for a lock.
+    if (interrupt_ && bell.sequence.load(std::memory_order_relaxed) == sequence && interrupt_()) {
+      throw Error(Error::Kind::kInterrupted, "interrupted");
+    }
   }
 }
 

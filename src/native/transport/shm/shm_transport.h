@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/deadline.h"
 #include "transport/abort.h"
 #include "transport/shm/segment.h"
 #include "transport/transport.h"
@@ -22,9 +23,10 @@ namespace hvd {
 class ShmTransport : public Transport {
  public:
   // Args: channel: used by this transport alone. abort: outlives the transport. spin: whether every
-  // rank can have a core to itself, so that a short busy wait before sleeping pays.
+  // rank can have a core to itself, so that a short busy wait before sleeping pays. interrupt:
+  // asked now and then during a long wait.
   ShmTransport(int rank, std::shared_ptr<const Segment> segment, Channel channel, bool spin,
-               const Abort& abort);
+               const Abort& abort, Deadline::Interrupt interrupt = {});
 
   int rank() const override { return rank_; }
   int size() const override { return segment_->ranks(); }
@@ -59,6 +61,7 @@ class ShmTransport : public Transport {
   const Channel channel_;
   const bool spin_;
   const Abort& abort_;
+  const Deadline::Interrupt interrupt_;
   std::vector<Count> sent_;  // by rank
   std::vector<Count> received_;
   struct alignas(64) Line {

@@ -1,0 +1,165 @@
+"""One rank of a soak: random operations after a plan that follows from a seed, and their results.
+
+Usage: soak_rank.py SEED SECONDS; prints `under way`, then `done`, `failed: …` or what was wrong.
+Between rounds the job is left and joined again; memory mappings apart, nothing may be left of it.
+"""
+# ruff: noqa: T201 - whoever runs it reads what is printed
+
+import contextlib
+import gc
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import horovod.array as hvd
+
+ROUND = 25  # operations between two looks at the clock
+LENGTHS = (0, 1, 3, 100, 1_000, 5_000, 60_000, 150_000, 700_000)
+TYPES = (np.float32, np.float64, np.int32, np.int64, np.uint8)
+
+
+def operand(rank: int, length: int, kind: type, salt: int) -> Any:
+    """What a rank brings: small whole numbers, so that sums are exact in every order."""
+    return ((np.arange(length) * 7 + rank * 3 + salt) % 5).astype(kind)
+
+
+class WrongResultError(Exception):
+    """A result is not what it should be."""
+
+
+def expect(what: str, actual: Any, expected: Any) -> None:
+    if actual.shape != expected.shape or not np.array_equal(actual, expected):
+        raise WrongResultError(what)
+
+
+class Plan:
+    """Draws the same operations on all ranks."""
+
+    def __init__(self, seed: int, sets: list[hvd.ProcessSet]) -> None:
+        self._random = random.Random(seed)  # noqa: S311 - a reproducible plan
+        self._sets = sets
+        self._number = 0
+
+    def next(self) -> Callable[[], None]:
+        """Starts one operation on the ranks that take part; the rest is to be called later."""
+        draw = self._random
+        self._number += 1
+        chosen = draw.choice(self._sets)
+        kind, length, salt = draw.choice(TYPES), draw.choice(LENGTHS), draw.randrange(5)
+        op = draw.choice(("allreduce", "group", "allgather", "broadcast", "alltoall", "scatter"))
+        blocking = draw.random() < 0.4
+        members = chosen.ranks or list(range(hvd.size()))
+        root = draw.choice(members)
+        if hvd.rank() not in members:
+            return lambda: None
+        place, name = members.index(hvd.rank()), f"{op}.{self._number}"
+
+        def bring(rank: int) -> Any:
+            return operand(rank, length, kind, salt)
+
+        own = bring(hvd.rank())
+        total = sum((bring(rank) for rank in members), np.zeros(length, kind))
+        if op == "allreduce":
+            if blocking:
+                result = hvd.allreduce(own, op=hvd.Sum, process_set=chosen)
+                return lambda: expect(name, result, total)
+            handle = hvd.allreduce_async(own, op=hvd.Sum, name=name, process_set=chosen)
+            return lambda: expect(name, hvd.synchronize(handle), total)
+        if op == "group":
+            three = hvd.grouped_allreduce_async(
+                [own] * 3, op=hvd.Max, name=name, process_set=chosen
+            )
+            largest = np.max([bring(rank) for rank in members], axis=0)
+            return lambda: expect(name, np.array(hvd.synchronize(three)), np.array([largest] * 3))
+        if op == "allgather":
+            all_of_them = np.concatenate([bring(rank)[: length // (rank + 1)] for rank in members])
+            mine = own[: length // (hvd.rank() + 1)]
+            handle = hvd.allgather_async(mine, name=name, process_set=chosen)
+            return lambda: expect(name, hvd.synchronize(handle), all_of_them)
+        if op == "broadcast":
+            handle = hvd.broadcast_async(own, root, name=name, process_set=chosen)
+            return lambda: expect(name, hvd.synchronize(handle), bring(root))
+        if op == "scatter":
+            part = np.array_split(total, len(members))[place]
+            handle = hvd.reducescatter_async(own, op=hvd.Sum, name=name, process_set=chosen)
+            return lambda: expect(name, hvd.synchronize(handle), part)
+        splits = [length // len(members)] * len(members)
+        each = splits[0]
+        received = np.concatenate([bring(r)[place * each : (place + 1) * each] for r in members])
+        handle = hvd.alltoall_async(own[: sum(splits)], splits, name=name, process_set=chosen)
+        return lambda: expect(name, hvd.synchronize(handle)[0], received)
+
+
+def leftovers() -> dict[str, int]:
+    """What a job that has ended must not leave behind in this process."""
+    gc.collect()  # an exception's frames refer to each other, and to the job that failed
+    return {
+        "descriptors": len(list(Path("/proc/self/fd").iterdir())),
+        "threads": len(list(Path("/proc/self/task").iterdir())),
+        "shared memory": Path("/proc/self/maps").read_text().count("memfd:horovod"),
+    }
+
+
+def run_round(seed: int) -> bool:
+    """One job; whether all ranks want another one."""
+    hvd.init()
+    everyone = list(range(hvd.size()))
+    sets: list[hvd.ProcessSet] = [hvd.global_process_set, hvd.global_process_set]
+    if hvd.size() > 1:
+        sets += [hvd.add_process_set(everyone[:-1]), hvd.add_process_set(everyone[1:])]
+    plan = Plan(seed, sets)
+    order = random.Random(seed * 31 + hvd.rank())  # noqa: S311 - a reproducible plan
+    pending: list[Callable[[], None]] = []
+    try:
+        for _ in range(ROUND):
+            pending.append(plan.next())
+            if len(pending) > 8:
+                pending.pop(order.randrange(len(pending)))()
+        order.shuffle(pending)
+        while pending:
+            pending.pop()()
+    except hvd.HorovodInternalError:
+        for finish in pending:  # a handle holds its job until somebody asks for it
+            with contextlib.suppress(hvd.HorovodInternalError):
+                finish()
+        raise
+    late = np.array([time.monotonic() > END], np.int32)
+    return not bool(hvd.allreduce(late, op=hvd.Max)[0])
+
+
+def main() -> int:
+    seed = int(sys.argv[1])
+    before = leftovers()
+    for number in range(1_000_000):
+        try:
+            more = run_round(seed * 1000 + number)
+        except hvd.HorovodInternalError as error:
+            print(f"failed: {error}", flush=True)
+            more = False
+        except WrongResultError as error:
+            print(f"wrong: {error} of round {number}", flush=True)
+            os._exit(3)
+        hvd.shutdown()
+        after = leftovers()
+        if number == 0:
+            print("under way", flush=True)
+            before = after  # what is made once and kept
+        if any(after[what] > before[what] for what in after):
+            print(f"left behind after round {number}: {after}, before {before}", flush=True)
+            return 3
+        if not more:
+            break
+    print("done", flush=True)
+    return 0
+
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher ends the others; they finish first
+END = time.monotonic() + float(sys.argv[2])
+sys.exit(main())
