@@ -45,9 +45,10 @@ class Switch:
         """Forwards frames until standard input ends."""
         while True:
             wait = max(0, self._queue[0][0] - time.monotonic()) if self._queue else None
-            readable, _, _ = select.select([*self._ports, sys.stdin], [], [], wait)
+            orders = sys.stdin.fileno()
+            readable, _, _ = select.select([*self._ports, orders], [], [], wait)
             for source in readable:
-                if source is sys.stdin:
+                if source == orders:
                     line = sys.stdin.readline()
                     if not line:
                         return
