@@ -14,7 +14,7 @@ from static_site import served
 
 from integration.conda_channels import conda_channels
 from integration.environments import ROOT, Environment, Release, plain_variables, run
-from integration.many_variants import Home, ManyVariants, make_release
+from integration.many_variants import Home, ManyVariants, make_release, own_release
 
 BUILD_TIMEOUT = 900
 
@@ -46,6 +46,16 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyVariants]:
     """Serves a release with variants for every kind of hardware."""
     folder, site = tmp_path_factory.mktemp("many"), tmp_path_factory.mktemp("many-site")
     release = make_release(folder, tmp_path_factory.mktemp("many-work"))
+    run(Path(sys.executable).with_name("variantwheel"), "index", folder, "-o", site)
+    with served(site) as address:
+        yield ManyVariants(folder, site, f"{address}/simple/", release)
+
+
+@pytest.fixture(scope="session")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyVariants]:
+    """Serves a release with this repository's own variants, in wheels without content."""
+    folder, site = tmp_path_factory.mktemp("own"), tmp_path_factory.mktemp("own-site")
+    release = own_release(folder, tmp_path_factory.mktemp("own-work"))
     run(Path(sys.executable).with_name("variantwheel"), "index", folder, "-o", site)
     with served(site) as address:
         yield ManyVariants(folder, site, f"{address}/simple/", release)

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from integration.environments import plain_variables, run
+from integration.environments import ROOT, plain_variables, run
 from unit.selector.gpu_release import PROVIDERS
 from unit.selector.tiny_release import TinyRelease
+from variantwheel.project import read_project
 from variantwheel_selector.model import Variant
 from variantwheel_selector.variants_json import VariantsInfo, render_variants_json
 
@@ -67,17 +68,39 @@ class ManyVariants:
         return self.folder / "tiny_native-1.0.tar.gz"
 
 
-def make_release(folder: Path, work: Path, *, embedded: bool = True) -> TinyRelease:
+def own_release(folder: Path, work: Path) -> TinyRelease:
+    """Make a release with the labels and properties of this repository's own definitions."""
+    project = read_project(ROOT)
+    platforms = {
+        definition.label: [platform.machine for platform in definition.platforms]
+        for definition in project.definitions
+    }
+    by_machine = {"x86_64": _X86, "aarch64": _ARM}
+    tags = {
+        label: [by_machine[machine] for machine in machines if machine in by_machine]
+        for label, machines in platforms.items()
+    }
+    return make_release(folder, work, info=project.variants_info(platforms), tags=tags)
+
+
+def make_release(
+    folder: Path,
+    work: Path,
+    *,
+    embedded: bool = True,
+    info: VariantsInfo = INFO,
+    tags: Mapping[str, list[str]] = _TAGS,
+) -> TinyRelease:
     """Put wheels, variants.json and selector sdist into a release folder."""
-    release = TinyRelease(work / "tiny_native-1.0", INFO)
-    for variant in VARIANTS:
-        for release.tag in _TAGS.get(variant.label, [_X86]):
-            shutil.copy(release.add(variant.label), folder)
+    release = TinyRelease(work / "tiny_native-1.0", info)
+    for label in info.variants:
+        for release.tag in tags.get(label, [_X86]):
+            shutil.copy(release.add(label), folder)
     release.embedded = embedded
     if not embedded:
         shutil.rmtree(release.root / "payload")
     release.archive(folder)
-    (folder / "tiny_native-1.0-variants.json").write_text(render_variants_json(INFO))
+    (folder / "tiny_native-1.0-variants.json").write_text(render_variants_json(info))
     return release
 
 
