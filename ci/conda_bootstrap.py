@@ -42,9 +42,11 @@ CONDA_FORGE_FLAGS = {
     "LDFLAGS": "-Wl,-O2 -Wl,--sort-common -Wl,--as-needed -Wl,-z,relro -Wl,-z,now "
     "-Wl,--disable-new-dtags -Wl,--gc-sections -Wl,-rpath,$PREFIX/lib -L$PREFIX/lib",
 }
-# The build environments of different packages lie beside different, equally named source trees.
+# The build environments of different packages lie beside different, equally named source trees, and
+# each has a home directory of its own.
 CCACHE = {
     "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
+    "CCACHE_DIR": os.environ.get("CCACHE_DIR") or str(Path.home() / ".cache" / "ccache"),
     "CCACHE_BASEDIR": "${SRC_DIR%/*}",
     "CCACHE_NOHASHDIR": "1",
 }

@@ -3,12 +3,14 @@
     python ci/conda_client.py solve CHANNEL... < questions.json
     python ci/conda_client.py create environment.yml PREFIX --channel-alias URL
     python ci/conda_client.py create environment.lock PREFIX
+    python ci/conda_client.py install --prefix PREFIX --channel URL... [--force-reinstall] SPEC...
 
 A question is `{"specs": [...], "machine": {"subdir", "archspec", "cuda", "amdgpu"}}`, with the
 machine's virtual packages; `"installed_on": {...}` asks what becomes of an environment that was
 made on another machine. The answer, in the same order, is `{"packages": {name: "version build"}}`
 or `{"refused": why}`. An environment is created for this machine, with conda's `CONDA_OVERRIDE_*`
 in force, from a file as CEP 24 describes it or from a lock: `@EXPLICIT`, then `URL#sha256` lines.
+`install` takes the words that conda takes.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,25 +151,57 @@ async def create_locked(lines: Sequence[str], prefix: Path) -> list[rattler.Repo
     return records
 
 
+async def change(
+    prefix: Path,
+    there: Sequence[rattler.PrefixRecord],
+    channels: Sequence[str],
+    specs: Sequence[str],
+    *,
+    reinstall: bool,
+) -> list[rattler.RepoDataRecord]:
+    """Installs into an environment; everything else in it stays where it can.
+
+    Args:
+        prefix: The environment.
+        there: What is installed in it.
+        channels: URLs, the most important one first.
+        specs: What is asked for.
+        reinstall: Whether a package that is there already is written anew.
+    """
+    names = {str(rattler.MatchSpec(spec).name.normalized) for spec in specs}
+    others = [item for item in there if item.name.normalized not in names]
+    kept = [str(spec) for item in others for spec in item.requested_specs]
+    records = await rattler.solve(
+        sources=channels, specs=[*kept, *specs], locked_packages=others,
+        virtual_packages=_detected(),
+    )  # fmt: skip
+    await _install(records, prefix, [*kept, *specs], names if reinstall else set())
+    return records
+
+
 def _detected() -> list[rattler.GenericVirtualPackage]:
     overrides = rattler.VirtualPackageOverrides.from_env()
     return [item.into_generic() for item in rattler.VirtualPackage.detect(overrides)]
 
 
 async def _install(
-    records: list[rattler.RepoDataRecord], prefix: Path, specs: Sequence[str]
+    records: list[rattler.RepoDataRecord],
+    prefix: Path,
+    specs: Sequence[str],
+    reinstalled: Collection[str] = (),
 ) -> None:
     # A cache of its own: packages of local channels change without changing their names.
     with tempfile.TemporaryDirectory(prefix="conda-cache-") as cache:
         await rattler.install(
             records, target_prefix=prefix, cache_dir=Path(cache), show_progress=False,
+            reinstall_packages=set(reinstalled),
             # py-rattler 0.28 takes nothing else.
             requested_specs=[rattler.MatchSpec(spec)._match_spec for spec in specs],  # noqa: SLF001
         )  # fmt: skip
 
 
 def main(words: Sequence[str]) -> int:
-    """Solves or creates.
+    """Solves, creates or installs.
 
     Args:
         words: The command line, without the program's name.
@@ -186,38 +220,60 @@ def main(words: Sequence[str]) -> int:
     creating.add_argument(
         "--write-lock", type=Path, help="write down what was chosen, for `create`"
     )
+    installing = verbs.add_parser("install", help="change an environment, as `conda install` does")
+    installing.add_argument("--prefix", type=Path, required=True)
+    installing.add_argument("--channel", action="append", required=True)
+    installing.add_argument("--force-reinstall", action="store_true")
+    installing.add_argument("specs", nargs="+")
     arguments = parser.parse_args(words)
-    if arguments.verb == "solve":
-        questions = json.load(sys.stdin)
-        channels = [Path(item).resolve().as_uri() for item in arguments.channels]
-
-        async def all_answers() -> list[dict[str, object]]:
-            return [await answer(channels, question) for question in questions]
-
-        print(json.dumps(asyncio.run(all_answers()), indent=1))
-        return 0
     try:
-        prefix = arguments.prefix.resolve()
-        if arguments.file.suffix == ".lock":
-            lines = arguments.file.read_text(encoding="utf-8").splitlines()
-            records = asyncio.run(create_locked(lines, prefix))
-        else:
-            records = asyncio.run(create(arguments.file, prefix, arguments.channel_alias))
-            pip = read_environment(arguments.file)[2]
-            if pip:
-                subprocess.run(
-                    [prefix / "bin" / "python", "-m", "pip", "install", *pip], check=True
-                )
+        if arguments.verb == "solve":
+            return _answer_all([Path(item).resolve().as_uri() for item in arguments.channels])
+        change_or_create = _install_into if arguments.verb == "install" else _create
+        records = change_or_create(arguments)
     except (FileError, SolverError) as error:
         print(f"conda: error: {error}", file=sys.stderr)
         return 1
+    for item in sorted(records, key=lambda record: record.name.normalized):
+        print(f"{item.name.normalized:<28} {item.version!s:<14} {item.build}")
+    return 0
+
+
+def _answer_all(channels: Sequence[str]) -> int:
+    questions = json.load(sys.stdin)
+
+    async def all_answers() -> list[dict[str, object]]:
+        return [await answer(channels, question) for question in questions]
+
+    print(json.dumps(asyncio.run(all_answers()), indent=1))
+    return 0
+
+
+def _install_into(arguments: argparse.Namespace) -> list[rattler.RepoDataRecord]:
+    prefix: Path = arguments.prefix.resolve()
+    there = [rattler.PrefixRecord.from_path(file) for file in prefix.glob("conda-meta/*.json")]
+    return asyncio.run(
+        change(
+            prefix, there, arguments.channel, arguments.specs, reinstall=arguments.force_reinstall
+        )
+    )
+
+
+def _create(arguments: argparse.Namespace) -> list[rattler.RepoDataRecord]:
+    prefix = arguments.prefix.resolve()
+    if arguments.file.suffix == ".lock":
+        lines = arguments.file.read_text(encoding="utf-8").splitlines()
+        records = asyncio.run(create_locked(lines, prefix))
+    else:
+        records = asyncio.run(create(arguments.file, prefix, arguments.channel_alias))
+        pip = read_environment(arguments.file)[2]
+        if pip:
+            subprocess.run([prefix / "bin" / "python", "-m", "pip", "install", *pip], check=True)
     if arguments.write_lock:
         lines = [f"{item.url}#{item.sha256.hex() if item.sha256 else ''}\n" for item in records]
         text = "".join(["@EXPLICIT\n", *sorted(lines)])
         arguments.write_lock.write_text(text, encoding="utf-8")
-    for item in sorted(records, key=lambda record: record.name.normalized):
-        print(f"{item.name.normalized:<28} {item.version!s:<14} {item.build}")
-    return 0
+    return records
 
 
 if __name__ == "__main__":

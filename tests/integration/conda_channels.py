@@ -105,7 +105,8 @@ def conda_channels(tmp_path_factory: pytest.TempPathFactory) -> CondaChannels:
     real = BUILT if WHOLE else BUILT[:1]
     if own.is_dir():
         return CondaChannels(folder, real)
-    run_tool("conda_bootstrap.py", bootstrap, *(["--wheels", WHEELS] if WHOLE else []))
+    wheels = ["--wheels", str(WHEELS)] if WHOLE else []
+    run_tool("conda_bootstrap.py", bootstrap, *wheels)
     made = ",".join(real)
     # As a CI job without a GPU does: the tests of CUDA packages could not be installed otherwise.
     run_tool(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from integration.conda_channels import WHOLE, CondaChannels, as_environment, cre
 from integration.environments import ROOT, Environment, run
 
 BASELINE = {"CONDA_OVERRIDE_ARCHSPEC": "x86_64"}
+GPU_NODE = {"CONDA_OVERRIDE_CUDA": "12.4"}
+PROJECT = "horovod-variants"
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +56,15 @@ def test_two_ranks_and_the_reports(baseline: tuple[Environment, Path]) -> None:
     assert "conda package, build nompi_cpu_py" in verified
 
 
-def test_a_misfit_names_condas_command(
-    baseline: tuple[Environment, Path], conda_channels: CondaChannels, tmp_path: Path
+def mend(command: str, machine: Mapping[str, str]) -> None:
+    """Executes a command `conda install ...` by the one client that is there, on a machine."""
+    program, *words = shlex.split(command)
+    assert program == "conda"
+    run_tool("conda_client.py", *words, env=machine)
+
+
+def test_a_misfit_is_mended_by_the_command_that_is_named(
+    baseline: tuple[Environment, Path], conda_channels: CondaChannels
 ) -> None:
     """A build for a better machine, brought here by a shared disk: the record says so."""
     environment, _ = baseline
@@ -65,17 +76,21 @@ def test_a_misfit_names_condas_command(
         record.write_text(json.dumps(document), encoding="utf-8")
         verified = environment.run("variantwheel", "verify", "horovod-variants", expect=1)
         report = environment.run("horovodrun", "--check-build", expect=1)
+        version = (ROOT / "VERSION").read_text(encoding="utf-8").strip()
+        command = (
+            f"conda install --prefix {environment.folder} "
+            f"--channel {conda_channels.alias}horovod-variants "
+            f"--channel {conda_channels.alias}conda-forge "
+            f"--force-reinstall horovod-variants={version}"
+        )
+        assert "choose anew" in verified
+        assert f"{command}\n" in verified
+        assert f"to mend it: {command}" in report
+        mend(command, BASELINE)
+        assert record.read_text(encoding="utf-8") == original
+        environment.run("variantwheel", "verify", "horovod-variants")
     finally:
         record.write_text(original, encoding="utf-8")
-    version = (ROOT / "VERSION").read_text(encoding="utf-8").strip()
-    command = (
-        f"conda install --prefix {environment.folder} "
-        f"--channel {conda_channels.alias}horovod-variants "
-        f"--force-reinstall horovod-variants={version}"
-    )
-    assert "choose anew" in verified
-    assert f"{command}\n" in verified
-    assert f"to mend it: {command}" in report
 
 
 def test_a_lock_gives_the_same_environment_and_notices_changes(
@@ -119,11 +134,20 @@ def test_this_machine_gets_its_best_build_and_trains(
 
 @pytest.mark.whole
 def test_a_login_node_prepares_an_environment_for_gpu_nodes(
-    conda_channels: CondaChannels, tmp_path: Path
+    conda_channels: CondaChannels, tmp_path: Path, native_label: str
 ) -> None:
-    environment = create(conda_channels, tmp_path / "env", {"CONDA_OVERRIDE_CUDA": "12.4"})
+    """There it verifies; on this machine, without a GPU, it runs, says so, and can be mended."""
+    environment = create(conda_channels, tmp_path / "env", GPU_NODE)
     assert list(environment.folder.glob("conda-meta/horovod-variants-*-nompi_cuda12_py*.json"))
-    environment.run("horovodrun", "-np", "2", "python", ROOT / "recipe" / "two_ranks.py")
+    two_ranks = ("horovodrun", "-np", "2", "python", ROOT / "recipe" / "two_ranks.py")
+    environment.run(*two_ranks)
+    verified = environment.run("variantwheel", "verify", PROJECT, env=GPU_NODE)
+    assert "variant cu12 fits this machine" in verified
+    found = json.loads(environment.run("variantwheel", "verify", "--json", PROJECT, expect=1))
+    mend(found["repair_command"], {})
+    assert environment.installed_label() == native_label
+    environment.run("variantwheel", "verify", PROJECT)
+    environment.run(*two_ranks)
 
 
 @pytest.mark.whole
