@@ -136,7 +136,9 @@ async def create(file: Path, prefix: Path, alias: str | None) -> list[rattler.Re
 
 async def create_locked(lines: Sequence[str], prefix: Path) -> list[rattler.RepoDataRecord]:
     """Creates an environment of exactly the files of a lock, after comparing their checksums."""
-    wanted = [line.partition("#") for line in lines if line and not line.startswith("@")]
+    # conda writes `#sha256:`, other clients the digits alone.
+    plain = [line.replace("#sha256:", "#") for line in lines]
+    wanted = [line.partition("#") for line in plain if line and line[0] not in "@#"]
     channels = sorted({url.rsplit("/", 2)[0] for url, _, _ in wanted})
     specs = [_exact(url) for url, _, _ in wanted]
     records = await rattler.solve(sources=channels, specs=specs, virtual_packages=_detected())

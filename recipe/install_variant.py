@@ -1,7 +1,7 @@
 """Builds and installs one variant into the conda package, and records which one it is.
 
-The build script of `recipe.yaml`; runs in the source tree. `VARIANT_LABEL` is the label; compiler
-settings are those of its definition. A label without definition is refused, because nothing would
+The build script of `recipe.yaml`; runs in the source tree. `VARIANT_LABEL` is the label, `VARIANT_MPI`
+the MPI that the package depends on, whose plug-in is then the only one, or `nompi`; compiler settings are those of its definition. A label without definition is refused, because nothing would
 say what its code needs. GPU code is compiled by the NVRTC, or the zig, of the build environment.
 """
 
@@ -27,6 +27,8 @@ MACHINES = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
 GPU_SETTING = "cmake.define.HVD_GPU"
 NVRTC_SETTING = "cmake.define.HVD_NVRTC"
 ZIG_SETTING = "cmake.define.HVD_ZIG_PROGRAM"
+MPI_SETTING = "cmake.define.HVD_MPI"
+NO_MPI = "nompi"
 
 
 def main(target_platform: str) -> int:
@@ -53,6 +55,9 @@ def main(target_platform: str) -> int:
     except FileNotFoundError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    mpi = os.environ["VARIANT_MPI"]
+    if mpi != NO_MPI:
+        found[MPI_SETTING] = mpi
     settings = [f"-C{key}={value}" for key, value in found.items()]
     subprocess.run(
         [sys.executable, "-m", "pip", "install", ".", "-vv", "--no-deps", "--no-build-isolation",

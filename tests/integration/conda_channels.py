@@ -20,6 +20,7 @@ WHOLE = os.environ.get("CONDA_TESTS") == "whole"
 BUILD_TIMEOUT = 1800  # for several packages, on a busy machine
 CACHE = ROOT / "build" / "conda-cache"
 WHEELS = ROOT / "build" / "conda-wheels"  # unpacked NVRTCs and MPIs
+BASELINE = {"CONDA_OVERRIDE_ARCHSPEC": "x86_64"}
 BUILT = tuple(
     f"nompi_{hardware}" for hardware in ("cpu", "x86_64_v3", "cuda11", "cuda12", "cuda13", "rocm")
 )
@@ -147,6 +148,17 @@ def create(
         channels.alias, *words, env=machine,
     )  # fmt: skip
     return as_environment(prefix)
+
+
+@pytest.fixture(scope="session")
+def conda_baseline(
+    conda_channels: CondaChannels, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Environment, Path]:
+    """An environment for a machine of the baseline, and the lock that was written with it."""
+    folder = tmp_path_factory.mktemp("conda")
+    lock = folder / "environment.lock"
+    environment = create(conda_channels, folder / "env", BASELINE, "--write-lock", lock)
+    return environment, lock
 
 
 def read_yaml(name: str) -> Any:

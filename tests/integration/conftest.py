@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from static_site import served
 
-from integration.conda_channels import conda_channels
+from integration.conda_channels import conda_baseline, conda_channels
 from integration.environments import ROOT, Environment, Release, plain_variables, run
 from integration.many_variants import Home, ManyVariants, make_release, own_release
 
 BUILD_TIMEOUT = 900
 
 
-__all__ = ["conda_channels"]
+__all__ = ["conda_baseline", "conda_channels"]
 
 
 @pytest.fixture(scope="session")

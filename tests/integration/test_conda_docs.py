@@ -8,14 +8,29 @@ from pathlib import Path
 
 import pytest
 
-from integration.conda_channels import CondaChannels, create, read_yaml
-from integration.environments import ROOT
+from integration.conda_channels import (
+    BASELINE,
+    CondaChannels,
+    as_environment,
+    read_yaml,
+    run_tool,
+)
+from integration.environments import ROOT, Environment, run
 from integration.test_conda_solve import OWN, build_of
 
 PAGE = (ROOT / "docs" / "conda.md").read_text(encoding="utf-8")
 ASSIGNMENT = re.compile(r"(CONDA_[A-Z_]+)=(.*)")
 FACTS = {"CONDA_OVERRIDE_CUDA": "cuda", "CONDA_OVERRIDE_ARCHSPEC": "archspec"}
 WITH_VALUE = {"-c", "-n", "-f"}
+PUBLIC, SERVED = "https://conda.anaconda.org/", "file:///srv/channels/"
+ABOUT_LOCKS = [
+    "conda list --explicit --sha256 > environment.lock",
+    "conda create -n horovod --file environment.lock",
+    "grep -o 'https://[^#]*' environment.lock | wget -x -nH -P /srv/channels -i -",
+    f"sed 's#{PUBLIC}#{SERVED}#' environment.lock > offline.lock",
+    "conda create --offline -n horovod --file offline.lock",
+]
+"""The commands whose outcome is no choice of the solver."""
 
 
 def blocks(language: str) -> list[str]:
@@ -49,6 +64,7 @@ def test_each_conda_command_gets_the_build_that_the_page_says(
 ) -> None:
     lines = [line for line in blocks("shell") if " # " in line]
     assert len(lines) >= 14
+    assert [line for line in blocks("shell") if line not in lines] == ABOUT_LOCKS
     answers = conda_channels.solve(OWN, [question(line) for line in lines])
     wrong = [
         f"{line}: {build_of(answer)}"
@@ -58,12 +74,39 @@ def test_each_conda_command_gets_the_build_that_the_page_says(
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_other_commands_run(conda_channels: CondaChannels, tmp_path: Path) -> None:
+def test_the_other_commands_run(conda_baseline: tuple[Environment, Path]) -> None:
     commands = [line.removeprefix("$ ") for line in blocks("console")]
     assert len(commands) == 3
-    environment = create(conda_channels, tmp_path / "env", {"CONDA_OVERRIDE_ARCHSPEC": "x86_64"})
     for command in commands:
-        environment.run(*shlex.split(command), cwd=ROOT)
+        conda_baseline[0].run(*shlex.split(command), cwd=ROOT)
+
+
+def test_an_environment_is_made_behind_an_air_gap(
+    conda_channels: CondaChannels, conda_baseline: tuple[Environment, Path], tmp_path: Path
+) -> None:
+    """The page's way, with folders for hosts, and conda's two commands by the client at hand."""
+    environment, lock = conda_baseline
+    (tmp_path / "environment.lock").write_bytes(lock.read_bytes())
+    mirror = tmp_path / "srv" / "channels"
+    for line in lock.read_text(encoding="utf-8").splitlines()[1:]:
+        inside = line.removeprefix(conda_channels.alias).partition("#")[0]
+        (mirror / inside).parent.mkdir(parents=True, exist_ok=True)
+        (mirror / inside).symlink_to(conda_channels.folder / inside)
+    for channel in mirror.iterdir():
+        run_tool("conda_packages.py", "index", channel)
+    copies = f"{mirror.as_uri()}/"
+    rewriting = next(line for line in ABOUT_LOCKS if line.startswith("sed "))
+    rewriting = rewriting.replace(PUBLIC, conda_channels.alias).replace(SERVED, copies)
+    run("sh", "-c", rewriting, cwd=tmp_path)
+    locked, solved = tmp_path / "locked", tmp_path / "solved"
+    run_tool("conda_client.py", "create", tmp_path / "offline.lock", locked, env=BASELINE)
+    words = ("--channel-alias", copies)
+    run_tool("conda_client.py", "create", ROOT / "environment.yml", solved, *words, env=BASELINE)
+    records = sorted(path.name for path in environment.folder.glob("conda-meta/*.json"))
+    for made in (locked, solved):
+        assert sorted(path.name for path in made.glob("conda-meta/*.json")) == records
+    two_ranks = ROOT / "recipe" / "two_ranks.py"
+    as_environment(locked).run("horovodrun", "-np", "2", "python", two_ranks)
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)", PAGE))
