@@ -31,6 +31,7 @@ from ruamel.yaml import YAML
 ROOT = Path(__file__).resolve().parent.parent
 RECIPE = ROOT / "recipe" / "recipe.yaml"
 SELECTOR_RECIPE = ROOT / "recipe" / "selector" / "recipe.yaml"
+GUARD_RECIPE = ROOT / "recipe" / "aarch64-level" / "recipe.yaml"
 PINNING = ROOT / "ci" / "conda_pinning.yaml"
 VARIANTS = ROOT / "recipe" / "variants.yaml"
 OVERLAY = ROOT / "recipe" / "channel-overlay.yaml"
@@ -179,9 +180,9 @@ def _run(
     )
 
 
-def selector_output() -> Output:
-    """The selector's package, which is the same for every platform and Python."""
-    recipe = rattler_build.Stage0Recipe.from_file(SELECTOR_RECIPE)
+def noarch_output(file: Path) -> Output:
+    """A package that is the same for every platform and Python."""
+    recipe = rattler_build.Stage0Recipe.from_file(file)
     # The only Python of the bootstrap channel.
     minimum = f"{sys.version_info.major}.{sys.version_info.minor}"
     (variant,) = recipe.render(rattler_build.VariantConfig({"python_min": [minimum]}))
@@ -225,9 +226,7 @@ def main(words: Sequence[str]) -> int:
     )
     building.add_argument("--metadata", action="store_true", help="leave the content out")
     building.add_argument("--test", action="store_true", help="run the tests of each package")
-    building.add_argument(
-        "--selector", action="store_true", help="build the selector's package too"
-    )
+    building.add_argument("--noarch", action="store_true", help="build the noarch packages too")
     indexing = verbs.add_parser("index", help="index a channel anew")
     indexing.add_argument("channel", type=Path)
     for verb in (rendering, building):
@@ -270,8 +269,8 @@ def _build_wanted(arguments: argparse.Namespace, outputs: Sequence[Output]) -> N
         if output.build.startswith(only or "")
         and not ((output.name, output.subdir) == (NAME, HERE) and output.build.startswith(made))
     ]
-    if arguments.selector:
-        wanted.insert(0, selector_output())
+    if arguments.noarch:
+        wanted = [noarch_output(SELECTOR_RECIPE), noarch_output(GUARD_RECIPE), *wanted]
     build(wanted, channel, arguments.bootstrap.resolve(), test=arguments.test)
     index(channel)
 

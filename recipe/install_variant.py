@@ -1,8 +1,9 @@
 """Builds and installs one variant into the conda package, and records which one it is.
 
-The build script of `recipe.yaml`; runs in the source tree. `VARIANT_LABEL` is the label, `VARIANT_MPI`
-the MPI that the package depends on, whose plug-in is then the only one, or `nompi`; compiler settings are those of its definition. A label without definition is refused, because nothing would
-say what its code needs. GPU code is compiled by the NVRTC, or the zig, of the build environment.
+The build script of `recipe.yaml`; runs in the source tree. `VARIANT_LABEL` is the label; compiler
+settings are those of its definition. `VARIANT_MPI` is `nompi`, or the MPI that the package depends
+on, whose plug-in is then the only one in it. A label without definition is refused, because nothing
+would say what its code needs. GPU code is compiled by the build environment's NVRTC or zig.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def conda_channels(tmp_path_factory: pytest.TempPathFactory) -> CondaChannels:
     made = ",".join(real)
     # As a CI job without a GPU does: the tests of CUDA packages could not be installed otherwise.
     run_tool(
-        "conda_packages.py", "build", own, bootstrap, "--test", "--selector", "--only", made,
+        "conda_packages.py", "build", own, bootstrap, "--test", "--noarch", "--only", made,
         env={"CONDA_OVERRIDE_CUDA": "13.0"},
     )  # fmt: skip
     both = ["--subdir", "linux-64", "--subdir", "linux-aarch64"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from integration.conda_channels import CondaChannels
+from integration.conda_channels import CondaChannels, read_yaml
+from integration.environments import ROOT
+from variantwheel.project import read_project
 
 OWN, FEEDSTOCK = "horovod-variants", "feedstock"
 BASELINE = {"archspec": "x86_64"}
@@ -12,6 +14,7 @@ V3 = {"archspec": "x86_64_v3"}
 ZEN3 = {"archspec": "zen3"}
 OLD = {"archspec": "nehalem"}
 NEOVERSE = {"archspec": "neoverse_v1", "subdir": "linux-aarch64"}
+NEOVERSE_N1 = {"archspec": "neoverse_n1", "subdir": "linux-aarch64"}
 PROJECT = "horovod-variants"
 
 # Machine, what is asked for, and the beginning of the build string that has to come.
@@ -27,7 +30,7 @@ CHOICES = [
     ({**BASELINE, "cuda": "13.0"}, [PROJECT], "nompi_cuda13"),
     ({**ZEN3, "cuda": "13.0"}, [PROJECT], "nompi_cuda13"),
     ({**ZEN3, "cuda": "13.0"}, [PROJECT, "cuda-version 12.*"], "nompi_cuda12"),
-    (NEOVERSE, [PROJECT], "nompi_cpu"),
+    (NEOVERSE_N1, [PROJECT], "nompi_cpu"),
     ({**NEOVERSE, "cuda": "12.8"}, [PROJECT], "nompi_cuda12"),
     ({**NEOVERSE, "cuda": "13.0"}, [PROJECT], "nompi_cuda13"),
     # By name, against the order of preference.
@@ -46,6 +49,9 @@ BY_CHANNEL = [
     ({**ZEN3, "amdgpu": "0"}, [PROJECT], {FEEDSTOCK: "nompi_x86_64_v3", OWN: "nompi_x86_64_v3"}),
     ({**ZEN3, "amdgpu": "0"}, [f"{PROJECT}-rocm"], {OWN: "nompi_rocm"}),
     (ZEN3, [f"{PROJECT} * *rocm*"], {OWN: "nompi_rocm"}),
+    (NEOVERSE, [PROJECT], {FEEDSTOCK: "nompi_cpu", OWN: "nompi_neoverse"}),
+    ({**NEOVERSE, "archspec": "neoverse_n2"}, [PROJECT], {OWN: "nompi_neoverse"}),
+    ({**NEOVERSE, "cuda": "11.8"}, [PROJECT], {FEEDSTOCK: "nompi_cpu", OWN: "nompi_neoverse"}),
 ]
 
 REFUSED = [
@@ -55,6 +61,8 @@ REFUSED = [
     (BASELINE, [f"{PROJECT} * *x86_64_v3*"]),
     (OLD, [f"{PROJECT} * *x86_64_v3*"]),
     (NEOVERSE, [f"{PROJECT} * *x86_64_v3*"]),
+    (NEOVERSE_N1, [f"{PROJECT} * *neoverse*"]),
+    (ZEN3, [f"{PROJECT} * *neoverse*"]),
     (NEOVERSE, [f"{PROJECT}-rocm"]),
     (ZEN3, [f"{PROJECT} * mpi_openmpi_*", "mpich"]),
     (ZEN3, [PROJECT, "openmpi", "mpich"]),
@@ -130,3 +138,24 @@ def test_a_python_of_another_version_is_not_taken(conda_channels: CondaChannels)
         OWN, [{"machine": ZEN3, "specs": [PROJECT, "python_abi 3.9.*"]}]
     )
     assert "refused" in answer
+
+
+def test_the_guard_for_arm_names_all_cpus_of_the_definition() -> None:
+    import archspec.cpu  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415 - the session's
+
+    recipe = read_yaml("recipe/aarch64-level/recipe.yaml")
+    version = recipe["context"]["version"]
+    wanted = [
+        name
+        for name, target in archspec.cpu.TARGETS.items()
+        if target.family.name == "aarch64"
+        and f"armv{version}" in (name, *(parent.name for parent in target.ancestors))
+    ]
+    assert recipe["context"]["names"].split("|") == sorted(wanted)
+    versions = [
+        item.value
+        for definition in read_project(ROOT).definitions
+        if definition.label == "neoverse"
+        for item in definition.variant.properties
+    ]
+    assert versions == [version]

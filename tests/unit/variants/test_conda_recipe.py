@@ -21,7 +21,8 @@ from packaging.version import Version
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[3]
-RECIPES = ("recipe/recipe.yaml", "recipe/selector/recipe.yaml")
+OURS = ("recipe/recipe.yaml", "recipe/selector/recipe.yaml")
+RECIPES = (*OURS, "recipe/aarch64-level/recipe.yaml")
 ORDER = (
     "schema_version", "context", "package", "recipe", "source", "build", "outputs",
     "requirements", "tests", "about", "extra",
@@ -116,7 +117,9 @@ def output_faults(output: dict[str, Any]) -> Iterator[str]:
     build, host, run = (sections.get(key, []) for key in ("build", "host", "run"))
     for requirement in (*build, *host, *run, *sections.get("run_constraints", [])):
         plain = re.sub(r"\$\{\{.*?\}\}", "X", requirement)
-        if not re.fullmatch(r"[\w.-]+( [^ ]+( [^ ]+)?)?", plain) or re.search(r"[<>=] ", plain):
+        if not re.fullmatch(r"[\w.-]+(\[[^ ]+\]| [^ ]+( [^ ]+)?)?", plain) or re.search(
+            r"[<>=] ", plain
+        ):
             yield f"{name}: spaces in {requirement!r}"
         if plain.startswith(("sysroot", "__osx")):
             yield f"{name}: {requirement!r} belongs to stdlib"
@@ -139,7 +142,8 @@ def output_faults(output: dict[str, Any]) -> Iterator[str]:
 def test_a_recipe_keeps_the_rules(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     assert list(faults(read_yaml(name), text)) == []
-    assert read_yaml(name)["context"]["version"] == (ROOT / "VERSION").read_text().strip()
+    if name in OURS:
+        assert read_yaml(name)["context"]["version"] == (ROOT / "VERSION").read_text().strip()
 
 
 def _output(recipe: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from variantwheel_selector.model import Variant, VariantProperty
 from variantwheel_selector.variants_json import parse_variants_json
 
 ROOT = Path(__file__).resolve().parents[3]
-LABELS = ("null", "x86_64_v2", "x86_64_v3", "x86_64_v4", "cu11", "cu12", "cu13", "rocm")
+LABELS = ("null", "x86_64_v2", "x86_64_v3", "x86_64_v4", "cu11", "cu12", "cu13", "neoverse", "rocm")
 PLATFORM = '[[platforms]]\nmachine = "x86_64"\nrunner = "ubuntu-24.04"\n'
 
 
@@ -73,6 +73,7 @@ def test_no_rebuild_of_one_variant_overtakes_another(one: int, other: int) -> No
 def test_each_kind_of_hardware_is_guarded() -> None:
     assert hardware_dependencies("cpu") == hardware_dependencies("rocm") == ()
     assert hardware_dependencies("x86_64_v3") == ("_x86_64-microarch-level >=3",)
+    assert hardware_dependencies("neoverse") == ("_aarch64-version-level >=8.4a",)
     assert hardware_dependencies("cuda12") == ("__cuda >=12", "cuda-version >=12,<13")
 
 
@@ -93,14 +94,14 @@ def test_levels_come_from_the_definitions(tmp_path: Path) -> None:
 
 def test_what_conda_cannot_guard_is_told(tmp_path: Path) -> None:
     arm = Variant("neoverse", (VariantProperty("aarch64", "version", "8.4a"),))
-    assert "conda has no package that guards it" in unexpressed(arm)[0]
+    assert "conda-forge has no package that guards it" in unexpressed(arm)[0]
     assert unexpressed(level_variant("v3")) == []
     (tmp_path / "neoverse.toml").write_text(
         'label = "neoverse"\nsummary = "V1"\n[properties]\naarch64.version = ["8.4a"]\n'
         + PLATFORM.replace("x86_64", "aarch64")
     )
     text = render_variants_yaml(read_definitions(tmp_path))
-    assert "# Not here: aarch64 :: version :: 8.4a of neoverse: conda has no package" in text
+    assert "# Not here: aarch64 :: version :: 8.4a of neoverse: conda-forge has no package" in text
     for definition in read_project(ROOT).definitions:
         if "aarch64" not in {item.namespace for item in definition.variant.properties}:
             assert unexpressed(definition.variant) == []

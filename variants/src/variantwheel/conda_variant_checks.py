@@ -12,7 +12,9 @@ from variantwheel.labelling import VARIANT_JSON
 from variantwheel_selector.errors import VariantsJsonError
 from variantwheel_selector.variants_json import parse_variants_json
 
-_GUARDS = ("__cuda", "cuda-version", "_x86_64-microarch-level", "__archspec")
+_GUARDS = (
+    "__cuda", "cuda-version", "_x86_64-microarch-level", "_aarch64-version-level", "__archspec",
+)  # fmt: skip
 _COUNTERS = 50
 """Build counters below this keep one variant's rebuild from overtaking another variant."""
 

@@ -24,11 +24,12 @@ OFFSET = 100
 
 _NULL_WORD = "cpu"
 _ROCM = "rocm"
+_NEOVERSE = "neoverse"
 _CUDA_LABEL = re.compile(r"cu(\d+)")
 _CUDA_WORD = re.compile(r"cuda(\d+)")
 _LEVEL = re.compile(r"x86_64_v([2-4])")
 _BUILD = re.compile(
-    r"(?P<mpi>nompi|mpi_[a-z]+)_(?P<hardware>cpu|rocm|cuda\d+|x86_64_v[2-4])_"
+    r"(?P<mpi>nompi|mpi_[a-z]+)_(?P<hardware>cpu|rocm|neoverse|cuda\d+|x86_64_v[2-4])_"
     r"(?:(?P<python>py\d+))?h(?P<hash>[0-9a-f]{7})_(?P<number>\d+)"
 )
 _OLDEST_CUDA_RANK = 3
@@ -106,18 +107,18 @@ def hardware_dependencies(hardware: str) -> tuple[str, ...]:
         return (f"__cuda >={major}", f"cuda-version >={major},<{major + 1}")
     if level := _LEVEL.fullmatch(hardware):
         return (f"_x86_64-microarch-level >={level[1]}",)
-    return ()
+    return ("_aarch64-version-level >=8.4a",) if hardware == _NEOVERSE else ()
 
 
 def unexpressed(variant: Variant) -> list[str]:
-    """Tell which properties of a variant conda's build strings and dependencies do not express."""
+    """Tell which properties of a variant conda-forge's packages do not express."""
     faults: list[str] = []
     for item in variant.properties:
         if item.namespace == x86_64.NAMESPACE and item.feature == "level":
             continue
         if item.namespace in (nvidia.NAMESPACE, "amd"):
             continue  # the driver by __cuda; architectures by the variant's own check at run time
-        faults.append(f"{item} of {variant.label}: conda has no package that guards it")
+        faults.append(f"{item} of {variant.label}: conda-forge has no package that guards it")
     return faults
 
 
