@@ -27,9 +27,9 @@ function(hvd_configure target)
     "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=."
     "-ffile-prefix-map=${PROJECT_BINARY_DIR}=build"
     $<$<CONFIG:Release>:-g0>)
-  if(HVD_SANITIZE)
+  if(HVD_SANITIZE)  # -O1: half the time of compiling at -O3, and stacks that can be read
     string(REPLACE ";" "," sanitizers "${HVD_SANITIZE}")
-    target_compile_options(${target} PRIVATE "-fsanitize=${sanitizers}" -g
+    target_compile_options(${target} PRIVATE "-fsanitize=${sanitizers}" -O1 -g1
       -fno-omit-frame-pointer -fno-sanitize-recover=all)
     target_link_options(${target} PRIVATE "-fsanitize=${sanitizers}")
   endif()
