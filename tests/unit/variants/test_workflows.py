@@ -174,6 +174,15 @@ def test_cibuildwheel_reads_its_files(project: Project, tmp_path: Path) -> None:
         assert found == [f"{item}-manylinux_{machine}" for item in project.ci.interpreters]
 
 
+def test_a_compiler_from_pip_is_put_where_cibuildwheel_runs_the_backend() -> None:
+    files = workflow_files(read_project(ROOT), "cibuildwheel")
+    (text,) = (text for name, text in files.items() if name.endswith("cu12-x86_64.toml"))
+    config = json.loads(next(line for line in text.splitlines() if "before-build" in line)[15:])
+    wanted = ("scikit-build-core==", "pybind11==", "ziglang==", "nvidia-cuda-nvrtc-cu12==")
+    assert all(f" {name}" in config for name in wanted)
+    assert 'args = ["--no-isolation"]' in text
+
+
 def test_the_verb_writes_the_files_and_sees_stale_ones(tmp_path: Path) -> None:
     folder = copy_project(tmp_path)
     for system in ("github", "gitlab", "cibuildwheel"):

@@ -123,6 +123,7 @@ class Project:
         machines: Folders of captured machines, relative to the project.
         ci: What the generators of CI configurations are to know.
         source_exclude: Patterns of files that a source build does not need.
+        build_requires: What its build backend needs.
     """
 
     folder: Path
@@ -136,6 +137,7 @@ class Project:
     machines: tuple[str, ...] = ()
     ci: CiSettings = field(default_factory=CiSettings)
     source_exclude: tuple[str, ...] = ()
+    build_requires: tuple[str, ...] = ()
 
     def definition(self, label: str) -> Definition:
         """Return the definition of a label.
@@ -209,6 +211,7 @@ def read_project(folder: Path) -> Project:
         machines=settings.strings("machines", ()),
         ci=read_ci_settings(settings.table("ci")),
         source_exclude=settings.strings("source-exclude", ()),
+        build_requires=document.table("build-system").strings("requires", ()),
     )
 
 

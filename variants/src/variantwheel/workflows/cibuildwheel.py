@@ -37,9 +37,12 @@ def cibuildwheel_config(project: Project, job: MatrixJob) -> str:
         'skip = ["*-musllinux_*"]',
     ]
     if toolchain.requires:
-        lines.append(
-            f"before-build = {_toml('python -m pip install ' + _words(toolchain.requires))}"
-        )
+        # What a compiler needs has to be where the backend runs; isolation would hide it.
+        wanted = dict.fromkeys((*project.build_requires, *toolchain.requires))
+        lines += [
+            f"before-build = {_toml('python -m pip install ' + _words(tuple(wanted)))}",
+            'build-frontend = { name = "build", args = ["--no-isolation"] }',
+        ]
     if project.check.command and platform.machine != "arm64":
         lines.append(f"test-command = {_toml(_words(project.check.command))}")
     if settings:
