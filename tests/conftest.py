@@ -41,7 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    if exitstatus != pytest.ExitCode.OK:
+    # With pytest-xdist, the process that started the others hears of all their tests.
+    if exitstatus != pytest.ExitCode.OK or hasattr(session.config, "workerinput"):
         return
     count = session.config.pluginmanager.get_plugin("count")
     assert isinstance(count, _Count)

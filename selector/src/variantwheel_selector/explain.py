@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from variantwheel_selector.decision import DecidedCandidate, Decision
@@ -11,6 +12,8 @@ from variantwheel_selector.surroundings import surroundings
 
 _PLAIN = "(plain wheel)"
 _SUPPORTED = ": supported ("
+_NEED = r"(needs [^:]+ :: [^:]+ :: [^:]+): (.+)"
+_LONG = 40
 _MOST_REASONS = 3
 _MOST_BETTER = 6
 
@@ -18,8 +21,10 @@ _MOST_BETTER = 6
 def decision_lines(decision: Decision) -> list[str]:
     """Return the candidates, the chosen one marked, each with the facts that decided.
 
-    A rejected candidate has one line for each reason, up to a few; all are in the JSON form.
+    A rejected candidate has one line for each reason, up to a few; all are in the JSON form. What
+    was said of a candidate before is not said again.
     """
+    said: dict[str, str] = {}
     width = max([len("label"), *(len(item.label or _PLAIN) for item in decision.candidates)])
     lines = [f"  {'label':{width}}  {'verdict':8}  because"] if decision.candidates else []
     for item in decision.candidates:
@@ -27,6 +32,8 @@ def decision_lines(decision: Decision) -> list[str]:
         reasons = list(item.reasons) or [""]
         if item.accepted:
             reasons = ["; ".join(_short(reason) for reason in reasons)]
+        else:
+            reasons = _merged(reasons, item.label or _PLAIN, said)
         first, *more = reasons
         lines.append(
             f"{'*' if chosen else ' '} {item.label or _PLAIN:{width}}  "
@@ -42,6 +49,29 @@ def _short(reason: str) -> str:
     return reason.partition(_SUPPORTED)[0]
 
 
+def _merged(reasons: Sequence[str], label: str, said: dict[str, str]) -> list[str]:
+    """Return reasons with one line for needs that fail alike.
+
+    Args:
+        reasons: Of one candidate.
+        label: Its label.
+        said: Long explanations to the label that they were given for; takes up the new ones.
+    """
+    needs: dict[str, list[str]] = {}
+    for reason in reasons:
+        match = re.fullmatch(_NEED, reason)
+        need, why = match.groups() if match and _SUPPORTED not in reason else (reason, reason)
+        needs.setdefault(why, []).append(need)
+    lines: list[str] = []
+    for why, found in needs.items():
+        if found == [why]:
+            lines.append(why)
+            continue
+        earlier = said.setdefault(why, label) if len(why) > _LONG else label
+        lines.append(f"{'; '.join(found)}: {why if earlier == label else f'as for {earlier}'}")
+    return lines
+
+
 def setting_lines(decision: Decision) -> list[str]:
     """Return what the user's settings state, each with its origin."""
     width = max(map(len, decision.settings), default=0)
@@ -50,7 +80,10 @@ def setting_lines(decision: Decision) -> list[str]:
 
 def better_lines(better: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     """Return what would have to change for better candidates, by label."""
-    return [f"  {label}: {'; and '.join(changes)}" for label, changes in better[:_MOST_BETTER]]
+    labels: dict[str, list[str]] = {}
+    for label, changes in better[:_MOST_BETTER]:
+        labels.setdefault("; and ".join(dict.fromkeys(changes)), []).append(label)
+    return [f"  {', '.join(found)}: {words}" for words, found in labels.items()]
 
 
 def outcome_line(decision: Decision, *, from_source: bool) -> str:

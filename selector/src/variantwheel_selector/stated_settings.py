@@ -210,5 +210,5 @@ def _freeze(settings: Settings, profiles: tuple[Profile, ...]) -> Settings:
 
 def _unknown(kind: str, name: str, known: Sequence[str]) -> SettingsError:
     return SettingsError(
-        f"unknown {kind} {name!r}; known are {', '.join(known)}{suggestion(name, known)}"
+        f"unknown {kind} {name!r}{suggestion(name, known)}; known are {', '.join(known)}"
     )

@@ -15,7 +15,8 @@ from unit.selector.test_overrides import MACHINES, machine
 from unit.selector.test_verify import decided, install
 from unit.selector.tiny_release import TinyRelease
 from variantwheel_selector.cli import run_commandline
-from variantwheel_selector.decision import render_decision
+from variantwheel_selector.decision import DecidedCandidate, Decision, render_decision
+from variantwheel_selector.explain import better_lines, decision_lines
 from variantwheel_selector.front_end import index_options
 from variantwheel_selector.machine import read_machine
 from variantwheel_selector.probe import probe
@@ -245,3 +246,22 @@ def test_explain_hints_at_what_is_wrong_with_an_index(
     assert "404" in printed
     assert f"the index has no page {index}/tiny-native/: check the project's name" in printed
     assert f"{index}/simple perhaps" in printed
+
+
+def test_what_was_said_of_one_variant_is_not_said_again_of_the_next() -> None:
+    why = "no NVIDIA device file and no driver, in many more words than would fit twice"
+    needs = ("nvidia :: sm_arch :: 90_real", "nvidia :: cuda_version_lower_bound :: 13.0")
+    candidates = [
+        DecidedCandidate(label, accepted=False, reasons=tuple(f"needs {n}: {why}" for n in found))
+        for label, found in (("cu13", needs), ("cu12", needs[::-1]))
+    ]
+    decision = Decision(
+        "p", "1", None, forced=False, filename=None, sha256=None, candidates=tuple(candidates)
+    )
+    _, first, second = decision_lines(decision)
+    assert first.endswith(f"needs {needs[0]}; needs {needs[1]}: {why}")
+    assert second.endswith(f"needs {needs[1]}; needs {needs[0]}: as for cu13")
+    assert better_lines([("cu13", [why, why]), ("cu12", [why]), ("rocm", ["x", "y"])]) == [
+        f"  cu13, cu12: {why}",
+        "  rocm: x; and y",
+    ]

@@ -205,7 +205,7 @@ def test_what_is_no_sdist(tmp_path: Path) -> None:
             release_from_sdist(path)
 
 
-@pytest.mark.parametrize("compressed", [b"garbage", gzip.compress(b"x" * 4096)[:-12], b""])
+@pytest.mark.parametrize("compressed", [b"garbage", gzip.compress(b"x" * 4096, mtime=0)[:-12], b""])
 def test_an_index_whose_sdist_is_damaged(tmp_path: Path, compressed: bytes) -> None:
     (tmp_path / "tiny_native-1.0.tar.gz").write_bytes(compressed)
     with pytest.raises(ReleaseError, match="is no selector sdist"):
