@@ -221,6 +221,33 @@ TEST(AbortEndsAWaitOnTcp) {
   ExpectAbortEndsTheWait(communicator);
 }
 
+TEST(AnInterruptEndsAWaitOnShm) {
+  Segment first = Segment::Create(2);
+  const auto segment = std::make_shared<const Segment>(std::move(first));
+  const Abort abort;
+  int asked = 0;
+  hvd::ShmTransport transport(0, segment, hvd::Channel::kLane, false, abort,
+                              [&asked] { return ++asked == 2; });
+  std::vector<std::byte> in(100);
+  EXPECT_THROWS(transport.Receive(1, in), Error, "interrupted");
+  EXPECT_EQ(asked, 2);
+}
+
+TEST(AnAbortTripsThoseThatHangOnIt) {
+  Abort parent;
+  auto child = std::make_unique<Abort>(parent);
+  auto gone = std::make_unique<Abort>(parent);
+  gone.reset();
+  child->Trip(Error(Error::Kind::kIo, "of the child"));
+  EXPECT_FALSE(parent.tripped());
+  Abort other(parent);
+  parent.Trip(Error(Error::Kind::kPeerLost, "of the parent"));
+  EXPECT_THROWS(child->ThrowIfTripped(), Error, "of the child");
+  EXPECT_THROWS(other.ThrowIfTripped(), Error, "of the parent");
+  const Abort late(parent);
+  EXPECT_TRUE(late.tripped());
+}
+
 TEST(TheFirstReasonOfAnAbortCounts) {
   Abort abort;
   EXPECT_FALSE(abort.tripped());

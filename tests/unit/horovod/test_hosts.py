@@ -16,6 +16,11 @@ def test_hosts_are_read_in_order() -> None:
     assert parse_hosts("a-1:2, b.example:3") == [HostInfo("a-1", 2), HostInfo("b.example", 3)]
 
 
+def test_a_host_may_be_an_ipv6_address() -> None:
+    assert parse_hosts("[fd00::1]:2,a:1") == [HostInfo("fd00::1", 2), HostInfo("a", 1)]
+    assert parse_hostfile("[fd00::1] slots=2", "f") == [HostInfo("fd00::1", 2)]
+
+
 def test_a_host_named_twice_has_the_slots_of_both() -> None:
     assert parse_hosts("a:2,b:1,a:3") == [HostInfo("a", 5), HostInfo("b", 1)]
 

@@ -1,0 +1,69 @@
+"""Addresses: which of them a store is reached at, and how they are written."""
+
+import contextlib
+
+import pytest
+
+from horovod._placement import store_endpoints
+from horovod.runner.network import (
+    NetworkError,
+    address_towards,
+    choose_addresses,
+    interface_address,
+    listening_address,
+)
+from horovod.runner.rendezvous import RendezvousServer
+from horovod.runner.store_client import StoreClient, StoreError
+
+SECRET = bytes(range(32))
+
+
+def test_ports_are_put_behind_addresses_of_both_kinds() -> None:
+    assert store_endpoints("10.0.0.1", 9) == "10.0.0.1:9"
+    assert store_endpoints("10.0.0.1, fd00::1,[fd00::2]", 9) == (
+        "10.0.0.1:9,[fd00::1]:9,[fd00::2]:9"
+    )
+
+
+def test_a_job_on_one_host_listens_on_the_loopback() -> None:
+    assert choose_addresses([], ["eth0"]) == ["127.0.0.1"]
+
+
+def test_every_host_gets_an_address_on_its_way() -> None:
+    assert choose_addresses(["127.0.0.2", "127.0.0.3"], []) == [
+        address_towards("127.0.0.2"),
+        *(
+            []
+            if address_towards("127.0.0.2") == address_towards("127.0.0.3")
+            else [address_towards("127.0.0.3")]
+        ),
+    ]
+
+
+def test_of_several_interfaces_those_that_exist_count() -> None:
+    assert choose_addresses(["elsewhere"], ["nosuch0", "lo"]) == ["127.0.0.1"]
+    with pytest.raises(NetworkError, match=r"'nosuch0' has no address here .* lo"):
+        choose_addresses(["elsewhere"], ["nosuch0"])
+    assert interface_address("lo") == "127.0.0.1"
+
+
+def test_an_unknown_host_is_named() -> None:
+    with pytest.raises(NetworkError, match="no way to host"):
+        address_towards("no.such.host.invalid")
+
+
+def test_several_addresses_are_listened_to_on_all_interfaces() -> None:
+    assert listening_address(["10.0.0.1"]) == "10.0.0.1"
+    assert listening_address(["10.0.0.1", "10.0.1.1"]) == "0.0.0.0"  # noqa: S104 - a text
+    assert listening_address(["10.0.0.1", "fd00::1"]) == "::"
+
+
+def test_the_store_answers_on_ipv6_and_on_the_first_address_that_works() -> None:
+    with contextlib.closing(RendezvousServer(SECRET, "::")) as store:
+        for address in ("::1", "127.0.0.1"):
+            endpoints = store_endpoints(address, store.port)
+            with contextlib.closing(StoreClient(f"127.0.0.1:1,{endpoints}", SECRET)) as client:
+                client.put(b"key", address.encode())
+                assert client.get(b"key", 1) == address.encode()
+    with pytest.raises(StoreError, match=r"127\.0\.0\.1:1: .*; 127\.0\.0\.2:1: "):
+        StoreClient("127.0.0.1:1,127.0.0.2:1", SECRET)
