@@ -1,6 +1,6 @@
 # The sources of the native library, folder by folder in the order of its layers.
 set(HVD_CORE_SOURCES
-  base/cpu.cc base/dtype.cc base/error.cc base/sha256.cc base/shared_library.cc base/wake_fd.cc
+  base/cpu.cc base/dtype.cc base/error.cc base/log.cc base/sha256.cc base/shared_library.cc base/wake_fd.cc
   base/wire.cc
   device/code_files.cc device/cuda_driver.cc device/hip_driver.cc device/kernels.cc
   device/stream_driver.cc
@@ -23,7 +23,8 @@ set(HVD_CORE_SOURCES
   runtime/operation.cc runtime/operation_trace.cc runtime/options.cc runtime/peer.cc
   runtime/process_sets.cc runtime/request.cc
   runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc runtime/rows.cc
-  runtime/runtime.cc runtime/tensor_table.cc runtime/transport_setup.cc)
+  runtime/runtime.cc runtime/stall_inspector.cc runtime/tensor_table.cc
+  runtime/transport_setup.cc)
 list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
 set(HVD_KERNEL_SOURCES ${HVD_CORE_SOURCES})
@@ -36,4 +37,4 @@ set(HVD_BINDINGS_SOURCES
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
 set(HVD_NATIVE_TESTS auth coordinator device fast_lane gathering gpu heartbeats hosts kernels lane
-  levels loss runtime sha256 soak socket timeline topology transport wire)
+  levels loss runtime sha256 soak socket stall timeline topology transport wire)

@@ -3,8 +3,9 @@
 import pickle
 from typing import Any
 
-from horovod._collectives import COLLECTIVES, Operand
+from horovod._collectives import COLLECTIVES
 from horovod._loader import _bindings
+from horovod._operations import Operand
 from horovod._pickling import dump
 from horovod._session import SESSION
 from horovod.common.exceptions import HorovodInternalError

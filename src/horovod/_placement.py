@@ -23,6 +23,8 @@ class Placement:
         fuse_groups: whether that is done across groups too.
         cache_capacity: how many operations are asked for by number once they are known.
         dynamic_process_sets: whether they may be added and removed after `init()`.
+        stall_warning: seconds until rank 0 names the ranks that others wait for; 0 for never.
+        stall_shutdown: seconds until the job ends for it; 0 for never.
     """
 
     rank: int
@@ -44,6 +46,8 @@ class Placement:
     fuse_groups: bool
     cache_capacity: int
     dynamic_process_sets: bool
+    stall_warning: float
+    stall_shutdown: float
 
 
 def store_endpoints(addresses: str, port: int) -> str:
@@ -95,6 +99,7 @@ def read_placement(environment: Mapping[str, str]) -> Placement:
                 f"HOROVOD_SIZE={size} is set but {', '.join(missing)} is not; start the ranks with"
                 " horovodrun"
             )
+    stall_warning, stall_shutdown = _settings.stall_times(environment)
     return Placement(
         rank=_settings.RANK.read(environment),
         size=size,
@@ -115,4 +120,6 @@ def read_placement(environment: Mapping[str, str]) -> Placement:
         fuse_groups=not _settings.DISABLE_GROUP_FUSION.read(environment),
         cache_capacity=_settings.CACHE_CAPACITY.read(environment),
         dynamic_process_sets=_settings.DYNAMIC_PROCESS_SETS.read(environment),
+        stall_warning=stall_warning,
+        stall_shutdown=stall_shutdown,
     )

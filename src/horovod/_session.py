@@ -171,6 +171,10 @@ def _start_runtime(core: CoreLibrary, placement: Placement, generation: int) -> 
             cache_capacity=placement.cache_capacity,
             timeline=_timeline.recorded_from_start(os.environ, placement.rank, generation),
             mark_cycles=_settings.TIMELINE_MARK_CYCLES.read(os.environ),
+            stall_warning=placement.stall_warning,
+            stall_shutdown=placement.stall_shutdown,
+            log_level=_settings.LOG_LEVELS.index(_settings.LOG_LEVEL.read(os.environ)),
+            log_hide_time=_settings.LOG_HIDE_TIME.read(os.environ),
             **gpu_support().runtime_arguments(),
         )
     except _bindings.CollectiveError as error:

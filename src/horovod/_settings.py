@@ -105,7 +105,10 @@ def _amount(text: str) -> float:
     return value
 
 
+LOG_LEVELS = ("trace", "debug", "info", "warning", "error", "fatal")
+
 _AMOUNT = "a number, 0 or more"
+_SECONDS_OR_NEVER = "a number of seconds, 0 for never"
 _SWITCH = "0 or 1"
 _COUNT = "a whole number, 0 or more"
 _POSITIVE = "a whole number, 1 or more"
@@ -233,6 +236,41 @@ CPU_OPERATIONS = Setting(
     "gloo",
     "who runs collectives on CPU tensors",
 )
+STALL_CHECK_DISABLE = Setting(
+    "HOROVOD_STALL_CHECK_DISABLE",
+    _switch,
+    _SWITCH,
+    default=False,
+    meaning="rank 0 never says which ranks others wait for",
+)
+STALL_CHECK_TIME = Setting(
+    "HOROVOD_STALL_CHECK_TIME_SECONDS",
+    _amount,
+    _SECONDS_OR_NEVER,
+    60.0,
+    "after which rank 0 says which ranks others wait for; rank 0's value counts",
+)
+STALL_SHUTDOWN_TIME = Setting(
+    "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
+    _amount,
+    _SECONDS_OR_NEVER,
+    0.0,
+    "after which the job ends because ranks wait for others; rank 0's value counts",
+)
+LOG_LEVEL = Setting(
+    "HOROVOD_LOG_LEVEL",
+    _choice(*LOG_LEVELS),
+    ", ".join(LOG_LEVELS),
+    "warning",
+    "what is less serious is not written to stderr; the core has warnings and errors alone",
+)
+LOG_HIDE_TIME = Setting(
+    "HOROVOD_LOG_HIDE_TIME",
+    _switch,
+    _SWITCH,
+    default=False,
+    meaning="leaves the time out of what the core writes to stderr",
+)
 TIMELINE = Setting(
     "HOROVOD_TIMELINE",
     str,
@@ -304,8 +342,6 @@ _NO_CYCLES = "operations start as soon as all ranks have asked for them, not in 
 _NO_NCCL = "NCCL is not in this build"
 _NO_MPI = "MPI is not in this build"
 _NO_TUNER = "nothing is tuned at run time"
-_NO_INSPECTOR = "this build does not watch for stalled operations"
-_NO_LOG = "this build logs nothing"
 
 
 def _unused(name: str, parse: Callable[[str], T], accepted: str, default: T, reason: str) -> Unused:
@@ -316,8 +352,6 @@ def _unused(name: str, parse: Callable[[str], T], accepted: str, default: T, rea
 def _unused_switch(name: str, reason: str) -> Unused:
     return _unused(name, _switch, _SWITCH, default=False, reason=reason)
 
-
-LOG_LEVELS = ("trace", "debug", "info", "warning", "error", "fatal")
 
 UNUSED: tuple[Unused, ...] = (
     _unused("HOROVOD_CYCLE_TIME", _amount, _AMOUNT, 1.0, _NO_CYCLES),
@@ -333,11 +367,6 @@ UNUSED: tuple[Unused, ...] = (
     _unused("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", _count, _COUNT, 10, _NO_TUNER),
     _unused("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", _count, _COUNT, 20, _NO_TUNER),
     _unused("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", _amount, _AMOUNT, 0.8, _NO_TUNER),
-    _unused_switch("HOROVOD_STALL_CHECK_DISABLE", _NO_INSPECTOR),
-    _unused("HOROVOD_STALL_CHECK_TIME_SECONDS", _count, _COUNT, 60, _NO_INSPECTOR),
-    _unused("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", _count, _COUNT, 0, _NO_INSPECTOR),
-    _unused("HOROVOD_LOG_LEVEL", _choice(*LOG_LEVELS), ", ".join(LOG_LEVELS), "warning", _NO_LOG),
-    _unused_switch("HOROVOD_LOG_HIDE_TIME", _NO_LOG),
 )
 
 
@@ -379,6 +408,11 @@ SETTINGS: tuple[
     DYNAMIC_PROCESS_SETS,
     CONTROLLER,
     CPU_OPERATIONS,
+    STALL_CHECK_DISABLE,
+    STALL_CHECK_TIME,
+    STALL_SHUTDOWN_TIME,
+    LOG_LEVEL,
+    LOG_HIDE_TIME,
     TIMELINE,
     TIMELINE_MARK_CYCLES,
     TIMELINE_ALL_RANKS,
@@ -388,6 +422,21 @@ SETTINGS: tuple[
     ELASTIC_ROUND,
     SECRET,
 )
+
+
+def stall_times(environment: Mapping[str, str]) -> tuple[float, float]:
+    """Seconds until rank 0 names ranks that others wait for, and until the job ends for it.
+
+    Returns:
+        Both times; 0 for never. The end comes with a warning, so it is never before it.
+    """
+    warning = STALL_CHECK_TIME.read(environment)
+    shutdown = STALL_SHUTDOWN_TIME.read(environment)
+    if STALL_CHECK_DISABLE.read(environment):
+        return 0.0, 0.0
+    if shutdown and (not warning or shutdown < warning):
+        warning = shutdown
+    return warning, shutdown
 
 
 def start_timeout(environment: Mapping[str, str]) -> float:

@@ -4,7 +4,7 @@ Dtypes are the integer codes of `DTYPES`; addresses are plain integers, as `data
 """
 # ruff: noqa: PYI021 - the stub is where this API is written down
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 ABI_VERSION: int
@@ -106,6 +106,10 @@ class Runtime:
         heartbeat_timeout: float = 30.0,  # seconds until a silent rank counts as lost; 0 = never
         hierarchical_allreduce: bool = True,  # inside the hosts first, then between them
         hierarchical_allgather: bool = True,
+        stall_warning: float = 60.0,  # seconds until rank 0 names the ranks waited for; 0 = never
+        stall_shutdown: float = 0.0,  # seconds until the job ends for it; 0 = never
+        log_level: int = 3,  # place in LOG_LEVELS; what is less is not written to stderr
+        log_hide_time: bool = False,
     ) -> None:
         """Joins the job.
 
@@ -178,8 +182,16 @@ class Runtime:
         """How many operations `run_now` has run."""
     def poll(self, handle: int) -> bool:
         """True when done (also when failed). ValueError: unknown handle."""
-    def wait(self, handle: int) -> tuple[list[Buffer], list[int]] | None:
+    def wait(
+        self,
+        handle: int,
+        site: Callable[[], str] | None = None,
+        site_after: float = 0.0,  # seconds; 0 = never
+    ) -> tuple[list[Buffer], list[int]] | None:
         """Sleeps without the GIL until done, then forgets the handle; Ctrl-C is answered.
+
+        After `site_after` seconds, `site` is asked once where the caller waits, for rank 0's
+        warning about ranks that do not come.
 
         Returns:
             None, or what the core allocated for each tensor, and by kind: the rows received from

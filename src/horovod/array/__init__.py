@@ -10,17 +10,9 @@ and `__array_namespace__` gives what that namespace's `from_dlpack` makes; anyth
 from typing import Any
 
 from horovod import _objects
-from horovod._collectives import (
-    COLLECTIVES,
-    Adasum,
-    Average,
-    Max,
-    Min,
-    Product,
-    Sum,
-    choose_op,
-)
+from horovod._collectives import COLLECTIVES
 from horovod._loader import _bindings
+from horovod._reduce_op import Adasum, Average, Max, Min, Product, Sum, choose_op
 from horovod.array.exporters import export
 from horovod.array.grouped import (
     grouped_allgather,

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from horovod._collectives import DTYPES, Operand
 from horovod._loader import _bindings
+from horovod._operations import DTYPES, Operand
 
 NOT_CONTIGUOUS = "Tensor is required to be contiguous."
 READ_ONLY = "the array is read-only, so the operation cannot work in place"

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from horovod._collectives import COLLECTIVES, Average, choose_op
+from horovod._collectives import COLLECTIVES
+from horovod._reduce_op import Average, choose_op
 from horovod.array.exporters import Exported, export
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 

@@ -72,8 +72,16 @@ FLAGS: tuple[VariableFlag, ...] = (
     ),
     *_switches("--timeline-all-ranks", "--no-timeline-all-ranks", "HOROVOD_TIMELINE_ALL_RANKS"),
     *_switches("--no-stall-check", "--stall-check", "HOROVOD_STALL_CHECK_DISABLE"),
-    VariableFlag("--stall-check-warning-time-seconds", "HOROVOD_STALL_CHECK_TIME_SECONDS"),
-    VariableFlag("--stall-check-shutdown-time-seconds", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"),
+    VariableFlag(
+        "--stall-check-warning-time-seconds",
+        "HOROVOD_STALL_CHECK_TIME_SECONDS",
+        "seconds until rank 0 says which ranks others wait for (default: 60)",
+    ),
+    VariableFlag(
+        "--stall-check-shutdown-time-seconds",
+        "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
+        "seconds until the job ends for it (default: never)",
+    ),
     *_switches("--mpi-threads-disable", "--no-mpi-threads-disable", "HOROVOD_MPI_THREADS_DISABLE"),
     VariableFlag("--num-nccl-streams", "HOROVOD_NUM_NCCL_STREAMS"),
     VariableFlag("--thread-affinity", "HOROVOD_THREAD_AFFINITY"),

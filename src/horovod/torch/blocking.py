@@ -5,7 +5,9 @@ from typing import Any
 
 import torch
 
-from horovod._collectives import COLLECTIVES, DTYPES, Adasum
+from horovod._collectives import COLLECTIVES
+from horovod._operations import DTYPES
+from horovod._reduce_op import Adasum
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch.operands import from_buffer, new_result
 

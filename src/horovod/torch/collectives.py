@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from horovod._collectives import COLLECTIVES, Adasum, Average, choose_op
+from horovod._collectives import COLLECTIVES
+from horovod._reduce_op import Adasum, Average, choose_op
 from horovod._session import SESSION
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 from horovod.torch import blocking

@@ -2,7 +2,7 @@
 
 import torch
 
-from horovod._collectives import Adasum, Average, Max, Min, Product, Sum
+from horovod._reduce_op import Adasum, Average, Max, Min, Product, Sum
 from horovod.common.basics import HorovodBasics
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet, global_process_set

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.dlpack import from_dlpack
 
-from horovod._collectives import DTYPES, Operand
 from horovod._native import _buildinfo
+from horovod._operations import DTYPES, Operand
 
 if TYPE_CHECKING:
     from horovod._native import _bindings

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from horovod._collectives import COLLECTIVES, Average, Sum, choose_op
+from horovod._collectives import COLLECTIVES
+from horovod._reduce_op import Average, Sum, choose_op
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 from horovod.torch.collectives import allgather, apply, gradient_name, result_of, synchronize
 from horovod.torch.compression import Compression, Compressor

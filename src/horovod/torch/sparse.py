@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from horovod._collectives import Average, Sum
+from horovod._reduce_op import Average, Sum
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch.collectives import allgather_async, synchronize
 

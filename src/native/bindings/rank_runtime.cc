@@ -2,6 +2,7 @@
 
 #include <pybind11/stl.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,7 +53,8 @@ class RankRuntime {
               const std::string& gpu_kind, const std::string& gpu_code,
               const std::string& gpu_drivers, const std::string& nccl_libraries,
               const std::string& timeline, bool mark_cycles, double heartbeat_timeout,
-              bool hierarchical_allreduce, bool hierarchical_allgather)
+              bool hierarchical_allreduce, bool hierarchical_allgather, double stall_warning,
+              double stall_shutdown, int log_level, bool log_hide_time)
       : core_(OpenCore(library)), gpu_kind_(gpu_kind) {
     if (local_rank < 0 || local_rank >= local_size || cross_rank < 0 || cross_rank >= cross_size) {
       throw py::value_error("local_rank " + std::to_string(local_rank) + " of " +
@@ -78,6 +80,10 @@ class RankRuntime {
         .gpu_code = gpu_code.c_str(),
         .gpu_drivers = gpu_drivers.c_str(),
         .nccl_libraries = nccl_libraries.c_str(),
+        .stall_warning = stall_warning,
+        .stall_shutdown = stall_shutdown,
+        .log_level = log_level,
+        .log_hide_time = log_hide_time ? 1 : 0,
         .timeline = timeline.c_str(),
         .mark_cycles = mark_cycles ? 1 : 0,
         .interface = interface.c_str(),
@@ -196,7 +202,11 @@ class RankRuntime {
     return done != 0;
   }
 
-  std::optional<WaitResult> Wait(int64_t handle) {
+  // When it has waited for `site_after` seconds, the core gets to know what `site` returns.
+  std::optional<WaitResult> Wait(int64_t handle, const py::object& site, double site_after) {
+    using Clock = std::chrono::steady_clock;
+    bool tell = !site.is_none() && site_after > 0;
+    const auto begin = Clock::now();
     hvd_result* result = nullptr;
     hvd_error error;
     while (true) {
@@ -210,6 +220,11 @@ class RankRuntime {
       if (failed != 0) throw CollectiveError(error.text);
       if (done != 0) break;
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      const std::chrono::duration<double> waited = Clock::now() - begin;
+      if (tell && waited.count() >= site_after) {
+        tell = false;
+        TellSite(handle, py::cast<std::string>(site()));
+      }
     }
     if (result == nullptr) return std::nullopt;
     return Unpack(result);
@@ -241,6 +256,13 @@ class RankRuntime {
   }
 
  private:
+  void TellSite(int64_t handle, const std::string& site) {
+    hvd_error error;
+    if (core_.waits_at(runtime_, handle, site.c_str(), &error) != 0) {
+      throw py::value_error(error.text);
+    }
+  }
+
   static hvd_tensor Tensor(uintptr_t source, uintptr_t destination,
                            const std::vector<int64_t>& shape, int dtype) {
     return {.source = reinterpret_cast<const void*>(source),
@@ -317,7 +339,7 @@ void BindRuntime(py::module_& module) {
                     const std::string&, const py::bytes&, int64_t, const std::string&,
                     const std::string&, double, int64_t, bool, int64_t, const std::string&,
                     const std::string&, const std::string&, const std::string&, const std::string&,
-                    bool, double, bool, bool>(),
+                    bool, double, bool, bool, double, double, int, bool>(),
            arg("library"), py::kw_only(), arg("rank"), arg("size"), arg("local_rank"),
            arg("local_size"), arg("cross_rank"), arg("cross_size"), arg("host"), arg("rendezvous"),
            arg("secret"), arg("generation"), arg("transport"), arg("interface"),
@@ -325,7 +347,8 @@ void BindRuntime(py::module_& module) {
            arg("gpu_kind") = "", arg("gpu_code") = "", arg("gpu_drivers") = "",
            arg("nccl_libraries") = "", arg("timeline") = "", arg("mark_cycles") = false,
            arg("heartbeat_timeout") = 30.0, arg("hierarchical_allreduce") = true,
-           arg("hierarchical_allgather") = true)
+           arg("hierarchical_allgather") = true, arg("stall_warning") = 60.0,
+           arg("stall_shutdown") = 0.0, arg("log_level") = 3, arg("log_hide_time") = false)
       .def_property_readonly("transport", &RankRuntime::transport)
       .def_property_readonly("isa", &RankRuntime::isa)
       .def_property_readonly("is_homogeneous", &RankRuntime::is_homogeneous)
@@ -341,7 +364,8 @@ void BindRuntime(py::module_& module) {
            arg("postscale"), arg("root"))
       .def_property_readonly("fast_operations", &RankRuntime::fast_operations)
       .def("poll", &RankRuntime::Poll, arg("handle"))
-      .def("wait", &RankRuntime::Wait, arg("handle"))
+      .def("wait", &RankRuntime::Wait, arg("handle"), arg("site") = py::none(),
+           arg("site_after") = 0.0)
       .def("start_timeline", &RankRuntime::StartTimeline, arg("path"), arg("mark_cycles"))
       .def("stop_timeline", &RankRuntime::StopTimeline)
       .def("shutdown", &RankRuntime::Shutdown);

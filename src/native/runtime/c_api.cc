@@ -61,12 +61,14 @@ int32_t Guard(hvd_error* error, const Body& body) {
   }
 }
 
-std::chrono::milliseconds Milliseconds(const char* name, double seconds) {
+// Args: positive: whether 0 is refused.
+std::chrono::milliseconds Milliseconds(const char* name, double seconds, bool positive) {
   constexpr double kLongest = 30.0 * 86400;
-  if (!(seconds > 0)) {
-    throw Error(Error::Kind::kInvalid,
-                hvd::StrCat(name, " must be a positive number of seconds, got ", seconds));
+  if (!(seconds > 0) && (positive || seconds != 0)) {
+    throw Error(Error::Kind::kInvalid, hvd::StrCat(name, " must be a positive number of seconds",
+                                                   positive ? "" : ", or 0", ", got ", seconds));
   }
+  if (seconds == 0) return std::chrono::milliseconds(0);
   return std::chrono::milliseconds(
       std::max<int64_t>(1, std::llround(std::min(seconds, kLongest) * 1000)));
 }
@@ -80,6 +82,14 @@ std::vector<std::string> Lines(const char* text) {
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return lines;
+}
+
+template <typename Code>
+Code CheckedCode(int32_t code, Code last, const char* what) {
+  if (code < 0 || code > static_cast<int32_t>(last)) {
+    throw Error(Error::Kind::kInvalid, hvd::StrCat("no ", what, " has code ", code));
+  }
+  return static_cast<Code>(code);
 }
 
 int32_t Create(const hvd_options* options, hvd_runtime** runtime, hvd_error* error) {
@@ -102,13 +112,14 @@ int32_t Create(const hvd_options* options, hvd_runtime** runtime, hvd_error* err
              .code_folder = options->gpu_code,
              .driver_libraries = Lines(options->gpu_drivers),
              .nccl_libraries = Lines(options->nccl_libraries)};
+    o.stall = {.warning = Milliseconds("stall_warning", options->stall_warning, false),
+               .shutdown = Milliseconds("stall_shutdown", options->stall_shutdown, false)};
+    o.log = {.level = CheckedCode(options->log_level, hvd::LogLevel::kFatal, "log level"),
+             .show_time = options->log_hide_time == 0};
     o.timeline = {.path = options->timeline, .mark_cycles = options->mark_cycles != 0};
     o.interface = options->interface;
-    o.start_timeout = Milliseconds("start_timeout", options->start_timeout);
-    o.heartbeat_timeout = std::chrono::milliseconds(0);
-    if (options->heartbeat_timeout != 0) {
-      o.heartbeat_timeout = Milliseconds("heartbeat_timeout", options->heartbeat_timeout);
-    }
+    o.start_timeout = Milliseconds("start_timeout", options->start_timeout, true);
+    o.heartbeat_timeout = Milliseconds("heartbeat_timeout", options->heartbeat_timeout, false);
     o.hierarchy = {.allreduce = options->hierarchical_allreduce != 0,
                    .allgather = options->hierarchical_allgather != 0};
     if (options->interrupted != nullptr) {
@@ -151,14 +162,6 @@ int32_t StartTimeline(hvd_runtime* runtime, const char* path, int32_t mark_cycle
 
 int32_t StopTimeline(hvd_runtime* runtime, hvd_error* error) {
   return Guard(error, [&] { runtime->runtime.StopTimeline(); });
-}
-
-template <typename Code>
-Code CheckedCode(int32_t code, Code last, const char* what) {
-  if (code < 0 || code > static_cast<int32_t>(last)) {
-    throw Error(Error::Kind::kInvalid, hvd::StrCat("no ", what, " has code ", code));
-  }
-  return static_cast<Code>(code);
 }
 
 hvd::TensorSpec SpecOf(const hvd_tensor& tensor) {
@@ -244,6 +247,10 @@ int32_t Wait(hvd_runtime* runtime, int64_t handle, int64_t timeout_ms, int32_t* 
   });
 }
 
+int32_t WaitsAt(hvd_runtime* runtime, int64_t handle, const char* site, hvd_error* error) {
+  return Guard(error, [&] { runtime->runtime.WaitsAt(handle, site); });
+}
+
 size_t OutputCount(const hvd_result* result) { return result->result.outputs.size(); }
 
 void TakeOutput(hvd_result* result, size_t index, hvd_output* output) {
@@ -285,6 +292,7 @@ extern "C" __attribute__((visibility("default"))) const hvd_core* hvd_core_api(v
       .fast_operations = FastOperations,
       .poll = Poll,
       .wait = Wait,
+      .waits_at = WaitsAt,
       .output_count = OutputCount,
       .take_output = TakeOutput,
       .free_output = FreeOutput,

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 8
+#define HVD_ABI_VERSION 9
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -41,6 +41,10 @@ typedef struct hvd_options {
   const char* gpu_code;       /* the folder of that code */
   const char* gpu_drivers;    /* libraries, one a line; the first that can be opened is used */
   const char* nccl_libraries; /* likewise, after one that the process has loaded */
+  double stall_warning;       /* seconds until rank 0 names ranks that others wait for; 0: never */
+  double stall_shutdown;      /* seconds until the job ends for it; 0: never */
+  int32_t log_level;          /* hvd::LogLevel: what is less is not written to stderr */
+  int32_t log_hide_time;      /* not 0: without the time */
   const char* timeline;       /* file to record operations to from the start on; "" for none */
   int32_t mark_cycles;        /* not 0: the coordinator's answers too */
   const char* interface;      /* "" for the one that reaches the store */
@@ -125,6 +129,9 @@ typedef struct hvd_core {
    * operation returned. `result` is NULL when there is none, else to be freed with free_result. */
   int32_t (*wait)(hvd_runtime* runtime, int64_t handle, int64_t timeout_ms, int32_t* done,
                   hvd_result** result, hvd_error* error);
+
+  /* The caller waits for it at `site`, a line of its program: for rank 0's warning. */
+  int32_t (*waits_at)(hvd_runtime* runtime, int64_t handle, const char* site, hvd_error* error);
 
   size_t (*output_count)(const hvd_result* result);
   /* Hands out the memory of one tensor, once. */

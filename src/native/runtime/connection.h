@@ -23,6 +23,7 @@ enum class MessageType : uint8_t {
   kFailure = 8,    // both ways: this rank cannot go on; the job has failed
   kGoodbye = 9,    // both ways: this rank has run all it had to; so have all
   kAlive = 10,     // both ways, now and then
+  kWaits = 11,     // rank -> coordinator: where its program waits for an operation
 };
 
 struct Message {

@@ -21,6 +21,8 @@ constexpr uint8_t kResponseItem = 0;
 constexpr uint8_t kForgetItem = 1;
 // How long the last messages of a job may take to reach ranks that do not read.
 constexpr std::chrono::seconds kLingerTime{2};
+// Of a file and a line.
+constexpr size_t kLongestSite = 1024;
 // The least time between two batches of requests while nobody waits. Threads that wake each other
 // for every single request spend more than that.
 constexpr std::chrono::microseconds kGatherTime{100};
@@ -47,8 +49,8 @@ Error ReadError(std::span<const uint8_t> payload) {
 
 ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
                            std::vector<UniqueFd> processes, const AgreementOptions& options,
-                           std::chrono::milliseconds silence, JobObserver& observer,
-                           OperationTrace trace)
+                           const StallOptions& stall, std::chrono::milliseconds silence,
+                           JobObserver& observer, OperationTrace trace)
     : rank_(rank),
       peers_(std::move(peers)),
       connections_(std::move(connections)),
@@ -56,7 +58,8 @@ ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connec
       observer_(observer),
       heartbeats_(connections_.size(), silence, Clock::now()),
       coordinator_(static_cast<int>(peers_.size()), options, trace),
-      left_(peers_.size()) {
+      left_(peers_.size()),
+      stalls_(stall) {
   processes_.resize(connections_.size());
 }
 
@@ -94,6 +97,16 @@ void ControlPlane::Drained() {
   Wake();
 }
 
+void ControlPlane::WaitsAt(const Request& request, const std::string& site) {
+  WireWriter writer;
+  writer.I64(request.process_set);
+  writer.String(request.name);
+  writer.String(std::string_view(site).substr(0, kLongestSite));
+  const std::lock_guard lock(mutex_);
+  inbox_.waits.push_back(writer.Take());
+  Wake();
+}
+
 void ControlPlane::Wake() {
   if (!std::exchange(woken_, true)) wake_.Wake();
 }
@@ -113,7 +126,10 @@ void ControlPlane::Run() {
 }
 
 void ControlPlane::Wait() {
-  if (IsCoordinator()) SendReady();
+  if (IsCoordinator()) {
+    SendReady();
+    InspectStalls();
+  }
   FlushAll();
   if (finished_) return;
   std::vector<pollfd> items{{.fd = wake_.fd(), .events = POLLIN, .revents = 0}};
@@ -161,6 +177,7 @@ void ControlPlane::Beat() {
 
 std::optional<timespec> ControlPlane::Patience() {
   std::optional<Clock::time_point> due = heartbeats_.due();
+  if (stalls_due_) due = std::min(*stalls_due_, due.value_or(*stalls_due_));
   {
     const std::lock_guard lock(mutex_);
     if (!inbox_.requests.empty()) due = std::min(due.value_or(inbox_.due), inbox_.due);
@@ -189,6 +206,7 @@ void ControlPlane::SendInbox() {
     ToCoordinator(MessageType::kRequests, std::exchange(writer, {}).bytes());
   }
   if (writer.size() != 0) ToCoordinator(MessageType::kRequests, writer.bytes());
+  for (const auto& message : inbox.waits) ToCoordinator(MessageType::kWaits, message);
   if (inbox.failure) ToCoordinator(MessageType::kFailure, ErrorPayload(*inbox.failure));
   if (inbox.shutdown) ToCoordinator(MessageType::kShutdown, {});
   if (inbox.drained) ToCoordinator(MessageType::kGoodbye, {});
@@ -297,6 +315,26 @@ void ControlPlane::Broadcast(MessageType type, std::span<const uint8_t> payload)
   HandleAsMember(type, payload);
 }
 
+// The clock is looked at only while an operation waits, and a timer runs only then.
+void ControlPlane::InspectStalls() {
+  if (stalls_.off() || coordinator_.waiting() == 0 || ending_ || failed_) {
+    stalls_due_.reset();
+    return;
+  }
+  if (stalls_due_) {
+    const Clock::time_point now = Clock::now();
+    if (now < *stalls_due_) return;
+    const StallInspector::Finding found = stalls_.Inspect(coordinator_.Incomplete(), now);
+    if (!found.warning.empty()) observer_.OnStall(found.warning);
+    if (!found.shutdown.empty()) {
+      stalls_due_.reset();
+      const Error error(Error::Kind::kTimeout, found.shutdown);
+      return HandleAsCoordinator(0, MessageType::kFailure, ErrorPayload(error));
+    }
+  }
+  stalls_due_ = stalls_.Due(coordinator_.oldest());
+}
+
 void ControlPlane::SendReady() {
   // Rank 0 itself may have to ask again for what the coordinator has forgotten.
   while (SendReadyOnce()) {
@@ -358,6 +396,13 @@ void ControlPlane::HandleAsCoordinator(size_t rank, MessageType type,
     case MessageType::kFailure:
       failed_ = true;
       return Broadcast(MessageType::kFailure, payload);
+    case MessageType::kWaits: {
+      WireReader reader(payload);
+      const auto process_set = static_cast<int32_t>(reader.I64());
+      const std::string name = reader.String(kLongestName);
+      const std::string site = reader.String(kLongestSite);
+      return coordinator_.WaitsAt(static_cast<int>(rank), process_set, name, site);
+    }
     case MessageType::kGoodbye:
       left_[rank] = true;
       if (std::all_of(left_.begin(), left_.end(), [](bool left) { return left; })) {

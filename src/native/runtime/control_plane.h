@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -25,6 +26,7 @@
 #include "runtime/peer.h"
 #include "runtime/request.h"
 #include "runtime/response.h"
+#include "runtime/stall_inspector.h"
 
 namespace hvd {
 
@@ -35,6 +37,8 @@ class JobObserver {
   virtual void OnResponses(std::vector<Response> responses) = 0;
   // A rank has shut down. No more responses come; once those that came have run, Drained is due.
   virtual void OnShutdown() = 0;
+  // On rank 0: some ranks wait for others.
+  virtual void OnStall(const std::string& text) = 0;
   // The job has failed. Nothing comes after it.
   virtual void OnFailure(const Error& error) = 0;
 };
@@ -47,7 +51,8 @@ class ControlPlane {
   // after which the other side of a connection counts as lost; 0: never. trace: see Coordinator.
   ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
                std::vector<UniqueFd> processes, const AgreementOptions& options,
-               std::chrono::milliseconds silence, JobObserver& observer, OperationTrace trace);
+               const StallOptions& stall, std::chrono::milliseconds silence, JobObserver& observer,
+               OperationTrace trace);
 
   // For other threads; none of them blocks. A request may be held back for a moment, so that those
   // which follow it travel with it; Hurry ends that, since a caller waits.
@@ -56,6 +61,8 @@ class ControlPlane {
   void RequestShutdown();
   void ReportFailure(const Error& error);
   void Drained();
+  // This rank's program waits at a place for that operation.
+  void WaitsAt(const Request& request, const std::string& site);
 
   // Returns when the job has ended or failed, after having told so to everybody.
   void Run();
@@ -67,10 +74,11 @@ class ControlPlane {
     std::vector<Request> requests;
     Clock::time_point due;  // when the requests have to be sent
     std::optional<Error> failure;
+    std::vector<std::vector<uint8_t>> waits;  // messages
     bool shutdown = false;
     bool drained = false;
 
-    bool urgent() const { return failure || shutdown || drained; }
+    bool urgent() const { return failure || shutdown || drained || !waits.empty(); }
   };
 
   bool IsCoordinator() const { return rank_ == 0; }
@@ -90,6 +98,7 @@ class ControlPlane {
   void ToCoordinator(MessageType type, std::span<const uint8_t> payload);
   void Broadcast(MessageType type, std::span<const uint8_t> payload);
   void SendReady();
+  void InspectStalls();
   // False when there was nothing to send.
   bool SendReadyOnce();
   void TakeResponses(std::span<const uint8_t> payload);
@@ -114,6 +123,8 @@ class ControlPlane {
   // The coordinator's.
   Coordinator coordinator_;
   std::vector<bool> left_;  // by rank: has said goodbye
+  StallInspector stalls_;
+  std::optional<Clock::time_point> stalls_due_;
   bool ending_ = false;
   bool failed_ = false;
 };

@@ -87,7 +87,10 @@ Coordinator::Entry& Coordinator::Arrive(Set& set, int rank, const Request& reque
                 StrCat("rank ", rank, " asked for '", name, "' of a process set without it"));
   }
   Entry& entry = set.waiting[name];
-  if (entry.present.empty()) entry.present.resize(static_cast<size_t>(size_));
+  if (entry.present.empty()) {
+    entry.present.resize(static_cast<size_t>(size_));
+    entry.since = std::chrono::steady_clock::now();
+  }
   if (entry.present[static_cast<size_t>(rank)]) {
     throw Error(Error::Kind::kInternal, StrCat("rank ", rank, " asked for '", name, "' twice"));
   }
@@ -297,6 +300,54 @@ std::vector<Addressed> Coordinator::TakeReady() {
   }
   ready_.clear();
   return together;
+}
+
+void Coordinator::WaitsAt(int rank, int32_t process_set, const std::string& name,
+                          std::string site) {
+  const auto set = sets_.find(process_set);
+  if (set == sets_.end()) return;
+  const auto entry = set->second.waiting.find(name);
+  if (entry == set->second.waiting.end() || !entry->second.present[static_cast<size_t>(rank)]) {
+    return;
+  }
+  entry->second.sites[rank] = std::move(site);
+}
+
+std::vector<WaitingOperation> Coordinator::Incomplete() const {
+  std::vector<WaitingOperation> all;
+  for (const auto& [id, set] : sets_) {
+    for (const auto& [name, entry] : set.waiting) {
+      const OpKind kind = entry.asked.empty() ? cache_.Find(entry.id)->request.kind
+                                              : entry.asked.front().request.kind;
+      WaitingOperation each{.kind = kind,
+                            .name = name,
+                            .process_set = id,
+                            .missing = {},
+                            .ready = {},
+                            .since = entry.since};
+      for (const int rank : *set.ranks) {
+        const auto index = static_cast<size_t>(rank);
+        const auto site = entry.sites.find(rank);
+        if (entry.present[index]) {
+          each.ready.push_back({rank, site == entry.sites.end() ? "" : site->second});
+        } else if (!joined_[index]) {
+          each.missing.push_back(rank);
+        }
+      }
+      all.push_back(std::move(each));
+    }
+  }
+  return all;
+}
+
+std::optional<std::chrono::steady_clock::time_point> Coordinator::oldest() const {
+  std::optional<std::chrono::steady_clock::time_point> oldest;
+  for (const auto& [id, set] : sets_) {
+    for (const auto& [name, entry] : set.waiting) {
+      if (!oldest || entry.since < *oldest) oldest = entry.since;
+    }
+  }
+  return oldest;
 }
 
 size_t Coordinator::waiting() const {

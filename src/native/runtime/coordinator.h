@@ -3,10 +3,12 @@
 #ifndef HVD_RUNTIME_COORDINATOR_H_
 #define HVD_RUNTIME_COORDINATOR_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "runtime/request.h"
 #include "runtime/response.h"
 #include "runtime/response_cache.h"
+#include "runtime/stall_inspector.h"
 
 namespace hvd {
 
@@ -45,6 +48,13 @@ class Coordinator {
   // allreduces, which are put together.
   std::vector<Addressed> TakeReady();
 
+  // A rank's program waits there for an operation. Nothing happens when all have asked for it now.
+  void WaitsAt(int rank, int32_t process_set, const std::string& name, std::string site);
+
+  // What some ranks have asked for, but not all; and since when the oldest of it waits.
+  std::vector<WaitingOperation> Incomplete() const;
+  std::optional<std::chrono::steady_clock::time_point> oldest() const;
+
   // How many operations some ranks have asked for, but not all.
   size_t waiting() const;
 
@@ -56,6 +66,8 @@ class Coordinator {
     std::vector<int> asked_by_id;    // ranks
     int64_t id = -1;                 // by which they asked
     std::vector<bool> present;       // by rank among all
+    std::chrono::steady_clock::time_point since;
+    std::map<int, std::string> sites;  // where ranks have told that they wait
   };
 
   struct Set {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/log.h"
 #include "transport/auth.h"
 #include "transport/store.h"
 #include "transport/topology.h"
@@ -37,6 +38,12 @@ struct GpuOptions {
   std::vector<std::string> nccl_libraries;    // likewise, after one that is loaded already
 };
 
+// When the coordinator says which ranks have not asked for an operation. Rank 0's choice counts.
+struct StallOptions {
+  std::chrono::milliseconds warning{60'000};  // 0: never
+  std::chrono::milliseconds shutdown{0};      // when the job ends for it; 0: never
+};
+
 // A recording from the start on.
 struct TimelineOptions {
   std::string path;  // empty for none
@@ -53,6 +60,8 @@ struct RuntimeOptions {
   TransportChoice transport = TransportChoice::kAuto;
   HierarchyChoice hierarchy;  // rank 0's counts for all
   AgreementOptions agreement;
+  StallOptions stall;
+  LogOptions log;
   GpuOptions gpu;
   TimelineOptions timeline;
   std::string interface;  // empty: the one that reaches the store

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <iterator>
@@ -88,16 +87,17 @@ Runtime::Runtime(const RuntimeOptions& options)
     : rank_(options.rank),
       size_(options.size),
       pid_(::getpid()),
+      log_(options.log),
       timeline_(options.rank),
       membership_(Meet(options, timeline_, abort_)),
       process_sets_(*membership_.transport),
       gpu_(options.gpu, abort_),
       alone_(1, {.fusion_bytes = 0, .fuse_groups = false, .cache_capacity = 0}, trace_) {
   if (size_ == 1) return;
-  control_ =
-      std::make_unique<ControlPlane>(rank_, membership_.peers, std::move(membership_.connections),
-                                     std::move(membership_.processes), options.agreement,
-                                     membership_.silence, static_cast<JobObserver&>(*this), trace_);
+  control_ = std::make_unique<ControlPlane>(
+      rank_, membership_.peers, std::move(membership_.connections),
+      std::move(membership_.processes), options.agreement, options.stall, membership_.silence,
+      static_cast<JobObserver&>(*this), trace_);
   try {
     control_thread_ = std::thread([this] { RunControlThread(); });
     op_thread_ = std::thread([this] { RunOpThread(); });
@@ -146,7 +146,7 @@ void Runtime::EndTimeline() {
     timeline_.Stop();
   } catch (const Error& error) {
     // Nobody is left to catch it.
-    (void)std::fprintf(stderr, "horovod: %s\n", error.what());
+    Log(log_, LogLevel::kError, error.what());
   }
 }
 
@@ -239,6 +239,12 @@ bool Runtime::WaitFor(int64_t handle, int64_t timeout_ms) const {
   return operation->WaitFor(timeout_ms);
 }
 
+void Runtime::WaitsAt(int64_t handle, const std::string& site) {
+  if (control_ == nullptr || InForkedChild()) return;
+  const auto operation = operations_.Lookup(handle);
+  if (!operation->Done()) control_->WaitsAt(operation->request, site);
+}
+
 Result Runtime::Take(int64_t handle) {
   const auto operation = operations_.Lookup(handle);
   operations_.Forget(handle);
@@ -264,6 +270,8 @@ void Runtime::OnShutdown() {
   if (membership_.fast_lane) membership_.fast_lane->Close();
   responses_.Close();
 }
+
+void Runtime::OnStall(const std::string& text) { Log(log_, LogLevel::kWarning, text); }
 
 void Runtime::OnFailure(const Error& error) {
   abort_.Trip(error);

@@ -61,6 +61,8 @@ class Runtime : private JobObserver {
   bool Poll(int64_t handle) const { return operations_.Lookup(handle)->Done(); }
   // False when the timeout passed first.
   bool WaitFor(int64_t handle, int64_t timeout_ms) const;
+  // The caller waits for it there, a line of its program.
+  void WaitsAt(int64_t handle, const std::string& site);
   // Of a finished operation: forgets the handle. Throws the operation's error.
   Result Take(int64_t handle);
 
@@ -75,6 +77,7 @@ class Runtime : private JobObserver {
  private:
   void OnResponses(std::vector<Response> responses) override;
   void OnShutdown() override;
+  void OnStall(const std::string& text) override;
   void OnFailure(const Error& error) override;
 
   // Throws Error (kInvalid) for what no rank may ask for.
@@ -95,6 +98,7 @@ class Runtime : private JobObserver {
   const int rank_;
   const int size_;
   const int64_t pid_;  // of the process whose threads these are
+  const LogOptions log_;
   Timeline timeline_;
   const OperationTrace trace_{timeline_};
   Abort abort_;

@@ -98,3 +98,25 @@ def test_variables_without_effect_are_checked_and_said() -> None:
     assert not {unused.setting.name for unused in _settings.UNUSED} & {
         setting.name for setting in _settings.SETTINGS
     }
+
+
+@pytest.mark.parametrize(
+    ("disable", "warning", "shutdown", "times"),
+    [
+        ("", "", "", (60.0, 0.0)),
+        ("", "5", "7.5", (5.0, 7.5)),
+        ("1", "5", "7", (0.0, 0.0)),
+        ("", "0", "", (0.0, 0.0)),
+        ("", "", "30", (30.0, 30.0)),
+        ("", "0", "30", (30.0, 30.0)),
+    ],
+)
+def test_times_of_the_stall_inspector(
+    disable: str, warning: str, shutdown: str, times: tuple[float, float]
+) -> None:
+    environment = {
+        "HOROVOD_STALL_CHECK_DISABLE": disable,
+        "HOROVOD_STALL_CHECK_TIME_SECONDS": warning,
+        "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": shutdown,
+    }
+    assert _settings.stall_times(environment) == times

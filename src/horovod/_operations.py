@@ -1,0 +1,288 @@
+"""Operations on their way: their names, what their handles keep alive, and waiting for them."""
+
+import itertools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from horovod._call_site import call_site
+from horovod._loader import _bindings
+from horovod._reduce_op import Sum
+from horovod._session import Member, Session
+from horovod.common.exceptions import HorovodInternalError
+
+DTYPES: Mapping[str, int] = _bindings.DTYPES
+_KINDS: Mapping[str, int] = _bindings.KINDS
+
+CPU = -1  # as a device
+WaitResult = tuple["list[_bindings.Buffer]", list[int]]
+
+
+class Operand(NamedTuple):
+    """Memory that a collective reads or writes: contiguous, of a known type.
+
+    Attributes:
+        address: of the first element.
+        owner: what must stay alive while the memory is in use.
+        device: -1 for the CPU's memory, else the number of the GPU.
+        stream: address of the GPU's stream on which the memory becomes ready.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: str
+    owner: object
+    device: int = CPU
+    stream: int = 0
+
+
+class Pending(NamedTuple):
+    """An operation on its way.
+
+    Attributes:
+        ticket: the runtime's own handle.
+        operands: kept alive until the operation is done.
+        finish: makes the caller's result from what the runtime returns.
+    """
+
+    member: Member
+    ticket: int
+    operands: tuple[Operand, ...]
+    finish: Callable[[Any], Any]
+
+
+class Operations:
+    """Starts operations on a session's runtime and waits for them.
+
+    What all the methods that start an operation have in common:
+
+    Args:
+        finish: makes the result that `synchronize` returns from what the core hands over (below).
+        name: the same on all ranks; None to number the operation, apart for each kind and process
+            set: then all ranks must start their unnamed ones in the same order.
+        process_set: number of a registered process set (`ProcessSet.process_set_id`); 0 is all
+            ranks.
+
+    Returns:
+        A handle for `poll` and `synchronize`.
+
+    Raises:
+        ValueError: a bad type, root or splits; a name in flight; a process set that is unknown or
+            does not hold this rank.
+        HorovodInternalError: the job has failed or ended.
+
+    Sources are read, and destinations written, until the operation is done; a destination may be
+    its source. `finish` gets
+
+    * None for allreduce, broadcast and barrier, whose results lie in the destinations,
+    * a `Buffer` for allgather and reducescatter, a list of them for their grouped forms,
+    * a `Buffer` and the list of rows received from each rank for alltoall.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._handles = itertools.count()
+        self._pending: dict[int, Pending] = {}
+        self._lock = threading.Lock()
+
+    def run_now(
+        self,
+        kind: str,
+        name: str | None,
+        source: int,
+        destination: int,
+        shape: Sequence[int],
+        dtype: int,
+        *,
+        op: int = Sum,
+        prescale: float = 1.0,
+        postscale: float = 1.0,
+        root: int = -1,
+    ) -> "tuple[WaitResult | Literal[False] | None, str]":
+        """Runs an operation of all ranks on this thread if they all come for it now.
+
+        For callers that would wait for it at once, with contiguous tensors alone.
+
+        Args:
+            kind: of `_bindings.KINDS`.
+            name: None to number the operation, as the class says.
+            source: address of what this rank contributes; the caller keeps it alive.
+            destination: address of where the result goes, 0 for kinds that allocate it.
+            shape: of the tensor.
+            dtype: code of its type, of `DTYPES`.
+            op: a reduction, checked by `choose_op`.
+            prescale: multiplies every rank's contribution.
+            postscale: multiplies the result.
+            root: global rank whose tensor is broadcast.
+
+        Returns:
+            What the core hands over (see the class), or False when the operation has to be started
+            the ordinary way; and the name to start it with.
+        """
+        member = self._session.member
+        full_name = self._full_name(member, kind, name, 0)
+        try:
+            result = member.runtime.run_now(
+                _KINDS[kind],
+                full_name,
+                source,
+                destination,
+                shape,
+                dtype,
+                op,
+                prescale,
+                postscale,
+                root,
+            )
+        except _bindings.CollectiveError as error:
+            raise HorovodInternalError(str(error)) from error
+        except (TypeError, ValueError):
+            self._take_back(member, kind, full_name, 0)
+            raise
+        return result, full_name[len(kind) + 1 :]
+
+    def poll(self, handle: int) -> bool:
+        """Whether an operation is done, or has failed, so that `synchronize` returns at once.
+
+        Raises:
+            ValueError: the handle is unknown, or has been synchronised.
+        """
+        pending = self._pending.get(handle)
+        if pending is None:
+            raise ValueError(f"Handle {handle} was not created or has been cleared.")
+        pending.member.require_own_process()
+        return pending.member.runtime.poll(pending.ticket)
+
+    def synchronize(self, handle: int) -> Any:
+        """Waits for an operation.
+
+        Returns:
+            Its result; None for a handle that is unknown or has been synchronised, as in Horovod.
+
+        Raises:
+            HorovodInternalError: the operation failed on all ranks, or a rank was lost.
+        """
+        pending = self._pending.get(handle)
+        if pending is None:
+            return None
+        pending.member.require_own_process()
+        done = False
+        try:
+            # In time for rank 0 to say it when it names the ranks that do not come.
+            site_after = pending.member.placement.stall_warning / 2
+            result = pending.member.runtime.wait(pending.ticket, call_site, site_after)
+            done = True
+        except _bindings.CollectiveError as error:
+            done = True
+            raise HorovodInternalError(str(error)) from error
+        finally:
+            # Ctrl-C leaves the operation running, and its memory in use.
+            if done:
+                self._pending.pop(handle, None)
+        return pending.finish(result)
+
+    def _ready_member(self) -> Member:
+        member = self._session.member
+        member.require_own_process()
+        return member
+
+    def _full_name(self, member: Member, kind: str, name: str | None, process_set: int) -> str:
+        if name is not None:
+            return f"{kind}.{name}"
+        with self._lock:
+            number = member.unnamed.get((kind, process_set), 0)
+            member.unnamed[kind, process_set] = number + 1
+        return f"{kind}.noname.{number}"
+
+    def _take_back(self, member: Member, kind: str, full_name: str, process_set: int) -> None:
+        """Frees the number of an operation that was refused, if no other has come after it."""
+        with self._lock:
+            number = member.unnamed.get((kind, process_set), 0) - 1
+            if full_name == f"{kind}.noname.{number}":
+                member.unnamed[kind, process_set] = number
+
+    def _enqueue(
+        self,
+        member: Member,
+        kind: str,
+        name: str | None,
+        process_set: int,
+        start: Callable[[str], int],
+    ) -> int:
+        full_name = self._full_name(member, kind, name, process_set)
+        try:
+            return start(full_name)
+        except _bindings.CollectiveError as error:
+            raise HorovodInternalError(str(error)) from error
+        except (TypeError, ValueError):
+            self._take_back(member, kind, full_name, process_set)
+            raise
+
+    def _start(
+        self,
+        kind: str,
+        name: str | None,
+        sources: Sequence[Operand],
+        finish: Callable[[Any], Any],
+        *,
+        destinations: Sequence[Operand] = (),
+        process_set: int = 0,
+        **options: Any,
+    ) -> int:
+        member = self._ready_member()
+        if sources:
+            options |= {"device": _device(sources), "stream": sources[0].stream}
+        tensors = [
+            (
+                source.address,
+                destinations[index].address if destinations else 0,
+                source.shape,
+                dtype_code(source.dtype),
+            )
+            for index, source in enumerate(sources)
+        ]
+        ticket = self._enqueue(
+            member,
+            kind,
+            name,
+            process_set,
+            lambda full_name: member.runtime.enqueue(
+                _bindings.KINDS[kind], full_name, tensors, process_set=process_set, **options
+            ),
+        )
+        return self._keep(member, ticket, (*sources, *destinations), finish)
+
+    def _keep(
+        self,
+        member: Member,
+        ticket: int,
+        operands: tuple[Operand, ...],
+        finish: Callable[[Any], Any],
+    ) -> int:
+        # Handles of a job that has failed are often never asked for; they would keep it alive.
+        oldest = next(iter(self._pending.values()), None)
+        if oldest is not None and oldest.member is not member:
+            for old in [h for h, kept in self._pending.items() if kept.member is not member]:
+                self._pending.pop(old, None)
+        handle = next(self._handles)
+        self._pending[handle] = Pending(member, ticket, operands, finish)
+        return handle
+
+
+def _device(operands: Sequence[Operand]) -> int:
+    device = operands[0].device
+    if any(operand.device != device for operand in operands):
+        raise ValueError("the tensors of a group must be on one device")
+    return device
+
+
+def dtype_code(dtype: str) -> int:
+    """The core's number of an element type.
+
+    Raises:
+        ValueError: it has none.
+    """
+    code = DTYPES.get(dtype)
+    if code is None:
+        raise ValueError(f"Tensor type {dtype} is not supported.")
+    return code

@@ -1,0 +1,45 @@
+"""The reductions by number, and how a caller names one."""
+
+import warnings
+
+from horovod._loader import _bindings
+
+Average = _bindings.AVERAGE
+Sum = _bindings.SUM
+Adasum = _bindings.ADASUM
+Min = _bindings.MIN
+Max = _bindings.MAX
+Product = _bindings.PRODUCT
+
+
+def choose_op(op: int | None, *, average: bool | None) -> int:
+    """Resolves Horovod's two ways of naming the reduction.
+
+    Args:
+        op: one of `Average`, `Sum`, `Min`, `Max`, `Product`, or None.
+        average: the deprecated way: True for Average, False for Sum, or None.
+
+    Raises:
+        ValueError: both are given, or the op is unknown.
+        NotImplementedError: for Adasum.
+    """
+    if average is not None:
+        warnings.warn(
+            "Parameter `average` has been replaced with `op` and will be removed in v1.0",
+            DeprecationWarning,
+            stacklevel=3,  # the line that calls the collective
+        )
+        if op is not None:
+            raise ValueError(
+                "The op parameter supersedes average. Please provide only one of them."
+            )
+        return Average if average else Sum
+    if op is None:
+        return Average
+    if op == Adasum:
+        raise NotImplementedError("op=Adasum is not supported yet by horovod-variants")
+    if op not in (Average, Sum, Min, Max, Product):
+        raise ValueError(
+            f"op={op!r} is not a reduction; use one of Average, Sum, Min, Max, Product"
+        )
+    return op

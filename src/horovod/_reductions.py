@@ -1,0 +1,148 @@
+"""Collectives that combine the ranks' tensors by arithmetic."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from horovod._loader import _bindings
+from horovod._operations import CPU, Operand, Operations, dtype_code
+
+
+class Reductions(Operations):
+    """Starts allreduces and reducescatters; `Operations` says what all methods have in common."""
+
+    def allreduce(
+        self,
+        source: Operand,
+        destination: Operand,
+        finish: Callable[[Any], Any],
+        *,
+        name: str | None,
+        op: int,
+        prescale: float,
+        postscale: float,
+        process_set: int = 0,
+    ) -> int:
+        """Starts a reduction over all ranks of a process set.
+
+        Args:
+            source: what this rank contributes.
+            destination: where the result goes; may be the source.
+            finish: called with None.
+            name: see `Operations`.
+            op: a reduction, checked by `choose_op`.
+            prescale: multiplies every rank's contribution.
+            postscale: multiplies the result.
+            process_set: see `Operations`.
+        """
+        if source.device != CPU:
+            return self._start(
+                "allreduce",
+                name,
+                (source,),
+                finish,
+                destinations=(destination,),
+                process_set=process_set,
+                op=op,
+                prescale=prescale,
+                postscale=postscale,
+            )
+        member = self._ready_member()
+        dtype = dtype_code(source.dtype)
+        ticket = self._enqueue(
+            member,
+            "allreduce",
+            name,
+            process_set,
+            lambda full_name: member.runtime.allreduce(
+                full_name,
+                source.address,
+                destination.address,
+                source.shape,
+                dtype,
+                op,
+                prescale,
+                postscale,
+                process_set,
+            ),
+        )
+        return self._keep(member, ticket, (source, destination), finish)
+
+    def grouped_allreduce(
+        self,
+        sources: Sequence[Operand],
+        destinations: Sequence[Operand],
+        finish: Callable[[Any], Any],
+        *,
+        name: str | None,
+        op: int,
+        prescale: float,
+        postscale: float,
+        process_set: int = 0,
+    ) -> int:
+        """Starts reducing several tensors, which run together once all ranks have asked for all.
+
+        The group has one name, one handle, and the same tensors in the same order on all ranks.
+        """
+        return self._start(
+            "allreduce",
+            name,
+            sources,
+            finish,
+            destinations=destinations,
+            process_set=process_set,
+            grouped=True,
+            op=op,
+            prescale=prescale,
+            postscale=postscale,
+        )
+
+    def reducescatter(
+        self,
+        source: Operand,
+        finish: "Callable[[_bindings.Buffer], Any]",
+        *,
+        name: str | None,
+        op: int,
+        prescale: float,
+        postscale: float,
+        process_set: int = 0,
+    ) -> int:
+        """Starts a reduction of which each rank gets a part along the first dimension.
+
+        The parts are even, but for the first ranks, which get one row more each when the first
+        dimension is no multiple of the number of ranks.
+        """
+        return self._start(
+            "reducescatter",
+            name,
+            (source,),
+            lambda got: finish(got[0][0]),
+            process_set=process_set,
+            op=op,
+            prescale=prescale,
+            postscale=postscale,
+        )
+
+    def grouped_reducescatter(
+        self,
+        sources: Sequence[Operand],
+        finish: "Callable[[list[_bindings.Buffer]], Any]",
+        *,
+        name: str | None,
+        op: int,
+        prescale: float,
+        postscale: float,
+        process_set: int = 0,
+    ) -> int:
+        """Starts several reducescatters, which run together once all ranks have asked for all."""
+        return self._start(
+            "reducescatter",
+            name,
+            sources,
+            lambda got: finish(got[0] if got else []),
+            process_set=process_set,
+            grouped=True,
+            op=op,
+            prescale=prescale,
+            postscale=postscale,
+        )

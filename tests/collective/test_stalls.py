@@ -1,0 +1,32 @@
+"""Ranks that do not come: who they are and where the others wait is said, and the job ends."""
+
+import re
+
+from collective.conftest import Launch
+from collective.launching import RANKS
+
+
+def _line_of(program: str, mark: str) -> int:
+    lines = (RANKS / program).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if mark in line)
+
+
+def test_a_stall_is_described_and_ends_the_job(launch: Launch) -> None:
+    launched = launch(
+        *(2, "stall.py"),
+        env={
+            "HOROVOD_STALL_CHECK_TIME_SECONDS": "0.5",
+            "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "1.5",
+        },
+    )
+    site = f"stall.py:{_line_of('stall.py', '# here')})"
+    missed = r"allreduce 'allreduce\.missed', since \d+ s: missing ranks: 1; ready ranks: 0 \(waits"
+    for rank, name in ((0, "missed"), (1, "another")):
+        text = "\n".join(launched.lines(rank))
+        assert f'{name} failed: One or more rank (marked by "!") is stalled' in text, launched.err
+        assert "1: [allreduce.missed!]" in text
+        assert re.search(missed + r" at \S*" + re.escape(site), text), text
+        assert f"ready ranks: 1 (waits at {RANKS / site}" in text
+    warnings = "\n".join(launched.lines(0, "stderr"))
+    assert re.search(r"\[\d{4}-\d\d-\d\d [\d:.]{15}: W horovod\] One or more tensors", warnings)
+    assert not launched.lines(1, "stderr")
