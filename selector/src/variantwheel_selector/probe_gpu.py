@@ -205,8 +205,22 @@ def _pci_cards(root: str) -> str:
                 driver = "-"
             except OSError:
                 continue
-            lines.append(f"{name} {vendor}:{device} {_clean(os.fsencode(driver))}\n")
+            core = _graphics_core(folder) if vendor == "1002" else ""
+            lines.append(f"{name} {vendor}:{device} {_clean(os.fsencode(driver))}{core}\n")
     return "".join(lines)
+
+
+def _graphics_core(folder: str) -> str:
+    """Return what the amdgpu driver found out about a card, also where KFD is not offered."""
+    numbers: list[str] = []
+    for name in ("major", "minor", "revision"):
+        try:
+            text = _clean(read_bounded(f"{folder}/ip_discovery/die/0/GC/0/{name}", _LINE_LIMIT))
+        except OSError:
+            return ""
+        numbers.append(text.strip())
+    known = all(number.isdigit() and len(number) <= 3 for number in numbers)
+    return f" gc={'.'.join(numbers)}" if known else ""
 
 
 def _environment(environment: Mapping[str, str]) -> str:

@@ -79,6 +79,31 @@ def test_cards_on_the_pci_bus(tmp_path: Path) -> None:
     assert "1002:740f at 0001:41:1f.1, without a driver" in support["amd"].absent
 
 
+def test_the_graphics_core_of_a_card_that_kfd_does_not_offer(tmp_path: Path) -> None:
+    put(tmp_path, "/proc/bus/pci/devices", b"4300\t1002744c\tb\t0\t0\tamdgpu")
+    card = "/sys/bus/pci/devices/0000:43:00.0"
+    put(tmp_path, f"{card}/class", b"0x030000\n")
+    core = f"{card}/ip_discovery/die/0/GC/0"
+    for name, number in (("major", b"11\n"), ("minor", b"0\n"), ("revision", b"0\n")):
+        put(tmp_path, f"{core}/{name}", number)
+    texts = probe_gpu(GpuSearch(root=str(tmp_path), nvidia_smi=None), {})
+    assert texts["pci_cards.txt"] == "0000:43:00.0 1002:744c - gc=11.0.0\n"
+    put(tmp_path, f"{core}/revision", b"x" * 4096)
+    texts = probe_gpu(GpuSearch(root=str(tmp_path), nvidia_smi=None), {})
+    assert texts["pci_cards.txt"] == "0000:43:00.0 1002:744c -\n"
+
+
+@pytest.mark.parametrize(
+    ("core", "target"),
+    [("9.4.2", "gfx90a"), ("9.4.3", "gfx942"), ("10.1.10", "gfx1010"), ("10.3.2", "gfx1032"),
+     ("11.5.1", "gfx1151"), ("12.0.1", "gfx1201"), ("9.3.0", ""), ("11.0.99", "")],
+)  # fmt: skip
+def test_targets_of_graphics_cores(core: str, target: str) -> None:
+    (card,) = parse_pci_cards(f"0000:43:00.0 1002:744c amdgpu gc={core}\n")
+    assert (card.core, card.target) == (core, target)
+    assert (f", {target} by its graphics core" in card.words()) == bool(target)
+
+
 @pytest.mark.parametrize(("wide", "path"), [(True, "/lib/ld-musl-x86_64.so.1"), (False, "/lib/ld")])
 def test_the_interpreter_of_a_program(*, wide: bool, path: str) -> None:
     if wide:

@@ -85,16 +85,20 @@ def _gfx(machine: Machine, files: Mapping[str, str], notes: list[str]) -> Fact[t
         cards = parse_pci_cards(machine.texts.get(PCI_CARDS, ""))
         for card in cards:
             if VENDORS[card.vendor] == "AMD":
+                target = card.target or "TARGET"
                 return No(
                     f"an AMD card is in the machine ({card.words()}), but there is no "
-                    "/sys/class/kfd with nodes: the amdgpu driver does not offer it for computing"
+                    "/sys/class/kfd with nodes: the amdgpu driver does not offer it for computing; "
+                    f"to choose for machines where it does: assume-gfx={target}"
                 )
         return No(NO_AMD)
     if kfd != "read-write":
         if not gpus and not forbidden:
             return No("the kernel lists no AMD GPU")
         what = "is not there" if kfd is None else "may not be used by this process"
-        return No(f"an AMD GPU is in the machine, but /dev/kfd {what}; {_ACCESS}")
+        targets = ", ".join(sorted({node.gfx for node in gpus if node.gfx}))
+        kind = f" ({targets})" if targets else ""
+        return No(f"an AMD GPU{kind} is in the machine, but /dev/kfd {what}; {_ACCESS}")
     usable: list[KfdNode] = []
     for node in gpus:
         reason = _unusable(node, files)
