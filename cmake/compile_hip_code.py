@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 BUNDLE_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
-_HOST = "host-x86_64-unknown-linux-gnu-"
+_HOST = "host-x86_64-unknown-linux--"  # as of the oldest hipcc; newer ones write gnu into it
 _TARGET = "hipv4-amdgcn-amd-amdhsa--"
 _ALIGNMENT = 4096  # code objects are mapped from where they lie
 _ARCHITECTURE = re.compile(r"gfx[1-9][0-9]?[0-9a-f]{2}")
