@@ -34,8 +34,7 @@ _PROBE_SOURCES = (
     "tests/native/open_gpu_libraries.cc",
     "src/native/base/error.cc",
     "src/native/base/shared_library.cc",
-    "src/native/device/cuda_driver.cc",
-    "src/native/device/hip_driver.cc",
+    "src/native/device/*driver.cc",
     "src/native/transport/nccl/nccl_library.cc",
 )
 
@@ -107,10 +106,10 @@ def check_libraries(rocm: DebianRoot) -> list[str]:
         What they answered.
     """
     program = rocm.work / "open_gpu_libraries"
+    sources = [str(path) for pattern in _PROBE_SOURCES for path in sorted(ROOT.glob(pattern))]
     run(
         sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-linux-gnu.2.17", "-std=c++20",
-        "-O1", f"-I{ROOT / 'src' / 'native'}", *(str(ROOT / path) for path in _PROBE_SOURCES),
-        "-o", str(program),
+        "-O1", f"-I{ROOT / 'src' / 'native'}", *sources, "-o", str(program),
     )  # fmt: skip
     hip = sorted((rocm.folder / "usr/lib/x86_64-linux-gnu").glob("libamdhip64.so.?"))
     if not hip:
