@@ -235,16 +235,16 @@ TEST(AnInterruptEndsAWaitOnShm) {
 
 TEST(AnAbortTripsThoseThatHangOnIt) {
   Abort parent;
-  auto child = std::make_unique<Abort>(parent);
-  auto gone = std::make_unique<Abort>(parent);
+  auto child = std::make_unique<Abort>(&parent);
+  auto gone = std::make_unique<Abort>(&parent);
   gone.reset();
   child->Trip(Error(Error::Kind::kIo, "of the child"));
   EXPECT_FALSE(parent.tripped());
-  Abort other(parent);
+  Abort other(&parent);
   parent.Trip(Error(Error::Kind::kPeerLost, "of the parent"));
   EXPECT_THROWS(child->ThrowIfTripped(), Error, "of the child");
   EXPECT_THROWS(other.ThrowIfTripped(), Error, "of the parent");
-  const Abort late(parent);
+  const Abort late(&parent);
   EXPECT_TRUE(late.tripped());
 }
 

@@ -23,6 +23,7 @@ void Allgather(Transport& transport, const void* source, std::span<const size_t>
     return HierarchicalAllgather(transport, *topology, blocks);
   }
   std::vector<std::vector<MutableBytes>> rings;
+  rings.reserve(blocks.size());
   for (const MutableBytes block : blocks) rings.push_back({block});
   RingGather(transport, rings);
 }

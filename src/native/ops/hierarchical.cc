@@ -115,6 +115,7 @@ void HierarchicalAllgather(Transport& transport, const Topology& topology,
   if (place < lanes) {
     SubsetTransport far(transport, topology.Lane(static_cast<int>(place)));
     std::vector<Blocks> of_hosts;
+    of_hosts.reserve(hosts.size());
     for (const std::vector<int>& host : hosts) {
       of_hosts.push_back(Carried(host, place, lanes, blocks));
     }

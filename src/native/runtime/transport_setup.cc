@@ -113,9 +113,10 @@ Segment OpenHostSegment(const TransportSetup& setup, const Topology& topology) {
 void SetUpMixed(const TransportSetup& setup, Transports& result) {
   const int rank = setup.options.rank;
   std::vector<int> host_of;
+  host_of.reserve(setup.table.rows.size());
   for (const Table::Row& row : setup.table.rows) host_of.push_back(row.host);
   Topology topology(host_of, setup.table.hierarchy);
-  auto halt = std::make_unique<Abort>(setup.abort);
+  auto halt = std::make_unique<Abort>(&setup.abort);
   std::unique_ptr<Transport> near;
   if (topology.Neighbours(rank).size() > 1) {
     try {

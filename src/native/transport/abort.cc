@@ -2,10 +2,10 @@
 
 namespace hvd {
 
-Abort::Abort(Abort& parent) : parent_(&parent) {
-  const std::lock_guard lock(parent.mutex_);
-  parent.children_.push_back(this);
-  if (parent.reason_) Trip(*parent.reason_);
+Abort::Abort(Abort* parent) : parent_(parent) {
+  const std::lock_guard lock(parent->mutex_);
+  parent->children_.push_back(this);
+  if (parent->reason_) Trip(*parent->reason_);
 }
 
 Abort::~Abort() {

@@ -18,7 +18,7 @@ class Abort {
  public:
   Abort() = default;
   // Is tripped with `parent`, which outlives it; but not the other way round.
-  explicit Abort(Abort& parent);
+  explicit Abort(Abort* parent);
   ~Abort();
   Abort(const Abort&) = delete;
   Abort& operator=(const Abort&) = delete;

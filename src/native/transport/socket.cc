@@ -115,6 +115,7 @@ class Connecting {
 
   std::optional<Socket> Poll(const Deadline& deadline) {
     std::vector<pollfd> items;
+    items.reserve(under_way_.size());
     for (const Attempt& attempt : under_way_) {
       items.push_back({.fd = attempt.fd.get(), .events = POLLOUT, .revents = 0});
     }

@@ -22,6 +22,7 @@ Topology::Topology(std::span<const int> host_of, HierarchyChoice choice) : choic
 
 std::vector<int> Topology::Lane(int place) const {
   std::vector<int> ranks;
+  ranks.reserve(hosts_.size());
   for (const std::vector<int>& host : hosts_) ranks.push_back(host[static_cast<size_t>(place)]);
   return ranks;
 }
