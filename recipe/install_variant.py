@@ -64,7 +64,8 @@ def main(target_platform: str) -> int:
         [sys.executable, "-m", "pip", "install", ".", "-vv", "--no-deps", "--no-build-isolation",
          *settings],
         check=True,
-        env={**os.environ, **platform.environment},
+        # Build tools for conda ask for makefiles, which are worked through one by one.
+        env={**os.environ, "CMAKE_GENERATOR": "Ninja", **platform.environment},
     )  # fmt: skip
     # Where cross-compiling, `purelib` of this very interpreter is the host environment's.
     site = Path(os.environ.get("SP_DIR") or sysconfig.get_path("purelib"))
