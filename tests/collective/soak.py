@@ -13,6 +13,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import dataclass
@@ -77,13 +78,24 @@ def inflict(episode: Episode, mark: str) -> None:
         os.kill(process, signal.SIGCONT)
 
 
-def run(episode: Episode, seconds: float) -> list[str]:
+def act(episode: Episode, mark: str, seconds: float, end: Path) -> None:
+    """The fault, then the end of the job, which a rank that is lost brings about earlier."""
+    start = time.monotonic()
+    if episode.fault != "none":
+        inflict(episode, mark)
+    if episode.fault in ("none", "pause"):
+        time.sleep(max(0, seconds - (time.monotonic() - start)))
+        end.touch()
+
+
+def run(episode: Episode, seconds: float, folder: Path) -> list[str]:
     """What was wrong with one episode."""
+    end = folder / f"end.{episode.seed}"
     mark = f"HOROVOD_SOAK_MARK={os.getpid()}.{episode.seed}.{time.monotonic_ns()}"
     words = ["-np", str(episode.ranks), "-H", episode.placement, sys.executable, str(RANK)]
     name, _, value = mark.partition("=")
     launcher = subprocess.Popen(
-        [sys.executable, "-m", "horovod.runner", *words, str(episode.seed), str(seconds)],
+        [sys.executable, "-m", "horovod.runner", *words, str(episode.seed), str(end)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -105,8 +117,8 @@ def run(episode: Episode, seconds: float) -> list[str]:
     reader.start()
     for line in launcher.stdout or ():
         lines.append(line.rstrip())
-        if line.startswith(f"[{episode.victim}]<stdout>:under way") and episode.fault != "none":
-            faults.append(threading.Thread(target=inflict, args=(episode, mark)))
+        if line.startswith(f"[{episode.victim}]<stdout>:under way"):
+            faults.append(threading.Thread(target=act, args=(episode, mark, seconds, end)))
             faults[-1].start()
     launcher.wait()
     timer.cancel()
@@ -159,7 +171,8 @@ def main() -> int:
     count = 0
     while count < options.episodes if options.episodes else time.monotonic() < end:
         episode = Episode.draw(options.seed + count)
-        problems = run(episode, options.seconds)
+        with tempfile.TemporaryDirectory() as folder:
+            problems = run(episode, options.seconds, Path(folder))
         if new := shared_memory() - before:
             problems.append(f"shared memory is left: {new}")
         print(f"soak: {episode}: {'; '.join(problems) or 'fine'}", flush=True)
