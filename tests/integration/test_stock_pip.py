@@ -46,7 +46,7 @@ def test_every_candidate_is_explained(
     candidates = environment.decision()["candidates"]
     assert isinstance(candidates, list)
     assert {candidate["label"] for candidate in candidates} == {
-        "null", "x86_64_v3", "cu11", "cu12", "cu13",
+        "null", "x86_64_v3", "cu11", "cu12", "cu13", "rocm",
     }  # fmt: skip
     assert all(candidate["reasons"] or candidate["accepted"] for candidate in candidates)
     assert native_label in shown
