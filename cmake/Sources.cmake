@@ -16,7 +16,8 @@ set(HVD_CORE_SOURCES
   ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/broadcast.cc
   ops/device_collectives.cc ops/hierarchical.cc ops/reducescatter.cc ops/ring.cc
   timeline/timeline.cc timeline/trace_text.cc
-  runtime/agreement.cc runtime/announcements.cc runtime/bootstrap.cc runtime/bootstrap_messages.cc
+  runtime/agreement.cc runtime/announcements.cc runtime/autotune_log.cc runtime/autotuner.cc
+  runtime/bootstrap.cc runtime/bootstrap_messages.cc
   runtime/c_api.cc runtime/checks.cc runtime/connection.cc runtime/control_plane.cc
   runtime/coordinator.cc runtime/executor.cc runtime/fast_lane.cc runtime/fusion.cc
   runtime/gathering.cc runtime/gpu.cc runtime/heartbeats.cc runtime/host_identity.cc
@@ -36,5 +37,5 @@ set(HVD_BINDINGS_SOURCES
   bindings/module.cc bindings/rank_runtime.cc bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS auth coordinator device fast_lane gathering gpu heartbeats hosts kernels lane
-  levels loss runtime sha256 soak socket stall timeline topology transport wire)
+set(HVD_NATIVE_TESTS auth autotune coordinator device fast_lane gathering gpu heartbeats hosts
+  kernels lane levels loss runtime sha256 soak socket stall timeline topology transport wire)

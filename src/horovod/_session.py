@@ -171,6 +171,13 @@ def _start_runtime(core: CoreLibrary, placement: Placement, generation: int) -> 
             cache_capacity=placement.cache_capacity,
             timeline=_timeline.recorded_from_start(os.environ, placement.rank, generation),
             mark_cycles=_settings.TIMELINE_MARK_CYCLES.read(os.environ),
+            autotune=_settings.AUTOTUNE.read(os.environ),
+            # What the user has chosen is not tuned.
+            autotune_fusion=not os.environ.get(_settings.FUSION_THRESHOLD.name),
+            autotune_log=_settings.AUTOTUNE_LOG.read(os.environ),
+            warmup_samples=_settings.AUTOTUNE_WARMUP_SAMPLES.read(os.environ),
+            steps_per_sample=_settings.AUTOTUNE_STEPS_PER_SAMPLE.read(os.environ),
+            most_samples=_settings.AUTOTUNE_MOST_SAMPLES.read(os.environ),
             stall_warning=placement.stall_warning,
             stall_shutdown=placement.stall_shutdown,
             log_level=_settings.LOG_LEVELS.index(_settings.LOG_LEVEL.read(os.environ)),

@@ -91,6 +91,13 @@ def _choice(*accepted: str) -> Callable[[str], str]:
     return parse
 
 
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError
+    return value
+
+
 def _secret(text: str) -> bytes:
     value = bytes.fromhex(text)
     if len(value) < 16:
@@ -108,6 +115,7 @@ def _amount(text: str) -> float:
 LOG_LEVELS = ("trace", "debug", "info", "warning", "error", "fatal")
 
 _AMOUNT = "a number, 0 or more"
+_SHARE = "a number between 0 and 1"
 _SECONDS_OR_NEVER = "a number of seconds, 0 for never"
 _SWITCH = "0 or 1"
 _COUNT = "a whole number, 0 or more"
@@ -236,6 +244,33 @@ CPU_OPERATIONS = Setting(
     "gloo",
     "who runs collectives on CPU tensors",
 )
+AUTOTUNE = Setting(
+    "HOROVOD_AUTOTUNE",
+    _switch,
+    _SWITCH,
+    default=False,
+    meaning="looks for the fastest fusion threshold and gathering time while the job runs",
+)
+AUTOTUNE_LOG = Setting(
+    "HOROVOD_AUTOTUNE_LOG", str, "a path", "", "file to which rank 0 writes what it has measured"
+)
+AUTOTUNE_WARMUP_SAMPLES = Setting(
+    "HOROVOD_AUTOTUNE_WARMUP_SAMPLES", _count, _COUNT, 3, "samples before the search begins"
+)
+AUTOTUNE_STEPS_PER_SAMPLE = Setting(
+    "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
+    _positive,
+    _POSITIVE,
+    10,
+    "how often the same operation runs in a sample",
+)
+AUTOTUNE_MOST_SAMPLES = Setting(
+    "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
+    _positive,
+    _POSITIVE,
+    20,
+    "samples that the search takes at most",
+)
 STALL_CHECK_DISABLE = Setting(
     "HOROVOD_STALL_CHECK_DISABLE",
     _switch,
@@ -339,9 +374,11 @@ class Unused:
 
 
 _NO_CYCLES = "operations start as soon as all ranks have asked for them, not in cycles"
-_NO_NCCL = "NCCL is not in this build"
+_NO_NCCL = "collectives on GPUs have one way to run, NCCL's own, on one stream"
+_NO_TENSORFLOW = "there is no front end for TensorFlow"
+_NO_CCL = "oneCCL is not in this build"
 _NO_MPI = "MPI is not in this build"
-_NO_TUNER = "nothing is tuned at run time"
+_NO_PROCESS = "the autotuner's search has no Gaussian process"
 
 
 def _unused(name: str, parse: Callable[[str], T], accepted: str, default: T, reason: str) -> Unused:
@@ -358,15 +395,15 @@ UNUSED: tuple[Unused, ...] = (
     _unused_switch("HOROVOD_TORUS_ALLREDUCE", _NO_NCCL),
     _unused("HOROVOD_NUM_NCCL_STREAMS", _positive, _POSITIVE, 1, _NO_NCCL),
     _unused_switch("HOROVOD_ENABLE_ASYNC_COMPLETION", _NO_NCCL),
+    _unused("HOROVOD_BATCH_D2D_MEMCOPIES", _switch, _SWITCH, True, _NO_NCCL),  # noqa: FBT003
+    _unused_switch("HOROVOD_DISABLE_NVTX_RANGES", "no NVTX ranges are written"),
+    _unused_switch("HOROVOD_ENABLE_XLA_OPS", _NO_TENSORFLOW),
+    _unused("HOROVOD_CCL_CACHE", _switch, _SWITCH, False, _NO_CCL),  # noqa: FBT003
+    _unused("HOROVOD_CCL_BGT_AFFINITY", str, "core numbers", "", _NO_CCL),
     _unused_switch("HOROVOD_MPI_THREADS_DISABLE", _NO_MPI),
     _unused("HOROVOD_ADASUM_MPI_CHUNK_SIZE", _positive, _POSITIVE, 2**30, _NO_MPI),
     _unused("HOROVOD_THREAD_AFFINITY", str, "core numbers", "", "threads are not bound to cores"),
-    _unused_switch("HOROVOD_AUTOTUNE", _NO_TUNER),
-    _unused("HOROVOD_AUTOTUNE_LOG", str, "a path", "", _NO_TUNER),
-    _unused("HOROVOD_AUTOTUNE_WARMUP_SAMPLES", _count, _COUNT, 3, _NO_TUNER),
-    _unused("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", _count, _COUNT, 10, _NO_TUNER),
-    _unused("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", _count, _COUNT, 20, _NO_TUNER),
-    _unused("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", _amount, _AMOUNT, 0.8, _NO_TUNER),
+    _unused("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", _share, _SHARE, 0.8, _NO_PROCESS),
 )
 
 
@@ -408,6 +445,11 @@ SETTINGS: tuple[
     DYNAMIC_PROCESS_SETS,
     CONTROLLER,
     CPU_OPERATIONS,
+    AUTOTUNE,
+    AUTOTUNE_LOG,
+    AUTOTUNE_WARMUP_SAMPLES,
+    AUTOTUNE_STEPS_PER_SAMPLE,
+    AUTOTUNE_MOST_SAMPLES,
     STALL_CHECK_DISABLE,
     STALL_CHECK_TIME,
     STALL_SHUTDOWN_TIME,

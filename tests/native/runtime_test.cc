@@ -331,6 +331,7 @@ TEST(ALongErrorIsCutBetweenCharacters) {
   hvd_options options{};
   options.size = options.local_size = 1;
   options.host = options.rendezvous = options.interface = options.timeline = "";
+  options.autotune_log = "";
   options.gpu_kind = options.gpu_code = options.gpu_drivers = options.nccl_libraries = "";
   options.secret = &secret;
   options.transport = "auto";

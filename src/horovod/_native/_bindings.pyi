@@ -110,6 +110,12 @@ class Runtime:
         stall_shutdown: float = 0.0,  # seconds until the job ends for it; 0 = never
         log_level: int = 3,  # place in LOG_LEVELS; what is less is not written to stderr
         log_hide_time: bool = False,
+        autotune: bool = False,  # rank 0 looks for better parameters while the job runs
+        autotune_fusion: bool = True,  # for fusion_bytes too
+        autotune_log: str = "",  # file for what it measures; "" for none
+        warmup_samples: int = 3,  # which the search does not look at
+        steps_per_sample: int = 10,  # how often the same operation runs in one
+        most_samples: int = 20,  # of the search
     ) -> None:
         """Joins the job.
 

@@ -57,10 +57,26 @@ FLAGS: tuple[VariableFlag, ...] = (
     ),
     *_switches("--torus-allreduce", "--no-torus-allreduce", "HOROVOD_TORUS_ALLREDUCE"),
     *_switches("--autotune", "--no-autotune", "HOROVOD_AUTOTUNE"),
-    VariableFlag("--autotune-log-file", "HOROVOD_AUTOTUNE_LOG"),
-    VariableFlag("--autotune-warmup-samples", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES"),
-    VariableFlag("--autotune-steps-per-sample", "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE"),
-    VariableFlag("--autotune-bayes-opt-max-samples", "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES"),
+    VariableFlag(
+        "--autotune-log-file",
+        "HOROVOD_AUTOTUNE_LOG",
+        "with --autotune: file to which rank 0 writes what it has measured",
+    ),
+    VariableFlag(
+        "--autotune-warmup-samples",
+        "HOROVOD_AUTOTUNE_WARMUP_SAMPLES",
+        "samples before the search begins (default: 3)",
+    ),
+    VariableFlag(
+        "--autotune-steps-per-sample",
+        "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
+        "how often the same operation runs in a sample (default: 10)",
+    ),
+    VariableFlag(
+        "--autotune-bayes-opt-max-samples",
+        "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
+        "samples that the search takes at most (default: 20)",
+    ),
     VariableFlag("--autotune-gaussian-process-noise", "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE"),
     VariableFlag(
         "--timeline-filename",

@@ -54,7 +54,9 @@ class RankRuntime {
               const std::string& gpu_drivers, const std::string& nccl_libraries,
               const std::string& timeline, bool mark_cycles, double heartbeat_timeout,
               bool hierarchical_allreduce, bool hierarchical_allgather, double stall_warning,
-              double stall_shutdown, int log_level, bool log_hide_time)
+              double stall_shutdown, int log_level, bool log_hide_time, bool autotune,
+              bool autotune_fusion, const std::string& autotune_log, int warmup_samples,
+              int steps_per_sample, int most_samples)
       : core_(OpenCore(library)), gpu_kind_(gpu_kind) {
     if (local_rank < 0 || local_rank >= local_size || cross_rank < 0 || cross_rank >= cross_size) {
       throw py::value_error("local_rank " + std::to_string(local_rank) + " of " +
@@ -80,6 +82,12 @@ class RankRuntime {
         .gpu_code = gpu_code.c_str(),
         .gpu_drivers = gpu_drivers.c_str(),
         .nccl_libraries = nccl_libraries.c_str(),
+        .autotune = autotune ? 1 : 0,
+        .autotune_fusion = autotune_fusion ? 1 : 0,
+        .autotune_log = autotune_log.c_str(),
+        .warmup_samples = warmup_samples,
+        .steps_per_sample = steps_per_sample,
+        .most_samples = most_samples,
         .stall_warning = stall_warning,
         .stall_shutdown = stall_shutdown,
         .log_level = log_level,
@@ -339,7 +347,8 @@ void BindRuntime(py::module_& module) {
                     const std::string&, const py::bytes&, int64_t, const std::string&,
                     const std::string&, double, int64_t, bool, int64_t, const std::string&,
                     const std::string&, const std::string&, const std::string&, const std::string&,
-                    bool, double, bool, bool, double, double, int, bool>(),
+                    bool, double, bool, bool, double, double, int, bool, bool, bool,
+                    const std::string&, int, int, int>(),
            arg("library"), py::kw_only(), arg("rank"), arg("size"), arg("local_rank"),
            arg("local_size"), arg("cross_rank"), arg("cross_size"), arg("host"), arg("rendezvous"),
            arg("secret"), arg("generation"), arg("transport"), arg("interface"),
@@ -348,7 +357,9 @@ void BindRuntime(py::module_& module) {
            arg("nccl_libraries") = "", arg("timeline") = "", arg("mark_cycles") = false,
            arg("heartbeat_timeout") = 30.0, arg("hierarchical_allreduce") = true,
            arg("hierarchical_allgather") = true, arg("stall_warning") = 60.0,
-           arg("stall_shutdown") = 0.0, arg("log_level") = 3, arg("log_hide_time") = false)
+           arg("stall_shutdown") = 0.0, arg("log_level") = 3, arg("log_hide_time") = false,
+           arg("autotune") = false, arg("autotune_fusion") = true, arg("autotune_log") = "",
+           arg("warmup_samples") = 3, arg("steps_per_sample") = 10, arg("most_samples") = 20)
       .def_property_readonly("transport", &RankRuntime::transport)
       .def_property_readonly("isa", &RankRuntime::isa)
       .def_property_readonly("is_homogeneous", &RankRuntime::is_homogeneous)

@@ -112,6 +112,15 @@ int32_t Create(const hvd_options* options, hvd_runtime** runtime, hvd_error* err
              .code_folder = options->gpu_code,
              .driver_libraries = Lines(options->gpu_drivers),
              .nccl_libraries = Lines(options->nccl_libraries)};
+    if (options->warmup_samples < 0 || options->steps_per_sample < 0 || options->most_samples < 0) {
+      throw Error(Error::Kind::kInvalid, "numbers of samples and steps must not be negative");
+    }
+    o.autotune = {.on = options->autotune != 0,
+                  .tune_fusion = options->autotune_fusion != 0,
+                  .log = options->autotune_log,
+                  .warmup_samples = options->warmup_samples,
+                  .steps_per_sample = options->steps_per_sample,
+                  .most_samples = options->most_samples};
     o.stall = {.warning = Milliseconds("stall_warning", options->stall_warning, false),
                .shutdown = Milliseconds("stall_shutdown", options->stall_shutdown, false)};
     o.log = {.level = CheckedCode(options->log_level, hvd::LogLevel::kFatal, "log level"),

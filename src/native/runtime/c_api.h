@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 9
+#define HVD_ABI_VERSION 10
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -41,6 +41,12 @@ typedef struct hvd_options {
   const char* gpu_code;       /* the folder of that code */
   const char* gpu_drivers;    /* libraries, one a line; the first that can be opened is used */
   const char* nccl_libraries; /* likewise, after one that the process has loaded */
+  int32_t autotune;           /* not 0: rank 0 looks for better parameters while the job runs */
+  int32_t autotune_fusion;    /* not 0: for fusion_bytes too */
+  const char* autotune_log;   /* file for what it measures; "" for none */
+  int32_t warmup_samples;     /* which the search does not look at */
+  int32_t steps_per_sample;   /* how often the same operation runs in a sample */
+  int32_t most_samples;       /* of the search */
   double stall_warning;       /* seconds until rank 0 names ranks that others wait for; 0: never */
   double stall_shutdown;      /* seconds until the job ends for it; 0: never */
   int32_t log_level;          /* hvd::LogLevel: what is less is not written to stderr */

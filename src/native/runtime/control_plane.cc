@@ -23,9 +23,6 @@ constexpr uint8_t kForgetItem = 1;
 constexpr std::chrono::seconds kLingerTime{2};
 // Of a file and a line.
 constexpr size_t kLongestSite = 1024;
-// The least time between two batches of requests while nobody waits. Threads that wake each other
-// for every single request spend more than that.
-constexpr std::chrono::microseconds kGatherTime{100};
 // The clock's start: its smallest value would overflow where the time until then is taken.
 constexpr std::chrono::steady_clock::time_point kLongAgo{};
 
@@ -49,8 +46,9 @@ Error ReadError(std::span<const uint8_t> payload) {
 
 ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
                            std::vector<UniqueFd> processes, const AgreementOptions& options,
-                           const StallOptions& stall, std::chrono::milliseconds silence,
-                           JobObserver& observer, OperationTrace trace)
+                           const StallOptions& stall, const AutotuneOptions& autotune,
+                           std::chrono::milliseconds silence, JobObserver& observer,
+                           OperationTrace trace)
     : rank_(rank),
       peers_(std::move(peers)),
       connections_(std::move(connections)),
@@ -61,12 +59,13 @@ ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connec
       left_(peers_.size()),
       stalls_(stall) {
   processes_.resize(connections_.size());
+  if (IsCoordinator() && autotune.on) coordinator_.Tune(autotune);
 }
 
 void ControlPlane::Submit(Request request) {
   const std::lock_guard lock(mutex_);
   if (inbox_.requests.empty()) {
-    inbox_.due = last_sent_ + kGatherTime;
+    inbox_.due = last_sent_ + gather_time_;
     Wake();
   }
   inbox_.requests.push_back(std::move(request));
@@ -343,6 +342,7 @@ void ControlPlane::SendReady() {
 
 bool ControlPlane::SendReadyOnce() {
   const std::vector<Addressed> ready = coordinator_.TakeReady();
+  for (const AutotuneSample& sample : coordinator_.TakeSamples()) observer_.OnSample(sample);
   if (ready.empty()) return false;
   std::vector<WireWriter> messages(connections_.size());
   const auto send = [&](size_t rank) {
@@ -418,6 +418,7 @@ void ControlPlane::TakeResponses(std::span<const uint8_t> payload) {
   WireReader reader(payload);
   WireWriter again;
   std::vector<Response> responses;
+  int64_t gather = -1;  // the same in all that say so
   while (reader.remaining() != 0) {
     if (reader.U8() == kForgetItem) {
       announcements_.Forget(reader.I64(), again);
@@ -425,6 +426,11 @@ void ControlPlane::TakeResponses(std::span<const uint8_t> payload) {
     }
     responses.push_back(ReadResponse(reader));
     announcements_.Learn(responses.back());
+    gather = std::max(gather, responses.back().gather_microseconds);
+  }
+  if (gather >= 0) {
+    const std::lock_guard lock(mutex_);
+    gather_time_ = std::chrono::microseconds(gather);
   }
   if (!responses.empty()) observer_.OnResponses(std::move(responses));
   if (again.size() != 0) ToCoordinator(MessageType::kRequests, again.bytes());

@@ -37,6 +37,8 @@ class JobObserver {
   virtual void OnResponses(std::vector<Response> responses) = 0;
   // A rank has shut down. No more responses come; once those that came have run, Drained is due.
   virtual void OnShutdown() = 0;
+  // On rank 0: the autotuner has measured something.
+  virtual void OnSample(const AutotuneSample& sample) = 0;
   // On rank 0: some ranks wait for others.
   virtual void OnStall(const std::string& text) = 0;
   // The job has failed. Nothing comes after it.
@@ -51,8 +53,8 @@ class ControlPlane {
   // after which the other side of a connection counts as lost; 0: never. trace: see Coordinator.
   ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
                std::vector<UniqueFd> processes, const AgreementOptions& options,
-               const StallOptions& stall, std::chrono::milliseconds silence, JobObserver& observer,
-               OperationTrace trace);
+               const StallOptions& stall, const AutotuneOptions& autotune,
+               std::chrono::milliseconds silence, JobObserver& observer, OperationTrace trace);
 
   // For other threads; none of them blocks. A request may be held back for a moment, so that those
   // which follow it travel with it; Hurry ends that, since a caller waits.
@@ -117,6 +119,7 @@ class ControlPlane {
   bool woken_ = false;
   Clock::time_point last_sent_{};
   Heartbeats heartbeats_;
+  std::chrono::microseconds gather_time_{100};  // what the coordinator last said
 
   bool finished_ = false;
   Announcements announcements_;

@@ -9,10 +9,14 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "runtime/checks.h"
 
 namespace hvd {
 namespace {
 
+// The least time between two batches of requests while nobody waits. Threads that wake each other
+// for every single request spend more than that.
+constexpr std::chrono::microseconds kGatherTime{100};
 // How many operations are put together at most.
 constexpr size_t kMostNames = 4096;
 
@@ -43,6 +47,7 @@ Coordinator::Coordinator(int size, const AgreementOptions& options, OperationTra
       options_(options),
       trace_(trace),
       cache_(options.cache_capacity),
+      parameters_{.fusion_bytes = options.fusion_bytes, .gather_time = kGatherTime},
       joined_(static_cast<size_t>(size)) {
   std::vector<int> all(static_cast<size_t>(size));
   std::iota(all.begin(), all.end(), 0);
@@ -130,7 +135,7 @@ void Coordinator::AnswerById(const Set& set, int64_t id) {
   response.names = {""};
   response.ids = {id};
   response.numbers = item.numbers;
-  response.fusion_bytes = options_.fusion_bytes;
+  Parametrise(response, item.request);
   ready_.push_back(
       {std::move(response), set.ranks, Fusible(item.request), item.request.device != kCpu});
 }
@@ -140,6 +145,23 @@ void Coordinator::TellNegotiated(const Entry& entry) const {
   const Request& request =
       entry.asked.empty() ? cache_.Find(entry.id)->request : entry.asked.front().request;
   trace_.Negotiated(request.process_set, request.name);
+}
+
+void Coordinator::Tune(const AutotuneOptions& options) {
+  tuner_ = std::make_unique<Autotuner>(options, parameters_);
+  parameters_ = tuner_->parameters();
+}
+
+void Coordinator::Parametrise(Response& response, const Request& request) {
+  response.fusion_bytes = parameters_.fusion_bytes;
+  response.gather_microseconds = parameters_.gather_time.count();
+  if (tuner_ == nullptr || !tuner_->searching()) return;
+  int64_t bytes = 0;
+  for (const TensorSpec& tensor : request.tensors) {
+    bytes += static_cast<int64_t>(ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype));
+  }
+  const size_t mark = request.name.find(kNumberedMark);
+  tuner_->Add(request.name.substr(0, mark), bytes);
 }
 
 void Coordinator::Answer(const Set& set, Entry entry) {
@@ -153,7 +175,7 @@ void Coordinator::Answer(const Set& set, Entry entry) {
   const bool all = entry.asked.size() == set.ranks->size();
   const Request& first = entry.asked.front().request;
   Response response = Compare(entry.asked);
-  response.fusion_bytes = options_.fusion_bytes;
+  Parametrise(response, first);
   const Ranks ranks = set.ranks;
   if (!all && response.error.empty()) {
     response.error = JoinRefusal(first);
@@ -297,6 +319,10 @@ std::vector<Addressed> Coordinator::TakeReady() {
     Append(response.names, next.response.names);
     Append(response.ids, next.response.ids);
     Append(response.requests, next.response.requests);
+  }
+  if (tuner_ != nullptr && !ready_.empty()) {
+    if (const auto sample = tuner_->EndRound(Autotuner::Clock::now())) samples_.push_back(*sample);
+    parameters_ = tuner_->parameters();
   }
   ready_.clear();
   return together;

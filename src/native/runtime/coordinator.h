@@ -11,9 +11,11 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "runtime/agreement.h"
+#include "runtime/autotuner.h"
 #include "runtime/operation_trace.h"
 #include "runtime/options.h"
 #include "runtime/request.h"
@@ -43,6 +45,11 @@ class Coordinator {
   // The same for a request that all ranks have made alike before. A number that was dropped is
   // ignored: the rank hears of that and asks again in full.
   void AddById(int rank, int64_t id);
+
+  // From now on, looks for better parameters than those of the options.
+  void Tune(const AutotuneOptions& options);
+  // What the search has measured since the last call.
+  std::vector<AutotuneSample> TakeSamples() { return std::exchange(samples_, {}); }
 
   // The operations that have become complete since the last call, in that order, but for
   // allreduces, which are put together.
@@ -81,6 +88,8 @@ class Coordinator {
   bool IsComplete(const Set& set, const Entry& entry) const;
   void Answer(const Set& set, Entry entry);
   void TellNegotiated(const Entry& entry) const;
+  // What the answer to a request that runs carries.
+  void Parametrise(Response& response, const Request& request);
   void AnswerById(const Set& set, int64_t id);
   // Gives the operation a number, if all ranks have asked for the same.
   int64_t Keep(const Entry& entry, const Response& response);
@@ -95,6 +104,9 @@ class Coordinator {
   const AgreementOptions options_;
   const OperationTrace trace_;
   ResponseCache cache_;
+  TunedParameters parameters_;
+  std::unique_ptr<Autotuner> tuner_;  // none: the parameters stay
+  std::vector<AutotuneSample> samples_;
   std::map<int32_t, Set> sets_;
   int32_t next_set_ = kGlobalProcessSet + 1;
   std::vector<Addressed> ready_;

@@ -38,6 +38,24 @@ struct GpuOptions {
   std::vector<std::string> nccl_libraries;    // likewise, after one that is loaded already
 };
 
+// What the search of the autotuner changes while the job runs.
+struct TunedParameters {
+  int64_t fusion_bytes = 0;                    // of AgreementOptions
+  std::chrono::microseconds gather_time{100};  // how long a request may wait for others to follow
+
+  bool operator==(const TunedParameters&) const = default;
+};
+
+// Rank 0's choice counts.
+struct AutotuneOptions {
+  bool on = false;
+  bool tune_fusion = true;
+  std::string log;            // file for the samples; empty for none
+  int warmup_samples = 3;     // which are not looked at
+  int steps_per_sample = 10;  // how often the same operation runs in one
+  int most_samples = 20;      // of the search
+};
+
 // When the coordinator says which ranks have not asked for an operation. Rank 0's choice counts.
 struct StallOptions {
   std::chrono::milliseconds warning{60'000};  // 0: never
@@ -61,6 +79,7 @@ struct RuntimeOptions {
   HierarchyChoice hierarchy;  // rank 0's counts for all
   AgreementOptions agreement;
   StallOptions stall;
+  AutotuneOptions autotune;
   LogOptions log;
   GpuOptions gpu;
   TimelineOptions timeline;

@@ -1,5 +1,6 @@
 #include "runtime/response.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "base/error.h"
@@ -8,6 +9,7 @@ namespace hvd {
 namespace {
 
 constexpr size_t kLongestError = 16384;
+constexpr int64_t kLongestGather = 1'000'000;
 
 }  // namespace
 
@@ -20,6 +22,7 @@ void Write(WireWriter& writer, const Response& response) {
   writer.String(std::string_view(response.error).substr(0, kLongestError));
   writer.Integers(response.numbers);
   writer.I64(response.fusion_bytes);
+  writer.I64(response.gather_microseconds);
   writer.U32(static_cast<uint32_t>(response.requests.size()));
   for (const Request& request : response.requests) Write(writer, request);
 }
@@ -38,6 +41,7 @@ Response ReadResponse(WireReader& reader) {
   response.error = reader.String(kLongestError);
   response.numbers = reader.Integers(reader.remaining());
   response.fusion_bytes = reader.I64();
+  response.gather_microseconds = std::clamp<int64_t>(reader.I64(), -1, kLongestGather);
   const size_t requests = reader.Count(4);
   for (size_t i = 0; i < requests; ++i) response.requests.push_back(ReadRequest(reader));
   return response;

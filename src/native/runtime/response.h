@@ -26,6 +26,8 @@ struct Response {
   std::vector<int64_t> numbers;
   // Tensors of up to so many bytes together are reduced as one; 0: each by itself.
   int64_t fusion_bytes = 0;
+  // How long requests wait for others to follow from now on; -1: as before.
+  int64_t gather_microseconds = -1;
   // When ranks have joined: for each name what the others asked for, since they take part.
   std::vector<Request> requests;
 };

@@ -73,6 +73,12 @@ class Substitute : public Operation {
   const std::vector<Output> zeros_;
 };
 
+std::unique_ptr<AutotuneLog> OpenAutotuneLog(const RuntimeOptions& options) {
+  const AutotuneOptions& autotune = options.autotune;
+  if (options.rank != 0 || !autotune.on || autotune.log.empty()) return nullptr;
+  return std::make_unique<AutotuneLog>(autotune.log, options.agreement.cache_capacity != 0);
+}
+
 // Starts the timeline before the ranks meet, so that one which cannot leaves no job that has begun.
 Membership Meet(const RuntimeOptions& options, Timeline& timeline, Abort& abort) {
   const RuntimeOptions checked = CheckOptions(options);
@@ -88,6 +94,7 @@ Runtime::Runtime(const RuntimeOptions& options)
       size_(options.size),
       pid_(::getpid()),
       log_(options.log),
+      autotune_log_(OpenAutotuneLog(options)),
       timeline_(options.rank),
       membership_(Meet(options, timeline_, abort_)),
       process_sets_(*membership_.transport),
@@ -96,8 +103,8 @@ Runtime::Runtime(const RuntimeOptions& options)
   if (size_ == 1) return;
   control_ = std::make_unique<ControlPlane>(
       rank_, membership_.peers, std::move(membership_.connections),
-      std::move(membership_.processes), options.agreement, options.stall, membership_.silence,
-      static_cast<JobObserver&>(*this), trace_);
+      std::move(membership_.processes), options.agreement, options.stall, options.autotune,
+      membership_.silence, static_cast<JobObserver&>(*this), trace_);
   try {
     control_thread_ = std::thread([this] { RunControlThread(); });
     op_thread_ = std::thread([this] { RunOpThread(); });
@@ -269,6 +276,10 @@ void Runtime::OnShutdown() {
   operations_.Refuse(ShutdownError());
   if (membership_.fast_lane) membership_.fast_lane->Close();
   responses_.Close();
+}
+
+void Runtime::OnSample(const AutotuneSample& sample) {
+  if (autotune_log_ != nullptr) autotune_log_->Add(sample);
 }
 
 void Runtime::OnStall(const std::string& text) { Log(log_, LogLevel::kWarning, text); }

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/autotune_log.h"
 #include "runtime/bootstrap.h"
 #include "runtime/control_plane.h"
 #include "runtime/coordinator.h"
@@ -77,6 +78,7 @@ class Runtime : private JobObserver {
  private:
   void OnResponses(std::vector<Response> responses) override;
   void OnShutdown() override;
+  void OnSample(const AutotuneSample& sample) override;
   void OnStall(const std::string& text) override;
   void OnFailure(const Error& error) override;
 
@@ -99,6 +101,7 @@ class Runtime : private JobObserver {
   const int size_;
   const int64_t pid_;  // of the process whose threads these are
   const LogOptions log_;
+  std::unique_ptr<AutotuneLog> autotune_log_;
   Timeline timeline_;
   const OperationTrace trace_{timeline_};
   Abort abort_;

@@ -40,6 +40,7 @@ def test_unset_and_empty_mean_the_default(setting: _settings.Setting[object]) ->
         ("HOROVOD_CONTROLLER", "mpi", "gloo, which stands for"),
         ("HOROVOD_CPU_OPERATIONS", "ccl", "gloo, which stands for"),
         ("HOROVOD_START_TIMEOUT", "nan", "a number of seconds above 0"),
+        ("HOROVOD_STALL_CHECK_TIME_SECONDS", "-1", "a number of seconds, 0 for never"),
         ("HOROVOD_GLOO_RENDEZVOUS_PORT", "65536", "a port number, 1 to 65535"),
     ],
 )
@@ -120,3 +121,23 @@ def test_times_of_the_stall_inspector(
         "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": shutdown,
     }
     assert _settings.stall_times(environment) == times
+
+
+# Horovod's run-time variables, but for those of its Spark glue and of its own tests.
+HOROVODS = """
+    RANK SIZE LOCAL_RANK LOCAL_SIZE CROSS_RANK CROSS_SIZE HOSTNAME GLOO_RENDEZVOUS_ADDR
+    GLOO_RENDEZVOUS_PORT GLOO_IFACE GLOO_TIMEOUT_SECONDS CONTROLLER CPU_OPERATIONS FUSION_THRESHOLD
+    CYCLE_TIME CACHE_CAPACITY HIERARCHICAL_ALLREDUCE HIERARCHICAL_ALLGATHER TORUS_ALLREDUCE AUTOTUNE
+    AUTOTUNE_LOG AUTOTUNE_WARMUP_SAMPLES AUTOTUNE_STEPS_PER_SAMPLE AUTOTUNE_BAYES_OPT_MAX_SAMPLES
+    AUTOTUNE_GAUSSIAN_PROCESS_NOISE TIMELINE TIMELINE_MARK_CYCLES STALL_CHECK_DISABLE
+    STALL_CHECK_TIME_SECONDS STALL_SHUTDOWN_TIME_SECONDS DYNAMIC_PROCESS_SETS DISABLE_GROUP_FUSION
+    NUM_NCCL_STREAMS BATCH_D2D_MEMCOPIES ENABLE_ASYNC_COMPLETION ENABLE_XLA_OPS DISABLE_NVTX_RANGES
+    MPI_THREADS_DISABLE ADASUM_MPI_CHUNK_SIZE CCL_CACHE CCL_BGT_AFFINITY THREAD_AFFINITY LOG_LEVEL
+    LOG_HIDE_TIME ELASTIC ELASTIC_TIMEOUT START_TIMEOUT
+"""
+
+
+def test_every_variable_of_horovods_is_read_or_said_to_have_no_effect() -> None:
+    known = {setting.name for setting in _settings.SETTINGS}
+    known |= {unused.setting.name for unused in _settings.UNUSED}
+    assert {f"HOROVOD_{name}" for name in HOROVODS.split()} <= known
