@@ -3,10 +3,12 @@
 import argparse
 import math
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from horovod import _installation
+from horovod.runner.config_file import ConfigFileError, read_flags
 from horovod.runner.variable_flags import add_variable_flags
 
 DESCRIPTION = "Starts the ranks of a job on this host or, over ssh, on several."
@@ -19,7 +21,6 @@ examples:
 
 # Horovod's flags that this version refuses, so that none is ignored silently.
 REFUSED_FLAGS = {
-    "--config-file": "is not supported; give its settings as flags or HOROVOD_* variables",
     "--mpi-args": "cannot be used: MPI is not in this build",
     "--binding-args": "cannot be used: it is for jsrun, which this build does not start",
     "--jsrun": "cannot be used: this build does not start jsrun",
@@ -191,6 +192,11 @@ def make_parser() -> argparse.ArgumentParser:
         default=False,
         reason="cannot be used: MPI is not in this build; leave it out for the built-in controller",
     )
+    add(
+        "--config-file",
+        metavar="FILE",
+        help="settings in Horovod's YAML sections (params, timeline, …); flags here come first",
+    )
     add_variable_flags(parser)
     for flag, reason in REFUSED_FLAGS.items():
         add(flag, action=_Refusal, dest=argparse.SUPPRESS, reason=reason)
@@ -237,6 +243,13 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Reads the command line; ends the process with code 2 when it is wrong."""
     parser = make_parser()
     parsed = parser.parse_args(arguments)
+    if parsed.config_file is not None:
+        try:
+            flags = read_flags(parsed.config_file)
+        except ConfigFileError as error:
+            parser.error(f"--config-file {parsed.config_file}: {error}")
+        given = sys.argv[1:] if arguments is None else arguments
+        parsed = parser.parse_args([*flags, *given])
     if parsed.command[:1] == ["--"]:
         del parsed.command[0]
     if parsed.json and not parsed.check_build:
