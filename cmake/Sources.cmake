@@ -1,7 +1,7 @@
 # The sources of the native library, folder by folder in the order of its layers.
 set(HVD_CORE_SOURCES
-  base/cpu.cc base/dtype.cc base/error.cc base/log.cc base/sha256.cc base/shared_library.cc base/wake_fd.cc
-  base/wire.cc
+  base/cpu.cc base/dtype.cc base/error.cc base/log.cc base/sha256.cc base/shared_library.cc
+  base/stream_copy.cc base/wake_fd.cc base/wire.cc
   device/code_files.cc device/cuda_driver.cc device/hip_driver.cc device/kernels.cc
   device/stream_driver.cc
   kernels/reduce.cc kernels/reduce_float.cc kernels/reduce_half.cc kernels/reduce_int.cc
@@ -10,8 +10,8 @@ set(HVD_CORE_SOURCES
   transport/tcp_store.cc transport/topology.cc transport/transport.cc
   transport/mixed/mixed_transport.cc
   transport/nccl/nccl_communicator.cc transport/nccl/nccl_library.cc
-  transport/shm/futex.cc transport/shm/lane.cc transport/shm/peer_memory.cc
-  transport/shm/segment.cc transport/shm/shm_transport.cc
+  transport/shm/futex.cc transport/shm/lane.cc transport/shm/segment.cc
+  transport/shm/shm_transport.cc
   transport/tcp/tcp_transport.cc
   ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/broadcast.cc
   ops/device_collectives.cc ops/hierarchical.cc ops/reducescatter.cc ops/ring.cc

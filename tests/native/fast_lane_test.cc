@@ -67,7 +67,7 @@ TEST(AllKindsRunFast) {
     OnRanks(ranks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
       UntilFast(runtime, [&](int i) {
         const std::string name = "n" + std::to_string(i);
-        // Empty, in the places, beyond them, and offered.
+        // Empty, in the places, and beyond them.
         for (const int64_t count : {0, 1, 257, 4096, 5000, 250'000}) {
           ExpectSum(runtime, rank, ranks, name, count, true);
         }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/stream_copy.h"
 #include "base/wire.h"
 #include "kernels/scale.h"
 #include "runtime/agreement.h"
@@ -101,7 +102,8 @@ std::optional<Result> FastLane::Run(const std::shared_ptr<Operation>& operation,
   const MutableBytes place = lane_->Write(ticket, bytes);
   if (bytes != 0) {
     const DType dtype = request.tensors.front().dtype;
-    std::memcpy(place.data(), operation->memory.front().source, bytes);
+    CopyToPeer(place.data(), static_cast<const std::byte*>(operation->memory.front().source),
+               bytes);
     if (request.prescale != 1.0)
       Scale(dtype, request.prescale, place.data(), bytes / SizeOf(dtype));
   }

@@ -21,8 +21,8 @@ class Sink {
   // that are multiples of 16, so that no element is ever split.
   virtual void Consume(ConstBytes bytes) = 0;
 
-  // Memory for the whole message if it may be written there as it is: a transport that can do so
-  // skips Consume. Empty when the bytes have to be looked at.
+  // Memory for the whole message if it may be written there as it is: a transport may do so instead
+  // of Consume. Empty when the bytes have to be looked at.
   virtual MutableBytes Destination() { return {}; }
 };
 

@@ -21,18 +21,10 @@ struct alignas(128) Doorbell {
   std::atomic<uint32_t> sleeping;
 };
 
-// What moves from one rank to another. Positions count bytes since the start, offers count messages
-// that the receiver reads from the sender's memory; none of them ever wraps.
+// How far one rank has sent to another, in bytes since the start, which never wrap.
 struct alignas(128) RingPositions {
-  // Written by the sender.
-  alignas(64) std::atomic<uint64_t> head;
-  std::atomic<uint64_t> offers;
-  std::atomic<uint64_t> offer_address;
-  std::atomic<int64_t> offer_pid;
-  // Written by the receiver.
-  alignas(64) std::atomic<uint64_t> tail;
-  std::atomic<uint64_t> taken;  // offers that were read
-  std::atomic<uint32_t> reads_forbidden;
+  alignas(64) std::atomic<uint64_t> head;  // written by the sender
+  alignas(64) std::atomic<uint64_t> tail;  // written by the receiver
 };
 
 // Two communicators that do not wait for each other.

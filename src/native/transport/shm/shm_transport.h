@@ -1,10 +1,8 @@
-// Between the ranks of one host: through byte rings in memory that all of them map, or by reading
-// the sender's memory, with a futex to sleep on.
+// Between the ranks of one host: through byte rings in memory that all of them map, with a futex to
+// sleep on.
 //
-// A message of middle size is offered: its address goes next to the ring. The receiver reads it,
-// straight to where it belongs or in pieces that stay in cache, and says so; only then the sender
-// goes on. Where the system forbids such reads, the receiver notices at the first offer and notes
-// it for the pair, upon which the sender puts this message and all later ones into the ring.
+// Pieces are written past the sender's caches: another core gets them from memory several times
+// faster than out of the caches of one that it shares none with, and at the same speed otherwise.
 #ifndef HVD_TRANSPORT_SHM_SHM_TRANSPORT_H_
 #define HVD_TRANSPORT_SHM_SHM_TRANSPORT_H_
 
@@ -39,22 +37,11 @@ class ShmTransport : public Transport {
   struct Outgoing;
   struct Incoming;
 
-  void Offer(Outgoing& outgoing, uint64_t number);
-  bool Push(Outgoing& outgoing);
   bool Fill(Outgoing& outgoing);
-  bool Pull(Incoming& incoming, Sink& sink);
   bool Drain(Incoming& incoming, Sink& sink);
-  bool Read(Incoming& incoming, Sink& sink);
   void Ring(int rank);
   template <typename Ready>
   void WaitUntil(const Ready& ready);
-
-  // Where this side stands with one other rank: the start of the next message in the ring, and how
-  // many have been offered.
-  struct Count {
-    uint64_t position = 0;
-    uint64_t offers = 0;
-  };
 
   const int rank_;
   const std::shared_ptr<const Segment> segment_;
@@ -62,12 +49,9 @@ class ShmTransport : public Transport {
   const bool spin_;
   const Abort& abort_;
   const Deadline::Interrupt interrupt_;
-  std::vector<Count> sent_;  // by rank
-  std::vector<Count> received_;
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-  std::unique_ptr<Line[]> piece_;  // of a message that is looked at; made when first needed
+  // By rank: where the next message starts in the ring.
+  std::vector<uint64_t> sent_;
+  std::vector<uint64_t> received_;
 };
 
 }  // namespace hvd

@@ -1,0 +1,19 @@
+// Copying to memory that another core reads next.
+#ifndef HVD_BASE_STREAM_COPY_H_
+#define HVD_BASE_STREAM_COPY_H_
+
+#include <cstddef>
+
+namespace hvd {
+
+// Copies around this core's caches, where the system has such stores. A line that one core has
+// written and holds is slow to get for another one, many times slower than from memory when the two
+// share no cache. Visible to whoever sees a later release store of the caller.
+void StreamCopy(std::byte* to, const std::byte* from, size_t bytes);
+
+// Copies for another core: as StreamCopy, but for the few bytes that are faster handed on directly.
+void CopyToPeer(std::byte* to, const std::byte* from, size_t bytes);
+
+}  // namespace hvd
+
+#endif  // HVD_BASE_STREAM_COPY_H_
