@@ -21,10 +21,10 @@ set(HVD_CORE_SOURCES
   runtime/c_api.cc runtime/checks.cc runtime/connection.cc runtime/control_plane.cc
   runtime/coordinator.cc runtime/executor.cc runtime/fast_lane.cc runtime/fusion.cc
   runtime/gathering.cc runtime/gpu.cc runtime/heartbeats.cc runtime/host_identity.cc
-  runtime/operation.cc runtime/operation_trace.cc runtime/options.cc runtime/peer.cc
-  runtime/process_sets.cc runtime/request.cc
+  runtime/operation.cc runtime/operation_trace.cc runtime/options.cc runtime/output_memory.cc
+  runtime/peer.cc runtime/process_sets.cc runtime/request.cc
   runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc runtime/rows.cc
-  runtime/runtime.cc runtime/stall_inspector.cc runtime/tensor_table.cc
+  runtime/runtime.cc runtime/short_forms.cc runtime/stall_inspector.cc runtime/tensor_table.cc
   runtime/transport_setup.cc)
 list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 

@@ -98,6 +98,7 @@ class Operations:
         prescale: float = 1.0,
         postscale: float = 1.0,
         root: int = -1,
+        numbers: Sequence[int] = (),
     ) -> "tuple[WaitResult | Literal[False] | None, str]":
         """Runs an operation of all ranks on this thread if they all come for it now.
 
@@ -114,6 +115,7 @@ class Operations:
             prescale: multiplies every rank's contribution.
             postscale: multiplies the result.
             root: global rank whose tensor is broadcast.
+            numbers: of an alltoall, the rows for each rank; none for even ones.
 
         Returns:
             What the core hands over (see the class), or False when the operation has to be started
@@ -133,6 +135,7 @@ class Operations:
                 prescale,
                 postscale,
                 root,
+                numbers,
             )
         except _bindings.CollectiveError as error:
             raise HorovodInternalError(str(error)) from error

@@ -177,6 +177,7 @@ class Runtime:
         prescale: float,
         postscale: float,
         root: int,
+        numbers: Sequence[int] = (),  # alltoall: rows for each rank, none for even ones
     ) -> Any:
         """Runs one operation of one tensor on this thread when all ranks come for it now.
 

@@ -1,6 +1,6 @@
 """Blocking collectives on torch tensors that run on the caller's thread, where all ranks meet."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -99,6 +99,57 @@ def allgather(
         return None, name
     done, name = COLLECTIVES.run_now(
         "allgather", name, tensor.data_ptr(), 0, tensor.shape, CODES[tensor.dtype]
+    )
+    return from_buffer(done[0][0]) if done else None, name
+
+
+def alltoall(
+    tensor: torch.Tensor, splits: Sequence[int] | None, name: str | None, process_set: ProcessSet
+) -> tuple[tuple[torch.Tensor, list[int]] | None, str | None]:
+    """Sends parts of a tensor to all ranks.
+
+    Returns:
+        The parts received and the rows that came from each rank, or None; else as `allreduce`.
+    """
+    if not _fits(tensor, process_set):
+        return None, name
+    done, name = COLLECTIVES.run_now(
+        "alltoall",
+        name,
+        tensor.data_ptr(),
+        0,
+        tensor.shape,
+        CODES[tensor.dtype],
+        numbers=() if splits is None else splits,
+    )
+    return (from_buffer(done[0][0]), done[1]) if done else None, name
+
+
+def reducescatter(
+    tensor: torch.Tensor,
+    name: str | None,
+    op: int,
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+) -> tuple[torch.Tensor | None, str | None]:
+    """Reduces a tensor and gives each rank its share.
+
+    Returns:
+        As for `allreduce`.
+    """
+    if not _fits(tensor, process_set):
+        return None, name
+    done, name = COLLECTIVES.run_now(
+        "reducescatter",
+        name,
+        tensor.data_ptr(),
+        0,
+        tensor.shape,
+        CODES[tensor.dtype],
+        op=op,
+        prescale=prescale,
+        postscale=postscale,
     )
     return from_buffer(done[0][0]) if done else None, name
 

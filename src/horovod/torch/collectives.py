@@ -138,7 +138,7 @@ def _allreduce_into(
     )
 
 
-def _needs_gradient(tensor: object) -> bool:
+def needs_gradient(tensor: object) -> bool:
     """Whether a call has to go through autograd, which costs more than a small reduction."""
     return isinstance(tensor, torch.Tensor) and tensor.requires_grad and torch.is_grad_enabled()
 
@@ -200,7 +200,7 @@ def allreduce(
     arguments = (compressed, name, op, prescale_factor, postscale_factor, process_set)
     reduced = (
         apply(_Allreduce, *arguments)
-        if _needs_gradient(compressed)
+        if needs_gradient(compressed)
         else _allreduce_into(*arguments, in_place=False)
     )
     return compression.decompress(reduced, ctx)
@@ -270,7 +270,7 @@ def allgather(
         name: the same on all ranks; without it, unnamed operations must start in the same order.
         process_set: whose ranks take part.
     """
-    if not _needs_gradient(tensor):
+    if not needs_gradient(tensor):
         return _gather(tensor, name, process_set)
     gathered: torch.Tensor = apply(_Allgather, tensor, name, process_set)
     return gathered
@@ -361,7 +361,7 @@ def broadcast(
         name: the same on all ranks; without it, unnamed operations must start in the same order.
         process_set: whose ranks take part.
     """
-    if not _needs_gradient(tensor):
+    if not needs_gradient(tensor):
         return _broadcast_into(tensor, root_rank, name, process_set, in_place=False)
     sent: torch.Tensor = apply(_Broadcast, tensor, root_rank, name, process_set)
     return sent

@@ -8,7 +8,15 @@ import torch
 from horovod._collectives import COLLECTIVES
 from horovod._reduce_op import Average, Sum, choose_op
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
-from horovod.torch.collectives import allgather, apply, gradient_name, result_of, synchronize
+from horovod.torch import blocking
+from horovod.torch.collectives import (
+    allgather,
+    apply,
+    gradient_name,
+    needs_gradient,
+    result_of,
+    synchronize,
+)
 from horovod.torch.compression import Compression, Compressor
 from horovod.torch.operands import contiguous, from_buffer, operand
 
@@ -61,6 +69,25 @@ def alltoall_async(
     return _start_alltoall(tensor, splits, name, process_set, finish)
 
 
+def _redistribute(
+    tensor: torch.Tensor, splits: Splits, name: str | None, process_set: ProcessSet
+) -> tuple[torch.Tensor, list[int]]:
+    """Sends and waits: on this thread if all ranks come, else the way of `alltoall_async`."""
+    rows = None if splits is None else [int(count) for count in splits]
+    result, name = blocking.alltoall(tensor, rows, name, process_set)
+    if result is not None:
+        return result
+    return synchronize(  # type: ignore[no-any-return]  # what the function below makes
+        _start_alltoall(
+            tensor,
+            rows,
+            name,
+            process_set,
+            lambda received, counts: (from_buffer(received), counts),
+        )
+    )
+
+
 class _Alltoall(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -70,9 +97,8 @@ class _Alltoall(torch.autograd.Function):
         name: str | None,
         process_set: ProcessSet,
     ) -> Any:
-        received, received_splits = synchronize(
-            _start_alltoall(tensor, splits, name, process_set, _result_and_splits)
-        )
+        received, counts = _redistribute(tensor, splits, name, process_set)
+        received_splits = torch.tensor(counts, dtype=torch.int32)
         ctx.arguments = (received_splits, gradient_name(name), process_set)
         ctx.rows = tensor.shape[0]
         ctx.mark_non_differentiable(received_splits)
@@ -106,8 +132,11 @@ def alltoall(
         The parts in the order of their ranks; with `splits`, a pair of that and a tensor of the
         rows that came from each rank.
     """
-    received, received_splits = apply(_Alltoall, tensor, splits, name, process_set)
-    return received if splits is None else (received, received_splits)
+    if needs_gradient(tensor):
+        received, received_splits = apply(_Alltoall, tensor, splits, name, process_set)
+        return received if splits is None else (received, received_splits)
+    received, counts = _redistribute(tensor, splits, name, process_set)
+    return received if splits is None else (received, torch.tensor(counts, dtype=torch.int32))
 
 
 def reducescatter_async(
@@ -127,6 +156,26 @@ def reducescatter_async(
         prescale=prescale_factor,
         postscale=postscale_factor,
         process_set=registered_id(process_set),
+    )
+
+
+def _reduce_and_scatter(
+    tensor: torch.Tensor,
+    name: str | None,
+    op: int,
+    process_set: ProcessSet,
+    prescale_factor: float,
+    postscale_factor: float,
+) -> torch.Tensor:
+    """Reduces and waits: on this thread if all ranks come, else as `reducescatter_async`."""
+    op = choose_op(op, average=None)
+    result, name = blocking.reducescatter(
+        tensor, name, op, prescale_factor, postscale_factor, process_set
+    )
+    if result is not None:
+        return result
+    return result_of(
+        reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor)
     )
 
 
@@ -157,9 +206,7 @@ class _Reducescatter(torch.autograd.Function):
         ctx.name = gradient_name(name)
         ctx.process_set = process_set
         ctx.factor = gradient_factor(op, process_set, prescale_factor, postscale_factor)
-        return result_of(
-            reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor)
-        )
+        return _reduce_and_scatter(tensor, name, op, process_set, prescale_factor, postscale_factor)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
@@ -189,7 +236,10 @@ def reducescatter(
         postscale_factor: multiplies the result.
     """
     compressed, context = compression.compress(tensor)
-    scattered = apply(
-        _Reducescatter, compressed, name, op, process_set, prescale_factor, postscale_factor
+    arguments = (compressed, name, op, process_set, prescale_factor, postscale_factor)
+    scattered = (
+        apply(_Reducescatter, *arguments)
+        if needs_gradient(compressed)
+        else _reduce_and_scatter(*arguments)
     )
     return compression.decompress(scattered, context)

@@ -47,6 +47,14 @@ void StreamCopy(std::byte* to, const std::byte* from, size_t bytes) {
 #endif
 }
 
+void CopyLocally(std::byte* to, const std::byte* from, size_t bytes) {
+  if (bytes < kLongCopy) {
+    if (bytes != 0) std::memcpy(to, from, bytes);
+  } else {
+    StreamCopy(to, from, bytes);
+  }
+}
+
 void CopyToPeer(std::byte* to, const std::byte* from, size_t bytes) {
   constexpr size_t kStreamed = size_t{1} << 10;
   if (bytes < kStreamed) {

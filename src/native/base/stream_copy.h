@@ -6,10 +6,16 @@
 
 namespace hvd {
 
+// What is longer does not stay in a core's own cache until somebody needs it.
+constexpr size_t kLongCopy = size_t{2} << 20;
+
 // Copies around this core's caches, where the system has such stores. A line that one core has
 // written and holds is slow to get for another one, many times slower than from memory when the two
 // share no cache. Visible to whoever sees a later release store of the caller.
 void StreamCopy(std::byte* to, const std::byte* from, size_t bytes);
+
+// Copies within this rank: as StreamCopy when there is too much for a cache to keep it.
+void CopyLocally(std::byte* to, const std::byte* from, size_t bytes);
 
 // Copies for another core: as StreamCopy, but for the few bytes that are faster handed on directly.
 void CopyToPeer(std::byte* to, const std::byte* from, size_t bytes);

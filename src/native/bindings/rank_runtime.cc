@@ -173,7 +173,7 @@ class RankRuntime {
   // One tensor, on all ranks: False when it has to be enqueued instead, else what Wait returns.
   py::object RunNow(int kind, const std::string& name, uintptr_t source, uintptr_t destination,
                     const std::vector<int64_t>& shape, int dtype, int op, double prescale,
-                    double postscale, int root) {
+                    double postscale, int root, const std::vector<int64_t>& numbers) {
     const hvd_tensor tensor = Tensor(source, destination, shape, dtype);
     const hvd_request request{.name = name.c_str(),
                               .kind = kind,
@@ -187,8 +187,8 @@ class RankRuntime {
                               .stream = nullptr,
                               .tensors = &tensor,
                               .tensor_count = kind == kBarrier ? size_t{0} : size_t{1},
-                              .numbers = nullptr,
-                              .number_count = 0};
+                              .numbers = numbers.data(),
+                              .number_count = numbers.size()};
     hvd_result* result = nullptr;
     hvd_error error;
     int32_t done = 0;
@@ -372,7 +372,7 @@ void BindRuntime(py::module_& module) {
            arg("numbers") = std::vector<int64_t>(), arg("device") = -1, arg("stream") = 0)
       .def("run_now", &RankRuntime::RunNow, arg("kind"), arg("name"), arg("source"),
            arg("destination"), arg("shape"), arg("dtype"), arg("op"), arg("prescale"),
-           arg("postscale"), arg("root"))
+           arg("postscale"), arg("root"), arg("numbers") = std::vector<int64_t>())
       .def_property_readonly("fast_operations", &RankRuntime::fast_operations)
       .def("poll", &RankRuntime::Poll, arg("handle"))
       .def("wait", &RankRuntime::Wait, arg("handle"), arg("site") = py::none(),

@@ -1,8 +1,8 @@
 #include "ops/allgather.h"
 
-#include <cstring>
 #include <vector>
 
+#include "base/stream_copy.h"
 #include "ops/hierarchical.h"
 #include "ops/ring.h"
 
@@ -17,7 +17,7 @@ void Allgather(Transport& transport, const void* source, std::span<const size_t>
     next_block += bytes;
   }
   const MutableBytes own = blocks[static_cast<size_t>(transport.rank())];
-  if (!own.empty()) std::memcpy(own.data(), source, own.size());
+  CopyLocally(own.data(), static_cast<const std::byte*>(source), own.size());
   const Topology* topology = transport.topology();
   if (topology != nullptr && topology->choice().allgather) {
     return HierarchicalAllgather(transport, *topology, blocks);

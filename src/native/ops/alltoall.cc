@@ -1,9 +1,9 @@
 #include "ops/alltoall.h"
 
-#include <cstring>
 #include <numeric>
 #include <vector>
 
+#include "base/stream_copy.h"
 #include "transport/topology.h"
 
 namespace hvd {
@@ -24,9 +24,7 @@ void Alltoall(Transport& transport, const void* source, std::span<const size_t> 
   auto* to = static_cast<std::byte*>(destination);
   const std::vector<size_t> out_offsets = Offsets(out_bytes);
   const std::vector<size_t> in_offsets = Offsets(in_bytes);
-  if (out_bytes[own] != 0) {
-    std::memcpy(to + in_offsets[own], from + out_offsets[own], out_bytes[own]);
-  }
+  CopyLocally(to + in_offsets[own], from + out_offsets[own], out_bytes[own]);
   for (const PairwiseStep& step : PairwiseSteps(transport)) {
     ConstBytes out;
     MutableBytes in;

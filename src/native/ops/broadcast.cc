@@ -1,7 +1,8 @@
 #include "ops/broadcast.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "base/stream_copy.h"
 
 #include "ops/hierarchical.h"
 
@@ -57,7 +58,7 @@ void Broadcast(Transport& transport, int root, const void* source, void* destina
                size_t bytes) {
   if (bytes == 0) return;
   if (transport.rank() == root && source != destination) {
-    std::memcpy(destination, source, bytes);
+    CopyLocally(static_cast<std::byte*>(destination), static_cast<const std::byte*>(source), bytes);
   }
   const MutableBytes data(static_cast<std::byte*>(destination), bytes);
   if (const Topology* topology = transport.topology()) {

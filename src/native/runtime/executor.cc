@@ -20,17 +20,19 @@ namespace hvd {
 namespace {
 
 // Memory for a tensor with another first dimension.
-Output AllocateRows(const TensorSpec& tensor, std::span<const int64_t> rows) {
-  return AllocateOutput(tensor.dtype, ShapeOfRows(tensor, rows));
+Output AllocateRows(const ProcessSet& set, const TensorSpec& tensor,
+                    std::span<const int64_t> rows) {
+  return AllocateOutput(set.outputs(), tensor.dtype, ShapeOfRows(tensor, rows));
 }
 
-Result RunAllgather(Transport& transport, const Operation& operation, const Response& response) {
+Result RunAllgather(const ProcessSet& set, const Operation& operation, const Response& response) {
+  Transport& transport = set.transport();
   Result result;
   const auto ranks = static_cast<size_t>(transport.size());
   std::span<const int64_t> rows = response.numbers;
   for (size_t i = 0; i < operation.memory.size(); ++i) {
     const TensorSpec& tensor = operation.request.tensors[i];
-    Output output = AllocateRows(tensor, rows.first(ranks));
+    Output output = AllocateRows(set, tensor, rows.first(ranks));
     const size_t row_bytes = RowElements(tensor) * SizeOf(tensor.dtype);
     Allgather(transport, operation.memory[i].source, Multiplied(rows.first(ranks), row_bytes),
               output.data.get());
@@ -41,28 +43,30 @@ Result RunAllgather(Transport& transport, const Operation& operation, const Resp
 }
 
 // Every rank learns the rows that it gets from the others, then gets them.
-Result RunAlltoall(Transport& transport, const Operation& operation) {
+Result RunAlltoall(const ProcessSet& set, const Operation& operation) {
+  Transport& transport = set.transport();
   const TensorSpec& tensor = operation.request.tensors[0];
   const size_t row_bytes = RowElements(tensor) * SizeOf(tensor.dtype);
   Result result;
   result.numbers.resize(operation.splits.size());
   const std::vector<size_t> numbers(operation.splits.size(), sizeof(int64_t));
   Alltoall(transport, operation.splits.data(), numbers, result.numbers.data(), numbers);
-  Output output = AllocateRows(tensor, result.numbers);
+  Output output = AllocateRows(set, tensor, result.numbers);
   Alltoall(transport, operation.memory[0].source, Multiplied(operation.splits, row_bytes),
            output.data.get(), Multiplied(result.numbers, row_bytes));
   result.outputs.push_back(std::move(output));
   return result;
 }
 
-Result RunReducescatter(Transport& transport, const Operation& operation) {
+Result RunReducescatter(const ProcessSet& set, const Operation& operation) {
+  Transport& transport = set.transport();
   const Request& request = operation.request;
   Result result;
   for (size_t i = 0; i < operation.memory.size(); ++i) {
     const TensorSpec& tensor = request.tensors[i];
     const std::vector<int64_t> rows = ShareOut(tensor.shape[0], transport.size());
     const auto own = static_cast<size_t>(transport.rank());
-    Output output = AllocateRows(tensor, std::span(rows).subspan(own, 1));
+    Output output = AllocateRows(set, tensor, std::span(rows).subspan(own, 1));
     const std::vector<size_t> counts = Multiplied(rows, RowElements(tensor));
     Reducescatter(transport, {.source = operation.memory[i].source,
                               .destination = output.data.get(),
@@ -77,17 +81,16 @@ Result RunReducescatter(Transport& transport, const Operation& operation) {
 }
 
 Result RunOne(const ProcessSet& set, const Operation& operation, const Response& response) {
-  Transport& transport = set.transport();
   switch (operation.request.kind) {
     case OpKind::kAllgather:
-      return RunAllgather(transport, operation, response);
+      return RunAllgather(set, operation, response);
     case OpKind::kAlltoall:
-      return RunAlltoall(transport, operation);
+      return RunAlltoall(set, operation);
     case OpKind::kReducescatter:
-      return RunReducescatter(transport, operation);
+      return RunReducescatter(set, operation);
     case OpKind::kBroadcast: {
       const TensorSpec& tensor = operation.request.tensors[0];
-      Broadcast(transport, set.IndexOf(operation.request.root), operation.memory[0].source,
+      Broadcast(set.transport(), set.IndexOf(operation.request.root), operation.memory[0].source,
                 operation.memory[0].destination,
                 ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype));
       return {};
@@ -111,7 +114,7 @@ void Execute(const ProcessSet& set, const Response& response,
              const std::vector<std::shared_ptr<Operation>>& operations, const OnDone& on_done,
              OperationTrace trace) {
   if (response.kind == OpKind::kAllreduce) {
-    return RunAllreduces(set.transport(), operations, response.fusion_bytes, on_done, trace);
+    return RunAllreduces(set, operations, response.fusion_bytes, on_done, trace);
   }
   for (size_t i = 0; i < operations.size(); ++i) {
     trace.Running(operations[i]->request, set.transport().name());

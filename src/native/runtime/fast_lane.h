@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "runtime/operation.h"
 #include "runtime/process_sets.h"
@@ -49,11 +50,16 @@ class FastLane {
   int64_t completed() const { return completed_.load(std::memory_order_relaxed); }
 
  private:
-  std::optional<Response> Agree(const Request& request, ConstBytes ticket) const;
-  bool AllHaveBroughtData(const Request& request) const;
-  Result FromPlaces(const Operation& operation) const;
-  void Reduce(const Operation& operation) const;
-  Output Gather(const Request& request) const;
+  // What the ranks of a round have brought.
+  struct Met {
+    std::vector<Lane::Place> places;
+    bool alike = true;                     // their requests are the same
+    std::vector<Request> others;           // when they are not
+    std::vector<const Request*> requests;  // by rank
+  };
+
+  Met ReadPlaces(const Request& request, ConstBytes ticket) const;
+  static std::optional<Response> Agree(const Request& request, const Met& met);
 
   const std::unique_ptr<Lane> lane_;
   const std::unique_ptr<Transport> transport_;

@@ -105,8 +105,9 @@ size_t TakeWhile(std::span<const Piece> pieces, size_t most) {
 
 }  // namespace
 
-void RunAllreduces(Transport& transport, const std::vector<std::shared_ptr<Operation>>& operations,
+void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Operation>>& operations,
                    int64_t fusion_bytes, const OnDone& on_done, OperationTrace trace) {
+  Transport& transport = set.transport();
   std::map<Key, std::vector<Piece>> alike;
   std::vector<size_t> missing;  // by operation: tensors that are not reduced yet
   for (size_t i = 0; i < operations.size(); ++i) {
@@ -133,7 +134,9 @@ void RunAllreduces(Transport& transport, const std::vector<std::shared_ptr<Opera
         phases.EnterOperation();
         Reduce(transport, key, now[0].source, now[0].destination, now[0].bytes);
       } else {
-        if (!buffer.data) buffer = AllocateOutput(DType::kUint8, {static_cast<int64_t>(most)});
+        if (!buffer.data) {
+          buffer = AllocateOutput(set.outputs(), DType::kUint8, {static_cast<int64_t>(most)});
+        }
         ReduceTogether(transport, key, now, buffer.data.get(), phases);
       }
       for (const Piece& piece : now) {

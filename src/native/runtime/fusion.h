@@ -9,13 +9,13 @@
 #include "runtime/executor.h"
 #include "runtime/operation.h"
 #include "runtime/operation_trace.h"
-#include "transport/transport.h"
+#include "runtime/process_sets.h"
 
 namespace hvd {
 
 // What is reduced together follows from the operations and `fusion_bytes` alone, so that it is the
 // same on all ranks.
-void RunAllreduces(Transport& transport, const std::vector<std::shared_ptr<Operation>>& operations,
+void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Operation>>& operations,
                    int64_t fusion_bytes, const OnDone& on_done, OperationTrace trace);
 
 }  // namespace hvd

@@ -122,7 +122,7 @@ Output Gpu::Allocate(const TensorSpec& tensor, std::vector<int64_t> shape) {
   const size_t bytes = ElementCount(shape, tensor.dtype) * SizeOf(tensor.dtype);
   Output output;
   output.data = {static_cast<std::byte*>(driver_->Allocate(std::max<size_t>(bytes, 1))),
-                 FreeOutput{driver_, device_}};
+                 FreeOutput{driver_, device_, nullptr, 0}};
   output.shape = std::move(shape);
   output.dtype = tensor.dtype;
   output.device = device_;

@@ -10,23 +10,22 @@
 namespace hvd {
 
 void FreeOutput::operator()(std::byte* data) const {
-  if (driver == nullptr) return std::free(data);
+  if (driver == nullptr) return memory->Give(data, bytes);
   const DeviceChoice before = driver->Current();
   driver->Use(device);
   driver->Free(data);
   driver->Restore(before);
 }
 
-Output AllocateOutput(DType dtype, std::vector<int64_t> shape) {
-  constexpr size_t kAlignment = 64;
+Output AllocateOutput(const std::shared_ptr<OutputMemory>& memory, DType dtype,
+                      std::vector<int64_t> shape) {
   const size_t bytes = ElementCount(shape, dtype) * SizeOf(dtype);
-  const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
-  auto* data = rounded < bytes ? nullptr : std::aligned_alloc(kAlignment, rounded);
+  std::byte* data = memory->Take(bytes);
   if (data == nullptr) {
     throw Error(Error::Kind::kInternal, StrCat("no memory for a result of ", bytes, " bytes"));
   }
   Output output;
-  output.data.reset(static_cast<std::byte*>(data));
+  output.data = {data, {.driver = nullptr, .device = kCpu, .memory = memory, .bytes = bytes}};
   output.shape = std::move(shape);
   output.dtype = dtype;
   return output;

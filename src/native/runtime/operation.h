@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "device/driver.h"
 #include "device/resources.h"
+#include "runtime/output_memory.h"
 #include "runtime/request.h"
 
 namespace hvd {
@@ -22,6 +23,8 @@ namespace hvd {
 struct FreeOutput {
   std::shared_ptr<Driver> driver;  // none for memory of the CPU
   int device = kCpu;
+  std::shared_ptr<OutputMemory> memory;  // where that of the CPU came from
+  size_t bytes = 0;
   void operator()(std::byte* data) const;
 };
 
@@ -34,7 +37,8 @@ struct Output {
 };
 
 // Contiguous memory for a tensor, aligned for any vector instruction. Throws Error (kInternal).
-Output AllocateOutput(DType dtype, std::vector<int64_t> shape);
+Output AllocateOutput(const std::shared_ptr<OutputMemory>& memory, DType dtype,
+                      std::vector<int64_t> shape);
 
 // What an operation gives beyond the memory that its caller passed.
 struct Result {

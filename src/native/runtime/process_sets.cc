@@ -8,8 +8,9 @@
 
 namespace hvd {
 
-ProcessSet::ProcessSet(int32_t id, std::vector<int> ranks, Transport& all)
-    : id_(id), ranks_(std::move(ranks)), all_(all) {
+ProcessSet::ProcessSet(int32_t id, std::vector<int> ranks, Transport& all,
+                       std::shared_ptr<OutputMemory> outputs)
+    : id_(id), ranks_(std::move(ranks)), all_(all), outputs_(std::move(outputs)) {
   const bool whole = ranks_.size() == static_cast<size_t>(all.size());
   if (whole || IndexOf(all.rank()) < 0) return;
   subset_ = std::make_unique<SubsetTransport>(all_, ranks_);
@@ -33,7 +34,7 @@ std::shared_ptr<const ProcessSet> ProcessSets::Find(int32_t id) const {
 }
 
 void ProcessSets::Add(int32_t id, std::vector<int> ranks) {
-  auto set = std::make_shared<const ProcessSet>(id, std::move(ranks), all_);
+  auto set = std::make_shared<const ProcessSet>(id, std::move(ranks), all_, outputs_);
   const std::lock_guard lock(mutex_);
   sets_[id] = std::move(set);
 }

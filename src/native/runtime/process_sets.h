@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "runtime/output_memory.h"
 #include "transport/subset_transport.h"
 #include "transport/transport.h"
 
@@ -16,7 +17,8 @@ namespace hvd {
 class ProcessSet {
  public:
   // Args: ranks: ascending. all: the communicator of all ranks.
-  ProcessSet(int32_t id, std::vector<int> ranks, Transport& all);
+  ProcessSet(int32_t id, std::vector<int> ranks, Transport& all,
+             std::shared_ptr<OutputMemory> outputs);
 
   int32_t id() const { return id_; }
   const std::vector<int>& ranks() const { return ranks_; }
@@ -25,11 +27,14 @@ class ProcessSet {
   int IndexOf(int rank) const;
   // The communicator of the set's ranks, for the op thread. This rank must be one of them.
   Transport& transport() const { return subset_ ? *subset_ : all_; }
+  // For the results of its operations.
+  const std::shared_ptr<OutputMemory>& outputs() const { return outputs_; }
 
  private:
   const int32_t id_;
   const std::vector<int> ranks_;
   Transport& all_;
+  const std::shared_ptr<OutputMemory> outputs_;
   std::unique_ptr<SubsetTransport> subset_;  // none for all ranks, or when this one is not in it
 };
 
@@ -46,6 +51,7 @@ class ProcessSets {
 
  private:
   Transport& all_;
+  const std::shared_ptr<OutputMemory> outputs_ = std::make_shared<OutputMemory>();
   mutable std::mutex mutex_;
   std::map<int32_t, std::shared_ptr<const ProcessSet>> sets_;
 };

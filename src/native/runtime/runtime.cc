@@ -55,10 +55,11 @@ std::string Title(OpKind kind) {
 class Substitute : public Operation {
  public:
   static std::shared_ptr<Operation> For(const Request& request) {
+    const auto memory_of_zeros = std::make_shared<OutputMemory>();
     std::vector<Output> zeros;
     std::vector<Memory> memory;
     for (const TensorSpec& tensor : request.tensors) {
-      zeros.push_back(AllocateOutput(tensor.dtype, tensor.shape));
+      zeros.push_back(AllocateOutput(memory_of_zeros, tensor.dtype, tensor.shape));
       std::byte* data = zeros.back().data.get();
       std::memset(data, 0, ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype));
       memory.push_back({data, data});

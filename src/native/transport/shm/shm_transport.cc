@@ -16,8 +16,6 @@ namespace {
 
 // Sending and receiving alternate after so many bytes, which stay in the first cache levels.
 constexpr size_t kChunk = size_t{32} << 10;
-// Messages of this length leave no room for themselves in a cache: they go straight to memory.
-constexpr size_t kLong = size_t{2} << 20;
 // Messages start on a cache line, so that every span of one is aligned for any element.
 constexpr uint64_t kLine = 64;
 // A wake-up across cores takes 25 to 30 µs; waiting that long for a peer that is at work on its
@@ -159,7 +157,7 @@ void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, S
                     .ring = segment_->positions(channel_, from, rank_),
                     .memory = segment_->ring(channel_, from, rank_),
                     .ring_bytes = ring_bytes,
-                    .destination = in_bytes >= kLong ? sink.Destination() : MutableBytes()};
+                    .destination = in_bytes >= kLongCopy ? sink.Destination() : MutableBytes()};
   while (!outgoing.rest.empty() || incoming.rest != 0) {
     bool moved = !outgoing.rest.empty() && Fill(outgoing);
     if (incoming.rest != 0) moved = Drain(incoming, sink) || moved;

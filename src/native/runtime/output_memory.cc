@@ -1,0 +1,76 @@
+#include "runtime/output_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+
+namespace hvd {
+namespace {
+
+constexpr size_t kLine = 64;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// Sizes that differ by little share blocks. 0 when it overflows.
+size_t BlockBytes(size_t bytes) {
+  const size_t unit = bytes < OutputMemory::kSmall ? kLine : std::bit_floor(bytes) / 8;
+  if (bytes > std::numeric_limits<size_t>::max() - unit) return 0;
+  return std::max((bytes + unit - 1) / unit * unit, kLine);
+}
+
+std::byte* Allocate(size_t bytes) {
+  if (bytes < 2 * kHugePage) return static_cast<std::byte*>(std::aligned_alloc(kLine, bytes));
+  if (bytes > std::numeric_limits<size_t>::max() - kHugePage) return nullptr;
+  const size_t whole = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  auto* data = static_cast<std::byte*>(std::aligned_alloc(kHugePage, whole));
+  // A hint: without it the pages are small.
+  if (data != nullptr) (void)::madvise(data, whole, MADV_HUGEPAGE);
+  return data;
+}
+
+}  // namespace
+
+OutputMemory::~OutputMemory() {
+  for (const auto& [bytes, data] : kept_) std::free(data);
+}
+
+std::byte* OutputMemory::Take(size_t bytes) {
+  const size_t block = BlockBytes(bytes);
+  if (block == 0) return nullptr;
+  if (block >= kSmall) {
+    const std::lock_guard lock(mutex_);
+    const auto found = kept_.find(block);
+    if (found != kept_.end()) {
+      std::byte* data = found->second;
+      kept_.erase(found);
+      kept_bytes_ -= block;
+      return data;
+    }
+  }
+  return Allocate(block);
+}
+
+void OutputMemory::Give(std::byte* data, size_t bytes) {
+  const size_t block = BlockBytes(bytes);
+  if (block >= kSmall && block <= kMostKept) {
+    const std::lock_guard lock(mutex_);
+    // What was given back long ago, in sizes that nobody asks for, makes room.
+    while (kept_bytes_ + block > kMostKept) {
+      const auto other = std::find_if(kept_.begin(), kept_.end(),
+                                      [&](const auto& item) { return item.first != block; });
+      const auto gone = other == kept_.end() ? kept_.begin() : other;
+      kept_bytes_ -= gone->first;
+      std::free(gone->second);
+      kept_.erase(gone);
+    }
+    kept_.emplace(block, data);
+    kept_bytes_ += block;
+    return;
+  }
+  std::free(data);
+}
+
+}  // namespace hvd
