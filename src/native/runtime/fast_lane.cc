@@ -73,13 +73,13 @@ std::optional<Result> FastLane::Run(const std::shared_ptr<Operation>& operation,
   if (!lane_->Meet()) return std::nullopt;
   if (met != nullptr) *met = std::chrono::steady_clock::now();
 
-  const Met met = ReadPlaces(request, ticket);
-  const std::optional<Response> response = Agree(request, met);
+  const Round round = ReadPlaces(request, ticket);
+  const std::optional<Response> response = Agree(request, round);
   if (!response) return std::nullopt;
   if (!response->error.empty()) throw Error(Error::Kind::kMismatch, response->error);
   Result result;
-  if (HasShortForm(met.requests)) {
-    result = RunShort(*operation, lane_->rank(), met.places, met.requests, ranks_->outputs());
+  if (HasShortForm(round.requests)) {
+    result = RunShort(*operation, lane_->rank(), round.places, round.requests, ranks_->outputs());
   } else {
     Execute(*ranks_, *response, {operation},
             [&](size_t, Result given) { result = std::move(given); });
@@ -88,39 +88,39 @@ std::optional<Result> FastLane::Run(const std::shared_ptr<Operation>& operation,
   return result;
 }
 
-FastLane::Met FastLane::ReadPlaces(const Request& request, ConstBytes ticket) const {
-  Met met;
+FastLane::Round FastLane::ReadPlaces(const Request& request, ConstBytes ticket) const {
+  Round round;
   const auto ranks = static_cast<size_t>(lane_->ranks());
   for (size_t rank = 0; rank < ranks; ++rank) {
-    met.places.push_back(lane_->At(static_cast<int>(rank)));
-    met.alike = met.alike && SameBytes(met.places.back().ticket, ticket);
+    round.places.push_back(lane_->At(static_cast<int>(rank)));
+    round.alike = round.alike && SameBytes(round.places.back().ticket, ticket);
   }
-  if (!met.alike) {
-    met.others.reserve(ranks);
-    for (const Lane::Place& place : met.places) met.others.push_back(Parse(place.ticket));
+  if (!round.alike) {
+    round.others.reserve(ranks);
+    for (const Lane::Place& place : round.places) round.others.push_back(Parse(place.ticket));
   }
   for (size_t rank = 0; rank < ranks; ++rank) {
-    met.requests.push_back(met.alike ? &request : &met.others[rank]);
+    round.requests.push_back(round.alike ? &request : &round.others[rank]);
   }
-  return met;
+  return round;
 }
 
 // The coordinator's answer to the requests that have met; nothing when their names differ.
-std::optional<Response> FastLane::Agree(const Request& request, const Met& met) {
+std::optional<Response> FastLane::Agree(const Request& request, const Round& round) {
   const bool has_rows = request.tensors.size() == 1 && !request.tensors.front().shape.empty();
   const bool plain =
       request.kind == OpKind::kAllreduce || request.kind == OpKind::kBroadcast ||
       request.kind == OpKind::kBarrier ||
       ((request.kind == OpKind::kAlltoall || request.kind == OpKind::kReducescatter) && has_rows);
-  if (met.alike && plain) {
+  if (round.alike && plain) {
     Response response;
     response.kind = request.kind;
     return response;
   }
   std::vector<RankRequest> asked;
-  for (const Request* each : met.requests) {
+  for (const Request* each : round.requests) {
     asked.push_back({static_cast<int>(asked.size()), *each});
-    if (each->name != met.requests.front()->name) return std::nullopt;
+    if (each->name != round.requests.front()->name) return std::nullopt;
   }
   return Compare(asked);
 }

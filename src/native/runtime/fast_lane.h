@@ -51,15 +51,15 @@ class FastLane {
 
  private:
   // What the ranks of a round have brought.
-  struct Met {
+  struct Round {
     std::vector<Lane::Place> places;
     bool alike = true;                     // their requests are the same
     std::vector<Request> others;           // when they are not
     std::vector<const Request*> requests;  // by rank
   };
 
-  Met ReadPlaces(const Request& request, ConstBytes ticket) const;
-  static std::optional<Response> Agree(const Request& request, const Met& met);
+  Round ReadPlaces(const Request& request, ConstBytes ticket) const;
+  static std::optional<Response> Agree(const Request& request, const Round& round);
 
   const std::unique_ptr<Lane> lane_;
   const std::unique_ptr<Transport> transport_;
