@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
+#include <numeric>
 #include <random>
 #include <string>
 #include <thread>
@@ -12,6 +14,7 @@
 #include "base/error.h"
 #include "harness.h"
 #include "ranks.h"
+#include "runtime/output_memory.h"
 #include "runtime/runtime.h"
 
 namespace {
@@ -98,6 +101,45 @@ TEST(AllKindsRunFast) {
                                     each.data(), nullptr);
         EXPECT_EQ(all.numbers, std::vector<int64_t>(static_cast<size_t>(ranks), 1));
 
+        // Each rank sends one row to rank 0, and as many as its own number to the last.
+        std::vector<int64_t> splits(static_cast<size_t>(ranks), 0);
+        splits.front() = 1;
+        splits.back() += rank;
+        const std::vector<int32_t> cut(static_cast<size_t>(rank) + 1, rank + 40);
+        const Request uneven =
+            RequestFor<int32_t>(OpKind::kAlltoall, name + "s", {static_cast<int64_t>(cut.size())});
+        auto parts = runtime.RunNow(uneven, {{cut.data(), nullptr}}, splits);
+        if (!parts) parts = Wait(runtime, runtime.Enqueue(uneven, {{cut.data(), nullptr}}, splits));
+        std::vector<int64_t> rows_from(static_cast<size_t>(ranks), rank == 0 ? 1 : 0);
+        if (rank + 1 == ranks) std::iota(rows_from.begin(), rows_from.end(), 0);
+        EXPECT_EQ(parts->numbers, rows_from);
+        const auto* row = reinterpret_cast<const int32_t*>(parts->outputs.at(0).data.get());
+        for (int other = 0; other < ranks; ++other) {
+          for (int64_t k = 0; k < rows_from[static_cast<size_t>(other)]; ++k) {
+            EXPECT_EQ(*row++, other + 40);
+          }
+        }
+
+        // One row more for the first rank, in the places and beyond them.
+        for (const int64_t width : {3, 4000}) {
+          const int64_t height = 2 * ranks + 1;
+          std::vector<float> whole(static_cast<size_t>(height * width));
+          for (size_t at = 0; at < whole.size(); ++at) {
+            whole[at] = static_cast<float>(at % 1000) * static_cast<float>(rank + 1);
+          }
+          Request scatter = RequestFor<float>(OpKind::kReducescatter, name, {height, width});
+          scatter.prescale = 0.5;
+          const Result share = Blocking(runtime, scatter, whole.data(), nullptr);
+          const auto* sums = reinterpret_cast<const float*>(share.outputs.at(0).data.get());
+          const int64_t first = rank == 0 ? 0 : 2 * rank + 1;
+          EXPECT_EQ(share.outputs.at(0).shape, (std::vector<int64_t>{rank == 0 ? 3 : 2, width}));
+          for (int64_t at = 0; at < share.outputs.at(0).shape.at(0) * width; ++at) {
+            const auto expected_sum = static_cast<float>((first * width + at) % 1000) * 0.25F *
+                                      static_cast<float>(ranks * (ranks + 1));
+            EXPECT_EQ(sums[at], expected_sum);
+          }
+        }
+
         Request barrier;
         barrier.name = name;
         barrier.kind = OpKind::kBarrier;
@@ -105,6 +147,23 @@ TEST(AllKindsRunFast) {
       });
     });
   }
+}
+
+TEST(MemoryOfResultsIsUsedAgain) {
+  hvd::OutputMemory memory;
+  const size_t bytes = 3 * hvd::OutputMemory::kSmall;
+  std::byte* first = memory.Take(bytes);
+  memory.Give(first, bytes);
+  EXPECT_TRUE(memory.Take(bytes - 100) == first);
+  std::byte* other = memory.Take(bytes);
+  EXPECT_TRUE(other != first);
+  memory.Give(first, bytes - 100);
+  memory.Give(other, bytes);
+  // Beyond what is kept, something goes back to the system.
+  const size_t large = hvd::OutputMemory::kMostKept;
+  memory.Give(memory.Take(large), large);
+  memory.Give(memory.Take(2 * large), 2 * large);
+  EXPECT_TRUE(memory.Take(std::numeric_limits<size_t>::max()) == nullptr);
 }
 
 TEST(VeryLongVectorsAreReducedInBlocks) {
