@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/stream_copy.h"
-
 #include "ops/hierarchical.h"
 
 namespace hvd {
