@@ -212,7 +212,7 @@ TEST(EveryOperationIsRightOnSeveralHosts) {
     for (const bool hierarchical : {true, false}) {
       OnHosts(host_of, {hierarchical, hierarchical}, [&](int rank, Transport& transport) {
         EXPECT_EQ(std::string(transport.name()), "shm+tcp");
-        CheckRandomOps(rank, transport, seed, 16);
+        CheckRandomOps(rank, transport, seed, 8);
       });
       ++seed;
     }
@@ -226,7 +226,7 @@ TEST(EveryOperationIsRightOnSomeRanksOfSeveralHosts) {
       const auto place = std::find(members.begin(), members.end(), rank);
       if (place == members.end()) continue;
       hvd::SubsetTransport subset(transport, members);
-      CheckRandomOps(static_cast<int>(place - members.begin()), subset, members.size(), 10);
+      CheckRandomOps(static_cast<int>(place - members.begin()), subset, members.size(), 6);
     }
   });
 }

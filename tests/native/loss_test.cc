@@ -289,8 +289,8 @@ TEST(ARankLostInTheMiddleOfAnOperationIsNamedByAll) {
 }
 
 TEST(ARankKilledAnywhereOnTheFastLaneIsNamedByAll) {
-  for (int round = 0; round < 12; ++round) StopOnTheLane(2, round % 2, SIGKILL, round * 173);
-  for (int round = 0; round < 4; ++round) StopOnTheLane(3, round % 3, SIGKILL, round * 411);
+  for (int round = 0; round < 8; ++round) StopOnTheLane(2, round % 2, SIGKILL, round * 173);
+  for (int round = 0; round < 3; ++round) StopOnTheLane(3, round % 3, SIGKILL, round * 411);
 }
 
 TEST(AStoppedRankIsNamedByAll) {
