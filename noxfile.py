@@ -21,6 +21,10 @@ PYTHON_SOURCES = [
 # How many tests must have run, so that a suite that silently shrinks is red. Raise with the suite.
 AT_LEAST = {"unit": 850, "collective": 220, "integration": 20, "native": 95, "conda": 10}
 
+# Two processes, each with whole files or all tests of a costly fixture (tests/conftest.py).
+# Tests of collectives start several ranks, and keep two cores busy by themselves.
+IN_PARALLEL = ("-n", "2", "--dist", "loadgroup")
+
 
 def _install_groups(session: nox.Session, *groups: str) -> None:
     session.install("--quiet", *nox.project.dependency_groups(PYPROJECT, *groups))
@@ -139,8 +143,8 @@ def unit(session: nox.Session) -> None:
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
-    for suite in ("unit", "collective"):
-        session.run("pytest", f"tests/{suite}", f"--at-least={AT_LEAST[suite]}")
+    session.run("pytest", "tests/unit", *IN_PARALLEL, f"--at-least={AT_LEAST['unit']}")
+    session.run("pytest", "tests/collective", f"--at-least={AT_LEAST['collective']}")
 
 
 @nox.session
@@ -148,9 +152,9 @@ def integration(session: nox.Session) -> None:
     """Real pip and uv against a served release, emulated CPUs, the README's promises."""
     _install_groups(session, "test", "installers")
     _install_toolkit(session)
-    minimum = [] if session.posargs else [f"--at-least={AT_LEAST['integration']}"]
+    minimum = [f"--at-least={AT_LEAST['integration']}", *IN_PARALLEL]
     without_conda = "--ignore-glob=*/test_conda_*.py"  # the session of that name
-    session.run("pytest", "tests/integration", without_conda, *minimum, *session.posargs)
+    session.run("pytest", "tests/integration", without_conda, *(session.posargs or minimum))
 
 
 @nox.session

@@ -22,6 +22,14 @@ BUILD_TIMEOUT = 900
 __all__ = ["conda_baseline", "conda_channels"]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `-n`, let one process build the release."""
+    for item in items:
+        has_own = item.path.name == "test_bad_places.py"  # a tiny one of that name
+        if "release" in getattr(item, "fixturenames", ()) and not has_own:
+            item.add_marker(pytest.mark.xdist_group("release"))
+
+
 @pytest.fixture(scope="session")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
     """Builds all variants of this machine from source and serves the release on loopback."""

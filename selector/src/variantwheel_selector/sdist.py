@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tarfile
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -38,20 +39,29 @@ def pack_sdist(root: Path, manifest: Manifest, folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     descriptor, beside = tempfile.mkstemp(dir=folder, prefix=".", suffix=".part")
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            stream = SdistGzip(file, epoch)
-            writable = cast("BinaryIO", stream)  # all of it that tarfile uses
-            with tarfile.open(fileobj=writable, mode="w", format=tarfile.PAX_FORMAT) as archive:
-                for path in _files(root):
-                    stream.stores = path.suffix == ".whl"
-                    _add(archive, path, f"{stem}/{path.relative_to(root).as_posix()}", epoch)
-            stream.finish()
+        with os.fdopen(descriptor, "w+b") as file:
+            _pack(root, stem, file, epoch, stores=True)
+            # pip 23 and older would take it for a zip archive.
+            if zipfile.is_zipfile(file):
+                file.seek(0)
+                file.truncate()
+                _pack(root, stem, file, epoch, stores=False)
         Path(beside).chmod(0o644)
         Path(beside).replace(folder / f"{stem}.tar.gz")
     except BaseException:
         Path(beside).unlink(missing_ok=True)
         raise
     return f"{stem}.tar.gz"
+
+
+def _pack(root: Path, stem: str, file: BinaryIO, epoch: int, *, stores: bool) -> None:
+    stream = SdistGzip(file, epoch)
+    writable = cast("BinaryIO", stream)  # all of it that tarfile uses
+    with tarfile.open(fileobj=writable, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path in _files(root):
+            stream.store(on=stores and path.suffix == ".whl", after=tarfile.BLOCKSIZE)
+            _add(archive, path, f"{stem}/{path.relative_to(root).as_posix()}", epoch)
+    stream.finish()
 
 
 def _files(root: Path) -> Iterator[Path]:

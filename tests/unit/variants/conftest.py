@@ -17,6 +17,13 @@ from unit.variants.tiny_project import (
 )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `-n`, let one process build the release."""
+    for item in items:
+        if "tiny_release" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("tiny_release"))
+
+
 @pytest.fixture(scope="session")
 def tiny_release(tmp_path_factory: pytest.TempPathFactory) -> TinyRelease:
     if os.uname().machine != "x86_64":

@@ -56,6 +56,7 @@ def _collect(tiny: TinyRelease, folder: Path) -> None:
 def test_it_holds_what_an_installation_needs(tiny_release: TinyRelease, sdist: Path) -> None:
     found = read_sdist(sdist)
     assert found.root == ROOT
+    assert not zipfile.is_zipfile(sdist)  # which pip 23 would unpack it as
     wheels = {f"payload/{path.name}" for path in tiny_release.folder.glob("*.whl")}
     needed = {
         "PKG-INFO",
