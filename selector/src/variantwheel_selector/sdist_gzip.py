@@ -16,8 +16,8 @@ from typing import BinaryIO
 
 _LARGEST_STORED = 0xFFFF
 _HELD = 576
-"""Bytes at the end of what is stored that are compressed: the 22 of a zip archive's record, and up to
-511 of padding in a tar file. So few that they are compressed indeed, with the header that follows.
+"""Bytes at the end of what is stored that are compressed: the 22 of a zip archive's record, and up
+to 511 of padding in a tar file. So few that they are compressed indeed, with what follows them.
 """
 _HEADER = b"\x1f\x8b\x08\x00"
 _UNKNOWN_SYSTEM = b"\x00\xff"
