@@ -101,7 +101,7 @@ def run_tool(
 def conda_channels(tmp_path_factory: pytest.TempPathFactory) -> CondaChannels:
     """Builds the channels: packages with content for this machine, all others without."""
     kept = os.environ.get("CONDA_CHANNELS")  # while tests are written: an earlier run's folder
-    folder = Path(kept) if kept else tmp_path_factory.mktemp("channels")
+    folder = Path(kept).resolve() if kept else tmp_path_factory.mktemp("channels")
     bootstrap, own = folder / "conda-forge", folder / "horovod-variants"
     real = BUILT if WHOLE else BUILT[:1]
     if own.is_dir():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,7 @@ def test_an_environment_is_made_behind_an_air_gap(
     for line in lock.read_text(encoding="utf-8").splitlines()[1:]:
         inside = line.removeprefix(conda_channels.alias).partition("#")[0]
         (mirror / inside).parent.mkdir(parents=True, exist_ok=True)
-        (mirror / inside).symlink_to(conda_channels.folder / inside)
+        shutil.copyfile(conda_channels.folder / inside, mirror / inside)
     for channel in mirror.iterdir():
         run_tool("conda_packages.py", "index", channel)
     copies = f"{mirror.as_uri()}/"
