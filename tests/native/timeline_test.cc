@@ -217,8 +217,10 @@ TEST(StartsAndStopsAsOftenAsWished) {
   timeline.Stop();
   EXPECT_THROWS(timeline.Start(folder.File("none/trace"), false), Error, "none/trace");
   EXPECT_TRUE(!timeline.on());
-  const size_t before = hvd::test::LiveThreads();
+  size_t before = 0;
   for (int i = 0; i < 20; ++i) {
+    // A sanitizer may start a thread of its own with the first one.
+    if (i == 1) before = hvd::test::LiveThreads();
     const std::string file = folder.File("trace" + std::to_string(i % 3));
     timeline.Start(file, i % 2 == 0);
     EXPECT_TRUE(timeline.on());
@@ -299,6 +301,8 @@ TEST(AJobRecordsItsOperations) {
       EXPECT_THROWS(Wait(runtime, failing), Error, "Mismatched");
       SumInPlace(runtime, "last", data[0]);
       runtime.StopTimeline();
+      // No rank goes on before all have stopped: rank 0 would still record its request.
+      SumInPlace(runtime, "stopped", data[0]);
       SumInPlace(runtime, "after", data[0]);
 
       const std::string text = Content(file);
