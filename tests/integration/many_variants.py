@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import venv
@@ -135,11 +136,12 @@ class Home:
     def uv(
         self, name: str, *words: str | Path, expect: int = 0, env: Mapping[str, str] | None = None
     ) -> str:
-        """Runs `uv pip` on an environment."""
+        """Runs `uv pip` on an environment; lines that uv wraps are whole in the result."""
         python = ("--python", self.environment(name))
         command = (UV, "pip", *words, *python)
         variables = self.variables({"UV_NO_CONFIG": "1", **(env or {})})
-        return run(*command, env=variables, expect=expect, timeout=120).stdout
+        printed = run(*command, env=variables, expect=expect, timeout=120).stdout
+        return re.sub(r"\n {9}(?=\S)", " ", printed)
 
     def selector(
         self, name: str, *words: str | Path, expect: int = 0, env: Mapping[str, str] | None = None
