@@ -9,6 +9,8 @@ set(HVD_CORE_SOURCES
   transport/abort.cc transport/auth.cc transport/hash_store.cc transport/socket.cc transport/socket_address.cc
   transport/tcp_store.cc transport/topology.cc transport/transport.cc
   transport/mixed/mixed_transport.cc
+  transport/mpi/host_networks.cc transport/mpi/mpi_job.cc transport/mpi/mpi_library.cc
+  transport/mpi/mpi_store.cc transport/mpi/mpi_transport.cc
   transport/nccl/nccl_communicator.cc transport/nccl/nccl_library.cc
   transport/shm/futex.cc transport/shm/lane.cc transport/shm/segment.cc
   transport/shm/shm_transport.cc
@@ -34,8 +36,8 @@ list(FILTER HVD_KERNEL_SOURCES INCLUDE REGEX "/(kernels/[a-z_]+|base/dtype)\\.cc
 set(HVD_BINDINGS_SOURCES
   base/cpu.cc base/dtype.cc base/error.cc
   bindings/buffer.cc bindings/core_library.cc bindings/dtypes.cc bindings/errors.cc
-  bindings/module.cc bindings/rank_runtime.cc bindings/tensor_view.cc)
+  bindings/module.cc bindings/mpi_membership.cc bindings/rank_runtime.cc bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
 set(HVD_NATIVE_TESTS auth autotune coordinator device fast_lane gathering gpu heartbeats hosts
-  kernels lane levels loss runtime sha256 soak socket stall timeline topology transport wire)
+  kernels lane levels loss mpi runtime sha256 soak socket stall timeline topology transport wire)

@@ -21,6 +21,7 @@ class Placement:
         hierarchical_allgather: likewise.
         fusion_bytes: up to which small allreduces are put together; 0 for never.
         fuse_groups: whether that is done across groups too.
+        mpi_data: whether MPI may move data, in a job that it has started.
         cache_capacity: how many operations are asked for by number once they are known.
         dynamic_process_sets: whether they may be added and removed after `init()`.
         stall_warning: seconds until rank 0 names the ranks that others wait for; 0 for never.
@@ -37,6 +38,7 @@ class Placement:
     rendezvous: str
     secret: bytes
     transport: str
+    mpi_data: bool
     interface: str
     timeout: float
     heartbeat_timeout: float
@@ -58,6 +60,20 @@ def store_endpoints(addresses: str, port: int) -> str:
     )
 
 
+def _read_transport(environment: Mapping[str, str]) -> str:
+    """What moves the bytes: Horovod has a variable for it, this library one with more choices."""
+    transport = _settings.TRANSPORT.read(environment)
+    operations = _settings.CPU_OPERATIONS.read(environment)
+    if operations == "mpi" and transport == "auto":
+        return "mpi"
+    if (operations == "mpi") != (transport == "mpi") and "auto" not in (operations, transport):
+        raise SettingError(
+            f"{_settings.CPU_OPERATIONS.name}={operations} and"
+            f" {_settings.TRANSPORT.name}={transport} contradict each other; leave one of them out"
+        )
+    return transport
+
+
 def read_placement(environment: Mapping[str, str]) -> Placement:
     """Reads and checks what the launcher put into the environment.
 
@@ -67,7 +83,6 @@ def read_placement(environment: Mapping[str, str]) -> Placement:
         SettingError: a value is not accepted, or the values contradict each other.
     """
     _settings.CONTROLLER.read(environment)
-    _settings.CPU_OPERATIONS.read(environment)
     size = _settings.SIZE.read(environment)
     if size > 1 and _settings.RANK.name not in environment:
         raise SettingError(
@@ -110,7 +125,8 @@ def read_placement(environment: Mapping[str, str]) -> Placement:
         host=_settings.HOSTNAME.read(environment),
         rendezvous=store_endpoints(address, port) if size > 1 else "",
         secret=secret if size > 1 else b"",
-        transport=_settings.TRANSPORT.read(environment),
+        transport=_read_transport(environment),
+        mpi_data=_settings.CPU_OPERATIONS.read(environment) != "gloo",
         interface=_settings.INTERFACE.read(environment),
         timeout=_settings.start_timeout(environment),
         heartbeat_timeout=_settings.HEARTBEAT_TIMEOUT.read(environment),

@@ -7,9 +7,10 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from horovod import _launcher_store, _settings, _timeline
+from horovod import _launcher_store, _mpi, _settings, _timeline
 from horovod._gpu import gpu_support
 from horovod._loader import CoreLibrary, _bindings, select_core
+from horovod._mpi_jobs import MpiJobs, place
 from horovod._placement import Placement, read_placement
 from horovod.common.exceptions import HorovodInternalError
 
@@ -27,6 +28,7 @@ class Member:
         process_sets: the registered ones: number to global ranks; 0 is the global one.
         registered: the objects that stand for them, but for the global one.
         dynamic_process_sets: whether they may be added and removed after `init()`.
+        mpi: through which the ranks have met, if they have.
     """
 
     runtime: "_bindings.Runtime"
@@ -37,6 +39,7 @@ class Member:
     process_sets: dict[int, list[int]] = field(default_factory=dict)
     registered: list[Any] = field(default_factory=list)
     dynamic_process_sets: bool = False
+    mpi: "_bindings.MpiMembership | None" = None
 
     def require_own_process(self) -> None:
         """Refuses to run collectives in a fork of the process that called `init()`.
@@ -59,12 +62,15 @@ class Session:
         self._lock = threading.Lock()
         self._member: Member | None = None
         self._generation = 0
+        self._mpi_jobs = MpiJobs()
+        self._process = os.getpid()
 
-    def start(self, *, dynamic_process_sets: bool = False) -> bool:
+    def start(self, *, dynamic_process_sets: bool = False, communicator: Any = None) -> bool:
         """Joins the job that the environment describes; does nothing when it has been joined.
 
         Args:
             dynamic_process_sets: they may be changed later, whatever the environment says.
+            communicator: of mpi4py: its ranks are the job, whatever the environment says.
 
         Returns:
             Whether it has joined now.
@@ -78,30 +84,36 @@ class Session:
                 self._member.require_own_process()
                 return False
             while self._member is None:
-                self._member = self._join(dynamic_process_sets=dynamic_process_sets)
+                self._member = self._join(
+                    dynamic_process_sets=dynamic_process_sets, communicator=communicator
+                )
             return True
 
-    def _join(self, *, dynamic_process_sets: bool) -> Member | None:
+    def _join(self, *, dynamic_process_sets: bool, communicator: Any) -> Member | None:
         """Joins the job; None when an elastic job has to be formed anew before."""
         elastic = _launcher_store.is_elastic_worker(os.environ)
         if elastic:
             _launcher_store.take_place(os.environ, self._generation)
         placement = read_placement(os.environ)
-        if not elastic:
-            _launcher_store.tell_joined(os.environ)
         core = select_core()
+        mpi = None
+        if communicator is not None or (not elastic and _mpi.is_wanted(os.environ)):
+            mpi = self._mpi_jobs.join(core, os.environ, placement.timeout, communicator)
+            placement = place(placement, mpi)
+        elif not elastic:
+            _launcher_store.tell_joined(os.environ)
         if self._generation == 0:
             if not core.fits and placement.local_rank == 0:
                 sys.stderr.write(core.misfit() + "\n")
             unused = _settings.describe_unused(os.environ)
             if placement.rank == 0:
                 sys.stderr.writelines(f"horovod: {line}\n" for line in unused)
-            atexit.register(self.stop)
+            atexit.register(self._leave_for_good)
         # Ranks of an elastic job have started differently often; its rounds are the same for all.
         generation = _settings.ELASTIC_ROUND.read(os.environ) if elastic else self._generation
         self._generation += 1
         try:
-            runtime = _start_runtime(core, placement, generation)
+            runtime = _start_runtime(core, placement, generation, mpi)
         except HorovodInternalError as error:
             if not elastic:
                 raise
@@ -114,7 +126,13 @@ class Session:
             os.getpid(),
             process_sets={0: list(range(placement.size))},
             dynamic_process_sets=dynamic_process_sets or placement.dynamic_process_sets,
+            mpi=mpi,
         )
+
+    def _leave_for_good(self) -> None:
+        self.stop()
+        if os.getpid() == self._process:
+            self._mpi_jobs.finalize()
 
     def stop(self) -> None:
         """Leaves the job; what is pending fails on all ranks. Does nothing when none is joined."""
@@ -146,7 +164,12 @@ class Session:
         return self._member
 
 
-def _start_runtime(core: CoreLibrary, placement: Placement, generation: int) -> "_bindings.Runtime":
+def _start_runtime(
+    core: CoreLibrary,
+    placement: Placement,
+    generation: int,
+    mpi: "_bindings.MpiMembership | None",
+) -> "_bindings.Runtime":
     try:
         return _bindings.Runtime(
             str(core.path),
@@ -182,6 +205,8 @@ def _start_runtime(core: CoreLibrary, placement: Placement, generation: int) -> 
             stall_shutdown=placement.stall_shutdown,
             log_level=_settings.LOG_LEVELS.index(_settings.LOG_LEVEL.read(os.environ)),
             log_hide_time=_settings.LOG_HIDE_TIME.read(os.environ),
+            mpi=mpi,
+            mpi_data=placement.mpi_data,
             **gpu_support().runtime_arguments(),
         )
     except _bindings.CollectiveError as error:

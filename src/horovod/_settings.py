@@ -173,10 +173,11 @@ GLOO_TIMEOUT = Setting(
 )
 TRANSPORT = Setting(
     "HOROVOD_TRANSPORT",
-    _choice("auto", "shm", "tcp"),
-    "auto, shm or tcp",
+    _choice("auto", "shm", "tcp", "mpi"),
+    "auto, shm, tcp or mpi",
     "auto",
-    "what moves the bytes; auto takes shm inside a host and tcp between hosts",
+    "what moves the bytes; auto takes shm inside a host, and between hosts mpi in a job of an MPI"
+    " launcher, else tcp",
 )
 HEARTBEAT_TIMEOUT = Setting(
     "HOROVOD_HEARTBEAT_TIMEOUT_SECONDS",
@@ -232,17 +233,31 @@ DYNAMIC_PROCESS_SETS = Setting(
 )
 CONTROLLER = Setting(
     "HOROVOD_CONTROLLER",
-    _choice("gloo"),
-    "gloo, which stands for the built-in controller; this build has no mpi",
-    "gloo",
-    "who agrees on what to run",
+    _choice("auto", "gloo", "mpi"),
+    "auto, mpi, or gloo, which stands for the built-in way without MPI",
+    "auto",
+    "through whom the ranks meet; auto takes mpi where its launcher has started several ranks",
 )
 CPU_OPERATIONS = Setting(
     "HOROVOD_CPU_OPERATIONS",
-    _choice("gloo"),
-    "gloo, which stands for the built-in transports; this build has no mpi and no ccl",
-    "gloo",
-    "who runs collectives on CPU tensors",
+    _choice("auto", "gloo", "mpi"),
+    "auto, mpi, or gloo, which stands for the built-in transports; this build has no ccl",
+    "auto",
+    "what moves CPU tensors: mpi is HOROVOD_TRANSPORT=mpi, gloo excludes it",
+)
+MPI_LIBRARY = Setting(
+    "HOROVOD_MPI_LIBRARY",
+    str,
+    "the path or name of an MPI library",
+    "",
+    "the MPI to open in place of the one that is found",
+)
+MPI_THREADS_DISABLE = Setting(
+    "HOROVOD_MPI_THREADS_DISABLE",
+    _switch,
+    _SWITCH,
+    default=False,
+    meaning="starts MPI for one thread at a time (MPI_THREAD_SERIALIZED)",
 )
 AUTOTUNE = Setting(
     "HOROVOD_AUTOTUNE",
@@ -377,7 +392,7 @@ _NO_CYCLES = "operations start as soon as all ranks have asked for them, not in 
 _NO_NCCL = "collectives on GPUs have one way to run, NCCL's own, on one stream"
 _NO_TENSORFLOW = "there is no front end for TensorFlow"
 _NO_CCL = "oneCCL is not in this build"
-_NO_MPI = "MPI is not in this build"
+_NO_MPI_OPERATIONS = "MPI moves bytes here, and runs no collectives of its own"
 _NO_PROCESS = "the autotuner's search has no Gaussian process"
 
 
@@ -400,8 +415,7 @@ UNUSED: tuple[Unused, ...] = (
     _unused_switch("HOROVOD_ENABLE_XLA_OPS", _NO_TENSORFLOW),
     _unused("HOROVOD_CCL_CACHE", _switch, _SWITCH, False, _NO_CCL),  # noqa: FBT003
     _unused("HOROVOD_CCL_BGT_AFFINITY", str, "core numbers", "", _NO_CCL),
-    _unused_switch("HOROVOD_MPI_THREADS_DISABLE", _NO_MPI),
-    _unused("HOROVOD_ADASUM_MPI_CHUNK_SIZE", _positive, _POSITIVE, 2**30, _NO_MPI),
+    _unused("HOROVOD_ADASUM_MPI_CHUNK_SIZE", _positive, _POSITIVE, 2**30, _NO_MPI_OPERATIONS),
     _unused("HOROVOD_THREAD_AFFINITY", str, "core numbers", "", "threads are not bound to cores"),
     _unused("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", _share, _SHARE, 0.8, _NO_PROCESS),
 )
@@ -458,6 +472,8 @@ SETTINGS: tuple[
     TIMELINE,
     TIMELINE_MARK_CYCLES,
     TIMELINE_ALL_RANKS,
+    MPI_LIBRARY,
+    MPI_THREADS_DISABLE,
     ELASTIC,
     ELASTIC_TIMEOUT,
     ELASTIC_WORKER,

@@ -332,6 +332,8 @@ TEST(ALongErrorIsCutBetweenCharacters) {
   options.size = options.local_size = 1;
   options.host = options.rendezvous = options.interface = options.timeline = "";
   options.autotune_log = "";
+  options.mpi_data = 0;
+  options.mpi = nullptr;
   options.gpu_kind = options.gpu_code = options.gpu_drivers = options.nccl_libraries = "";
   options.secret = &secret;
   options.transport = "auto";

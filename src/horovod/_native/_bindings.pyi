@@ -74,6 +74,65 @@ class TensorView:
 def nccl_version(library: str, nccl_libraries: str) -> int | str:
     """NCCL's version code, 22707 for 2.27.7, or why none of the libraries opens."""
 
+def mpi_version(core: str, plugin: str, library: str) -> str:
+    """Opens an MPI and the plug-in for it, and returns what it says of itself; starts nothing.
+
+    Raises:
+        OSError: one of them cannot be opened, or does not fit the other.
+    """
+
+class MpiMembership:
+    """This process among the ranks of an MPI launcher, for any number of runtimes."""
+
+    def __init__(
+        self,
+        core: str,
+        plugin: str,
+        library: str,
+        *,
+        communicator: int,
+        threads: int,
+        host: str = "",
+        timeout: float,
+    ) -> None:
+        """Starts MPI if need be, and waits for the other ranks.
+
+        Args:
+            core: path of the core library.
+            plugin: path of the plug-in.
+            library: path or name of the MPI library.
+            communicator: address of the handle of one, 0 for all ranks.
+            threads: level of thread support to ask for, 0 (single) to 3 (multiple).
+            host: what this host counts as; "" for its name.
+            timeout: in seconds.
+
+        Raises:
+            OSError: MPI cannot be opened or started.
+            CollectiveError: not all ranks came in time.
+        """
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def local_rank(self) -> int: ...
+    @property
+    def local_size(self) -> int: ...
+    @property
+    def cross_rank(self) -> int: ...
+    @property
+    def cross_size(self) -> int: ...
+    @property
+    def threads(self) -> int:
+        """The level of thread support that MPI has given, as for `__init__`."""
+    @property
+    def started(self) -> bool:
+        """Whether MPI was started for this, so that `finalize` is due in the end."""
+    @property
+    def host(self) -> str: ...
+    def finalize(self) -> None:
+        """Ends MPI, unless that has happened already; waits for all ranks."""
+
 class Runtime:
     """The background threads of one rank. Starting it blocks until all ranks have met."""
 
@@ -116,6 +175,8 @@ class Runtime:
         warmup_samples: int = 3,  # which the search does not look at
         steps_per_sample: int = 10,  # how often the same operation runs in one
         most_samples: int = 20,  # of the search
+        mpi: MpiMembership | None = None,  # in place of rendezvous and secret
+        mpi_data: bool = True,  # whether MPI may move data too
     ) -> None:
         """Joins the job.
 

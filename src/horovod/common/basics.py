@@ -7,6 +7,8 @@ from typing import Any
 from horovod import _settings, _timeline
 from horovod._gpu import gpu_support
 from horovod._loader import _bindings, select_core
+from horovod._mpi import MpiNotFoundError, find_mpi
+from horovod._mpi_jobs import MULTIPLE, check_communicator
 from horovod._session import SESSION
 from horovod.common import process_sets as _process_sets
 from horovod.common.process_sets import ProcessSet
@@ -28,12 +30,13 @@ class HorovodBasics:
         """Joins the job; a second call does nothing.
 
         Args:
-            comm: must be None, for all ranks.
+            comm: None for all ranks, or a communicator of mpi4py, whose ranks are the job then.
             process_sets: the same on all ranks: sets to register, each then has its number; or
                 "dynamic", which lets them be added and removed later.
 
         Raises:
-            NotImplementedError: for another `comm`.
+            NotImplementedError: `comm` is a list of some of the ranks.
+            TypeError: `comm` is something else.
             ValueError: a process set is not possible in this job.
             HorovodInternalError: not all ranks came in time, or named other process sets.
         """
@@ -42,13 +45,9 @@ class HorovodBasics:
                 f"process_sets={process_sets!r} is not accepted: pass a list of ProcessSet, or"
                 ' "dynamic"'
             )
-        if comm is not None:
-            raise NotImplementedError(
-                "hvd.init(comm=...): ranks other than all, and MPI communicators, are not supported"
-                " yet by horovod-variants"
-            )
+        communicator = check_communicator(comm)
         dynamic = isinstance(process_sets, str)
-        if not SESSION.start(dynamic_process_sets=dynamic):
+        if not SESSION.start(dynamic_process_sets=dynamic, communicator=communicator):
             return
         if process_sets is None or isinstance(process_sets, str):
             process_sets = ()
@@ -137,20 +136,25 @@ class HorovodBasics:
         return _process_sets.process_set_included(process_set_id)
 
     def mpi_threads_supported(self) -> bool:
-        """Whether MPI may be called from several threads: there is no MPI in this build."""
-        return False
+        """Whether MPI may be called from several threads at once; False without MPI."""
+        mpi = SESSION.member.mpi
+        return mpi is not None and mpi.threads == MULTIPLE
 
     def mpi_enabled(self) -> bool:
-        """Whether MPI agrees on what to run: there is no MPI in this build."""
-        return False
+        """Whether the ranks of this job have met through MPI."""
+        return SESSION.started and SESSION.member.mpi is not None
 
     def mpi_built(self) -> bool:
-        """Whether MPI is built in: it is not."""
-        return False
+        """Whether this build has plug-ins for MPI, and finds an MPI that opens here."""
+        try:
+            find_mpi(str(select_core().path))
+        except MpiNotFoundError:
+            return False
+        return True
 
     def gloo_enabled(self) -> bool:
-        """Whether the MPI-free controller runs: always, it is the built-in one."""
-        return True
+        """Whether the ranks meet without MPI, by the built-in controller."""
+        return not self.mpi_enabled()
 
     def gloo_built(self) -> bool:
         """Whether there is an MPI-free controller: always, it is the built-in one."""

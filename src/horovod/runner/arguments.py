@@ -21,8 +21,6 @@ examples:
 
 # Horovod's flags that this version refuses, so that none is ignored silently.
 REFUSED_FLAGS = {
-    "--mpi-args": "cannot be used: MPI is not in this build",
-    "--binding-args": "cannot be used: it is for jsrun, which this build does not start",
     "--jsrun": "cannot be used: this build does not start jsrun",
 }
 
@@ -181,16 +179,21 @@ def make_parser() -> argparse.ArgumentParser:
         help="prints lines of `<host>:<slots>` for the hosts that there are; asked every second",
     )
     _add_elastic(parser.add_argument_group("elastic"))
-    controller = parser.add_argument_group("controller")
+    group = parser.add_argument_group("controller")
+    controller = group.add_mutually_exclusive_group()
     controller.add_argument(
-        "--gloo", action="store_true", help="the built-in MPI-free controller; always used"
+        "--gloo", action="store_true", help="the built-in launcher, without MPI (the default)"
     )
     controller.add_argument(
-        "--mpi",
-        action=_Refusal,
-        dest="mpi",
-        default=False,
-        reason="cannot be used: MPI is not in this build; leave it out for the built-in controller",
+        "--mpi", action="store_true", help="let the mpirun on PATH start the ranks"
+    )
+    group.add_argument(
+        "--mpi-args", metavar="ARGS", help="with --mpi: more words for mpirun's command line"
+    )
+    group.add_argument(
+        "--binding-args",
+        metavar="ARGS",
+        help="with --mpi: how mpirun binds ranks to cores (default: not at all)",
     )
     add(
         "--config-file",
@@ -252,6 +255,10 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parsed = parser.parse_args([*flags, *given])
     if parsed.command[:1] == ["--"]:
         del parsed.command[0]
+    if not parsed.mpi and (parsed.mpi_args is not None or parsed.binding_args is not None):
+        parser.error("--mpi-args and --binding-args go with --mpi")
+    if parsed.mpi and is_elastic(parsed):
+        parser.error("an elastic job needs the built-in launcher; leave out --mpi")
     if parsed.json and not parsed.check_build:
         parser.error("--json goes with --check-build")
     if not parsed.check_build:

@@ -32,8 +32,21 @@ def try_runtime() -> Mapping[str, object]:
         # A number, or why there is none.
         names = "\n".join(support.nccl)
         facts["nccl"] = _bindings.nccl_version(str(member.core.path), names)
+    facts["mpi"] = dict(_try_mpi(str(member.core.path)))
     SESSION.stop()
     return facts
+
+
+def _try_mpi(core: str) -> Mapping[str, object]:
+    """Opens the MPI that is found here, and says which, or why there is none."""
+    from horovod._mpi import MpiNotFoundError, built_families, find_mpi  # noqa: PLC0415 - as above
+
+    built = list(built_families())
+    try:
+        choice, version = find_mpi(core)
+    except MpiNotFoundError as error:
+        return {"built": built, "version": None, "reason": str(error)}
+    return {"built": built, "version": version, "library": choice.library, "reason": choice.reason}
 
 
 def try_torch() -> Mapping[str, object]:
@@ -47,6 +60,8 @@ def try_torch() -> Mapping[str, object]:
 
 if __name__ == "__main__":
     for name in [name for name in os.environ if name.startswith(("HOROVOD_", "_HOROVOD_"))]:
-        del os.environ[name]  # one rank, on its own, wherever this is asked
+        if name != "HOROVOD_MPI_LIBRARY":
+            del os.environ[name]  # one rank, on its own, wherever this is asked
+    os.environ["HOROVOD_CONTROLLER"] = "gloo"  # inside of an mpirun too
     facts = try_runtime() if sys.argv[1] == RUNTIME else try_torch()
     sys.stdout.write(json.dumps(facts) + "\n")

@@ -73,6 +73,12 @@ class BuildReport:
         facts = self.runtime.facts
         return facts is not None and isinstance(facts.get("nccl"), int)
 
+    @property
+    def mpi(self) -> bool:
+        """Whether this build has plug-ins for MPI, and an MPI opens here."""
+        facts = self.runtime.facts
+        return facts is not None and facts.get("mpi", {}).get("version") is not None
+
     def to_json(self) -> dict[str, Any]:
         """What `--check-build --json` prints."""
         return {
@@ -83,12 +89,12 @@ class BuildReport:
                 "pytorch": self.torch.passed,
                 "mxnet": False,
             },
-            "controllers": {"mpi": False, "gloo": self.runtime.passed},
+            "controllers": {"mpi": self.mpi, "gloo": self.runtime.passed},
             "tensor_operations": {
                 "nccl": self.nccl,
                 "ddl": False,
                 "ccl": False,
-                "mpi": False,
+                "mpi": self.mpi,
                 "gloo": self.runtime.passed,
             },
             "runtime": {"facts": self.runtime.facts, "failure": self.runtime.failure},
@@ -99,7 +105,9 @@ class BuildReport:
         }
 
 
-def render_block(version: str, *, torch: bool, gloo: bool, nccl: bool, verbose: bool) -> str:
+def render_block(
+    version: str, *, torch: bool, gloo: bool, nccl: bool, mpi: bool, verbose: bool
+) -> str:
     """Horovod's block, byte for byte: with its four spaces at the end of the last line.
 
     Args:
@@ -107,6 +115,7 @@ def render_block(version: str, *, torch: bool, gloo: bool, nccl: bool, verbose: 
         torch: whether the PyTorch front end loads here.
         gloo: whether the built-in controller and transports load here.
         nccl: whether there is code for GPUs, and NCCL loads here.
+        mpi: whether there are plug-ins for MPI, and an MPI loads here.
         verbose: Horovod starts with an empty line then.
     """
 
@@ -122,14 +131,14 @@ def render_block(version: str, *, torch: bool, gloo: bool, nccl: bool, verbose: 
         [ ] MXNet
 
     Available Controllers:
-        [ ] MPI
+        [{mark(mpi)}] MPI
         [{mark(gloo)}] Gloo
 
     Available Tensor Operations:
         [{mark(nccl)}] NCCL
         [ ] DDL
         [ ] CCL
-        [ ] MPI
+        [{mark(mpi)}] MPI
         [{mark(gloo)}] Gloo"""
     return ("\n" if verbose else "") + textwrap.dedent(block) + "    \n"
 
@@ -148,6 +157,7 @@ def _describe_runtime(runtime: Trial) -> list[str]:
         f"    levels in this wheel: {', '.join(facts['levels'])}",
         f"    loaded: {facts['level']} ({why}; this CPU supports {facts['cpu']})",
         *_describe_gpu(facts),
+        *_describe_mpi(facts.get("mpi", {})),
     ]
 
 
@@ -158,6 +168,14 @@ def _describe_gpu(facts: Mapping[str, Any]) -> list[str]:
     name = {"cuda": "NCCL", "hip": "RCCL"}[kind]
     opened = f"{name} {nccl}" if isinstance(nccl, int) else f"no {name} ({nccl})"
     return [f"    code for GPUs: {kind}; {opened}"]
+
+
+def _describe_mpi(mpi: Mapping[str, Any]) -> list[str]:
+    if not mpi.get("built"):
+        return []
+    if mpi["version"] is None:
+        return [f"    MPI: none ({mpi['reason']})"]
+    return [f"    MPI: {mpi['version']} ({mpi['library']}, {mpi['reason']})"]
 
 
 def _describe_choice(variant: VariantReport) -> list[str]:
@@ -194,6 +212,7 @@ def render_report(report: BuildReport, repair_command: str, *, verbose: bool) ->
         torch=report.torch.passed,
         gloo=report.runtime.passed,
         nccl=report.nccl,
+        mpi=report.mpi,
         verbose=verbose,
     )
     lines = ["", "Variant:", *_describe_choice(report.variant), *_describe_runtime(report.runtime)]

@@ -20,6 +20,7 @@ from horovod.runner.hosts import (
     parse_hosts,
 )
 from horovod.runner.job import Exchange, Job, run_job
+from horovod.runner.mpi_run import MpiJob, MpirunError, exec_mpirun
 from horovod.runner.network import NetworkError
 from horovod.runner.output import OutputError
 from horovod.runner.ssh import SshOptions
@@ -50,11 +51,14 @@ def start(args: argparse.Namespace, exchange: Exchange | None = None) -> int:
 
     Raises:
         HostsError: the hosts cannot be used.
+        MpirunError: MPI is asked for and cannot start the job.
         NetworkError: there is no address at which the other hosts reach this one.
         OutputError: the output's copies cannot be written.
         SettingError: an environment variable is not accepted.
         OSError: the current folder is gone.
     """
+    if args.mpi:
+        exec_mpirun(_make_mpi_job(args))
     elastic = is_elastic(args)
     job = Job(
         arguments=args.command,
@@ -83,7 +87,7 @@ def _run(args: argparse.Namespace) -> int:
         return _refuse(f"the current folder cannot be used: {error.strerror}")
     try:
         return start(args)
-    except (HostsError, NetworkError, OutputError, SettingError) as error:
+    except (HostsError, MpirunError, NetworkError, OutputError, SettingError) as error:
         return _refuse(str(error))
 
 
@@ -94,6 +98,26 @@ def is_gloo_used(
 ) -> bool:
     """Whether the built-in controller serves a job: unless another one is asked for."""
     return bool(use_gloo) or not (use_mpi or use_jsrun)
+
+
+def _make_mpi_job(args: argparse.Namespace) -> MpiJob:
+    hosts = _read_hosts(args) if args.hosts is not None or args.hostfile is not None else []
+    if hosts:
+        get_host_assignments(hosts, args.np)  # are there enough slots?
+    return MpiJob(
+        command=args.command,
+        np=args.np,
+        hosts=hosts,
+        environment={**os.environ, **args.variables},
+        ssh=SshOptions(args.ssh_port, args.ssh_identity_file),
+        interfaces=args.nics,
+        mpi_args=args.mpi_args or "",
+        binding_args=args.binding_args or "",
+        output_directory=Path(args.output_filename) if args.output_filename else None,
+        timestamp=args.prefix_output_with_timestamp,
+        start_timeout=args.start_timeout,
+        verbose=args.verbose,
+    )
 
 
 def _make_elastic(args: argparse.Namespace, job: Job) -> ElasticJob:

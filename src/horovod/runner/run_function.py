@@ -36,6 +36,7 @@ class _HorovodArgs(argparse.Namespace):
                 "verbose": False,
                 "prefix_output_with_timestamp": False,
                 "check_build": False,
+                "mpi": False,
                 "command": [],
                 "variables": {},
                 **given,

@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "bindings/buffer.h"
 #include "bindings/errors.h"
+#include "bindings/mpi_membership.h"
 #include "bindings/rank_runtime.h"
 #include "bindings/tensor_view.h"
 #include "runtime/c_api.h"
@@ -33,5 +34,6 @@ PYBIND11_MODULE(_bindings, module) {
   hvd::BindErrors(module);
   hvd::BindBuffer(module);
   hvd::BindTensorView(module);
+  hvd::BindMpi(module);
   hvd::BindRuntime(module);
 }

@@ -16,6 +16,8 @@
 #include "bindings/core_library.h"
 #include "bindings/dlpack.h"
 #include "bindings/errors.h"
+#include "bindings/mpi_membership.h"
+#include "bindings/signals.h"
 #include "runtime/c_api.h"
 
 namespace py = pybind11;
@@ -38,11 +40,6 @@ constexpr const char* kKinds[] = {"allreduce", "allgather",        "broadcast",
                                   "barrier",   "alltoall",         "reducescatter",
                                   "join",      "add_process_sets", "remove_process_set"};
 
-int32_t SignalArrived(void*) {
-  const py::gil_scoped_acquire gil;
-  return PyErr_CheckSignals() != 0 ? 1 : 0;
-}
-
 class RankRuntime {
  public:
   RankRuntime(const std::string& library, int rank, int size, int local_rank, int local_size,
@@ -56,7 +53,7 @@ class RankRuntime {
               bool hierarchical_allreduce, bool hierarchical_allgather, double stall_warning,
               double stall_shutdown, int log_level, bool log_hide_time, bool autotune,
               bool autotune_fusion, const std::string& autotune_log, int warmup_samples,
-              int steps_per_sample, int most_samples)
+              int steps_per_sample, int most_samples, const MpiMembership* mpi, bool mpi_data)
       : core_(OpenCore(library)), gpu_kind_(gpu_kind) {
     if (local_rank < 0 || local_rank >= local_size || cross_rank < 0 || cross_rank >= cross_size) {
       throw py::value_error("local_rank " + std::to_string(local_rank) + " of " +
@@ -75,6 +72,8 @@ class RankRuntime {
         .secret_bytes = secret_bytes.size(),
         .generation = generation,
         .transport = transport.c_str(),
+        .mpi_data = mpi_data ? 1 : 0,
+        .mpi = mpi == nullptr ? nullptr : mpi->job(),
         .fusion_bytes = fusion_bytes,
         .fuse_groups = fuse_groups ? 1 : 0,
         .cache_capacity = cache_capacity,
@@ -348,7 +347,7 @@ void BindRuntime(py::module_& module) {
                     const std::string&, double, int64_t, bool, int64_t, const std::string&,
                     const std::string&, const std::string&, const std::string&, const std::string&,
                     bool, double, bool, bool, double, double, int, bool, bool, bool,
-                    const std::string&, int, int, int>(),
+                    const std::string&, int, int, int, const MpiMembership*, bool>(),
            arg("library"), py::kw_only(), arg("rank"), arg("size"), arg("local_rank"),
            arg("local_size"), arg("cross_rank"), arg("cross_size"), arg("host"), arg("rendezvous"),
            arg("secret"), arg("generation"), arg("transport"), arg("interface"),
@@ -359,7 +358,8 @@ void BindRuntime(py::module_& module) {
            arg("hierarchical_allgather") = true, arg("stall_warning") = 60.0,
            arg("stall_shutdown") = 0.0, arg("log_level") = 3, arg("log_hide_time") = false,
            arg("autotune") = false, arg("autotune_fusion") = true, arg("autotune_log") = "",
-           arg("warmup_samples") = 3, arg("steps_per_sample") = 10, arg("most_samples") = 20)
+           arg("warmup_samples") = 3, arg("steps_per_sample") = 10, arg("most_samples") = 20,
+           arg("mpi") = py::none(), arg("mpi_data") = true)
       .def_property_readonly("transport", &RankRuntime::transport)
       .def_property_readonly("isa", &RankRuntime::isa)
       .def_property_readonly("is_homogeneous", &RankRuntime::is_homogeneous)

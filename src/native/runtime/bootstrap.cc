@@ -63,6 +63,7 @@ class Meeting {
             .size = options_.size,
             .local_size = options_.local_size,
             .transport = options_.transport,
+            .mpi = options_.mpi != nullptr && options_.mpi_data && options_.mpi->may_move_data(),
             .peer = {options_.host, ::getpid()},
             .identity = HostIdentity(),
             .data_endpoint = ToString(data_.endpoints())};
@@ -140,7 +141,7 @@ void Meeting::Lead() {
       table.segment = segment->key();
     }
   } catch (const Error& error) {
-    if (options_.transport == TransportChoice::kShm) {
+    if (options_.transport != TransportChoice::kAuto) {
       table.error = error.what();
       SendToAll(connections, MessageType::kTable, table.Encode(), deadline);
       throw;

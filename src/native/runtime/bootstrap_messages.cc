@@ -58,6 +58,7 @@ std::vector<uint8_t> Hello::Encode() const {
   writer.I64(size);
   writer.I64(local_size);
   writer.U8(static_cast<uint8_t>(transport));
+  writer.U8(mpi ? 1 : 0);
   Write(writer, peer);
   writer.String(identity);
   writer.String(data_endpoint);
@@ -71,7 +72,8 @@ Hello Hello::Decode(std::span<const uint8_t> payload) {
   hello.size = static_cast<int32_t>(reader.I64());
   hello.local_size = static_cast<int32_t>(reader.I64());
   hello.transport =
-      static_cast<TransportChoice>(ReadCode(reader, static_cast<uint8_t>(TransportChoice::kTcp)));
+      static_cast<TransportChoice>(ReadCode(reader, static_cast<uint8_t>(TransportChoice::kMpi)));
+  hello.mpi = ReadCode(reader, 1) == 1;
   hello.peer = ReadPeer(reader);
   hello.identity = reader.String(kLongestHost);
   hello.data_endpoint = reader.String(kLongestHost);
@@ -102,7 +104,7 @@ Table Table::Decode(std::span<const uint8_t> payload) {
   WireReader reader(payload);
   Table table;
   table.error = reader.String(kLongestText);
-  table.reach = static_cast<Reach>(ReadCode(reader, static_cast<uint8_t>(Reach::kMixed)));
+  table.reach = static_cast<Reach>(ReadCode(reader, static_cast<uint8_t>(Reach::kMpi)));
   table.hierarchy.allreduce = ReadCode(reader, 1) == 1;
   table.hierarchy.allgather = ReadCode(reader, 1) == 1;
   table.silence_ms = reader.I64();

@@ -19,6 +19,7 @@ struct Hello {
   int32_t size = 0;
   int32_t local_size = 0;
   TransportChoice transport = TransportChoice::kAuto;
+  bool mpi = false;  // whether MPI can move its data
   Peer peer;
   std::string identity;       // HostIdentity
   std::string data_endpoint;  // where it listens for data connections
@@ -28,7 +29,8 @@ struct Hello {
 };
 
 // Over what the ranks of a job reach each other.
-enum class Reach : uint8_t { kTcp = 0, kShm = 1, kMixed = 2 };
+// The mixed ones share memory inside a host.
+enum class Reach : uint8_t { kTcp = 0, kShm = 1, kMixed = 2, kMixedMpi = 3, kMpi = 4 };
 
 struct Table {
   struct Row {

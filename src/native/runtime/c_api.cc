@@ -13,7 +13,10 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "runtime/host_identity.h"
 #include "runtime/runtime.h"
+#include "transport/mpi/mpi_job.h"
+#include "transport/mpi/mpi_store.h"
 #include "transport/nccl/nccl_library.h"
 #include "transport/tcp_store.h"
 
@@ -24,6 +27,10 @@
 struct hvd_runtime {
   explicit hvd_runtime(const hvd::RuntimeOptions& options) : runtime(options) {}
   hvd::Runtime runtime;
+};
+
+struct hvd_mpi_job {
+  hvd::MpiJob job;
 };
 
 struct hvd_result {
@@ -136,10 +143,20 @@ int32_t Create(const hvd_options* options, hvd_runtime** runtime, hvd_error* err
         return call(context) != 0;
       };
     }
-    const std::string server = options->rendezvous;
-    o.open_store = [server, secret = o.secret](const hvd::Deadline& deadline) {
-      return std::make_unique<hvd::TcpStore>(hvd::ParseEndpoints(server), secret, deadline);
-    };
+    if (options->mpi != nullptr) {
+      const hvd::MpiJob& job = options->mpi->job;
+      o.mpi = &job;
+      o.mpi_data = options->mpi_data != 0;
+      o.secret = job.secret();
+      o.open_store = [&job](const hvd::Deadline& deadline) {
+        return std::make_unique<hvd::MpiStore>(job, deadline);
+      };
+    } else {
+      const std::string server = options->rendezvous;
+      o.open_store = [server, secret = o.secret](const hvd::Deadline& deadline) {
+        return std::make_unique<hvd::TcpStore>(hvd::ParseEndpoints(server), secret, deadline);
+      };
+    }
     *runtime = std::make_unique<hvd_runtime>(o).release();
   });
 }
@@ -171,6 +188,48 @@ int32_t StartTimeline(hvd_runtime* runtime, const char* path, int32_t mark_cycle
 
 int32_t StopTimeline(hvd_runtime* runtime, hvd_error* error) {
   return Guard(error, [&] { runtime->runtime.StopTimeline(); });
+}
+
+int32_t MpiVersion(const char* plugin, const char* library, char* text, size_t text_bytes,
+                   hvd_error* error) {
+  return Guard(error, [&] {
+    const std::string version = hvd::MpiLibrary::Open(plugin, library).Version();
+    const size_t length = std::min(version.size(), text_bytes - 1);
+    std::memcpy(text, version.data(), length);
+    text[length] = '\0';
+  });
+}
+
+int32_t MpiOpen(const char* plugin, const char* library, const void* parent, int32_t threads,
+                const char* host, double timeout, int32_t (*interrupted)(void* context),
+                hvd_mpi_job** job, hvd_error* error) {
+  return Guard(error, [&] {
+    hvd::Deadline::Interrupt interrupt;
+    if (interrupted != nullptr) interrupt = [interrupted] { return interrupted(nullptr) != 0; };
+    const auto mpi = hvd::MpiLibrary::Open(plugin, library);
+    const auto deadline =
+        hvd::Deadline::After(Milliseconds("start_timeout", timeout, true), interrupt);
+    const auto wanted = CheckedCode(threads, hvd::MpiThreads::kMultiple, "thread level");
+    *job = new hvd_mpi_job{hvd::MpiJob(mpi, wanted, parent, hvd::HostIdentity(), host, deadline)};
+  });
+}
+
+void MpiDescribe(const hvd_mpi_job* handle, hvd_mpi_facts* facts) {
+  const hvd::MpiJob& job = handle->job;
+  const hvd::MpiPlace place = hvd::PlaceOf(job.rank(), job.ranks());
+  *facts = {.rank = job.rank(),
+            .size = job.size(),
+            .local_rank = place.local_rank,
+            .local_size = place.local_size,
+            .cross_rank = place.cross_rank,
+            .cross_size = place.cross_size,
+            .threads = static_cast<int32_t>(job.threads()),
+            .started = job.started_mpi() ? 1 : 0,
+            .host = job.own().host.c_str()};
+}
+
+int32_t MpiFinalize(const hvd_mpi_job* handle, hvd_error* error) {
+  return Guard(error, [&] { handle->job.library().Finalize(); });
 }
 
 hvd::TensorSpec SpecOf(const hvd_tensor& tensor) {
@@ -296,6 +355,10 @@ extern "C" __attribute__((visibility("default"))) const hvd_core* hvd_core_api(v
       .is_homogeneous = IsHomogeneous,
       .start_timeline = StartTimeline,
       .stop_timeline = StopTimeline,
+      .mpi_version = MpiVersion,
+      .mpi_open = MpiOpen,
+      .mpi_describe = MpiDescribe,
+      .mpi_finalize = MpiFinalize,
       .enqueue = Enqueue,
       .run_now = RunNow,
       .fast_operations = FastOperations,

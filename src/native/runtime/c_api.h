@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 10
+#define HVD_ABI_VERSION 11
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -24,6 +24,22 @@ typedef struct hvd_error {
 
 typedef struct hvd_runtime hvd_runtime;
 
+/* This process among those that an MPI launcher has started. Serves any number of runtimes, and is
+ * never freed: MPI has no end of its own but the process's. */
+typedef struct hvd_mpi_job hvd_mpi_job;
+
+typedef struct hvd_mpi_facts {
+  int32_t rank;
+  int32_t size;
+  int32_t local_rank;
+  int32_t local_size;
+  int32_t cross_rank;
+  int32_t cross_size;
+  int32_t threads; /* hvd::MpiThreads */
+  int32_t started; /* not 0: MPI was started for this job, so that mpi_finalize has to end it */
+  const char* host;
+} hvd_mpi_facts;
+
 typedef struct hvd_options {
   int32_t rank;
   int32_t size;
@@ -33,7 +49,9 @@ typedef struct hvd_options {
   const uint8_t* secret;
   size_t secret_bytes;
   int64_t generation;
-  const char* transport;      /* "auto", "shm", "tcp" */
+  const char* transport;      /* "auto", "shm", "tcp", "mpi" */
+  int32_t mpi_data;           /* not 0: MPI may move data too */
+  const hvd_mpi_job* mpi;     /* takes the place of the store and the secret; NULL for none */
   int64_t fusion_bytes;       /* small allreduces are put together up to so many bytes; 0: never */
   int32_t fuse_groups;        /* not 0: also across groups */
   int64_t cache_capacity;     /* operations that are asked for by number once known; 0: none */
@@ -121,6 +139,17 @@ typedef struct hvd_core {
   int32_t (*start_timeline)(hvd_runtime* runtime, const char* path, int32_t mark_cycles,
                             hvd_error* error);
   int32_t (*stop_timeline)(hvd_runtime* runtime, hvd_error* error);
+  /* Opens an MPI and the plug-in for it, and writes what it says of itself; starts nothing. */
+  int32_t (*mpi_version)(const char* plugin, const char* library, char* text, size_t text_bytes,
+                         hvd_error* error);
+  /* Starts MPI if need be and waits for the other ranks. `parent` is where the handle of a
+   * communicator lies, NULL for all ranks; `threads` is asked for where MPI has to be started;
+   * `host` is what this host counts as, "" for its name. `interrupted` as in hvd_options. */
+  int32_t (*mpi_open)(const char* plugin, const char* library, const void* parent, int32_t threads,
+                      const char* host, double timeout, int32_t (*interrupted)(void* context),
+                      hvd_mpi_job** job, hvd_error* error);
+  void (*mpi_describe)(const hvd_mpi_job* job, hvd_mpi_facts* facts);
+  int32_t (*mpi_finalize)(const hvd_mpi_job* job, hvd_error* error);
 
   /* Returns at once; the memory must stay until the operation is done. */
   int32_t (*enqueue)(hvd_runtime* runtime, const hvd_request* request, int64_t* handle,

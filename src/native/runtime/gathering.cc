@@ -130,11 +130,23 @@ std::string HostOf(const Hello& hello) { return hello.identity + "|" + hello.pee
 
 Reach ChooseReach(const std::vector<Hello>& hellos, TransportChoice choice) {
   if (choice == TransportChoice::kTcp) return Reach::kTcp;
+  const auto without_mpi = std::ranges::find(hellos, false, &Hello::mpi);
+  const bool mpi = without_mpi == hellos.end();
+  if (choice == TransportChoice::kMpi) {
+    if (mpi) return Reach::kMpi;
+    throw Error(Error::Kind::kInvalid,
+                StrCat("transport 'mpi' was asked for, but on ",
+                       Describe(without_mpi->rank, without_mpi->peer),
+                       " MPI has not been started for this job, or not for more than one thread "
+                       "(MPI_THREAD_SERIALIZED); use 'auto' or 'tcp'"));
+  }
   std::map<std::string, int> ranks_of_host;
   for (const Hello& hello : hellos) ++ranks_of_host[HostOf(hello)];
   if (ranks_of_host.size() == 1) return Reach::kShm;
   if (choice == TransportChoice::kAuto) {
-    return ranks_of_host.size() == hellos.size() ? Reach::kTcp : Reach::kMixed;
+    const bool alone = ranks_of_host.size() == hellos.size();
+    if (mpi) return alone ? Reach::kMpi : Reach::kMixedMpi;
+    return alone ? Reach::kTcp : Reach::kMixed;
   }
   const auto elsewhere = std::find_if(hellos.begin(), hellos.end(), [&](const Hello& hello) {
     return HostOf(hello) != HostOf(hellos.front());

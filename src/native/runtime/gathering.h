@@ -18,7 +18,7 @@ namespace hvd {
 void GatherHellos(const RuntimeOptions& options, Acceptor& acceptor,
                   std::vector<Connection>& connections, std::vector<Hello>& hellos);
 
-// Throws Error (kInvalid) when shared memory was demanded and cannot be.
+// Throws Error (kInvalid) when shared memory or MPI was demanded and cannot be.
 Reach ChooseReach(const std::vector<Hello>& hellos, TransportChoice choice);
 
 // All but the segment.

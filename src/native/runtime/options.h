@@ -13,12 +13,13 @@
 #include "base/deadline.h"
 #include "base/log.h"
 #include "transport/auth.h"
+#include "transport/mpi/mpi_job.h"
 #include "transport/store.h"
 #include "transport/topology.h"
 
 namespace hvd {
 
-enum class TransportChoice : uint8_t { kAuto, kShm, kTcp };
+enum class TransportChoice : uint8_t { kAuto, kShm, kTcp, kMpi };
 
 // Throws Error (kInvalid) that lists the choices.
 TransportChoice ParseTransportChoice(const std::string& text);
@@ -83,7 +84,9 @@ struct RuntimeOptions {
   LogOptions log;
   GpuOptions gpu;
   TimelineOptions timeline;
-  std::string interface;  // empty: the one that reaches the store
+  bool mpi_data = true;         // whether MPI may move data too
+  const MpiJob* mpi = nullptr;  // outlives the runtime; null for a job that MPI has not started
+  std::string interface;        // empty: the one that reaches the store
   std::chrono::milliseconds start_timeout{30'000};
   // After which a rank of which nothing is heard counts as lost; 0: never. Rank 0's counts for all.
   std::chrono::milliseconds heartbeat_timeout{30'000};

@@ -13,6 +13,7 @@
 #include "base/wire.h"
 #include "runtime/host_identity.h"
 #include "transport/mixed/mixed_transport.h"
+#include "transport/mpi/mpi_transport.h"
 #include "transport/shm/shm_transport.h"
 #include "transport/tcp/tcp_transport.h"
 
@@ -110,7 +111,11 @@ Segment OpenHostSegment(const TransportSetup& setup, const Topology& topology) {
   }
 }
 
-void SetUpMixed(const TransportSetup& setup, Transports& result) {
+std::unique_ptr<Transport> SetUpMpi(const TransportSetup& setup, const Abort& abort) {
+  return std::make_unique<MpiTransport>(*setup.options.mpi, setup.options.generation, abort);
+}
+
+void SetUpMixed(const TransportSetup& setup, Reach reach, Transports& result) {
   const int rank = setup.options.rank;
   std::vector<int> host_of;
   host_of.reserve(setup.table.rows.size());
@@ -134,7 +139,12 @@ void SetUpMixed(const TransportSetup& setup, Transports& result) {
   const auto on_other_host = [&](size_t other) {
     return !topology.SameHost(rank, static_cast<int>(other));
   };
-  auto far = SetUpTcp(setup, on_other_host, *halt);
+  std::unique_ptr<Transport> far;
+  if (reach == Reach::kMixedMpi) {
+    far = SetUpMpi(setup, *halt);
+  } else {
+    far = SetUpTcp(setup, on_other_host, *halt);
+  }
   if (!result.shm_error.empty()) return;
   result.transport = std::make_unique<MixedTransport>(rank, std::move(topology), std::move(halt),
                                                       std::move(near), std::move(far));
@@ -155,8 +165,12 @@ Transports SetUpTransports(const TransportSetup& setup, Reach reach,
       result.transport = SetUpTcp(setup, all, setup.abort);
       break;
     }
+    case Reach::kMpi:
+      result.transport = SetUpMpi(setup, setup.abort);
+      break;
     case Reach::kMixed:
-      SetUpMixed(setup, result);
+    case Reach::kMixedMpi:
+      SetUpMixed(setup, reach, result);
       break;
     case Reach::kShm:
       try {

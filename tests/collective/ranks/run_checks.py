@@ -4,7 +4,6 @@ Usage: run_checks.py FILE... FOLDER; writes FOLDER/RANK.json, check names to "" 
 """
 
 import json
-import os
 import runpy
 import sys
 import traceback
@@ -16,7 +15,7 @@ import horovod.array as hvd
 def main(*files: str, folder: str) -> None:
     hvd.init()
     outcomes: dict[str, str] = {}
-    report = Path(folder) / f"{os.environ['HOROVOD_RANK']}.json"
+    report = Path(folder) / f"{hvd.rank()}.json"
     checks = [item for file in files for item in runpy.run_path(file).items()]
     for name, check in checks:
         if not name.startswith("check_"):

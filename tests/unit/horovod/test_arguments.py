@@ -127,7 +127,9 @@ def test_elastic_flags_that_contradict_each_other(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-np", "2", "--mpi", "python"], "MPI is not in this build"),
+        (["-np", "2", "--mpi-args=-v", "python"], "--mpi-args and --binding-args go with --mpi"),
+        (["-np", "2", "--min-np", "1", "--mpi", "x"], "needs the built-in launcher"),
+        (["-np", "2", "--gloo", "--mpi", "x"], "not allowed with argument"),
         (["python", "x.py"], "required: -np/--num-proc"),
         (["-np", "2"], "there is no command to run"),
         (["-np", "0", "x"], "is not a whole number, 1 or more"),

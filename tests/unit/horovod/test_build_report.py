@@ -39,14 +39,14 @@ def report_with(runtime: Trial = LOADED, torch: Trial = TORCH, **variant: object
 
 
 def test_the_block_is_horovods_byte_for_byte() -> None:
-    block = render_block("0.28.1", torch=True, gloo=True, nccl=False, verbose=False)
+    block = render_block("0.28.1", torch=True, gloo=True, nccl=False, mpi=False, verbose=False)
     assert block.encode() == HOROVODS_BLOCK
-    verbose = render_block("0.28.1", torch=True, gloo=True, nccl=False, verbose=True)
+    verbose = render_block("0.28.1", torch=True, gloo=True, nccl=False, mpi=False, verbose=True)
     assert verbose.encode() == b"\n" + HOROVODS_BLOCK
 
 
 def test_marks_go_when_things_do_not_load() -> None:
-    block = render_block("0.28.1", torch=False, gloo=False, nccl=False, verbose=False)
+    block = render_block("0.28.1", torch=False, gloo=False, nccl=False, mpi=False, verbose=False)
     assert "[X]" not in block
     assert block.endswith("[ ] Gloo    \n")
 
@@ -68,6 +68,31 @@ def test_nccl_is_marked_where_the_build_has_code_and_the_library_opens(
     assert line in text
     assert ("code for GPUs" in text) is bool(line)
     assert report.to_json()["tensor_operations"]["nccl"] is (mark == "[X] NCCL")
+
+
+@pytest.mark.parametrize(
+    ("facts", "mark", "line"),
+    [
+        (
+            {"version": "MPICH 5", "library": "l.so", "reason": "beside mpirun"},
+            "[X] MPI",
+            "    MPI: MPICH 5 (l.so, beside mpirun)\n",
+        ),
+        ({"version": None, "reason": "none found"}, "[ ] MPI", "    MPI: none (none found)\n"),
+        ({"version": None, "reason": "not built", "built": []}, "[ ] MPI", ""),
+    ],
+)
+def test_mpi_is_marked_where_there_is_a_plug_in_and_the_library_opens(
+    facts: dict[str, object], mark: str, line: str
+) -> None:
+    mpi = {"built": ["mpich", "openmpi", "standard"], **facts}
+    report = report_with(Trial({**(LOADED.facts or {}), "mpi": mpi}, ""))
+    text = render_report(report, "again", verbose=False)
+    assert text.count(mark) == 2
+    assert line in text
+    assert ("    MPI: " in text) is bool(line)
+    assert report.to_json()["controllers"]["mpi"] is (mark == "[X] MPI")
+    assert report.to_json()["tensor_operations"]["mpi"] is (mark == "[X] MPI")
 
 
 def test_every_candidate_is_listed_with_its_reason() -> None:

@@ -13,7 +13,8 @@ MixedTransport::MixedTransport(int rank, Topology topology, std::unique_ptr<Abor
       topology_(std::move(topology)),
       halt_(std::move(halt)),
       near_(std::move(near)),
-      far_(std::move(far)) {}
+      far_(std::move(far)),
+      name_(std::string("shm+") + far_->name()) {}
 
 MixedTransport::~MixedTransport() {
   {

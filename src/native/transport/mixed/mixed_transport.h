@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "transport/abort.h"
@@ -29,7 +30,7 @@ class MixedTransport : public Transport {
 
   int rank() const override { return rank_; }
   int size() const override { return topology_.size(); }
-  const char* name() const override { return "shm+tcp"; }
+  const char* name() const override { return name_.c_str(); }  // "shm+tcp", "shm+mpi"
   size_t block_bytes() const override { return near_ ? near_->block_bytes() : 0; }
   const Topology* topology() const override { return &topology_; }
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override;
@@ -45,6 +46,7 @@ class MixedTransport : public Transport {
   const std::unique_ptr<Abort> halt_;
   const std::unique_ptr<Transport> near_;
   const std::unique_ptr<Transport> far_;
+  const std::string name_;
 
   // The sender's, started when it is first needed.
   std::mutex mutex_;

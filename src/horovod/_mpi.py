@@ -1,0 +1,253 @@
+"""Which MPI has started this process, and which library and plug-in serve it."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from horovod import _settings
+from horovod._loader import NATIVE, _bindings
+
+PLUGIN_FOLDER = NATIVE / "mpi"
+
+# The families of binary interfaces, and the names under which their libraries are installed.
+LIBRARIES: Mapping[str, tuple[str, ...]] = {
+    "openmpi": ("libmpi.so.40",),
+    "mpich": ("libmpi.so.12", "libmpich.so.12"),
+    "standard": ("libmpi_abi.so.1", "libmpi_abi.so.0"),
+}
+FAMILY_NAMES = {
+    "openmpi": "Open MPI",
+    "mpich": "MPICH or Intel MPI",
+    "standard": "an MPI with the standard's binary interface",
+}
+
+# Programs whose children are ranks.
+_LAUNCHERS = {
+    "openmpi": ("prterun", "prted", "orterun", "orted", "mpirun", "mpiexec"),
+    "mpich": ("hydra_pmi_proxy", "hydra_bstrap_proxy"),
+}
+_PREFIX_VARIABLES = ("OPAL_PREFIX", "I_MPI_ROOT", "MPI_HOME", "MPI_ROOT")
+_GENERATIONS = 8  # ancestors that may stand between a launcher and a rank: shells, wrappers
+
+
+class MpiNotFoundError(RuntimeError):
+    """No installed MPI can serve this process."""
+
+
+@dataclass(frozen=True)
+class MpiChoice:
+    """An installed MPI.
+
+    Attributes:
+        family: of its binary interface; a key of `LIBRARIES`.
+        library: path, or a name that the dynamic loader searches for.
+        plugin: the file that goes with it.
+        reason: why this one.
+    """
+
+    family: str
+    library: str
+    plugin: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What the environment says of an MPI launcher.
+
+    Attributes:
+        family: "openmpi" or "mpich"; "" when several could have started this process.
+        size: number of ranks; None when the environment does not say.
+    """
+
+    family: str
+    size: int | None
+
+
+def built_families(folder: Path = PLUGIN_FOLDER) -> tuple[str, ...]:
+    """The families that this build has a plug-in for."""
+    return tuple(family for family in LIBRARIES if _plugin(folder, family).is_file())
+
+
+def _plugin(folder: Path, family: str) -> Path:
+    return folder / f"libhorovod_mpi_{family}.so"
+
+
+def _number(environment: Mapping[str, str], name: str) -> int | None:
+    text = environment.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def read_launch(environment: Mapping[str, str]) -> Launch | None:
+    """Looks for the traces of mpirun, mpiexec and srun; None when there are none."""
+    if (size := _number(environment, "OMPI_COMM_WORLD_SIZE")) is not None:
+        return Launch("openmpi", size)
+    if "PMI_RANK" in environment:
+        # Slurm speaks PMI to every family; Hydra, the launcher of MPICH and Intel MPI, adds this.
+        hydra = "PMI_FD" in environment or "MPI_LOCALNRANKS" in environment
+        return Launch("mpich" if hydra else "", _number(environment, "PMI_SIZE"))
+    if "PMIX_RANK" in environment:
+        return Launch("", _number(environment, "SLURM_STEP_NUM_TASKS"))
+    return None
+
+
+def is_wanted(environment: Mapping[str, str]) -> bool:
+    """Whether the ranks of this job find each other through MPI.
+
+    They do if `HOROVOD_CONTROLLER` says so. If it says nothing they do in a job that an MPI
+    launcher has started with several ranks, unless these have been started by `horovodrun`.
+
+    Raises:
+        SettingError: a variable is not accepted.
+    """
+    controller = _settings.CONTROLLER.read(environment)
+    if controller != "auto":
+        return controller == "mpi"
+    if _settings.RANK.name in environment or _settings.SIZE.name in environment:
+        return False
+    launch = read_launch(environment)
+    return launch is not None and launch.size != 1
+
+
+def loaded_libraries(maps: str) -> list[str]:
+    """Paths of the MPI libraries among a process's mapped files.
+
+    Args:
+        maps: text of `/proc/self/maps`.
+    """
+    names = tuple(f"/{name}" for group in LIBRARIES.values() for name in group)
+    paths = dict.fromkeys(
+        line.split(maxsplit=5)[5] for line in maps.splitlines() if line.count("/")
+    )
+    return [path for path in paths if any(f"{name}." in f"{path}." for name in names)]
+
+
+def family_of(library: str) -> str:
+    """The family of a library by its file name; "" when that tells none."""
+    name = Path(library).name
+    for family, names in LIBRARIES.items():
+        if any(f"{name}.".startswith(f"{known}.") for known in names):
+            return family
+    return ""
+
+
+def _ancestors() -> Iterator[Path]:
+    """The programs of this process's parents, as far as they may be seen; the nearest first."""
+    process = os.getppid()
+    for _ in range(_GENERATIONS):
+        folder = Path("/proc", str(process))
+        try:
+            program = (folder / "exe").readlink()
+            status = (folder / "stat").read_text()
+        except OSError:
+            return
+        yield program
+        process = int(status.rpartition(")")[2].split()[1])
+        if process <= 1:
+            return
+
+
+def _launcher_prefix(family: str, ancestors: Iterable[Path]) -> Path | None:
+    """The folder that the launcher is installed under."""
+    names = _LAUNCHERS.get(family) or sum(_LAUNCHERS.values(), ())
+    for program in ancestors:
+        if program.name in names:
+            return program.parent.parent
+    return None
+
+
+def _prefixes(family: str, environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    prefix = _launcher_prefix(family, _ancestors())
+    if prefix is not None:
+        yield prefix, "beside the launcher"
+    for name in _PREFIX_VARIABLES:
+        if environment.get(name):
+            yield Path(environment[name]), f"${name}"
+    yield Path(sys.prefix), "in this Python's environment"
+    program = shutil.which("mpirun", path=environment.get("PATH"))
+    if program is not None:
+        yield Path(program).resolve().parent.parent, "beside mpirun"
+
+
+def candidates(
+    environment: Mapping[str, str], maps: str, families: Iterable[str]
+) -> Iterator[tuple[str, str, str]]:
+    """What could be opened, the best first: family, library and why.
+
+    An MPI that the process has loaded, as mpi4py does, leaves no choice: there is one in a process.
+
+    Args:
+        environment: of the process.
+        maps: text of `/proc/self/maps`.
+        families: that may be taken.
+    """
+    families = tuple(families)
+    named = _settings.MPI_LIBRARY.read(environment)
+    if named:
+        found = [family_of(named)] if family_of(named) else families
+        yield from ((family, named, _settings.MPI_LIBRARY.name) for family in found)
+        return
+    loaded = loaded_libraries(maps)
+    if loaded:
+        yield from ((family_of(path), path, "loaded already") for path in loaded)
+        return
+    for family in families:
+        for prefix, reason in _prefixes(family, environment):
+            for name in LIBRARIES[family]:
+                path = prefix / "lib" / name
+                if path.is_file():
+                    yield family, str(path), reason
+    for family in families:
+        for name in LIBRARIES[family]:
+            yield family, name, "where the dynamic loader looks"
+
+
+def find_mpi(
+    core: str,
+    environment: Mapping[str, str] = os.environ,
+    folder: Path = PLUGIN_FOLDER,
+) -> tuple[MpiChoice, str]:
+    """The MPI that serves this process, and what it says of itself. Opens it, and starts nothing.
+
+    Args:
+        core: path of the core library.
+        environment: variables of the process.
+        folder: where the plug-ins lie.
+
+    Raises:
+        MpiNotFoundError: this build or this machine has none, or not the launcher's.
+    """
+    built = built_families(folder)
+    if not built:
+        raise MpiNotFoundError("this build has no plug-in for any MPI (HVD_MPI was OFF)")
+    launch = read_launch(environment)
+    family = launch.family if launch else ""
+    wanted = tuple(name for name in built if not family or name in (family, "standard"))
+    failures = []
+    maps = Path("/proc/self/maps")
+    text = maps.read_text() if maps.exists() else ""
+    for kind, library, reason in candidates(environment, text, wanted):
+        if kind not in built:
+            failures.append(f"{library} ({reason}): this build has plug-ins for {built} only")
+            continue
+        choice = MpiChoice(kind, library, _plugin(folder, kind), reason)
+        try:
+            version = _bindings.mpi_version(core, str(choice.plugin), library)
+        except OSError as error:
+            failures.append(f"{library} ({reason}): {error}")
+            continue
+        if family and (family == "openmpi") != version.startswith("Open MPI"):
+            failures.append(
+                f"{library} ({reason}) is {version}, but {FAMILY_NAMES[family]} has started this"
+                " process"
+            )
+            continue
+        return choice, version
+    raise MpiNotFoundError(
+        f"no MPI library can be used; tried {'; '.join(failures) or 'nothing'}. Install the MPI"
+        " whose mpirun is used, or name its library:"
+        f" {_settings.MPI_LIBRARY.name}=/path/to/libmpi.so"
+    )

@@ -1,0 +1,125 @@
+"""The MPI jobs that this process has joined: one per communicator, for every `init()`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from horovod import _mpi, _settings
+from horovod._loader import CoreLibrary, _bindings
+from horovod._mpi import MpiNotFoundError
+from horovod._placement import Placement
+from horovod.common.exceptions import HorovodInternalError
+
+# The order of MPI's levels of thread support; their numbers differ by family.
+SERIALIZED, MULTIPLE = 2, 3
+
+
+@dataclass
+class MpiJobs:
+    """MPI starts once in a process, and ends with it.
+
+    Attributes:
+        joined: communicators of mpi4py, None for all ranks, and this process's membership in each.
+    """
+
+    joined: list[tuple[Any, "_bindings.MpiMembership"]] = field(default_factory=list)
+
+    def join(
+        self, core: CoreLibrary, environment: Mapping[str, str], timeout: float, communicator: Any
+    ) -> "_bindings.MpiMembership":
+        """Waits for all ranks of a communicator, if that has not been done before.
+
+        Args:
+            core: the core library.
+            environment: variables of the process.
+            timeout: seconds to wait for the other ranks.
+            communicator: mpi4py's, or None for all ranks that the launcher has started.
+
+        Raises:
+            HorovodInternalError: no MPI can serve this process, or not all ranks come.
+        """
+        for known, membership in self.joined:
+            if known is communicator:
+                return membership
+        disabled = _settings.MPI_THREADS_DISABLE.read(environment)
+        try:
+            choice, version = _mpi.find_mpi(str(core.path), environment)
+            membership = _bindings.MpiMembership(
+                str(core.path),
+                str(choice.plugin),
+                choice.library,
+                communicator=0 if communicator is None else _address_of(communicator),
+                threads=SERIALIZED if disabled else MULTIPLE,
+                host=environment.get(_settings.HOSTNAME.name, ""),
+                timeout=timeout,
+            )
+        except MpiNotFoundError as error:
+            raise HorovodInternalError(
+                f"{error}; HOROVOD_CONTROLLER=gloo leaves MPI out of it"
+            ) from error
+        except (OSError, _bindings.CollectiveError) as error:
+            raise HorovodInternalError(f"MPI could not be started: {error}") from error
+        launch = _mpi.read_launch(environment)
+        if communicator is None and launch and launch.size not in (None, membership.size):
+            raise HorovodInternalError(
+                f"the launcher has started {launch.size} ranks, but {choice.library} ({version})"
+                f" sees {membership.size}: it is not the launcher's MPI. Name the right one:"
+                f" {_settings.MPI_LIBRARY.name}=/path/to/libmpi.so"
+            )
+        self.joined.append((communicator, membership))
+        return membership
+
+    def finalize(self) -> None:
+        """Ends MPI if a job of ours has started it; whoever else did ends it themselves."""
+        started = [membership for _, membership in self.joined if membership.started]
+        self.joined.clear()
+        for membership in started[:1]:
+            membership.finalize()
+
+
+def _address_of(communicator: Any) -> int:
+    """Where the handle of a communicator lies.
+
+    Raises:
+        TypeError: it is not mpi4py's.
+    """
+    from mpi4py import MPI  # noqa: PLC0415 - whoever has a communicator has imported it
+
+    return int(MPI._addressof(communicator))  # noqa: SLF001 - mpi4py's documented way
+
+
+def check_communicator(communicator: Any) -> Any:
+    """What `init(comm=...)` was given, if it is a communicator or None.
+
+    Raises:
+        NotImplementedError: it is a list of ranks, but not of all.
+        TypeError: it is something else.
+    """
+    if communicator is None or hasattr(communicator, "Get_rank"):
+        return communicator
+    if isinstance(communicator, Sequence) and not isinstance(communicator, str):
+        if not communicator:
+            return None  # as in Horovod
+        raise NotImplementedError(
+            "hvd.init(comm=[...]): some of the ranks as a job of their own are not supported; use"
+            " process_sets=[hvd.ProcessSet([...])], or a communicator that mpi4py has split off"
+        )
+    raise TypeError(
+        f"hvd.init(comm={communicator!r}) needs a communicator of mpi4py, or None for all ranks"
+    )
+
+
+def place(placement: Placement, membership: "_bindings.MpiMembership") -> Placement:
+    """The placement of a rank whose number comes from MPI."""
+    return replace(
+        placement,
+        rank=membership.rank,
+        size=membership.size,
+        local_rank=membership.local_rank,
+        local_size=membership.local_size,
+        cross_rank=membership.cross_rank,
+        cross_size=membership.cross_size,
+        host=membership.host,
+        rendezvous="",
+        secret=b"",
+    )

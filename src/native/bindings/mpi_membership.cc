@@ -1,0 +1,80 @@
+#include "bindings/mpi_membership.h"
+
+#include <array>
+
+#include "bindings/core_library.h"
+#include "bindings/errors.h"
+#include "bindings/signals.h"
+
+namespace py = pybind11;
+
+namespace hvd {
+namespace {
+
+std::string MpiVersion(const std::string& core, const std::string& plugin,
+                       const std::string& library) {
+  std::array<char, 512> text{};
+  hvd_error error;
+  if (OpenCore(core).mpi_version(plugin.c_str(), library.c_str(), text.data(), text.size(),
+                                 &error) != 0) {
+    ThrowCallError(error);
+  }
+  return text.data();
+}
+
+}  // namespace
+
+MpiMembership::MpiMembership(const std::string& core, const std::string& plugin,
+                             const std::string& library, uintptr_t communicator, int threads,
+                             const std::string& host, double timeout)
+    : core_(OpenCore(core)) {
+  hvd_error error;
+  int32_t failed = 0;
+  {
+    const py::gil_scoped_release no_gil;
+    failed =
+        core_.mpi_open(plugin.c_str(), library.c_str(), reinterpret_cast<const void*>(communicator),
+                       threads, host.c_str(), timeout, SignalArrived, &job_, &error);
+  }
+  if (failed != 0) ThrowCallError(error);
+  core_.mpi_describe(job_, &facts_);
+}
+
+void MpiMembership::Finalize() const {
+  hvd_error error;
+  int32_t failed = 0;
+  {
+    const py::gil_scoped_release no_gil;
+    failed = core_.mpi_finalize(job_, &error);
+  }
+  if (failed != 0) ThrowCallError(error);
+}
+
+void BindMpi(py::module_& module) {
+  using py::arg;
+  module.def("mpi_version", &MpiVersion, arg("core"), arg("plugin"), arg("library"),
+             "What an installed MPI says of itself; starts nothing.");
+  const auto fact = [](int32_t hvd_mpi_facts::* field) {
+    return [field](const MpiMembership& self) { return self.facts().*field; };
+  };
+  py::class_<MpiMembership>(module, "MpiMembership",
+                            "This process among the ranks of an MPI launcher. Making it starts MPI "
+                            "if need be, and blocks until all ranks have come.")
+      .def(py::init<const std::string&, const std::string&, const std::string&, uintptr_t, int,
+                    const std::string&, double>(),
+           arg("core"), arg("plugin"), arg("library"), py::kw_only(), arg("communicator"),
+           arg("threads"), arg("host") = "", arg("timeout"))
+      .def_property_readonly("rank", fact(&hvd_mpi_facts::rank))
+      .def_property_readonly("size", fact(&hvd_mpi_facts::size))
+      .def_property_readonly("local_rank", fact(&hvd_mpi_facts::local_rank))
+      .def_property_readonly("local_size", fact(&hvd_mpi_facts::local_size))
+      .def_property_readonly("cross_rank", fact(&hvd_mpi_facts::cross_rank))
+      .def_property_readonly("cross_size", fact(&hvd_mpi_facts::cross_size))
+      .def_property_readonly("threads", fact(&hvd_mpi_facts::threads))
+      .def_property_readonly("started",
+                             [](const MpiMembership& self) { return self.facts().started != 0; })
+      .def_property_readonly("host", [](const MpiMembership& self) { return self.facts().host; })
+      .def("finalize", &MpiMembership::Finalize);
+}
+
+}  // namespace hvd

@@ -1,0 +1,222 @@
+#include "emulated_mpi.h"
+
+#include <cstddef>
+#include <cstring>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hvd::test {
+namespace {
+
+constexpr int kEager = 4096;
+
+struct Transfer {
+  int from;
+  int to;
+  int tag;
+  const void* out = nullptr;
+  void* in = nullptr;
+  int bytes;
+  bool done = false;
+  std::vector<char> copy{};  // of a small one
+};
+
+// A collective that is done when all ranks have come.
+struct Meeting {
+  int arrived = 0;
+  std::vector<const void*> out;
+  std::vector<void*> in;
+  bool done = false;
+};
+
+struct Request {
+  std::shared_ptr<Transfer> transfer;
+  std::shared_ptr<Meeting> meeting;
+};
+
+struct World {
+  std::mutex mutex;
+  int size = 0;
+  int level = HVD_MPI_MULTIPLE;
+  std::list<std::shared_ptr<Transfer>> sends;
+  std::list<std::shared_ptr<Transfer>> receives;
+  // By kind: the one that ranks join, and how often each rank has.
+  std::map<std::string, std::deque<std::shared_ptr<Meeting>>> meetings;
+  std::map<std::string, std::vector<size_t>> joined;
+};
+
+World world;
+thread_local int thread_rank = 0;
+
+int RankOf(hvd_mpi_handle communicator) {
+  return static_cast<int>(reinterpret_cast<uintptr_t>(communicator.storage)) - 1;
+}
+
+void Issue(Request request, hvd_mpi_handle* handle) {
+  handle->storage = std::make_unique<Request>(std::move(request)).release();
+}
+
+// Matches sends with receives, both in the order in which they were posted.
+void Match() {
+  for (auto send = world.sends.begin(); send != world.sends.end();) {
+    auto receive = world.receives.begin();
+    for (; receive != world.receives.end(); ++receive) {
+      const Transfer& wanted = **receive;
+      if (wanted.to != (*send)->to || wanted.tag != (*send)->tag) continue;
+      if (wanted.from < 0 || wanted.from == (*send)->from) break;
+    }
+    if (receive == world.receives.end()) {
+      ++send;
+      continue;
+    }
+    std::memcpy((*receive)->in, (*send)->out, static_cast<size_t>((*send)->bytes));
+    (*send)->done = (*receive)->done = true;
+    world.receives.erase(receive);
+    send = world.sends.erase(send);
+  }
+}
+
+std::shared_ptr<Meeting> Join(const std::string& kind, int rank, const void* out, void* in) {
+  auto& turns = world.joined[kind];
+  turns.resize(static_cast<size_t>(world.size));
+  const size_t turn = turns[static_cast<size_t>(rank)]++;
+  auto& meetings = world.meetings[kind];
+  if (meetings.size() <= turn) meetings.push_back(std::make_shared<Meeting>());
+  const auto meeting = meetings[turn];
+  meeting->out.resize(static_cast<size_t>(world.size));
+  meeting->in.resize(static_cast<size_t>(world.size));
+  meeting->out[static_cast<size_t>(rank)] = out;
+  meeting->in[static_cast<size_t>(rank)] = in;
+  ++meeting->arrived;
+  return meeting;
+}
+
+int Duplicate(const void*, hvd_mpi_handle* communicator, hvd_mpi_handle* request) {
+  const std::lock_guard lock(world.mutex);
+  communicator->storage = reinterpret_cast<void*>(static_cast<uintptr_t>(thread_rank + 1));
+  const auto meeting = Join("duplicate", thread_rank, nullptr, nullptr);
+  meeting->done = meeting->arrived == world.size;
+  Issue({nullptr, meeting}, request);
+  return 0;
+}
+
+int AllGather(const void* out, void* in, int bytes, hvd_mpi_handle communicator,
+              hvd_mpi_handle* request) {
+  const std::lock_guard lock(world.mutex);
+  const auto meeting = Join("all_gather", RankOf(communicator), out, in);
+  if (meeting->arrived == world.size) {
+    for (void* to : meeting->in) {
+      for (size_t rank = 0; rank < meeting->out.size(); ++rank) {
+        std::memcpy(static_cast<char*>(to) + rank * static_cast<size_t>(bytes), meeting->out[rank],
+                    static_cast<size_t>(bytes));
+      }
+    }
+    meeting->done = true;
+  }
+  Issue({nullptr, meeting}, request);
+  return 0;
+}
+
+int Send(const void* out, int bytes, int to, int tag, hvd_mpi_handle communicator,
+         hvd_mpi_handle* request) {
+  const std::lock_guard lock(world.mutex);
+  world.sends.push_back(std::make_shared<Transfer>(
+      Transfer{.from = RankOf(communicator), .to = to, .tag = tag, .out = out, .bytes = bytes}));
+  Transfer& transfer = *world.sends.back();
+  if (bytes <= kEager) {
+    transfer.copy.assign(static_cast<const char*>(out), static_cast<const char*>(out) + bytes);
+    transfer.out = transfer.copy.data();
+    transfer.done = true;
+  }
+  Issue({world.sends.back(), nullptr}, request);
+  Match();
+  return 0;
+}
+
+int Receive(void* in, int bytes, int from, int tag, hvd_mpi_handle communicator,
+            hvd_mpi_handle* request) {
+  const std::lock_guard lock(world.mutex);
+  world.receives.push_back(std::make_shared<Transfer>(
+      Transfer{.from = from, .to = RankOf(communicator), .tag = tag, .in = in, .bytes = bytes}));
+  Issue({world.receives.back(), nullptr}, request);
+  Match();
+  return 0;
+}
+
+int Test(hvd_mpi_handle* handle, int* done) {
+  const std::lock_guard lock(world.mutex);
+  auto* request = static_cast<Request*>(handle->storage);
+  *done =
+      request == nullptr || (request->transfer ? request->transfer->done : request->meeting->done)
+          ? 1
+          : 0;
+  if (*done != 0) {
+    delete request;
+    handle->storage = nullptr;
+  }
+  return 0;
+}
+
+int Cancel(hvd_mpi_handle* handle) {
+  const std::lock_guard lock(world.mutex);
+  const auto& transfer = static_cast<Request*>(handle->storage)->transfer;
+  world.receives.remove(transfer);
+  transfer->done = true;
+  return 0;
+}
+
+int WriteText(const char* words, char* text, int* length) {
+  *length = static_cast<int>(std::strlen(words));
+  std::memcpy(text, words, static_cast<size_t>(*length) + 1);
+  return 0;
+}
+
+const hvd_mpi_plugin kPlugin{
+    .version = HVD_MPI_PLUGIN_VERSION,
+    .abi = "emulated",
+    .bind = [](void*) -> const char* { return nullptr; },
+    .library_version =
+        [](char* text, int* length) {
+          return WriteText("Emulated MPI 1.0\nsecond line", text, length);
+        },
+    .error_text = [](int, char* text,
+                     int* length) { return WriteText("MPI_ERR_EMULATED", text, length); },
+    .initialized = [](int* flag) { return *flag = 0; },
+    .finalized = [](int* flag) { return *flag = 0; },
+    .initialize = [](int, int* provided) { return *provided = world.level, 0; },
+    .thread_level = [](int* level) { return *level = world.level, 0; },
+    .finalize = [] { return 0; },
+    .duplicate = Duplicate,
+    .return_errors = [](hvd_mpi_handle) { return 0; },
+    .rank = [](hvd_mpi_handle communicator, int* rank) { return *rank = RankOf(communicator), 0; },
+    .size = [](hvd_mpi_handle, int* size) { return *size = world.size, 0; },
+    .all_gather = AllGather,
+    .send = Send,
+    .receive = Receive,
+    .test = Test,
+    .cancel = Cancel,
+};
+
+}  // namespace
+
+void StartWorld(int ranks, int thread_level) {
+  const std::lock_guard lock(world.mutex);
+  world.size = ranks;
+  world.level = thread_level;
+  world.sends.clear();
+  world.receives.clear();
+  world.meetings.clear();
+  world.joined.clear();
+}
+
+void BecomeRank(int rank) { thread_rank = rank; }
+
+const hvd_mpi_plugin& EmulatedMpi() { return kPlugin; }
+
+}  // namespace hvd::test
