@@ -140,6 +140,8 @@ def unit(session: nox.Session) -> None:
     _install_groups(session, "test", "torch", "installers", "ci", "samples")
     _install_toolkit(session)
     _install_horovod(session)
+    wheels = nox.project.dependency_groups(PYPROJECT, "mpi-wheels")
+    session.run("python", "ci/mpi_wheels.py", ".dev/mpi", *wheels)
     if session.posargs:
         session.run("pytest", *session.posargs)
         return

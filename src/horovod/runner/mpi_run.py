@@ -20,7 +20,7 @@ OPEN_MPI, INTEL_MPI, MPICH = "Open MPI", "Intel MPI", "MPICH"
 _UNBOUND = {
     OPEN_MPI: ("--bind-to", "none", "--map-by", "slot"),
     MPICH: ("-bind-to", "none"),
-    INTEL_MPI: ("-genv", "I_MPI_PIN", "0"),
+    INTEL_MPI: (),  # by a variable, below
 }
 
 
@@ -71,9 +71,11 @@ class MpiJob:
     start_timeout: float | None = None
     verbose: bool = False
 
-    def settings(self) -> dict[str, str]:
+    def settings(self, kind: str) -> dict[str, str]:
         """What all ranks are told."""
         settings = {"HOROVOD_CONTROLLER": "mpi", "PYTHONUNBUFFERED": "1"}
+        if kind == INTEL_MPI and not self.binding_args:
+            settings["I_MPI_PIN"] = "0"
         if self.interfaces:
             settings["HOROVOD_GLOO_IFACE"] = self.interfaces[0]
             settings["NCCL_SOCKET_IFNAME"] = ",".join(self.interfaces)
@@ -134,15 +136,23 @@ def _version_line(lines: Sequence[str]) -> str:
 
 def make_command(mpirun: Mpirun, job: MpiJob) -> list[str]:
     """The command line of mpirun. No values of variables appear in it, and so no secrets."""
-    binding = shlex.split(job.binding_args) or _UNBOUND[mpirun.kind]
+    more = shlex.split(job.mpi_args)
+    binding = shlex.split(job.binding_args) or _unbound(mpirun.kind, more)
     make = _open_mpi_words if mpirun.kind == OPEN_MPI else _hydra_words
     return [
         mpirun.program,
         *make(mpirun.kind, job),
         *binding,
-        *shlex.split(job.mpi_args),
+        *more,
         *job.command,
     ]
+
+
+def _unbound(kind: str, more: Sequence[str]) -> list[str]:
+    """The words that leave ranks unbound, less those for which the user has others."""
+    given = {word.lstrip("-") for word in more}
+    pairs = zip(_UNBOUND[kind][::2], _UNBOUND[kind][1::2], strict=True)
+    return [word for pair in pairs if pair[0].lstrip("-") not in given for word in pair]
 
 
 def _open_mpi_words(_kind: str, job: MpiJob) -> list[str]:
@@ -161,7 +171,7 @@ def _open_mpi_words(_kind: str, job: MpiJob) -> list[str]:
         words += ["-mca", "plm_rsh_args", " ".join(ssh)]
     if job.interfaces:
         words += ["-mca", "btl_tcp_if_include", ",".join(job.interfaces)]
-    for name in sorted(forwarded({**job.environment, **job.settings()})):
+    for name in sorted(forwarded({**job.environment, **job.settings(OPEN_MPI)})):
         if not name.startswith(("OMPI_", "PMIX_", "PRTE_")):
             words += ["-x", name]
     return words
@@ -202,7 +212,7 @@ def exec_mpirun(job: MpiJob) -> NoReturn:
     sys.stderr.flush()
     try:
         os.execve(  # noqa: S606 - the words are a list, no shell has to take them apart
-            mpirun.program, command, {**job.environment, **job.settings()}
+            mpirun.program, command, {**job.environment, **job.settings(mpirun.kind)}
         )
     except OSError as error:
         raise MpirunError(f"{mpirun.program} cannot be started: {error}") from None

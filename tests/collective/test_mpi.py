@@ -1,0 +1,149 @@
+"""Ranks that a real mpirun has started: Open MPI's and MPICH's, from PyPI."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collective.launching import RANKS, Launched
+from collective.mpi_launching import environment, mpirun, prefix
+
+MPIS = ("openmpi", "mpich")
+
+
+def jobs_of(launched: Launched, ranks: int) -> list[list[dict[str, Any]]]:
+    """What `mpi_places.py` said on each rank, by job."""
+    assert launched.code == 0, launched.err
+    said = [json.loads(line) for line in launched.out.splitlines() if line.startswith("[{")]
+    assert len(said) == ranks, launched.out
+    return [sorted(job, key=lambda facts: facts["rank"]) for job in zip(*said, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("mpi", "library"),
+    [("openmpi", ""), ("mpich", ""), ("mpich", "libmpi_abi.so.1")],
+    ids=["openmpi", "mpich", "standard"],
+)
+def test_ranks_places_and_sums_come_right_through_each_plug_in(mpi: str, library: str) -> None:
+    variables = {"HOROVOD_CPU_OPERATIONS": "MPI"}
+    if library:
+        variables["HOROVOD_MPI_LIBRARY"] = str(prefix(mpi) / "lib" / library)
+    for job in jobs_of(mpirun(mpi, 3, RANKS / "mpi_places.py", **variables), 3):
+        assert [facts["rank"] for facts in job] == [0, 1, 2]
+        assert [facts["local"] for facts in job] == [[0, 3], [1, 3], [2, 3]]
+        for facts in job:
+            assert (facts["size"], facts["sum"]) == (3, [6.0, 6.0])
+            assert (facts["transport"], facts["mpi"]) == ("mpi", [True, True, False])
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+def test_communicators_of_mpi4py_are_jobs_and_its_mpi_is_shared(mpi: str) -> None:
+    launched = mpirun(
+        mpi, 4, RANKS / "mpi_places.py", "mpi4py",
+        PYTHONPATH=str(prefix("mpi4py")), MPI4PY_LIBMPI=str(library_of(mpi)),
+    )  # fmt: skip
+    world, halves, *again = jobs_of(launched, 4)
+    for job in (world, *again):
+        assert [facts["rank"] for facts in job] == [0, 1, 2, 3]
+        assert {tuple(facts["sum"]) for facts in job} == {(10.0, 10.0)}
+    assert [facts["rank"] for facts in halves] == [0, 0, 1, 1]
+    assert {tuple(facts["sum"]) for facts in halves} == {(3.0, 3.0)}
+    assert {facts["transport"] for facts in world} == {"shm"}
+
+
+def library_of(mpi: str) -> Path:
+    return prefix(mpi) / "lib" / {"openmpi": "libmpi.so.40", "mpich": "libmpi.so.12"}[mpi]
+
+
+def test_hosts_use_mpi_between_them_and_shared_memory_inside(tmp_path: Path) -> None:
+    # What tells the hosts apart is their name: the machine is the same.
+    wrapper = tmp_path / "on_a_host"
+    wrapper.write_text('#!/bin/sh\nHOROVOD_HOSTNAME=host$((PMI_RANK / 2)) exec "$@"\n')
+    wrapper.chmod(0o755)
+    for job in jobs_of(mpirun("mpich", 4, RANKS / "mpi_places.py", prelude=str(wrapper)), 4):
+        assert [facts["local"] for facts in job] == [[0, 2], [1, 2], [0, 2], [1, 2]]
+        assert [facts["sum"] for facts in job] == [[10.0, 10.0]] * 4
+        assert {facts["transport"] for facts in job} == {"shm+mpi"}
+
+
+def test_all_collectives_pass_their_checks_over_mpi(tmp_path: Path) -> None:
+    files = [RANKS / name for name in ("array_checks.py", "process_set_checks.py")]
+    launched = mpirun(
+        "mpich", 3, RANKS / "run_checks.py", *files, tmp_path,
+        HOROVOD_TRANSPORT="mpi", HOROVOD_DYNAMIC_PROCESS_SETS="1",
+    )  # fmt: skip
+    assert launched.code == 0, launched.err
+    for rank in range(3):
+        outcomes = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert len(outcomes) > 40
+        assert "".join(outcomes.values()) == ""
+
+
+@pytest.mark.parametrize(("mpi", "operations"), [("openmpi", "mpi"), ("mpich", "gloo")])
+def test_a_killed_rank_ends_the_job(mpi: str, operations: str) -> None:
+    program = RANKS / "mpi_lose_a_rank.py"
+    launched = mpirun(mpi, 2, program, HOROVOD_CPU_OPERATIONS=operations)
+    assert launched.code != 0
+
+
+def run(
+    mpi: str, *arguments: str | Path, variables: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs `python -m horovod.runner` where one of the MPIs is on the path."""
+    return subprocess.run(
+        [sys.executable, "-m", "horovod.runner", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**environment(mpi), **(variables or {})},
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+def test_horovodrun_starts_mpirun(mpi: str) -> None:
+    args = "--mpi-args=--mca pml ob1" if mpi == "openmpi" else "--mpi-args=-genv MARK 1"
+    done = run(
+        mpi, "-np", "3", "--mpi", "--verbose", "--fusion-threshold-mb", "32", args,
+        sys.executable, "-c",
+        "import os, horovod.array as hvd; hvd.init(); print(f'<{hvd.rank()} of {hvd.size()}',"
+        " os.environ['HOROVOD_FUSION_THRESHOLD'], os.environ['HOROVOD_CONTROLLER'], end='>')",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for rank in range(3):
+        assert f"<{rank} of 3 33554432 mpi>" in done.stdout
+    assert {"openmpi": "is Open MPI (mpirun (Open MPI) 5", "mpich": "is MPICH (Version: 5"}[
+        mpi
+    ] in done.stderr
+    assert f"{prefix(mpi)}/bin/mpirun " in done.stderr
+
+
+def test_horovodrun_says_why_it_cannot_use_mpi() -> None:
+    none = run("mpich", "-np", "2", "--mpi", "true", variables={"PATH": "/nonexistent"})
+    assert (none.returncode, none.stdout) == (2, "")
+    assert "there is no mpirun on PATH" in none.stderr
+
+
+def test_check_build_finds_the_mpi_that_is_on_the_path() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "horovod.runner.build_probe", "runtime"],
+        capture_output=True,
+        text=True,
+        env=environment("mpich"),
+        timeout=120,
+        check=True,
+    )
+    facts = json.loads(done.stdout)["mpi"]
+    assert facts["version"].startswith("MPICH")
+    assert facts["built"] == ["openmpi", "mpich", "standard"]
+
+
+def test_another_mpi_than_the_launchers_is_refused() -> None:
+    launched = mpirun(
+        "mpich", 2, RANKS / "mpi_places.py", HOROVOD_MPI_LIBRARY=str(library_of("openmpi"))
+    )
+    assert launched.code != 0
+    assert "but MPICH or Intel MPI has started this process" in launched.err
