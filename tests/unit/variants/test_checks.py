@@ -322,6 +322,21 @@ def test_functions_that_the_code_dispatches_itself_may_be_of_any_level(
         assert ("instructions" in _failed(TinyRelease(project, tmp_path), wheel)) is found
 
 
+def test_declared_plug_ins_are_there_with_their_symbols_alone(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    plugin = "tiny_variants/plugin.so"
+    line = f'max-exports = 4\nplugins = {{ "{plugin}" = ["f"] }}'
+    project = _project_with(tmp_path, {"pyproject.toml": ("max-exports = 4", line)})
+    release, wheel = TinyRelease(project, tmp_path), tiny_release.wheel("null")
+    assert f"{plugin} is missing" in _failed(release, wheel)["plug-ins"]
+    right = compile_library(tmp_path, "int f(void) { return 1; }")
+    assert _failed(release, respoil(wheel, tmp_path / "a", {plugin: right})) == {}
+    wrong = compile_library(tmp_path, "int f(void) { return 1; } int g(void) { return 2; }")
+    faults = _failed(release, respoil(wheel, tmp_path / "b", {plugin: wrong}))
+    assert f"{plugin} exports f, g; declared is f" in faults["plug-ins"]
+
+
 def test_a_wheel_may_be_of_one_level_as_a_whole(tiny_release: TinyRelease, tmp_path: Path) -> None:
     line = "max-exports = 4\nwhole-wheel = true"
     project = _project_with(tmp_path, {"pyproject.toml": ("max-exports = 4", line)})

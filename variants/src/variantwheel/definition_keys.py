@@ -105,6 +105,13 @@ CHECK_KEYS = (
     ),
     TomlKey("max-exports", "integer", "most symbols that a shared library may export", "100"),
     TomlKey(
+        "plugins",
+        "table of arrays",
+        "libraries that each wheel holds and opens at run time: path, and all symbols that"
+        " it exports",
+        "none",
+    ),
+    TomlKey(
         "whole-wheel",
         "boolean",
         "all libraries of a wheel are of the level `isa`, without folders for levels",

@@ -41,6 +41,8 @@ class CheckSettings:
     Attributes:
         command: What is executed beside an installed wheel, word by word.
         max_exports: Most symbols that a shared library may export.
+        plugins: Libraries that every wheel holds and opens at run time, by their paths, each with
+            the symbols that it exports, and no others.
         whole_wheel: Whether all libraries of a wheel are of its platform's level; otherwise only
             those in folders named after a level are above the baseline.
         dispatched_functions: Patterns of functions that may be of any level, because the code
@@ -49,6 +51,7 @@ class CheckSettings:
 
     command: tuple[str, ...] = ()
     max_exports: int = _DEFAULT_MAX_EXPORTS
+    plugins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     whole_wheel: bool = False
     dispatched_functions: tuple[str, ...] = ()
 
@@ -234,9 +237,11 @@ def _read_namespaces(settings: TomlTable, definitions: tuple[Definition, ...]) -
 
 def _read_check(table: TomlTable) -> CheckSettings:
     table.allow_only(key_names(CHECK_KEYS))
+    plugins = table.table("plugins")
     return CheckSettings(
         command=table.words("command"),
         max_exports=table.positive_integer("max-exports") or _DEFAULT_MAX_EXPORTS,
+        plugins={path: plugins.strings(path) for path in plugins.members},
         whole_wheel=table.boolean("whole-wheel", default=False),
         dispatched_functions=table.strings("dispatched-functions", ()),
     )

@@ -73,6 +73,22 @@ def check_exports(subject: CheckSubject) -> Finding:
     return judge("exports", faults, ", ".join(counts) or "no libraries")
 
 
+def check_plugins(subject: CheckSubject) -> Finding:
+    """See whether the declared plug-ins are there, each with its own symbols and no others."""
+    check, declared = "plug-ins", subject.project.check.plugins
+    if not declared:
+        return skip(check, "none are declared")
+    libraries = {library.path: library for library in subject.libraries}
+    faults: list[str] = []
+    for path, symbols in declared.items():
+        if path not in libraries:
+            faults.append(f"{path} is missing ([tool.variantwheel.check.plugins] declares it)")
+        elif set(libraries[path].exports) != set(symbols):
+            found = ", ".join(libraries[path].exports) or "nothing"
+            faults.append(f"{path} exports {found}; declared is {', '.join(symbols)}")
+    return judge(check, faults, ", ".join(path.rpartition("/")[2] for path in declared))
+
+
 def check_level_folders(subject: CheckSubject) -> Finding:
     """See whether the libraries of the label's own level are there."""
     check = "level folders"

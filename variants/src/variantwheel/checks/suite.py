@@ -27,6 +27,7 @@ CHECKS = (
     native.check_needs,
     native.check_search_paths,
     native.check_exports,
+    native.check_plugins,
     native.check_level_folders,
     native.check_isa_notes,
     native.check_instructions,
