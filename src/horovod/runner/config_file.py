@@ -107,7 +107,8 @@ def flags_of(text: str) -> list[str]:
                 f"line {number}: `{section}` has no `{key}`, but {', '.join(FLAGS[section])}"
             )
         if isinstance(flag, str):
-            flags += [flag, value]
+            # In one word, a value may begin as flags do: mpi_args.
+            flags += [f"{flag}={value}"] if value.startswith("-") else [flag, value]
             continue
         switch = _SWITCH.get(value.lower())
         if switch is None:

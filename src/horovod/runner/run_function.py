@@ -122,7 +122,7 @@ def run(
 
     Raises:
         ValueError: the arguments contradict each other.
-        NotImplementedError: MPI is asked for.
+        NotImplementedError: MPI is asked for, which `horovodrun --mpi` serves.
         RuntimeError: a rank failed; the message says which.
     """
     if hosts is not None and hostfile is not None:
@@ -130,7 +130,9 @@ def run(
     if use_gloo and use_mpi:
         raise ValueError("Argument use_gloo and use_mpi only allow one set True.")
     if use_mpi or mpi_args:
-        raise NotImplementedError("horovod.run(use_mpi=True): MPI is not in this build")
+        raise NotImplementedError(
+            "horovod.run(use_mpi=True) is not supported; start a program with horovodrun --mpi"
+        )
     interfaces = _renamed(
         "network_interface", "network_interfaces", network_interface, network_interfaces
     )
