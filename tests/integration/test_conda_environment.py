@@ -128,13 +128,11 @@ def test_this_machine_gets_its_best_build_and_trains(
 def test_a_login_node_prepares_an_environment_for_gpu_nodes(
     conda_channels: CondaChannels, tmp_path: Path, native_label: str
 ) -> None:
-    """There it verifies; on this machine, without a GPU, it runs, says so, and can be mended."""
+    """On this machine, without a GPU, it runs, says that it does not fit, and can be mended."""
     environment = create(conda_channels, tmp_path / "env", GPU_NODE)
     assert list(environment.folder.glob("conda-meta/horovod-variants-*-nompi_cuda12_py*.json"))
     two_ranks = ("horovodrun", "-np", "2", "python", ROOT / "recipe" / "two_ranks.py")
     environment.run(*two_ranks)
-    verified = environment.run("variantwheel", "verify", PROJECT, env=GPU_NODE)
-    assert "variant cu12 fits this machine" in verified
     found = json.loads(environment.run("variantwheel", "verify", "--json", PROJECT, expect=1))
     mend(found["repair_command"], {})
     assert environment.installed_label() == native_label
