@@ -109,8 +109,10 @@ def test_horovodrun_starts_mpirun(mpi: str) -> None:
     done = run(
         mpi, "-np", "3", "--mpi", "--verbose", "--fusion-threshold-mb", "32", args,
         sys.executable, "-c",
-        "import os, horovod.array as hvd; hvd.init(); print(f'<{hvd.rank()} of {hvd.size()}',"
-        " os.environ['HOROVOD_FUSION_THRESHOLD'], os.environ['HOROVOD_CONTROLLER'], end='>')",
+        # At once: unbuffered output of several ranks mixes otherwise.
+        "import os, horovod.array as hvd; hvd.init(); os.write(1, f'<{hvd.rank()} of {hvd.size()}"
+        " {os.environ[\"HOROVOD_FUSION_THRESHOLD\"]} {os.environ[\"HOROVOD_CONTROLLER\"]}>\\n'"
+        ".encode())",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     for rank in range(3):
