@@ -44,6 +44,10 @@ struct World {
   std::mutex mutex;
   int size = 0;
   int level = HVD_MPI_MULTIPLE;
+  // What is not done yet, by where its handle lies: like an MPI, this keeps hold of memory that
+  // nobody waits for any more, which is hence not a leak.
+  std::map<hvd_mpi_handle*, std::unique_ptr<Request>> open;
+  std::vector<std::unique_ptr<Request>> abandoned;
   std::list<std::shared_ptr<Transfer>> sends;
   std::list<std::shared_ptr<Transfer>> receives;
   // By kind: the one that ranks join, and how often each rank has.
@@ -51,7 +55,8 @@ struct World {
   std::map<std::string, std::vector<size_t>> joined;
 };
 
-World world;
+// Never destroyed: it holds on to memory until the process has ended.
+World& world = *std::make_unique<World>().release();
 thread_local int thread_rank = 0;
 
 int RankOf(hvd_mpi_handle communicator) {
@@ -59,7 +64,10 @@ int RankOf(hvd_mpi_handle communicator) {
 }
 
 void Issue(Request request, hvd_mpi_handle* handle) {
-  handle->storage = std::make_unique<Request>(std::move(request)).release();
+  auto& open = world.open[handle];
+  if (open) world.abandoned.push_back(std::move(open));
+  open = std::make_unique<Request>(std::move(request));
+  handle->storage = open.get();
 }
 
 // Matches sends with receives, both in the order in which they were posted.
@@ -157,7 +165,10 @@ int Test(hvd_mpi_handle* handle, int* done) {
           ? 1
           : 0;
   if (*done != 0) {
-    delete request;
+    if (request != nullptr) {
+      // A handle may have been copied since, as the store's are.
+      std::erase_if(world.open, [&](const auto& item) { return item.second.get() == request; });
+    }
     handle->storage = nullptr;
   }
   return 0;
