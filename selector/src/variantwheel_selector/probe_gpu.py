@@ -264,8 +264,8 @@ def _ask_nvidia(
         for name, value in environment.items()
         if name not in ("CUDA_VISIBLE_DEVICES", "LD_PRELOAD") and not name.startswith("PYTHON")
     }
-    # As text: in a selector sdist the module is no file but stands in an archive.
-    query = (get_data("variantwheel_selector", "nvidia_query.py") or b"").decode("utf-8")
+    # As text, by the loader of this module: in a selector sdist both stand in an archive.
+    query = (get_data(__name__, "nvidia_query.py") or b"").decode("utf-8")
     command = [sys.executable, "-I", "-S", "-c", query, *search.library_folders]
     end = run_child(command, child_environment, deadline, TEXT_LIMITS[NVIDIA_DRIVER])
     if end.output:

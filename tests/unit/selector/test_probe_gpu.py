@@ -12,7 +12,8 @@ import pytest
 
 from unit.selector.tiny_release import make_machine
 from variantwheel_selector.child_process import run_child
-from variantwheel_selector.machine import Machine, read_machine, write_machine
+from variantwheel_selector.machine import NVIDIA_DRIVER, Machine, read_machine, write_machine
+from variantwheel_selector.package_copy import copy_package
 from variantwheel_selector.parse.nvidia_driver import parse_nvidia_driver
 from variantwheel_selector.probe_gpu import GpuSearch, probe_gpu
 from variantwheel_selector.providers import supported
@@ -258,3 +259,25 @@ def test_amd_topology_is_read(tmp_path: Path) -> None:
     assert [feature.values for feature in answer.features] == [("gfx942",), ("6.3",)]
     assert "node 10: No such file" in answer.features[0].basis
     assert "amdgpu 6.10.5" in answer.features[0].basis
+
+
+def test_the_copy_in_a_selector_sdist_asks_the_libraries(root: Path, tmp_path: Path) -> None:
+    libraries = tmp_path / "libraries"
+    build(libraries, "CUDA", VERSION=12040)
+    copy_package(tmp_path / "_selector")
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import variantwheel_selector\n"
+        "from variantwheel_selector.probe_gpu import GpuSearch, probe_gpu\n"
+        "unknown = {}\n"
+        "texts = probe_gpu(GpuSearch(sys.argv[2], [sys.argv[3]], deadline_s=30), unknown)\n"
+        "print(variantwheel_selector.__file__, texts[sys.argv[4]], unknown)\n"
+    )
+    places = [str(tmp_path / "_selector"), str(root), str(libraries), NVIDIA_DRIVER]
+    printed = subprocess.run(
+        [sys.executable, "-I", "-c", program, *places],
+        check=True, capture_output=True, text=True, timeout=60,
+    ).stdout  # fmt: skip
+    assert printed.startswith(str(tmp_path)), printed
+    assert "cuda" in printed, printed
+    assert printed.rstrip().endswith("{}"), printed
