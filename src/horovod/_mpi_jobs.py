@@ -20,9 +20,11 @@ class MpiJobs:
 
     Attributes:
         joined: communicators of mpi4py, None for all ranks, and this process's membership in each.
+        starts: how often a runtime has been started on each of them, by position.
     """
 
     joined: list[tuple[Any, "_bindings.MpiMembership"]] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
 
     def join(
         self, core: CoreLibrary, environment: Mapping[str, str], timeout: float, communicator: Any
@@ -67,12 +69,21 @@ class MpiJobs:
                 f" {_settings.MPI_LIBRARY.name}=/path/to/libmpi.so"
             )
         self.joined.append((communicator, membership))
+        self.starts.append(0)
         return membership
+
+    def next_start(self, membership: "_bindings.MpiMembership") -> int:
+        """Numbers the runtimes of a communicator, alike on all its ranks, whatever else they ran."""
+        position = next(i for i, (_, known) in enumerate(self.joined) if known is membership)
+        number = self.starts[position]
+        self.starts[position] += 1
+        return number
 
     def finalize(self) -> None:
         """Ends MPI if a job of ours has started it; whoever else did ends it themselves."""
         started = [membership for _, membership in self.joined if membership.started]
         self.joined.clear()
+        self.starts.clear()
         for membership in started[:1]:
             membership.finalize()
 

@@ -111,9 +111,13 @@ class Session:
             atexit.register(self._leave_for_good)
         # Ranks of an elastic job have started differently often; its rounds are the same for all.
         generation = _settings.ELASTIC_ROUND.read(os.environ) if elastic else self._generation
+        if mpi is not None:
+            generation = self._mpi_jobs.next_start(mpi)
         self._generation += 1
         try:
-            runtime = _start_runtime(core, placement, generation, mpi)
+            # An elastic job's first round is 1.
+            start = generation - 1 if elastic else generation
+            runtime = _start_runtime(core, placement, generation, mpi, start)
         except HorovodInternalError as error:
             if not elastic:
                 raise
@@ -169,6 +173,7 @@ def _start_runtime(
     placement: Placement,
     generation: int,
     mpi: "_bindings.MpiMembership | None",
+    start: int,
 ) -> "_bindings.Runtime":
     try:
         return _bindings.Runtime(
@@ -192,7 +197,7 @@ def _start_runtime(
             fusion_bytes=placement.fusion_bytes,
             fuse_groups=placement.fuse_groups,
             cache_capacity=placement.cache_capacity,
-            timeline=_timeline.recorded_from_start(os.environ, placement.rank, generation),
+            timeline=_timeline.recorded_from_start(os.environ, placement.rank, start),
             mark_cycles=_settings.TIMELINE_MARK_CYCLES.read(os.environ),
             autotune=_settings.AUTOTUNE.read(os.environ),
             # What the user has chosen is not tuned.

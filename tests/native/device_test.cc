@@ -217,8 +217,8 @@ void OnGpus(int size, const std::function<void(int, Driver&, DeviceCollectives&)
   OnThreads(size, [&](int rank) {
     const auto driver = hvd::OpenCuda({kLibrary});
     driver->Use(0);
-    DeviceCollectives collectives(*driver, code.path(), 0, nccl,
-                                  *communicator.transports[static_cast<size_t>(rank)]);
+    DeviceCollectives collectives(*driver, code.path(), 0);
+    collectives.Join(nccl, *communicator.transports[static_cast<size_t>(rank)]);
     body(rank, *driver, collectives);
   });
 }

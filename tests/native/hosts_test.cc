@@ -232,6 +232,13 @@ TEST(EveryOperationIsRightOnSomeRanksOfSeveralHosts) {
 }
 
 // Whatever the order of the additions, all ranks must have the same bits.
+TEST(LargeVectorsAreRightWithoutHierarchyToo) {
+  // More than goes through shared memory in one pass; a rank that is alone on its host has none.
+  OnHosts({0, 0, 1}, {.allreduce = false, .allgather = false}, [](int rank, Transport& transport) {
+    CheckAllreduce(rank, transport, size_t{12} << 17, ReduceOp::kSum, /*in_place=*/true);
+  });
+}
+
 TEST(AllRanksOfSeveralHostsGetTheSameBits) {
   std::vector<std::vector<float>> results(5);
   OnHosts({0, 0, 0, 1, 1}, {}, [&](int rank, Transport& transport) {

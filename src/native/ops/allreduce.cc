@@ -185,7 +185,8 @@ void Allreduce(Transport& transport, const AllreduceOptions& options) {
     return HierarchicalAllreduce(transport, *topology, options);
   }
   const size_t item = SizeOf(options.dtype);
-  const size_t part = transport.block_bytes();
+  // Where ranks share a host with some others only, blocks would suit some of them: all do without.
+  const size_t part = topology == nullptr ? transport.block_bytes() : 0;
   if (options.count * item <= kInOnePass || part == 0) {
     return Reduction(transport, options).Run();
   }

@@ -39,18 +39,17 @@ NcclOp ToNccl(DType dtype, ReduceOp op) {
 
 }  // namespace
 
-DeviceCollectives::DeviceCollectives(Driver& driver, const std::string& code_folder, int device,
-                                     std::shared_ptr<const NcclLibrary> nccl, Transport& transport)
-    : driver_(driver),
-      kernels_(driver, code_folder, device),
-      stream_(driver),
-      communicator_(std::move(nccl), transport) {}
+DeviceCollectives::DeviceCollectives(Driver& driver, const std::string& code_folder, int device)
+    : driver_(driver), kernels_(driver, code_folder, device), stream_(driver) {}
+
+void DeviceCollectives::Join(std::shared_ptr<const NcclLibrary> nccl, Transport& transport) {
+  communicator_.emplace(std::move(nccl), transport);
+}
 
 std::byte* DeviceCollectives::Scratch(size_t bytes) {
   if (scratch_.bytes() < bytes) {
-    // What is enqueued still uses the smaller one.
-    driver_.Synchronize(stream_.get());
-    scratch_ = DeviceMemory();
+    // What is enqueued still uses the smaller one, and may never end if a rank has gone.
+    if (scratch_.bytes() != 0) outgrown_.push_back(std::exchange(scratch_, DeviceMemory()));
     scratch_ = DeviceMemory(driver_, bytes);
   }
   return scratch_.data();
@@ -77,8 +76,8 @@ void DeviceCollectives::Allreduce(std::span<const Piece> pieces, const DeviceRed
     const Piece& piece = pieces.front();
     const Piece in_place{piece.destination, piece.destination, piece.elements};
     if (scaled_before) Rescale(how.dtype, how.prescale, 1.0, pieces);
-    communicator_.Allreduce(scaled_before ? piece.destination : piece.source, piece.destination,
-                            piece.elements, how.dtype, op, stream_.get());
+    communicator_->Allreduce(scaled_before ? piece.destination : piece.source, piece.destination,
+                             piece.elements, how.dtype, op, stream_.get());
     if (scaled_after) Rescale(how.dtype, how.postscale, how.divisor, {&in_place, 1});
     return;
   }
@@ -93,23 +92,23 @@ void DeviceCollectives::Allreduce(std::span<const Piece> pieces, const DeviceRed
     place += RoundUp(piece.elements * SizeOf(how.dtype));
   }
   Rescale(how.dtype, how.prescale, 1.0, pack);
-  communicator_.Allreduce(scratch_.data(), scratch_.data(), total / SizeOf(how.dtype), how.dtype,
-                          op, stream_.get());
+  communicator_->Allreduce(scratch_.data(), scratch_.data(), total / SizeOf(how.dtype), how.dtype,
+                           op, stream_.get());
   Rescale(how.dtype, how.postscale, how.divisor, unpack);
 }
 
 void DeviceCollectives::Broadcast(void* data, size_t bytes, int root) {
-  communicator_.Broadcast(data, bytes, root, stream_.get());
+  communicator_->Broadcast(data, bytes, root, stream_.get());
 }
 
 void DeviceCollectives::Allgather(const void* source, void* destination,
                                   std::span<const size_t> parts) {
-  communicator_.Allgather(source, destination, parts, stream_.get());
+  communicator_->Allgather(source, destination, parts, stream_.get());
 }
 
 void DeviceCollectives::Alltoall(const void* source, std::span<const size_t> out, void* destination,
                                  std::span<const size_t> in) {
-  communicator_.Alltoall(source, out, destination, in, stream_.get());
+  communicator_->Alltoall(source, out, destination, in, stream_.get());
 }
 
 void DeviceCollectives::Reducescatter(const void* source, void* destination,
@@ -124,8 +123,8 @@ void DeviceCollectives::Reducescatter(const void* source, void* destination,
     Rescale(how.dtype, how.prescale, 1.0, {&piece, 1});
     from = scaled;
   }
-  communicator_.Reducescatter(from, destination, parts, how.dtype, op, stream_.get());
-  const size_t own = parts[static_cast<size_t>(communicator_.rank())];
+  communicator_->Reducescatter(from, destination, parts, how.dtype, op, stream_.get());
+  const size_t own = parts[static_cast<size_t>(communicator_->rank())];
   const Piece result{destination, destination, own};
   Rescale(how.dtype, how.postscale, how.divisor, {&result, 1});
 }

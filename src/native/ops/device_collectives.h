@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/dtype.h"
 #include "device/driver.h"
@@ -31,9 +33,12 @@ struct DeviceReduction {
 // wrote is there when the stream gets to it. Every rank makes matching calls in the same order.
 class DeviceCollectives {
  public:
-  // Blocks until every rank of `transport` has come. Throws Error.
-  DeviceCollectives(Driver& driver, const std::string& code_folder, int device,
-                    std::shared_ptr<const NcclLibrary> nccl, Transport& transport);
+  // What this rank needs for itself. Throws Error.
+  DeviceCollectives(Driver& driver, const std::string& code_folder, int device);
+
+  // Before anything else, and once. Blocks until every rank of `transport` has come, for ever if
+  // one does not: all have to know that all are able to. Throws Error.
+  void Join(std::shared_ptr<const NcclLibrary> nccl, Transport& transport);
 
   DeviceStream stream() const { return stream_.get(); }
 
@@ -50,11 +55,13 @@ class DeviceCollectives {
                      const DeviceReduction& how);
 
   // Throws what went wrong in the background.
-  void CheckHealth() { communicator_.CheckHealth(); }
-  void Abort() noexcept { communicator_.Abort(); }
+  void CheckHealth() { communicator_->CheckHealth(); }
+  void Abort() noexcept { communicator_->Abort(); }
+  // Gives memory back that calls have outgrown; nothing of them may be under way any more.
+  void FreeOutgrown() { outgrown_.clear(); }
 
  private:
-  // Memory that lives as long as this object, of at least as many bytes.
+  // Memory of at least as many bytes, until FreeOutgrown.
   std::byte* Scratch(size_t bytes);
   void Rescale(DType dtype, double factor, double divisor, std::span<const Piece> pieces);
 
@@ -62,7 +69,8 @@ class DeviceCollectives {
   DeviceKernels kernels_;
   Stream stream_;
   DeviceMemory scratch_;
-  NcclCommunicator communicator_;
+  std::vector<DeviceMemory> outgrown_;
+  std::optional<NcclCommunicator> communicator_;
 };
 
 }  // namespace hvd

@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
-#include "device/code_files.h"
 #include "device/use_device.h"
 #include "ops/allgather.h"
 #include "ops/alltoall.h"
@@ -83,10 +82,10 @@ std::shared_ptr<const Event> Gpu::RecordReady(int device, DeviceStream stream) {
   return event;
 }
 
-std::string Gpu::Prepare() {
+std::string Gpu::Prepare(std::unique_ptr<DeviceCollectives>& collectives) {
   try {
     if (nccl_ == nullptr) nccl_ = std::make_shared<const NcclLibrary>(options_.nccl_libraries);
-    (void)ChooseCodeFile(ListCodeFiles(options_.code_folder), driver_->Capability(device_));
+    collectives = std::make_unique<DeviceCollectives>(*driver_, options_.code_folder, device_);
   } catch (const Error& error) {
     return error.what();
   }
@@ -94,10 +93,11 @@ std::string Gpu::Prepare() {
 }
 
 DeviceCollectives& Gpu::CollectivesOf(const ProcessSet& set) {
-  auto& known = collectives_[set.id()];
-  if (known != nullptr) return *known;
+  const auto known = collectives_.find(set.id());
+  if (known != collectives_.end()) return *known->second;
   // Nobody starts what another cannot: NCCL would wait for it for ever.
-  std::string own = Prepare();
+  std::unique_ptr<DeviceCollectives> made;
+  std::string own = Prepare(made);
   own.resize(kStatusBytes);
   std::string all(kStatusBytes * static_cast<size_t>(set.size()), '\0');
   const std::vector<size_t> sizes(static_cast<size_t>(set.size()), kStatusBytes);
@@ -113,9 +113,15 @@ DeviceCollectives& Gpu::CollectivesOf(const ProcessSet& set) {
                 StrCat("rank ", set.ranks()[i], " cannot take part in operations on GPUs: ",
                        std::string(status, strnlen(status, kStatusBytes))));
   }
-  known = std::make_unique<DeviceCollectives>(*driver_, options_.code_folder, device_, nccl_,
-                                              set.transport());
-  return *known;
+  made->Join(nccl_, set.transport());
+  return *(collectives_[set.id()] = std::move(made));
+}
+
+void Gpu::Forget(int32_t process_set) {
+  const auto known = collectives_.find(process_set);
+  if (known == collectives_.end()) return;
+  const UseDevice use(*driver_, device_);
+  collectives_.erase(known);
 }
 
 Output Gpu::Allocate(const TensorSpec& tensor, std::vector<int64_t> shape) {
@@ -249,6 +255,7 @@ void Gpu::WaitUntilDone(DeviceCollectives& collectives) {
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kLongest);
   }
+  collectives.FreeOutgrown();
 }
 
 }  // namespace hvd

@@ -38,12 +38,15 @@ class Gpu {
   void Execute(const ProcessSet& set, const Response& response,
                const std::vector<std::shared_ptr<Operation>>& operations, const OnDone& on_done);
 
+  // On the op thread: a process set is no more. Every rank of it gets here.
+  void Forget(int32_t process_set);
+
  private:
   struct Running;
 
   DeviceCollectives& CollectivesOf(const ProcessSet& set);
-  // Why this rank cannot take part; empty when it can.
-  std::string Prepare();
+  // Makes what this rank needs for itself; says why it cannot take part, or nothing.
+  std::string Prepare(std::unique_ptr<DeviceCollectives>& collectives);
   Output Allocate(const TensorSpec& tensor, std::vector<int64_t> shape);
   void RunAllreduces(DeviceCollectives& collectives, const ProcessSet& set,
                      const std::vector<std::shared_ptr<Operation>>& operations,

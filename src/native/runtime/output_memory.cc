@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <mutex>
+#include <vector>
 
 namespace hvd {
 namespace {
@@ -55,22 +57,26 @@ std::byte* OutputMemory::Take(size_t bytes) {
 
 void OutputMemory::Give(std::byte* data, size_t bytes) {
   const size_t block = BlockBytes(bytes);
+  std::vector<std::byte*> unwanted{data};
   if (block >= kSmall && block <= kMostKept) {
-    const std::lock_guard lock(mutex_);
-    // What was given back long ago, in sizes that nobody asks for, makes room.
-    while (kept_bytes_ + block > kMostKept) {
-      const auto other = std::find_if(kept_.begin(), kept_.end(),
-                                      [&](const auto& item) { return item.first != block; });
-      const auto gone = other == kept_.end() ? kept_.begin() : other;
-      kept_bytes_ -= gone->first;
-      std::free(gone->second);
-      kept_.erase(gone);
+    // Not waited for: in a forked child, whoever holds it may not exist.
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock.owns_lock()) {
+      unwanted.clear();
+      // What was given back long ago, in sizes that nobody asks for, makes room.
+      while (kept_bytes_ + block > kMostKept) {
+        const auto other = std::find_if(kept_.begin(), kept_.end(),
+                                        [&](const auto& item) { return item.first != block; });
+        const auto gone = other == kept_.end() ? kept_.begin() : other;
+        kept_bytes_ -= gone->first;
+        unwanted.push_back(gone->second);
+        kept_.erase(gone);
+      }
+      kept_.emplace(block, data);
+      kept_bytes_ += block;
     }
-    kept_.emplace(block, data);
-    kept_bytes_ += block;
-    return;
   }
-  std::free(data);
+  for (std::byte* each : unwanted) std::free(each);
 }
 
 }  // namespace hvd

@@ -234,6 +234,9 @@ std::optional<Result> Runtime::RunNow(Request request, std::vector<Memory> memor
       throw;
     }
     throw AgreeOnFailure(error);
+  } catch (const std::exception& error) {
+    // The others are in the operation already, and would wait.
+    throw AgreeOnFailure({Error::Kind::kInternal, error.what()});
   }
 }
 
@@ -373,7 +376,9 @@ void Runtime::RunResponse(const Response& response) {
 
 void Runtime::ChangeProcessSets(const Response& response, const Request& request) {
   if (response.kind == OpKind::kRemoveProcessSet) {
-    process_sets_.Remove(static_cast<int32_t>(response.numbers.at(0)));
+    const auto id = static_cast<int32_t>(response.numbers.at(0));
+    gpu_.Forget(id);
+    process_sets_.Remove(id);
   }
   if (response.kind != OpKind::kAddProcessSets) return;
   auto next = request.numbers.begin();

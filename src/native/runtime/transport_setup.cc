@@ -68,7 +68,12 @@ std::unique_ptr<TcpTransport> SetUpTcp(const TransportSetup& setup,
   while (missing > 0) {
     Socket socket = setup.data.Next(setup.watched, setup.deadline, "data connections of others");
     std::array<uint8_t, 8> bytes;
-    socket.ReceiveAll(bytes, setup.deadline);
+    try {
+      socket.ReceiveAll(bytes, setup.deadline);
+    } catch (const Error& error) {
+      if (error.kind() != Error::Kind::kIo) throw;
+      continue;  // it has given up this connection, and makes another
+    }
     WireReader reader(bytes);
     const size_t rank = reader.U32();
     // One of an earlier attempt has been given up at its other end.

@@ -35,8 +35,7 @@ TraceEvent::Clock::time_point Epoch() {
 Timeline::~Timeline() {
   try {
     Stop();
-  } catch (const Error&) {
-    // Who wants to know calls Stop.
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch) - who wants to know calls Stop
   }
 }
 

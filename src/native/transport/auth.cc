@@ -70,6 +70,7 @@ Socket ConnectAuthenticated(std::vector<Endpoint> endpoints, const Secret& secre
   std::string errors;
   while (true) {
     const bool last = endpoints.size() == 1;
+    bool slow = false;
     Socket socket = Socket::ConnectAny(endpoints, deadline);
     try {
       AuthenticateToServer(socket, secret, purpose, last ? deadline : deadline.Within(kProofTime));
@@ -77,9 +78,13 @@ Socket ConnectAuthenticated(std::vector<Endpoint> endpoints, const Secret& secre
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::kInterrupted) throw;
       errors += StrCat(errors.empty() ? "" : "; ", error.what());
-      if (last) throw Error(error.kind(), errors);
+      if (last || deadline.Expired()) throw Error(error.kind(), errors);
+      slow = error.kind() == Error::Kind::kTimeout;
     }
-    std::erase_if(endpoints, [&](const Endpoint& each) { return ToString(each) == socket.peer(); });
+    const auto tried = std::ranges::stable_partition(
+        endpoints, [&](const Endpoint& each) { return ToString(each) != socket.peer(); });
+    // Who is silent may be busy: its turn comes again. Who answers wrongly is somebody else.
+    if (!slow) endpoints.erase(tried.begin(), tried.end());
   }
 }
 

@@ -20,6 +20,9 @@
 namespace hvd {
 namespace {
 
+// Of a host, those that others are told: with more, what they would have to try takes too long.
+constexpr size_t kMostAddresses = 16;
+
 std::string NumericHost(const sockaddr* address, socklen_t length) {
   char host[NI_MAXHOST];
   const int rc = ::getnameinfo(address, length, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
@@ -145,6 +148,7 @@ std::vector<std::string> HostAddresses(const std::string& preferred) {
     const std::string host = HostOf(item.ifa_addr);
     loopback = loopback || (is_loopback && host == preferred);
     if (is_loopback || (item.ifa_flags & IFF_UP) == 0 || IsLinkLocal(item.ifa_addr)) return;
+    if (addresses.size() == kMostAddresses) return;
     if (std::ranges::find(addresses, host) == addresses.end()) addresses.push_back(host);
   });
   if (loopback || preferred.starts_with("127.")) addresses.resize(1);

@@ -96,6 +96,9 @@ void MixedTransport::RunSender() {
     } catch (const Error& error) {
       failure = std::current_exception();
       halt_->Trip(error);
+    } catch (...) {
+      failure = std::current_exception();
+      halt_->Trip({Error::Kind::kInternal, "the other half of an exchange failed"});
     }
     lock.lock();
     failure_ = failure;

@@ -58,10 +58,13 @@ std::string ReachableAddress(const std::vector<Ipv4Network>& own,
     return unique(network) && near(network);
   });
   if (best == own.end()) best = std::find_if(own.begin(), own.end(), unique);
+  // Containers that share the host's network have the same addresses, and reach each other there.
+  if (best == own.end()) best = std::find_if(own.begin(), own.end(), near);
+  if (best == own.end()) best = own.begin();
   if (best == own.end()) {
     throw Error(Error::Kind::kInvalid,
-                "no IPv4 address of this host is its own among the job's hosts; name the network "
-                "interface that they share: HOROVOD_GLOO_IFACE");
+                "this host has no IPv4 address but loopback's; name the network interface that "
+                "the job's hosts share: HOROVOD_GLOO_IFACE");
   }
   return Dotted(best->address);
 }

@@ -35,7 +35,8 @@ MpiStore::~MpiStore() {
         job_.library().Wait(&request, deadline_, "a rank has not taken a message");
       }
     } catch (const Error&) {
-      (void)message.release();  // MPI may still read it
+      // MPI may still read it.
+      [[maybe_unused]] const Outgoing* left = message.release();
     }
   }
 }
@@ -75,7 +76,8 @@ std::string MpiStore::Get(const std::string& key, const Deadline& deadline) {
       mpi.Wait(&message->request, deadline, "no rank has put " + key);
     } catch (...) {
       mpi->cancel(&message->request);
-      (void)message.release();  // it may have come in that moment
+      // It may have come in that moment.
+      [[maybe_unused]] const Incoming* left = message.release();
       throw;
     }
     WireReader reader(message->bytes);

@@ -42,6 +42,18 @@ class MpiTransport::Pieces {
     mpi().Check(mpi()->test(&requests_[done_ % kInFlight], &done), "MPI_Test");
     return done != 0;
   }
+  // Waits for what is under way, for a bounded time: MPI uses its memory until then.
+  void Settle() noexcept {
+    const auto end = Deadline::Clock::now() + kCancelTime;
+    for (; done_ < started_; ++done_) {
+      int done = 0;
+      Patience patience(kLongestSleep);
+      while (done == 0 && Deadline::Clock::now() < end) {
+        if (mpi()->test(&requests_[done_ % kInFlight], &done) != 0) break;
+        patience.Pause();
+      }
+    }
+  }
   const MpiLibrary& mpi() const { return transport_.job_.library(); }
   hvd_mpi_handle communicator() const { return transport_.job_.communicator(); }
 
@@ -57,6 +69,11 @@ class MpiTransport::Outgoing : Pieces {
  public:
   Outgoing(const MpiTransport& transport, int to, ConstBytes bytes)
       : Pieces(transport, bytes.size()), to_(to), bytes_to_send_(bytes) {}
+
+  Outgoing(const Outgoing&) = delete;
+  Outgoing& operator=(const Outgoing&) = delete;
+  // A send cannot be taken back.
+  ~Outgoing() { Settle(); }
 
   using Pieces::Done;
 
@@ -87,19 +104,12 @@ class MpiTransport::Incoming : Pieces {
   Incoming(const Incoming&) = delete;
   Incoming& operator=(const Incoming&) = delete;
 
-  // What has been given up must not be written to any more. A send cannot be taken back like this,
-  // but MPI only reads for it.
+  // What has been given up must not be written to any more.
   ~Incoming() {
-    const auto end = Deadline::Clock::now() + kCancelTime;
     for (size_t piece = done_; piece < started_; ++piece) {
-      hvd_mpi_handle* request = &requests_[piece % kInFlight];
-      int done = mpi()->cancel(request) == 0 ? 0 : 1;
-      Patience patience(kLongestSleep);
-      while (done == 0 && Deadline::Clock::now() < end) {
-        if (mpi()->test(request, &done) != 0) break;
-        patience.Pause();
-      }
+      (void)mpi()->cancel(&requests_[piece % kInFlight]);
     }
+    Settle();
   }
 
   using Pieces::Done;
