@@ -87,7 +87,7 @@ def read_launch(environment: Mapping[str, str]) -> Launch | None:
         return Launch("openmpi", size)
     if "PMI_RANK" in environment:
         # Slurm speaks PMI to every family; Hydra, the launcher of MPICH and Intel MPI, adds this.
-        hydra = "PMI_FD" in environment or "MPI_LOCALNRANKS" in environment
+        hydra = "MPI_LOCALNRANKS" in environment
         return Launch("mpich" if hydra else "", _number(environment, "PMI_SIZE"))
     if "PMIX_RANK" in environment:
         return Launch("", _number(environment, "SLURM_STEP_NUM_TASKS"))

@@ -242,6 +242,14 @@ def _check_elastic(parser: argparse.ArgumentParser, parsed: argparse.Namespace) 
         parser.error("--blacklist-cooldown-range: MIN is above MAX")
 
 
+def _less_important(flags: Sequence[str], given: argparse.Namespace) -> list[str]:
+    """The file's flags, less those that contradict the controller of the command line."""
+    contradicting = {"--mpi", "--gloo"} if given.mpi or given.gloo else set()
+    if given.gloo:
+        contradicting |= {"--mpi-args", "--binding-args"}
+    return [flag for flag in flags if flag.partition("=")[0] not in contradicting]
+
+
 def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Reads the command line; ends the process with code 2 when it is wrong."""
     parser = make_parser()
@@ -252,7 +260,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         except ConfigFileError as error:
             parser.error(f"--config-file {parsed.config_file}: {error}")
         given = sys.argv[1:] if arguments is None else arguments
-        parsed = parser.parse_args([*flags, *given])
+        parsed = parser.parse_args([*_less_important(flags, parsed), *given])
     if parsed.command[:1] == ["--"]:
         del parsed.command[0]
     if not parsed.mpi and (parsed.mpi_args is not None or parsed.binding_args is not None):

@@ -53,7 +53,7 @@ FLAGS: Mapping[str, Mapping[str, str | tuple[str, str]]] = {
 _SWITCH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _LINE = re.compile(r"( *)([A-Za-z][\w-]*):(?: +(.*))?")
 _VALUE = re.compile(
-    r"\"([^\"\\]*)\"|'([^']*)'|([^\s\"'\[\]{}&*!|>%@`#,].*?)"
+    r"(?:\"([^\"\\]*)\"|'([^']*)'|([^\s\"'\[\]{}&*!|>%@`#,].*?))"
     r"(?: +#.*)?"
 )
 

@@ -77,7 +77,7 @@ class MpiJob:
         if kind == INTEL_MPI and not self.binding_args:
             settings["I_MPI_PIN"] = "0"
         if self.interfaces:
-            settings["HOROVOD_GLOO_IFACE"] = self.interfaces[0]
+            settings["HOROVOD_GLOO_IFACE"] = ",".join(self.interfaces)
             settings["NCCL_SOCKET_IFNAME"] = ",".join(self.interfaces)
         if self.start_timeout is not None:
             settings["HOROVOD_START_TIMEOUT"] = str(self.start_timeout)
@@ -135,9 +135,19 @@ def _version_line(lines: Sequence[str]) -> str:
 
 
 def make_command(mpirun: Mpirun, job: MpiJob) -> list[str]:
-    """The command line of mpirun. No values of variables appear in it, and so no secrets."""
-    more = shlex.split(job.mpi_args)
-    binding = shlex.split(job.binding_args) or _unbound(mpirun.kind, more)
+    """The command line of mpirun. No values of variables appear in it, and so no secrets.
+
+    Raises:
+        MpirunError: the words for mpirun cannot be taken apart, or a host cannot be said to it.
+    """
+    more = _words_of("--mpi-args", job.mpi_args)
+    binding = _words_of("--binding-args", job.binding_args) or _unbound(mpirun.kind, more)
+    for host in job.hosts:
+        if ":" in host.hostname:
+            raise MpirunError(
+                f"{mpirun.program} takes no IPv6 address as a host ({host.hostname}), because slots"
+                " stand behind a colon; give the host a name"
+            )
     make = _open_mpi_words if mpirun.kind == OPEN_MPI else _hydra_words
     return [
         mpirun.program,
@@ -146,6 +156,13 @@ def make_command(mpirun: Mpirun, job: MpiJob) -> list[str]:
         *more,
         *job.command,
     ]
+
+
+def _words_of(flag: str, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise MpirunError(f"{flag} {text!r}: {error}") from None
 
 
 def _unbound(kind: str, more: Sequence[str]) -> list[str]:
@@ -162,7 +179,8 @@ def _open_mpi_words(_kind: str, job: MpiJob) -> list[str]:
         words.append("--timestamp-output")
     if job.hosts:
         words += ["-H", ",".join(f"{host.hostname}:{host.slots}" for host in job.hosts)]
-    elif job.np > (os.cpu_count() or 1):
+    else:
+        # Open MPI counts physical cores; without this, more ranks than that are refused.
         words.append("--oversubscribe")
     if job.output_directory is not None:
         words += ["--output-filename", str(job.output_directory)]

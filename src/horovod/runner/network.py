@@ -91,6 +91,11 @@ def choose_addresses(remote_hosts: Sequence[str], interfaces: Sequence[str]) -> 
     return list(dict.fromkeys(map(interface_address, chosen)))
 
 
+def any_address() -> str:
+    """Where a server listens that is to be reached at every address of this host."""
+    return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 - authenticated
+
+
 def listening_address(addresses: Sequence[str]) -> str:
     """Where a server listens that is to be reached at all of some addresses of this host."""
     if len(addresses) == 1:

@@ -102,10 +102,12 @@ class StoreClient:
             while len(data) < count:
                 chunk = self._connection.recv(count - len(data))
                 if not chunk:
-                    raise StoreError(f"the job's store at {self._address} has hung up")
+                    break
                 data += chunk
         except TimeoutError:
             raise StoreError(f"the job's store at {self._address} does not answer") from None
-        except ConnectionError as error:
+        except OSError as error:
             raise StoreError(f"the job's store at {self._address} is gone: {error}") from None
+        if len(data) < count:
+            raise StoreError(f"the job's store at {self._address} has hung up")
         return bytes(data)

@@ -82,3 +82,21 @@ def test_a_file_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]
         parse_args(["-np", "2", "--config-file", "/no/such/file", "x"])
     assert end.value.code == 2
     assert "--config-file /no/such/file: it cannot be read" in capsys.readouterr().err
+
+
+def test_a_comment_may_follow_a_quoted_value() -> None:
+    assert flags_of('timeline:\n  filename: "trace.json"  # where\n') == [
+        "--timeline-filename=trace.json"
+    ]
+
+
+@pytest.mark.parametrize(("flag", "mpi"), [("--gloo", False), ("--mpi", True)])
+def test_the_controller_of_the_command_line_counts(tmp_path: Path, flag: str, *, mpi: bool) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "controller:\n  gloo: true\n"
+        if mpi
+        else "controller:\n  mpi: true\nlibrary_options:\n  mpi_args: --bind-to core\n"
+    )
+    args = parse_args(["-np", "2", "--config-file", str(file), flag, "python", "x.py"])
+    assert (args.mpi, args.gloo) == (mpi, not mpi)

@@ -26,13 +26,18 @@ from horovod.runner.job import (
     say,
     signals_as_events,
 )
-from horovod.runner.network import LOOPBACK, NetworkError, address_towards, interface_address
+from horovod.runner.network import (
+    LOOPBACK,
+    NetworkError,
+    address_towards,
+    any_address,
+    interface_address,
+)
 from horovod.runner.output import Output
 from horovod.runner.processes import CANNOT_START
 from horovod.runner.rendezvous import RendezvousServer
 
 DISCOVERY_SECONDS = 1.0  # between looks at the hosts, as in Horovod
-ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - whoever connects has to know the job's secret
 
 
 @dataclass(frozen=True)
@@ -180,7 +185,7 @@ def run_elastic_job(elastic: ElasticJob, exchange: Exchange | None = None) -> in
     ended = threading.Event()
     with (
         contextlib.closing(make_output(job, limits.start, events.put)) as output,
-        contextlib.closing(RendezvousServer(secret, ANY_ADDRESS, on_put)) as store,
+        contextlib.closing(RendezvousServer(secret, any_address(), on_put)) as store,
         signals_as_events(events.put),
     ):
         launcher = _Launcher(job, secret, store, output, events)
