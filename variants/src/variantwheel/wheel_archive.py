@@ -127,7 +127,7 @@ def write_wheel(archive: WheelArchive, folder: Path, epoch: int) -> Path:
             entry.external_attr = (0o100000 | mode) << 16
             entry.create_system = 3
             entry.compress_type = zipfile.ZIP_DEFLATED
-            output.writestr(entry, files[path])
+            output.writestr(entry, files[path], compresslevel=9)
     target = folder / str(archive.name)
     replace_file(target, buffer.getvalue())
     return target
