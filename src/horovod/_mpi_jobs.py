@@ -73,7 +73,7 @@ class MpiJobs:
         return membership
 
     def next_start(self, membership: "_bindings.MpiMembership") -> int:
-        """Numbers the runtimes of a communicator, alike on all its ranks, whatever else they ran."""
+        """Numbers the runtimes of a communicator, alike on all its ranks, whatever they ran."""
         position = next(i for i, (_, known) in enumerate(self.joined) if known is membership)
         number = self.starts[position]
         self.starts[position] += 1

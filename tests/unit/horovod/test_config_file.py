@@ -86,7 +86,8 @@ def test_a_file_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]
 
 def test_a_comment_may_follow_a_quoted_value() -> None:
     assert flags_of('timeline:\n  filename: "trace.json"  # where\n') == [
-        "--timeline-filename=trace.json"
+        "--timeline-filename",
+        "trace.json",
     ]
 
 
