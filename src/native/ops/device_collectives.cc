@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -43,7 +44,7 @@ DeviceCollectives::DeviceCollectives(Driver& driver, const std::string& code_fol
     : driver_(driver), kernels_(driver, code_folder, device), stream_(driver) {}
 
 void DeviceCollectives::Join(std::shared_ptr<const NcclLibrary> nccl, Transport& transport) {
-  communicator_.emplace(std::move(nccl), transport);
+  communicator_ = std::make_unique<NcclCommunicator>(std::move(nccl), transport);
 }
 
 std::byte* DeviceCollectives::Scratch(size_t bytes) {

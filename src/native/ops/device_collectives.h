@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -70,7 +69,7 @@ class DeviceCollectives {
   Stream stream_;
   DeviceMemory scratch_;
   std::vector<DeviceMemory> outgrown_;
-  std::optional<NcclCommunicator> communicator_;
+  std::unique_ptr<NcclCommunicator> communicator_;
 };
 
 }  // namespace hvd
