@@ -1,6 +1,7 @@
 """Rules for the whole suite: a minimum count, and no skips where everything is said to be there."""
 
 import os
+import signal
 
 import pytest
 
@@ -36,6 +37,10 @@ class _Count:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell without job control has its background jobs ignore Ctrl-C, and so would all programs
+    # that the tests start.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(_Count(), "count")
 
 
