@@ -21,6 +21,7 @@ from pathlib import Path
 
 RANK = Path(__file__).parent / "ranks" / "soak_rank.py"
 SILENCE = 2.0  # seconds after which a stopped rank is given up
+STOPS = 5  # of a rank, until one of them comes in the middle of a job
 FAULTS = ("none", "kill", "pause", "stop")
 # Names of this machine that the launcher counts as unlike hosts, so that sockets join them.
 PLACEMENTS = ("localhost:4", "localhost:2,127.0.0.1:2", "localhost:1,127.0.0.1:3")
@@ -78,12 +79,18 @@ def inflict(episode: Episode, mark: str) -> None:
         os.kill(process, signal.SIGCONT)
 
 
-def act(episode: Episode, mark: str, seconds: float, end: Path) -> None:
+def act(
+    episode: Episode, mark: str, seconds: float, end: Path, has_failed: threading.Event
+) -> None:
     """The fault, then the end of the job, which a rank that is lost brings about earlier."""
     start = time.monotonic()
     if episode.fault != "none":
         inflict(episode, mark)
-    if episode.fault in ("none", "pause"):
+    # Who is stopped between two jobs, or while one begins, is waited for longer than that.
+    for _ in range(STOPS - 1):
+        if episode.fault == "stop" and not has_failed.wait(SILENCE / 2):
+            inflict(episode, mark)
+    if episode.fault != "kill":
         time.sleep(max(0, seconds - (time.monotonic() - start)))
         end.touch()
 
@@ -113,12 +120,17 @@ def run(episode: Episode, seconds: float, folder: Path) -> list[str]:
     lines: list[str] = []
     faults: list[threading.Thread] = []
     errors: list[str] = []
+    has_failed = threading.Event()
     reader = threading.Thread(target=lambda: errors.extend(launcher.stderr or ()))
     reader.start()
     for line in launcher.stdout or ():
         lines.append(line.rstrip())
+        if ">:failed: " in line:
+            has_failed.set()
         if line.startswith(f"[{episode.victim}]<stdout>:under way"):
-            faults.append(threading.Thread(target=act, args=(episode, mark, seconds, end)))
+            faults.append(
+                threading.Thread(target=act, args=(episode, mark, seconds, end, has_failed))
+            )
             faults[-1].start()
     launcher.wait()
     timer.cancel()
