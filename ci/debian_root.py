@@ -17,13 +17,13 @@ class DebianRoot:
     """A folder that packages were unpacked into, as the root folder of commands.
 
     Namespaces of the user's own stand in for privileges, where the system allows them. The
-    commands' files can be put into `work`, which they see as `/work`.
+    commands' files can be put into `files`, which they see as `/files`.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.work = folder / "work"
-        for name in ("proc", "dev", "tmp", "work"):
+        self.files = folder / "files"
+        for name in ("proc", "dev", "tmp", "files"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         for name in ("bin", "lib", "lib64", "sbin"):  # links of a package that few depend on
             if not (folder / name).exists():

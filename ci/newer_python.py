@@ -52,13 +52,13 @@ def try_wheel(folder: Path, wheel: Path) -> str:
     """
     unpack(_SYSTEM, folder / "system")
     root = DebianRoot(folder / "system")
-    shutil.rmtree(root.work / "site", ignore_errors=True)
+    shutil.rmtree(root.files / "site", ignore_errors=True)
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(root.work / "site")
-    (root.work / "allreduce.py").write_text(_ALLREDUCE, encoding="utf-8")
+        archive.extractall(root.files / "site")
+    (root.files / "allreduce.py").write_text(_ALLREDUCE, encoding="utf-8")
     python = f"/usr/bin/python{_VERSION}"
-    words = ("-m", "horovod.runner", "-np", "2", python, "/work/allreduce.py")
-    return root.run(python, *words, env={"PYTHONPATH": "/work/site"})
+    words = ("-m", "horovod.runner", "-np", "2", python, "/files/allreduce.py")
+    return root.run(python, *words, env={"PYTHONPATH": "/files/site"})
 
 
 def main(verb: str, folder: Path, *wheels: Path) -> int:

@@ -57,16 +57,16 @@ def check_bundle(rocm: DebianRoot, bundle: Path) -> list[str]:
     Returns:
         What was found, a line for each architecture.
     """
-    work = rocm.work
+    work = rocm.files
     shutil.copy(bundle, work / "ours.bundle")
     shutil.copytree(ROOT / "src" / "native" / "device", work / "device", dirs_exist_ok=True)
     bundler = _llvm(rocm, "clang-offload-bundler")
-    listed = rocm.run(bundler, "--list", "--type=o", "--input=/work/ours.bundle").split()
+    listed = rocm.run(bundler, "--list", "--type=o", "--input=/files/ours.bundle").split()
     targets = [name.rpartition("-")[2] for name in listed if "amdgcn" in name]
     if not targets:
         raise CheckFailedError(f"{bundle}: clang-offload-bundler lists no code: {listed}")
-    words = hipcc_words(Path("/work/device/kernels.cu"), Path("/work"), targets)
-    rocm.run("/usr/bin/hipcc", *words, "-o", "/work/hipcc.bundle", env={"HIP_PLATFORM": "amd"})
+    words = hipcc_words(Path("/files/device/kernels.cu"), Path("/files"), targets)
+    rocm.run("/usr/bin/hipcc", *words, "-o", "/files/hipcc.bundle", env={"HIP_PLATFORM": "amd"})
     lines = []
     for name in targets:
         ours, theirs = (_kernels(rocm, bundler, whose, name) for whose in ("ours", "hipcc"))
@@ -82,9 +82,9 @@ def _kernels(
     """Return the places and sizes of each kernel's arguments."""
     rocm.run(
         bundler, "--unbundle", "--type=o", f"--targets=hipv4-amdgcn-amd-amdhsa--{target}",
-        f"--input=/work/{whose}.bundle", f"--output=/work/{whose}.{target}",
+        f"--input=/files/{whose}.bundle", f"--output=/files/{whose}.{target}",
     )  # fmt: skip
-    notes = rocm.run(_llvm(rocm, "llvm-readelf"), "--notes", f"/work/{whose}.{target}")
+    notes = rocm.run(_llvm(rocm, "llvm-readelf"), "--notes", f"/files/{whose}.{target}")
     if f"amdhsa--{target}" not in notes:
         raise CheckFailedError(f"{whose}.{target}: is code for another target:\n{notes[-300:]}")
     kernels = {}
@@ -105,7 +105,7 @@ def check_libraries(rocm: DebianRoot) -> list[str]:
     Returns:
         What they answered.
     """
-    program = rocm.work / "open_gpu_libraries"
+    program = rocm.files / "open_gpu_libraries"
     sources = [str(path) for pattern in _PROBE_SOURCES for path in sorted(ROOT.glob(pattern))]
     run(
         sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-linux-gnu.2.17", "-std=c++20",
@@ -114,7 +114,7 @@ def check_libraries(rocm: DebianRoot) -> list[str]:
     hip = sorted((rocm.folder / "usr/lib/x86_64-linux-gnu").glob("libamdhip64.so.?"))
     if not hip:
         raise CheckFailedError(f"{rocm.folder}: holds no libamdhip64")
-    printed = rocm.run("/work/open_gpu_libraries", "hip", hip[0].name, "librccl.so.1")
+    printed = rocm.run("/files/open_gpu_libraries", "hip", hip[0].name, "librccl.so.1")
     # Every function is looked up before the first one is called.
     if not re.search(r"^(driver: hipInit: |HIP devices \d)", printed, re.MULTILINE):
         raise CheckFailedError(f"{hip[0].name} could not be asked:\n{printed}")
