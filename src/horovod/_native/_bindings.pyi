@@ -194,7 +194,7 @@ class Runtime:
     @property
     def is_homogeneous(self) -> bool: ...
     # Each of the two returns a handle at once. ValueError: the name is in flight, bad
-    # dtype/op/root/splits, a process set that is unknown or does not hold this rank.
+    # dtype, op, root or splits, a process set that is unknown or does not hold this rank.
     def allreduce(
         self,
         name: str,

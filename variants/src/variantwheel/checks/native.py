@@ -185,7 +185,7 @@ def check_build_paths(subject: CheckSubject) -> Finding:
         faults += [
             f"{path}: holds the path {folder.decode(errors='replace')}"
             for folder in folders
-            # Not a part of another path, as in the words op/root/splits.
+            # Not a part of a longer path, nor of words that slashes join.
             if re.search(rb"(?<![\w.+@-])" + re.escape(folder) + b"/", data)
         ]
     return judge("build paths", faults[: 2 * _MOST_FAULTS], "none")
