@@ -21,7 +21,6 @@ from pathlib import Path
 
 RANK = Path(__file__).parent / "ranks" / "soak_rank.py"
 SILENCE = 2.0  # seconds after which a stopped rank is given up
-STOPS = 5  # of a rank, until one of them comes in the middle of a job
 FAULTS = ("none", "kill", "pause", "stop")
 # Names of this machine that the launcher counts as unlike hosts, so that sockets join them.
 PLACEMENTS = ("localhost:4", "localhost:2,127.0.0.1:2", "localhost:1,127.0.0.1:3")
@@ -66,31 +65,38 @@ def processes_with(mark: str) -> dict[int, str]:
     return found
 
 
-def inflict(episode: Episode, mark: str) -> None:
+def stop_in_a_job(process: int, state: Path) -> None:
+    """Stops a rank in the middle of a job: between two of them, others are right to wait for it."""
+    while True:
+        if state.read_bytes() == b"1":
+            os.kill(process, signal.SIGSTOP)
+            while Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+                time.sleep(0.001)
+            if state.read_bytes() == b"1":
+                return
+            os.kill(process, signal.SIGCONT)
+        time.sleep(0.001)
+
+
+def inflict(episode: Episode, mark: str, state: Path) -> None:
     """Does to the victim what the episode says."""
     victims = [p for p, rank in processes_with(mark).items() if rank == str(episode.victim)]
     time.sleep(episode.after)
     for process in victims:
+        stop_in_a_job(process, state)
         if episode.fault == "kill":
             os.kill(process, signal.SIGKILL)
             continue
-        os.kill(process, signal.SIGSTOP)
         time.sleep(SILENCE / 3 if episode.fault == "pause" else 3 * SILENCE)
         os.kill(process, signal.SIGCONT)
 
 
-def act(
-    episode: Episode, mark: str, seconds: float, end: Path, has_failed: threading.Event
-) -> None:
+def act(episode: Episode, mark: str, seconds: float, end: Path) -> None:
     """The fault, then the end of the job, which a rank that is lost brings about earlier."""
     start = time.monotonic()
     if episode.fault != "none":
-        inflict(episode, mark)
-    # Who is stopped between two jobs, or while one begins, is waited for longer than that.
-    for _ in range(STOPS - 1):
-        if episode.fault == "stop" and not has_failed.wait(SILENCE / 2):
-            inflict(episode, mark)
-    if episode.fault != "kill":
+        inflict(episode, mark, end.with_name(f"{end.name}.{episode.victim}"))
+    if episode.fault in ("none", "pause"):
         time.sleep(max(0, seconds - (time.monotonic() - start)))
         end.touch()
 
@@ -120,17 +126,12 @@ def run(episode: Episode, seconds: float, folder: Path) -> list[str]:
     lines: list[str] = []
     faults: list[threading.Thread] = []
     errors: list[str] = []
-    has_failed = threading.Event()
     reader = threading.Thread(target=lambda: errors.extend(launcher.stderr or ()))
     reader.start()
     for line in launcher.stdout or ():
         lines.append(line.rstrip())
-        if ">:failed: " in line:
-            has_failed.set()
         if line.startswith(f"[{episode.victim}]<stdout>:under way"):
-            faults.append(
-                threading.Thread(target=act, args=(episode, mark, seconds, end, has_failed))
-            )
+            faults.append(threading.Thread(target=act, args=(episode, mark, seconds, end)))
             faults[-1].start()
     launcher.wait()
     timer.cancel()

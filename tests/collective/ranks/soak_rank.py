@@ -117,6 +117,7 @@ def run_round(seed: int) -> bool:
     plan = Plan(seed, sets)
     order = random.Random(seed * 31 + hvd.rank())  # noqa: S311 - a reproducible plan
     pending: list[Callable[[], None]] = []
+    os.pwrite(STATE, b"1", 0)
     try:
         for _ in range(ROUND):
             pending.append(plan.next())
@@ -130,6 +131,8 @@ def run_round(seed: int) -> bool:
             with contextlib.suppress(hvd.HorovodInternalError):
                 finish()
         raise
+    # Without its part of the last operation the others cannot go on to the next job.
+    os.pwrite(STATE, b"0", 0)
     late = np.array([END.exists()], np.int32)
     return not bool(hvd.allreduce(late, op=hvd.Max)[0])
 
@@ -162,4 +165,6 @@ def main() -> int:
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher ends the others; they finish first
 END = Path(sys.argv[2])
+# For the driver: 1 in the middle of a job.
+STATE = os.open(f"{END}.{os.environ['HOROVOD_RANK']}", os.O_WRONLY | os.O_CREAT, 0o600)
 sys.exit(main())
