@@ -30,7 +30,7 @@ def _slices(events: list[dict[str, Any]]) -> list[str]:
 
 def test_a_timeline_from_the_start_on_shows_every_rank(recorded: tuple[Path, Launched]) -> None:
     folder, launched = recorded
-    processes = set()
+    processes: set[int] = set()
     for file, prefix in (("first.json", ""), ("first.rank1.json", "[1] ")):
         events = json.loads((folder / file).read_text())
         names = _names(events)
@@ -39,8 +39,11 @@ def test_a_timeline_from_the_start_on_shows_every_rank(recorded: tuple[Path, Lau
         assert slices.count("ALLREDUCE") == slices.count("SHM_ALLREDUCE") == 20
         assert slices.count("NEGOTIATE_ALLREDUCE") == 20
         assert "during" not in (folder / file).read_text()
-        processes |= {event["pid"] for event in events}
-    assert len(processes) == 6, "the two can be shown together"
+        # The coordinator may already have heard of the barrier that the other rank waits in.
+        shown = {event["pid"] for event in events}
+        assert len(shown) >= 3
+        assert not shown & processes, "the two can be shown together"
+        processes |= shown
 
 
 def test_recording_can_be_started_and_stopped(recorded: tuple[Path, Launched]) -> None:
