@@ -27,12 +27,13 @@ import torch.distributed as dist
 
 import horovod.torch as hvd
 from horovod._session import SESSION
+from turns.arguments import parse_sizes, positive, size_name
+from turns.options import cpu_name
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 # Start values that stay normal numbers while sums of sums grow, and how far they may grow (bits).
 START = {"float32": 2.0**-100, "float16": 2.0**-13, "bfloat16": 2.0**-100}
 GROWTH = {"float32": 220, "float16": 27, "bfloat16": 220}
-UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20}
 DEFAULT_SIZES = "4,64,1KiB,16KiB,256KiB,1MiB,4MiB,16MiB,64MiB"
 BLOCK_SECONDS = 0.03
 
@@ -72,44 +73,6 @@ class Row:
 
 class WrongResultError(Exception):
     """A library returned another sum than the ranks contributed."""
-
-
-def parse_sizes(text: str) -> list[int]:
-    """Reads `4,1KiB,64MiB` as bytes.
-
-    Raises:
-        argparse.ArgumentTypeError: a part is no size.
-    """
-    sizes = []
-    for part in text.split(","):
-        number = part.strip().upper().rstrip("BKIM")
-        unit = part.strip().upper()[len(number) :]
-        if not number.isdigit() or unit not in UNITS or int(number) == 0:
-            raise argparse.ArgumentTypeError(f"{part!r} is not a size such as 4, 16KiB or 64MiB")
-        sizes.append(int(number) * UNITS[unit])
-    return sizes
-
-
-def positive(text: str) -> int:
-    if not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)
-
-
-def size_name(nbytes: int) -> str:
-    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if nbytes % unit == 0:
-            return f"{nbytes // unit} {name}"
-    return f"{nbytes} B"
-
-
-def cpu_name() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def facts(options: argparse.Namespace) -> dict[str, str | int]:

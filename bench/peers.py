@@ -14,13 +14,12 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
+from turns.arguments import KIB, MIB, parse_sizes, size_name
 from turns.cases import Case
 from turns.groups import MPI_NAMES
 from turns.options import parser, run
 from turns.rows import Aim, Entry, Row
 
-KIB, MIB = 1 << 10, 1 << 20
-UNITS = {"": 1, "B": 1, "KIB": KIB, "MIB": MIB}
 ALLREDUCE_SIZES = [4, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
 HALF_SIZES = [MIB, 16 * MIB, 64 * MIB]  # of the 16-bit tensor
 OTHER_SIZES = [KIB, MIB, 64 * MIB]
@@ -29,34 +28,11 @@ WORKS = ["allreduce", "half", *OTHER_WORKS]
 KEYS = {"Gloo": "gloo"} | {name: key for key, name in MPI_NAMES.items()}
 
 
-def parse_sizes(text: str) -> list[int]:
-    """Reads `4,1KiB,64MiB` as bytes.
-
-    Raises:
-        argparse.ArgumentTypeError: a part is no size.
-    """
-    sizes = []
-    for part in text.split(","):
-        number = part.strip().upper().rstrip("BKIM")
-        unit = part.strip().upper()[len(number) :]
-        if not number.isdigit() or unit not in UNITS or int(number) == 0:
-            raise argparse.ArgumentTypeError(f"{part!r} is not a size such as 4, 16KiB or 64MiB")
-        sizes.append(int(number) * UNITS[unit])
-    return sizes
-
-
 def parse_works(text: str) -> list[str]:
     works = text.split(",")
     if unknown := [work for work in works if work not in WORKS]:
         raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(WORKS)}")
     return works
-
-
-def size_name(nbytes: int) -> str:
-    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
-        if nbytes % unit == 0:
-            return f"{nbytes // unit} {name}"
-    return f"{nbytes} B"
 
 
 def allreduce_row(nbytes: int, names: Sequence[str]) -> Row:

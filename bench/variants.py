@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from peers import KIB, MIB, parse_sizes, size_name
+from turns.arguments import KIB, MIB, parse_sizes, size_name
 from turns.cases import ITEM_BYTES, Case
 from turns.groups import Group, GroupError, Start, horovod_start
 from turns.options import as_json, header, parser

@@ -11,14 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from turns.arguments import positive
 from turns.groups import MPI_NAMES, Group, GroupError, Groups
 from turns.rows import BLOCK_SECONDS, Measured, Row, measure, table
-
-
-def positive(text: str) -> int:
-    if not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)
 
 
 def parser(description: str, *, mpi: bool = True) -> argparse.ArgumentParser:

@@ -5,6 +5,7 @@ import argparse
 import pytest
 
 import peers
+from turns.arguments import parse_sizes, size_name
 from turns.cases import Case
 from turns.gradient_sets import SHAPES, elements
 from turns.rows import Aim, Entry, Measured, Row, duration, table
@@ -39,12 +40,12 @@ def test_sizes_of_resnet50() -> None:
 
 
 def test_words_of_sizes_and_durations() -> None:
-    assert peers.parse_sizes("4, 16KiB,1MiB") == [4, 16384, 1 << 20]
-    assert [peers.size_name(size) for size in (4, 16384, 1 << 20)] == ["4 B", "16 KiB", "1 MiB"]
+    assert parse_sizes("4, 16KiB,1MiB") == [4, 16384, 1 << 20]
+    assert [size_name(size) for size in (4, 16384, 1 << 20)] == ["4 B", "16 KiB", "1 MiB"]
     assert (duration(4.14e-6), duration(0.0123)) == ("4.1 µs", "12.30 ms")
     for text in ("", "0", "4 parsecs"):
         with pytest.raises(argparse.ArgumentTypeError):
-            peers.parse_sizes(text)
+            parse_sizes(text)
 
 
 def test_every_row_of_the_table_has_aims() -> None:
