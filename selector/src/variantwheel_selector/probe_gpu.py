@@ -56,7 +56,12 @@ _MARKERS = (
     "/sys/class/kfd",
     "/usr/local/cuda",  # the toolkit, as in images that programs are built in
 )
-_ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "HSA_OVERRIDE_GFX_VERSION", "NVIDIA_DRIVER_CAPABILITIES")
+_ENVIRONMENT = (
+    "CUDA_VISIBLE_DEVICES",
+    "HSA_OVERRIDE_GFX_VERSION",
+    "HSA_XNACK",
+    "NVIDIA_DRIVER_CAPABILITIES",
+)
 _NUMBERED_DEVICE = r"nvidia[0-9]{1,3}"
 _RENDER_NODE = r"renderD[0-9]{1,4}"
 _ROCM_FOLDER = r"rocm(-[0-9.]{1,16})?"

@@ -22,6 +22,7 @@ from variantwheel_selector.fetching.urls import redacted
 from variantwheel_selector.fetching.web import WebClient
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.manifest import MANIFEST_PATH, parse_manifest
+from variantwheel_selector.missing_project import folder_advice, index_advice
 from variantwheel_selector.packaging_library import specifiers, version
 from variantwheel_selector.record import record
 from variantwheel_selector.selection import Release
@@ -52,13 +53,26 @@ def release_from_index(
         ReleaseError: There is no such release.
     """
     client = make_client(configured_sources(environment), environment)
-    place = redacted(index)
+    files = fetch_release_files(index, project, client)
     try:
-        files = fetch_project(as_url(index), project, client)
-        found = _Found(files, lambda file: _download(file, client), place, project)
+        found = _Found(files, lambda file: _download(file, client), redacted(index), project)
         return found.release(wanted, machine)
     except DownloadError as error:
         raise ReleaseError(str(error)) from error
+
+
+def fetch_release_files(index: str, project: str, client: WebClient) -> list[IndexFile]:
+    """Return the files that an index lists for a project.
+
+    Raises:
+        ReleaseError: There are none, with projects of the index that may have been meant.
+    """
+    url = as_url(index)
+    try:
+        return fetch_project(url, project, client)
+    except (DownloadError, ReleaseError) as error:
+        advice = index_advice(url, project, str(error), client)
+        raise ReleaseError(f"{error}{advice}") from error
 
 
 def release_from_folder(
@@ -142,7 +156,8 @@ class _Found:
         """
         wheels, sdists = _wheels(self.files, self.project), project_sdists(self.files, self.project)
         versions = {name.version for name, _ in wheels} | set(sdists)
-        chosen = choose_version(versions, self.project, wanted, self.place)
+        advice = "" if versions else folder_advice([f.filename for f in self.files], self.project)
+        chosen = choose_version(versions, self.project, wanted, self.place, advice)
         json_name = f"{escape_project(self.project)}-{chosen}-variants.json"
         json_file = next((file for file in self.files if file.filename == json_name), None)
         if json_file is None and chosen in sdists:
@@ -190,8 +205,17 @@ def _wheels(files: Iterable[IndexFile], project: str) -> list[tuple[WheelName, I
     return found
 
 
-def choose_version(found: set[str], project: str, wanted: str | None, place: str) -> str:
+def choose_version(
+    found: set[str], project: str, wanted: str | None, place: str, advice: str = ""
+) -> str:
     """Return the version asked for as it is spelt here, or the newest.
+
+    Args:
+        found: The versions that there are.
+        project: For messages.
+        wanted: A version, or none for the newest.
+        place: For messages.
+        advice: What to add where there is none.
 
     Raises:
         ReleaseError: There is none.
@@ -202,13 +226,15 @@ def choose_version(found: set[str], project: str, wanted: str | None, place: str
         key = _parse_version(wanted)
         if key is None:
             raise ReleaseError(f"{wanted!r} is no version")
+        if not parsed:
+            raise ReleaseError(f"{place} has nothing of {project}{advice}")
         if key not in parsed:
-            known = ", ".join(map(str, sorted(parsed))) or "none"
+            known = ", ".join(map(str, sorted(parsed)))
             raise ReleaseError(f"{place} has no {project} {wanted}, but {known}")
         return parsed[key]
     final = [key for key in parsed if not key.is_prerelease] or list(parsed)
     if not final:
-        raise ReleaseError(f"{place} has nothing of {project}")
+        raise ReleaseError(f"{place} has nothing of {project}{advice}")
     return parsed[max(final)]
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from variantwheel_selector.errors import DownloadError, ReleaseError
-from variantwheel_selector.fetching.payload_search import as_url, found_payload, make_client
+from variantwheel_selector.fetching.payload_search import found_payload, make_client
 from variantwheel_selector.fetching.sources import (
     PackageSources,
     configured_sources,
@@ -20,10 +20,15 @@ from variantwheel_selector.fetching.sources import (
 )
 from variantwheel_selector.fetching.urls import redacted
 from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, PayloadWheel, parse_manifest
+from variantwheel_selector.missing_project import folder_advice
 from variantwheel_selector.record import record, replace
-from variantwheel_selector.release_source import choose_version, project_sdists
+from variantwheel_selector.release_source import (
+    choose_version,
+    fetch_release_files,
+    project_sdists,
+)
 from variantwheel_selector.settings import Settings
-from variantwheel_selector.simple_index import IndexFile, fetch_file, fetch_project
+from variantwheel_selector.simple_index import IndexFile, fetch_file
 
 _MANIFEST_LIMIT = 16 * 1024 * 1024
 _TAR_ERRORS = (tarfile.TarError, OSError, EOFError, zlib.error)
@@ -55,8 +60,8 @@ def sdist_from_index(
         ReleaseError: The index has none.
     """
     client = make_client(configured_sources(environment), environment)
+    files = fetch_release_files(index, project, client)
     try:
-        files = fetch_project(as_url(index), project, client)
         file = _chosen(files, project, wanted, redacted(index))
         content = fetch_file(file.url, client)
     except DownloadError as error:
@@ -139,7 +144,8 @@ def _sources(sdist: SelectorSdist, sources: PackageSources) -> PackageSources:
 
 def _chosen(files: list[IndexFile], project: str, wanted: str | None, place: str) -> IndexFile:
     sdists = project_sdists(files, project)
-    return sdists[choose_version(set(sdists), project, wanted, place)]
+    advice = "" if sdists else folder_advice([file.filename for file in files], project)
+    return sdists[choose_version(set(sdists), project, wanted, place, advice)]
 
 
 @contextmanager

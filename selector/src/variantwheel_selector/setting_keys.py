@@ -179,7 +179,7 @@ WHEEL_DIR: Key[str] = Key(
 
 _CUDA_FORM, _ROCM_FORM = "a CUDA version such as '12.8'", "a ROCm version such as '6.3'"
 _SM_FORM = "compute capabilities such as '9.0' or '8.0,9.0'"
-_GFX_FORM = "targets such as 'gfx942' or 'gfx90a,gfx942'"
+_GFX_FORM = "targets such as 'gfx942', 'gfx90a,gfx942' or 'gfx90a:sramecc+:xnack-'"
 ASSUME_CUDA: Key[CudaVersion] = Key(
     "assume-cuda",
     cuda_version,

@@ -19,6 +19,8 @@ PAGE_LIMIT = 32 * 1024 * 1024
 """The most bytes of a page that are read."""
 FILE_LIMIT = 512 * 1024 * 1024
 """The most bytes of a file that are read; public indexes stop at a fifth of it."""
+NAMES_LIMIT = 4 * 1024 * 1024
+"""The most bytes of an index's list of projects; those of public indexes are not read."""
 
 _ACCEPT = (
     "application/vnd.pypi.simple.v1+json, "
@@ -71,6 +73,30 @@ def fetch_page(url: str, client: WebClient) -> list[IndexFile]:
     if content_type.endswith("json"):
         return parse_json_page(content, base)
     return parse_html_page(content.decode("utf-8", errors="replace"), base)
+
+
+def fetch_project_names(index: str, client: WebClient) -> list[str]:
+    """Return the projects that an index lists, as it spells them.
+
+    Raises:
+        DownloadError: The list cannot be had.
+        ReleaseError: It is very long, or cannot be understood.
+    """
+    content, content_type, base = _fetch(f"{index.rstrip('/')}/", _ACCEPT, NAMES_LIMIT, client)
+    if content_type.endswith("json"):
+        members = parse_json(content, base, ReleaseError).object(("projects",), ignore_unknown=True)
+        return [
+            node.object(("name",), ignore_unknown=True)["name"].string()
+            for node in members["projects"].elements()
+        ]
+    parser = _Anchors()
+    parser.feed(content.decode("utf-8", errors="replace"))
+    _check_version(parser.version, base)
+    # The texts of the links may be anything; where they lead to is what installers ask for.
+    paths = [_path(_join(base, attributes["href"])) for attributes in parser.anchors]
+    folders = [path.removesuffix("/").rpartition("/") for path in paths if path.endswith("/")]
+    above = _path(base).removesuffix("/")
+    return [name for parent, _, name in folders if parent.startswith(above) and name]
 
 
 def fetch_file(url: str, client: WebClient) -> bytes:
@@ -165,7 +191,11 @@ def _join(base: str, link: str) -> str:
 
 
 def _filename(url: str) -> str:
-    return urllib.parse.unquote(urllib.parse.urlsplit(url).path).rpartition("/")[2]
+    return _path(url).rpartition("/")[2]
+
+
+def _path(url: str) -> str:
+    return urllib.parse.unquote(urllib.parse.urlsplit(url).path)
 
 
 def _fetch(url: str, accept: str, limit: int, client: WebClient) -> tuple[bytes, str, str]:

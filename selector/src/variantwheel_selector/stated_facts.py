@@ -13,7 +13,7 @@ from variantwheel_selector.parse.nvidia_version import (
 )
 from variantwheel_selector.variant_pattern import VariantPattern, read_patterns
 
-_GFX_PATTERN = r"gfx[1-9][0-9]?[0-9a-f]{2}"
+_GFX_PATTERN = r"gfx[1-9][0-9]?[0-9a-f]{2}(:sramecc[+-])?(:xnack[+-])?"
 _CPU_PATTERN = r"(?:x86[-_]64[-_])?(v[1-4])"
 _ARM_PATTERN = r"(?:arm(?:v)?)?([89](?:\.[0-9])?)-?a"
 _LIBC_PATTERN = r"(glibc|musl)[ -]?([0-9]{1,2}\.[0-9]{1,3})"
@@ -36,7 +36,7 @@ def capabilities(text: str) -> tuple[ComputeCapability, ...] | None:
 
 
 def gfx_targets(text: str) -> tuple[str, ...] | None:
-    """Read AMD's targets such as `gfx90a,gfx942`."""
+    """Read AMD's target IDs such as `gfx90a,gfx942:sramecc+:xnack-`."""
     found = [part.strip() for part in text.split(",")]
     return (
         tuple(sorted(set(found)))

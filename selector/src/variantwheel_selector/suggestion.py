@@ -20,6 +20,22 @@ def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     return spelt[close[0]] if close else None
 
 
+def near(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """Return the known names that are spelt like one, or hold it, the likeliest first.
+
+    Args:
+        name: As it was spelt.
+        known: What there is.
+        most: How many are returned at most.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - as above
+
+    known = list(known)
+    close = get_close_matches(name, known, n=most)
+    holding = [item for item in known if name in item.split("-") or item in name.split("-")]
+    return list(dict.fromkeys([*close, *holding]))[:most]
+
+
 def suggestion(name: str, known: Sequence[str]) -> str:
     """Return the end of a sentence that suggests a known word, or nothing."""
     found = closest(name, known)

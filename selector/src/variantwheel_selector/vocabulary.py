@@ -8,6 +8,10 @@ from variantwheel_selector.cpu_levels import ARM_FEATURES, ARM_VERSIONS, X86_LEV
 from variantwheel_selector.suggestion import suggestion
 
 _CUDA_VERSION = r"[1-9][0-9]?(\.[0-9]{1,2})?"
+_GFX_ARCH = (
+    r"gfx([1-9][0-9]?[0-9a-f]{2}|[1-9][0-9]?(_[1-9])?_generic)"
+    r"(_sramecc_(on|off))?(_xnack_(on|off))?"
+)
 
 FEATURES: dict[str, dict[str, str]] = {
     "nvidia": {
@@ -15,7 +19,7 @@ FEATURES: dict[str, dict[str, str]] = {
         "cuda_version_upper_bound": _CUDA_VERSION,
         "sm_arch": r"[1-9][0-9]{1,2}[af]?_(real|virtual)",
     },
-    "amd": {"gfx_arch": r"gfx[1-9][0-9]?[0-9a-f]{2}", "rocm_version": r"[1-9][0-9]?\.[0-9]{1,2}"},
+    "amd": {"gfx_arch": _GFX_ARCH, "rocm_version": r"[1-9][0-9]?\.[0-9]{1,2}"},
     "x86_64": {"level": "|".join(X86_LEVELS)},
     "aarch64": {
         "version": "|".join(map(re.escape, ARM_VERSIONS)),
@@ -28,7 +32,7 @@ _EXAMPLES = {
     "cuda_version_lower_bound": ("12.8", "12"),
     "cuda_version_upper_bound": ("13",),
     "sm_arch": ("90_real", "90_virtual"),
-    "gfx_arch": ("gfx90a", "gfx942"),
+    "gfx_arch": ("gfx90a", "gfx942", "gfx90a_xnack_off", "gfx10_3_generic"),
     "rocm_version": ("6.3",),
     "level": X86_LEVELS,
     "version": ARM_VERSIONS,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from unit.selector.gpu_release import GPU_RELEASE
 from unit.selector.tiny_release import NO_FILES, make_machine
 from variantwheel_selector.assumptions import Assumed, Assumptions
 from variantwheel_selector.machine import Machine, read_machine, write_machine
+from variantwheel_selector.parse.compute_cap import parse_compute_cap
 from variantwheel_selector.parse.kfd import parse_kfd_nodes
 from variantwheel_selector.parse.nvidia_version import parse_driver_version
 from variantwheel_selector.providers import amd, nvidia, supported
@@ -40,16 +42,19 @@ def _resolution(machine: Machine, **environment: str) -> Resolution:
 
 
 def _best(machine: Machine, namespace: str) -> list[str]:
-    """The best value of each feature but the upper bound, which no variant should have."""
+    """The best value of each feature but the upper bound, which no variant should have.
+
+    AMD's targets come without the settings that code may rely on.
+    """
     return [
-        feature.values[0]
+        next(value for value in feature.values if not value.endswith(("_on", "_off")))
         for feature in supported(machine)[namespace].features
         if feature.values and feature.name != "cuda_version_upper_bound"
     ]
 
 
 def test_there_are_machines() -> None:
-    assert len(MACHINES) >= 55
+    assert len(MACHINES) >= 57
 
 
 @every_machine
@@ -178,9 +183,60 @@ def test_real_kfd_captures() -> None:
         machine = make_machine(texts={"device_files.txt": files, "kfd_nodes.txt": text})
         support = supported(machine)["amd"]
         if facts["gfx"]:
-            assert list(support.features[0].values) == facts["gfx"]
+            values = support.features[0].values
+            assert [value for value in values if "_" not in value] == facts["gfx"]
+            assert values[0] == "gfx90a_sramecc_on_xnack_off"
         else:
             assert "does not tell the target" in support.unknown
+
+
+@pytest.mark.skipif(not CAPTURES.is_dir(), reason="captures are not beside this checkout")
+@pytest.mark.parametrize(
+    ("profile", "chosen", "best"),
+    [
+        ("t4", "cu12", "75_real"),
+        ("a100", "cu12", "80_real"),
+        ("h100", "cu12", "90_real"),
+        ("gb200", "cu13", "100_real"),
+    ],
+)
+def test_real_profiles_of_nvml(profile: str, chosen: str, best: str) -> None:
+    """What NVIDIA's own mock of NVML answers for a device, put as the query's answer."""
+    text = (CAPTURES / f"nvml-profiles/{profile}.yaml").read_text(encoding="utf-8")
+
+    def stated(name: str) -> str:
+        found = re.search(rf'^\s+{name}: "?([0-9.]+)"?', text, re.MULTILINE)
+        assert found is not None
+        return found[1]
+
+    major, minor = map(int, stated("cuda_version").split("."))
+    device = {"compute_capability": [int(stated("major")), int(stated("minor"))], "error": 0}
+    answers = [
+        {"nvml": {"library": "libnvidia-ml.so.1", "init": 0, "devices": [device],
+                  "driver_version": stated("driver_version"), "cuda_version_error": 0,
+                  "cuda_version": 1000 * major + 10 * minor}},
+        {"cuda": {"library": "libcuda.so.1", "error": 0, "version": 1000 * major + 10 * minor}},
+        {"cuda_devices": {"init": 0, "devices": []}},
+    ]  # fmt: skip
+    files = "/dev/nvidiactl read-write\n/dev/nvidia0 read-write\n"
+    driver = "".join(f"{json.dumps(answer)}\n" for answer in answers)
+    machine = make_machine(texts={"device_files.txt": files, "nvidia_driver.txt": driver})
+    features = {item.name: item for item in supported(machine)["nvidia"].features}
+    assert features["cuda_version_lower_bound"].values[0] == f"{major}.{minor}"
+    assert features["sm_arch"].values[0] == best
+    assert f"driver {stated('driver_version')}" in features["sm_arch"].basis
+    winner = _resolution(machine).winner
+    assert winner is not None
+    assert winner.label == chosen
+
+
+@pytest.mark.skipif(not CAPTURES.is_dir(), reason="captures are not beside this checkout")
+def test_what_real_tools_print_for_people_is_no_compute_capability() -> None:
+    """Whole sessions and XML, labels of old and new drivers: none of it is taken for an answer."""
+    files = [*(CAPTURES / "nvidia-smi").glob("*.txt"), *(CAPTURES / "nvidia-smi").glob("*.xml")]
+    assert len(files) >= 8
+    for path in files:
+        assert parse_compute_cap(path.read_text(encoding="utf-8", errors="replace")) == (), path
 
 
 @pytest.mark.skipif(not CAPTURES.is_dir(), reason="captures are not beside this checkout")

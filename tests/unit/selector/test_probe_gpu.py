@@ -256,7 +256,8 @@ def test_amd_topology_is_read(tmp_path: Path) -> None:
         "node 0", "node 2", "node 10"
     ]  # fmt: skip
     answer = supported(make_machine(texts=texts))["amd"]
-    assert [feature.values for feature in answer.features] == [("gfx942",), ("6.3",)]
+    values = [feature.values for feature in answer.features]
+    assert values == [("gfx942", "gfx9_4_generic"), ("6.3",)]
     assert "node 10: No such file" in answer.features[0].basis
     assert "amdgpu 6.10.5" in answer.features[0].basis
 

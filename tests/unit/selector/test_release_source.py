@@ -14,11 +14,13 @@ import pytest
 
 from unit.selector.tiny_release import NULL, V3, V4, TinyRelease, make_machine, release_info
 from variantwheel_selector.errors import ReleaseError
+from variantwheel_selector.missing_project import projects_of
 from variantwheel_selector.release_source import (
     release_from_folder,
     release_from_index,
     release_from_sdist,
 )
+from variantwheel_selector.sdist_source import sdist_from_index
 from variantwheel_selector.selection import Release
 from variantwheel_selector.simple_index import IndexFile, parse_html_page, parse_json_page
 from variantwheel_selector.variants_json import render_variants_json
@@ -100,7 +102,9 @@ def test_a_version_asked_for(folder: Path, wanted: str, found: str) -> None:
         ("tiny-native", "3.0", "has no tiny-native 3.0, but 1.0, 1.9, 1.10, 2.0rc1"),
         ("tiny-native", "1.9", "has neither tiny_native-1.9-variants.json nor the release's sdist"),
         ("tiny-native", "one", "'one' is no version"),
-        ("nothing", None, "has nothing of nothing"),
+        ("nothing", None, "has nothing of nothing; it has tiny-native, tiny-native-other$"),
+        ("nothing", "1.0", "has nothing of nothing; it has tiny-native, tiny-native-other$"),
+        ("tinny_native", None, "has nothing of tinny_native - did you mean 'tiny-native'"),
     ],
 )
 def test_what_a_folder_lacks(folder: Path, project: str, wanted: str | None, words: str) -> None:
@@ -144,6 +148,58 @@ def test_an_index_with_the_sdist_alone(
     page.write_text(f'<a href="{archive.name}#sha256={"0" * 64}">{archive.name}</a>')
     with pytest.raises(ReleaseError, match="its sha256 differs"):
         release_from_index(url, "tiny-native", None, MACHINE, {})
+
+
+@pytest.mark.parametrize("spelt", ["tiny-nativ", "Native", "tinynative"])
+def test_an_index_without_the_project_names_near_ones(
+    folder: Path, serve: Callable[[Path], str], spelt: str
+) -> None:
+    site = folder / "site"
+    for name in ("tiny-native", "torch", "numpy"):
+        (site / name).mkdir(parents=True)
+    index = serve(site)
+    with pytest.raises(ReleaseError, match=r"404(.|\n)*did you mean 'tiny-native'\?$"):
+        release_from_index(index, spelt, None, MACHINE, {})
+    with pytest.raises(ReleaseError, match=r"it has numpy, tiny-native, torch$"):
+        sdist_from_index(index, "unheard-of", None, folder, {})
+    (site / "index.html").write_text("<!DOCTYPE html>" + "<a href='tiny_native/'>x</a>" * 200_000)
+    with pytest.raises(ReleaseError, match="check the project's name"):
+        release_from_index(index, spelt, None, MACHINE, {})
+
+
+class _JsonNames(_Quiet):
+    """An index that answers with JSON; it has no page of any project."""
+
+    def do_GET(self) -> None:
+        if self.path != "/simple/":
+            self.send_error(404)
+            return
+        names = [{"name": "Tiny_Native", "_last-serial": 1}]
+        self.send_response(200)
+        self.send_header("Content-Type", "application/vnd.pypi.simple.v1+json")
+        self.end_headers()
+        self.wfile.write(json.dumps({"meta": {"api-version": "1.1"}, "projects": names}).encode())
+
+
+def test_an_index_that_lists_its_projects_as_json() -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _JsonNames) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        index = f"http://127.0.0.1:{server.server_port}/simple"
+        with pytest.raises(ReleaseError, match="did you mean 'tiny-native'"):
+            release_from_index(index, "tiny-natve", None, MACHINE, {})
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("filenames", "projects"),
+    [
+        (["a_b-1.0-py3-none-any-cu12.whl", "A.B-1.0.tar.gz"], {"a-b"}),
+        (["c-1.0-variants.json", "README", "x.whl", ".tar.gz", "-variants.json"], {"c"}),
+        ([], set()),
+    ],
+)
+def test_projects_of_files(filenames: list[str], projects: set[str]) -> None:
+    assert projects_of(filenames) == projects
 
 
 def test_json_page() -> None:

@@ -38,8 +38,11 @@ AMD = "amdgcn-amd-amdhsa"
         (amd_code_object(0x4C) + amd_code_object(0x41), ["gfx1100", "gfx942"]),
         (
             bundle([f"hipv4-{AMD}--gfx90a:sramecc+:xnack-", f"hip-{AMD}--gfx1030"]),
-            ["gfx1030", "gfx90a"],
+            ["gfx1030", "gfx90a_sramecc_on_xnack_off"],
         ),
+        (bundle([f"hipv4-{AMD}--gfx9-4-generic:xnack+"]), ["gfx9_4_generic_xnack_on"]),
+        (amd_code_object(0x553), ["gfx10_3_generic"]),
+        (amd_code_object(0xB3F), ["gfx90a_sramecc_off_xnack_on"]),
         (bundle([]), []),
         (b"CCOB\x02\x00\x01\x00" + bytes(40), [""]),
         (amd_code_object(0xFE), [""]),

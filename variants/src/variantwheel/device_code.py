@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from variantwheel.device_targets import AMD_MACH
+from variantwheel_selector.providers.amd_targets import property_value
 
 _ELF64_LITTLE = b"\x7fELF\x02\x01"
 _ELF_HEADER_SIZE = 64
@@ -24,9 +25,12 @@ _FAT_BINARY = struct.pack("<I", 0xBA55ED50)
 _FAT_PTX, _FAT_ELF = 1, 2
 _BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__"
 _COMPRESSED_BUNDLE = re.compile(rb"CCOB[\x01-\x03]\x00[\x00\x01]\x00")
-_BUNDLE_TARGET = re.compile(r"hip(?:v4)?-amdgcn-amd-amdhsa-(?:unknown)?-(gfx[0-9a-f]+)")
+_BUNDLE_TARGET = re.compile(r"hip(?:v4)?-amdgcn-amd-amdhsa-(?:unknown)?-(gfx[0-9a-z:+-]+)")
 _PTX = re.compile(rb"\.version\s+\d+\.\d+\s+\.target\s+sm_(\d+[af]?)\b")
 _MOST_ENTRIES = 1024
+# EF_AMDGPU_FEATURE_*_V4; the other values say that the code runs under either setting.
+_XNACK = {0x200: "_xnack_off", 0x300: "_xnack_on"}
+_SRAMECC = {0x800: "_sramecc_off", 0xC00: "_sramecc_on"}
 
 
 @dataclass(frozen=True, order=True)
@@ -86,6 +90,8 @@ def _elf_files(data: bytes) -> Iterator[DeviceCode]:
             yield DeviceCode("nvidia", f"{number}_real", "machine code")
         elif machine == _EM_AMDGPU:
             target = AMD_MACH.get(flags & 0xFF, "")
+            if target:
+                target += _SRAMECC.get(flags & 0xC00, "") + _XNACK.get(flags & 0x300, "")
             yield DeviceCode("amd", target, "machine code" if target else f"mach {flags & 0xFF:#x}")
 
 
@@ -125,7 +131,7 @@ def _bundles(data: bytes) -> Iterator[DeviceCode]:
             name = data[at + 24 : at + 24 + min(length, 256)].decode("ascii", errors="replace")
             target = _BUNDLE_TARGET.match(name)
             if target and size:
-                yield DeviceCode("amd", target[1], "machine code")
+                yield DeviceCode("amd", property_value(target[1]), "machine code")
             at += 24 + length
 
 

@@ -41,12 +41,18 @@ _AMD_MACH = {
     0x04C: "gfx942",
     0x04E: "gfx1201",
     0x04F: "gfx950",
+    0x051: "gfx9_generic",
+    0x052: "gfx10_1_generic",
+    0x053: "gfx10_3_generic",
+    0x054: "gfx11_generic",
     0x055: "gfx1152",
     0x058: "gfx1153",
+    0x059: "gfx12_generic",
+    0x05F: "gfx9_4_generic",
 }
 
 AMD_MACH: Mapping[int, str] = MappingProxyType(_AMD_MACH)
 """Targets by `e_flags & 0xff` of AMD's code objects."""
 
 AMD_TARGETS: tuple[str, ...] = tuple(sorted(_AMD_MACH.values()))
-"""All targets that this version knows."""
+"""All targets that this version knows, as variant properties spell them."""

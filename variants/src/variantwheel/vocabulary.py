@@ -7,6 +7,7 @@ it is mistaken. A project adds words of its own in `[tool.variantwheel.vocabular
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -14,6 +15,7 @@ from types import MappingProxyType
 from variantwheel.device_targets import AMD_TARGETS
 from variantwheel_selector.cpu_levels import ARM_FEATURES, ARM_VERSIONS
 from variantwheel_selector.providers import aarch64, amd, nvidia, x86_64
+from variantwheel_selector.providers.amd_targets import runnable_code, target_id
 
 _NEWEST_CUDA = (20, 20)
 _OLDEST_CUDA = (11, 0)
@@ -111,7 +113,11 @@ def known_vocabulary() -> Vocabulary:
                 ),
             },
             amd.NAMESPACE: {
-                amd.GFX_ARCH: FeatureWords(AMD_TARGETS, "targets such as 'gfx90a' and 'gfx1100'"),
+                amd.GFX_ARCH: FeatureWords(
+                    _amd_targets(),
+                    "targets such as 'gfx90a' and 'gfx1100', 'gfx90a_xnack_off' for code that "
+                    "relies on a setting, and 'gfx10_3_generic' for a family",
+                ),
                 amd.ROCM_VERSION: FeatureWords(
                     tuple(f"{major}.{minor}" for major in range(4, 11) for minor in range(10)),
                     "ROCm versions such as '6.3'",
@@ -119,6 +125,15 @@ def known_vocabulary() -> Vocabulary:
             },
         }
     )
+
+
+def _amd_targets() -> tuple[str, ...]:
+    """Return all targets, also with the settings that their code may rely on."""
+    values = list(AMD_TARGETS)
+    for processor in AMD_TARGETS:
+        for sramecc, xnack in itertools.product((True, False), repeat=2):
+            values += runnable_code(target_id(processor, sramecc=sramecc, xnack=xnack))
+    return tuple(dict.fromkeys(values))
 
 
 def _meant(word: str, known: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from variantwheel_selector.cli.output import (
     print_lines,
 )
 from variantwheel_selector.decision import Decision
-from variantwheel_selector.errors import DownloadError, ReleaseError, UsageError
+from variantwheel_selector.errors import UsageError
 from variantwheel_selector.explain import (
     better_lines,
     decision_lines,
@@ -25,7 +25,6 @@ from variantwheel_selector.explain import (
     properties,
     setting_lines,
 )
-from variantwheel_selector.fetching.urls import redacted
 from variantwheel_selector.front_end import index_options
 from variantwheel_selector.installed import selector_version
 from variantwheel_selector.machine import Machine
@@ -99,10 +98,7 @@ def _lines(
 def _release(args: argparse.Namespace, machine: Machine) -> Release:
     project, wanted = asked_release(args.project)
     if args.index is not None:
-        try:
-            return release_from_index(args.index, project, wanted, machine, os.environ)
-        except (DownloadError, ReleaseError) as error:
-            raise type(error)(f"{error}{_hint(args.index, project, str(error))}") from error
+        return release_from_index(args.index, project, wanted, machine, os.environ)
     if args.find_links is not None:
         return release_from_folder(args.find_links, project, wanted, machine)
     release = release_from_sdist(args.sdist)
@@ -112,15 +108,3 @@ def _release(args: argparse.Namespace, machine: Machine) -> Release:
             f"{str(args.sdist)!r} is {release.project} {release.version}, not {args.project}"
         )
     return release
-
-
-def _hint(index: str, project: str, problem: str) -> str:
-    """Return what may be wrong where the index answers that there is no such page."""
-    if "404" not in problem:
-        return ""
-    name, address = normalize_project(project), redacted(index).rstrip("/")
-    hint = (
-        f"\nthe index has no page {address}/{name}/: check the project's name, and that --index is "
-        "the address that pip's --index-url takes"
-    )
-    return hint if address.endswith("simple") else f"{hint}, {address}/simple perhaps"

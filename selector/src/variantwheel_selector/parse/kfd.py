@@ -13,6 +13,7 @@ _PROPERTY_PATTERN = r"([a-z0-9_]{1,64}) ([0-9]{1,20})"
 _UNREADABLE = "unreadable "
 _OVERRIDE_PATTERN = r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{1,3})"
 _NEWEST = 999999
+_SRAM_ECC_BIT = 1 << 26  # SRAM_EDCSupport in the HSA_CAPABILITY of ROCm's hsakmttypes.h
 
 
 @record
@@ -38,6 +39,12 @@ class KfdNode:
     def gfx(self) -> str | None:
         """The GPU's target, such as `gfx90a`; none if the kernel does not tell."""
         return decode_gfx(self.properties.get("gfx_target_version", 0))
+
+    @property
+    def sramecc(self) -> bool | None:
+        """Whether the GPU's inner memories correct errors; none if the kernel does not tell."""
+        capability = self.properties.get("capability")
+        return None if capability is None else bool(capability & _SRAM_ECC_BIT)
 
 
 def decode_gfx(number: int) -> str | None:

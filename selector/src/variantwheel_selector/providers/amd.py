@@ -1,7 +1,8 @@
 """Provider of the namespace `amd`: targets of the GPUs, and the version of ROCm.
 
-A variant must serve every GPU that counts. A target such as `gfx90a` runs on this very hardware
-alone. `rocm_version` is for wheels that open the ROCm which is installed on the machine.
+A variant must serve every GPU that counts. Code for `gfx90a` runs on this very hardware alone, for
+`gfx10_3_generic` on a family; see `amd_targets`. `rocm_version` is for wheels that open the ROCm
+which is installed on the machine.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from variantwheel_selector.fact import Fact, No, Unknown, Yes
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.parse.rocm_version import RocmVersion
 from variantwheel_selector.providers.amd_facts import amd_facts
+from variantwheel_selector.providers.amd_targets import runnable_code
 from variantwheel_selector.providers.support import Support, SupportedFeature
 
 NAMESPACE = "amd"
@@ -49,13 +51,14 @@ def _gfx_feature(gfx: Fact[tuple[str, ...]], remarks: str) -> SupportedFeature:
     if not isinstance(gfx, Yes):
         unknown = gfx.reason if isinstance(gfx, Unknown) else ""
         return SupportedFeature(GFX_ARCH, (), gfx.reason, unknown=unknown)
-    several = len(gfx.value) > 1
+    each = {target: runnable_code(target) for target in gfx.value}
+    first, *others = each.values()
     return SupportedFeature(
         GFX_ARCH,
-        () if several else gfx.value,
+        tuple(value for value in first if all(value in other for other in others)),
         f"{gfx.source}{remarks}",
-        summary=f"GPUs of {', '.join(gfx.value)}" if several else "",
-        each_device={target: (target,) for target in gfx.value} if several else {},
+        summary=f"{'GPUs of ' if others else ''}{', '.join(each)}",
+        each_device=each if others else {},
     )
 
 

@@ -22,6 +22,7 @@ from variantwheel_selector.parse.device_files import (
 from variantwheel_selector.parse.kfd import KfdNode, override_gfx, parse_kfd_nodes
 from variantwheel_selector.parse.pci import VENDORS, parse_pci_cards
 from variantwheel_selector.parse.rocm_version import RocmVersion, rocm_version
+from variantwheel_selector.providers.amd_targets import target_id
 from variantwheel_selector.providers.no_gpu import NO_AMD
 from variantwheel_selector.record import record
 
@@ -43,7 +44,7 @@ class AmdFacts:
     """What is known.
 
     Attributes:
-        gfx: The targets of the GPUs that this process can use, sorted.
+        gfx: The target IDs of the GPUs that this process can use, sorted.
         rocm: The versions of ROCm below `/opt`, the one in `/opt/rocm` first, then newest first.
         notes: What else should be known about the answer, in words.
     """
@@ -62,7 +63,7 @@ def amd_facts(machine: Machine) -> AmdFacts:
     lines = parse_file_lines(machine.texts.get(GPU_FILES, ""))
     variables = parse_environment(machine.texts.get(GPU_ENVIRONMENT, ""))
     notes: list[str] = []
-    gfx = _gfx(machine, files, notes)
+    gfx = _gfx(machine, files, notes, xnack=_xnack(variables))
     override = variables.get("HSA_OVERRIDE_GFX_VERSION")
     if override is not None and isinstance(gfx, Yes):
         gfx = _overridden(gfx, override, notes)
@@ -72,7 +73,9 @@ def amd_facts(machine: Machine) -> AmdFacts:
     return AmdFacts(gfx, _rocm(lines), tuple(notes))
 
 
-def _gfx(machine: Machine, files: Mapping[str, str], notes: list[str]) -> Fact[tuple[str, ...]]:
+def _gfx(
+    machine: Machine, files: Mapping[str, str], notes: list[str], *, xnack: bool | None
+) -> Fact[tuple[str, ...]]:
     nodes = parse_kfd_nodes(machine.texts.get(KFD_NODES, ""))
     gpus = [node for node in nodes if node.is_gpu]
     forbidden = [node for node in nodes if node.unreadable]
@@ -115,10 +118,12 @@ def _gfx(machine: Machine, files: Mapping[str, str], notes: list[str]) -> Fact[t
     if not usable:
         why = "; ".join(notes)
         return No(f"{why}; {_ACCESS}") if why else No("the kernel lists no AMD GPU")
-    return _targets(usable, notes)
+    return _targets(usable, notes, xnack=xnack)
 
 
-def _targets(usable: list[KfdNode], notes: list[str]) -> Fact[tuple[str, ...]]:
+def _targets(
+    usable: list[KfdNode], notes: list[str], *, xnack: bool | None
+) -> Fact[tuple[str, ...]]:
     if any(node.gfx is None for node in usable):
         numbers = ", ".join(str(node.number) for node in usable if node.gfx is None)
         return Unknown(f"this kernel does not tell the target of GPU node {numbers}")
@@ -128,7 +133,17 @@ def _targets(usable: list[KfdNode], notes: list[str]) -> Fact[tuple[str, ...]]:
         left_out = ", ".join(sorted(str(gfx) for gfx in all_targets - discrete))
         notes.append(f"the integrated {left_out} does not count beside a discrete GPU")
     chosen = discrete or all_targets
-    return Yes(tuple(sorted(gfx for gfx in chosen if gfx is not None)), "KFD topology")
+    targets = {
+        target_id(node.gfx, sramecc=node.sramecc, xnack=xnack)
+        for node in usable
+        if node.gfx is not None and node.gfx in chosen
+    }
+    return Yes(tuple(sorted(targets)), "KFD topology")
+
+
+def _xnack(variables: Mapping[str, str]) -> bool | None:
+    """Return whether programs started from this environment ask for repeated accesses."""
+    return {"1": True, "0": False}.get(variables.get("HSA_XNACK", ""))
 
 
 def _integrated(node: KfdNode) -> bool:
