@@ -1,17 +1,20 @@
 """What a rank and its launcher tell each other through the job's store."""
 
 import contextlib
+import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, MutableMapping
 
 from horovod import _settings
-from horovod._placement import store_endpoints
+from horovod._placement import Placement, store_endpoints
 from horovod.common.exceptions import HorovodInternalError
 from horovod.runner.elastic.messages import News, Place, Ready
-from horovod.runner.rendezvous import joined_key
+from horovod.runner.rendezvous import joined
 from horovod.runner.store_client import StoreClient, StoreError
 
+_GRACE_SECONDS = 10.0  # after its deadline, in which another rank says that it passed
 _NEWS_SECONDS = 3600.0  # that one question waits in the store for an answer
 
 
@@ -26,8 +29,12 @@ def _connect(environment: Mapping[str, str]) -> StoreClient:
     return StoreClient(store_endpoints(address, port), _settings.SECRET.read(environment))
 
 
-def tell_joined(environment: Mapping[str, str]) -> None:
+def tell_joined(environment: Mapping[str, str], ranks: tuple[int, ...] = ()) -> None:
     """Tells the launcher that this rank calls `init`, so that others do not wait in vain later.
+
+    Args:
+        environment: of this process.
+        ranks: which ranks it waits for; empty for all.
 
     A store that does not answer is left to the runtime to report, which needs it next.
     """
@@ -35,8 +42,58 @@ def tell_joined(environment: Mapping[str, str]) -> None:
         return
     with contextlib.suppress(StoreError):
         store = _connect(environment)
-        store.put(joined_key(_settings.RANK.read(environment)), b"")
+        store.put(*joined(_settings.RANK.read(environment), ranks))
         store.close()
+
+
+def exchange_hosts(placement: Placement, ranks: tuple[int, ...], meeting: str) -> list[str]:
+    """Waits for some ranks, and learns what their hosts are called.
+
+    The first of them asks the others and tells them all, so that the store is asked a few times a
+    rank, however many there are.
+
+    Args:
+        placement: of this rank in the launcher's job.
+        ranks: this one among them.
+        meeting: stands before the names under which these ranks meet this time.
+
+    Returns:
+        The hosts, in the order of the ranks.
+
+    Raises:
+        HorovodInternalError: some did not come in time, or the store does not answer.
+    """
+    deadline = time.monotonic() + placement.timeout
+    own = ranks.index(placement.rank)
+    table = f"{meeting}hosts".encode()
+    try:
+        store = StoreClient(placement.rendezvous, placement.secret)
+        with contextlib.closing(store):
+            if own == 0:
+                hosts: list[object] = [placement.host]
+                for position in range(1, len(ranks)):
+                    key = f"{meeting}host/{position}".encode()
+                    value = store.get(key, max(deadline - time.monotonic(), 0))
+                    hosts.append(None if value is None else value.decode())
+                store.put(table, json.dumps(hosts).encode())
+            else:
+                store.put(f"{meeting}host/{own}".encode(), placement.host.encode())
+                answer = store.get(table, placement.timeout + _GRACE_SECONDS)
+                # Without an answer it is the first that did not come.
+                hosts = [None, *ranks[1:]] if answer is None else json.loads(answer)
+    except StoreError as error:
+        raise HorovodInternalError(f"the ranks {list(ranks)} cannot meet: {error}") from error
+    missing = [rank for rank, host in zip(ranks, hosts, strict=True) if host is None]
+    if missing:
+        raise HorovodInternalError(
+            f"hvd.init(comm={list(ranks)}): {_listed(missing)} did not call init() with this list"
+            f" within {placement.timeout:g} seconds"
+        )
+    return [str(host) for host in hosts]
+
+
+def _listed(ranks: list[int]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
 
 
 def take_place(environment: MutableMapping[str, str], attempt: int) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from horovod import _mpi, _settings
+from horovod._chosen_ranks import read_ranks
 from horovod._loader import CoreLibrary, _bindings
 from horovod._mpi import MpiNotFoundError
 from horovod._placement import Placement
@@ -19,7 +20,8 @@ class MpiJobs:
     """MPI starts once in a process, and ends with it.
 
     Attributes:
-        joined: communicators of mpi4py, None for all ranks, and this process's membership in each.
+        joined: communicators of mpi4py, tuples of the launcher's ranks, or None for all of these;
+            and this process's membership in each.
         starts: how often a runtime has been started on each of them, by position.
     """
 
@@ -35,13 +37,16 @@ class MpiJobs:
             core: the core library.
             environment: variables of the process.
             timeout: seconds to wait for the other ranks.
-            communicator: mpi4py's, or None for all ranks that the launcher has started.
+            communicator: mpi4py's, a tuple of some of the ranks that the launcher has started, or
+                None for all of them.
 
         Raises:
+            ValueError: this process is not among those ranks, or one of them does not exist.
             HorovodInternalError: no MPI can serve this process, or not all ranks come.
         """
+        ranks = communicator if isinstance(communicator, tuple) else ()
         for known, membership in self.joined:
-            if known is communicator:
+            if known is communicator or (ranks and known == ranks):
                 return membership
         disabled = _settings.MPI_THREADS_DISABLE.read(environment)
         try:
@@ -50,7 +55,8 @@ class MpiJobs:
                 str(core.path),
                 str(choice.plugin),
                 choice.library,
-                communicator=0 if communicator is None else _address_of(communicator),
+                communicator=0 if ranks or communicator is None else _address_of(communicator),
+                ranks=ranks,
                 threads=SERIALIZED if disabled else MULTIPLE,
                 host=environment.get(_settings.HOSTNAME.name, ""),
                 timeout=timeout,
@@ -99,24 +105,20 @@ def _address_of(communicator: Any) -> int:
     return int(MPI._addressof(communicator))  # noqa: SLF001 - mpi4py's documented way
 
 
-def check_communicator(communicator: Any) -> Any:
-    """What `init(comm=...)` was given, if it is a communicator or None.
+def read_comm(comm: Any) -> tuple[Any, tuple[int, ...]]:
+    """What `init(comm=...)` was given: a communicator or None, and the ranks of a list.
 
     Raises:
-        NotImplementedError: it is a list of ranks, but not of all.
         TypeError: it is something else.
+        ValueError: the list is none of ranks.
     """
-    if communicator is None or hasattr(communicator, "Get_rank"):
-        return communicator
-    if isinstance(communicator, Sequence) and not isinstance(communicator, str):
-        if not communicator:
-            return None  # as in Horovod
-        raise NotImplementedError(
-            "hvd.init(comm=[...]): some of the ranks as a job of their own are not supported; use"
-            " process_sets=[hvd.ProcessSet([...])], or a communicator that mpi4py has split off"
-        )
+    if comm is None or hasattr(comm, "Get_rank"):
+        return comm, ()
+    if isinstance(comm, Sequence) and not isinstance(comm, str | bytes):
+        return None, read_ranks(comm)  # none are all, as in Horovod
     raise TypeError(
-        f"hvd.init(comm={communicator!r}) needs a communicator of mpi4py, or None for all ranks"
+        f"hvd.init(comm={comm!r}) needs a list of ranks, a communicator of mpi4py, or None for all"
+        " ranks"
     )
 
 

@@ -26,6 +26,7 @@ class Placement:
         dynamic_process_sets: whether they may be added and removed after `init()`.
         stall_warning: seconds until rank 0 names the ranks that others wait for; 0 for never.
         stall_shutdown: seconds until the job ends for it; 0 for never.
+        meeting: tells apart jobs that share a store; "" for the launcher's.
     """
 
     rank: int
@@ -50,6 +51,7 @@ class Placement:
     dynamic_process_sets: bool
     stall_warning: float
     stall_shutdown: float
+    meeting: str = ""
 
 
 def store_endpoints(addresses: str, port: int) -> str:

@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from horovod import _launcher_store, _mpi, _settings, _timeline
+from horovod import _chosen_ranks, _launcher_store, _mpi, _settings, _timeline
 from horovod._gpu import gpu_support
 from horovod._loader import CoreLibrary, _bindings, select_core
 from horovod._mpi_jobs import MpiJobs, place
@@ -62,15 +62,24 @@ class Session:
         self._lock = threading.Lock()
         self._member: Member | None = None
         self._generation = 0
+        # How often each list of ranks has been made a job, alike on all of them.
+        self._starts: dict[tuple[int, ...], int] = {}
         self._mpi_jobs = MpiJobs()
         self._process = os.getpid()
 
-    def start(self, *, dynamic_process_sets: bool = False, communicator: Any = None) -> bool:
+    def start(
+        self,
+        *,
+        dynamic_process_sets: bool = False,
+        communicator: Any = None,
+        ranks: tuple[int, ...] = (),
+    ) -> bool:
         """Joins the job that the environment describes; does nothing when it has been joined.
 
         Args:
             dynamic_process_sets: they may be changed later, whatever the environment says.
             communicator: of mpi4py: its ranks are the job, whatever the environment says.
+            ranks: of the launcher's job that form this one; empty for all.
 
         Returns:
             Whether it has joined now.
@@ -78,6 +87,7 @@ class Session:
         Raises:
             HorovodInternalError: not all ranks came in time; the message says who is missing.
             SettingError: the environment is not usable.
+            ValueError: the ranks are not possible here.
         """
         with self._lock:
             if self._member is not None:
@@ -85,23 +95,39 @@ class Session:
                 return False
             while self._member is None:
                 self._member = self._join(
-                    dynamic_process_sets=dynamic_process_sets, communicator=communicator
+                    dynamic_process_sets=dynamic_process_sets,
+                    communicator=communicator,
+                    ranks=ranks,
                 )
             return True
 
-    def _join(self, *, dynamic_process_sets: bool, communicator: Any) -> Member | None:
+    def _join(
+        self, *, dynamic_process_sets: bool, communicator: Any, ranks: tuple[int, ...]
+    ) -> Member | None:
         """Joins the job; None when an elastic job has to be formed anew before."""
         elastic = _launcher_store.is_elastic_worker(os.environ)
+        if elastic and ranks:
+            raise ValueError(
+                f"hvd.init(comm={list(ranks)}): the ranks of an elastic job change, so that none"
+                " can be chosen by number; use process sets, or horovodrun without --min-np"
+            )
         if elastic:
             _launcher_store.take_place(os.environ, self._generation)
         placement = read_placement(os.environ)
         core = select_core()
         mpi = None
+        start = self._generation
         if communicator is not None or (not elastic and _mpi.is_wanted(os.environ)):
-            mpi = self._mpi_jobs.join(core, os.environ, placement.timeout, communicator)
+            mpi = self._mpi_jobs.join(core, os.environ, placement.timeout, ranks or communicator)
             placement = place(placement, mpi)
-        elif not elastic:
-            _launcher_store.tell_joined(os.environ)
+            generation = self._mpi_jobs.next_start(mpi)
+        elif elastic:
+            # Ranks of an elastic job have started differently often; its rounds are the same for
+            # all, and the first is 1.
+            generation = _settings.ELASTIC_ROUND.read(os.environ)
+            start = generation - 1
+        else:
+            placement, generation = self._choose(placement, ranks)
         if self._generation == 0:
             if not core.fits and placement.local_rank == 0:
                 sys.stderr.write(core.misfit() + "\n")
@@ -109,15 +135,12 @@ class Session:
             if placement.rank == 0:
                 sys.stderr.writelines(f"horovod: {line}\n" for line in unused)
             atexit.register(self._leave_for_good)
-        # Ranks of an elastic job have started differently often; its rounds are the same for all.
-        generation = _settings.ELASTIC_ROUND.read(os.environ) if elastic else self._generation
-        if mpi is not None:
-            generation = self._mpi_jobs.next_start(mpi)
         self._generation += 1
+        timeline = _timeline.recorded_from_start(
+            os.environ, placement.rank, start, ranks[0] if ranks else 0
+        )
         try:
-            # An elastic job's first round is 1.
-            start = generation - 1 if elastic else generation
-            runtime = _start_runtime(core, placement, generation, mpi, start)
+            runtime = _start_runtime(core, placement, generation, mpi, timeline)
         except HorovodInternalError as error:
             if not elastic:
                 raise
@@ -132,6 +155,18 @@ class Session:
             dynamic_process_sets=dynamic_process_sets or placement.dynamic_process_sets,
             mpi=mpi,
         )
+
+    def _choose(self, placement: Placement, ranks: tuple[int, ...]) -> tuple[Placement, int]:
+        """The placement among the ranks that form the job, and how often they have done so."""
+        ranks = _chosen_ranks.choose(ranks, placement.rank, placement.size)
+        _launcher_store.tell_joined(os.environ, ranks)
+        generation = self._starts.get(ranks, 0)
+        self._starts[ranks] = generation + 1
+        if ranks:
+            meeting = f"{_chosen_ranks.meeting_of(ranks)}g{generation}/"
+            hosts = _launcher_store.exchange_hosts(placement, ranks, meeting)
+            placement = _chosen_ranks.place(placement, ranks, hosts)
+        return placement, generation
 
     def _leave_for_good(self) -> None:
         self.stop()
@@ -173,7 +208,7 @@ def _start_runtime(
     placement: Placement,
     generation: int,
     mpi: "_bindings.MpiMembership | None",
-    start: int,
+    timeline: str,
 ) -> "_bindings.Runtime":
     try:
         return _bindings.Runtime(
@@ -188,6 +223,7 @@ def _start_runtime(
             rendezvous=placement.rendezvous,
             secret=placement.secret,
             generation=generation,
+            meeting=placement.meeting,
             transport=placement.transport,
             interface=placement.interface,
             start_timeout=placement.timeout,
@@ -197,7 +233,7 @@ def _start_runtime(
             fusion_bytes=placement.fusion_bytes,
             fuse_groups=placement.fuse_groups,
             cache_capacity=placement.cache_capacity,
-            timeline=_timeline.recorded_from_start(os.environ, placement.rank, start),
+            timeline=timeline,
             mark_cycles=_settings.TIMELINE_MARK_CYCLES.read(os.environ),
             autotune=_settings.AUTOTUNE.read(os.environ),
             # What the user has chosen is not tuned.

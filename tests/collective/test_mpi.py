@@ -54,6 +54,16 @@ def test_communicators_of_mpi4py_are_jobs_and_its_mpi_is_shared(mpi: str) -> Non
     assert {facts["transport"] for facts in world} == {"shm"}
 
 
+@pytest.mark.parametrize("mpi", MPIS)
+def test_lists_of_ranks_are_jobs(mpi: str) -> None:
+    halves, again, *everyone = jobs_of(mpirun(mpi, 4, RANKS / "mpi_places.py", "lists"), 4)
+    assert halves == again
+    assert [(facts["rank"], facts["size"]) for facts in halves] == [(0, 2), (0, 2), (1, 2), (1, 2)]
+    assert {tuple(facts["sum"]) for facts in halves} == {(3.0, 3.0)}
+    for job in everyone:
+        assert {(facts["size"], *facts["sum"]) for facts in job} == {(4, 10.0, 10.0)}
+
+
 def library_of(mpi: str) -> Path:
     return prefix(mpi) / "lib" / {"openmpi": "libmpi.so.40", "mpich": "libmpi.so.12"}[mpi]
 

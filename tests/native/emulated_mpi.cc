@@ -1,5 +1,7 @@
 #include "emulated_mpi.h"
 
+#include <algorithm>
+#include <condition_variable>
 #include <cstddef>
 #include <cstring>
 #include <deque>
@@ -7,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +20,7 @@ namespace {
 constexpr int kEager = 4096;
 
 struct Transfer {
+  size_t communicator;
   int from;
   int to;
   int tag;
@@ -29,7 +33,8 @@ struct Transfer {
 
 // A collective that is done when all ranks have come.
 struct Meeting {
-  int arrived = 0;
+  size_t arrived = 0;
+  size_t communicator = 0;  // that it makes
   std::vector<const void*> out;
   std::vector<void*> in;
   bool done = false;
@@ -42,8 +47,10 @@ struct Request {
 
 struct World {
   std::mutex mutex;
-  int size = 0;
+  std::condition_variable changed;  // a group has come together
   int level = HVD_MPI_MULTIPLE;
+  // The world's ranks that each communicator has; the first is the world.
+  std::vector<std::vector<int>> communicators{1};
   // What is not done yet, by where its handle lies: like an MPI, this keeps hold of memory that
   // nobody waits for any more, which is hence not a leak.
   std::map<hvd_mpi_handle*, std::unique_ptr<Request>> open;
@@ -59,9 +66,22 @@ struct World {
 World& world = *std::make_unique<World>().release();
 thread_local int thread_rank = 0;
 
-int RankOf(hvd_mpi_handle communicator) {
-  return static_cast<int>(reinterpret_cast<uintptr_t>(communicator.storage)) - 1;
+// A handle says which communicator it is, and which of its ranks this one is.
+constexpr uintptr_t kRanks = 1 << 10;
+
+hvd_mpi_handle HandleOf(size_t communicator, int rank) {
+  return {reinterpret_cast<void*>((communicator + 1) * kRanks + static_cast<uintptr_t>(rank))};
 }
+
+size_t CommunicatorOf(hvd_mpi_handle handle) {
+  return reinterpret_cast<uintptr_t>(handle.storage) / kRanks - 1;
+}
+
+int RankOf(hvd_mpi_handle handle) {
+  return static_cast<int>(reinterpret_cast<uintptr_t>(handle.storage) % kRanks);
+}
+
+size_t SizeOf(hvd_mpi_handle handle) { return world.communicators[CommunicatorOf(handle)].size(); }
 
 void Issue(Request request, hvd_mpi_handle* handle) {
   auto& open = world.open[handle];
@@ -76,6 +96,7 @@ void Match() {
     auto receive = world.receives.begin();
     for (; receive != world.receives.end(); ++receive) {
       const Transfer& wanted = **receive;
+      if (wanted.communicator != (*send)->communicator) continue;
       if (wanted.to != (*send)->to || wanted.tag != (*send)->tag) continue;
       if (wanted.from < 0 || wanted.from == (*send)->from) break;
     }
@@ -90,35 +111,59 @@ void Match() {
   }
 }
 
-std::shared_ptr<Meeting> Join(const std::string& kind, int rank, const void* out, void* in) {
+std::shared_ptr<Meeting> Join(const std::string& kind, size_t rank, size_t size, const void* out,
+                              void* in) {
   auto& turns = world.joined[kind];
-  turns.resize(static_cast<size_t>(world.size));
-  const size_t turn = turns[static_cast<size_t>(rank)]++;
+  turns.resize(size);
+  const size_t turn = turns[rank]++;
   auto& meetings = world.meetings[kind];
   if (meetings.size() <= turn) meetings.push_back(std::make_shared<Meeting>());
   const auto meeting = meetings[turn];
-  meeting->out.resize(static_cast<size_t>(world.size));
-  meeting->in.resize(static_cast<size_t>(world.size));
-  meeting->out[static_cast<size_t>(rank)] = out;
-  meeting->in[static_cast<size_t>(rank)] = in;
+  meeting->out.resize(size);
+  meeting->in.resize(size);
+  meeting->out[rank] = out;
+  meeting->in[rank] = in;
   ++meeting->arrived;
   return meeting;
 }
 
 int Duplicate(const void*, hvd_mpi_handle* communicator, hvd_mpi_handle* request) {
   const std::lock_guard lock(world.mutex);
-  communicator->storage = reinterpret_cast<void*>(static_cast<uintptr_t>(thread_rank + 1));
-  const auto meeting = Join("duplicate", thread_rank, nullptr, nullptr);
-  meeting->done = meeting->arrived == world.size;
+  *communicator = HandleOf(0, thread_rank);
+  const size_t size = SizeOf(*communicator);
+  const auto meeting = Join("duplicate", static_cast<size_t>(thread_rank), size, nullptr, nullptr);
+  meeting->done = meeting->arrived == size;
   Issue({nullptr, meeting}, request);
+  return 0;
+}
+
+// Called on any thread: the ranks of a group are told apart by the order in which they come.
+int CreateGroup(const int* ranks, int count, hvd_mpi_handle* communicator) {
+  std::unique_lock lock(world.mutex);
+  const std::vector<int> members(ranks, ranks + count);
+  std::string kind = "group";
+  for (const int rank : members) kind += " " + std::to_string(rank);
+  auto& meetings = world.meetings[kind];
+  if (meetings.empty() || meetings.back()->done) {
+    meetings.push_back(std::make_shared<Meeting>());
+    meetings.back()->communicator = world.communicators.size();
+    world.communicators.push_back(members);
+  }
+  const auto meeting = meetings.back();
+  *communicator = HandleOf(meeting->communicator, static_cast<int>(meeting->arrived++));
+  meeting->done = meeting->arrived == members.size();
+  if (meeting->done) world.changed.notify_all();
+  world.changed.wait(lock, [&] { return meeting->done; });
   return 0;
 }
 
 int AllGather(const void* out, void* in, int bytes, hvd_mpi_handle communicator,
               hvd_mpi_handle* request) {
   const std::lock_guard lock(world.mutex);
-  const auto meeting = Join("all_gather", RankOf(communicator), out, in);
-  if (meeting->arrived == world.size) {
+  const size_t size = SizeOf(communicator);
+  const std::string kind = "all_gather in " + std::to_string(CommunicatorOf(communicator));
+  const auto meeting = Join(kind, static_cast<size_t>(RankOf(communicator)), size, out, in);
+  if (meeting->arrived == size) {
     for (void* to : meeting->in) {
       for (size_t rank = 0; rank < meeting->out.size(); ++rank) {
         std::memcpy(static_cast<char*>(to) + rank * static_cast<size_t>(bytes), meeting->out[rank],
@@ -134,8 +179,13 @@ int AllGather(const void* out, void* in, int bytes, hvd_mpi_handle communicator,
 int Send(const void* out, int bytes, int to, int tag, hvd_mpi_handle communicator,
          hvd_mpi_handle* request) {
   const std::lock_guard lock(world.mutex);
-  world.sends.push_back(std::make_shared<Transfer>(
-      Transfer{.from = RankOf(communicator), .to = to, .tag = tag, .out = out, .bytes = bytes}));
+  world.sends.push_back(
+      std::make_shared<Transfer>(Transfer{.communicator = CommunicatorOf(communicator),
+                                          .from = RankOf(communicator),
+                                          .to = to,
+                                          .tag = tag,
+                                          .out = out,
+                                          .bytes = bytes}));
   Transfer& transfer = *world.sends.back();
   if (bytes <= kEager) {
     transfer.copy.assign(static_cast<const char*>(out), static_cast<const char*>(out) + bytes);
@@ -150,8 +200,13 @@ int Send(const void* out, int bytes, int to, int tag, hvd_mpi_handle communicato
 int Receive(void* in, int bytes, int from, int tag, hvd_mpi_handle communicator,
             hvd_mpi_handle* request) {
   const std::lock_guard lock(world.mutex);
-  world.receives.push_back(std::make_shared<Transfer>(
-      Transfer{.from = from, .to = RankOf(communicator), .tag = tag, .in = in, .bytes = bytes}));
+  world.receives.push_back(
+      std::make_shared<Transfer>(Transfer{.communicator = CommunicatorOf(communicator),
+                                          .from = from,
+                                          .to = RankOf(communicator),
+                                          .tag = tag,
+                                          .in = in,
+                                          .bytes = bytes}));
   Issue({world.receives.back(), nullptr}, request);
   Match();
   return 0;
@@ -204,9 +259,15 @@ const hvd_mpi_plugin kPlugin{
     .thread_level = [](int* level) { return *level = world.level, 0; },
     .finalize = [] { return 0; },
     .duplicate = Duplicate,
+    .world = [](hvd_mpi_handle* communicator) { *communicator = HandleOf(0, thread_rank); },
+    .create_group = CreateGroup,
     .return_errors = [](hvd_mpi_handle) { return 0; },
     .rank = [](hvd_mpi_handle communicator, int* rank) { return *rank = RankOf(communicator), 0; },
-    .size = [](hvd_mpi_handle, int* size) { return *size = world.size, 0; },
+    .size =
+        [](hvd_mpi_handle communicator, int* size) {
+          const std::lock_guard lock(world.mutex);
+          return *size = static_cast<int>(SizeOf(communicator)), 0;
+        },
     .all_gather = AllGather,
     .send = Send,
     .receive = Receive,
@@ -218,7 +279,8 @@ const hvd_mpi_plugin kPlugin{
 
 void StartWorld(int ranks, int thread_level) {
   const std::lock_guard lock(world.mutex);
-  world.size = ranks;
+  world.communicators.assign(1, std::vector<int>(static_cast<size_t>(ranks)));
+  std::iota(world.communicators[0].begin(), world.communicators[0].end(), 0);
   world.level = thread_level;
   world.sends.clear();
   world.receives.clear();

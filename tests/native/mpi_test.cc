@@ -36,11 +36,11 @@ using hvd::test::OnThreads;
 
 Deadline Soon() { return Deadline::After(std::chrono::seconds(30)); }
 
-MpiJob Join(int rank, const std::string& host = "one") {
+MpiJob Join(int rank, const std::string& host = "one", const std::vector<int>& numbers = {}) {
   hvd::test::BecomeRank(rank);
   return {MpiLibrary(hvd::test::EmulatedMpi()),
           MpiThreads::kMultiple,
-          nullptr,
+          {.numbers = numbers},
           "machine",
           host,
           Soon()};
@@ -157,9 +157,12 @@ TEST(ARankThatDoesNotComeIsAnErrorInTime) {
   hvd::test::StartWorld(2);
   hvd::test::BecomeRank(0);
   const auto soon = Deadline::After(std::chrono::milliseconds(50));
-  EXPECT_THROWS(MpiJob(MpiLibrary(hvd::test::EmulatedMpi()), MpiThreads::kMultiple, nullptr,
-                       "machine", "one", soon),
+  EXPECT_THROWS(MpiJob(MpiLibrary(hvd::test::EmulatedMpi()), MpiThreads::kMultiple, {}, "machine",
+                       "one", soon),
                 Error, "not all ranks of the MPI job");
+  EXPECT_THROWS(MpiJob(MpiLibrary(hvd::test::EmulatedMpi()), MpiThreads::kMultiple,
+                       {.numbers = {1, 0}}, "machine", "one", soon),
+                Error, "not all ranks of the list have called init() with it");
 }
 
 TEST(AnAbortEndsAnExchangeAndNothingIsWrittenAfterwards) {
@@ -244,6 +247,27 @@ TEST(RanksOfSeveralHostsShareMemoryInsideOneAndUseMpiBetweenThem) {
     EXPECT_EQ(data.back(), 10.0F);
     std::vector<float> end(1);
     hvd::test::SumInPlace(runtime, "end", end);
+  });
+}
+
+TEST(SomeOfTheRanksAreAJobOfTheirOwn) {
+  hvd::test::StartWorld(4);
+  OnThreads(4, [](int rank) {
+    if (rank == 1) {
+      EXPECT_THROWS(Join(rank, "one", {0, 2}), Error, "this process is rank 1 of 4");
+      EXPECT_THROWS(Join(rank, "one", {1, 4}), Error,
+                    "rank 4 is none of the job's, which are 0 to 3");
+      EXPECT_EQ(Join(rank, "one", {1}).size(), 1);
+      return;
+    }
+    const MpiJob job = Join(rank, "one", {3, 0, 2});
+    EXPECT_EQ(job.size(), 3);
+    const Abort abort;
+    MpiTransport transport(job, 0, abort);
+    PassAround(transport, 10'000);
+    MpiStore store(job, Soon());
+    if (job.rank() == 1) store.Put("key", "from 1");
+    EXPECT_EQ(store.Get("key", Soon()), "from 1");
   });
 }
 

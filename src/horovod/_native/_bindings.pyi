@@ -91,6 +91,7 @@ class MpiMembership:
         library: str,
         *,
         communicator: int,
+        ranks: Sequence[int] = (),
         threads: int,
         host: str = "",
         timeout: float,
@@ -102,12 +103,14 @@ class MpiMembership:
             plugin: path of the plug-in.
             library: path or name of the MPI library.
             communicator: address of the handle of one, 0 for all ranks.
+            ranks: some of the launcher's by number, in the order of the job's.
             threads: level of thread support to ask for, 0 (single) to 3 (multiple).
             host: what this host counts as; "" for its name.
             timeout: in seconds.
 
         Raises:
             OSError: MPI cannot be opened or started.
+            ValueError: this process is not among the ranks, or one of them does not exist.
             CollectiveError: not all ranks came in time.
         """
     @property
@@ -150,6 +153,7 @@ class Runtime:
         rendezvous: str,  # "address:port" of the launcher's store, or several; "" when size == 1
         secret: bytes,  # authenticates store and peers
         generation: int,  # how often this process has started a runtime before
+        meeting: str = "",  # tells apart jobs that share a store; "" for the launcher's
         transport: str,  # "auto", "shm", "tcp"
         interface: str,  # network interfaces, the first found counts; "" = all
         start_timeout: float,  # seconds

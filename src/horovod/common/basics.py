@@ -8,7 +8,7 @@ from horovod import _settings, _timeline
 from horovod._gpu import gpu_support
 from horovod._loader import _bindings, select_core
 from horovod._mpi import MpiNotFoundError, find_mpi
-from horovod._mpi_jobs import MULTIPLE, check_communicator
+from horovod._mpi_jobs import MULTIPLE, read_comm
 from horovod._session import SESSION
 from horovod.common import process_sets as _process_sets
 from horovod.common.process_sets import ProcessSet
@@ -30,14 +30,16 @@ class HorovodBasics:
         """Joins the job; a second call does nothing.
 
         Args:
-            comm: None for all ranks, or a communicator of mpi4py, whose ranks are the job then.
+            comm: None for all ranks that the launcher has started; a list of some of them, which
+                are the job then, numbered in the order of the list; or a communicator of mpi4py,
+                whose ranks are. Ranks that are not listed do not call this with the same list, but
+                with one of their own or not at all.
             process_sets: the same on all ranks: sets to register, each then has its number; or
                 "dynamic", which lets them be added and removed later.
 
         Raises:
-            NotImplementedError: `comm` is a list of some of the ranks.
             TypeError: `comm` is something else.
-            ValueError: a process set is not possible in this job.
+            ValueError: a list in `comm`, or a process set, is not possible in this job.
             HorovodInternalError: not all ranks came in time, or named other process sets.
         """
         if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
@@ -45,9 +47,9 @@ class HorovodBasics:
                 f"process_sets={process_sets!r} is not accepted: pass a list of ProcessSet, or"
                 ' "dynamic"'
             )
-        communicator = check_communicator(comm)
+        communicator, ranks = read_comm(comm)
         dynamic = isinstance(process_sets, str)
-        if not SESSION.start(dynamic_process_sets=dynamic, communicator=communicator):
+        if not SESSION.start(dynamic_process_sets=dynamic, communicator=communicator, ranks=ranks):
             return
         if process_sets is None or isinstance(process_sets, str):
             process_sets = ()

@@ -19,7 +19,7 @@ from horovod.runner.network import choose_addresses, listening_address
 from horovod.runner.output import STDERR, STDOUT, Output
 from horovod.runner.processes import LocalWorkers
 from horovod.runner.remote import Order
-from horovod.runner.rendezvous import RendezvousServer, joined_rank
+from horovod.runner.rendezvous import RendezvousServer, read_joined
 from horovod.runner.ssh import RemoteWorkers, SshOptions, forwarded
 
 SECRET_BYTES = 32
@@ -126,9 +126,15 @@ class Ended:
 
 @dataclass(frozen=True)
 class Joined:
-    """A worker has called `init`."""
+    """A worker has called `init`.
+
+    Attributes:
+        rank: its rank.
+        ranks: which ranks it waits for; empty for all.
+    """
 
     rank: int
+    ranks: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -151,7 +157,7 @@ class Supervision:
     failure: Ended | None = None
     signalled: int | None = None
     _stoppers: list[threading.Thread] = field(default_factory=list)
-    _joined: set[int] = field(default_factory=set)
+    _joined: dict[int, frozenset[int]] = field(default_factory=dict)
     _never_joined: set[int] = field(default_factory=set)
 
     def wait(self) -> int:
@@ -170,7 +176,7 @@ class Supervision:
                 self.signalled = event.number
                 deadline = None
             elif isinstance(event, Joined):
-                self._joined.add(event.rank)
+                self._joined[event.rank] = event.ranks
                 if self._miss_someone():
                     deadline = time.monotonic()
             elif self._take(event):
@@ -201,13 +207,20 @@ class Supervision:
 
     def _miss_someone(self) -> bool:
         """Whether ranks wait in `init` for one that has ended without it; says so once."""
-        waiting = self._joined & self.remaining
-        if not waiting or not self._never_joined or self._stoppers or self.failure is not None:
+        if self._stoppers or self.failure is not None:
             return False
-        missing = min(self._never_joined)
+        waits = [
+            (missing, rank)
+            for rank, ranks in self._joined.items()
+            for missing in self._never_joined
+            if rank in self.remaining and (not ranks or missing in ranks)
+        ]
+        if not waits:
+            return False
+        missing, waiting = min(waits)
         say(
             f"Process {missing} ended with code 0 before it had called hvd.init(), which Process"
-            f" {min(waiting)} has called."
+            f" {waiting} has called."
         )
         self.failure = Ended(missing, NEVER_JOINED)
         return True
@@ -246,9 +259,9 @@ def run_job(job: Job, exchange: Exchange | None = None) -> int:
     addresses = choose_addresses(remote_hosts, job.interfaces)
     events: Events = queue.SimpleQueue()
 
-    def on_put(key: bytes, _: bytes) -> None:
-        if (rank := joined_rank(key)) is not None:
-            events.put(Joined(rank))
+    def on_put(key: bytes, value: bytes) -> None:
+        if (joined := read_joined(key, value)) is not None:
+            events.put(Joined(*joined))
 
     with (
         contextlib.closing(make_output(job, len(job.slots), events.put)) as output,

@@ -34,14 +34,22 @@ class ProtocolError(Exception):
 _JOINED = b"joined/"
 
 
-def joined_key(rank: int) -> bytes:
-    """What a rank puts when it has called `init`, for the launcher to know."""
-    return b"%b%d" % (_JOINED, rank)
+def joined(rank: int, ranks: tuple[int, ...] = ()) -> tuple[bytes, bytes]:
+    """Key and value that a rank puts when it has called `init`, for the launcher to know.
+
+    Args:
+        rank: that has called it.
+        ranks: which ranks it waits for; empty for all.
+    """
+    return b"%b%d" % (_JOINED, rank), b",".join(b"%d" % other for other in ranks)
 
 
-def joined_rank(key: bytes) -> int | None:
-    """The rank of a `joined_key`; None for other keys."""
-    return int(key.removeprefix(_JOINED)) if key.startswith(_JOINED) else None
+def read_joined(key: bytes, value: bytes) -> tuple[int, frozenset[int]] | None:
+    """What `joined` has made: rank and ranks; None for other keys."""
+    if not key.startswith(_JOINED):
+        return None
+    ranks = frozenset(int(rank) for rank in value.split(b",") if rank)
+    return int(key.removeprefix(_JOINED)), ranks
 
 
 def sign(secret: bytes, speaker: bytes, first: bytes, second: bytes) -> bytes:

@@ -1,5 +1,7 @@
 #include "bindings/mpi_membership.h"
 
+#include <pybind11/stl.h>
+
 #include <array>
 
 #include "bindings/core_library.h"
@@ -25,16 +27,17 @@ std::string MpiVersion(const std::string& core, const std::string& plugin,
 }  // namespace
 
 MpiMembership::MpiMembership(const std::string& core, const std::string& plugin,
-                             const std::string& library, uintptr_t communicator, int threads,
+                             const std::string& library, uintptr_t communicator,
+                             const std::vector<int32_t>& ranks, int threads,
                              const std::string& host, double timeout)
     : core_(OpenCore(core)) {
   hvd_error error;
   int32_t failed = 0;
   {
     const py::gil_scoped_release no_gil;
-    failed =
-        core_.mpi_open(plugin.c_str(), library.c_str(), reinterpret_cast<const void*>(communicator),
-                       threads, host.c_str(), timeout, SignalArrived, &job_, &error);
+    failed = core_.mpi_open(plugin.c_str(), library.c_str(),
+                            reinterpret_cast<const void*>(communicator), ranks.data(), ranks.size(),
+                            threads, host.c_str(), timeout, SignalArrived, &job_, &error);
   }
   if (failed != 0) ThrowCallError(error);
   core_.mpi_describe(job_, &facts_);
@@ -60,10 +63,10 @@ void BindMpi(py::module_& module) {
   py::class_<MpiMembership>(module, "MpiMembership",
                             "This process among the ranks of an MPI launcher. Making it starts MPI "
                             "if need be, and blocks until all ranks have come.")
-      .def(py::init<const std::string&, const std::string&, const std::string&, uintptr_t, int,
-                    const std::string&, double>(),
+      .def(py::init<const std::string&, const std::string&, const std::string&, uintptr_t,
+                    const std::vector<int32_t>&, int, const std::string&, double>(),
            arg("core"), arg("plugin"), arg("library"), py::kw_only(), arg("communicator"),
-           arg("threads"), arg("host") = "", arg("timeout"))
+           arg("ranks") = std::vector<int32_t>(), arg("threads"), arg("host") = "", arg("timeout"))
       .def_property_readonly("rank", fact(&hvd_mpi_facts::rank))
       .def_property_readonly("size", fact(&hvd_mpi_facts::size))
       .def_property_readonly("local_rank", fact(&hvd_mpi_facts::local_rank))

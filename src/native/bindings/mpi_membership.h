@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "runtime/c_api.h"
 
@@ -14,7 +15,8 @@ namespace hvd {
 class MpiMembership {
  public:
   MpiMembership(const std::string& core, const std::string& plugin, const std::string& library,
-                uintptr_t communicator, int threads, const std::string& host, double timeout);
+                uintptr_t communicator, const std::vector<int32_t>& ranks, int threads,
+                const std::string& host, double timeout);
 
   const hvd_mpi_job* job() const { return job_; }
   const hvd_mpi_facts& facts() const { return facts_; }

@@ -25,7 +25,7 @@ constexpr std::chrono::seconds kGrace{10};
 constexpr std::chrono::seconds kSetupTime{20};
 
 std::string ControlPurpose(const RuntimeOptions& options) {
-  return StrCat("control:g", options.generation);
+  return StrCat("control:", MeetingName(options));
 }
 
 // Where a rank can be reached, the most likely address first.
@@ -69,7 +69,7 @@ class Meeting {
             .data_endpoint = ToString(data_.endpoints())};
   }
 
-  std::string CoordinatorKey() const { return StrCat("g", options_.generation, "/coordinator"); }
+  std::string CoordinatorKey() const { return StrCat(MeetingName(options_), "/coordinator"); }
 
   // Sets up one way of moving bytes; returns why it did not work.
   Confirm Try(const Table& table, Reach reach, std::optional<Segment> segment) {

@@ -108,6 +108,7 @@ int32_t Create(const hvd_options* options, hvd_runtime** runtime, hvd_error* err
     o.host = options->host;
     o.secret.assign(options->secret, options->secret + options->secret_bytes);
     o.generation = options->generation;
+    o.meeting = options->meeting;
     o.transport = hvd::ParseTransportChoice(options->transport);
     if (options->fusion_bytes < 0 || options->cache_capacity < 0) {
       throw Error(Error::Kind::kInvalid, "fusion_bytes and cache_capacity must not be negative");
@@ -200,9 +201,9 @@ int32_t MpiVersion(const char* plugin, const char* library, char* text, size_t t
   });
 }
 
-int32_t MpiOpen(const char* plugin, const char* library, const void* parent, int32_t threads,
-                const char* host, double timeout, int32_t (*interrupted)(void* context),
-                hvd_mpi_job** job, hvd_error* error) {
+int32_t MpiOpen(const char* plugin, const char* library, const void* parent, const int32_t* ranks,
+                size_t rank_count, int32_t threads, const char* host, double timeout,
+                int32_t (*interrupted)(void* context), hvd_mpi_job** job, hvd_error* error) {
   return Guard(error, [&] {
     hvd::Deadline::Interrupt interrupt;
     if (interrupted != nullptr) interrupt = [interrupted] { return interrupted(nullptr) != 0; };
@@ -210,7 +211,8 @@ int32_t MpiOpen(const char* plugin, const char* library, const void* parent, int
     const auto deadline =
         hvd::Deadline::After(Milliseconds("start_timeout", timeout, true), interrupt);
     const auto wanted = CheckedCode(threads, hvd::MpiThreads::kMultiple, "thread level");
-    *job = new hvd_mpi_job{hvd::MpiJob(mpi, wanted, parent, hvd::HostIdentity(), host, deadline)};
+    const hvd::MpiRanks members{.communicator = parent, .numbers = {ranks, ranks + rank_count}};
+    *job = new hvd_mpi_job{hvd::MpiJob(mpi, wanted, members, hvd::HostIdentity(), host, deadline)};
   });
 }
 

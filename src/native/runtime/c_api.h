@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 11
+#define HVD_ABI_VERSION 12
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -49,6 +49,7 @@ typedef struct hvd_options {
   const uint8_t* secret;
   size_t secret_bytes;
   int64_t generation;
+  const char* meeting;        /* tells apart jobs that share a store; "" for the launcher's */
   const char* transport;      /* "auto", "shm", "tcp", "mpi" */
   int32_t mpi_data;           /* not 0: MPI may move data too */
   const hvd_mpi_job* mpi;     /* takes the place of the store and the secret; NULL for none */
@@ -143,11 +144,13 @@ typedef struct hvd_core {
   int32_t (*mpi_version)(const char* plugin, const char* library, char* text, size_t text_bytes,
                          hvd_error* error);
   /* Starts MPI if need be and waits for the other ranks. `parent` is where the handle of a
-   * communicator lies, NULL for all ranks; `threads` is asked for where MPI has to be started;
-   * `host` is what this host counts as, "" for its name. `interrupted` as in hvd_options. */
-  int32_t (*mpi_open)(const char* plugin, const char* library, const void* parent, int32_t threads,
-                      const char* host, double timeout, int32_t (*interrupted)(void* context),
-                      hvd_mpi_job** job, hvd_error* error);
+   * communicator lies, NULL for all ranks; `ranks` are some of the launcher's by number, none for
+   * those of the communicator; `threads` is asked for where MPI has to be started; `host` is what
+   * this host counts as, "" for its name. `interrupted` as in hvd_options. */
+  int32_t (*mpi_open)(const char* plugin, const char* library, const void* parent,
+                      const int32_t* ranks, size_t rank_count, int32_t threads, const char* host,
+                      double timeout, int32_t (*interrupted)(void* context), hvd_mpi_job** job,
+                      hvd_error* error);
   void (*mpi_describe)(const hvd_mpi_job* job, hvd_mpi_facts* facts);
   int32_t (*mpi_finalize)(const hvd_mpi_job* job, hvd_error* error);
 

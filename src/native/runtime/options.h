@@ -76,6 +76,7 @@ struct RuntimeOptions {
   std::string host;  // as the launcher names it
   Secret secret;
   int64_t generation = 0;  // starts at 0 and grows with every runtime of a process
+  std::string meeting;     // tells apart jobs that share a store; empty for the launcher's
   TransportChoice transport = TransportChoice::kAuto;
   HierarchyChoice hierarchy;  // rank 0's counts for all
   AgreementOptions agreement;

@@ -98,7 +98,7 @@ Segment OpenHostSegment(const TransportSetup& setup, const Topology& topology) {
   const int rank = setup.options.rank;
   const std::vector<int>& neighbours = topology.Neighbours(rank);
   const int ranks = static_cast<int>(neighbours.size());
-  const std::string key = StrCat("g", setup.options.generation, "/segment/", neighbours.front());
+  const std::string key = StrCat(MeetingName(setup.options), "/segment/", neighbours.front());
   if (rank != neighbours.front()) {
     const std::string text = setup.store.Get(key, setup.deadline);
     if (text.empty()) {
@@ -157,8 +157,12 @@ void SetUpMixed(const TransportSetup& setup, Reach reach, Transports& result) {
 
 }  // namespace
 
+std::string MeetingName(const RuntimeOptions& options) {
+  return StrCat(options.meeting, "g", options.generation);
+}
+
 std::string DataPurpose(const RuntimeOptions& options, int rank) {
-  return StrCat("data:g", options.generation, ":", rank);
+  return StrCat("data:", MeetingName(options), ":", rank);
 }
 
 Transports SetUpTransports(const TransportSetup& setup, Reach reach,

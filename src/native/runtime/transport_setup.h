@@ -18,6 +18,9 @@
 
 namespace hvd {
 
+// What stands before the names under which the ranks of this start of the job meet.
+std::string MeetingName(const RuntimeOptions& options);
+
 // What a connection to a rank's listener for data is for: an address may belong to another host
 // too, and then another rank answers there.
 std::string DataPurpose(const RuntimeOptions& options, int rank);

@@ -1,10 +1,12 @@
 """Joins through MPI again and again, as all ranks and as halves of them, and says what came of it.
 
-Usage: mpi_places.py [mpi4py]; with it, communicators of mpi4py are the job too.
+Usage: mpi_places.py [mpi4py | lists]; communicators of mpi4py or lists of ranks are the job too.
 """
 
 import array
+import contextlib
 import json
+import os
 import sys
 
 import horovod.array as hvd
@@ -31,7 +33,14 @@ def describe(communicator: object = None) -> dict[str, object]:
 
 def main(*words: str) -> None:
     jobs = []
-    if words:
+    if words == ("lists",):
+        rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["PMI_RANK"])
+        ranks = [2, 0] if rank in (0, 2) else [1, 3]
+        jobs = [describe(ranks), describe(ranks)]
+        with contextlib.suppress(ValueError):
+            BASICS.init(comm=[(rank + 1) % 4])
+            raise AssertionError(f"rank {rank} was taken into a job of another")
+    elif words:
         from mpi4py import MPI  # noqa: PLC0415 - its MPI is then the one that is loaded
 
         world = MPI.COMM_WORLD

@@ -4,14 +4,18 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
+#include "base/str_cat.h"
 
 namespace hvd {
 namespace {
@@ -46,6 +50,14 @@ std::string HostName() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
+// What the thread that makes a communicator of some ranks works on, even when nobody waits any
+// more.
+struct Creation {
+  std::vector<int> ranks;
+  hvd_mpi_handle communicator{};
+  std::promise<int> code;
+};
+
 struct Duplication {
   hvd_mpi_handle communicator{};
   hvd_mpi_handle request{};
@@ -77,20 +89,66 @@ MpiPlace PlaceOf(int rank, const std::vector<MpiNeighbour>& ranks) {
   return place;
 }
 
-MpiJob::MpiJob(MpiLibrary library, MpiThreads wanted, const void* parent,
+MpiJob::MpiJob(MpiLibrary library, MpiThreads wanted, const MpiRanks& ranks,
                const std::string& machine, const std::string& host, const Deadline& deadline)
     : library_(library), started_mpi_(library.Initialize(wanted)), threads_(library.threads()) {
-  WithMemory(std::make_unique<Duplication>(), [&](Duplication& copy) {
-    library_.Check(library_->duplicate(parent, &copy.communicator, &copy.request), "MPI_Comm_idup");
-    library_.Wait(&copy.request, deadline, "not all ranks of the MPI job have called init()");
-    communicator_ = copy.communicator;
-  });
+  if (ranks.numbers.empty()) {
+    Duplicate(ranks.communicator, deadline);
+  } else {
+    Choose(ranks.numbers, deadline);
+  }
   library_.Check(library_->return_errors(communicator_), "MPI_Comm_set_errhandler");
   int size = 0;
   library_.Check(library_->rank(communicator_, &rank_), "MPI_Comm_rank");
   library_.Check(library_->size(communicator_, &size), "MPI_Comm_size");
   ranks_.resize(static_cast<size_t>(size));
   Introduce(machine, host, deadline);
+}
+
+void MpiJob::Duplicate(const void* parent, const Deadline& deadline) {
+  WithMemory(std::make_unique<Duplication>(), [&](Duplication& copy) {
+    library_.Check(library_->duplicate(parent, &copy.communicator, &copy.request), "MPI_Comm_idup");
+    library_.Wait(&copy.request, deadline, "not all ranks of the MPI job have called init()");
+    communicator_ = copy.communicator;
+  });
+}
+
+void MpiJob::Choose(const std::vector<int>& numbers, const Deadline& deadline) {
+  constexpr std::chrono::milliseconds kBetweenChecks{100};
+  hvd_mpi_handle world{};
+  library_->world(&world);
+  int own = 0;
+  int size = 0;
+  library_.Check(library_->rank(world, &own), "MPI_Comm_rank");
+  library_.Check(library_->size(world, &size), "MPI_Comm_size");
+  for (const int rank : numbers) {
+    if (rank >= 0 && rank < size) continue;
+    throw Error(Error::Kind::kInvalid,
+                StrCat("rank ", rank, " is none of the job's, which are 0 to ", size - 1));
+  }
+  if (std::find(numbers.begin(), numbers.end(), own) == numbers.end()) {
+    throw Error(Error::Kind::kInvalid,
+                StrCat("this process is rank ", own, " of ", size,
+                       ", which is not among the ranks that are to form a job"));
+  }
+  const auto creation = std::make_shared<Creation>();
+  creation->ranks = numbers;
+  std::future<int> code = creation->code.get_future();
+  const auto create = [library = library_, creation] {
+    creation->code.set_value(library->create_group(
+        creation->ranks.data(), static_cast<int>(creation->ranks.size()), &creation->communicator));
+  };
+  if (may_move_data()) {
+    // MPI has no way to ask for such a communicator and wait for it later.
+    std::thread(create).detach();
+    while (code.wait_for(kBetweenChecks) != std::future_status::ready) {
+      deadline.Check("not all ranks of the list have called init() with it");
+    }
+  } else {
+    create();  // MPI may be called here alone
+  }
+  library_.Check(code.get(), "MPI_Comm_create_group");
+  communicator_ = creation->communicator;
 }
 
 void MpiJob::Introduce(const std::string& machine, const std::string& host,

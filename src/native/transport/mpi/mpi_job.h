@@ -33,16 +33,22 @@ struct MpiPlace {
 // the order of the ranks.
 MpiPlace PlaceOf(int rank, const std::vector<MpiNeighbour>& ranks);
 
+// Which ranks form a job: all that the launcher has started, unless one of these says otherwise.
+struct MpiRanks {
+  const void* communicator = nullptr;  // those of one: where its handle lies
+  std::vector<int> numbers;            // some of the launcher's, in the order of the job's
+};
+
 // A communicator of our own, and what the ranks have told each other when it was made. It serves
 // any number of runtimes, one after the other.
 class MpiJob {
  public:
-  // Starts MPI if need be, and waits for all ranks of the parent, which must do the same.
+  // Starts MPI if need be, and waits for all ranks of the job, which must do the same.
   //
-  // Args: parent: where the handle of a communicator lies; null for all ranks of the launcher.
-  // machine: equal for ranks of one machine. host: what this one counts as, empty for its name.
-  // Throws Error (kTimeout) when a rank does not come.
-  MpiJob(MpiLibrary library, MpiThreads wanted, const void* parent, const std::string& machine,
+  // Args: machine: equal for ranks of one machine. host: what this one counts as, empty for its
+  // name. Throws Error: kTimeout when a rank does not come, kInvalid when this one is not among the
+  // numbers, or one of them is no rank.
+  MpiJob(MpiLibrary library, MpiThreads wanted, const MpiRanks& ranks, const std::string& machine,
          const std::string& host, const Deadline& deadline);
 
   int rank() const { return rank_; }
@@ -62,6 +68,8 @@ class MpiJob {
   hvd_mpi_handle communicator() const { return communicator_; }
 
  private:
+  void Duplicate(const void* parent, const Deadline& deadline);
+  void Choose(const std::vector<int>& numbers, const Deadline& deadline);
   void Introduce(const std::string& machine, const std::string& host, const Deadline& deadline);
 
   const MpiLibrary library_;

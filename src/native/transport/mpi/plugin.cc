@@ -15,11 +15,15 @@ namespace {
 using abi::Communicator;
 using abi::Datatype;
 using abi::ErrorHandler;
+using abi::Group;
 using abi::Request;
 using abi::Status;
 
 static_assert(sizeof(Communicator) <= sizeof(hvd_mpi_handle));
 static_assert(sizeof(Request) <= sizeof(hvd_mpi_handle));
+
+// Of the messages by which a group finds together; the library keeps them apart from others.
+constexpr int kGroupTag = 1;
 
 // What is used of MPI: names, and parameters as the standard has them.
 struct Functions {
@@ -31,6 +35,10 @@ struct Functions {
   int (*query_thread)(int*);
   int (*finalize)();
   int (*comm_idup)(Communicator, Communicator*, Request*);
+  int (*comm_group)(Communicator, Group*);
+  int (*group_incl)(Group, int, const int*, Group*);
+  int (*group_free)(Group*);
+  int (*comm_create_group)(Communicator, Group, int, Communicator*);
   int (*comm_set_errhandler)(Communicator, ErrorHandler);
   int (*comm_rank)(Communicator, int*);
   int (*comm_size)(Communicator, int*);
@@ -79,6 +87,10 @@ const char* Bind(void* library) {
   load("MPI_Query_thread", f.query_thread);
   load("MPI_Finalize", f.finalize);
   load("MPI_Comm_idup", f.comm_idup);
+  load("MPI_Comm_group", f.comm_group);
+  load("MPI_Group_incl", f.group_incl);
+  load("MPI_Group_free", f.group_free);
+  load("MPI_Comm_create_group", f.comm_create_group);
   load("MPI_Comm_set_errhandler", f.comm_set_errhandler);
   load("MPI_Comm_rank", f.comm_rank);
   load("MPI_Comm_size", f.comm_size);
@@ -111,6 +123,21 @@ int Duplicate(const void* parent, hvd_mpi_handle* communicator, hvd_mpi_handle* 
   return mpi.call.comm_idup(of, &AsCommunicator(*communicator), AsRequest(request));
 }
 
+int CreateGroup(const int* ranks, int count, hvd_mpi_handle* communicator) {
+  Group all{};
+  int code = mpi.call.comm_group(mpi.constants.world, &all);
+  if (code != 0) return code;
+  Group some{};
+  code = mpi.call.group_incl(all, count, ranks, &some);
+  if (code == 0) {
+    code = mpi.call.comm_create_group(mpi.constants.world, some, kGroupTag,
+                                      &AsCommunicator(*communicator));
+    mpi.call.group_free(&some);
+  }
+  mpi.call.group_free(&all);
+  return code;
+}
+
 const hvd_mpi_plugin kPlugin{
     .version = HVD_MPI_PLUGIN_VERSION,
     .abi = abi::kName,
@@ -125,6 +152,9 @@ const hvd_mpi_plugin kPlugin{
     .thread_level = ThreadLevel,
     .finalize = [] { return mpi.call.finalize(); },
     .duplicate = Duplicate,
+    .world =
+        [](hvd_mpi_handle* communicator) { AsCommunicator(*communicator) = mpi.constants.world; },
+    .create_group = CreateGroup,
     .return_errors =
         [](hvd_mpi_handle communicator) {
           return mpi.call.comm_set_errhandler(AsCommunicator(communicator),

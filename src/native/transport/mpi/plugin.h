@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_MPI_PLUGIN_VERSION 1
+#define HVD_MPI_PLUGIN_VERSION 2
 #define HVD_MPI_PLUGIN_ENTRY "hvd_mpi_plugin_api"
 #define HVD_MPI_TEXT_BYTES 8192 /* what the texts below need at most */
 
@@ -45,6 +45,11 @@ typedef struct hvd_mpi_plugin {
    * The new one is there when the request is done, and returns errors in place of ending the
    * process. */
   int (*duplicate)(const void* parent, hvd_mpi_handle* communicator, hvd_mpi_handle* request);
+  /* All ranks of the launcher. */
+  void (*world)(hvd_mpi_handle* communicator);
+  /* A communicator of some of the launcher's ranks, in this order. All of these, and no others,
+   * have to call it; it returns when they have. */
+  int (*create_group)(const int* ranks, int count, hvd_mpi_handle* communicator);
   int (*return_errors)(hvd_mpi_handle communicator);
   int (*rank)(hvd_mpi_handle communicator, int* rank);
   int (*size)(hvd_mpi_handle communicator, int* size);

@@ -10,6 +10,7 @@ namespace hvd::abi {
 constexpr const char* kName = "mpich";
 
 using Communicator = int;
+using Group = int;
 using Request = int;
 using Datatype = int;
 using ErrorHandler = int;

@@ -11,6 +11,7 @@ namespace hvd::abi {
 constexpr const char* kName = "openmpi";
 
 using Communicator = void*;
+using Group = void*;
 using Request = void*;
 using Datatype = void*;
 using ErrorHandler = void*;

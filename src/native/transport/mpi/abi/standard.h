@@ -10,6 +10,7 @@ namespace hvd::abi {
 constexpr const char* kName = "standard";
 
 using Communicator = void*;
+using Group = void*;
 using Request = void*;
 using Datatype = void*;
 using ErrorHandler = void*;
