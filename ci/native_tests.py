@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,13 +122,16 @@ def test_flavour(flavour: str, folder: Path, options: argparse.Namespace) -> tup
         The number of tests that passed, and whether nothing failed.
     """
     programs = build(flavour, folder, options.jobs)
+    names = sorted(programs)
     passed, ok = 0, True
-    for name, command in sorted(programs.items()):
-        outcome = run(command, options.timeout)
-        print(f"{flavour:8} {name:28} {outcome.passed:4} passed {outcome.complaint}".rstrip())
-        sys.stdout.flush()
-        passed += outcome.passed
-        ok = ok and outcome.ok
+    # Most of them wait more than they compute.
+    with ThreadPoolExecutor(options.jobs) as pool:
+        outcomes = pool.map(lambda name: run(programs[name], options.timeout), names)
+        for name, outcome in zip(names, outcomes, strict=True):
+            print(f"{flavour:8} {name:28} {outcome.passed:4} passed {outcome.complaint}".rstrip())
+            sys.stdout.flush()
+            passed += outcome.passed
+            ok = ok and outcome.ok
     return passed, ok
 
 
@@ -143,7 +147,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--at-least", type=int, default=1, metavar="N", help="tests that must pass in each flavour"
     )
-    parser.add_argument("--jobs", type=int, default=2, help="compilers at once")
+    parser.add_argument("--jobs", type=int, default=2, help="compilers, or test programs, at once")
     parser.add_argument(
         "--timeout", type=float, default=300, help="seconds that one test program may take"
     )
