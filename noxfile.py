@@ -141,13 +141,28 @@ def unit(session: nox.Session) -> None:
     _install_groups(session, "test", "torch", "installers", "ci", "samples")
     _install_toolkit(session)
     _install_horovod(session)
-    wheels = nox.project.dependency_groups(PYPROJECT, "mpi-wheels")
-    session.run("python", "ci/mpi_wheels.py", ".dev/mpi", *wheels)
+    _unpack_mpis(session, "mpi-wheels")
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
     session.run("pytest", "tests/unit", *IN_PARALLEL, f"--at-least={AT_LEAST['unit']}")
     session.run("pytest", "tests/collective", f"--at-least={AT_LEAST['collective']}")
+
+
+def _unpack_mpis(session: nox.Session, *groups: str) -> None:
+    wheels = nox.project.dependency_groups(PYPROJECT, *groups)
+    session.run("python", "ci/mpi_wheels.py", ".dev/mpi", *wheels)
+
+
+@nox.session
+def mpi(session: nox.Session) -> None:
+    """The tests of MPI with Intel MPI and Debian's Open MPI as well: 160 MB are downloaded."""
+    _install_groups(session, "test")
+    _install_toolkit(session)
+    _install_horovod(session)
+    _unpack_mpis(session, "mpi-wheels", "mpi-intel")
+    session.run("python", "ci/debian_mpi.py", ".dev/mpi")
+    session.run("pytest", "tests/collective/test_mpi.py", *session.posargs)
 
 
 @nox.session

@@ -1,8 +1,13 @@
-"""Runs programs under the `mpirun` of the MPIs that `ci/mpi_wheels.py` has unpacked."""
+"""Runs programs under the `mpirun` of the MPIs that have been unpacked below `.dev/mpi`.
+
+`ci/mpi_wheels.py` brings those of PyPI there, `ci/debian_mpi.py` Debian's.
+"""
 
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -10,9 +15,61 @@ import pytest
 from collective.launching import LAUNCH_SECONDS, Launched, clean_environment
 
 FOLDER = Path(__file__).parents[2] / ".dev" / "mpi"
-# More ranks than cores are wanted here, and a rank of ours has three threads.
-_CROWDED = {"openmpi": ("--map-by", ":OVERSUBSCRIBE", "--bind-to", "none")}
-_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+# Of the commands in this, /usr and /etc hold the unpacked packages beside what the machine has.
+_INSTALLED_IN = """
+for folder in /usr /etc; do
+  mount -t overlay -o "lowerdir=$0$folder:$folder" overlay "$folder" || exit 125
+done
+exec "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """An MPI and what has to be known to run it here.
+
+    Attributes:
+        family: of its binary interface, as `horovod._mpi` names it.
+        said: what `horovodrun --verbose` says of it.
+        library: below its prefix.
+        programs: folder of `mpirun`, below its prefix.
+        crowded: options for more ranks than cores; a rank of ours has three threads.
+        variables: of the environment.
+        overlaid: it has no prefix of its own, but belongs below `/usr`.
+    """
+
+    family: str
+    said: str
+    library: str
+    programs: str = "bin"
+    crowded: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    overlaid: bool = False
+
+
+_OPENMPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+_OPENMPI_CROWDED = ("--map-by", ":OVERSUBSCRIBE", "--bind-to", "none")
+_KNOWN = {
+    "openmpi": Mpi(
+        "openmpi", "is Open MPI (mpirun (Open MPI) 5", "lib/libmpi.so.40",
+        crowded=_OPENMPI_CROWDED, variables=_OPENMPI_AS_ROOT,
+    ),
+    "mpich": Mpi("mpich", "is MPICH (Version: 5", "lib/libmpi.so.12"),
+    "impi-rt": Mpi(
+        "mpich", "is Intel MPI (Intel(R) MPI Library", "lib/libmpi.so.12",
+        variables={"I_MPI_FABRICS": "shm", "I_MPI_PIN": "0"},
+    ),
+    "debian": Mpi(
+        "openmpi", "is Open MPI (mpirun (Open MPI) 4", "usr/lib/x86_64-linux-gnu/libmpi.so.40",
+        programs="usr/bin", crowded=_OPENMPI_CROWDED, variables=_OPENMPI_AS_ROOT, overlaid=True,
+    ),
+}  # fmt: skip
+# The first two always; the others, large as they are, where `./dev mpi` has unpacked them.
+MPIS = {
+    name: mpi
+    for name, mpi in _KNOWN.items()
+    if name in {"openmpi", "mpich"} or (FOLDER / name).is_dir()
+}
 
 
 def prefix(name: str) -> Path:
@@ -23,33 +80,51 @@ def prefix(name: str) -> Path:
     return folder
 
 
-def environment(mpi: str, **variables: str) -> dict[str, str]:
+def programs(name: str) -> Path:
+    """The folder of its `mpirun`, as commands started by `within` see it."""
+    return Path("/", MPIS[name].programs) if MPIS[name].overlaid else prefix(name) / "bin"
+
+
+def library(name: str) -> Path:
+    """Its library, as commands started by `within` see it."""
+    return Path("/" if MPIS[name].overlaid else prefix(name), MPIS[name].library)
+
+
+def within(name: str) -> list[str]:
+    """What starts a command where the MPI is installed, as far as the command can tell."""
+    if not MPIS[name].overlaid:
+        return []
+    user = ["--user", "--map-root-user"] if os.geteuid() else []
+    return ["unshare", *user, "--mount", "sh", "-c", _INSTALLED_IN, str(prefix(name))]
+
+
+def environment(name: str, **variables: str) -> dict[str, str]:
     """Of a process that uses one of the MPIs."""
-    path = os.pathsep.join([str(prefix(mpi) / "bin"), os.environ["PATH"]])
-    return {**clean_environment(), **_ROOT, "PATH": path, **variables}
+    path = os.pathsep.join([str(programs(name)), os.environ["PATH"]])
+    return {**clean_environment(), **MPIS[name].variables, "PATH": path, **variables}
 
 
 def mpirun(
-    mpi: str, ranks: int, *arguments: str | Path, prelude: str = "", **variables: str
+    name: str, ranks: int, *arguments: str | Path, prelude: str = "", **variables: str
 ) -> Launched:
     """Runs a Python program on some ranks; fails the test when it does not end.
 
     Args:
-        mpi: "openmpi" or "mpich".
+        name: one of `MPIS`.
         ranks: how many.
         arguments: the program and its own.
         prelude: a program that starts another, to run the Python with.
         variables: of the environment.
     """
     command = [
-        prefix(mpi) / "bin" / "mpirun", *_CROWDED.get(mpi, ()), "-np", str(ranks),
+        *within(name), programs(name) / "mpirun", *MPIS[name].crowded, "-np", str(ranks),
         *prelude.split(), sys.executable, *arguments,
     ]  # fmt: skip
     done = subprocess.run(
         list(map(str, command)),
         capture_output=True,
         text=True,
-        env=environment(mpi, HOROVOD_START_TIMEOUT="120", **variables),
+        env=environment(name, HOROVOD_START_TIMEOUT="120", **variables),
         timeout=LAUNCH_SECONDS,
         check=False,
         cwd=Path(__file__).parent,

@@ -1,4 +1,7 @@
-"""Ranks that a real mpirun has started: Open MPI's and MPICH's, from PyPI."""
+"""Ranks that a real mpirun has started: that of each MPI below `.dev/mpi`.
+
+Open MPI's and MPICH's of PyPI always; in `./dev mpi` Intel MPI's and that of Debian's Open MPI too.
+"""
 
 import json
 import subprocess
@@ -9,9 +12,13 @@ from typing import Any
 import pytest
 
 from collective.launching import RANKS, Launched
-from collective.mpi_launching import environment, mpirun, prefix
+from collective.mpi_launching import MPIS, environment, library, mpirun, prefix, programs, within
 
-MPIS = ("openmpi", "mpich")
+# Those that `./dev mpi` adds.
+FURTHER = [name for name in MPIS if name not in {"openmpi", "mpich"}]
+# The standard's interface beside the family's own.
+STANDARD = "lib/libmpi_abi.so.1"
+BY_STANDARD = [(name, STANDARD) for name in ("mpich", "impi-rt") if name in MPIS]
 
 
 def jobs_of(launched: Launched, ranks: int) -> list[list[dict[str, Any]]]:
@@ -22,15 +29,11 @@ def jobs_of(launched: Launched, ranks: int) -> list[list[dict[str, Any]]]:
     return [sorted(job, key=lambda facts: facts["rank"]) for job in zip(*said, strict=True)]
 
 
-@pytest.mark.parametrize(
-    ("mpi", "library"),
-    [("openmpi", ""), ("mpich", ""), ("mpich", "libmpi_abi.so.1")],
-    ids=["openmpi", "mpich", "standard"],
-)
-def test_ranks_places_and_sums_come_right_through_each_plug_in(mpi: str, library: str) -> None:
+@pytest.mark.parametrize(("mpi", "stated"), [*((name, "") for name in MPIS), *BY_STANDARD])
+def test_ranks_places_and_sums_come_right_through_each_plug_in(mpi: str, stated: str) -> None:
     variables = {"HOROVOD_CPU_OPERATIONS": "MPI"}
-    if library:
-        variables["HOROVOD_MPI_LIBRARY"] = str(prefix(mpi) / "lib" / library)
+    if stated:
+        variables["HOROVOD_MPI_LIBRARY"] = str(prefix(mpi) / stated)
     for job in jobs_of(mpirun(mpi, 3, RANKS / "mpi_places.py", **variables), 3):
         assert [facts["rank"] for facts in job] == [0, 1, 2]
         assert [facts["local"] for facts in job] == [[0, 3], [1, 3], [2, 3]]
@@ -43,7 +46,7 @@ def test_ranks_places_and_sums_come_right_through_each_plug_in(mpi: str, library
 def test_communicators_of_mpi4py_are_jobs_and_its_mpi_is_shared(mpi: str) -> None:
     launched = mpirun(
         mpi, 4, RANKS / "mpi_places.py", "mpi4py",
-        PYTHONPATH=str(prefix("mpi4py")), MPI4PY_LIBMPI=str(library_of(mpi)),
+        PYTHONPATH=str(prefix("mpi4py")), MPI4PY_LIBMPI=str(library(mpi)),
     )  # fmt: skip
     world, halves, *again = jobs_of(launched, 4)
     for job in (world, *again):
@@ -64,10 +67,6 @@ def test_lists_of_ranks_are_jobs(mpi: str) -> None:
         assert {(facts["size"], *facts["sum"]) for facts in job} == {(4, 10.0, 10.0)}
 
 
-def library_of(mpi: str) -> Path:
-    return prefix(mpi) / "lib" / {"openmpi": "libmpi.so.40", "mpich": "libmpi.so.12"}[mpi]
-
-
 def test_hosts_use_mpi_between_them_and_shared_memory_inside(tmp_path: Path) -> None:
     # What tells the hosts apart is their name: the machine is the same.
     wrapper = tmp_path / "on_a_host"
@@ -79,10 +78,11 @@ def test_hosts_use_mpi_between_them_and_shared_memory_inside(tmp_path: Path) -> 
         assert {facts["transport"] for facts in job} == {"shm+mpi"}
 
 
-def test_all_collectives_pass_their_checks_over_mpi(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mpi", ["mpich", *FURTHER])
+def test_all_collectives_pass_their_checks_over_mpi(mpi: str, tmp_path: Path) -> None:
     files = [RANKS / name for name in ("array_checks.py", "process_set_checks.py")]
     launched = mpirun(
-        "mpich", 3, RANKS / "run_checks.py", *files, tmp_path,
+        mpi, 3, RANKS / "run_checks.py", *files, tmp_path,
         HOROVOD_TRANSPORT="mpi", HOROVOD_DYNAMIC_PROCESS_SETS="1",
     )  # fmt: skip
     assert launched.code == 0, launched.err
@@ -92,7 +92,10 @@ def test_all_collectives_pass_their_checks_over_mpi(tmp_path: Path) -> None:
         assert "".join(outcomes.values()) == ""
 
 
-@pytest.mark.parametrize(("mpi", "operations"), [("openmpi", "mpi"), ("mpich", "gloo")])
+@pytest.mark.parametrize(
+    ("mpi", "operations"),
+    [("openmpi", "mpi"), ("mpich", "gloo"), *((name, "mpi") for name in FURTHER)],
+)
 def test_a_killed_rank_ends_the_job(mpi: str, operations: str) -> None:
     program = RANKS / "mpi_lose_a_rank.py"
     launched = mpirun(mpi, 2, program, HOROVOD_CPU_OPERATIONS=operations)
@@ -104,7 +107,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Runs `python -m horovod.runner` where one of the MPIs is on the path."""
     return subprocess.run(
-        [sys.executable, "-m", "horovod.runner", *map(str, arguments)],
+        [*within(mpi), sys.executable, "-m", "horovod.runner", *map(str, arguments)],
         capture_output=True,
         text=True,
         env={**environment(mpi), **(variables or {})},
@@ -115,7 +118,8 @@ def run(
 
 @pytest.mark.parametrize("mpi", MPIS)
 def test_horovodrun_starts_mpirun(mpi: str) -> None:
-    args = "--mpi-args=--mca pml ob1" if mpi == "openmpi" else "--mpi-args=-genv MARK 1"
+    openmpi = MPIS[mpi].family == "openmpi"
+    args = "--mpi-args=--mca pml ob1" if openmpi else "--mpi-args=-genv MARK 1"
     done = run(
         mpi, "-np", "3", "--mpi", "--verbose", "--fusion-threshold-mb", "32", args,
         sys.executable, "-c",
@@ -127,10 +131,8 @@ def test_horovodrun_starts_mpirun(mpi: str) -> None:
     assert done.returncode == 0, done.stderr
     for rank in range(3):
         assert f"<{rank} of 3 33554432 mpi>" in done.stdout
-    assert {"openmpi": "is Open MPI (mpirun (Open MPI) 5", "mpich": "is MPICH (Version: 5"}[
-        mpi
-    ] in done.stderr
-    assert f"{prefix(mpi)}/bin/mpirun " in done.stderr
+    assert MPIS[mpi].said in done.stderr
+    assert f"{programs(mpi)}/mpirun " in done.stderr
 
 
 def test_horovodrun_says_why_it_cannot_use_mpi() -> None:
@@ -154,8 +156,7 @@ def test_check_build_finds_the_mpi_that_is_on_the_path() -> None:
 
 
 def test_another_mpi_than_the_launchers_is_refused() -> None:
-    launched = mpirun(
-        "mpich", 2, RANKS / "mpi_places.py", HOROVOD_MPI_LIBRARY=str(library_of("openmpi"))
-    )
+    other = str(library("openmpi"))
+    launched = mpirun("mpich", 2, RANKS / "mpi_places.py", HOROVOD_MPI_LIBRARY=other)
     assert launched.code != 0
     assert "but MPICH or Intel MPI has started this process" in launched.err
