@@ -12,6 +12,7 @@ set(HVD_CORE_SOURCES
   transport/mpi/host_networks.cc transport/mpi/mpi_job.cc transport/mpi/mpi_library.cc
   transport/mpi/mpi_store.cc transport/mpi/mpi_transport.cc
   transport/nccl/nccl_communicator.cc transport/nccl/nccl_library.cc
+  transport/nccl/nccl_start.cc
   transport/shm/futex.cc transport/shm/lane.cc transport/shm/segment.cc
   transport/shm/shm_transport.cc
   transport/tcp/tcp_transport.cc
@@ -22,7 +23,8 @@ set(HVD_CORE_SOURCES
   runtime/bootstrap.cc runtime/bootstrap_messages.cc
   runtime/c_api.cc runtime/checks.cc runtime/connection.cc runtime/control_plane.cc
   runtime/coordinator.cc runtime/executor.cc runtime/fast_lane.cc runtime/fusion.cc
-  runtime/gathering.cc runtime/gpu.cc runtime/heartbeats.cc runtime/host_identity.cc
+  runtime/gathering.cc runtime/gpu.cc runtime/gpu_meeting.cc runtime/heartbeats.cc
+  runtime/host_identity.cc
   runtime/operation.cc runtime/operation_trace.cc runtime/options.cc runtime/output_memory.cc
   runtime/peer.cc runtime/process_sets.cc runtime/request.cc
   runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc runtime/rows.cc

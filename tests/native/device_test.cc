@@ -1,6 +1,4 @@
 // Collectives on GPU memory, on an emulated GPU: drivers, kernels, NCCL, and the order of streams.
-#include <poll.h>
-
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -14,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/deadline.h"
 #include "base/error.h"
 #include "base/half.h"
 #include "code_folder.h"
@@ -26,10 +23,8 @@
 #include "kernels/scale.h"
 #include "ops/device_collectives.h"
 #include "ranks.h"
-#include "transport/abort.h"
-#include "transport/nccl/nccl_communicator.h"
-#include "transport/socket.h"
-#include "transport/tcp/tcp_transport.h"
+#include "transport/nccl/nccl_library.h"
+#include "transport/nccl/nccl_start.h"
 
 namespace {
 
@@ -182,43 +177,20 @@ TEST(ConversionsToSixteenBitsAndBackAreThoseOfTheCpu) {
   EXPECT_THROWS(kernels.Convert(DType::kInt8, DType::kFloat32, {}, nullptr), Error, "int8");
 }
 
-// A transport for each rank, over real sockets.
-struct Communicator {
-  std::vector<std::unique_ptr<hvd::Abort>> aborts;
-  std::vector<std::unique_ptr<hvd::Transport>> transports;
-};
-
-Communicator Join(int size) {
-  const auto deadline = hvd::Deadline::After(std::chrono::seconds(20));
-  std::vector<std::vector<hvd::Socket>> sockets(static_cast<size_t>(size));
-  for (auto& row : sockets) row.resize(static_cast<size_t>(size));
-  for (size_t a = 0; a < sockets.size(); ++a) {
-    for (size_t b = 0; b < a; ++b) {
-      hvd::Listener listener("127.0.0.1");
-      sockets[a][b] = hvd::Socket::Connect(listener.endpoint(), deadline);
-      hvd::WaitReady(listener.fd(), POLLIN, deadline, "test");
-      sockets[b][a] = *listener.TryAccept();
-    }
-  }
-  Communicator result;
-  for (int rank = 0; rank < size; ++rank) {
-    result.aborts.push_back(std::make_unique<hvd::Abort>());
-    result.transports.push_back(std::make_unique<hvd::TcpTransport>(
-        rank, std::move(sockets[static_cast<size_t>(rank)]), *result.aborts.back()));
-  }
-  return result;
-}
-
 // Ranks as threads, each with a driver of its own.
 void OnGpus(int size, const std::function<void(int, Driver&, DeviceCollectives&)>& body) {
   const CodeFolder code;
   const auto nccl = std::make_shared<const hvd::NcclLibrary>(std::vector{kLibrary});
-  Communicator communicator = Join(size);
+  hvd::NcclUniqueId id{};
+  nccl->Check(nccl->get_unique_id(&id), "ncclGetUniqueId");
   OnThreads(size, [&](int rank) {
     const auto driver = hvd::OpenCuda({kLibrary});
     driver->Use(0);
     DeviceCollectives collectives(*driver, code.path(), 0);
-    collectives.Join(nccl, *communicator.transports[static_cast<size_t>(rank)]);
+    hvd::NcclStart start(nccl, id, rank, size, [](const auto& on_device) { on_device(); });
+    EXPECT_TRUE(start.Wait(std::chrono::seconds(20)));
+    EXPECT_EQ(start.failure(), "");
+    collectives.Use(start.Take());
     body(rank, *driver, collectives);
   });
 }

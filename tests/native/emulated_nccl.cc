@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -159,6 +160,17 @@ class World {
   uint64_t round_ = 0;
 };
 
+// The ranks that are to fail when they next join a communicator.
+struct Failures {
+  std::mutex mutex;
+  std::multiset<int> ranks;
+};
+
+Failures& failures() {
+  static Failures instance;
+  return instance;
+}
+
 struct Comm {
   std::shared_ptr<World> world;
   size_t rank;
@@ -211,13 +223,30 @@ int ncclGetUniqueId(UniqueId* id) {
   return 0;
 }
 int ncclCommInitRank(void** comm, int size, UniqueId id, int rank) {
+  {
+    const std::lock_guard lock(failures().mutex);
+    if (const auto found = failures().ranks.find(rank); found != failures().ranks.end()) {
+      failures().ranks.erase(found);
+      return 2;
+    }
+  }
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<World>> worlds;
-  const std::lock_guard lock(mutex);
-  auto& world = worlds[id.bytes.data()];
-  if (world == nullptr) world = std::make_shared<World>(static_cast<size_t>(size));
+  std::shared_ptr<World> world;
+  {
+    const std::lock_guard lock(mutex);
+    auto& known = worlds[id.bytes.data()];
+    if (known == nullptr) known = std::make_shared<World>(static_cast<size_t>(size));
+    world = known;
+  }
+  world->Meet(static_cast<size_t>(rank), {});  // as NCCL does: until all have come
   *comm = new Comm{world, static_cast<size_t>(rank)};
   return 0;
+}
+// Not NCCL's: lets a rank fail the next time that it joins a communicator.
+void EmulatedNcclFailure(int rank) {
+  const std::lock_guard lock(failures().mutex);
+  failures().ranks.insert(rank);
 }
 int ncclCommDestroy(void* comm) {
   delete static_cast<Comm*>(comm);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/shared_library.h"
 #include "code_folder.h"
 #include "device/driver.h"
 #include "device/resources.h"
@@ -144,6 +145,26 @@ TEST(ARankWithoutNcclIsNamedOnAllRanksAndTheJobGoesOn) {
                   "rank 1 cannot take part in operations on GPUs: libno-such-nccl.so.2");
     hvd::test::SumInPlace(runtime, "on the CPU", data);
     EXPECT_EQ(data, std::vector<float>(4, 2.0F));
+  });
+}
+
+// A rank whose NCCL fails while the others already wait for it there.
+TEST(ACommunicatorThatOneRankCannotJoinIsAnErrorOnAllAndMayBeTriedAgain) {
+  void (*fail)(int) = nullptr;
+  hvd::SharedLibrary::Open({kLibrary}).Load("EmulatedNcclFailure", fail);
+  fail(2);
+  OnGpuRanks(3, {}, [](int, Runtime& runtime) {
+    std::vector<float> data(4, 1.0F);
+    const auto reduce = [&](const std::string& name) {
+      return runtime.Enqueue(OnGpu<float>(OpKind::kAllreduce, name, {4}),
+                             {{data.data(), data.data()}});
+    };
+    EXPECT_THROWS(Wait(runtime, reduce("x")), Error,
+                  "rank 2 cannot take part in operations on GPUs: ncclCommInitRank: emulated");
+    hvd::test::SumInPlace(runtime, "on the CPU", data);
+    EXPECT_EQ(data, std::vector<float>(4, 3.0F));
+    (void)Wait(runtime, reduce("y"));
+    EXPECT_EQ(data, std::vector<float>(4, 9.0F));
   });
 }
 

@@ -43,10 +43,6 @@ NcclOp ToNccl(DType dtype, ReduceOp op) {
 DeviceCollectives::DeviceCollectives(Driver& driver, const std::string& code_folder, int device)
     : driver_(driver), kernels_(driver, code_folder, device), stream_(driver) {}
 
-void DeviceCollectives::Join(std::shared_ptr<const NcclLibrary> nccl, Transport& transport) {
-  communicator_ = std::make_unique<NcclCommunicator>(std::move(nccl), transport);
-}
-
 std::byte* DeviceCollectives::Scratch(size_t bytes) {
   if (scratch_.bytes() < bytes) {
     // What is enqueued still uses the smaller one, and may never end if a rank has gone.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/dtype.h"
@@ -14,7 +15,6 @@
 #include "device/resources.h"
 #include "kernels/reduce.h"
 #include "transport/nccl/nccl_communicator.h"
-#include "transport/transport.h"
 
 namespace hvd {
 
@@ -35,9 +35,10 @@ class DeviceCollectives {
   // What this rank needs for itself. Throws Error.
   DeviceCollectives(Driver& driver, const std::string& code_folder, int device);
 
-  // Before anything else, and once. Blocks until every rank of `transport` has come, for ever if
-  // one does not: all have to know that all are able to. Throws Error.
-  void Join(std::shared_ptr<const NcclLibrary> nccl, Transport& transport);
+  // Before anything else, and once: through what the ranks reach each other.
+  void Use(std::unique_ptr<NcclCommunicator> communicator) {
+    communicator_ = std::move(communicator);
+  }
 
   DeviceStream stream() const { return stream_.get(); }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <functional>
 #include <optional>
 #include <span>
 #include <thread>
@@ -12,16 +12,13 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "device/use_device.h"
-#include "ops/allgather.h"
 #include "ops/alltoall.h"
 #include "runtime/checks.h"
+#include "runtime/gpu_meeting.h"
 #include "runtime/rows.h"
 
 namespace hvd {
 namespace {
-
-// What a rank tells the others about itself before the first operation.
-constexpr size_t kStatusBytes = 1024;
 
 [[noreturn]] void Invalid(const std::string& text) { throw Error(Error::Kind::kInvalid, text); }
 
@@ -95,25 +92,14 @@ std::string Gpu::Prepare(std::unique_ptr<DeviceCollectives>& collectives) {
 DeviceCollectives& Gpu::CollectivesOf(const ProcessSet& set) {
   const auto known = collectives_.find(set.id());
   if (known != collectives_.end()) return *known->second;
-  // Nobody starts what another cannot: NCCL would wait for it for ever.
   std::unique_ptr<DeviceCollectives> made;
-  std::string own = Prepare(made);
-  own.resize(kStatusBytes);
-  std::string all(kStatusBytes * static_cast<size_t>(set.size()), '\0');
-  const std::vector<size_t> sizes(static_cast<size_t>(set.size()), kStatusBytes);
-  if (set.size() > 1) {
-    Allgather(set.transport(), own.data(), sizes, all.data());
-  } else {
-    all = own;
-  }
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const char* status = all.data() + i * kStatusBytes;
-    if (*status == '\0') continue;
-    throw Error(Error::Kind::kMismatch,
-                StrCat("rank ", set.ranks()[i], " cannot take part in operations on GPUs: ",
-                       std::string(status, strnlen(status, kStatusBytes))));
-  }
-  made->Join(nccl_, set.transport());
+  const std::string problem = Prepare(made);
+  // A copy of what it needs: its thread may outlive this.
+  const auto on_device = [driver = driver_, device = device_](const std::function<void()>& body) {
+    const UseDevice use(*driver, device);
+    body();
+  };
+  made->Use(MeetOnGpus(set, nccl_, problem, on_device));
   return *(collectives_[set.id()] = std::move(made));
 }
 

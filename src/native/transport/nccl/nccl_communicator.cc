@@ -72,18 +72,9 @@ class NcclCommunicator::Group {
   bool open_ = true;
 };
 
-NcclCommunicator::NcclCommunicator(std::shared_ptr<const NcclLibrary> library, Transport& transport)
-    : library_(std::move(library)), rank_(transport.rank()), size_(transport.size()) {
-  NcclUniqueId id{};
-  const auto bytes = std::as_writable_bytes(std::span(id.bytes));
-  if (rank_ == 0) {
-    library_->Check(library_->get_unique_id(&id), "ncclGetUniqueId");
-    for (int peer = 1; peer < size_; ++peer) transport.Send(peer, bytes);
-  } else {
-    transport.Receive(0, bytes);
-  }
-  library_->Check(library_->init_rank(&comm_, size_, id, rank_), "ncclCommInitRank");
-}
+NcclCommunicator::NcclCommunicator(std::shared_ptr<const NcclLibrary> library, NcclComm comm,
+                                   int rank, int size)
+    : library_(std::move(library)), rank_(rank), size_(size), comm_(comm) {}
 
 NcclCommunicator::~NcclCommunicator() {
   if (comm_ != nullptr) library_->destroy(comm_);

@@ -9,7 +9,6 @@
 
 #include "base/dtype.h"
 #include "transport/nccl/nccl_library.h"
-#include "transport/transport.h"
 
 namespace hvd {
 
@@ -24,9 +23,8 @@ std::optional<int> NcclType(DType dtype);
 // order.
 class NcclCommunicator {
  public:
-  // Joins the ranks of `transport`, over which rank 0 hands out the unique id. Blocks until all
-  // have come.
-  NcclCommunicator(std::shared_ptr<const NcclLibrary> library, Transport& transport);
+  // Takes over what NCCL has made.
+  NcclCommunicator(std::shared_ptr<const NcclLibrary> library, NcclComm comm, int rank, int size);
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -60,7 +58,7 @@ class NcclCommunicator {
   std::shared_ptr<const NcclLibrary> library_;
   int rank_;
   int size_;
-  NcclComm comm_ = nullptr;
+  NcclComm comm_;
 };
 
 }  // namespace hvd
