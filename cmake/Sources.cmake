@@ -1,6 +1,7 @@
 # The sources of the native library, folder by folder in the order of its layers.
 set(HVD_CORE_SOURCES
-  base/cpu.cc base/dtype.cc base/error.cc base/log.cc base/sha256.cc base/shared_library.cc
+  base/cpu.cc base/descriptors.cc base/dtype.cc base/error.cc base/log.cc base/sha256.cc
+  base/shared_library.cc
   base/stream_copy.cc base/wake_fd.cc base/wire.cc
   device/code_files.cc device/cuda_driver.cc device/hip_driver.cc device/kernels.cc
   device/stream_driver.cc
@@ -50,5 +51,5 @@ set(HVD_BINDINGS_SOURCES
   bindings/module.cc bindings/mpi_membership.cc bindings/rank_runtime.cc bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS auth autotune coordinator device fast_lane gathering gpu heartbeats hosts
-  kernels lane levels loss mpi runtime sha256 soak socket stall timeline topology transport wire)
+set(HVD_NATIVE_TESTS auth autotune collectives coordinator descriptors device fast_lane gathering gpu
+  heartbeats hosts kernels lane levels loss mpi runtime sha256 soak socket stall timeline topology transport wire)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol, TextIO
 
+from horovod.runner.descriptors import allow_descriptors
 from horovod.runner.hosts import SlotInfo, is_local
 from horovod.runner.network import choose_addresses, listening_address
 from horovod.runner.output import STDERR, STDOUT, Output
@@ -258,6 +259,8 @@ def run_job(job: Job, exchange: Exchange | None = None) -> int:
     secret = secrets.token_bytes(SECRET_BYTES)
     addresses = choose_addresses(remote_hosts, job.interfaces)
     events: Events = queue.SimpleQueue()
+    if warning := allow_descriptors(len(job.slots)):
+        say(warning)
 
     def on_put(key: bytes, value: bytes) -> None:
         if (joined := read_joined(key, value)) is not None:

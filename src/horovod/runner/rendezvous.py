@@ -24,6 +24,7 @@ OK, TIMEOUT = 0, 1
 MAX_KEY = 1 << 10
 MAX_VALUE = 1 << 20
 HANDSHAKE_SECONDS = 5.0
+_BACKLOG = 4096  # all ranks of a job connect at once; one that finds no place tries again after 1 s
 _ACCEPT_PAUSE_SECONDS = 0.05  # after a failed accept
 
 
@@ -80,7 +81,7 @@ class RendezvousServer:
         self._connections: set[socket.socket] = set()
         self._listener = socket.create_server(
             (address, 0),
-            backlog=128,
+            backlog=_BACKLOG,
             family=socket.AF_INET6 if ":" in address else socket.AF_INET,
             dualstack_ipv6=address == "::",
         )

@@ -1,6 +1,7 @@
 #include "ops/allreduce.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 
@@ -15,6 +16,8 @@ namespace {
 // Up to here every rank sends its whole vector to every other: fewer steps than the ring has.
 constexpr size_t kFlatBytes = size_t{16} << 10;
 constexpr size_t kFlatTotal = size_t{128} << 10;
+// Up to here, where that takes fewer steps, ranks meet in pairs.
+constexpr size_t kPairsBytes = size_t{64} << 10;
 // What is copied, reduced and scaled in one go, and so stays in the first-level cache.
 constexpr size_t kPiece = size_t{16} << 10;
 
@@ -52,6 +55,8 @@ class Reduction {
     if (ranks_ == 1) {
       CopyOperand(0, bytes_);
       Finish(destination_, bytes_);
+    } else if (bytes_ <= kPairsBytes && PairSteps() < ranks_ - 1) {
+      Pairs();
     } else if (bytes_ <= kFlatBytes && bytes_ * static_cast<size_t>(ranks_) <= kFlatTotal) {
       Flat();
     } else {
@@ -99,7 +104,14 @@ class Reduction {
 
   int Previous(int steps) const { return (rank_ - steps % ranks_ + ranks_) % ranks_; }
 
+  // The largest power of two up to the number of ranks.
+  int Paired() const { return static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks_))); }
+  int PairSteps() const {
+    return std::countr_zero(static_cast<unsigned>(Paired())) + (Paired() == ranks_ ? 0 : 2);
+  }
+
   void Flat();
+  void Pairs();
   void Ring();
 
   Transport& transport_;
@@ -148,6 +160,40 @@ void Reduction::Flat() {
     reduce_(vector(rank), destination_, bytes_ / SizeOf(dtype_));
   }
   Finish(destination_, bytes_);
+}
+
+// In step k the ranks whose numbers differ in bit k exchange their sums, so that log2(n) steps do.
+// Both reduce the lower one's first, hence to the same bits. Ranks beyond a power of two hand their
+// vector to one below, and get the result from it.
+void Reduction::Pairs() {
+  const int beyond = ranks_ - Paired();
+  const size_t count = bytes_ / SizeOf(dtype_);
+  const MutableBytes own(destination_, bytes_);
+  CopyOperand(0, bytes_);
+  if (rank_ >= Paired()) {
+    transport_.Send(rank_ - Paired(), own);
+    transport_.Receive(rank_ - Paired(), own);
+    return;
+  }
+  const std::unique_ptr<std::byte[]> memory(new std::byte[bytes_]);
+  const MutableBytes other(memory.get(), bytes_);
+  if (rank_ < beyond) {
+    transport_.Receive(rank_ + Paired(), other);
+    reduce_(other.data(), own.data(), count);
+  }
+  for (int bit = 1; bit < Paired(); bit *= 2) {
+    const int peer = rank_ ^ bit;
+    CopySink sink(other);
+    transport_.Exchange(peer, own, peer, bytes_, sink);
+    if (rank_ < peer) {
+      reduce_(other.data(), own.data(), count);
+    } else {
+      reduce_(own.data(), other.data(), count);
+      std::memcpy(own.data(), other.data(), bytes_);
+    }
+  }
+  Finish(own.data(), bytes_);
+  if (rank_ < beyond) transport_.Send(rank_ + Paired(), own);
 }
 
 // Reduce-scatter, then allgather, around a ring: 2 (n - 1) / n of the vector per rank in each

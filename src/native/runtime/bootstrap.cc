@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/descriptors.h"
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "runtime/bootstrap_messages.h"
@@ -123,6 +124,8 @@ void Meeting::Lead() {
   const auto ranks = static_cast<size_t>(options_.size);
   auto& connections = membership_.connections;
   connections.resize(ranks);
+  // A connection, and the process of a rank on this host.
+  AllowDescriptors(2 * ranks, "rank 0, which every other rank connects to,");
   std::vector<Hello> hellos(ranks);
   hellos[0] = OwnHello();
   {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptors.h"
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "base/wire.h"
@@ -52,6 +53,11 @@ std::unique_ptr<TcpTransport> SetUpTcp(const TransportSetup& setup,
   const auto& rows = setup.table.rows;
   const auto own = static_cast<size_t>(options.rank);
   std::vector<Socket> sockets(rows.size());
+  size_t connections = 0;
+  for (size_t rank = 0; rank < rows.size(); ++rank) {
+    if (rank != own && wanted(rank)) ++connections;
+  }
+  AllowDescriptors(connections, "a connection to every rank of another host");
   for (size_t rank = 0; rank < own; ++rank) {
     if (!wanted(rank)) continue;
     Socket socket =

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from horovod.runner.descriptors import allow_descriptors
 from horovod.runner.elastic.blacklist import Blacklist
 from horovod.runner.elastic.discovery import DiscoveryError, HostDiscovery
 from horovod.runner.elastic.driver import Driver, Limits
@@ -182,6 +183,8 @@ def run_elastic_job(elastic: ElasticJob, exchange: Exchange | None = None) -> in
         if (ready := Ready.decode(key, value)) is not None:
             events.put(ready)
 
+    if warning := allow_descriptors(max(limits.start, limits.most or 0)):
+        say(warning)
     ended = threading.Event()
     with (
         contextlib.closing(make_output(job, limits.start, events.put)) as output,

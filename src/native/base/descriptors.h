@@ -1,0 +1,17 @@
+// How many files and sockets a process may have open.
+#ifndef HVD_BASE_DESCRIPTORS_H_
+#define HVD_BASE_DESCRIPTORS_H_
+
+#include <cstddef>
+#include <string>
+
+namespace hvd {
+
+// Raises the soft limit where so many more would not fit below it; many systems set it to 1,024 and
+// leave the hard one far above. Throws Error (kIo), which says what needs them, when the hard limit
+// is too low.
+void AllowDescriptors(size_t more, const std::string& what);
+
+}  // namespace hvd
+
+#endif  // HVD_BASE_DESCRIPTORS_H_
