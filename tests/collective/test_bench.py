@@ -1,18 +1,22 @@
 """The benchmark's commands as docs/performance.md gives them, with few and small turns."""
 
 import json
+import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
-BENCH = Path(__file__).parents[2] / "bench" / "allreduce.py"
+import horovod
+
+BENCH = Path(__file__).parents[2] / "bench"
 FEW = ("--sizes", "4B,1KiB", "--rounds", "2")
 
 
-def _run(*options: str) -> str:
-    command = [sys.executable, str(BENCH), *FEW, *options]
+def _run(*options: str, program: str = "allreduce.py") -> str:
+    command = [sys.executable, str(BENCH / program), *FEW, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -32,3 +36,20 @@ def test_programs_get_the_turns_of_both_libraries() -> None:
     assert document["facts"]["transport"] == "shm"
     assert [size["nbytes"] for size in document["sizes"]] == [4, 1024]
     assert all(len(size["ours"]) == len(size["gloo"]) == 2 for size in document["sizes"])
+
+
+@pytest.mark.torch
+def test_the_wheels_of_two_variants_take_turns(tmp_path: Path) -> None:
+    package = Path(horovod.__file__).parent
+    for label in ("null", "x86_64_v3"):  # of the installed files, so that they do not differ
+        name = f"horovod_variants-1-py3-none-linux_{os.uname().machine}-{label}.whl"
+        with zipfile.ZipFile(tmp_path / name, "w") as wheel:
+            for path in package.rglob("*"):
+                wheel.write(path, path.relative_to(package.parent))
+    rows = json.loads(_run(str(tmp_path), "--json", program="variants.py"))["rows"]
+    assert len(rows) == 2 * 3
+    assert {tuple(row["seconds"]) for row in rows} == {("x86_64_v3", "null")}
+    lonely = [sys.executable, str(BENCH / "variants.py"), str(tmp_path), "--labels", "other,null"]
+    done = subprocess.run(lonely, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "0 wheels of 'other'; ./dev matrix builds one" in done.stderr
