@@ -43,7 +43,7 @@ def index_options(environment: Mapping[str, str]) -> tuple[str, ...]:
         for item in (text.replace(",", " ") if variable == "UV_FIND_LINKS" else text).split():
             url = item.partition("=")[2] if uv and "=" in item.partition("://")[0] else item
             if "\n" not in url and [option, url] not in _pairs(found):
-                from variantwheel_selector.setting_keys import (  # noqa: PLC0415 - rarely needed
+                from variantwheel_selector.redaction import (  # noqa: PLC0415 - rarely needed
                     without_credentials,
                 )
 

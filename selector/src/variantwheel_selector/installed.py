@@ -9,7 +9,7 @@ from variantwheel_selector.conda_installation import CondaInstallation, find_con
 from variantwheel_selector.decision import DECISION_FILE, Decision, parse_decision
 from variantwheel_selector.errors import NotInstalledError
 from variantwheel_selector.record import record
-from variantwheel_selector.setting_keys import without_credentials
+from variantwheel_selector.redaction import without_credentials
 from variantwheel_selector.variants_json import VariantsInfo, parse_variants_json
 from variantwheel_selector.wheel_name import normalize_project
 

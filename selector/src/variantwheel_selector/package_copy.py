@@ -1,7 +1,7 @@
 """Copies of this package: into selector sdists, and the vendored `packaging` inside each copy.
 
-In an sdist, the modules of the hooks that are called for every installation are files; all others
-stand in one archive, since pip and uv take about half a millisecond for each file of an sdist.
+In an sdist, the modules of the hooks that are called for every installation are files. All others
+that hooks can come to import stand in one bundle; the command line's stay behind.
 """
 
 from __future__ import annotations
@@ -10,17 +10,32 @@ import ast
 import importlib.metadata
 import shutil
 import tempfile
-import zipfile
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from variantwheel_selector import packaging_library
 from variantwheel_selector.errors import SelectorError
+from variantwheel_selector.module_bundle import BUNDLE, render_bundle
 
 _PACKAGE = "variantwheel_selector"
 _VENDORED = "packaging"
-_ARCHIVE = "modules.zip"
-_FILES = ("__init__", "backend", "config_paths", "errors", "header_fields", "hooks", "project_name")
+_FILES = (
+    "__init__.py",
+    "backend.py",
+    "config_paths.py",
+    "errors.py",
+    "header_fields.py",
+    "hooks.py",
+    "module_bundle.py",
+    "project_name.py",
+)
 """Modules that `get_requires_for_build_wheel` and `prepare_metadata_for_build_wheel` import."""
-_OLDEST = (1980, 1, 1, 0, 0, 0)
+_ROOTS = (
+    "backend.py",
+    "nvidia_query.py",  # read as a text, for a process of its own
+    *(f"_vendor/{_VENDORED}/{name}.py" for name in packaging_library.__all__),
+)
+"""What a hook imports, or reads by its name."""
 
 
 def copy_package(folder: Path) -> Path:
@@ -30,7 +45,7 @@ def copy_package(folder: Path) -> Path:
         folder: The folder that an sdist's `backend-path` names; must not hold a copy yet.
 
     Returns:
-        The folder of the copy: a few modules, and the archive of all others. The same package
+        The folder of the copy: a few modules, and the bundle of all others. The same package
         always gives the same bytes.
     """
     here = Path(__file__).resolve().parent
@@ -41,16 +56,56 @@ def copy_package(folder: Path) -> Path:
         shutil.copytree(here, whole, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
         if not (whole / "_vendor" / _VENDORED).is_dir():
             vendor_packaging(whole / "_vendor")
-        for module in _FILES:
-            (whole / f"{module}.py").replace(target / f"{module}.py")
-        # Not compressed: the sdist is, and better as a whole.
-        with zipfile.ZipFile(target / _ARCHIVE, "w", zipfile.ZIP_STORED) as archive:
-            for path in sorted(whole.rglob("*")):
-                if path.is_file():
-                    info = zipfile.ZipInfo(path.relative_to(name).as_posix(), _OLDEST)
-                    info.create_system, info.external_attr = 3, 0o100644 << 16
-                    archive.writestr(info, path.read_bytes())
+        everything = {
+            path.relative_to(whole).as_posix(): path.read_bytes()
+            for path in whole.rglob("*")
+            if path.is_file()
+        }
+    files = reachable_files(everything)
+    for path in _FILES:
+        (target / path).write_bytes(files[path])
+    (target / BUNDLE).write_bytes(
+        render_bundle({path: data for path, data in files.items() if path not in _FILES})
+    )
     return target
+
+
+def reachable_files(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the files of this package that hooks can need: modules, and all that are no modules.
+
+    Args:
+        files: Of the package, by their paths in it.
+    """
+    found: set[str] = set()
+    waiting = [path for path in _ROOTS if path in files]
+    while waiting:
+        path = waiting.pop()
+        if path in found:
+            continue
+        found.add(path)
+        folders = PurePosixPath(path).parents
+        named = {str(folder) for folder in folders} | _imported(files[path], path)
+        candidates = {p for name in named for p in (f"{name}.py", f"{name}/__init__.py")}
+        waiting += sorted((candidates | {"__init__.py"}) & files.keys())
+    return {path: data for path, data in files.items() if path in found or path[-3:] != ".py"}
+
+
+def _imported(source: bytes, path: str) -> set[str]:
+    """Return what a module imports of this package, anywhere in it, as paths without suffix."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = node.module or ""
+            if node.level:
+                folder = PurePosixPath(_PACKAGE, path).parents[node.level - 1]
+                start = ".".join([*folder.parts, *filter(None, [start])])
+            names = [start, *(f"{start}.{alias.name}" for alias in node.names)]
+        inside = [name for name in names if name.startswith(f"{_PACKAGE}.")]
+        found |= {name.removeprefix(f"{_PACKAGE}.").replace(".", "/") for name in inside}
+    return found
 
 
 def vendor_packaging(folder: Path) -> list[Path]:

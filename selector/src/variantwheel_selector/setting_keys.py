@@ -17,6 +17,7 @@ from variantwheel_selector.parse.compute_cap import ComputeCapability
 from variantwheel_selector.parse.nvidia_version import CudaVersion, cuda_version
 from variantwheel_selector.parse.rocm_version import RocmVersion, rocm_version
 from variantwheel_selector.record import record
+from variantwheel_selector.redaction import without_credentials
 from variantwheel_selector.variant_pattern import VariantPattern, read_patterns
 
 T = TypeVar("T")
@@ -24,8 +25,6 @@ T = TypeVar("T")
 ENVIRONMENT_PREFIX = "VARIANTWHEEL_"
 ASSUME_PREFIX = "assume-"
 
-_URL_USER = r"(?<=://)[^/?#\s]*@"
-_URL_QUERY = r"[?#].*"
 _INDEX_PATTERN = r"(?:https?|file)://\S+"
 _DRIVE_PATTERN = r"[A-Za-z]:[/\\]"
 
@@ -116,11 +115,6 @@ def _patterns(name: str) -> Key[tuple[VariantPattern, ...]]:
         "such as 'nvidia::sm_arch::90_real'",
         separator=",",
     )
-
-
-def without_credentials(text: str) -> str:
-    """Return a URL without what may be secret in it: user, password, query and fragment."""
-    return re.sub(_URL_QUERY, "", re.sub(_URL_USER, "", text))
 
 
 VARIANT: Key[str] = Key(

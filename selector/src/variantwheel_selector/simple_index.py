@@ -89,11 +89,9 @@ def fetch_project_names(index: str, client: WebClient) -> list[str]:
             node.object(("name",), ignore_unknown=True)["name"].string()
             for node in members["projects"].elements()
         ]
-    parser = _Anchors()
-    parser.feed(content.decode("utf-8", errors="replace"))
-    _check_version(parser.version, base)
     # The texts of the links may be anything; where they lead to is what installers ask for.
-    paths = [_path(_join(base, attributes["href"])) for attributes in parser.anchors]
+    anchors = _anchors(content.decode("utf-8", errors="replace"), base)
+    paths = [_path(_join(base, attributes["href"])) for attributes in anchors]
     folders = [path.removesuffix("/").rpartition("/") for path in paths if path.endswith("/")]
     above = _path(base).removesuffix("/")
     return [name for parent, _, name in folders if parent.startswith(above) and name]
@@ -126,10 +124,7 @@ def parse_html_page(text: str, base: str) -> list[IndexFile]:
 
         <a href="../a-1.0-py3-none-any.whl#sha256=0123…" data-requires-python="&gt;=3.10">a</a>
     """
-    parser = _Anchors()
-    parser.feed(text)
-    _check_version(parser.version, base)
-    return [_file_from_anchor(attributes, base) for attributes in parser.anchors]
+    return [_file_from_anchor(attributes, base) for attributes in _anchors(text, base)]
 
 
 class _Anchors(HTMLParser):
@@ -144,6 +139,18 @@ class _Anchors(HTMLParser):
             self.anchors.append(attributes)
         if tag == "meta" and attributes.get("name") == "pypi:repository-version":
             self.version = attributes.get("content", "")
+
+
+def _anchors(text: str, base: str) -> list[dict[str, str]]:
+    """Return the attributes of the links of an HTML page."""
+    parser = _Anchors()
+    try:
+        parser.feed(text)
+    except AssertionError as error:
+        # So Python's parser refuses declarations that it does not know, such as `<![x`.
+        raise ReleaseError(f"{base} is no HTML page that can be read: {error}") from error
+    _check_version(parser.version, base)
+    return parser.anchors
 
 
 def _check_version(version: str, base: str) -> None:

@@ -225,6 +225,11 @@ def test_html_page_with_odd_links() -> None:
     assert [file.filename for file in parse_html_page(text, "http://i.invalid/s/")] == ["a+b-1.whl"]
 
 
+def test_a_declaration_that_no_parser_knows() -> None:
+    with pytest.raises(ReleaseError, match="no HTML page that can be read: unknown status keyword"):
+        parse_html_page("<![r[x]]>", "http://i.invalid/simple/a/")
+
+
 def test_an_index_that_does_not_answer() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

@@ -30,6 +30,7 @@ from variantwheel.selector_sdist import check_complete, collect_payload, missing
 from variantwheel.variant_build import without_release_files
 from variantwheel.wheel_archive import read_wheel
 from variantwheel_selector.manifest import parse_manifest
+from variantwheel_selector.module_bundle import parse_bundle
 
 ROOT = "tiny_variants-1.0"
 
@@ -63,17 +64,15 @@ def test_it_holds_what_an_installation_needs(tiny_release: TinyRelease, sdist: P
         "pyproject.toml",
         "payload/manifest.json",
         "_selector/variantwheel_selector/backend.py",
-        "_selector/variantwheel_selector/modules.zip",
+        "_selector/variantwheel_selector/modules.txt",
         "source.zip",
     }
     assert wheels | needed <= set(found.files)
     # Installers unpack all of it each time.
     assert len(found.files) < len(wheels) + 15
     assert {"native/tiny.c", "CMakeLists.txt", "pyproject.toml"} <= set(_sources(found))
-    modules = found.files["_selector/variantwheel_selector/modules.zip"].data
-    with zipfile.ZipFile(io.BytesIO(modules)) as archive:
-        packed = set(archive.namelist())
-    vendored = "variantwheel_selector/_vendor/packaging"
+    packed = set(parse_bundle(found.files["_selector/variantwheel_selector/modules.txt"].data))
+    vendored = "_vendor/packaging"
     assert {f"{vendored}/tags.py", f"{vendored}/LICENSE.APACHE"} <= packed
     assert not [path for path in packed if "__pycache__" in path or path.endswith(".pyc")]
     assert not [path for path in found.files if "__pycache__" in path or path.endswith(".pyc")]
