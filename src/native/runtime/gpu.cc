@@ -99,7 +99,9 @@ DeviceCollectives& Gpu::CollectivesOf(const ProcessSet& set) {
     const UseDevice use(*driver, device);
     body();
   };
-  made->Use(MeetOnGpus(set, nccl_, problem, on_device));
+  // Throws where nothing was made above.
+  auto communicator = MeetOnGpus(set, nccl_, problem, on_device);  // throws where nothing was made
+  made->Use(std::move(communicator));
   return *(collectives_[set.id()] = std::move(made));
 }
 
