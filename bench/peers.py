@@ -24,7 +24,8 @@ ALLREDUCE_SIZES = [4, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB
 HALF_SIZES = [MIB, 16 * MIB, 64 * MIB]  # of the 16-bit tensor
 OTHER_SIZES = [KIB, MIB, 64 * MIB]
 OTHER_WORKS = ["allgather", "broadcast", "alltoall", "reducescatter"]
-WORKS = ["allreduce", "half", *OTHER_WORKS]
+SHARED_SIZES = [256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB]
+WORKS = ["allreduce", "half", "shared", *OTHER_WORKS]
 KEYS = {"Gloo": "gloo"} | {name: key for key, name in MPI_NAMES.items()}
 
 
@@ -66,6 +67,19 @@ def half_row(dtype: str, nbytes: int) -> Row:
     return Row(f"{dtype} {size_name(nbytes)}", entries, aims)
 
 
+def shared_row(nbytes: int, names: Sequence[str]) -> Row:
+    """One size of float32 in memory that all ranks map, against adding and writing it alone."""
+    case = Case("allreduce", nbytes)
+    entries = [
+        Entry("shared", "horovod", Case("allreduce", nbytes, variant="shared")),
+        Entry("floor", "horovod", Case("allreduce", nbytes, variant="floor")),
+        Entry("copied", "horovod", case),
+    ]
+    entries += [Entry(name, KEYS[name], case) for name in names if name in KEYS]
+    aims = [Aim(["floor"], 1.3, "1.3 x the floor")] if nbytes >= MIB else []
+    return Row(f"allreduce, shared {size_name(nbytes)}", entries, aims)
+
+
 def other_row(work: str, nbytes: int, names: Sequence[str]) -> Row:
     """One of the other collectives."""
     case = Case(work, nbytes)
@@ -89,6 +103,8 @@ def choose_rows(options: argparse.Namespace) -> Callable[[Sequence[str]], list[R
                 for dtype in ("float16", "bfloat16")
                 for nbytes in options.sizes or HALF_SIZES
             ]
+        if "shared" in options.works:
+            chosen += [shared_row(nbytes, names) for nbytes in options.sizes or SHARED_SIZES]
         for work in OTHER_WORKS:
             if work in options.works:
                 sizes = options.sizes or OTHER_SIZES

@@ -14,23 +14,24 @@ set(HVD_CORE_SOURCES
   transport/mpi/mpi_store.cc transport/mpi/mpi_transport.cc
   transport/nccl/nccl_communicator.cc transport/nccl/nccl_library.cc
   transport/nccl/nccl_start.cc
-  transport/shm/futex.cc transport/shm/lane.cc transport/shm/segment.cc
-  transport/shm/shm_transport.cc
+  transport/shm/futex.cc transport/shm/lane.cc transport/shm/memory_file.cc
+  transport/shm/segment.cc transport/shm/shm_transport.cc
   transport/tcp/tcp_transport.cc
   ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/broadcast.cc
-  ops/device_collectives.cc ops/hierarchical.cc ops/reducescatter.cc ops/ring.cc
+  ops/device_collectives.cc ops/hierarchical.cc ops/mapped_allreduce.cc ops/reducescatter.cc
+  ops/ring.cc
   timeline/timeline.cc timeline/trace_text.cc
   runtime/agreement.cc runtime/announcements.cc runtime/autotune_log.cc runtime/autotuner.cc
   runtime/bootstrap.cc runtime/bootstrap_messages.cc
   runtime/c_api.cc runtime/checks.cc runtime/connection.cc runtime/control_plane.cc
   runtime/coordinator.cc runtime/executor.cc runtime/fast_lane.cc runtime/fusion.cc
   runtime/gathering.cc runtime/gpu.cc runtime/gpu_meeting.cc runtime/heartbeats.cc
-  runtime/host_identity.cc
+  runtime/host_identity.cc runtime/mapped_allreduces.cc
   runtime/operation.cc runtime/operation_trace.cc runtime/options.cc runtime/output_memory.cc
   runtime/peer.cc runtime/process_sets.cc runtime/request.cc
   runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc runtime/rows.cc
-  runtime/runtime.cc runtime/short_forms.cc runtime/stall_inspector.cc runtime/tensor_table.cc
-  runtime/transport_setup.cc)
+  runtime/runtime.cc runtime/shared_buffers.cc runtime/short_forms.cc runtime/stall_inspector.cc
+  runtime/tensor_table.cc runtime/transport_setup.cc)
 list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
 set(HVD_KERNEL_SOURCES ${HVD_CORE_SOURCES})
@@ -52,4 +53,5 @@ set(HVD_BINDINGS_SOURCES
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
 set(HVD_NATIVE_TESTS auth autotune collectives coordinator descriptors device fast_lane gathering gpu
-  heartbeats hosts kernels lane levels loss mpi runtime sha256 soak socket stall timeline topology transport wire)
+  heartbeats hosts kernels lane levels loss mpi runtime sha256 shared_buffers soak socket stall timeline
+  topology transport wire)

@@ -88,7 +88,10 @@ class GlooCalls:
 
     @staticmethod
     def _distribute(
-        model: torch.nn.Module, optimizer: torch.optim.Optimizer
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        shared: bool,  # noqa: ARG004 - there is no such memory here
     ) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
         wrapped = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
         return wrapped, optimizer

@@ -6,9 +6,11 @@ import torch
 
 import horovod.torch as hvd
 from horovod._session import SESSION
+from horovod.torch.buckets import bucket_bytes, lay_out, view_of
 from turns.cases import Case, Work
 from turns.gradient_sets import SHAPES, elements
-from turns.torch_work import collective, gradients, tensor_on_pages
+from turns.mapped_memory import mapped_tensors, own_slices, reduce_pieces
+from turns.torch_work import DTYPES, collective, gradients, tensor_on_pages
 from turns.training import training_step
 
 
@@ -37,7 +39,13 @@ class HorovodCalls:
             return self._gradients(case)
         if case.work == "step":
             return training_step(case, self._distribute)
-        own = tensor_on_pages(case.count, case.dtype)
+        if case.variant == "floor":
+            return self._floor(case)
+        own = (
+            hvd.shared_empty(case.count, dtype=DTYPES[case.dtype])
+            if case.variant == "shared"
+            else tensor_on_pages(case.count, case.dtype)
+        )
         calls = {
             "allreduce": lambda: hvd.allreduce_(own, op=hvd.Sum, name=name),
             "broadcast": lambda: hvd.broadcast_(own, 0, name=name),
@@ -47,7 +55,45 @@ class HorovodCalls:
         }
         return collective(case, self.rank, self.size, calls, own)
 
+    def _floor(self, case: Case) -> Work:
+        """What a reduction in memory that all have mapped takes when nobody waits for anybody."""
+        tensors = mapped_tensors(self.rank, self.size, case.count, case.dtype, hvd.allgather_object)
+        own = tensors[self.rank]
+        pieces = own_slices(tensors, self.rank)
+
+        def check() -> bool:
+            own.fill_(self.rank + 1)
+            hvd.barrier()
+            reduce_pieces(pieces)
+            hvd.barrier()
+            return bool((own == self.size * (self.size + 1) / 2).all())
+
+        return Work(lambda: reduce_pieces(pieces), check, own.zero_)
+
+    def _shared_gradients(self) -> Work:
+        """The buckets of an optimizer that keeps gradients in shared memory."""
+        sizes = [elements(shape) for shape in reversed(SHAPES["resnet50"])]
+        parameters = [torch.empty(size) for size in sizes]
+        (layout,) = lay_out(parameters, bucket_bytes(None, {}))
+        memory = hvd.shared_empty(layout.ends[-1])
+        tensors = [view_of(memory, layout.offsets[each], each) for each in parameters]
+        buckets = [
+            (f"bucket.{begin}", memory[begin:end])
+            for begin, end in zip([0, *layout.ends], layout.ends, strict=False)
+        ]
+
+        def call() -> None:
+            handles = [
+                hvd.allreduce_async_(bucket, op=hvd.Sum, name=name) for name, bucket in buckets
+            ]
+            for handle in handles:
+                hvd.synchronize(handle)
+
+        return gradients(tensors, self.rank, self.size, call)
+
     def _gradients(self, case: Case) -> Work:
+        if case.variant == "shared":
+            return self._shared_gradients()
         tensors = [tensor_on_pages(elements(shape)) for shape in SHAPES["resnet50"]]
         named = [(f"gradient.{index}", tensor) for index, tensor in enumerate(tensors)]
 
@@ -71,10 +117,14 @@ class HorovodCalls:
 
     @staticmethod
     def _distribute(
-        model: torch.nn.Module, optimizer: torch.optim.Optimizer
+        model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, shared: bool
     ) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-        return model, hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+        return model, hvd.DistributedOptimizer(
+            optimizer,
+            named_parameters=model.named_parameters(),
+            gradient_as_bucket_view=shared,
+        )
 
 
 def join() -> HorovodCalls:

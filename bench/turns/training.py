@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import nn
 
 from turns.cases import Case, Work
 
-Distribute = Callable[[nn.Module, torch.optim.Optimizer], tuple[nn.Module, torch.optim.Optimizer]]
+
+class Distribute(Protocol):
+    """Makes a model and its optimizer those of all ranks."""
+
+    def __call__(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, *, shared: bool
+    ) -> tuple[nn.Module, torch.optim.Optimizer]:
+        """Args: shared: whether gradients are to live in memory that all ranks map."""
+        ...
 
 
 class ResidualBlock(nn.Module):
@@ -64,15 +73,19 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 
 def training_step(case: Case, distribute: Distribute) -> Work:
-    """A step of the model that the variant names, after "alone:" without any communication."""
-    alone = case.variant.startswith("alone:")
-    make, shape = MODELS[case.variant.removeprefix("alone:")]
+    """A step of the model that the variant names, after "alone:" without any communication.
+
+    After "shared:" with gradients in memory that all ranks map, where the library has that.
+    """
+    way, _, name = case.variant.rpartition(":")
+    alone = way == "alone"
+    make, shape = MODELS[name]
     torch.manual_seed(0)
     model = make()
     optimizer: torch.optim.Optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     step_model = model
     if not alone:
-        step_model, optimizer = distribute(model, optimizer)
+        step_model, optimizer = distribute(model, optimizer, shared=way == "shared")
     inputs = torch.randn(shape)
     targets = torch.randint(0, 10, (shape[0],))
     loss = nn.CrossEntropyLoss()

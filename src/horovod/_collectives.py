@@ -102,6 +102,25 @@ class Collectives(Reductions):
             numbers=() if splits is None else splits,
         )
 
+    def share_memory(
+        self, shape: Sequence[int], dtype: str, *, name: str | None = None, process_set: int = 0
+    ) -> "_bindings.Buffer":
+        """Allocates a tensor on every rank of a process set, which all ranks of its host map.
+
+        An allreduce of memory at the same place of all these tensors works on it where it is. The
+        memory is all zeros. Where ranks cannot share memory, each gets memory of its own.
+
+        Raises:
+            ValueError: as for all operations; a shape with too many elements.
+            HorovodInternalError: the ranks asked for different tensors, or a rank was lost.
+        """
+        source = Operand(0, tuple(shape), dtype, None)
+        handle = self._start(
+            "share_memory", name, (source,), lambda got: got[0][0], process_set=process_set
+        )
+        buffer: _bindings.Buffer = self.synchronize(handle)
+        return buffer
+
     def barrier(self, process_set: int = 0, *, name: str | None = None) -> None:
         """Waits until all ranks of a process set have come here."""
         self.synchronize(self._start("barrier", name, (), lambda _: None, process_set=process_set))

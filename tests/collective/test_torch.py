@@ -12,6 +12,8 @@ pytestmark = pytest.mark.torch
 FILES = (
     "torch_checks.py",
     "optimizer_checks.py",
+    "shared_memory_checks.py",
+    "bucket_checks.py",
     "torch_training_checks.py",
     "torch_group_checks.py",
     "elastic_state_checks.py",

@@ -235,7 +235,7 @@ TEST(AClosedDataConnectionIsALostPeer) {
 
 TEST(OnlyTheJobsOwnSegmentIsOpened) {
   const Segment segment = Segment::Create(2);
-  hvd::SegmentKey key = segment.key();
+  hvd::MemoryFileKey key = segment.key();
   key.token[0] ^= 1;
   EXPECT_THROWS(Segment::Open(key, 2), Error, "not this job's memory");
   key = segment.key();
@@ -243,7 +243,7 @@ TEST(OnlyTheJobsOwnSegmentIsOpened) {
   EXPECT_THROWS(Segment::Open(key, 2), Error, "No such file");
   EXPECT_THROWS(Segment::Open(segment.key(), 3), Error, "bytes, expected");
   Segment gone = Segment::Create(2);
-  const hvd::SegmentKey stale = gone.key();
+  const hvd::MemoryFileKey stale = gone.key();
   gone.TakeFile();
   EXPECT_THROWS(Segment::Open(stale, 2), Error, "");
 }

@@ -11,7 +11,7 @@ ABI_VERSION: int
 # "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "bool"
 DTYPES: dict[str, int]
 # "allreduce", "allgather", "broadcast", "barrier", "alltoall", "reducescatter", "join",
-# "add_process_sets", "remove_process_set"
+# "add_process_sets", "remove_process_set", "share_memory"
 KINDS: dict[str, int]
 AVERAGE: int  # 0
 SUM: int  # 1
@@ -252,6 +252,9 @@ class Runtime:
     @property
     def fast_operations(self) -> int:
         """How many operations `run_now` has run."""
+    @property
+    def mapped_operations(self) -> int:
+        """How many allreduces have worked on memory of "share_memory" where it is."""
     def poll(self, handle: int) -> bool:
         """True when done (also when failed). ValueError: unknown handle."""
     def wait(

@@ -24,6 +24,7 @@ from horovod.array.grouped import (
     grouped_reducescatter,
     grouped_reducescatter_async,
 )
+from horovod.array.shared_memory import shared_empty
 from horovod.common.basics import HorovodBasics
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import (
@@ -412,6 +413,7 @@ __all__ = [
     "reducescatter",
     "reducescatter_async",
     "remove_process_set",
+    "shared_empty",
     "shutdown",
     "size",
     "start_timeline",

@@ -116,10 +116,7 @@ def _export_numpy(numpy: Any, value: Any) -> Exported:
         return operand_of(result), result
 
     def wrap(buffer: "_bindings.Buffer") -> Any:
-        if not buffer.nbytes:
-            return numpy.empty(buffer.shape, dtype)
-        flat = numpy.frombuffer(memoryview(buffer).cast("B"), numpy.uint8)
-        return flat.view(dtype).reshape(buffer.shape)
+        return array_over(numpy, buffer, dtype)
 
     return Exported(
         operand_of(work),
@@ -128,6 +125,27 @@ def _export_numpy(numpy: Any, value: Any) -> Exported:
         new,
         wrap,
     )
+
+
+def array_over(numpy: Any, buffer: "_bindings.Buffer", dtype: Any) -> Any:
+    """A NumPy array over memory of the core's, which it keeps alive."""
+    if not buffer.nbytes:
+        return numpy.empty(buffer.shape, dtype)
+    flat = numpy.frombuffer(memoryview(buffer).cast("B"), numpy.uint8)
+    return flat.view(dtype).reshape(buffer.shape)
+
+
+def type_name(numpy: Any, dtype: Any) -> str:
+    """The core's name of an element type.
+
+    Args:
+        numpy: the module, or None where `dtype` is a name.
+        dtype: a type of NumPy's, or a name.
+
+    Raises:
+        ValueError: the type is not supported.
+    """
+    return _require_supported(dtype) if numpy is None else _numpy_name(numpy.dtype(dtype))
 
 
 def _memory_dtype(view: memoryview) -> str:

@@ -86,6 +86,7 @@ from horovod.torch.mpi_ops import (
     synchronize,
 )
 from horovod.torch.optimizer import DistributedOptimizer
+from horovod.torch.shared_memory import shared_empty
 from horovod.torch.sync_batch_norm import SyncBatchNorm
 
 __all__ = [
@@ -152,6 +153,7 @@ __all__ = [
     "reducescatter_async",
     "remove_process_set",
     "rocm_built",
+    "shared_empty",
     "shutdown",
     "size",
     "sparse_allreduce_async",

@@ -5,7 +5,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -149,7 +149,7 @@ class GradientReducer:
         self._in_flight: dict[Parameter, _InFlight] = {}
         self._watched: set[Parameter] = set()
         self._hooks: list[Any] = []
-        weakref.finalize(self, _remove, self._hooks).atexit = False
+        weakref.finalize(self, remove, self._hooks).atexit = False
 
     @property
     def busy(self) -> bool:
@@ -168,9 +168,7 @@ class GradientReducer:
                 if parameter.requires_grad and parameter not in self._watched:
                     self._names.setdefault(parameter, f"allreduce.noname.{i}.{j}")
                     self._watched.add(parameter)
-                    self._hooks.append(
-                        parameter.register_post_accumulate_grad_hook(_make_hook(self))
-                    )
+                    self._hooks.append(follow(parameter, self))
 
     def count(self, parameter: Parameter) -> None:
         """Notes that a backward pass has added to a gradient; sends it after the last pass.
@@ -314,16 +312,30 @@ class GradientReducer:
             parameter.grad.detach().copy_(reduced)
 
 
-def _make_hook(reducer: GradientReducer) -> Callable[[Parameter], None]:
+class Counts(Protocol):
+    """What is told about gradients."""
+
+    def count(self, parameter: Parameter) -> None:
+        """A backward pass has added to a gradient."""
+
+
+def follow(parameter: Parameter, reducer: Counts) -> Any:
+    """Tells a reducer about a parameter's gradient, without keeping the reducer alive.
+
+    Returns:
+        The hook, for `remove`.
+    """
     reference = weakref.ref(reducer)
 
     def on_gradient(parameter: Parameter) -> None:
         if (alive := reference()) is not None:
             alive.count(parameter)
 
-    return on_gradient
+    untyped: Any = parameter
+    return untyped.register_post_accumulate_grad_hook(on_gradient)
 
 
-def _remove(hooks: list[Any]) -> None:
+def remove(hooks: list[Any]) -> None:
+    """Ends what `follow` has begun."""
     for hook in hooks:
         hook.remove()

@@ -13,6 +13,7 @@ from horovod import _settings
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch.adasum_optimizer import AdasumStep, wrap_for_adasum
+from horovod.torch.buckets import BucketReducer, bucket_bytes
 from horovod.torch.compression import Compression, Compressor
 from horovod.torch.gradients import (
     ZERO_GRAD_TOO_EARLY,
@@ -37,7 +38,7 @@ _NUM_GROUPS = "Parameter `num_groups` has been replaced by `groups` and will be 
 class DistributedStep(torch.optim.Optimizer):
     """What a wrapped optimizer does besides: stands before the user's class in the method order."""
 
-    _reducer: GradientReducer
+    _reducer: GradientReducer | BucketReducer
     _reduces: bool
     _synchronized: bool
     _should_synchronize: bool
@@ -114,6 +115,24 @@ class DistributedStep(torch.optim.Optimizer):
             self._reducer.watch(self.param_groups)
 
 
+def _require_buckets_possible(op: int, compression: type[Compressor], groups: Any) -> None:
+    """Refuses what gradients in buckets cannot do.
+
+    Raises:
+        ValueError: an argument excludes gradient_as_bucket_view.
+    """
+    excluded = {
+        "op=Adasum": op == Adasum,
+        f"compression={compression.__name__}": compression is not Compression.none,
+        "groups": groups not in (None, 0),
+    }
+    if found := [argument for argument, given in excluded.items() if given]:
+        raise ValueError(
+            "gradient_as_bucket_view reduces gradients where they are, in buckets of its own, which"
+            f" excludes {' and '.join(found)}; leave one of them out"
+        )
+
+
 def DistributedOptimizer(  # noqa: N802 - Horovod's name
     optimizer: torch.optim.Optimizer,
     named_parameters: Iterable[tuple[str, torch.Tensor]] | None = None,
@@ -125,6 +144,8 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     groups: Any = None,
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
+    gradient_as_bucket_view: bool = False,
+    bucket_cap_mb: float | None = None,
 ) -> Any:
     """Wraps an optimizer so that each step uses the gradients of all ranks.
 
@@ -142,9 +163,15 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         groups: gradients that are sent together: a number of groups, or lists of parameters.
         sparse_as_dense: makes sparse gradients dense before they are reduced.
         process_set: whose ranks take part; on other ranks the optimizer works alone.
+        gradient_as_bucket_view: gradients live in buckets that all ranks of a host map, and are
+            reduced there (`shared_empty`): each `grad` becomes a view into its bucket, also after
+            `zero_grad(set_to_none=True)`. On the CPU, with dense gradients and no compression.
+        bucket_cap_mb: how large such a bucket of more than one gradient may be, in MiB; None for
+            HOROVOD_FUSION_THRESHOLD where it is set, else 25.
 
     Raises:
-        ValueError: bad arguments, with Horovod's texts; or the optimizer is wrapped already.
+        ValueError: bad arguments, with Horovod's texts; arguments that exclude each other; or the
+            optimizer is wrapped already.
         NotImplementedError: Adasum on a number of ranks that is not a power of two.
     """
     if isinstance(optimizer, (DistributedStep, AdasumStep)):
@@ -155,6 +182,8 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     if num_groups != 0:
         warnings.warn(_NUM_GROUPS, DeprecationWarning, stacklevel=2)
         groups = num_groups if groups is None else groups
+    if gradient_as_bucket_view:
+        _require_buckets_possible(op, compression, groups)
     names = name_parameters(optimizer.param_groups, named_parameters)
     grouped = group_parameters(groups, names)
     reduction = Reduction(op, compression, gradient_predivide_factor, process_set, sparse_as_dense)
@@ -164,7 +193,11 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     wrapped: Any = derive(optimizer, DistributedStep)
     wrapped._synchronized = False  # noqa: SLF001 - its own, set here as it has no constructor
     wrapped._should_synchronize = True  # noqa: SLF001 - as above
-    wrapped._reducer = GradientReducer(names, reduction, backward_passes_per_step, grouped)  # noqa: SLF001
+    if gradient_as_bucket_view and several and process_set.included():
+        room = bucket_bytes(bucket_cap_mb, os.environ)
+        wrapped._reducer = BucketReducer(names, reduction, backward_passes_per_step, room)  # noqa: SLF001 - as above
+    else:
+        wrapped._reducer = GradientReducer(names, reduction, backward_passes_per_step, grouped)  # noqa: SLF001
     wrapped._reduces = several and process_set.included()  # noqa: SLF001 - as above
     if wrapped._reduces:  # noqa: SLF001 - as above
         wrapped._reducer.watch(wrapped.param_groups)  # noqa: SLF001 - as above

@@ -36,9 +36,10 @@ using WaitResult = std::pair<std::vector<Buffer>, std::vector<int64_t>>;
 // hvd::OpKind, of which the bindings name all in KINDS.
 constexpr int kAllreduce = 0;
 constexpr int kBarrier = 3;
-constexpr const char* kKinds[] = {"allreduce", "allgather",        "broadcast",
-                                  "barrier",   "alltoall",         "reducescatter",
-                                  "join",      "add_process_sets", "remove_process_set"};
+constexpr const char* kKinds[] = {"allreduce",   "allgather",        "broadcast",
+                                  "barrier",     "alltoall",         "reducescatter",
+                                  "join",        "add_process_sets", "remove_process_set",
+                                  "share_memory"};
 
 class RankRuntime {
  public:
@@ -203,6 +204,7 @@ class RankRuntime {
     return result == nullptr ? py::none() : py::cast(Unpack(result));
   }
   int64_t fast_operations() const { return core_.fast_operations(runtime_); }
+  int64_t mapped_operations() const { return core_.mapped_operations(runtime_); }
 
   bool Poll(int64_t handle) {
     int32_t done = 0;
@@ -376,6 +378,7 @@ void BindRuntime(py::module_& module) {
            arg("destination"), arg("shape"), arg("dtype"), arg("op"), arg("prescale"),
            arg("postscale"), arg("root"), arg("numbers") = std::vector<int64_t>())
       .def_property_readonly("fast_operations", &RankRuntime::fast_operations)
+      .def_property_readonly("mapped_operations", &RankRuntime::mapped_operations)
       .def("poll", &RankRuntime::Poll, arg("handle"))
       .def("wait", &RankRuntime::Wait, arg("handle"), arg("site") = py::none(),
            arg("site_after") = 0.0)

@@ -16,10 +16,26 @@
 namespace hvd {
 namespace {
 
-template <typename T>
-void ScaleFloat(double factor, void* data, size_t count) {
-  T* values = static_cast<T*>(data);
-  for (size_t i = 0; i < count; ++i) values[i] = static_cast<T>(values[i] * factor);
+// The factor may lie outside float32, where a plain cast would be undefined without IEEE 754.
+float Narrow(double factor) {
+  static_assert(std::numeric_limits<float>::is_iec559);
+  return static_cast<float>(factor);
+}
+
+void ScaleFloat64(double factor, void* data, size_t count) {
+  double* values = static_cast<double*>(data);
+  for (size_t i = 0; i < count; ++i) values[i] *= factor;
+}
+
+void ScaleFloat32(double factor, void* data, size_t count) {
+  float* values = static_cast<float*>(data);
+  const float narrow = Narrow(factor);
+  if (narrow == factor) {
+    // A float64 holds such a product exactly, so that it is rounded once in either type.
+    for (size_t i = 0; i < count; ++i) values[i] *= narrow;
+  } else {
+    for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(values[i] * factor);
+  }
 }
 
 // The bounds are numbers that float64 holds exactly: the lowest value, and the highest plus one.
@@ -76,12 +92,6 @@ void ScaleBFloat16(float factor, void* data, size_t count) {
   }
 }
 
-// The factor may lie outside float32, where a plain cast would be undefined without IEEE 754.
-float Narrow(double factor) {
-  static_assert(std::numeric_limits<float>::is_iec559);
-  return static_cast<float>(factor);
-}
-
 }  // namespace
 
 bool IsScalable(DType dtype) { return dtype != DType::kBool; }
@@ -108,9 +118,9 @@ void Scale(DType dtype, double factor, void* data, size_t count, double divisor)
     case DType::kBFloat16:
       return ScaleBFloat16(Narrow(factor / divisor), data, count);
     case DType::kFloat32:
-      return ScaleFloat<float>(factor / divisor, data, count);
+      return ScaleFloat32(factor / divisor, data, count);
     case DType::kFloat64:
-      return ScaleFloat<double>(factor / divisor, data, count);
+      return ScaleFloat64(factor / divisor, data, count);
     case DType::kBool:
       break;
   }

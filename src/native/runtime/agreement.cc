@@ -1,5 +1,6 @@
 #include "runtime/agreement.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 
@@ -81,7 +82,8 @@ std::string FactorDifference(const Request& a, const Request& b) {
 }
 
 std::string NumbersDifference(const Request& a, const Request& b) {
-  if (a.numbers == b.numbers) return "";
+  // Where memory lies decides how an allreduce runs, not whether.
+  if (a.numbers == b.numbers || a.kind == OpKind::kAllreduce) return "";
   const bool add = a.kind == OpKind::kAddProcessSets;
   return StrCat("Attempted to ", add ? "add process sets" : "remove process set",
                 " with mismatching values on different ranks: ",
@@ -149,6 +151,11 @@ Response Compare(const std::vector<RankRequest>& asked) {
         StrCat("Process-set rank zero tried to ", Name(first.kind),
                " a rank-zero tensor. (operation '", first.name, "'; give it a first dimension)");
     return response;
+  }
+  if (first.kind == OpKind::kAllreduce && !first.numbers.empty()) {
+    const bool alike = std::ranges::all_of(
+        asked, [&](const RankRequest& each) { return each.request.numbers == first.numbers; });
+    if (alike) response.numbers = {0};
   }
   if (first.kind != OpKind::kAllgather) return response;
   const std::string error = CollectRows(asked, response.numbers);

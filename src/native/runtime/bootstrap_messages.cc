@@ -25,20 +25,18 @@ Peer ReadPeer(WireReader& reader) {
   return peer;
 }
 
-void Write(WireWriter& writer, const SegmentKey& key) {
+void Write(WireWriter& writer, const MemoryFileKey& key) {
   writer.I64(key.pid);
   writer.I64(key.fd);
   writer.Bytes(key.token);
-  writer.U64(key.ring_bytes);
 }
 
-SegmentKey ReadSegmentKey(WireReader& reader) {
-  SegmentKey key;
+MemoryFileKey ReadMemoryFileKey(WireReader& reader) {
+  MemoryFileKey key;
   key.pid = reader.I64();
   key.fd = reader.I64();
   const auto token = reader.Bytes(key.token.size());
   std::copy(token.begin(), token.end(), key.token.begin());
-  key.ring_bytes = reader.U64();
   return key;
 }
 
@@ -109,7 +107,7 @@ Table Table::Decode(std::span<const uint8_t> payload) {
   table.hierarchy.allgather = ReadCode(reader, 1) == 1;
   table.silence_ms = reader.I64();
   table.is_homogeneous = ReadCode(reader, 1) == 1;
-  table.segment = ReadSegmentKey(reader);
+  table.segment = ReadMemoryFileKey(reader);
   table.rows.resize(reader.Count(kSmallestRow));
   for (Row& row : table.rows) {
     row.peer = ReadPeer(reader);
@@ -138,15 +136,15 @@ Verdict Verdict::Decode(std::span<const uint8_t> payload) {
   return verdict;
 }
 
-std::string EncodeSegmentKey(const SegmentKey& key) {
+std::string EncodeMemoryFileKey(const MemoryFileKey& key) {
   WireWriter writer;
   Write(writer, key);
   return {writer.bytes().begin(), writer.bytes().end()};
 }
 
-SegmentKey DecodeSegmentKey(const std::string& text) {
+MemoryFileKey DecodeMemoryFileKey(const std::string& text) {
   WireReader reader({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
-  const SegmentKey key = ReadSegmentKey(reader);
+  const MemoryFileKey key = ReadMemoryFileKey(reader);
   reader.ExpectEnd();
   return key;
 }

@@ -45,7 +45,7 @@ struct Table {
   HierarchyChoice hierarchy;
   int64_t silence_ms = 0;  // after which a rank counts as lost; 0: never
   bool is_homogeneous = true;
-  SegmentKey segment;     // rank 0's, for kShm
+  MemoryFileKey segment;  // rank 0's, for kShm
   std::vector<Row> rows;  // by rank
 
   std::vector<uint8_t> Encode() const;
@@ -63,8 +63,8 @@ struct Verdict {
 };
 
 // What the first rank of a host tells the others there, through the store.
-std::string EncodeSegmentKey(const SegmentKey& key);
-SegmentKey DecodeSegmentKey(const std::string& text);
+std::string EncodeMemoryFileKey(const MemoryFileKey& key);
+MemoryFileKey DecodeMemoryFileKey(const std::string& text);
 
 struct Confirm {
   std::string error;        // empty when the rank's transport stands

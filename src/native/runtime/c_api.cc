@@ -253,7 +253,7 @@ Asked Read(const hvd_request* request) {
   hvd::Request& r = asked.request;
   r.name = request->name;
   r.process_set = request->process_set;
-  r.kind = CheckedCode(request->kind, hvd::OpKind::kRemoveProcessSet, "operation");
+  r.kind = CheckedCode(request->kind, hvd::kLastKind, "operation");
   r.op = CheckedCode(request->op, hvd::ReduceOp::kProduct, "reduction");
   r.prescale = request->prescale;
   r.postscale = request->postscale;
@@ -301,6 +301,10 @@ int32_t RunNow(hvd_runtime* runtime, const hvd_request* request, int32_t* done, 
 }
 
 int64_t FastOperations(const hvd_runtime* runtime) { return runtime->runtime.fast_operations(); }
+
+int64_t MappedOperations(const hvd_runtime* runtime) {
+  return runtime->runtime.mapped_operations();
+}
 
 int32_t Poll(hvd_runtime* runtime, int64_t handle, int32_t* done, hvd_error* error) {
   return Guard(error, [&] { *done = runtime->runtime.Poll(handle) ? 1 : 0; });
@@ -364,6 +368,7 @@ extern "C" __attribute__((visibility("default"))) const hvd_core* hvd_core_api(v
       .enqueue = Enqueue,
       .run_now = RunNow,
       .fast_operations = FastOperations,
+      .mapped_operations = MappedOperations,
       .poll = Poll,
       .wait = Wait,
       .waits_at = WaitsAt,

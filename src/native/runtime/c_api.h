@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 12
+#define HVD_ABI_VERSION 13
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -105,7 +105,8 @@ typedef struct hvd_request {
   const hvd_tensor* tensors;
   size_t tensor_count;
   /* By kind. Alltoall: the rows for each rank, none for even ones. Adding process sets: for each
-   * the number of its ranks, then these. Removing one: its number. */
+   * the number of its ranks, then these. Removing one: its number. Sharing memory takes one tensor
+   * without addresses, and gives one output. */
   const int64_t* numbers;
   size_t number_count;
 } hvd_request;
@@ -162,6 +163,8 @@ typedef struct hvd_core {
   int32_t (*run_now)(hvd_runtime* runtime, const hvd_request* request, int32_t* done,
                      hvd_result** result, hvd_error* error);
   int64_t (*fast_operations)(const hvd_runtime* runtime); /* how many run_now has run */
+  /* How many allreduces have worked on memory of kind "share memory" where it is. */
+  int64_t (*mapped_operations)(const hvd_runtime* runtime);
   int32_t (*poll)(hvd_runtime* runtime, int64_t handle, int32_t* done, hvd_error* error);
   /* Sleeps for at most `timeout_ms`. Once done, the handle is forgotten and an error of the
    * operation returned. `result` is NULL when there is none, else to be freed with free_result. */

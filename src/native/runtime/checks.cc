@@ -117,7 +117,7 @@ void CheckOperation(const Operation& operation, int size, int root_index) {
                      tensor.shape.size()));
     }
     if (Reduces(request.kind)) CheckReduction(request, tensor.dtype);
-    CheckMemory(request, tensor, operation.memory[i]);
+    if (request.kind != OpKind::kShareMemory) CheckMemory(request, tensor, operation.memory[i]);
   }
 }
 

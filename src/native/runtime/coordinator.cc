@@ -184,7 +184,12 @@ void Coordinator::Answer(const Set& set, Entry entry) {
   if (response.error.empty()) {
     if (first.kind == OpKind::kAddProcessSets) AddProcessSets(first.numbers, response);
     if (first.kind == OpKind::kRemoveProcessSet) RemoveProcessSet(first.numbers.at(0), response);
-    if (!all) response.requests = {first};
+    if (first.kind == OpKind::kShareMemory) response.numbers = {next_buffer_++};
+    if (!all) {
+      response.requests = {first};
+      // Who stands in with zeros has no shared buffers.
+      response.numbers.clear();
+    }
   }
   // A name in full ends its number.
   if (const auto id = cache_.IdOf(first.process_set, first.name)) cache_.Remove(*id);
@@ -316,6 +321,9 @@ std::vector<Addressed> Coordinator::TakeReady() {
       continue;
     }
     Response& response = together[place->second].response;
+    for (const int64_t name : next.response.numbers) {
+      response.numbers.push_back(name + std::ssize(response.names));
+    }
     Append(response.names, next.response.names);
     Append(response.ids, next.response.ids);
     Append(response.requests, next.response.requests);

@@ -109,6 +109,7 @@ class Coordinator {
   std::vector<AutotuneSample> samples_;
   std::map<int32_t, Set> sets_;
   int32_t next_set_ = kGlobalProcessSet + 1;
+  int64_t next_buffer_ = 0;
   std::vector<Addressed> ready_;
   std::vector<bool> joined_;  // by rank, until all have
   int joined_count_ = 0;

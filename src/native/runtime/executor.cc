@@ -15,6 +15,7 @@
 #include "runtime/checks.h"
 #include "runtime/fusion.h"
 #include "runtime/rows.h"
+#include "runtime/shared_buffers.h"
 
 namespace hvd {
 namespace {
@@ -100,6 +101,12 @@ Result RunOne(const ProcessSet& set, const Operation& operation, const Response&
       return {};
     case OpKind::kAllreduce:
       break;
+    case OpKind::kShareMemory: {
+      Result result;
+      result.outputs.push_back(
+          set.shared()->Allocate(set, operation.request, response.numbers.at(0)));
+      return result;
+    }
     case OpKind::kJoin:
     case OpKind::kAddProcessSets:
     case OpKind::kRemoveProcessSet:
@@ -114,7 +121,7 @@ void Execute(const ProcessSet& set, const Response& response,
              const std::vector<std::shared_ptr<Operation>>& operations, const OnDone& on_done,
              OperationTrace trace) {
   if (response.kind == OpKind::kAllreduce) {
-    return RunAllreduces(set, operations, response.fusion_bytes, on_done, trace);
+    return RunAllreduces(set, operations, response, on_done, trace);
   }
   for (size_t i = 0; i < operations.size(); ++i) {
     trace.Running(operations[i]->request, set.transport().name());

@@ -115,6 +115,8 @@ std::optional<Response> FastLane::Agree(const Request& request, const Round& rou
   if (round.alike && plain) {
     Response response;
     response.kind = request.kind;
+    // Of an allreduce, its shared buffers: all ranks have the same.
+    if (!request.numbers.empty()) response.numbers = {0};
     return response;
   }
   std::vector<RankRequest> asked;

@@ -10,6 +10,7 @@
 
 #include "ops/allreduce.h"
 #include "runtime/checks.h"
+#include "runtime/mapped_allreduces.h"
 
 namespace hvd {
 namespace {
@@ -106,23 +107,29 @@ size_t TakeWhile(std::span<const Piece> pieces, size_t most) {
 }  // namespace
 
 void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Operation>>& operations,
-                   int64_t fusion_bytes, const OnDone& on_done, OperationTrace trace) {
+                   const Response& response, const OnDone& on_done, OperationTrace trace) {
   Transport& transport = set.transport();
+  const MappedTensors mapped = FindMapped(operations, response);
+  RunMappedAllreduces(set, operations, mapped, trace);
   std::map<Key, std::vector<Piece>> alike;
   std::vector<size_t> missing;  // by operation: tensors that are not reduced yet
   for (size_t i = 0; i < operations.size(); ++i) {
     const Request& request = operations[i]->request;
     missing.push_back(request.tensors.size());
     for (size_t t = 0; t < request.tensors.size(); ++t) {
+      if (!mapped[i].empty() && mapped[i][t]) {
+        --missing.back();
+        continue;
+      }
       const TensorSpec& tensor = request.tensors[t];
       const Memory& memory = operations[i]->memory[t];
       alike[{tensor.dtype, request.op, request.prescale, request.postscale}].push_back(
           {i, memory.source, memory.destination,
            ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype)});
     }
-    if (request.tensors.empty()) on_done(i, {});
+    if (missing.back() == 0) on_done(i, {});
   }
-  const size_t most = std::min(static_cast<size_t>(fusion_bytes), kBufferBytes);
+  const size_t most = std::min(static_cast<size_t>(response.fusion_bytes), kBufferBytes);
   Output buffer;
   for (const auto& [key, pieces] : alike) {
     std::span<const Piece> rest = pieces;

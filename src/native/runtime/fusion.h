@@ -2,7 +2,6 @@
 #ifndef HVD_RUNTIME_FUSION_H_
 #define HVD_RUNTIME_FUSION_H_
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -10,13 +9,14 @@
 #include "runtime/operation.h"
 #include "runtime/operation_trace.h"
 #include "runtime/process_sets.h"
+#include "runtime/response.h"
 
 namespace hvd {
 
-// What is reduced together follows from the operations and `fusion_bytes` alone, so that it is the
-// same on all ranks.
+// What is reduced together follows from the operations and the response alone, so that it is the
+// same on all ranks. What lies in shared buffers of all ranks comes first (mapped_allreduces.h).
 void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Operation>>& operations,
-                   int64_t fusion_bytes, const OnDone& on_done, OperationTrace trace);
+                   const Response& response, const OnDone& on_done, OperationTrace trace);
 
 }  // namespace hvd
 

@@ -10,6 +10,7 @@
 namespace hvd {
 
 void FreeOutput::operator()(std::byte* data) const {
+  if (shared != nullptr) return;
   if (driver == nullptr) return memory->Give(data, bytes);
   const DeviceChoice before = driver->Current();
   driver->Use(device);
@@ -25,7 +26,10 @@ Output AllocateOutput(const std::shared_ptr<OutputMemory>& memory, DType dtype,
     throw Error(Error::Kind::kInternal, StrCat("no memory for a result of ", bytes, " bytes"));
   }
   Output output;
-  output.data = {data, {.driver = nullptr, .device = kCpu, .memory = memory, .bytes = bytes}};
+  FreeOutput free;
+  free.memory = memory;
+  free.bytes = bytes;
+  output.data = {data, std::move(free)};
   output.shape = std::move(shape);
   output.dtype = dtype;
   return output;

@@ -19,12 +19,15 @@
 
 namespace hvd {
 
+class SharedBuffer;
+
 // Gives memory of the CPU or of a GPU back.
 struct FreeOutput {
   std::shared_ptr<Driver> driver;  // none for memory of the CPU
   int device = kCpu;
   std::shared_ptr<OutputMemory> memory;  // where that of the CPU came from
   size_t bytes = 0;
+  std::shared_ptr<const SharedBuffer> shared = nullptr;  // whose memory it is, which goes with it
   void operator()(std::byte* data) const;
 };
 
@@ -48,10 +51,17 @@ struct Result {
   std::vector<int64_t> numbers;
 };
 
+// A place in a buffer of which every rank has one (shared_buffers.h).
+struct SharedMemory {
+  std::shared_ptr<const SharedBuffer> buffer;
+  size_t offset = 0;
+};
+
 // The caller's memory of one tensor.
 struct Memory {
   const void* source = nullptr;
   void* destination = nullptr;
+  std::optional<SharedMemory> shared = std::nullopt;  // where it is such memory
 };
 
 // Written by the thread that completes it, read by those that wait.

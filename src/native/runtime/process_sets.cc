@@ -9,8 +9,8 @@
 namespace hvd {
 
 ProcessSet::ProcessSet(int32_t id, std::vector<int> ranks, Transport& all,
-                       std::shared_ptr<OutputMemory> outputs)
-    : id_(id), ranks_(std::move(ranks)), all_(all), outputs_(std::move(outputs)) {
+                       std::shared_ptr<OutputMemory> outputs, SharedBuffers* shared)
+    : id_(id), ranks_(std::move(ranks)), all_(all), outputs_(std::move(outputs)), shared_(shared) {
   const bool whole = ranks_.size() == static_cast<size_t>(all.size());
   if (whole || IndexOf(all.rank()) < 0) return;
   subset_ = std::make_unique<SubsetTransport>(all_, ranks_);
@@ -21,7 +21,7 @@ int ProcessSet::IndexOf(int rank) const {
   return place == ranks_.end() || *place != rank ? -1 : static_cast<int>(place - ranks_.begin());
 }
 
-ProcessSets::ProcessSets(Transport& all) : all_(all) {
+ProcessSets::ProcessSets(Transport& all, SharedBuffers& shared) : all_(all), shared_(shared) {
   std::vector<int> ranks(static_cast<size_t>(all.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   Add(kGlobalProcessSet, std::move(ranks));
@@ -34,7 +34,7 @@ std::shared_ptr<const ProcessSet> ProcessSets::Find(int32_t id) const {
 }
 
 void ProcessSets::Add(int32_t id, std::vector<int> ranks) {
-  auto set = std::make_shared<const ProcessSet>(id, std::move(ranks), all_, outputs_);
+  auto set = std::make_shared<const ProcessSet>(id, std::move(ranks), all_, outputs_, &shared_);
   const std::lock_guard lock(mutex_);
   sets_[id] = std::move(set);
 }

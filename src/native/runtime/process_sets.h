@@ -14,11 +14,14 @@
 
 namespace hvd {
 
+class SharedBuffers;
+
 class ProcessSet {
  public:
   // Args: ranks: ascending. all: the communicator of all ranks.
+  // shared: none where its ranks make no shared buffers.
   ProcessSet(int32_t id, std::vector<int> ranks, Transport& all,
-             std::shared_ptr<OutputMemory> outputs);
+             std::shared_ptr<OutputMemory> outputs, SharedBuffers* shared = nullptr);
 
   int32_t id() const { return id_; }
   const std::vector<int>& ranks() const { return ranks_; }
@@ -29,20 +32,22 @@ class ProcessSet {
   Transport& transport() const { return subset_ ? *subset_ : all_; }
   // For the results of its operations.
   const std::shared_ptr<OutputMemory>& outputs() const { return outputs_; }
+  SharedBuffers* shared() const { return shared_; }
 
  private:
   const int32_t id_;
   const std::vector<int> ranks_;
   Transport& all_;
   const std::shared_ptr<OutputMemory> outputs_;
+  SharedBuffers* const shared_;
   std::unique_ptr<SubsetTransport> subset_;  // none for all ranks, or when this one is not in it
 };
 
 // For all threads.
 class ProcessSets {
  public:
-  // Knows the global set from the start.
-  explicit ProcessSets(Transport& all);
+  // Knows the global set from the start. Both arguments outlive it.
+  ProcessSets(Transport& all, SharedBuffers& shared);
 
   // Nothing when there is no such set.
   std::shared_ptr<const ProcessSet> Find(int32_t id) const;
@@ -51,6 +56,7 @@ class ProcessSets {
 
  private:
   Transport& all_;
+  SharedBuffers& shared_;
   const std::shared_ptr<OutputMemory> outputs_ = std::make_shared<OutputMemory>();
   mutable std::mutex mutex_;
   std::map<int32_t, std::shared_ptr<const ProcessSet>> sets_;

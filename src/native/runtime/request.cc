@@ -45,6 +45,8 @@ const char* Name(OpKind kind) {
       return "ADD PROCESS SETS";
     case OpKind::kRemoveProcessSet:
       return "REMOVE PROCESS SET";
+    case OpKind::kShareMemory:
+      return "SHARE MEMORY";
   }
   return "UNKNOWN";
 }
@@ -82,7 +84,7 @@ std::string OperationKey(int32_t process_set, const std::string& name) {
 
 OpKind ReadKind(WireReader& reader) {
   const uint8_t code = reader.U8();
-  if (code > static_cast<uint8_t>(OpKind::kRemoveProcessSet)) {
+  if (code > static_cast<uint8_t>(kLastKind)) {
     throw Error(Error::Kind::kIo, "malformed message: no such operation");
   }
   return static_cast<OpKind>(code);
@@ -126,7 +128,7 @@ Request ReadRequest(WireReader& reader) {
       if (dimension < 0) throw Error(Error::Kind::kIo, "malformed message: negative dimension");
     }
   }
-  request.numbers = reader.Integers(kMostRanks);
+  request.numbers = reader.Integers(std::max(kMostRanks, 2 * kMostTensors));
   return request;
 }
 

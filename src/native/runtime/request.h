@@ -23,7 +23,9 @@ enum class OpKind : uint8_t {
   kJoin = 6,
   kAddProcessSets = 7,
   kRemoveProcessSet = 8,
+  kShareMemory = 9,
 };
+constexpr OpKind kLastKind = OpKind::kShareMemory;
 
 // "ALLREDUCE", as Horovod's texts have it.
 const char* Name(OpKind kind);
@@ -60,7 +62,9 @@ struct Request {
   // The tensors of one group run together or not at all; most operations have one tensor.
   bool grouped = false;
   std::vector<TensorSpec> tensors;
-  // By kind: the ranks of new process sets, each list after its length; the process set to remove.
+  // By kind. Adding process sets: the ranks of each, after their number. Removing one: which.
+  // Allreduce: for each tensor the shared buffer that it lies in, -1 for none, and where in it;
+  // nothing when none does.
   std::vector<int64_t> numbers;
 
   bool operator==(const Request&) const = default;

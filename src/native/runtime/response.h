@@ -22,7 +22,8 @@ struct Response {
   std::vector<int64_t> ids;
   std::string error;
   // By kind. Allgather: for each tensor the first dimension on each rank. Join: the last rank.
-  // Process sets: the number of each new one.
+  // Process sets: the number of each new one. Allreduce: the places, among the names, of those
+  // whose shared buffers (see Request) are the same on all ranks. Shared memory: its number.
   std::vector<int64_t> numbers;
   // Tensors of up to so many bytes together are reduced as one; 0: each by itself.
   int64_t fusion_bytes = 0;

@@ -98,7 +98,8 @@ Runtime::Runtime(const RuntimeOptions& options)
       autotune_log_(OpenAutotuneLog(options)),
       timeline_(options.rank),
       membership_(Meet(options, timeline_, abort_)),
-      process_sets_(*membership_.transport),
+      shared_([this](const std::string& text) { Log(log_, LogLevel::kWarning, text); }),
+      process_sets_(*membership_.transport, shared_),
       gpu_(options.gpu, abort_),
       alone_(1, {.fusion_bytes = 0, .fuse_groups = false, .cache_capacity = 0}, trace_) {
   if (size_ == 1) return;
@@ -177,6 +178,9 @@ std::shared_ptr<Operation> Runtime::MakeOperation(Request request, std::vector<M
   }
   if (request.kind == OpKind::kAlltoall) {
     splits = CheckSplits(request.tensors.at(0), std::move(splits), set->size());
+  }
+  if (request.kind == OpKind::kAllreduce && request.device == kCpu) {
+    shared_.Locate(*set, request, memory);
   }
   std::shared_ptr<const Event> ready;
   if (request.device != kCpu) ready = gpu_.RecordReady(request.device, stream);

@@ -21,6 +21,7 @@
 #include "runtime/options.h"
 #include "runtime/process_sets.h"
 #include "runtime/response_queue.h"
+#include "runtime/shared_buffers.h"
 #include "runtime/tensor_table.h"
 #include "timeline/timeline.h"
 #include "transport/abort.h"
@@ -54,6 +55,8 @@ class Runtime : private JobObserver {
                                std::vector<int64_t> splits = {});
   // How many operations RunNow has run.
   int64_t fast_operations() const;
+  // How many allreduces have worked on shared buffers where they are.
+  int64_t mapped_operations() const { return shared_.reductions(); }
 
   // Records what happens to this rank's operations. Throws Error as Timeline does.
   void StartTimeline(const std::string& path, bool mark_cycles);
@@ -106,6 +109,7 @@ class Runtime : private JobObserver {
   const OperationTrace trace_{timeline_};
   Abort abort_;
   Membership membership_;
+  SharedBuffers shared_;
   ProcessSets process_sets_;
   Gpu gpu_;
   TensorTable operations_;

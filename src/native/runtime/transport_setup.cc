@@ -110,11 +110,11 @@ Segment OpenHostSegment(const TransportSetup& setup, const Topology& topology) {
     if (text.empty()) {
       throw Error(Error::Kind::kIo, StrCat("rank ", neighbours.front(), " has no shared memory"));
     }
-    return Segment::Open(DecodeSegmentKey(text), ranks);
+    return Segment::Open(DecodeMemoryFileKey(text), ranks);
   }
   try {
     Segment segment = Segment::Create(ranks);
-    setup.store.Put(key, EncodeSegmentKey(segment.key()));
+    setup.store.Put(key, EncodeMemoryFileKey(segment.key()));
     return segment;
   } catch (const Error&) {
     setup.store.Put(key, "");

@@ -33,6 +33,15 @@ class SubsetTransport final : public Transport {
   const Topology* topology() const override {
     return topology_ && topology_->mixed() ? &*topology_ : nullptr;
   }
+  std::vector<int> mapped_ranks() const override {
+    const std::vector<int> of_whole = whole_.mapped_ranks();
+    std::vector<int> mapped;
+    for (int index = 0; index < size(); ++index) {
+      const int rank = ranks_[static_cast<size_t>(index)];
+      if (std::ranges::find(of_whole, rank) != of_whole.end()) mapped.push_back(index);
+    }
+    return mapped;
+  }
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override {
     whole_.Exchange(ranks_[static_cast<size_t>(to)], out, ranks_[static_cast<size_t>(from)],
                     in_bytes, sink);

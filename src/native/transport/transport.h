@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace hvd {
 
@@ -53,6 +54,8 @@ class Transport {
   virtual size_t block_bytes() const { return 0; }
   // Which ranks share a host; nullptr where all are reached alike.
   virtual const Topology* topology() const { return nullptr; }
+  // The ranks with which this one shares memory, ascending, itself among them.
+  virtual std::vector<int> mapped_ranks() const { return {rank()}; }
 
   // Sends `out` to rank `to` and receives `in_bytes` bytes from rank `from`, both at once. `to` and
   // `from` are not this rank. Nothing moves in a direction whose count is zero.

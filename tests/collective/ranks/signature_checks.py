@@ -50,6 +50,7 @@ SIGNATURES = {
     "DistributedOptimizer": (
         "optimizer named_parameters=None compression backward_passes_per_step=1 op"
         " gradient_predivide_factor=1.0 num_groups=0 groups=None sparse_as_dense=False process_set"
+        " gradient_as_bucket_view=False bucket_cap_mb=None"
     ),
     "SyncBatchNorm": "num_features eps=1e-05 momentum=0.1 affine=True track_running_stats=True",
     "init": "comm=None process_sets=None",

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "transport/abort.h"
 #include "transport/topology.h"
@@ -33,6 +34,7 @@ class MixedTransport : public Transport {
   const char* name() const override { return name_.c_str(); }  // "shm+tcp", "shm+mpi"
   size_t block_bytes() const override { return near_ ? near_->block_bytes() : 0; }
   const Topology* topology() const override { return &topology_; }
+  std::vector<int> mapped_ranks() const override { return topology_.Neighbours(rank_); }
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override;
 
  private:

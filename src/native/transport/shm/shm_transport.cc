@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -71,6 +72,12 @@ ShmTransport::ShmTransport(int rank, std::shared_ptr<const Segment> segment, Cha
       interrupt_(std::move(interrupt)),
       sent_(static_cast<size_t>(segment_->ranks())),
       received_(static_cast<size_t>(segment_->ranks())) {}
+
+std::vector<int> ShmTransport::mapped_ranks() const {
+  std::vector<int> ranks(static_cast<size_t>(size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
 
 // The sleeper sets `sleeping` before it looks at the positions a last time, and the peer changes a
 // position before it looks at `sleeping`, all sequentially consistent: one of them sees the other.

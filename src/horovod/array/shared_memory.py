@@ -1,0 +1,40 @@
+"""Arrays in memory that all ranks of a host map."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from horovod._collectives import COLLECTIVES
+from horovod.array.exporters import array_over, type_name
+from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
+
+
+def shared_empty(
+    shape: int | Sequence[int],
+    dtype: Any = "float32",
+    process_set: ProcessSet = global_process_set,
+    name: str | None = None,
+) -> Any:
+    """Makes an array on every rank, in memory that all ranks of a host map; all ranks call it.
+
+    An allreduce in place of this array, or of the same part of it on all ranks, reads and writes
+    the ranks' memory directly, without copies in between. Where ranks do not share memory, it is an
+    ordinary array, and the results are the same. The memory stays as long as anything uses it.
+
+    Args:
+        shape: the same on all ranks.
+        dtype: a type of NumPy's for a NumPy array; the name of a type, such as "bfloat16", for a
+            `Buffer`, which has the buffer protocol and DLPack.
+        process_set: whose ranks make the array; it serves allreduces of these or some of them.
+        name: the same on all ranks; without it, they must make their arrays in the same order.
+
+    Raises:
+        ValueError: the type is not supported.
+        HorovodInternalError: the ranks asked for different shapes or types.
+    """
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    numpy = None if isinstance(dtype, str) else sys.modules.get("numpy")
+    buffer = COLLECTIVES.share_memory(
+        sizes, type_name(numpy, dtype), name=name, process_set=registered_id(process_set)
+    )
+    return buffer if numpy is None else array_over(numpy, buffer, numpy.dtype(dtype))

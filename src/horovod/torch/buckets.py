@@ -1,0 +1,323 @@
+"""Gradients in buckets that all ranks of a host map, each reduced where it is."""
+
+import hashlib
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from horovod import _settings
+from horovod._session import SESSION, Member
+from horovod.common.exceptions import HorovodInternalError
+from horovod.torch.collectives import allgather, allreduce_async_, synchronize
+from horovod.torch.gradients import TOO_MANY_PASSES, Parameter, Reduction, follow, remove
+from horovod.torch.shared_memory import shared_empty
+
+# Gradients begin on cache lines.
+_LINE = 64
+
+
+_DEFAULT_CAP_MB = 25
+
+
+def bucket_bytes(cap_mb: float | None, environ: Mapping[str, str]) -> int:
+    """How large a bucket of more than one gradient may be.
+
+    Args:
+        cap_mb: in MiB; None for HOROVOD_FUSION_THRESHOLD where that is set, else 25.
+        environ: the environment variables.
+
+    Raises:
+        ValueError: it is negative, or the variable is not usable.
+    """
+    if cap_mb is None:
+        chosen = environ.get(_settings.FUSION_THRESHOLD.name)
+        if chosen:
+            return _settings.FUSION_THRESHOLD.read(environ)
+        cap_mb = _DEFAULT_CAP_MB
+    if not cap_mb >= 0:
+        raise ValueError(f"bucket_cap_mb must not be negative, got {cap_mb}")
+    return int(cap_mb * 2**20)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the gradients of one type lie, in elements of one piece of memory.
+
+    Attributes:
+        offsets: of each gradient, in the order of memory.
+        ends: behind each bucket.
+    """
+
+    dtype: torch.dtype
+    offsets: Mapping[Parameter, int]
+    ends: Sequence[int]
+
+
+def lay_out(parameters: Sequence[Parameter], bucket_bytes: int) -> list[Layout]:
+    """Fills buckets with the gradients of parameters.
+
+    Args:
+        parameters: in the order in which their gradients become complete.
+        bucket_bytes: how large a bucket of more than one gradient may be.
+
+    Returns:
+        One layout for each type of number.
+    """
+    layouts = []
+    for dtype in dict.fromkeys(parameter.dtype for parameter in parameters):
+        line = _LINE // dtype.itemsize
+        offsets: dict[Parameter, int] = {}
+        ends: list[int] = []
+        begin = end = 0
+        for parameter in parameters:
+            if parameter.dtype != dtype:
+                continue
+            room = -(-parameter.numel() // line) * line
+            if end > begin and (end - begin + room) * dtype.itemsize > bucket_bytes:
+                ends.append(end)
+                begin = end
+            offsets[parameter] = end
+            end += room
+        layouts.append(Layout(dtype, offsets, [*ends, end]))
+    return layouts
+
+
+def view_of(flat: torch.Tensor, offset: int, parameter: Parameter) -> torch.Tensor:
+    """The part of a one-dimensional tensor that is a parameter's gradient, laid out like it."""
+    like = torch.empty_like(parameter, device="meta")
+    return flat.as_strided(parameter.size(), like.stride(), flat.storage_offset() + offset)
+
+
+@dataclass
+class Bucket:
+    """Gradients that are reduced together.
+
+    Attributes:
+        views: the gradients, parts of `flat`.
+        missing: those that are not complete yet.
+        handle: of the reduction on its way.
+    """
+
+    name: str
+    flat: torch.Tensor
+    views: Mapping[Parameter, torch.Tensor]
+    missing: set[Parameter] = field(default_factory=set)
+    handle: int | None = None
+
+    def take(self, parameter: Parameter) -> None:
+        """Puts a complete gradient into its place."""
+        view, gradient = self.views[parameter], parameter.grad
+        if gradient is view:
+            return
+        with torch.no_grad():
+            if gradient is None:
+                # Another rank may have one, as models may differ in what they execute.
+                view.zero_()
+            else:
+                view.copy_(gradient)
+        parameter.grad = view
+
+
+class BucketReducer:
+    """Starts a bucket's reduction when its gradients are complete, and waits for all of them.
+
+    The buckets are made when the first gradient comes, and again after a new `init()`: all ranks
+    come there at the same point of their work.
+
+    Args:
+        names: of the parameters.
+        reduction: how; without compression.
+        passes: number of backward passes that add up locally before a reduction.
+        bucket_bytes: how large a bucket of more than one gradient may be.
+    """
+
+    def __init__(
+        self,
+        names: Mapping[Parameter, str],
+        reduction: Reduction,
+        passes: int,
+        bucket_bytes: int,
+    ) -> None:
+        self._names = dict(names)
+        self._reduction = reduction
+        self.passes = passes
+        self._bucket_bytes = bucket_bytes
+        self._watched: list[Parameter] = []
+        self._unplaced: list[Parameter] = []
+        self._buckets: list[Bucket] = []
+        self._bucket_of: dict[Parameter, Bucket] = {}
+        self._member: Member | None = None
+        self._seen: dict[Parameter, int] = {}
+        self._hooks: list[Any] = []
+        weakref.finalize(self, remove, self._hooks).atexit = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether gradients are on their way, or have been counted for a later reduction."""
+        return bool(self._seen) or any(bucket.handle is not None for bucket in self._buckets)
+
+    def watch(self, groups: Sequence[dict[str, Any]]) -> None:
+        """Follows the gradients of all parameters that need one and are not followed yet.
+
+        Raises:
+            ValueError: a parameter is not on the CPU.
+        """
+        known = set(self._watched)
+        for i, group in enumerate(groups):
+            for j, parameter in enumerate(group["params"]):
+                if not parameter.requires_grad or parameter in known:
+                    continue
+                name = self._names.setdefault(parameter, f"allreduce.noname.{i}.{j}")
+                if not parameter.is_cpu:
+                    raise ValueError(
+                        f"gradient_as_bucket_view keeps gradients in memory that the processes of"
+                        f" a host share, but parameter {name!r} is on {parameter.device}; leave"
+                        f" the argument out for parameters on a GPU"
+                    )
+                self._watched.append(parameter)
+                self._unplaced.append(parameter)
+                self._hooks.append(follow(parameter, self))
+
+    def count(self, parameter: Parameter) -> None:
+        """Notes that a backward pass has added to a gradient; after the last it is complete.
+
+        Raises:
+            AssertionError: it was complete before, with Horovod's text.
+        """
+        seen = self._seen.get(parameter, 0) + 1
+        if seen > self.passes:
+            raise AssertionError(TOO_MANY_PASSES)
+        self._seen[parameter] = seen
+        if seen == self.passes:
+            self._make_buckets()
+            self._complete(parameter)
+
+    def _complete(self, parameter: Parameter) -> None:
+        gradient, name = parameter.grad, self._names[parameter]
+        if gradient is not None and gradient.layout != torch.strided:
+            if not self._reduction.sparse_as_dense:
+                raise ValueError(
+                    f"the gradient of {name!r} is sparse and has no place in a bucket; use"
+                    " sparse_as_dense=True, or leave gradient_as_bucket_view out"
+                )
+            parameter.grad = gradient.to_dense()
+        bucket = self._bucket_of[parameter]
+        bucket.take(parameter)
+        bucket.missing.discard(parameter)
+        if not bucket.missing:
+            self._start(bucket)
+
+    def _start(self, bucket: Bucket) -> None:
+        reduction = self._reduction
+        bucket.handle = allreduce_async_(
+            bucket.flat,
+            name=bucket.name,
+            op=reduction.op,
+            prescale_factor=1.0 / reduction.predivide,
+            postscale_factor=reduction.predivide,
+            process_set=reduction.process_set,
+        )
+
+    def synchronize(self, groups: Sequence[dict[str, Any]]) -> None:
+        """Waits until all parameters have their reduced gradients."""
+        self.watch(groups)
+        self._make_buckets()
+        for bucket in self._buckets:
+            if bucket.handle is None:
+                for parameter in list(bucket.missing):
+                    self._complete(parameter)
+        self.drain()
+
+    def drain(self) -> None:
+        """Waits for what is on its way, starts nothing, and forgets what has been counted.
+
+        Raises:
+            HorovodInternalError: a reduction failed; the others have been waited for nevertheless.
+        """
+        failure: HorovodInternalError | None = None
+        for bucket in self._buckets:
+            bucket.missing = set(bucket.views)
+            handle, bucket.handle = bucket.handle, None
+            if handle is None:
+                continue
+            try:
+                synchronize(handle)
+            except HorovodInternalError as error:
+                failure = failure or error
+        self._seen.clear()
+        if failure is not None:
+            raise failure
+
+    def _make_buckets(self) -> None:
+        if self._member is not SESSION.member:
+            # Memory of an earlier job is only read by this rank.
+            self._member = SESSION.member
+            self._buckets, self._bucket_of = [], {}
+            self._unplaced = list(self._watched)
+        if not self._unplaced:
+            return
+        # The backward pass comes to the last ones first.
+        added = self._unplaced[::-1]
+        layouts = lay_out(added, self._bucket_bytes)
+        self._require_same_layout(added, layouts)
+        for layout in layouts:
+            self._add(layout)
+        self._unplaced = []
+
+    def _add(self, layout: Layout) -> None:
+        parameters = list(layout.offsets)
+        memory = shared_empty(
+            layout.ends[-1],
+            dtype=layout.dtype,
+            process_set=self._reduction.process_set,
+            name=f"gradients.{self._names[parameters[0]]}",
+        )
+        begin = 0
+        for end in layout.ends:
+            inside = [each for each in parameters if begin <= layout.offsets[each] < end]
+            bucket = Bucket(
+                f"bucket.{self._names[inside[0]]}",
+                memory[begin:end],
+                {each: view_of(memory, layout.offsets[each], each) for each in inside},
+                set(inside),
+            )
+            self._buckets.append(bucket)
+            self._bucket_of.update(dict.fromkeys(inside, bucket))
+            begin = end
+
+    def _require_same_layout(
+        self, parameters: Sequence[Parameter], layouts: Sequence[Layout]
+    ) -> None:
+        """Refuses to add unlike gradients.
+
+        Raises:
+            ValueError: on all ranks, when one has another list of parameters.
+        """
+        words = [
+            f"{self._names[each]} {list(each.shape)} {each.stride()} {each.dtype}"
+            for each in parameters
+        ]
+        words += [f"{layout.dtype} {layout.ends}" for layout in layouts]
+        digest = hashlib.sha256("\n".join(words).encode()).digest()[:8]
+        elements = sum(each.numel() for each in parameters)
+        own = [int.from_bytes(digest, "little", signed=True), len(parameters), elements]
+        gathered = allgather(
+            torch.tensor([own]),
+            name="gradients.layout",
+            process_set=self._reduction.process_set,
+        ).tolist()
+        if all(each == gathered[0] for each in gathered):
+            return
+        facts = "; ".join(
+            f"rank {rank}: {count} parameters of {total} elements, digest {number & (2**64 - 1):x}"
+            for rank, (number, count, total) in zip(
+                self._reduction.process_set.ranks, gathered, strict=True
+            )
+        )
+        raise ValueError(
+            "gradient_as_bucket_view needs the same parameters, in the same order, with the same"
+            f" names, shapes, strides and types on all ranks, but they differ: {facts}"
+        )

@@ -1,0 +1,146 @@
+#include "ops/mapped_allreduce.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "kernels/scale.h"
+#include "ops/allreduce.h"
+#include "transport/subset_transport.h"
+#include "transport/topology.h"
+
+namespace hvd {
+namespace {
+
+// What is reduced and written back in one go: with the pieces of a few ranks it stays in the
+// first-level cache.
+constexpr size_t kPiece = size_t{8} << 10;
+// Slices are whole cache lines, and so whole elements.
+constexpr size_t kLine = 64;
+
+// Returns when all ranks have come here; what they have written before is visible then.
+void Meet(Transport& transport) {
+  const int size = transport.size();
+  const int rank = transport.rank();
+  for (int distance = 1; distance < size; distance *= 2) {
+    const uint8_t out = 1;
+    uint8_t in = 0;
+    CopySink sink(std::as_writable_bytes(std::span(&in, 1)));
+    transport.Exchange((rank + distance) % size, std::as_bytes(std::span(&out, 1)),
+                       (rank + size - distance) % size, 1, sink);
+  }
+}
+
+class MappedReduction {
+ public:
+  MappedReduction(Transport& transport, const MappedAllreduceOptions& options)
+      : transport_(transport),
+        topology_(transport.topology()),
+        options_(options),
+        item_(SizeOf(options.dtype)),
+        reduce_(FindReduce(options.dtype, options.op)),
+        divisor_(options.op == ReduceOp::kAverage ? transport.size() : 1) {
+    if (reduce_ == nullptr) {
+      throw Error(Error::Kind::kInvalid, StrCat("no such reduction for ", Name(options.dtype)));
+    }
+  }
+
+  void Run() {
+    const std::vector<int> neighbours = transport_.mapped_ranks();
+    const auto place =
+        static_cast<size_t>(std::ranges::find(neighbours, transport_.rank()) - neighbours.begin());
+    // Between hosts, each lane carries its slice.
+    const size_t slices =
+        topology_ == nullptr ? neighbours.size() : static_cast<size_t>(topology_->lanes());
+    if (place < slices) {
+      for (const ByteRange& vector : options_.vectors) Reduce(SliceOf(vector, slices, place));
+    }
+    SubsetTransport near(transport_, neighbours);
+    Meet(near);
+  }
+
+ private:
+  static ByteRange SliceOf(const ByteRange& vector, size_t slices, size_t place) {
+    const size_t each = ((vector.bytes + slices - 1) / slices + kLine - 1) / kLine * kLine;
+    const size_t begin = std::min(place * each, vector.bytes);
+    return {vector.offset + begin, std::min(each, vector.bytes - begin)};
+  }
+
+  template <typename Body>
+  static void ForEachPiece(ByteRange slice, const Body& body) {
+    while (slice.bytes != 0) {
+      const size_t bytes = std::min(slice.bytes, kPiece);
+      body(slice.offset, bytes);
+      slice = {slice.offset + bytes, slice.bytes - bytes};
+    }
+  }
+
+  // The slice is this rank's alone, in the memory of all ranks.
+  void Reduce(const ByteRange& slice) {
+    if (slice.bytes == 0) return;
+    if (topology_ == nullptr) {
+      ForEachPiece(slice, [this](size_t offset, size_t bytes) {
+        Combine(offset, bytes);
+        Spread(offset, bytes);
+      });
+      return;
+    }
+    ForEachPiece(slice, [this](size_t offset, size_t bytes) { Combine(offset, bytes); });
+    SubsetTransport far(transport_, topology_->Lane(topology_->PlaceOf(transport_.rank())));
+    std::byte* const sum = options_.memory.front() + slice.offset;
+    // An average divides by the number of all ranks, in the end.
+    Allreduce(far, {.source = sum,
+                    .destination = sum,
+                    .count = slice.bytes / item_,
+                    .dtype = options_.dtype,
+                    .op = options_.op == ReduceOp::kAverage ? ReduceOp::kSum : options_.op});
+    ForEachPiece(slice, [this](size_t offset, size_t bytes) { Spread(offset, bytes); });
+  }
+
+  // Into the first rank's memory, in the order of the ranks: the bits do not depend on the slices.
+  void Combine(size_t offset, size_t bytes) const {
+    const size_t count = bytes / item_;
+    std::byte* const sum = options_.memory.front() + offset;
+    ScaleIf(options_.prescale, sum, count);
+    for (std::byte* const memory : options_.memory.subspan(1)) {
+      ScaleIf(options_.prescale, memory + offset, count);
+      reduce_(memory + offset, sum, count);
+    }
+  }
+
+  void Spread(size_t offset, size_t bytes) const {
+    std::byte* const sum = options_.memory.front() + offset;
+    ScaleIf(options_.postscale, sum, bytes / item_, divisor_);
+    for (std::byte* const memory : options_.memory.subspan(1)) {
+      std::memcpy(memory + offset, sum, bytes);
+    }
+  }
+
+  void ScaleIf(double factor, void* data, size_t count, double divisor = 1) const {
+    if (factor != 1.0 || divisor != 1.0) Scale(options_.dtype, factor, data, count, divisor);
+  }
+
+  Transport& transport_;
+  const Topology* const topology_;
+  const MappedAllreduceOptions& options_;
+  const size_t item_;
+  const ReduceFn reduce_;
+  const double divisor_;  // the number of ranks, for an average
+};
+
+}  // namespace
+
+bool CanReduceMapped(const Transport& transport) {
+  const Topology* topology = transport.topology();
+  if (topology != nullptr && topology->mixed()) return topology->choice().allreduce;
+  return transport.mapped_ranks().size() == static_cast<size_t>(transport.size());
+}
+
+void MappedAllreduce(Transport& transport, const MappedAllreduceOptions& options) {
+  MappedReduction(transport, options).Run();
+}
+
+}  // namespace hvd

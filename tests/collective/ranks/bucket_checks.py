@@ -1,0 +1,221 @@
+"""The optimizer whose gradients live in buckets that all ranks of a host map."""
+
+import os
+from typing import Any
+
+import pytest
+import torch
+
+import horovod.torch as hvd
+from horovod._session import SESSION
+from horovod.torch.buckets import bucket_bytes, lay_out
+
+SHARES = os.environ["HOROVOD_TRANSPORT"] == "shm"
+Data = list[tuple[torch.Tensor, torch.Tensor]]
+
+
+def make_model() -> torch.nn.Module:
+    """Parameters of two types and of two memory formats, and one that gets no gradient."""
+    torch.manual_seed(3)
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.convolution = torch.nn.Conv2d(3, 5, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            self.layers = torch.nn.Sequential(
+                *(torch.nn.Linear(20, 20) for _ in range(6)), torch.nn.Linear(20, 1)
+            )
+            self.precise = torch.nn.Linear(20, 20, dtype=torch.float64)
+            self.unused = torch.nn.Parameter(torch.ones(7))
+            self.frozen = torch.nn.Parameter(torch.ones(7), requires_grad=False)
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            images = inputs[:, :75].reshape(-1, 3, 5, 5)
+            features = self.convolution(images).flatten(1)[:, :20]
+            features = torch.tanh(self.precise(features.double())).float()
+            result: torch.Tensor = self.layers(features)
+            return result
+
+    return Model()
+
+
+def my_data(passes: int = 1) -> Data:
+    generator = torch.Generator().manual_seed(5)
+    inputs = torch.randn(hvd.size(), 6 * passes, 80, generator=generator)
+    mine = inputs[hvd.rank()]
+    return [(part, part.sum(-1, keepdim=True)) for part in mine.chunk(passes)]
+
+
+def train(data: Data, *, set_to_none: bool = True, **options: Any) -> list[torch.Tensor]:
+    """Three steps; returns the parameters, and the gradients of the last step."""
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
+        named_parameters=model.named_parameters(),
+        backward_passes_per_step=len(data),
+        **options,
+    )
+    for _ in range(3):
+        optimizer.zero_grad(set_to_none=set_to_none)
+        for inputs, targets in data:
+            loss = torch.nn.functional.mse_loss(model(inputs), targets)
+            torch.autograd.backward(loss)
+        optimizer.synchronize()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        with optimizer.skip_synchronize():
+            optimizer.step()
+    parameters = [parameter.detach() for parameter in model.parameters()]
+    return parameters + [p.grad for p in model.parameters() if p.grad is not None]
+
+
+def mapped() -> int:
+    return SESSION.member.runtime.mapped_operations
+
+
+def check_training_equals_that_with_gradients_elsewhere() -> None:
+    for passes in (1, 3):
+        data = my_data(passes)
+        for options in (
+            {},
+            {"op": hvd.Sum},
+            {"gradient_predivide_factor": 2.0},
+            {"bucket_cap_mb": 0},
+            {"bucket_cap_mb": 0.002},
+            {"set_to_none": False},
+        ):
+            before = mapped()
+            ours = train(data, gradient_as_bucket_view=True, **options)
+            assert (mapped() > before) == SHARES
+            options.pop("bucket_cap_mb", None)
+            theirs = train(data, **options)
+            # Sums of two are the same in every order.
+            exact: dict[str, Any] = {"rtol": 0.0, "atol": 0.0} if hvd.size() == 2 else {}
+            torch.testing.assert_close(ours, theirs, **exact)
+
+
+def check_gradients_are_views_whatever_zero_grad_does() -> None:
+    model = torch.nn.Linear(4, 2)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), gradient_as_bucket_view=True
+    )
+    places = set()
+    for turn in range(4):
+        torch.autograd.backward(model(torch.ones(1, 4)).sum() * (hvd.rank() + 1))
+        optimizer.step()
+        weight, bias = model.weight.grad, model.bias.grad
+        assert weight is not None
+        assert bias is not None
+        assert weight.untyped_storage().data_ptr() == bias.untyped_storage().data_ptr()
+        assert (weight == (hvd.size() + 1) / 2).all()
+        places.add((weight.data_ptr(), bias.data_ptr()))
+        optimizer.zero_grad(set_to_none=turn % 2 == 0)
+    assert len(places) == 1
+
+
+def check_a_gradient_on_one_rank_alone_counts() -> None:
+    layers = [torch.nn.Linear(2, 1, bias=False) for _ in range(hvd.size())]
+    parameters = [layer.weight for layer in layers]
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(parameters, lr=0.1), op=hvd.Sum, gradient_as_bucket_view=True
+    )
+    for _ in range(2):
+        optimizer.zero_grad()
+        torch.autograd.backward(layers[hvd.rank()](torch.full((1, 2), hvd.rank() + 1.0)).sum())
+        optimizer.synchronize()
+        for rank, parameter in enumerate(parameters):
+            assert parameter.grad is not None
+            assert (parameter.grad == rank + 1).all()
+        with optimizer.skip_synchronize():
+            optimizer.step()
+
+
+def check_parameters_may_come_later() -> None:
+    first, second = torch.nn.Linear(2, 1), torch.nn.Linear(1, 1)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(first.parameters(), lr=0.1), gradient_as_bucket_view=True
+    )
+    for turn in range(2):
+        optimizer.zero_grad()
+        torch.autograd.backward(second(first(torch.full((1, 2), hvd.rank() + 1.0))).sum())
+        optimizer.step()
+        if turn == 0:
+            second.zero_grad()
+            optimizer.add_param_group({"params": second.parameters()})
+    reduced = second.weight.grad
+    assert reduced is not None
+    assert torch.equal(reduced, hvd.allreduce(reduced))
+
+
+def check_it_goes_on_after_a_new_start() -> None:
+    model = torch.nn.Linear(40, 20)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.0), gradient_as_bucket_view=True
+    )
+    for _ in range(2):
+        before = mapped()
+        optimizer.zero_grad()
+        torch.autograd.backward(model(torch.full((1, 40), hvd.rank() + 1.0)).sum())
+        optimizer.step()
+        assert model.weight.grad is not None
+        assert (model.weight.grad == (hvd.size() + 1) / 2).all()
+        assert mapped() - before == SHARES
+        hvd.barrier()
+        hvd.shutdown()
+        hvd.init()
+
+
+def check_sparse_gradients_have_to_be_made_dense() -> None:
+    def embed(**options: Any) -> torch.Tensor:
+        table = torch.nn.Embedding(10, 3, sparse=True)
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(table.parameters(), lr=0.1), gradient_as_bucket_view=True, **options
+        )
+        torch.autograd.backward(table(torch.tensor([hvd.rank(), hvd.rank(), 9])).sum())
+        optimizer.synchronize()
+        assert table.weight.grad is not None
+        return table.weight.grad
+
+    with pytest.raises(ValueError, match=r"gradient of 'allreduce.noname.0.0' is sparse"):
+        embed()
+    gradient = embed(sparse_as_dense=True, op=hvd.Sum)[:, 0]
+    assert gradient.tolist() == [2] * hvd.size() + [0] * (9 - hvd.size()) + [hvd.size()]
+
+
+def check_what_cannot_be_is_refused() -> None:
+    parameters = list(torch.nn.Linear(2, 2).parameters())
+
+    def wrap(**options: Any) -> Any:
+        return hvd.DistributedOptimizer(
+            torch.optim.SGD(parameters, lr=0.1), gradient_as_bucket_view=True, **options
+        )
+
+    for options, text in (
+        ({"compression": hvd.Compression.fp16}, "excludes compression=FP16Compressor"),
+        ({"op": hvd.Adasum}, "excludes op=Adasum"),
+        ({"groups": 2, "op": hvd.Adasum}, "excludes op=Adasum and groups"),
+        ({"bucket_cap_mb": -1}, "must not be negative, got -1"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            wrap(**options)
+
+
+def check_unlike_models_are_refused_on_all_ranks() -> None:
+    model = torch.nn.Linear(2, 3 if hvd.rank() == 0 else 4)
+    wrapped = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), gradient_as_bucket_view=True
+    )
+    with pytest.raises(ValueError, match=r"rank 0: 2 parameters of 9 elements.*rank 1: .*12 elem"):
+        wrapped.synchronize()
+
+
+def check_layouts() -> None:
+    sizes = (3, 100, 50, 1)
+    parameters = [torch.empty(size) for size in sizes]
+    (layout,) = lay_out(parameters, bucket_bytes=600)
+    assert list(layout.offsets.values()) == [0, 16, 128, 192]
+    assert layout.ends == [128, 208]
+    (alone,) = lay_out(parameters, bucket_bytes=0)
+    assert alone.ends == [16, 128, 192, 208]
+    assert bucket_bytes(None, {}) == 25 * 2**20
+    assert bucket_bytes(None, {"HOROVOD_FUSION_THRESHOLD": "4096"}) == 4096
+    assert bucket_bytes(1.5, {"HOROVOD_FUSION_THRESHOLD": "4096"}) == 3 * 2**19
