@@ -184,10 +184,14 @@ def wheel_archive(data: bytes) -> None:
     # It was accepted: what is handed over must be a wheel without members that lead elsewhere.
     with tempfile.TemporaryDirectory() as folder:
         told = Decision("demo", "1.0", "null", forced=False, filename=WHEEL_NAME, sha256=sha256)
-        name = hand_over(io.BytesIO(data), WheelName.from_str(WHEEL_NAME), told, Path(folder))
-        if [path.name for path in Path(folder).rglob("*")] != [name]:
+        path, out = Path(folder, WHEEL_NAME), Path(folder, "out")
+        path.write_bytes(data)
+        name = hand_over(path, wheel, release, TAGS, told, out)
+        if sorted(item.name for item in Path(folder).rglob("*")) != sorted(
+            [WHEEL_NAME, "out", name]
+        ):
             raise AssertionError("other files than the wheel were written")
-        with zipfile.ZipFile(Path(folder, name)) as archive:
+        with zipfile.ZipFile(out / name) as archive:
             for member in archive.namelist():
                 if member.startswith("/") or ".." in member.split("/"):
                     raise AssertionError(f"{member!r} leads out of the folder")

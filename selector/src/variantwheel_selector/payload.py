@@ -24,10 +24,11 @@ from variantwheel_selector.wheel_name import WheelName, normalize_project
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from io import FileIO
     from pathlib import Path
     from typing import BinaryIO
 
-_CHUNK = 1 << 20
+_CHUNK = 256 << 10
 _MOST_MEMBERS = 100_000
 _LARGE = 64 << 20
 _MOST_EXPANSION = 200
@@ -38,25 +39,33 @@ _UNHASHED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 
 
 @contextmanager
-def open_payload(path: Path, wheel: PayloadWheel) -> Iterator[BinaryIO]:
+def open_payload(
+    path: Path, wheel: PayloadWheel, copy: BinaryIO | None = None
+) -> Iterator[BinaryIO]:
     """Open a payload wheel for reading after its bytes proved to be the promised ones.
+
+    Args:
+        path: Where it is.
+        wheel: What the manifest says of it.
+        copy: Takes the bytes as they are read; worth nothing if an error is raised.
 
     Raises:
         PayloadError: The file is missing, or its size or hash differs from the manifest's.
     """
     try:
-        file = path.open("rb")
+        file = path.open("rb", buffering=0)
     except OSError as error:
-        raise PayloadError(
-            f"payload wheel {wheel.filename!r} cannot be read: {error.strerror}; "
-            "the sdist is incomplete, download it again"
-        ) from error
+        raise _unreadable(wheel, error) from error
     with file:
         digest = hashlib.sha256()
         size = 0
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
+        # One buffer for all: large pieces of memory, got anew for each, take as long as hashing.
+        buffer = memoryview(bytearray(_CHUNK))
+        while count := _read_into(file, buffer, wheel):
+            digest.update(buffer[:count])
+            size += count
+            if copy is not None:
+                copy.write(buffer[:count])
         if size != wheel.size or digest.hexdigest() != wheel.sha256:
             raise PayloadError(
                 f"payload wheel {wheel.filename!r} is not the released one\n"
@@ -66,6 +75,20 @@ def open_payload(path: Path, wheel: PayloadWheel) -> Iterator[BinaryIO]:
             )
         file.seek(0)
         yield file
+
+
+def _read_into(file: FileIO, buffer: memoryview, wheel: PayloadWheel) -> int:
+    try:
+        return file.readinto(buffer) or 0
+    except OSError as error:
+        raise _unreadable(wheel, error) from error
+
+
+def _unreadable(wheel: PayloadWheel, error: OSError) -> PayloadError:
+    return PayloadError(
+        f"payload wheel {wheel.filename!r} cannot be read: {error.strerror}; "
+        "the sdist is incomplete, download it again"
+    )
 
 
 def check_wheel(

@@ -15,49 +15,80 @@ import zipfile
 
 from variantwheel_selector.decision import DECISION_FILE, Decision, render_decision
 from variantwheel_selector.errors import PayloadError
-from variantwheel_selector.payload import check_members, dist_info_folder, record_hash
+from variantwheel_selector.payload import (
+    check_members,
+    check_wheel,
+    dist_info_folder,
+    open_payload,
+    record_hash,
+)
 from variantwheel_selector.wheel_name import WheelName
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
-_CHUNK = 1 << 20
+    from variantwheel_selector.manifest import Manifest, PayloadWheel
 
 
-def hand_over(source: BinaryIO, name: WheelName, decision: Decision, folder: Path) -> str:
-    """Write the wheel that the PEP 517 hook returns.
+def hand_over(
+    path: Path,
+    wheel: PayloadWheel,
+    manifest: Manifest,
+    tags: Sequence[str],
+    decision: Decision,
+    folder: Path,
+) -> str:
+    """Write the wheel that the PEP 517 hook returns, from a payload wheel that is checked first.
 
     Args:
-        source: A checked wheel, open for reading.
-        name: Its file name.
+        path: Where the payload wheel is.
+        wheel: What the manifest says of it.
+        manifest: The release.
+        tags: What this machine's Python accepts.
         decision: What is recorded in its `.dist-info` folder.
         folder: Where the new wheel goes; existing files of the same name are replaced.
 
     Returns:
         The file name, without label.
+
+    Raises:
+        PayloadError: The payload wheel is not what was promised, or there is no room for the copy.
     """
-    plain = str(name.with_label(None))
-    source.seek(0)
-    _write_beside(source, folder / plain, dist_info_folder(name), decision)
+
+    def fill(file: BinaryIO) -> None:
+        # Read once: what was hashed is what was copied, and what is checked and handed over.
+        with open_payload(path, wheel, copy=file):
+            file.seek(0)
+        check_wheel(file, wheel, manifest, tags)
+
+    plain = str(wheel.name.with_label(None))
+    _write_beside(fill, folder / plain, dist_info_folder(wheel.name), decision)
     return plain
 
 
 def add_decision(path: Path, decision: Decision) -> None:
     """Record the decision in a finished wheel which the project's own build made."""
-    with path.open("rb") as source:
-        _write_beside(source, path, dist_info_folder(WheelName.from_str(path.name)), decision)
+
+    def fill(file: BinaryIO) -> None:
+        with path.open("rb") as source:
+            shutil.copyfileobj(source, file)
+
+    _write_beside(fill, path, dist_info_folder(WheelName.from_str(path.name)), decision)
 
 
-def _write_beside(source: BinaryIO, target: Path, dist_info: str, decision: Decision) -> None:
+def _write_beside(
+    fill: Callable[[BinaryIO], None], target: Path, dist_info: str, decision: Decision
+) -> None:
     text = render_decision(decision).encode("utf-8")
     # Not by tempfile: a front end made the folder for this process alone, and importing takes time.
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with beside.open("w+b") as file:
-            shutil.copyfileobj(source, file, _CHUNK)
+            fill(file)
             _add_to_dist_info(file, dist_info, DECISION_FILE, text)
         beside.chmod(0o644)
         beside.replace(target)

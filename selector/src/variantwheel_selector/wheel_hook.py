@@ -17,7 +17,6 @@ from variantwheel_selector.errors import (
 from variantwheel_selector.front_end import index_options
 from variantwheel_selector.hooks import project_here
 from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, PayloadWheel, parse_manifest
-from variantwheel_selector.payload import check_wheel, open_payload
 from variantwheel_selector.probe import probe
 from variantwheel_selector.record import record
 from variantwheel_selector.resolve import Candidate, nothing_fits
@@ -82,12 +81,8 @@ def _judge_here(settings: Settings) -> _Here:
 def _hand_over_winner(here: _Here, winner: Candidate, folder: Path) -> str:
     decision = _decision(here)
     payload = next(wheel for wheel in here.manifest.wheels if wheel.filename == winner.filename)
-    with (
-        _payload_path(here, payload) as path,
-        open_payload(path, payload) as file,
-    ):
-        check_wheel(file, payload, here.manifest, here.tags)
-        filename = hand_over(file, payload.name, decision, folder)
+    with _payload_path(here, payload) as path:
+        filename = hand_over(path, payload, here.manifest, here.tags, decision, folder)
     forced = " (forced)" if decision.forced else ""
     sys.stdout.write(f"{here.manifest.name}: variant {winner.label}{forced} -> {filename}\n")
     for name, text in decision.settings.items():

@@ -11,6 +11,7 @@ import pytest
 from unit.selector.test_manifest import DECISION
 from unit.selector.tiny_release import TinyRelease
 from variantwheel_selector.decision import parse_decision
+from variantwheel_selector.errors import PayloadError
 from variantwheel_selector.payload import record_hash
 from variantwheel_selector.wheel import add_decision, hand_over
 
@@ -19,8 +20,8 @@ PLAIN = "tiny_native-1.0-py3-none-any.whl"
 
 def _hand_over(release: TinyRelease, folder: Path) -> Path:
     wheel = release.wheels[-1]
-    with (release.root / "payload" / wheel.filename).open("rb") as file:
-        filename = hand_over(file, wheel.name, DECISION, folder)
+    path = release.root / "payload" / wheel.filename
+    filename = hand_over(path, wheel, release.manifest, ("py3-none-any",), DECISION, folder)
     assert filename == PLAIN
     return folder / filename
 
@@ -61,6 +62,27 @@ def test_the_decision_is_added_and_everything_else_stays(
 def test_the_same_input_gives_the_same_bytes(release: TinyRelease, tmp_path: Path) -> None:
     first, second = (_hand_over(release, tmp_path / folder) for folder in "ab")
     assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["changed", "longer", "missing", "folder"])
+def test_nothing_is_left_of_a_wheel_that_is_not_the_promised_one(
+    release: TinyRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    """And it is never opened as an archive."""
+    path = release.root / "payload" / release.wheels[-1].filename
+    content = bytearray(path.read_bytes())
+    path.unlink()
+    if damage == "changed":
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    elif damage == "longer":
+        path.write_bytes(content + b"x")
+    elif damage == "folder":
+        path.mkdir()
+    monkeypatch.setattr(zipfile, "ZipFile", None)
+    with pytest.raises(PayloadError, match=release.wheels[-1].filename):
+        _hand_over(release, tmp_path / "out")
+    assert list(tmp_path.glob("out/*")) == []
 
 
 def test_no_bytes_of_the_old_record_are_left(release: TinyRelease, tmp_path: Path) -> None:
