@@ -1,19 +1,17 @@
-"""Copies of this package: into selector sdists, and the vendored `packaging` inside each copy.
+"""Copies of this package into selector sdists, and of `packaging` into this package's wheel.
 
 In an sdist, the modules of the hooks that are called for every installation are files. All others
-that hooks can come to import stand in one bundle; the command line's stay behind.
+that hooks can come to import stand in one bundle; the command line's stay behind, and so does
+`packaging`, which no hook needs.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib.metadata
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from variantwheel_selector import packaging_library
 from variantwheel_selector.errors import SelectorError
 from variantwheel_selector.module_bundle import BUNDLE, render_bundle
 
@@ -30,16 +28,12 @@ _FILES = (
     "project_name.py",
 )
 """Modules that `get_requires_for_build_wheel` and `prepare_metadata_for_build_wheel` import."""
-_ROOTS = (
-    "backend.py",
-    "nvidia_query.py",  # read as a text, for a process of its own
-    *(f"_vendor/{_VENDORED}/{name}.py" for name in packaging_library.__all__),
-)
-"""What a hook imports, or reads by its name."""
+_ROOTS = ("backend.py", "nvidia_query.py")
+"""What front ends import, and what is read as a text, for a process of its own."""
 
 
 def copy_package(folder: Path) -> Path:
-    """Copy this package, `packaging` included, to `folder/variantwheel_selector`.
+    """Copy this package to `folder/variantwheel_selector`.
 
     Args:
         folder: The folder that an sdist's `backend-path` names; must not hold a copy yet.
@@ -51,30 +45,19 @@ def copy_package(folder: Path) -> Path:
     here = Path(__file__).resolve().parent
     target = folder / _PACKAGE
     target.mkdir(parents=True)
-    with tempfile.TemporaryDirectory() as name:
-        whole = Path(name, _PACKAGE)
-        shutil.copytree(here, whole, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-        if not (whole / "_vendor" / _VENDORED).is_dir():
-            vendor_packaging(whole / "_vendor")
-        everything = {
-            path.relative_to(whole).as_posix(): path.read_bytes()
-            for path in whole.rglob("*")
-            if path.is_file()
-        }
-    files = reachable_files(everything)
-    for path in _FILES:
-        (target / path).write_bytes(files[path])
-    (target / BUNDLE).write_bytes(
-        render_bundle({path: data for path, data in files.items() if path not in _FILES})
-    )
+    paths = {path.relative_to(here).as_posix(): path for path in here.rglob("*.py")}
+    files = reachable_files({name: path.read_bytes() for name, path in paths.items()})
+    for name in _FILES:
+        (target / name).write_bytes(files.pop(name))
+    (target / BUNDLE).write_bytes(render_bundle(files))
     return target
 
 
 def reachable_files(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the files of this package that hooks can need: modules, and all that are no modules.
+    """Return the modules of this package that hooks can need.
 
     Args:
-        files: Of the package, by their paths in it.
+        files: All modules by their paths in the package.
     """
     found: set[str] = set()
     waiting = [path for path in _ROOTS if path in files]
@@ -87,7 +70,7 @@ def reachable_files(files: Mapping[str, bytes]) -> dict[str, bytes]:
         named = {str(folder) for folder in folders} | _imported(files[path], path)
         candidates = {p for name in named for p in (f"{name}.py", f"{name}/__init__.py")}
         waiting += sorted((candidates | {"__init__.py"}) & files.keys())
-    return {path: data for path, data in files.items() if path in found or path[-3:] != ".py"}
+    return {path: data for path, data in files.items() if path in found}
 
 
 def _imported(source: bytes, path: str) -> set[str]:

@@ -11,6 +11,10 @@ from collections.abc import Iterator, Sequence
 
 from variantwheel_selector.machine import Machine, PythonFacts
 
+_MAC_FORMATS = {
+    "arm64": ("arm64", "universal2"),
+    "x86_64": ("x86_64", "intel", "fat64", "fat3", "universal2", "universal"),
+}
 _LEGACY_MANYLINUX = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 
 
@@ -57,13 +61,21 @@ def _platforms(machine: Machine) -> Iterator[str]:
     if machine.system == "linux":
         yield from _linux_platforms(machine)
     elif machine.system == "darwin":
-        # The oldest system that runs Apple silicon; a captured machine does not say its own.
-        from variantwheel_selector.packaging_library import tags  # noqa: PLC0415 - only here
-
-        arch = "arm64" if machine.machine == "arm64" else "x86_64"
-        yield from tags.mac_platforms((11, 0), arch)
+        yield from _mac_platforms("arm64" if machine.machine == "arm64" else "x86_64")
     elif machine.system == "win32":
         yield "win32" if machine.pointer_bits == 32 else f"win_{machine.machine.lower()}"
+
+
+def _mac_platforms(architecture: str) -> Iterator[str]:
+    """Return those of macOS 11, the oldest that runs Apple silicon; a capture does not say its own.
+
+    Programs of one architecture were new with macOS 11, of both together they may be older.
+    """
+    formats = _MAC_FORMATS[architecture]
+    yield from (f"macosx_11_0_{name}" for name in formats)
+    older = formats[1:] if architecture == "arm64" else formats
+    for minor in range(16, 3, -1):
+        yield from (f"macosx_10_{minor}_{name}" for name in older)
 
 
 def _linux_platforms(machine: Machine) -> Iterator[str]:

@@ -75,6 +75,13 @@ def test_tags_of_other_pythons_are_those_of_packaging(
     assert found == tuple(map(str, theirs))
 
 
+@pytest.mark.parametrize("machine", ["arm64", "x86_64"])
+def test_tags_of_macos_are_those_of_packaging(machine: str) -> None:
+    found = supported_tags(replace(make_machine(machine=machine), system="darwin", libc=None))
+    platforms = [tag.removeprefix("py3-none-") for tag in found if tag.startswith("py3-none-mac")]
+    assert platforms == list(tags.mac_platforms((11, 0), machine))
+
+
 def test_this_machine_needs_neither_ctypes_nor_a_subprocess() -> None:
     report = _report()
     assert report["heavy"] == []
