@@ -10,7 +10,7 @@ import os
 import struct
 import sys
 import sysconfig
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
 
 from variantwheel_selector.bounded_read import read_bounded
@@ -178,17 +178,19 @@ def _python() -> PythonFacts:
     short = {"cpython": "cp", "pypy": "pp"}.get(sys.implementation.name, sys.implementation.name)
     major, minor = sys.version_info[:2]
     version = ".".join(map(str, sys.version_info[:3]))
-    return PythonFacts(f"{short}{major}{minor}", version, _abis(EXTENSION_SUFFIXES[0]))
+    return PythonFacts(f"{short}{major}{minor}", version, _abis(EXTENSION_SUFFIXES))
 
 
-def _abis(suffix: str) -> tuple[str, ...]:
-    """Return the ABIs that an extension suffix names, best first.
+def _abis(suffixes: Sequence[str]) -> tuple[str, ...]:
+    """Return the ABIs that the best extension suffix names, best first.
 
     The suffix is `.cpython-311-x86_64-linux-gnu.so`, `.cpython-313t-…` without the GIL,
     `.cpython-311d-…` in debug builds, `.pypy310-pp73-…` with PyPy and `.cp311-win_amd64.pyd` on
-    Windows.
+    Windows. There is none where Python cannot load extensions, as in static builds for musl.
     """
-    parts = suffix.split(".")[1].split("-")
+    if not suffixes:
+        return ()
+    parts = suffixes[0].split(".")[1].split("-")
     if parts[0] == "cpython":
         abi = f"cp{parts[1]}"
         return (abi, abi.removesuffix("d")) if abi.endswith("d") else (abi,)

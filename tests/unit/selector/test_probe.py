@@ -125,4 +125,13 @@ def test_an_emulated_cpu_is_not_the_host(model: str, level: str) -> None:
     ],
 )
 def test_abis_of_an_extension_suffix(suffix: str, abis: tuple[str, ...]) -> None:
-    assert _abis(suffix) == abis
+    assert _abis([suffix, ".abi3.so"]) == abis
+
+
+def test_a_python_that_loads_no_extensions_takes_pure_wheels() -> None:
+    assert _abis([]) == ()
+    here = make_machine()
+    machine = replace(here, python=replace(here.python, abis=()))
+    found = supported_tags(machine)
+    assert "py3-none-any" in found
+    assert not [tag for tag in found if "-cp311-" in tag]

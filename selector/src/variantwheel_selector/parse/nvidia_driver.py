@@ -28,7 +28,10 @@ class Device:
 
 @record
 class NvmlAnswer:
-    """What `libnvidia-ml.so.1` answered; `library` is none if it could not be opened."""
+    """What `libnvidia-ml.so.1` answered; `library` is none if it could not be opened.
+
+    `listed` tells whether it said which devices there are; without, none is not known to be none.
+    """
 
     library: str | None
     problem: str = ""
@@ -36,6 +39,7 @@ class NvmlAnswer:
     driver: str = ""
     cuda: CudaVersion | None = None
     devices: tuple[Device, ...] = ()
+    listed: bool = False
 
 
 @record
@@ -50,10 +54,11 @@ class CudaAnswer:
 
 @record
 class CudaDevices:
-    """What `cuInit` answered, and the devices after it."""
+    """What `cuInit` answered, and the devices after it; `listed` as with NVML."""
 
     init: int | None
     devices: tuple[Device, ...] = ()
+    listed: bool = False
 
 
 @record
@@ -99,7 +104,9 @@ def parse_nvidia_driver(text: str) -> NvidiaDriver:
         cuda=None if cuda is None else _cuda(cuda),
         cuda_devices=None
         if listed is None
-        else CudaDevices(_integer(listed.get("init")), _devices(listed.get("devices"))),
+        else CudaDevices(
+            _integer(listed.get("init")), _devices(listed.get("devices")), _listed(listed)
+        ),
     )
 
 
@@ -112,6 +119,7 @@ def _nvml(content: dict[str, object]) -> NvmlAnswer:
         driver=_string(content.get("driver_version")),
         cuda=_version(content.get("cuda_version")) if told else None,
         devices=_devices(content.get("devices")),
+        listed=_listed(content),
     )
 
 
@@ -123,6 +131,10 @@ def _cuda(content: dict[str, object]) -> CudaAnswer:
         error=error,
         version=_version(content.get("version")) if error == 0 else None,
     )
+
+
+def _listed(content: dict[str, object]) -> bool:
+    return isinstance(content.get("devices"), list) and content.get("count_error", 0) == 0
 
 
 def _devices(value: object) -> tuple[Device, ...]:

@@ -240,8 +240,8 @@ def _capabilities(evidence: _Evidence, machine: Machine) -> Fact[tuple[ComputeCa
                 f"(compute capability {_words(found)})"
             )
         return Yes(tuple(sorted(found)), source)
-    asked = (nvml is not None and nvml.init == 0) or (listed is not None and listed.init == 0)
-    if asked and all(device.error not in (0, None) for device in devices):
+    told = any(step.init == 0 and step.listed for step in (nvml, listed) if step is not None)
+    if told and all(device.error not in (0, None) for device in devices):
         return No(f"{evidence.driver_words} answers, but no device does")
     trouble = machine.unknown.get("nvidia_driver") or machine.unknown.get("nvidia_smi")
     return Unknown(trouble or "no library told the devices' compute capabilities")
