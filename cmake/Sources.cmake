@@ -54,4 +54,4 @@ list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/nat
 
 set(HVD_NATIVE_TESTS auth autotune collectives coordinator descriptors device fast_lane gathering gpu
   heartbeats hosts kernels lane levels loss mpi runtime sha256 shared_buffers soak socket stall timeline
-  topology transport wire)
+  topology trace_text transport wire)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from horovod import _settings
-from horovod._settings import SettingError
+from horovod._setting_values import SettingError
 
 
 @dataclass(frozen=True)

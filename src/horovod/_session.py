@@ -12,6 +12,7 @@ from horovod._gpu import gpu_support
 from horovod._loader import CoreLibrary, _bindings, select_core
 from horovod._mpi_jobs import MpiJobs, place
 from horovod._placement import Placement, read_placement
+from horovod._unused_settings import describe_unused
 from horovod.common.exceptions import HorovodInternalError
 
 NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
@@ -131,7 +132,7 @@ class Session:
         if self._generation == 0:
             if not core.fits and placement.local_rank == 0:
                 sys.stderr.write(core.misfit() + "\n")
-            unused = _settings.describe_unused(os.environ)
+            unused = describe_unused(os.environ)
             if placement.rank == 0:
                 sys.stderr.writelines(f"horovod: {line}\n" for line in unused)
             atexit.register(self._leave_for_good)

@@ -1,140 +1,36 @@
 """The registry of environment variables: name, type, default and meaning, declared once."""
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import Mapping
 
-T = TypeVar("T")
-
-
-class SettingError(ValueError):
-    """An environment variable holds a value that is not accepted."""
-
-
-@dataclass(frozen=True)
-class Setting(Generic[T]):
-    """One environment variable.
-
-    Attributes:
-        name: of the variable.
-        parse: turns the text into a value; raises ValueError when it cannot.
-        accepted: what values there are, in words, for the error message.
-        default: taken when the variable is unset or empty.
-        meaning: what it is for.
-    """
-
-    name: str
-    parse: Callable[[str], T]
-    accepted: str
-    default: T
-    meaning: str
-
-    def read(self, environment: Mapping[str, str]) -> T:
-        """The value in an environment.
-
-        Raises:
-            SettingError: the text is not accepted; the message lists what is.
-        """
-        text = environment.get(self.name, "").strip()
-        if not text:
-            return self.default
-        try:
-            return self.parse(text)
-        except ValueError:
-            shown = "<not shown>" if self.name.endswith("SECRET_KEY") else repr(text)
-            raise SettingError(
-                f"{self.name}={shown} is not accepted: it must be {self.accepted}"
-            ) from None
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError
-    return value
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-def _port(text: str) -> int:
-    value = int(text)
-    if not 0 < value < 65536:
-        raise ValueError
-    return value
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value) or value <= 0:
-        raise ValueError
-    return value
-
-
-def _switch(text: str) -> bool:
-    if text not in ("0", "1"):
-        raise ValueError
-    return text == "1"
-
-
-def _choice(*accepted: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text.lower() not in accepted:
-            raise ValueError
-        return text.lower()
-
-    return parse
-
-
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise ValueError
-    return value
-
-
-def _secret(text: str) -> bytes:
-    value = bytes.fromhex(text)
-    if len(value) < 16:
-        raise ValueError
-    return value
-
-
-def _amount(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value) or value < 0:
-        raise ValueError
-    return value
-
+from horovod._setting_values import (
+    AMOUNT,
+    COUNT,
+    POSITIVE,
+    SECONDS,
+    SECONDS_OR_NEVER,
+    SWITCH,
+    Setting,
+    amount,
+    choice,
+    count,
+    port,
+    positive,
+    seconds,
+    secret,
+    switch,
+)
 
 LOG_LEVELS = ("trace", "debug", "info", "warning", "error", "fatal")
 
-_AMOUNT = "a number, 0 or more"
-_SHARE = "a number between 0 and 1"
-_SECONDS_OR_NEVER = "a number of seconds, 0 for never"
-_SWITCH = "0 or 1"
-_COUNT = "a whole number, 0 or more"
-_POSITIVE = "a whole number, 1 or more"
-_SECONDS = "a number of seconds above 0"
-
-RANK = Setting("HOROVOD_RANK", _count, _COUNT, 0, "this process among all")
-SIZE = Setting("HOROVOD_SIZE", _positive, _POSITIVE, 1, "number of processes")
-LOCAL_RANK = Setting(
-    "HOROVOD_LOCAL_RANK", _count, _COUNT, 0, "this process among those of its host"
-)
-LOCAL_SIZE = Setting(
-    "HOROVOD_LOCAL_SIZE", _positive, _POSITIVE, 1, "number of processes of the host"
-)
+RANK = Setting("HOROVOD_RANK", count, COUNT, 0, "this process among all")
+SIZE = Setting("HOROVOD_SIZE", positive, POSITIVE, 1, "number of processes")
+LOCAL_RANK = Setting("HOROVOD_LOCAL_RANK", count, COUNT, 0, "this process among those of its host")
+LOCAL_SIZE = Setting("HOROVOD_LOCAL_SIZE", positive, POSITIVE, 1, "number of processes of the host")
 CROSS_RANK = Setting(
-    "HOROVOD_CROSS_RANK", _count, _COUNT, 0, "this host among those with the same local rank"
+    "HOROVOD_CROSS_RANK", count, COUNT, 0, "this host among those with the same local rank"
 )
 CROSS_SIZE = Setting(
-    "HOROVOD_CROSS_SIZE", _positive, _POSITIVE, 1, "number of hosts with the same local rank"
+    "HOROVOD_CROSS_SIZE", positive, POSITIVE, 1, "number of hosts with the same local rank"
 )
 HOSTNAME = Setting(
     "HOROVOD_HOSTNAME", str, "a host name", "localhost", "the host's name in the launcher's list"
@@ -144,7 +40,7 @@ RENDEZVOUS_ADDRESS = Setting(
 )
 RENDEZVOUS_PORT = Setting(
     "HOROVOD_GLOO_RENDEZVOUS_PORT",
-    _port,
+    port,
     "a port number, 1 to 65535",
     0,
     "the port of the launcher's store",
@@ -159,21 +55,21 @@ INTERFACE = Setting(
 )
 START_TIMEOUT = Setting(
     "HOROVOD_START_TIMEOUT",
-    _seconds,
-    _SECONDS,
+    seconds,
+    SECONDS,
     30.0,
     "how long ranks wait for each other in init()",
 )
 GLOO_TIMEOUT = Setting(
     "HOROVOD_GLOO_TIMEOUT_SECONDS",
-    _seconds,
-    _SECONDS,
+    seconds,
+    SECONDS,
     0.0,
     "Horovod's name for the same; HOROVOD_START_TIMEOUT comes first",
 )
 TRANSPORT = Setting(
     "HOROVOD_TRANSPORT",
-    _choice("auto", "shm", "tcp", "mpi"),
+    choice("auto", "shm", "tcp", "mpi"),
     "auto, shm, tcp or mpi",
     "auto",
     "what moves the bytes; auto takes shm inside a host, and between hosts mpi in a job of an MPI"
@@ -181,66 +77,66 @@ TRANSPORT = Setting(
 )
 HEARTBEAT_TIMEOUT = Setting(
     "HOROVOD_HEARTBEAT_TIMEOUT_SECONDS",
-    _amount,
-    _AMOUNT,
+    amount,
+    AMOUNT,
     30.0,
     "after which a rank that gives no sign of life counts as lost; 0 for never; signs come from a"
     " thread of the library, whatever Python does; rank 0's value counts",
 )
 HIERARCHICAL_ALLREDUCE = Setting(
     "HOROVOD_HIERARCHICAL_ALLREDUCE",
-    _switch,
-    _SWITCH,
+    switch,
+    SWITCH,
     default=True,
     meaning="with several ranks on each of several hosts, reduces inside the hosts first, then"
     " between them; rank 0's value counts",
 )
 HIERARCHICAL_ALLGATHER = Setting(
     "HOROVOD_HIERARCHICAL_ALLGATHER",
-    _switch,
-    _SWITCH,
+    switch,
+    SWITCH,
     default=True,
     meaning="the same for allgather",
 )
 FUSION_THRESHOLD = Setting(
     "HOROVOD_FUSION_THRESHOLD",
-    _count,
-    _COUNT,
+    count,
+    COUNT,
     128 * 2**20,
     "bytes up to which small allreduces are put together; 0 for none; rank 0's value counts",
 )
 DISABLE_GROUP_FUSION = Setting(
     "HOROVOD_DISABLE_GROUP_FUSION",
-    _switch,
-    _SWITCH,
+    switch,
+    SWITCH,
     default=False,
     meaning="keeps the tensors of a group apart from all others; rank 0's value counts",
 )
 CACHE_CAPACITY = Setting(
     "HOROVOD_CACHE_CAPACITY",
-    _count,
-    _COUNT,
+    count,
+    COUNT,
     1024,
     "named operations that ranks ask for by number once all have done so; 0 for none; rank 0's"
     " value counts",
 )
 DYNAMIC_PROCESS_SETS = Setting(
     "HOROVOD_DYNAMIC_PROCESS_SETS",
-    _switch,
-    _SWITCH,
+    switch,
+    SWITCH,
     default=False,
     meaning="lets process sets be added and removed after init()",
 )
 CONTROLLER = Setting(
     "HOROVOD_CONTROLLER",
-    _choice("auto", "gloo", "mpi"),
+    choice("auto", "gloo", "mpi"),
     "auto, mpi, or gloo, which stands for the built-in way without MPI",
     "auto",
     "through whom the ranks meet; auto takes mpi where its launcher has started several ranks",
 )
 CPU_OPERATIONS = Setting(
     "HOROVOD_CPU_OPERATIONS",
-    _choice("auto", "gloo", "mpi"),
+    choice("auto", "gloo", "mpi"),
     "auto, mpi, or gloo, which stands for the built-in transports; this build has no ccl",
     "auto",
     "what moves CPU tensors: mpi is HOROVOD_TRANSPORT=mpi, gloo excludes it",
@@ -254,15 +150,15 @@ MPI_LIBRARY = Setting(
 )
 MPI_THREADS_DISABLE = Setting(
     "HOROVOD_MPI_THREADS_DISABLE",
-    _switch,
-    _SWITCH,
+    switch,
+    SWITCH,
     default=False,
     meaning="starts MPI for one thread at a time (MPI_THREAD_SERIALIZED)",
 )
 AUTOTUNE = Setting(
     "HOROVOD_AUTOTUNE",
-    _switch,
-    _SWITCH,
+    switch,
+    SWITCH,
     default=False,
     meaning="looks for the fastest fusion threshold and gathering time while the job runs",
 )
@@ -270,54 +166,54 @@ AUTOTUNE_LOG = Setting(
     "HOROVOD_AUTOTUNE_LOG", str, "a path", "", "file to which rank 0 writes what it has measured"
 )
 AUTOTUNE_WARMUP_SAMPLES = Setting(
-    "HOROVOD_AUTOTUNE_WARMUP_SAMPLES", _count, _COUNT, 3, "samples before the search begins"
+    "HOROVOD_AUTOTUNE_WARMUP_SAMPLES", count, COUNT, 3, "samples before the search begins"
 )
 AUTOTUNE_STEPS_PER_SAMPLE = Setting(
     "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
-    _positive,
-    _POSITIVE,
+    positive,
+    POSITIVE,
     10,
     "how often the same operation runs in a sample",
 )
 AUTOTUNE_MOST_SAMPLES = Setting(
     "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
-    _positive,
-    _POSITIVE,
+    positive,
+    POSITIVE,
     20,
     "samples that the search takes at most",
 )
 STALL_CHECK_DISABLE = Setting(
     "HOROVOD_STALL_CHECK_DISABLE",
-    _switch,
-    _SWITCH,
+    switch,
+    SWITCH,
     default=False,
     meaning="rank 0 never says which ranks others wait for",
 )
 STALL_CHECK_TIME = Setting(
     "HOROVOD_STALL_CHECK_TIME_SECONDS",
-    _amount,
-    _SECONDS_OR_NEVER,
+    amount,
+    SECONDS_OR_NEVER,
     60.0,
     "after which rank 0 says which ranks others wait for; rank 0's value counts",
 )
 STALL_SHUTDOWN_TIME = Setting(
     "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
-    _amount,
-    _SECONDS_OR_NEVER,
+    amount,
+    SECONDS_OR_NEVER,
     0.0,
     "after which the job ends because ranks wait for others; rank 0's value counts",
 )
 LOG_LEVEL = Setting(
     "HOROVOD_LOG_LEVEL",
-    _choice(*LOG_LEVELS),
+    choice(*LOG_LEVELS),
     ", ".join(LOG_LEVELS),
     "warning",
     "what is less serious is not written to stderr; the core has warnings and errors alone",
 )
 LOG_HIDE_TIME = Setting(
     "HOROVOD_LOG_HIDE_TIME",
-    _switch,
-    _SWITCH,
+    switch,
+    SWITCH,
     default=False,
     meaning="leaves the time out of what the core writes to stderr",
 )
@@ -331,108 +227,49 @@ TIMELINE = Setting(
 )
 TIMELINE_MARK_CYCLES = Setting(
     "HOROVOD_TIMELINE_MARK_CYCLES",
-    _switch,
-    _SWITCH,
+    switch,
+    SWITCH,
     default=False,
     meaning="marks each answer of the coordinator in the timeline",
 )
 TIMELINE_ALL_RANKS = Setting(
     "HOROVOD_TIMELINE_ALL_RANKS",
-    _switch,
-    _SWITCH,
+    switch,
+    SWITCH,
     default=False,
     meaning="every rank records a timeline, rank 1 that of trace.json to trace.rank1.json",
 )
 ELASTIC = Setting(
-    "HOROVOD_ELASTIC", _switch, "0 or 1", default=False, meaning="whether ranks may come and go"
+    "HOROVOD_ELASTIC", switch, "0 or 1", default=False, meaning="whether ranks may come and go"
 )
 ELASTIC_TIMEOUT = Setting(
     "HOROVOD_ELASTIC_TIMEOUT",
-    _seconds,
-    _SECONDS,
+    seconds,
+    SECONDS,
     600.0,
     "how long forming an elastic job anew may take",
 )
 ELASTIC_WORKER = Setting(
     "HOROVOD_ELASTIC_WORKER",
-    _count,
-    _COUNT,
+    count,
+    COUNT,
     -1,
     "number by which the launcher of an elastic job knows this process",
 )
 ELASTIC_ROUND = Setting(
     "HOROVOD_ELASTIC_ROUND",
-    _count,
-    _COUNT,
+    count,
+    COUNT,
     0,
     "how often the elastic job has been formed; set by init()",
 )
 SECRET = Setting(
     "_HOROVOD_SECRET_KEY",
-    _secret,
+    secret,
     "at least 16 bytes in hexadecimal",
     b"",
     "proves to the other ranks and to the store that this process belongs to the job",
 )
-
-
-@dataclass(frozen=True)
-class Unused:
-    """A variable of Horovod's that changes nothing here; its value is checked nevertheless.
-
-    Attributes:
-        reason: why it has no effect, for whoever sets it.
-    """
-
-    setting: Setting[int] | Setting[str] | Setting[float] | Setting[bool]
-    reason: str
-
-
-_NO_CYCLES = "operations start as soon as all ranks have asked for them, not in cycles"
-_NO_NCCL = "collectives on GPUs have one way to run, NCCL's own, on one stream"
-_NO_TENSORFLOW = "there is no front end for TensorFlow"
-_NO_CCL = "oneCCL is not in this build"
-_NO_MPI_OPERATIONS = "MPI moves bytes here, and runs no collectives of its own"
-_NO_PROCESS = "the autotuner's search has no Gaussian process"
-
-
-def _unused(name: str, parse: Callable[[str], T], accepted: str, default: T, reason: str) -> Unused:
-    setting: Any = Setting(name, parse, accepted, default, f"without effect: {reason}")
-    return Unused(setting, reason)
-
-
-def _unused_switch(name: str, reason: str) -> Unused:
-    return _unused(name, _switch, _SWITCH, default=False, reason=reason)
-
-
-UNUSED: tuple[Unused, ...] = (
-    _unused("HOROVOD_CYCLE_TIME", _amount, _AMOUNT, 1.0, _NO_CYCLES),
-    _unused_switch("HOROVOD_TORUS_ALLREDUCE", _NO_NCCL),
-    _unused("HOROVOD_NUM_NCCL_STREAMS", _positive, _POSITIVE, 1, _NO_NCCL),
-    _unused_switch("HOROVOD_ENABLE_ASYNC_COMPLETION", _NO_NCCL),
-    _unused("HOROVOD_BATCH_D2D_MEMCOPIES", _switch, _SWITCH, True, _NO_NCCL),  # noqa: FBT003
-    _unused_switch("HOROVOD_DISABLE_NVTX_RANGES", "no NVTX ranges are written"),
-    _unused_switch("HOROVOD_ENABLE_XLA_OPS", _NO_TENSORFLOW),
-    _unused("HOROVOD_CCL_CACHE", _switch, _SWITCH, False, _NO_CCL),  # noqa: FBT003
-    _unused("HOROVOD_CCL_BGT_AFFINITY", str, "core numbers", "", _NO_CCL),
-    _unused("HOROVOD_ADASUM_MPI_CHUNK_SIZE", _positive, _POSITIVE, 2**30, _NO_MPI_OPERATIONS),
-    _unused("HOROVOD_THREAD_AFFINITY", str, "core numbers", "", "threads are not bound to cores"),
-    _unused("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", _share, _SHARE, 0.8, _NO_PROCESS),
-)
-
-
-def describe_unused(environment: Mapping[str, str]) -> list[str]:
-    """A line for each variable that asks for something which this build does not do.
-
-    Raises:
-        SettingError: a value is not accepted.
-    """
-    return [
-        f"{unused.setting.name}={environment[unused.setting.name]} has no effect: {unused.reason}."
-        for unused in UNUSED
-        if unused.setting.read(environment) != unused.setting.default
-    ]
-
 
 SETTINGS: tuple[
     Setting[int] | Setting[str] | Setting[float] | Setting[bytes] | Setting[bool], ...

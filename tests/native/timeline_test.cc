@@ -1,4 +1,4 @@
-// The timeline: its text, that it is complete however recording goes, and what a job records.
+// The timeline: that it is complete however recording goes, and what a job records.
 #include "timeline/timeline.h"
 
 #include <sys/stat.h>
@@ -8,7 +8,6 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -19,6 +18,8 @@
 #include "harness.h"
 #include "ranks.h"
 #include "runtime/runtime.h"
+#include "timeline/trace_event.h"
+#include "traces.h"
 
 namespace {
 
@@ -29,8 +30,11 @@ using hvd::Request;
 using hvd::Runtime;
 using hvd::Timeline;
 using hvd::TraceEvent;
-using hvd::TraceText;
 using hvd::TransportChoice;
+using hvd::test::Count;
+using hvd::test::Event;
+using hvd::test::ExpectWellFormed;
+using hvd::test::OneOperation;
 using hvd::test::OnRanks;
 using hvd::test::OnThreads;
 using hvd::test::OptionsFor;
@@ -65,151 +69,7 @@ std::string Content(const std::string& file) {
   return out.str();
 }
 
-size_t Count(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
-
-std::string ValueOf(const std::string& line, const std::string& key) {
-  const size_t at = line.find("\"" + key + "\": ");
-  if (at == std::string::npos) return "";
-  const size_t begin = at + key.size() + 4;
-  return line.substr(begin, line.find_first_of(",}", begin) - begin);
-}
-
-// What a viewer demands: one object a line, and for each track, slices that end after they begin
-// and lie within each other.
-void ExpectWellFormed(const std::string& text) {
-  EXPECT_TRUE(text.starts_with("[\n{"));
-  EXPECT_TRUE(text.ends_with("}\n]\n"));
-  std::map<std::string, std::pair<int, double>> tracks;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (line == "[" || line == "]") continue;
-    const std::string phase = ValueOf(line, "ph");
-    if (phase == "\"M\"" || phase == "\"i\"") continue;
-    auto& [depth, last] = tracks[ValueOf(line, "pid") + "/" + ValueOf(line, "tid")];
-    const double time = std::stod(ValueOf(line, "ts"));
-    if (time < last || (phase == "\"E\"" && depth == 0)) EXPECT_EQ(line, "");
-    last = time;
-    if (phase == "\"B\"") ++depth;
-    if (phase == "\"E\"") --depth;
-  }
-  for (const auto& [track, state] : tracks) EXPECT_EQ(state.first, 0);
-}
-
-TraceEvent Event(Type type, const std::string& name, int at, const std::string& label = "",
-                 int rank = 0) {
-  TraceEvent event;
-  event.type = type;
-  event.name = name;
-  event.time = TraceEvent::Clock::time_point(std::chrono::microseconds(at));
-  event.label = label;
-  event.rank = rank;
-  return event;
-}
-
-std::string TextOf(const std::vector<TraceEvent>& events, size_t most_names = 100) {
-  TraceText trace(0, {}, most_names);
-  std::string text;
-  trace.Start(text);
-  for (const TraceEvent& event : events) trace.Append(text, event);
-  trace.Finish(text);
-  ExpectWellFormed(text);
-  return text;
-}
-
-std::vector<TraceEvent> OneOperation(const std::string& name, int at) {
-  return {Event(Type::kRequested, name, at, "NEGOTIATE_ALLREDUCE", 1),
-          Event(Type::kRequested, name, at + 1, "NEGOTIATE_ALLREDUCE", 0),
-          Event(Type::kNegotiated, name, at + 2),
-          Event(Type::kQueued, name, at + 3, "ALLREDUCE"),
-          Event(Type::kActivity, name, at + 4, "SHM_ALLREDUCE"),
-          Event(Type::kDone, name, at + 5)};
-}
-
 }  // namespace
-
-TEST(PhasesAreNested) {
-  const std::string text = TextOf(OneOperation("a \"quoted\"\n\\name", 10));
-  EXPECT_EQ(text,
-            R"([
-{"name": "process_name", "ph": "M", "pid": 0, "args": {"name": "rank 0"}},
-{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "a \"quoted\"\u000a\\name"}},
-{"name": "process_sort_index", "ph": "M", "pid": 1, "args": {"sort_index": 1}},
-{"ph": "B", "ts": 10.0, "pid": 1, "tid": 0, "name": "NEGOTIATE_ALLREDUCE"},
-{"ph": "X", "ts": 10.0, "pid": 1, "tid": 0, "name": "1", "dur": 0},
-{"ph": "X", "ts": 11.0, "pid": 1, "tid": 0, "name": "0", "dur": 0},
-{"ph": "E", "ts": 12.0, "pid": 1, "tid": 0},
-{"ph": "B", "ts": 13.0, "pid": 1, "tid": 0, "name": "ALLREDUCE"},
-{"ph": "B", "ts": 13.0, "pid": 1, "tid": 0, "name": "QUEUE"},
-{"ph": "E", "ts": 14.0, "pid": 1, "tid": 0},
-{"ph": "B", "ts": 14.0, "pid": 1, "tid": 0, "name": "SHM_ALLREDUCE"},
-{"ph": "E", "ts": 15.0, "pid": 1, "tid": 0},
-{"ph": "E", "ts": 15.0, "pid": 1, "tid": 0}
-]
-)");
-}
-
-TEST(AnotherRankMayBeAhead) {
-  std::vector<TraceEvent> events = OneOperation("a", 10);
-  // Rank 1 asks again before rank 0 has noticed that it is done.
-  events.insert(events.end() - 1, Event(Type::kRequested, "a", 14, "NEGOTIATE_ALLREDUCE", 1));
-  for (const TraceEvent& event : OneOperation("a", 20)) {
-    if (event.rank == 0) events.push_back(event);
-  }
-  const std::string text = TextOf(events);
-  EXPECT_EQ(Count(text, "NEGOTIATE_ALLREDUCE"), 2);
-  EXPECT_EQ(Count(text, R"("name": "SHM_ALLREDUCE")"), 2);
-}
-
-TEST(WhatHasNoBeginningIsLeftOut) {
-  // Recording starts, and events are lost, in the middle of operations.
-  for (size_t first = 0; first < 6; ++first) {
-    for (size_t lost = first; lost < 6; ++lost) {
-      std::vector<TraceEvent> events = OneOperation("a", 10);
-      events[lost] = Event(Type::kLost, "", 10 + static_cast<int>(lost));
-      events.erase(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(first));
-      for (const TraceEvent& event : OneOperation("a", 20)) events.push_back(event);
-      const std::string text = TextOf(events);
-      EXPECT_EQ(Count(text, "EVENTS_LOST"), 1);
-      EXPECT_TRUE(Count(text, R"("name": "SHM_ALLREDUCE")") >= 1);
-    }
-  }
-}
-
-TEST(NumberedNamesShareARow) {
-  std::vector<TraceEvent> events;
-  for (int i = 0; i < 1000; ++i) {
-    for (TraceEvent event : OneOperation("allreduce.noname." + std::to_string(i), i * 10)) {
-      event.numbered = true;
-      events.push_back(std::move(event));
-    }
-  }
-  // Two at the same time are beside each other.
-  events.push_back(Event(Type::kRequested, "allreduce.noname.x", 20000, "NEGOTIATE_ALLREDUCE"));
-  events.back().numbered = true;
-  events.push_back(Event(Type::kRequested, "allreduce.noname.y", 20001, "NEGOTIATE_ALLREDUCE"));
-  events.back().numbered = true;
-  const std::string text = TextOf(events);
-  EXPECT_EQ(Count(text, "process_name"), 2);
-  EXPECT_EQ(Count(text, R"("name": "SHM_ALLREDUCE")"), 1000);
-  EXPECT_EQ(Count(text, R"("tid": 1, "name": "NEGOTIATE_ALLREDUCE")"), 1);
-}
-
-TEST(TooManyNamesShareARow) {
-  std::vector<TraceEvent> events;
-  for (int i = 0; i < 10; ++i) {
-    for (const TraceEvent& event : OneOperation("n" + std::to_string(i), i * 10)) {
-      events.push_back(event);
-    }
-  }
-  const std::string text = TextOf(events, 4);
-  EXPECT_EQ(Count(text, "process_name"), 6);
-  EXPECT_EQ(Count(text, "other operations"), 1);
-  EXPECT_EQ(Count(text, R"("name": "SHM_ALLREDUCE")"), 10);
-}
 
 TEST(StartsAndStopsAsOftenAsWished) {
   const Folder folder;

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from horovod import _settings
-from horovod._settings import SettingError
+from horovod._setting_values import SettingError
 from horovod.runner.arguments import is_elastic, make_parser, parse_args
 from horovod.runner.check_build import check_build
 from horovod.runner.elastic.discovery import FixedHosts, HostDiscovery, HostDiscoveryScript

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from horovod import _settings
-from horovod._settings import SettingError
+from horovod._setting_values import SettingError
+from horovod._unused_settings import UNUSED
 
 BYTES_PER_MEBIBYTE = 2**20
 
@@ -110,7 +111,7 @@ FLAGS: tuple[VariableFlag, ...] = (
 
 def _readers() -> Mapping[str, Callable[[Mapping[str, str]], object]]:
     used = {setting.name: setting.read for setting in _settings.SETTINGS}
-    return {**used, **{item.setting.name: item.setting.read for item in _settings.UNUSED}}
+    return {**used, **{item.setting.name: item.setting.read for item in UNUSED}}
 
 
 class _Set(argparse.Action):

@@ -4,7 +4,8 @@ import pytest
 
 from horovod import _settings
 from horovod._placement import read_placement
-from horovod._settings import SettingError
+from horovod._setting_values import Setting, SettingError
+from horovod._unused_settings import UNUSED, describe_unused
 
 SECRET = "00112233445566778899aabbccddeeff"  # noqa: S105 - for these tests only
 JOB = {
@@ -25,7 +26,7 @@ def test_names_are_declared_once() -> None:
 
 
 @pytest.mark.parametrize("setting", _settings.SETTINGS, ids=lambda setting: setting.name)
-def test_unset_and_empty_mean_the_default(setting: _settings.Setting[object]) -> None:
+def test_unset_and_empty_mean_the_default(setting: Setting[object]) -> None:
     assert setting.read({}) == setting.default
     assert setting.read({setting.name: " "}) == setting.default
 
@@ -91,12 +92,12 @@ def test_horovods_two_time_outs() -> None:
 
 
 def test_variables_without_effect_are_checked_and_said() -> None:
-    assert _settings.describe_unused({"HOROVOD_CYCLE_TIME": "1.0", "HOROVOD_AUTOTUNE": "0"}) == []
-    (line,) = _settings.describe_unused({"HOROVOD_CYCLE_TIME": "5"})
+    assert describe_unused({"HOROVOD_CYCLE_TIME": "1.0", "HOROVOD_AUTOTUNE": "0"}) == []
+    (line,) = describe_unused({"HOROVOD_CYCLE_TIME": "5"})
     assert line.startswith("HOROVOD_CYCLE_TIME=5 has no effect: operations start as soon as")
     with pytest.raises(SettingError, match="HOROVOD_NUM_NCCL_STREAMS='-1' is not accepted"):
-        _settings.describe_unused({"HOROVOD_NUM_NCCL_STREAMS": "-1"})
-    assert not {unused.setting.name for unused in _settings.UNUSED} & {
+        describe_unused({"HOROVOD_NUM_NCCL_STREAMS": "-1"})
+    assert not {unused.setting.name for unused in UNUSED} & {
         setting.name for setting in _settings.SETTINGS
     }
 
@@ -139,5 +140,5 @@ HOROVODS = """
 
 def test_every_variable_of_horovods_is_read_or_said_to_have_no_effect() -> None:
     known = {setting.name for setting in _settings.SETTINGS}
-    known |= {unused.setting.name for unused in _settings.UNUSED}
+    known |= {unused.setting.name for unused in UNUSED}
     assert {f"HOROVOD_{name}" for name in HOROVODS.split()} <= known
