@@ -48,7 +48,8 @@ set_source_files_properties(${HVD_COLD_SOURCES} PROPERTIES
 
 set(HVD_BINDINGS_SOURCES
   base/cpu.cc base/dtype.cc base/error.cc
-  bindings/buffer.cc bindings/core_library.cc bindings/dtypes.cc bindings/errors.cc
+  bindings/blocking_calls.cc bindings/buffer.cc bindings/core_library.cc bindings/dtypes.cc
+  bindings/errors.cc
   bindings/module.cc bindings/mpi_membership.cc bindings/rank_runtime.cc bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 

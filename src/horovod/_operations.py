@@ -1,7 +1,6 @@
 """Operations on their way: their names, what their handles keep alive, and waiting for them."""
 
 import itertools
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -15,6 +14,7 @@ DTYPES: Mapping[str, int] = _bindings.DTYPES
 _KINDS: Mapping[str, int] = _bindings.KINDS
 
 CPU = -1  # as a device
+_UNNAMED = ".noname."  # between kind and number, as in the bindings
 WaitResult = tuple["list[_bindings.Buffer]", list[int]]
 
 
@@ -83,7 +83,6 @@ class Operations:
         self._session = session
         self._handles = itertools.count()
         self._pending: dict[int, Pending] = {}
-        self._lock = threading.Lock()
 
     def run_now(
         self,
@@ -192,17 +191,14 @@ class Operations:
     def _full_name(self, member: Member, kind: str, name: str | None, process_set: int) -> str:
         if name is not None:
             return f"{kind}.{name}"
-        with self._lock:
-            number = member.unnamed.get((kind, process_set), 0)
-            member.unnamed[kind, process_set] = number + 1
-        return f"{kind}.noname.{number}"
+        number = member.runtime.next_unnamed(_KINDS[kind], process_set)
+        return f"{kind}{_UNNAMED}{number}"
 
     def _take_back(self, member: Member, kind: str, full_name: str, process_set: int) -> None:
         """Frees the number of an operation that was refused, if no other has come after it."""
-        with self._lock:
-            number = member.unnamed.get((kind, process_set), 0) - 1
-            if full_name == f"{kind}.noname.{number}":
-                member.unnamed[kind, process_set] = number
+        number = full_name.removeprefix(f"{kind}{_UNNAMED}")
+        if number != full_name and number.isdecimal():
+            member.runtime.take_back_unnamed(_KINDS[kind], process_set, int(number))
 
     def _enqueue(
         self,
@@ -250,7 +246,7 @@ class Operations:
             name,
             process_set,
             lambda full_name: member.runtime.enqueue(
-                _bindings.KINDS[kind], full_name, tensors, process_set=process_set, **options
+                _KINDS[kind], full_name, tensors, process_set=process_set, **options
             ),
         )
         return self._keep(member, ticket, (*sources, *destinations), finish)

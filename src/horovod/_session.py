@@ -4,6 +4,7 @@ import atexit
 import os
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,8 +25,6 @@ class Member:
 
     Attributes:
         process: id of the process that started the runtime; a fork of it has no threads to run one.
-        unnamed: per kind of operation and process set, how many had no name; equal on all ranks of
-            the set, so names agree.
         process_sets: the registered ones: number to global ranks; 0 is the global one.
         registered: the objects that stand for them, but for the global one.
         dynamic_process_sets: whether they may be added and removed after `init()`.
@@ -36,7 +35,6 @@ class Member:
     placement: Placement
     core: CoreLibrary
     process: int
-    unnamed: dict[tuple[str, int], int] = field(default_factory=dict)
     process_sets: dict[int, list[int]] = field(default_factory=dict)
     registered: list[Any] = field(default_factory=list)
     dynamic_process_sets: bool = False
@@ -67,6 +65,18 @@ class Session:
         self._starts: dict[tuple[int, ...], int] = {}
         self._mpi_jobs = MpiJobs()
         self._process = os.getpid()
+        self._followers: list[Callable[[Member | None], None]] = []
+
+    def follow(self, change: "Callable[[Member | None], None]") -> None:
+        """Tells the membership of this process, now and whenever it changes."""
+        with self._lock:
+            self._followers.append(change)
+            change(self._member)
+
+    def _become(self, member: Member | None) -> None:
+        self._member = member
+        for change in self._followers:
+            change(member)
 
     def start(
         self,
@@ -94,12 +104,14 @@ class Session:
             if self._member is not None:
                 self._member.require_own_process()
                 return False
-            while self._member is None:
-                self._member = self._join(
+            member = None
+            while member is None:
+                member = self._join(
                     dynamic_process_sets=dynamic_process_sets,
                     communicator=communicator,
                     ranks=ranks,
                 )
+            self._become(member)
             return True
 
     def _join(
@@ -180,7 +192,7 @@ class Session:
             member = self._member
             if member is None or member.process != os.getpid():
                 return
-            self._member = None
+            self._become(None)
         for process_set in member.registered:
             process_set.process_set_id = None
         member.runtime.shutdown()

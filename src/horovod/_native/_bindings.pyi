@@ -136,6 +136,56 @@ class MpiMembership:
     def finalize(self) -> None:
         """Ends MPI, unless that has happened already; waits for all ranks."""
 
+class BlockingCalls:
+    """Collectives of all ranks that run on the caller's thread when all come for them now.
+
+    The tensor is contiguous, in the CPU's memory, of one of the types and without a gradient.
+    Arguments are positional. `op` may be None for Average; factors are floats.
+
+    Returns:
+        The result; a str when not all ranks have come: the name under which to start the operation
+        the ordinary way; None for what these calls leave alone, a bad argument for example.
+
+    Raises:
+        ValueError: as of `Runtime.enqueue`.
+    """
+
+    # Those with an underscore work in place; the gradient of their tensor does not matter.
+    def allreduce(
+        self,
+        tensor: Any,
+        name: str | None,
+        op: int | None,
+        prescale: float,
+        postscale: float,
+        /,
+    ) -> Any: ...
+    def allreduce_(
+        self,
+        tensor: Any,
+        name: str | None,
+        op: int | None,
+        prescale: float,
+        postscale: float,
+        /,
+    ) -> Any: ...
+    def broadcast(self, tensor: Any, name: str | None, root: int, /) -> Any: ...
+    def broadcast_(self, tensor: Any, name: str | None, root: int, /) -> Any: ...
+    def allgather(self, tensor: Any, name: str | None, /) -> Any: ...
+    def alltoall(self, tensor: Any, name: str | None, /) -> Any:
+        """Sends the same number of rows to each rank."""
+    def reducescatter(
+        self,
+        tensor: Any,
+        name: str | None,
+        op: int | None,
+        prescale: float,
+        postscale: float,
+        /,
+    ) -> Any: ...
+    def barrier(self) -> Any:
+        """True when all have come."""
+
 class Runtime:
     """The background threads of one rank. Starting it blocks until all ranks have met."""
 
@@ -255,6 +305,28 @@ class Runtime:
     @property
     def mapped_operations(self) -> int:
         """How many allreduces have worked on memory of "share_memory" where it is."""
+    def blocking_calls(
+        self,
+        exchange_api: Any,
+        types: tuple[type, ...],
+        new_result: Callable[[Any], Any],
+        error: type[Exception],
+    ) -> BlockingCalls:
+        """Blocking collectives of all ranks for the tensors of a framework.
+
+        Args:
+            exchange_api: its type's `__dlpack_c_exchange_api__`.
+            types: whose instances the calls work on, and no subclass's.
+            new_result: makes a tensor like another one, for a result.
+            error: raised when an operation fails on all ranks, or a rank is lost.
+
+        Raises:
+            ValueError: the capsule is of a DLPack that the bindings do not know.
+        """
+    def next_unnamed(self, kind: int, process_set: int) -> int:
+        """Numbers an operation without a name, apart for each kind and process set."""
+    def take_back_unnamed(self, kind: int, process_set: int, number: int) -> None:
+        """Frees the number of an operation that was refused, if no other has come after it."""
     def poll(self, handle: int) -> bool:
         """True when done (also when failed). ValueError: unknown handle."""
     def wait(

@@ -1,17 +1,83 @@
-"""Blocking collectives on torch tensors that run on the caller's thread, where all ranks meet."""
+"""Blocking collectives on torch tensors that run on the caller's thread, where all ranks meet.
+
+Most of them are one call of the bindings (`CALLS`), which takes half a microsecond. The functions
+below stand behind it: for older versions of PyTorch, subclasses of tensors, and arguments that the
+bindings leave alone.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import torch
 
 from horovod._collectives import COLLECTIVES
 from horovod._operations import DTYPES
 from horovod._reduce_op import Adasum
+from horovod._session import SESSION, Member, Session
+from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch.operands import from_buffer, new_result
 
 CODES: Mapping[torch.dtype, int] = {getattr(torch, name): code for name, code in DTYPES.items()}
+
+
+Done = torch.Tensor | str | None
+
+
+class BlockingCalls(Protocol):
+    """What `_bindings.BlockingCalls` offers, on torch tensors."""
+
+    def allreduce(
+        self, tensor: object, name: str | None, op: int | None, pre: float, post: float, /
+    ) -> Done: ...
+    def allreduce_(
+        self, tensor: object, name: str | None, op: int | None, pre: float, post: float, /
+    ) -> Done: ...
+    def broadcast(self, tensor: object, name: str | None, root: int, /) -> Done: ...
+    def broadcast_(self, tensor: object, name: str | None, root: int, /) -> Done: ...
+    def allgather(self, tensor: object, name: str | None, /) -> Done: ...
+    def alltoall(self, tensor: object, name: str | None, /) -> Done: ...
+    def reducescatter(
+        self, tensor: object, name: str | None, op: int | None, pre: float, post: float, /
+    ) -> Done: ...
+    def barrier(self) -> Literal[True] | str | None: ...
+
+
+class NoCalls:
+    """Leaves everything alone."""
+
+    def _leave(self, *_: object) -> None:
+        return None
+
+    allreduce = allreduce_ = broadcast = broadcast_ = _leave
+    allgather = alltoall = reducescatter = barrier = _leave
+
+
+class Calls:
+    """The bindings' blocking calls, for as long as this process is a member of a job.
+
+    Attributes:
+        now: what they return is the collective's result. A str in its place is the name under which
+            the operation has to be started, because the ranks have not met; None that the bindings
+            have left it alone.
+    """
+
+    now: BlockingCalls = NoCalls()
+
+    def __init__(self, session: Session) -> None:
+        session.follow(self._change)
+
+    def _change(self, member: Member | None) -> None:
+        exchange_api = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+        if member is None or exchange_api is None:
+            self.now = NoCalls()
+            return
+        self.now = member.runtime.blocking_calls(
+            exchange_api, (torch.Tensor, torch.nn.Parameter), torch.empty_like, HorovodInternalError
+        )
+
+
+CALLS = Calls(SESSION)
 
 
 def _fits(tensor: Any, process_set: ProcessSet) -> bool:

@@ -11,7 +11,8 @@ from horovod._session import SESSION
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 from horovod.torch import blocking
 from horovod.torch.adasum import combine_all, require_power_of_2
-from horovod.torch.compression import Compression, Compressor
+from horovod.torch.blocking import CALLS
+from horovod.torch.compression import Compression, Compressor, NoneCompressor
 from horovod.torch.operands import contiguous, copying_back, from_buffer, new_result, operand
 
 
@@ -195,6 +196,14 @@ def allreduce(
         postscale_factor: multiplies the result.
         process_set: whose ranks take part.
     """
+    if process_set is global_process_set and average is None and compression is NoneCompressor:
+        done = CALLS.now.allreduce(tensor, name, op, prescale_factor, postscale_factor)
+        if isinstance(done, str):
+            return result_of(
+                allreduce_async(tensor, None, done, op, prescale_factor, postscale_factor)
+            )
+        if done is not None:
+            return done
     op = op if op == Adasum else choose_op(op, average=average)
     compressed, ctx = compression.compress(tensor)
     arguments = (compressed, name, op, prescale_factor, postscale_factor, process_set)
@@ -216,6 +225,14 @@ def allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """Like `allreduce`, in place and without a gradient."""
+    if process_set is global_process_set and average is None:
+        done = CALLS.now.allreduce_(tensor, name, op, prescale_factor, postscale_factor)
+        if isinstance(done, str):
+            return result_of(
+                allreduce_async_(tensor, None, done, op, prescale_factor, postscale_factor)
+            )
+        if done is not None:
+            return done
     op = op if op == Adasum else choose_op(op, average=average)
     return _allreduce_into(
         tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=True
@@ -270,6 +287,12 @@ def allgather(
         name: the same on all ranks; without it, unnamed operations must start in the same order.
         process_set: whose ranks take part.
     """
+    if process_set is global_process_set:
+        done = CALLS.now.allgather(tensor, name)
+        if isinstance(done, str):
+            return result_of(allgather_async(tensor, done))
+        if done is not None:
+            return done
     if not needs_gradient(tensor):
         return _gather(tensor, name, process_set)
     gathered: torch.Tensor = apply(_Allgather, tensor, name, process_set)
@@ -361,6 +384,12 @@ def broadcast(
         name: the same on all ranks; without it, unnamed operations must start in the same order.
         process_set: whose ranks take part.
     """
+    if process_set is global_process_set:
+        done = CALLS.now.broadcast(tensor, name, root_rank)
+        if isinstance(done, str):
+            return result_of(broadcast_async(tensor, root_rank, done))
+        if done is not None:
+            return done
     if not needs_gradient(tensor):
         return _broadcast_into(tensor, root_rank, name, process_set, in_place=False)
     sent: torch.Tensor = apply(_Broadcast, tensor, root_rank, name, process_set)
@@ -374,14 +403,27 @@ def broadcast_(
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """Like `broadcast`, in place and without a gradient."""
+    if process_set is global_process_set:
+        done = CALLS.now.broadcast_(tensor, name, root_rank)
+        if isinstance(done, str):
+            return result_of(broadcast_async_(tensor, root_rank, done))
+        if done is not None:
+            return done
     return _broadcast_into(tensor, root_rank, name, process_set, in_place=True)
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Waits until all ranks of a process set have come here."""
+    if process_set is global_process_set:
+        met = CALLS.now.barrier()
+        if isinstance(met, str):
+            return COLLECTIVES.barrier(name=met)
+        if met is not None:
+            return None
     done, name = blocking.barrier(process_set)
     if not done:
         COLLECTIVES.barrier(registered_id(process_set), name=name)
+    return None
 
 
 def join(device: int = -1) -> int:  # noqa: ARG001 - Horovod's signature; it named a GPU

@@ -9,6 +9,7 @@ from horovod._collectives import COLLECTIVES
 from horovod._reduce_op import Average, Sum, choose_op
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 from horovod.torch import blocking
+from horovod.torch.blocking import CALLS
 from horovod.torch.collectives import (
     allgather,
     apply,
@@ -17,7 +18,7 @@ from horovod.torch.collectives import (
     result_of,
     synchronize,
 )
-from horovod.torch.compression import Compression, Compressor
+from horovod.torch.compression import Compression, Compressor, NoneCompressor
 from horovod.torch.operands import contiguous, from_buffer, operand
 
 if TYPE_CHECKING:
@@ -132,6 +133,12 @@ def alltoall(
         The parts in the order of their ranks; with `splits`, a pair of that and a tensor of the
         rows that came from each rank.
     """
+    if process_set is global_process_set and splits is None:
+        done = CALLS.now.alltoall(tensor, name)
+        if isinstance(done, str):
+            return synchronize(alltoall_async(tensor, name=done))
+        if done is not None:
+            return done
     if needs_gradient(tensor):
         received, received_splits = apply(_Alltoall, tensor, splits, name, process_set)
         return received if splits is None else (received, received_splits)
@@ -235,6 +242,20 @@ def reducescatter(
         prescale_factor: multiplies the tensor before the reduction.
         postscale_factor: multiplies the result.
     """
+    if process_set is global_process_set and compression is NoneCompressor:
+        done = CALLS.now.reducescatter(tensor, name, op, prescale_factor, postscale_factor)
+        if isinstance(done, str):
+            return result_of(
+                reducescatter_async(
+                    tensor,
+                    done,
+                    choose_op(op, average=None),
+                    prescale_factor=prescale_factor,
+                    postscale_factor=postscale_factor,
+                )
+            )
+        if done is not None:
+            return done
     compressed, context = compression.compress(tensor)
     arguments = (compressed, name, op, process_set, prescale_factor, postscale_factor)
     scattered = (

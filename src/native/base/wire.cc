@@ -1,5 +1,6 @@
 #include "base/wire.h"
 
+#include <array>
 #include <bit>
 
 #include "base/error.h"
@@ -15,7 +16,9 @@ namespace {
 }  // namespace
 
 void WireWriter::Integer(uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) bytes_.push_back(static_cast<uint8_t>(value >> (8 * i)));
+  std::array<uint8_t, 8> little;
+  for (size_t i = 0; i < little.size(); ++i) little[i] = static_cast<uint8_t>(value >> (8 * i));
+  bytes_.insert(bytes_.end(), little.begin(), little.begin() + bytes);
 }
 
 void WireWriter::F64(double value) { U64(std::bit_cast<uint64_t>(value)); }

@@ -23,6 +23,9 @@ class WireWriter {
   void String(std::string_view value);
   void Integers(std::span<const int64_t> values);
 
+  // Starts anew, in the memory that it has.
+  void Clear() { bytes_.clear(); }
+
   size_t size() const { return bytes_.size(); }
   const std::vector<uint8_t>& bytes() const { return bytes_; }
   std::vector<uint8_t> Take() { return std::move(bytes_); }

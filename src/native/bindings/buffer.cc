@@ -9,56 +9,27 @@
 
 #include "bindings/dlpack.h"
 #include "bindings/dtypes.h"
+#include "bindings/exported_tensor.h"
 
 namespace py = pybind11;
 
 namespace hvd {
 namespace {
 
-std::vector<int64_t> Strides(const std::vector<int64_t>& shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t i = shape.size(); i > 1; --i) strides[i - 2] = strides[i - 1] * shape[i - 1];
-  return strides;
-}
-
-// What an exported tensor needs for as long as its consumer keeps it.
-template <typename Managed>
-struct Export {
-  std::shared_ptr<void> data;
-  std::vector<int64_t> shape;
-  std::vector<int64_t> strides;
-  Managed managed{};
-};
-
 template <typename Managed>
 py::capsule MakeCapsule(std::shared_ptr<void> data, const std::vector<int64_t>& shape, DType dtype,
                         dlpack::Device device, const char* name) {
-  auto owner = std::make_unique<Export<Managed>>();
-  owner->shape = shape;
-  owner->strides = Strides(shape);
-  owner->managed.manager_ctx = owner.get();
-  owner->managed.deleter = [](Managed* self) {
-    delete static_cast<Export<Managed>*>(self->manager_ctx);
-  };
-  owner->managed.dl_tensor = {.data = data.get(),
-                              .device = device,
-                              .ndim = static_cast<int32_t>(shape.size()),
-                              .dtype = ToDlpack(dtype),
-                              .shape = owner->shape.data(),
-                              .strides = owner->strides.data(),
-                              .byte_offset = 0};
-  if constexpr (requires { owner->managed.version; }) {
-    owner->managed.version = {.major = dlpack::kMajor, .minor = dlpack::kMinor};
-  }
-  owner->data = std::move(data);
-  py::capsule capsule(&owner->managed, name, [](PyObject* object) {
+  std::unique_ptr<Managed, void (*)(Managed*)> exported(
+      ExportTensor<Managed>(std::move(data), shape, dtype, device),
+      [](Managed* managed) { managed->deleter(managed); });
+  py::capsule capsule(exported.get(), name, [](PyObject* object) {
     // A consumer renames the capsule when it takes over the tensor.
     const char* current = PyCapsule_GetName(object);
     if (current == nullptr || std::string_view(current).starts_with("used_")) return;
     auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(object, current));
     if (managed != nullptr) managed->deleter(managed);
   });
-  (void)owner.release();
+  (void)exported.release();
   return capsule;
 }
 

@@ -68,6 +68,40 @@ struct ManagedTensorVersioned {
   Tensor dl_tensor;
 };
 
+// Of 1.3: what a framework's tensor type offers to C as `__dlpack_c_exchange_api__`. Objects are
+// Python's; functions return 0, or -1 with a Python exception set.
+constexpr const char* kExchangeCapsule = "dlpack_exchange_api";
+
+struct ExchangeApiHeader {
+  Version version;
+  ExchangeApiHeader* previous;
+};
+
+struct ExchangeApi {
+  ExchangeApiHeader header;
+  int (*managed_tensor_allocator)(Tensor* prototype, ManagedTensorVersioned** out, void* context,
+                                  void (*set_error)(void* context, const char* kind,
+                                                    const char* message));
+  int (*managed_tensor_from_py_object_no_sync)(void* object, ManagedTensorVersioned** out);
+  // Takes the tensor over.
+  int (*managed_tensor_to_py_object_no_sync)(ManagedTensorVersioned* tensor, void** out);
+  // Shape and memory stay the object's. May be null.
+  int (*dltensor_from_py_object_no_sync)(void* object, Tensor* out);
+  int (*current_work_stream)(int32_t device_type, int32_t device_id, void** out);
+};
+
+inline bool IsContiguous(const Tensor& tensor) {
+  if (tensor.strides == nullptr) return true;
+  int64_t expected = 1;
+  bool contiguous = true;
+  for (int32_t i = tensor.ndim; i-- > 0;) {
+    if (tensor.shape[i] == 0) return true;
+    if (tensor.shape[i] != 1) contiguous = contiguous && tensor.strides[i] == expected;
+    expected *= tensor.shape[i];
+  }
+  return contiguous;
+}
+
 }  // namespace hvd::dlpack
 
 #endif  // HVD_BINDINGS_DLPACK_H_

@@ -12,12 +12,14 @@
 #include <variant>
 #include <vector>
 
+#include "bindings/blocking_calls.h"
 #include "bindings/buffer.h"
 #include "bindings/core_library.h"
 #include "bindings/dlpack.h"
 #include "bindings/errors.h"
 #include "bindings/mpi_membership.h"
 #include "bindings/signals.h"
+#include "bindings/unnamed_counts.h"
 #include "runtime/c_api.h"
 
 namespace py = pybind11;
@@ -206,6 +208,18 @@ class RankRuntime {
   int64_t fast_operations() const { return core_.fast_operations(runtime_); }
   int64_t mapped_operations() const { return core_.mapped_operations(runtime_); }
 
+  int64_t NextUnnamed(int kind, int process_set) { return unnamed_.Next(kind, process_set); }
+  void TakeBackUnnamed(int kind, int process_set, int64_t number) {
+    unnamed_.TakeBack(kind, process_set, number);
+  }
+  static py::object Blocking(const py::object& self, const py::capsule& exchange_api,
+                             const py::tuple& types, const py::object& new_result,
+                             const py::object& error) {
+    auto& runtime = self.cast<RankRuntime&>();
+    return MakeBlockingCalls(runtime.core_, runtime.runtime_, runtime.unnamed_, self, exchange_api,
+                             types, new_result, error);
+  }
+
   bool Poll(int64_t handle) {
     int32_t done = 0;
     hvd_error error;
@@ -321,6 +335,7 @@ class RankRuntime {
   const hvd_core& core_;
   const std::string gpu_kind_;
   hvd_runtime* runtime_ = nullptr;
+  UnnamedCounts unnamed_;
 };
 
 std::variant<int, std::string> NcclVersion(const std::string& library,
@@ -379,6 +394,11 @@ void BindRuntime(py::module_& module) {
            arg("postscale"), arg("root"), arg("numbers") = std::vector<int64_t>())
       .def_property_readonly("fast_operations", &RankRuntime::fast_operations)
       .def_property_readonly("mapped_operations", &RankRuntime::mapped_operations)
+      .def("blocking_calls", &RankRuntime::Blocking, arg("exchange_api"), arg("types"),
+           arg("new_result"), arg("error"))
+      .def("next_unnamed", &RankRuntime::NextUnnamed, arg("kind"), arg("process_set"))
+      .def("take_back_unnamed", &RankRuntime::TakeBackUnnamed, arg("kind"), arg("process_set"),
+           arg("number"))
       .def("poll", &RankRuntime::Poll, arg("handle"))
       .def("wait", &RankRuntime::Wait, arg("handle"), arg("site") = py::none(),
            arg("site_after") = 0.0)

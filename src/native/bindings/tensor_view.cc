@@ -48,18 +48,6 @@ void Release(void* pointer) {
   if (managed->deleter != nullptr) managed->deleter(managed);
 }
 
-bool IsContiguous(const dlpack::Tensor& tensor) {
-  if (tensor.strides == nullptr) return true;
-  int64_t expected = 1;
-  bool contiguous = true;
-  for (int32_t i = tensor.ndim; i-- > 0;) {
-    if (tensor.shape[i] == 0) return true;
-    if (tensor.shape[i] != 1) contiguous = contiguous && tensor.strides[i] == expected;
-    expected *= tensor.shape[i];
-  }
-  return contiguous;
-}
-
 }  // namespace
 
 TensorView::TensorView(const py::object& exporter) {
@@ -104,7 +92,7 @@ void TensorView::Read(const dlpack::Tensor& tensor) {
   dtype_ = *dtype;
   address_ = reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset;
   shape_.assign(tensor.shape, tensor.shape + tensor.ndim);
-  contiguous_ = IsContiguous(tensor);
+  contiguous_ = dlpack::IsContiguous(tensor);
 }
 
 void BindTensorView(py::module_& module) {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/half.h"
+#include "kernels/bfloat16_x86.h"
 #include "kernels/families.h"
 #include "kernels/float16_sse2.h"
 
@@ -119,7 +120,26 @@ void CombineFloat16(const void* src, void* dst, size_t count) {
 
 template <typename Op>
 void CombineBFloat16(const void* src, void* dst, size_t count) {
-  Combine<BFloat16, Op>(static_cast<const uint16_t*>(src), static_cast<uint16_t*>(dst), count);
+  const uint16_t* from = static_cast<const uint16_t*>(src);
+  uint16_t* to = static_cast<uint16_t*>(dst);
+#if defined(__SSE2__)
+  constexpr size_t kStep = 2 * bfloat16_x86::kValues;
+  for (; count >= kStep; count -= kStep, from += kStep, to += kStep) {
+    const auto result = [&](size_t at) {
+      return bfloat16_x86::Combine<Op>(bfloat16_x86::Load(to + at), bfloat16_x86::Load(from + at));
+    };
+    const bfloat16_x86::Results first = result(0);
+    const bfloat16_x86::Results second = result(bfloat16_x86::kValues);
+    if (bfloat16_x86::Any(bfloat16_x86::Or(bfloat16_x86::NaNs(first), bfloat16_x86::NaNs(second))))
+        [[unlikely]] {
+      Combine<BFloat16, Op>(from, to, kStep);
+      continue;
+    }
+    bfloat16_x86::Store(to, bfloat16_x86::ToWords(first));
+    bfloat16_x86::Store(to + bfloat16_x86::kValues, bfloat16_x86::ToWords(second));
+  }
+#endif
+  Combine<BFloat16, Op>(from, to, count);
 }
 
 // Sign and magnitude to two's complement, in which integers are ordered as the numbers are.

@@ -1,6 +1,7 @@
 #include "runtime/fast_lane.h"
 
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -27,6 +28,13 @@ bool SameBytes(ConstBytes a, ConstBytes b) {
 Request Parse(ConstBytes ticket) {
   WireReader reader({reinterpret_cast<const uint8_t*>(ticket.data()), ticket.size()});
   return ReadRequest(reader);
+}
+
+// Of one tensor, and so few that those of all ranks can be counted.
+bool HasFewRows(const Request& request) {
+  if (request.tensors.size() != 1 || request.tensors.front().shape.empty()) return false;
+  return request.tensors.front().shape.front() <=
+         std::numeric_limits<int64_t>::max() / Lane::kMostRanks;
 }
 
 std::vector<int> FirstRanks(int count) {
@@ -65,21 +73,21 @@ std::optional<Result> FastLane::Run(const std::shared_ptr<Operation>& operation,
   }
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return std::nullopt;
-  WireWriter writer;
-  hvd::Write(writer, request);
-  if (writer.size() > Lane::kMostTicket) return std::nullopt;
-  const ConstBytes ticket = std::as_bytes(std::span(writer.bytes()));
+  ticket_.Clear();
+  hvd::Write(ticket_, request);
+  if (ticket_.size() > Lane::kMostTicket) return std::nullopt;
+  const ConstBytes ticket = std::as_bytes(std::span(ticket_.bytes()));
   Bring(*operation, lane_->Write(ticket, BroughtBytes(request, lane_->rank(), lane_->ranks())));
   if (!lane_->Meet()) return std::nullopt;
   if (met != nullptr) *met = std::chrono::steady_clock::now();
 
-  const Round round = ReadPlaces(request, ticket);
-  const std::optional<Response> response = Agree(request, round);
+  ReadPlaces(request, ticket);
+  const std::optional<Response> response = Agree(request);
   if (!response) return std::nullopt;
   if (!response->error.empty()) throw Error(Error::Kind::kMismatch, response->error);
   Result result;
-  if (HasShortForm(round.requests)) {
-    result = RunShort(*operation, lane_->rank(), round.places, round.requests, ranks_->outputs());
+  if (HasShortForm(round_.requests)) {
+    result = RunShort(*operation, lane_->rank(), round_.places, round_.requests, ranks_->outputs());
   } else {
     Execute(*ranks_, *response, {operation},
             [&](size_t, Result given) { result = std::move(given); });
@@ -88,41 +96,43 @@ std::optional<Result> FastLane::Run(const std::shared_ptr<Operation>& operation,
   return result;
 }
 
-FastLane::Round FastLane::ReadPlaces(const Request& request, ConstBytes ticket) const {
-  Round round;
+void FastLane::ReadPlaces(const Request& request, ConstBytes ticket) {
   const auto ranks = static_cast<size_t>(lane_->ranks());
+  round_.places.resize(ranks);
+  round_.alike = true;
   for (size_t rank = 0; rank < ranks; ++rank) {
-    round.places.push_back(lane_->At(static_cast<int>(rank)));
-    round.alike = round.alike && SameBytes(round.places.back().ticket, ticket);
+    round_.places[rank] = lane_->At(static_cast<int>(rank));
+    round_.alike = round_.alike && SameBytes(round_.places[rank].ticket, ticket);
   }
-  if (!round.alike) {
-    round.others.reserve(ranks);
-    for (const Lane::Place& place : round.places) round.others.push_back(Parse(place.ticket));
+  round_.others.clear();
+  if (!round_.alike) {
+    round_.others.reserve(ranks);
+    for (const Lane::Place& place : round_.places) round_.others.push_back(Parse(place.ticket));
   }
+  round_.requests.resize(ranks);
   for (size_t rank = 0; rank < ranks; ++rank) {
-    round.requests.push_back(round.alike ? &request : &round.others[rank]);
+    round_.requests[rank] = round_.alike ? &request : &round_.others[rank];
   }
-  return round;
 }
 
 // The coordinator's answer to the requests that have met; nothing when their names differ.
-std::optional<Response> FastLane::Agree(const Request& request, const Round& round) {
-  const bool has_rows = request.tensors.size() == 1 && !request.tensors.front().shape.empty();
-  const bool plain =
-      request.kind == OpKind::kAllreduce || request.kind == OpKind::kBroadcast ||
-      request.kind == OpKind::kBarrier ||
-      ((request.kind == OpKind::kAlltoall || request.kind == OpKind::kReducescatter) && has_rows);
-  if (round.alike && plain) {
+std::optional<Response> FastLane::Agree(const Request& request) const {
+  const bool plain = request.kind == OpKind::kAllreduce || request.kind == OpKind::kBroadcast ||
+                     request.kind == OpKind::kBarrier || HasFewRows(request);
+  if (round_.alike && plain) {
     Response response;
     response.kind = request.kind;
     // Of an allreduce, its shared buffers: all ranks have the same.
     if (!request.numbers.empty()) response.numbers = {0};
+    if (request.kind == OpKind::kAllgather) {
+      response.numbers.assign(round_.places.size(), request.tensors.front().shape.front());
+    }
     return response;
   }
   std::vector<RankRequest> asked;
-  for (const Request* each : round.requests) {
+  for (const Request* each : round_.requests) {
     asked.push_back({static_cast<int>(asked.size()), *each});
-    if (each->name != round.requests.front()->name) return std::nullopt;
+    if (each->name != round_.requests.front()->name) return std::nullopt;
   }
   return Compare(asked);
 }

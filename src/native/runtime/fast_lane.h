@@ -20,6 +20,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/wire.h"
 #include "runtime/operation.h"
 #include "runtime/process_sets.h"
 #include "runtime/request.h"
@@ -58,13 +59,15 @@ class FastLane {
     std::vector<const Request*> requests;  // by rank
   };
 
-  Round ReadPlaces(const Request& request, ConstBytes ticket) const;
-  static std::optional<Response> Agree(const Request& request, const Round& round);
+  void ReadPlaces(const Request& request, ConstBytes ticket);
+  std::optional<Response> Agree(const Request& request) const;
 
   const std::unique_ptr<Lane> lane_;
   const std::unique_ptr<Transport> transport_;
   const std::unique_ptr<ProcessSet> ranks_;  // all of them, on that transport
-  std::mutex mutex_;                         // held by the caller that uses lane and transport
+  std::mutex mutex_;                         // held by the caller that uses what stands above, and
+  WireWriter ticket_;                        // these two, kept for their memory
+  Round round_;
   std::atomic<int64_t> holds_{0};
   std::atomic<bool> closed_{false};
   std::atomic<int64_t> completed_{0};

@@ -23,6 +23,9 @@ constexpr std::chrono::microseconds kYield{8};
 // After it, the ordinary way takes over, which notices lost and stalled ranks.
 constexpr std::chrono::milliseconds kSleep{50};
 
+// Rounds of waiting that are over before the clock has been read twice.
+constexpr int kTogether = 16;
+
 constexpr int kHeldShift = Lane::kMostRanks;
 constexpr int kRoundShift = 2 * Lane::kMostRanks;
 constexpr uint64_t kRankBits = (uint64_t{1} << Lane::kMostRanks) - 1;
@@ -106,6 +109,11 @@ bool Lane::Met() const {
 
 // Does not look at who is held: a rank that finishes an operation may be a little behind.
 bool Lane::AwaitBriefly() const {
+  // Ranks that come together do not look at the clock.
+  for (int i = 0; i < kTogether; ++i) {
+    if (Met()) return true;
+    Pause();
+  }
   const Clock::time_point end = Clock::now() + (spin_ ? kSpin : kYield);
   do {
     for (int i = 0; i < 16; ++i) {

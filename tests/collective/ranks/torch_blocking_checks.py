@@ -1,0 +1,87 @@
+"""Blocking calls of the PyTorch front end: what the bindings run at once, and what they leave."""
+
+import pytest
+import torch
+
+import horovod.torch as hvd
+from horovod.torch.blocking import CALLS, NoCalls
+
+
+class Tagged(torch.Tensor):
+    """A subclass, of which the bindings know nothing."""
+
+
+def check_results_of_the_bindings() -> None:
+    ranks = range(hvd.size())
+    own = torch.arange(2 * hvd.size()).reshape(-1, 2) + 10 * hvd.rank()
+    everyones = [torch.arange(2 * hvd.size()).reshape(-1, 2) + 10 * rank for rank in ranks]
+    total = torch.stack(everyones).sum(0)
+    reduced = hvd.allreduce(own, op=hvd.Sum)
+    assert torch.equal(reduced, total)
+    assert reduced.resize_(50).shape == (50,)  # memory of its own, like any other's
+    assert torch.equal(hvd.allgather(own), torch.cat(everyones))
+    assert torch.equal(hvd.broadcast(own, 1), everyones[1])
+    assert torch.equal(hvd.alltoall(own), torch.stack([each[hvd.rank()] for each in everyones]))
+    assert torch.equal(hvd.reducescatter(own, op=hvd.Sum), total[hvd.rank()][None])
+    scaled = hvd.allreduce(own.double(), op=hvd.Sum, prescale_factor=0.5, postscale_factor=3.0)
+    assert torch.equal(scaled, 1.5 * total)
+    assert torch.equal(hvd.allreduce(own.double()), total.double() / hvd.size())
+    parameter = torch.nn.Parameter(torch.full((3,), float(hvd.rank())))
+    assert hvd.allreduce_(parameter, op=hvd.Max) is parameter
+    assert parameter.tolist() == [hvd.size() - 1] * 3
+    scalar = torch.tensor(1.0)
+    assert hvd.allreduce_(scalar, op=hvd.Sum) is scalar
+    assert scalar.item() == hvd.size()
+
+
+def check_what_the_bindings_leave_alone() -> None:
+    name, size = "left", hvd.size()
+    left = [
+        [1.0],
+        torch.ones(2, 3).t(),
+        torch.ones(2, dtype=torch.complex64),
+        torch.ones(2, device="meta"),
+        torch.eye(2).to_sparse(),
+        torch.ones(2).as_subclass(Tagged),
+        torch.tensor([1j]).conj().imag,
+        torch.ones(2, requires_grad=True),
+    ]
+    for tensor in left:
+        assert CALLS.now.allreduce(tensor, name, None, 1.0, 1.0) is None
+        assert CALLS.now.allgather(tensor, name) is None
+    plain = torch.ones(2)
+    bad_ops: list[object] = [hvd.Adasum, 17, -1, True, "Sum", 1 << 70]
+    for op in bad_ops:
+        assert CALLS.now.allreduce(plain, name, op, 1.0, 1.0) is None  # type: ignore[arg-type]
+    for bad_name in (7, "x" * 300, "\ud800"):
+        assert CALLS.now.allgather(plain, bad_name) is None  # type: ignore[arg-type]
+    assert CALLS.now.broadcast(plain, name, -1) is None
+    assert NoCalls().allreduce_(plain, name, None, 1.0, 1.0) is None
+    with pytest.raises(TypeError, match="takes 2 arguments, got 1"):
+        CALLS.now.allgather(plain)  # type: ignore[call-arg]
+    # The ordinary way takes them, with the same results.
+    assert hvd.allreduce(plain.as_subclass(Tagged), op=hvd.Sum).tolist() == [size] * 2
+    negative = torch.tensor([2j]).conj().imag
+    assert hvd.allreduce(negative, op=hvd.Sum).tolist() == [-2.0 * size]
+    assert hvd.allreduce(plain, op=hvd.Sum, name="x" * 300).tolist() == [size] * 2
+    with torch.no_grad():
+        assert hvd.allreduce(left[-1], op=hvd.Sum).tolist() == [size] * 2  # type: ignore[arg-type]
+
+
+def check_numbers_of_unnamed_calls_agree_whichever_way_they_take() -> None:
+    expected = float(hvd.size())
+    for turn in range(30):
+        plain = torch.ones(3)
+        # A rank of its own takes the ordinary way, where the others wait to meet it.
+        work = plain.as_subclass(Tagged) if turn % hvd.size() == hvd.rank() else plain
+        assert hvd.allreduce(work, op=hvd.Sum).tolist() == [expected] * 3
+        with pytest.raises(ValueError, match="invalid root rank"):
+            hvd.broadcast(plain, hvd.size())
+        assert hvd.broadcast_(plain, 0).tolist() == [1.0] * 3
+
+
+def check_mismatches_of_blocking_calls() -> None:
+    for _ in range(5):
+        with pytest.raises(hvd.HorovodInternalError, match="Mismatched ALLREDUCE tensor shapes"):
+            hvd.allreduce_(torch.ones(2 + hvd.rank()), name="unlike")
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
