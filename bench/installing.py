@@ -2,11 +2,13 @@
 
     python bench/installing.py                                  # wheels of 0.1, 4 and 64 MiB
     python bench/installing.py --release .dev/demo/release --project horovod-variants
+    python bench/installing.py --sizes-mib 0.1 --instructions   # of all processes, by valgrind
 
 One server on loopback has three releases: the plain wheel, the selector sdist, and an sdist whose
 hook copies the wheel and does nothing else, which is what pip and uv themselves take for an sdist.
 The installations take turns, each into a fresh environment and without caches, so that whatever
-else the machine does meets all. CPU seconds vary less than those on the clock on a busy machine.
+else the machine does meets all. CPU seconds vary less than those on the clock on a busy machine,
+and instructions that were executed hardly at all.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import http.server
 import json
 import os
 import platform
+import re
 import shutil
 import statistics
 import subprocess
@@ -51,6 +54,7 @@ build-backend = "variantwheel_selector.backend"
 backend-path = ["_selector"]
 """
 INSTALLERS = ("pip", "uv")
+CONTENDERS = ("direct", "copying", "selector")
 
 
 @dataclass(frozen=True)
@@ -192,11 +196,21 @@ def command(installer: str, python: Path, index: str, project: str) -> list[str]
             "--no-cache-dir", "--no-deps", "--index-url", index, project]  # fmt: skip
 
 
-def install(installer: str, index: str, project: str, folder: Path) -> tuple[float, float]:
-    """Install into a fresh environment and return the seconds and CPU seconds that it took."""
+def install(
+    installer: str, index: str, project: str, folder: Path, under: Sequence[str] = ()
+) -> tuple[float, float]:
+    """Install into a fresh environment and return the seconds and CPU seconds that it took.
+
+    Args:
+        installer: `pip` or `uv`.
+        index: URL of the index.
+        project: What is installed.
+        folder: Of the environment.
+        under: A program that runs the installer, with its options.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, symlinks=True)
-    words = command(installer, folder / "bin/python", index, project)
+    words = [*under, *command(installer, folder / "bin/python", index, project)]
     # Without this environment's settings, PYTHONDONTWRITEBYTECODE for example.
     kept = ("PATH", "HOME", "LANG", "TMPDIR")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
@@ -209,6 +223,21 @@ def install(installer: str, index: str, project: str, folder: Path) -> tuple[flo
     return seconds, cpu
 
 
+def millions_of_instructions(installer: str, index: str, project: str, work: Path) -> list[float]:
+    """Install under valgrind and return what each process of the installation executed."""
+    valgrind = (
+        *("valgrind", "--tool=cachegrind", "--cache-sim=no", "--trace-children=yes"),
+        *(f"--cachegrind-out-file={os.devnull}", f"--log-file={work}/valgrind.%p"),
+    )
+    install(installer, index, project, work / "environment", valgrind)
+    found: list[float] = []
+    for log in sorted(work.glob("valgrind.*")):
+        counted = re.search(r"I +refs: +([0-9,]+)", log.read_text(encoding="utf-8"))
+        found += [int(counted[1].replace(",", "")) / 1e6] if counted else []
+        log.unlink()
+    return found
+
+
 def installed_payload(folder: Path, project: str) -> str:
     """Return the file name of the wheel that the selector chose."""
     name = normalize_project(project).replace("-", "_")
@@ -216,7 +245,9 @@ def installed_payload(folder: Path, project: str) -> str:
     return str(json.loads(decision.read_text(encoding="utf-8"))["payload"]["filename"])
 
 
-def measure(release: Path, project: str, work: Path, rounds: int) -> Iterator[Row]:
+@contextmanager
+def contenders(release: Path, project: str, work: Path) -> Iterator[tuple[str, int]]:
+    """Serve the three indexes; give their common address and the size of the chosen wheel."""
     name = normalize_project(project).replace("-", "_")
     (sdist,) = release.glob(f"{name}-*.tar.gz")
     site = work / "site"
@@ -229,13 +260,35 @@ def measure(release: Path, project: str, work: Path, rounds: int) -> Iterator[Ro
         make_site(site / "direct", project, {plain: chosen})
         copying = make_copying_sdist(chosen, plain, project, work / "copying")
         make_site(site / "copying", project, {copying.name: copying})
+        yield address, chosen.stat().st_size
+
+
+def measure(release: Path, project: str, work: Path, rounds: int) -> Iterator[Row]:
+    with contenders(release, project, work) as (address, size):
         for installer in INSTALLERS:
-            row = Row(installer, chosen.stat().st_size, [], [], [])
+            row = Row(installer, size, [], [], [])
             for _ in range(rounds):
-                for contender in ("direct", "copying", "selector"):
-                    taken = install(installer, f"{address}/{contender}", project, environment)
+                for contender in CONTENDERS:
+                    index = f"{address}/{contender}"
+                    taken = install(installer, index, project, work / "environment")
                     getattr(row, contender).append(taken)
             yield row
+
+
+def count(release: Path, project: str, work: Path) -> Iterator[str]:
+    """Return a line for each installation with the instructions of all its processes."""
+    with contenders(release, project, work) as (address, size):
+        for installer in INSTALLERS:
+            direct = 0.0
+            for contender in CONTENDERS:
+                index = f"{address}/{contender}"
+                found = millions_of_instructions(installer, index, project, work)
+                direct = direct or sum(found)
+                most = " + ".join(f"{number:.0f}" for number in sorted(found, reverse=True)[:6])
+                yield (
+                    f"{installer:3} {size / 2**20:6.2f} MiB {contender:8} {sum(found):6.0f} M"
+                    f" ratio {sum(found) / direct:5.2f} ({most})"
+                )
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
@@ -262,19 +315,25 @@ def main() -> None:
     parser.add_argument("--project", metavar="NAME", help="the release's project")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", action="store_true", help="print every round's figures")
+    parser.add_argument("--instructions", action="store_true", help="count them instead of time")
     args = parser.parse_args()
     if (args.release is None) != (args.project is None) or args.rounds < 2 - args.json:
         parser.error("--release and --project go together, and two rounds are the least")
     rows: list[Row] = []
-    if args.release is not None:
+    for size in ["0"] if args.release is not None else args.sizes_mib.split(","):
         with tempfile.TemporaryDirectory() as name:
-            rows += measure(args.release, args.project, Path(name), args.rounds)
-    for size in [] if args.release is not None else args.sizes_mib.split(","):
-        with tempfile.TemporaryDirectory() as name:
-            release = Path(name, "release")
-            release.mkdir()
-            make_release(release, int(float(size) * 2**20))
-            rows += measure(release, PROJECT, Path(name), args.rounds)
+            release, project = args.release, args.project
+            if release is None:
+                release, project = Path(name, "release"), PROJECT
+                release.mkdir()
+                make_release(release, int(float(size) * 2**20))
+            if args.instructions:
+                for line in count(release, project, Path(name)):
+                    print(line, flush=True)
+            else:
+                rows += measure(release, project, Path(name), args.rounds)
+    if args.instructions:
+        return
     if args.json:
         print(json.dumps([vars(row) for row in rows], indent=2))
         return
