@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -266,6 +267,53 @@ void KillDuringOperations(int size, int victim, TransportChoice transport) {
   }
 }
 
+// Dies in the middle of sums in memory that all ranks have mapped. The others can read theirs.
+void KillDuringMappedOperations(int size, int victim, int microseconds) {
+  Processes processes(size, [&](int rank, const UniqueFd& report, const UniqueFd& orders) {
+    const hvd::Endpoint store = hvd::ParseEndpoint(ReadLine(orders));
+    auto options = hvd::test::OptionsFor(rank, size, TransportChoice::kShm, nullptr);
+    options.secret = kSecret;
+    options.open_store = [&store](const hvd::Deadline& deadline) {
+      return std::make_unique<hvd::TcpStore>(store, kSecret, deadline);
+    };
+    Runtime runtime(options);
+    constexpr int64_t kCount = 3'000'000;
+    const hvd::Result made = hvd::test::Wait(
+        runtime,
+        hvd::test::Start(
+            runtime, hvd::test::RequestFor<float>(hvd::OpKind::kShareMemory, "memory", {kCount}),
+            nullptr, nullptr));
+    std::byte* const data = made.outputs.at(0).data.get();
+    const auto sum = hvd::test::RequestFor<float>(hvd::OpKind::kAllreduce, "sum", {kCount});
+    try {
+      for (int i = 0;; ++i) {
+        if (i % 2 == 0 || !runtime.RunNow(sum, {{data, data}})) {
+          (void)hvd::test::Wait(runtime, hvd::test::Start(runtime, sum, data, data));
+        }
+        if (i == 4) Say(report, "running");
+      }
+    } catch (const Error& error) {
+      Say(report, error.what());
+    }
+    runtime.Shutdown();
+    const auto* values = reinterpret_cast<const float*>(data);
+    const bool zeros = std::all_of(values, values + kCount, [](float v) { return v == 0; });
+    Say(report, zeros && runtime.mapped_operations() >= 4 ? "readable" : "not as it was");
+  });
+  const hvd::test::StoreServer server(kSecret);
+  for (int rank = 0; rank < size; ++rank) processes.Order(rank, hvd::ToString(server.endpoint()));
+  for (int rank = 0; rank < size; ++rank) EXPECT_EQ(processes.Report(rank), "running");
+  ::usleep(static_cast<useconds_t>(microseconds));
+  processes.KillRank(victim);
+  for (int rank = 0; rank < size; ++rank) {
+    if (rank == victim) continue;
+    const std::string text = processes.Report(rank);
+    const std::string lost = "rank " + std::to_string(victim) + " (host testhost";
+    if (text.find(lost) != 0) EXPECT_EQ(text, lost);
+    EXPECT_EQ(processes.Report(rank), "readable");
+  }
+}
+
 }  // namespace
 
 TEST(ALostRankIsNamedByAll) {
@@ -285,6 +333,12 @@ TEST(ARankLostInTheMiddleOfAnOperationIsNamedByAll) {
   for (const TransportChoice transport : {TransportChoice::kShm, TransportChoice::kTcp}) {
     KillDuringOperations(3, 1, transport);
     KillDuringOperations(3, 0, transport);
+  }
+}
+
+TEST(ARankLostInTheMiddleOfAMappedOperationIsNamedByAll) {
+  for (int round = 0; round < 6; ++round) {
+    KillDuringMappedOperations(2 + round % 2, round % 2, round * 731);
   }
 }
 
