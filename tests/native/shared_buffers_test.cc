@@ -188,21 +188,23 @@ TEST(WhereNothingCanBeSharedMemoryIsOrdinary) {
 }
 
 TEST(FactorsAndAverages) {
-  OnRanks(3, TransportChoice::kShm, [](int rank, Runtime& runtime) {
-    const int64_t count = 30'001;
-    const auto shared = Share<float>(runtime, count);
-    for (const bool now : {true, false}) {
-      std::fill_n(shared.data(), count, static_cast<float>(rank + 1));
-      auto request = RequestFor<float>(OpKind::kAllreduce, "mean", {count});
-      request.op = ReduceOp::kAverage;
-      request.prescale = 2.0;
-      request.postscale = 0.25;
-      Run(runtime, request, shared.data(), now);
-      EXPECT_EQ(std::vector<float>(shared.data(), shared.data() + count),
-                std::vector<float>(static_cast<size_t>(count), 1.0F));
-    }
-    EXPECT_EQ(runtime.mapped_operations(), 2);
-  });
+  for (const int ranks : {2, 3}) {
+    OnRanks(ranks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+      const int64_t count = 30'001;
+      const auto shared = Share<float>(runtime, count);
+      for (const bool now : {true, false}) {
+        std::fill_n(shared.data(), count, static_cast<float>(rank + 1));
+        auto request = RequestFor<float>(OpKind::kAllreduce, "mean", {count});
+        request.op = ReduceOp::kAverage;
+        request.prescale = now ? 2.0 : 1.0;
+        request.postscale = (now ? 1.0 : 2.0) / (ranks + 1);
+        Run(runtime, request, shared.data(), now);
+        EXPECT_EQ(std::vector<float>(shared.data(), shared.data() + count),
+                  std::vector<float>(static_cast<size_t>(count), 1.0F));
+      }
+      EXPECT_EQ(runtime.mapped_operations(), 2);
+    });
+  }
 }
 
 TEST(OtherPlacesOnOneRankTakeTheOrdinaryWayOnAll) {

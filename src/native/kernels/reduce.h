@@ -32,6 +32,13 @@ using ReduceFn = void (*)(const void* src, void* dst, size_t count);
 // max hand NaNs on, as NumPy's do. Booleans: sum and max are "or", product and min are "and".
 ReduceFn FindReduce(DType dtype, ReduceOp op);
 
+// a[i] = b[i] = (a[i] op b[i]) * factor, with the bits of that reduction and Scale one after the
+// other. Each element passes from memory and back once. `a` and `b` are apart.
+using ReduceBothFn = void (*)(void* a, void* b, size_t count, double factor);
+
+// nullptr where there is none, for this factor.
+ReduceBothFn FindReduceBoth(DType dtype, ReduceOp op, double factor);
+
 }  // namespace hvd
 
 #endif  // HVD_KERNELS_REDUCE_H_

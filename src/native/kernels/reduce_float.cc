@@ -14,6 +14,20 @@ void Sum(const void* src, void* dst, size_t count) {
 }
 
 template <typename T>
+void SumBoth(void* a, void* b, size_t count, double factor) {
+  T* one = static_cast<T*>(a);
+  T* other = static_cast<T*>(b);
+  const T exact = static_cast<T>(factor);
+  HVD_INDEPENDENT
+  for (size_t i = 0; i < count; ++i) {
+    const T sum = one[i] + other[i];
+    const T scaled = sum * exact;
+    one[i] = scaled;
+    other[i] = scaled;
+  }
+}
+
+template <typename T>
 void Product(const void* src, void* dst, size_t count) {
   const T* from = static_cast<const T*>(src);
   T* to = static_cast<T*>(dst);
@@ -65,6 +79,14 @@ ReduceFn Find(ReduceOp op) {
 }
 
 }  // namespace
+
+ReduceBothFn FindReduceBoth(DType dtype, ReduceOp op, double factor) {
+  if (op != ReduceOp::kSum && op != ReduceOp::kAverage) return nullptr;
+  // Scale multiplies float32 in float64, which gives the same bits when float32 holds the factor.
+  const bool narrow = static_cast<double>(static_cast<float>(factor)) == factor;
+  if (dtype == DType::kFloat32) return narrow ? SumBoth<float> : nullptr;
+  return dtype == DType::kFloat64 ? SumBoth<double> : nullptr;
+}
 
 ReduceFn FindFloatReduce(DType dtype, ReduceOp op) {
   switch (dtype) {

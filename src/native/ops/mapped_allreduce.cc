@@ -46,6 +46,9 @@ class MappedReduction {
     if (reduce_ == nullptr) {
       throw Error(Error::Kind::kInvalid, StrCat("no such reduction for ", Name(options.dtype)));
     }
+    if (topology_ == nullptr && options.memory.size() == 2 && options.prescale == 1.0) {
+      both_ = FindReduceBoth(options.dtype, options.op, options.postscale / divisor_);
+    }
   }
 
   void Run() {
@@ -81,6 +84,11 @@ class MappedReduction {
   // The slice is this rank's alone, in the memory of all ranks.
   void Reduce(const ByteRange& slice) {
     if (slice.bytes == 0) return;
+    if (both_ != nullptr) {
+      both_(options_.memory[0] + slice.offset, options_.memory[1] + slice.offset,
+            slice.bytes / item_, options_.postscale / divisor_);
+      return;
+    }
     if (topology_ == nullptr) {
       ForEachPiece(slice, [this](size_t offset, size_t bytes) {
         Combine(offset, bytes);
@@ -128,7 +136,8 @@ class MappedReduction {
   const MappedAllreduceOptions& options_;
   const size_t item_;
   const ReduceFn reduce_;
-  const double divisor_;  // the number of ranks, for an average
+  const double divisor_;         // the number of ranks, for an average
+  ReduceBothFn both_ = nullptr;  // for two ranks, where there is one that scales too
 };
 
 }  // namespace

@@ -57,7 +57,7 @@ MappedTensors FindMapped(const std::vector<std::shared_ptr<Operation>>& operatio
       throw Error(Error::Kind::kInternal, StrCat("no operation has the place ", place));
     }
     for (const Memory& memory : operations[index]->memory) {
-      mapped[index].push_back(memory.shared.has_value());
+      mapped[index].push_back(memory.shared.buffer != nullptr);
     }
   }
   return mapped;
@@ -73,7 +73,7 @@ void RunMappedAllreduces(const ProcessSet& set,
     for (size_t t = 0; t < mapped[i].size(); ++t) {
       if (!mapped[i][t]) continue;
       const TensorSpec& tensor = request.tensors[t];
-      const SharedMemory& shared = *operations[i]->memory[t].shared;
+      const SharedMemory& shared = operations[i]->memory[t].shared;
       Batch& batch = batches[{shared.buffer->id(), tensor.dtype, request.op, request.prescale,
                               request.postscale}];
       batch.buffer = last = shared.buffer.get();

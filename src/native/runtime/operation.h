@@ -51,9 +51,9 @@ struct Result {
   std::vector<int64_t> numbers;
 };
 
-// A place in a buffer of which every rank has one (shared_buffers.h).
+// A place in a buffer of which every rank has one (shared_buffers.h); without a buffer, none.
 struct SharedMemory {
-  std::shared_ptr<const SharedBuffer> buffer;
+  std::shared_ptr<const SharedBuffer> buffer = nullptr;
   size_t offset = 0;
 };
 
@@ -61,7 +61,7 @@ struct SharedMemory {
 struct Memory {
   const void* source = nullptr;
   void* destination = nullptr;
-  std::optional<SharedMemory> shared = std::nullopt;  // where it is such memory
+  SharedMemory shared = {};  // where it is such memory
 };
 
 // Written by the thread that completes it, read by those that wait.

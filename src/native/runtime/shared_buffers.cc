@@ -179,30 +179,30 @@ void SharedBuffers::Locate(const ProcessSet& set, Request& request, std::vector<
     if (memory[i].source == memory[i].destination && bytes != 0) {
       memory[i].shared = Find(set, memory[i].source, bytes);
     }
-    const auto& shared = memory[i].shared;
-    numbers.push_back(shared ? shared->buffer->id() : -1);
-    numbers.push_back(shared ? static_cast<int64_t>(shared->offset) : 0);
-    found = found || shared;
+    const SharedMemory& shared = memory[i].shared;
+    const bool inside = shared.buffer != nullptr;
+    numbers.push_back(inside ? shared.buffer->id() : -1);
+    numbers.push_back(static_cast<int64_t>(shared.offset));
+    found = found || inside;
   }
   if (found) request.numbers = std::move(numbers);
 }
 
-std::optional<SharedMemory> SharedBuffers::Find(const ProcessSet& set, const void* data,
-                                                size_t bytes) {
+SharedMemory SharedBuffers::Find(const ProcessSet& set, const void* data, size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(data);
   std::shared_ptr<const SharedBuffer> buffer;
   {
     const std::lock_guard lock(mutex_);
     const auto next = buffers_.upper_bound(begin);
-    if (next == buffers_.begin()) return std::nullopt;
+    if (next == buffers_.begin()) return {};
     buffer = std::prev(next)->second.lock();
   }
-  if (buffer == nullptr) return std::nullopt;
+  if (buffer == nullptr) return {};
   const auto offset = static_cast<size_t>(begin - buffer->data());
-  if (offset >= buffer->bytes() || bytes > buffer->bytes() - offset) return std::nullopt;
-  if (!std::ranges::includes(buffer->ranks(), set.ranks())) return std::nullopt;
-  if (!CanReduceMapped(set.transport())) return std::nullopt;
-  return SharedMemory{std::move(buffer), offset};
+  if (offset >= buffer->bytes() || bytes > buffer->bytes() - offset) return {};
+  if (!std::ranges::includes(buffer->ranks(), set.ranks())) return {};
+  if (!CanReduceMapped(set.transport())) return {};
+  return {std::move(buffer), offset};
 }
 
 }  // namespace hvd

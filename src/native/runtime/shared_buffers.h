@@ -78,7 +78,8 @@ class SharedBuffers {
   int64_t reductions() const { return reductions_->load(std::memory_order_relaxed); }
 
  private:
-  std::optional<SharedMemory> Find(const ProcessSet& set, const void* data, size_t bytes);
+  // Without a buffer where it is in none.
+  SharedMemory Find(const ProcessSet& set, const void* data, size_t bytes);
   std::shared_ptr<SharedBuffer> Share(const ProcessSet& set, size_t bytes, int64_t id);
 
   const std::function<void(const std::string&)> warn_;
