@@ -270,7 +270,10 @@ def fuzz(session: nox.Session) -> None:
 
 
 PEERS = ["openmpi", "mpich", *(["impi"] if os.uname().machine == "x86_64" else [])]
-BENCHMARKS = {"allreduce", "ddp", "gradients", "hosts", "peers", "selection", "startup", "variants"}
+BENCHMARKS = {
+    "allreduce", "ddp", "gradients", "hosts", "peers", "scaling", "selection", "startup",
+    "variants",
+}  # fmt: skip
 
 
 def _peer_environments(session: nox.Session) -> Path:

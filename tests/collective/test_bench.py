@@ -53,3 +53,25 @@ def test_the_wheels_of_two_variants_take_turns(tmp_path: Path) -> None:
     done = subprocess.run(lonely, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stdout) == (1, "")
     assert "0 wheels of 'other'; ./dev matrix builds one" in done.stderr
+
+
+def test_the_benchmark_of_growth_gives_the_model_its_constants(tmp_path: Path) -> None:
+    few = ("--parts", "ranks,tensors", "--ranks", "2", "--most-tensors", "10", "--rounds", "1")
+    command = [sys.executable, str(BENCH / "scaling.py"), *few, "--no-gloo", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    measured = json.loads(done.stdout)
+    assert [(job["ranks"], job["transport"]) for job in measured["ranks"]] == [
+        (2, "shm"),
+        (2, "tcp"),
+    ]
+    assert [row["tensors"] for row in measured["tensors"]["rows"]] == [1, 10]
+    # More ranks, and hosts that need network namespaces: two ranks over loopback stand in for them.
+    over_tcp = measured["ranks"][1]
+    measured["ranks"].append({**over_tcp, "ranks": 8})
+    measured["hosts"] = [{**over_tcp, "hosts": 2}]
+    file = tmp_path / "measured.json"
+    file.write_text(json.dumps(measured))
+    model = [sys.executable, str(BENCH / "scaling_model.py"), str(file)]
+    printed = subprocess.run(model, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert "| ranks, 8 on each host | 8 | 64 | 256 | 1,024 |" in printed
