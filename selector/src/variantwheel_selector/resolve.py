@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from variantwheel_selector.decision import DecidedCandidate
@@ -109,20 +110,30 @@ def resolve(
     by_label: dict[str | None, list[_Wheel]] = {}
     for filename in filenames:
         label, wheel = wheels.read(filename)
-        by_label.setdefault(label, []).append(wheel)
+        found = by_label.get(label)
+        if found is None:
+            by_label[label] = [wheel]
+        else:
+            found.append(wheel)
     judge = Judge(info.namespaces, support)
-    candidates = [
-        _candidate(label, found, _verdict(label, info, judge), info, refused or {})
-        for label, found in by_label.items()
-    ]
-    candidates.sort(key=_order)
+    # Few places in the order are shared by many variants, whose labels decide then.
+    places: dict[tuple[bool, tuple[float, ...]], list[Candidate]] = {}
+    for label, found in by_label.items():
+        verdict = _verdict(label, info, judge)
+        item = _candidate(label, found, verdict, info, refused or {})
+        place = (verdict.fits is not True or item.filename is None, verdict.sort_key)
+        same = places.get(place)
+        if same is None:
+            places[place] = [item]
+        else:
+            same.append(item)
+    candidates: list[Candidate] = []
+    for place in sorted(places):
+        # At the place of a plain wheel, which has no label, there is nothing else.
+        places[place].sort(key=itemgetter(0))
+        candidates += places[place]
     winner = candidates[0] if candidates and candidates[0].accepted else None
     return Resolution(tuple(candidates), winner)
-
-
-def _order(item: Candidate) -> tuple[bool, tuple[float, ...], str]:
-    label, _, filename, verdict, _, _ = item
-    return (verdict.fits is not True or filename is None, verdict.sort_key, label or "")
 
 
 def choose(resolution: Resolution, label: str, *, forced: bool) -> Resolution:
