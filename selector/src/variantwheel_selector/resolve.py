@@ -119,8 +119,10 @@ def resolve(
     # Few places in the order are shared by many variants, whose labels decide then.
     places: dict[tuple[bool, tuple[float, ...]], list[Candidate]] = {}
     for label, found in by_label.items():
-        verdict = _verdict(label, info, judge)
-        item = _candidate(label, found, verdict, info, refused or {})
+        variant = None if label is None else info.variants.get(label)
+        verdict = _without_variant(label) if variant is None else judge.judge(variant)
+        properties = () if variant is None else variant.properties
+        item = _candidate(label, found, verdict, properties, refused or {})
         place = (verdict.fits is not True or item.filename is None, verdict.sort_key)
         same = places.get(place)
         if same is None:
@@ -185,15 +187,12 @@ def nothing_fits(project: str, version: str, resolution: Resolution) -> NothingF
     return NothingFitsError("\n".join(lines))
 
 
-def _verdict(label: str | None, info: VariantsInfo, judge: Judge) -> PropertyVerdict:
+def _without_variant(label: str | None) -> PropertyVerdict:
     if label is None:
         # PEP 825: wheels that are no variants come after all variants, the null variant included.
         return PropertyVerdict(fits=True, reasons=("is no variant",), sort_key=(math.inf, math.inf))
-    variant = info.variants.get(label)
-    if variant is None:
-        reason = f"label {label!r} is missing in the variants.json"
-        return PropertyVerdict(fits=False, reasons=(reason,), sort_key=(math.inf,))
-    return judge.judge(variant)
+    reason = f"label {label!r} is missing in the variants.json"
+    return PropertyVerdict(fits=False, reasons=(reason,), sort_key=(math.inf,))
 
 
 _MOST_NAMED = 12
@@ -234,11 +233,9 @@ def _candidate(
     label: str | None,
     wheels: Sequence[_Wheel],
     verdict: PropertyVerdict,
-    info: VariantsInfo,
+    properties: tuple[VariantProperty, ...],
     refused: Mapping[str, str],
 ) -> Candidate:
-    variant = info.variants.get(label) if label is not None else None
-    properties = variant.properties if variant else ()
     if len(wheels) == 1 and wheels[0][1] != math.inf and not refused:
         return Candidate(label, properties, wheels[0][0], verdict, verdict.reasons)
     fitting = [wheel for wheel in wheels if wheel[1] != math.inf]
