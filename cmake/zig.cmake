@@ -29,7 +29,8 @@ endif()
 set(CMAKE_CXX_COMPILER "${HVD_ZIG_PROGRAM}" c++ -target "${HVD_ZIG_TARGET}")
 # zig builds libc++ at the first link, once for each kind of optimization: so there is one alone, and
 # it holds for what CMake tries out too. A file for CMake's own archives is never made.
-set(CMAKE_CXX_FLAGS_INIT "-O2 -g0")
+# Optimized as a whole, a pybind11 module is a fifth smaller; the core keeps its size.
+set(CMAKE_CXX_FLAGS_INIT "-O2 -g0 -flto")
 set(CMAKE_CXX_FLAGS_RELEASE_INIT "-DNDEBUG")
 set(CMAKE_CXX_FLAGS_RELEASE "-DNDEBUG" CACHE STRING "zig's own -O2 -g0 go before it")
 set(CMAKE_TRY_COMPILE_CONFIGURATION Release)
