@@ -16,14 +16,14 @@
 #include "bindings/dlpack.h"
 #include "bindings/dtypes.h"
 #include "bindings/exported_tensor.h"
+#include "bindings/operation_kinds.h"
 
 namespace py = pybind11;
 
 namespace hvd {
 namespace {
 
-// hvd::OpKind and hvd::ReduceOp, by their codes.
-enum Kind : int { kAllreduce, kAllgather, kBroadcast, kBarrier, kAlltoall, kReducescatter };
+// hvd::ReduceOp, by its codes.
 constexpr long kAverage = 0;
 constexpr long kAdasum = 2;
 constexpr long kProduct = 5;

@@ -18,6 +18,7 @@
 #include "bindings/dlpack.h"
 #include "bindings/errors.h"
 #include "bindings/mpi_membership.h"
+#include "bindings/operation_kinds.h"
 #include "bindings/signals.h"
 #include "bindings/unnamed_counts.h"
 #include "runtime/c_api.h"
@@ -34,14 +35,6 @@ constexpr int64_t kSliceMs = 200;
 using TensorTuple = std::tuple<uintptr_t, uintptr_t, std::vector<int64_t>, int>;
 // Memory that the core has allocated, and numbers.
 using WaitResult = std::pair<std::vector<Buffer>, std::vector<int64_t>>;
-
-// hvd::OpKind, of which the bindings name all in KINDS.
-constexpr int kAllreduce = 0;
-constexpr int kBarrier = 3;
-constexpr const char* kKinds[] = {"allreduce",   "allgather",        "broadcast",
-                                  "barrier",     "alltoall",         "reducescatter",
-                                  "join",        "add_process_sets", "remove_process_set",
-                                  "share_memory"};
 
 class RankRuntime {
  public:
