@@ -94,6 +94,14 @@ def read_launch(environment: Mapping[str, str]) -> Launch | None:
     return None
 
 
+def launched_rank(environment: Mapping[str, str]) -> int:
+    """Which of its ranks an MPI launcher calls this process; 0 when none has started it."""
+    for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"):
+        if (rank := _number(environment, name)) is not None:
+            return rank
+    return 0
+
+
 def is_wanted(environment: Mapping[str, str]) -> bool:
     """Whether the ranks of this job find each other through MPI.
 

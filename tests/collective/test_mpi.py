@@ -135,6 +135,37 @@ def test_horovodrun_starts_mpirun(mpi: str) -> None:
     assert f"{programs(mpi)}/mpirun " in done.stderr
 
 
+FUNCTION = """
+import horovod, sys
+def on_rank(start):
+    import array, horovod.array as hvd
+    hvd.init()
+    total = hvd.allreduce(array.array("d", [start + hvd.rank()]), op=hvd.Sum)
+    if start < 0:
+        raise SystemExit(5)
+    return hvd.rank(), list(total), hvd.size()
+for start in (1.0, -1.0):
+    try:
+        sys.stderr.write(f"{horovod.run(on_rank, (start,), num_proc=3, use_mpi=True)}\\n")
+    except RuntimeError as error:
+        sys.stderr.write(f"{error}\\n")
+"""
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_a_function_runs_under_mpirun_and_its_results_come_by_rank(mpi: str) -> None:
+    done = subprocess.run(
+        [*within(mpi), sys.executable, "-c", FUNCTION],
+        capture_output=True,
+        text=True,
+        env=environment(mpi),
+        timeout=120,
+        check=False,
+    )
+    assert "[(0, [6.0], 3), (1, [6.0], 3), (2, [6.0], 3)]" in done.stderr, done.stderr
+    assert "horovod.run: the job ended with code 5." in done.stderr, done.stderr
+
+
 def test_horovodrun_says_why_it_cannot_use_mpi() -> None:
     none = run("mpich", "-np", "2", "--mpi", "true", variables={"PATH": "/nonexistent"})
     assert (none.returncode, none.stdout) == (2, "")

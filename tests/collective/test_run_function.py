@@ -48,8 +48,10 @@ def test_arguments_that_contradict_each_other() -> None:
         horovod.run(summed, hosts="localhost:1", hostfile="hosts")
     with pytest.raises(ValueError, match="use_gloo and use_mpi only allow one"):
         horovod.run(summed, use_gloo=True, use_mpi=True)
-    with pytest.raises(NotImplementedError, match="horovodrun --mpi"):
-        horovod.run(summed, use_mpi=True)
+    with pytest.raises(ValueError, match="An elastic job needs the built-in launcher"):
+        horovod.run(summed, use_mpi=True, min_num_proc=1)
+    with pytest.raises(ValueError, match="mpi_args goes with use_mpi"):
+        horovod.run(summed, mpi_args="--verbose")
     with (
         pytest.warns(DeprecationWarning, match="`np` of horovod.run is deprecated"),
         pytest.raises(ValueError, match="Requested more processes"),

@@ -34,6 +34,21 @@ FAILED = (
 )
 
 
+def store_settings(addresses: Sequence[str], port: int, secret: bytes) -> dict[str, str]:
+    """The variables by which a worker finds the store.
+
+    Args:
+        addresses: where workers reach it.
+        port: likewise.
+        secret: of the job.
+    """
+    return {
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": ",".join(addresses),
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
+        "_HOROVOD_SECRET_KEY": secret.hex(),
+    }
+
+
 @dataclass(frozen=True)
 class Job:
     """What to run where.
@@ -68,14 +83,9 @@ class Job:
             port: of the store.
             secret: of the job.
         """
-        settings = {
-            "HOROVOD_GLOO_RENDEZVOUS_ADDR": ",".join(addresses),
-            "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
-            "HOROVOD_CONTROLLER": "gloo",
-            "HOROVOD_CPU_OPERATIONS": "gloo",
-            "PYTHONUNBUFFERED": "1",
-            "_HOROVOD_SECRET_KEY": secret.hex(),
-        }
+        settings = store_settings(addresses, port, secret)
+        settings["HOROVOD_CONTROLLER"] = settings["HOROVOD_CPU_OPERATIONS"] = "gloo"
+        settings["PYTHONUNBUFFERED"] = "1"
         if self.interfaces:
             settings["HOROVOD_GLOO_IFACE"] = ",".join(self.interfaces)
             settings["NCCL_SOCKET_IFNAME"] = ",".join(self.interfaces)

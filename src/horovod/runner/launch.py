@@ -20,7 +20,7 @@ from horovod.runner.hosts import (
     parse_hosts,
 )
 from horovod.runner.job import Exchange, Job, run_job
-from horovod.runner.mpi_run import MpiJob, MpirunError, exec_mpirun
+from horovod.runner.mpi_run import MpiJob, MpirunError, exec_mpirun, run_mpirun
 from horovod.runner.network import NetworkError
 from horovod.runner.output import OutputError
 from horovod.runner.ssh import SshOptions
@@ -58,7 +58,10 @@ def start(args: argparse.Namespace, exchange: Exchange | None = None) -> int:
         OSError: the current folder is gone.
     """
     if args.mpi:
-        exec_mpirun(_make_mpi_job(args))
+        mpi_job = _make_mpi_job(args)
+        if exchange is not None:
+            return run_mpirun(mpi_job, exchange)
+        exec_mpirun(mpi_job)
     elastic = is_elastic(args)
     job = Job(
         arguments=args.command,

@@ -1,17 +1,23 @@
 """`horovodrun --mpi`: the ranks are started by the mpirun that is installed."""
 
+import contextlib
 import os
 import re
+import secrets
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
-from horovod.runner.hosts import HostInfo
+from horovod.runner.hosts import HostInfo, is_local
+from horovod.runner.job import SECRET_BYTES, Exchange, store_settings
+from horovod.runner.network import choose_addresses, listening_address
+from horovod.runner.processes import exit_code
+from horovod.runner.rendezvous import RendezvousServer
 from horovod.runner.ssh import SshOptions, forwarded
 
 _SECONDS = 30.0  # that mpirun may take to say its version
@@ -56,6 +62,7 @@ class MpiJob:
         binding_args: likewise, in place of those that leave ranks unbound.
         output_directory: for Open MPI's copies of the output; None for none.
         start_timeout: seconds for the ranks to find each other; None for the default.
+        store: the variables by which ranks find a store of this process; empty for none.
     """
 
     command: Sequence[str]
@@ -70,10 +77,11 @@ class MpiJob:
     timestamp: bool = False
     start_timeout: float | None = None
     verbose: bool = False
+    store: Mapping[str, str] = field(default_factory=dict)
 
     def settings(self, kind: str) -> dict[str, str]:
         """What all ranks are told."""
-        settings = {"HOROVOD_CONTROLLER": "mpi", "PYTHONUNBUFFERED": "1"}
+        settings = {"HOROVOD_CONTROLLER": "mpi", "PYTHONUNBUFFERED": "1", **self.store}
         if kind == INTEL_MPI and not self.binding_args:
             settings["I_MPI_PIN"] = "0"
         if self.interfaces:
@@ -189,7 +197,8 @@ def _open_mpi_words(_kind: str, job: MpiJob) -> list[str]:
         words += ["-mca", "plm_rsh_args", " ".join(ssh)]
     if job.interfaces:
         words += ["-mca", "btl_tcp_if_include", ",".join(job.interfaces)]
-    for name in sorted(forwarded({**job.environment, **job.settings(OPEN_MPI)})):
+    names = forwarded({**job.environment, **job.settings(OPEN_MPI)}).keys() | job.store.keys()
+    for name in sorted(names):
         if not name.startswith(("OMPI_", "PMIX_", "PRTE_")):
             words += ["-x", name]
     return words
@@ -209,11 +218,11 @@ def _ssh_words(ssh: SshOptions) -> list[str]:
     return [*port, *([] if ssh.identity_file is None else ["-i", ssh.identity_file])]
 
 
-def exec_mpirun(job: MpiJob) -> NoReturn:
-    """Becomes mpirun, which then has this process's signals, output and exit code.
+def _prepare(job: MpiJob) -> tuple[Mpirun, list[str], dict[str, str]]:
+    """Finds mpirun; returns it with its command line and its environment.
 
     Raises:
-        MpirunError: mpirun cannot start the job.
+        MpirunError: it cannot start the job.
     """
     from horovod._mpi import PLUGIN_FOLDER, built_families  # noqa: PLC0415 - loads native code
 
@@ -228,12 +237,51 @@ def exec_mpirun(job: MpiJob) -> NoReturn:
         sys.stderr.write(f"{shlex.join(command)}\n")
     sys.stdout.flush()
     sys.stderr.flush()
+    return mpirun, command, {**job.environment, **job.settings(mpirun.kind)}
+
+
+def exec_mpirun(job: MpiJob) -> NoReturn:
+    """Becomes mpirun, which then has this process's signals, output and exit code.
+
+    Raises:
+        MpirunError: mpirun cannot start the job.
+    """
+    mpirun, command, environment = _prepare(job)
     try:
         os.execve(  # noqa: S606 - the words are a list, no shell has to take them apart
-            mpirun.program, command, {**job.environment, **job.settings(mpirun.kind)}
+            mpirun.program, command, environment
         )
     except OSError as error:
         raise MpirunError(f"{mpirun.program} cannot be started: {error}") from None
+
+
+def run_mpirun(job: MpiJob, exchange: Exchange) -> int:
+    """Runs mpirun to its end, beside a store that its ranks use.
+
+    Args:
+        job: what to run.
+        exchange: what uses the store.
+
+    Returns:
+        mpirun's exit code, 128 + n when signal n ended it.
+
+    Raises:
+        MpirunError: mpirun cannot start the job.
+        NetworkError: there is no address at which the other hosts reach this one.
+    """
+    secret = secrets.token_bytes(SECRET_BYTES)
+    remote = [host.hostname for host in job.hosts if not is_local(host.hostname)]
+    addresses = choose_addresses(remote, job.interfaces)
+    with contextlib.closing(RendezvousServer(secret, listening_address(addresses))) as store:
+        exchange.before(store)
+        told = store_settings(addresses, store.port, secret)
+        mpirun, command, environment = _prepare(replace(job, store=told))
+        try:
+            code = exit_code(subprocess.run(command, env=environment, check=False).returncode)
+        except OSError as error:
+            raise MpirunError(f"{mpirun.program} cannot be started: {error}") from None
+        exchange.after(store, None)
+    return code
 
 
 def _refuse_for_hydra(mpirun: Mpirun, job: MpiJob) -> None:

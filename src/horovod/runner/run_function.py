@@ -10,6 +10,7 @@ from typing import Any
 
 from horovod._pickling import dump
 from horovod.runner import parcels
+from horovod.runner.arguments import is_elastic
 from horovod.runner.job import FAILED
 from horovod.runner.launch import start
 from horovod.runner.rendezvous import RendezvousServer
@@ -37,6 +38,8 @@ class _HorovodArgs(argparse.Namespace):
                 "prefix_output_with_timestamp": False,
                 "check_build": False,
                 "mpi": False,
+                "mpi_args": None,
+                "binding_args": None,
                 "command": [],
                 "variables": {},
                 **given,
@@ -107,9 +110,9 @@ def run(
         disable_cache: without effect; nothing is cached.
         output_filename: folder for copies of the ranks' output.
         verbose: say what is started where.
-        use_gloo: the built-in controller, which is always used.
-        use_mpi: must not be true.
-        mpi_args: must not be given.
+        use_gloo: the built-in controller, which is used unless `use_mpi` is true.
+        use_mpi: the ranks are started by the mpirun that is installed.
+        mpi_args: words for its command line, in one text.
         network_interface: deprecated, use `network_interfaces`.
         network_interfaces: names of interfaces with commas between them.
         executable: the Python to run; by default this one.
@@ -122,17 +125,15 @@ def run(
 
     Raises:
         ValueError: the arguments contradict each other.
-        NotImplementedError: MPI is asked for, which `horovodrun --mpi` serves.
+        MpirunError: MPI is asked for, and cannot start the job.
         RuntimeError: a rank failed; the message says which.
     """
     if hosts is not None and hostfile is not None:
         raise ValueError("Argument hosts and hostfile only allow one provided.")
     if use_gloo and use_mpi:
         raise ValueError("Argument use_gloo and use_mpi only allow one set True.")
-    if use_mpi or mpi_args:
-        raise NotImplementedError(
-            "horovod.run(use_mpi=True) is not supported; start a program with horovodrun --mpi"
-        )
+    if mpi_args and not use_mpi:
+        raise ValueError("Argument mpi_args goes with use_mpi=True.")
     interfaces = _renamed(
         "network_interface", "network_interfaces", network_interface, network_interfaces
     )
@@ -152,9 +153,13 @@ def run(
         ssh_identity_file=ssh_identity_file,
         output_filename=output_filename,
         verbose=bool(verbose),
+        mpi=bool(use_mpi),
+        mpi_args=mpi_args,
         nics=[name.strip() for name in (interfaces or "").split(",") if name.strip()],
         command=[executable or sys.executable, *_ENTRY],
     )
+    if use_mpi and is_elastic(settings):
+        raise ValueError("An elastic job needs the built-in launcher: leave out use_mpi.")
     exchange = _Exchange(dump((func, tuple(args), dict(kwargs or {}))))
     code = start(settings, exchange)
     if code != 0:

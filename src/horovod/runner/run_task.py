@@ -6,6 +6,7 @@ import sys
 
 from horovod import _settings
 from horovod._pickling import dump
+from horovod._placement import store_endpoints
 from horovod.runner import parcels
 from horovod.runner.store_client import StoreClient
 
@@ -18,12 +19,22 @@ def result_of(rank: int) -> str:
     return f"result/{rank}"
 
 
+def _own_rank() -> int:
+    """Whose result it is, as horovodrun or an MPI launcher says."""
+    if _settings.RANK.name in os.environ:
+        return _settings.RANK.read(os.environ)
+    from horovod._mpi import launched_rank  # noqa: PLC0415 - loads native code
+
+    return launched_rank(os.environ)
+
+
 def main() -> int:
     """Fetches the function, calls it and stores what it returns."""
     address = _settings.RENDEZVOUS_ADDRESS.read(os.environ)
     port = _settings.RENDEZVOUS_PORT.read(os.environ)
     secret = _settings.SECRET.read(os.environ)
-    store = StoreClient(f"{address}:{port}", secret)
+    endpoints = store_endpoints(address, port)
+    store = StoreClient(endpoints, secret)
     parcel = parcels.unpack(FUNCTION, lambda key: store.get(key, _SECONDS))
     store.close()
     if parcel is None:
@@ -32,8 +43,8 @@ def main() -> int:
     # The store has proved that it knows the job's secret before anything was read.
     function, arguments, keywords = pickle.loads(parcel)  # noqa: S301 - as said above
     result = dump(function(*arguments, **keywords))
-    store = StoreClient(f"{address}:{port}", secret)
-    for key, value in parcels.pack(result_of(_settings.RANK.read(os.environ)), result):
+    store = StoreClient(endpoints, secret)
+    for key, value in parcels.pack(result_of(_own_rank()), result):
         store.put(key, value)
     store.close()
     return 0
