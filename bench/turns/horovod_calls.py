@@ -39,8 +39,8 @@ class HorovodCalls:
             return self._gradients(case)
         if case.work == "step":
             return training_step(case, self._distribute)
-        if case.variant == "floor":
-            return self._floor(case)
+        if case.variant == "arithmetic":
+            return self._arithmetic(case)
         own = (
             hvd.shared_empty(case.count, dtype=DTYPES[case.dtype])
             if case.variant == "shared"
@@ -55,8 +55,8 @@ class HorovodCalls:
         }
         return collective(case, self.rank, self.size, calls, own)
 
-    def _floor(self, case: Case) -> Work:
-        """What a reduction in memory that all have mapped takes when nobody waits for anybody."""
+    def _arithmetic(self, case: Case) -> Work:
+        """What torch takes for a reduction in memory that all have mapped, without any waiting."""
         tensors = mapped_tensors(self.rank, self.size, case.count, case.dtype, hvd.allgather_object)
         own = tensors[self.rank]
         pieces = own_slices(tensors, self.rank)

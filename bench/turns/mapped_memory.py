@@ -1,4 +1,4 @@
-"""Memory that all ranks of a host map, without any library: the floor for reductions in it."""
+"""Memory that all ranks of a host map, without any library, and torch's arithmetic in it."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -60,6 +61,29 @@ std::vector<int> GlobalRanks(const ProcessSet& set, const std::vector<int>& indi
   ranks.reserve(indices.size());
   for (const int index : indices) ranks.push_back(set.ranks()[static_cast<size_t>(index)]);
   return ranks;
+}
+
+// The first of a host's ranks makes the file and tells the others where it is.
+MemoryFile ShareFile(Transport& near, size_t bytes) {
+  const auto exchange_key = [&near](const MemoryFileKey& key) {
+    KeyBytes message = Encode(key);
+    Broadcast(near, 0, message.data(), message.data(), message.size());
+    return Decode(message);
+  };
+  if (near.rank() != 0) {
+    const MemoryFileKey key = exchange_key({});
+    if (key.fd < 0) throw Error(Error::Kind::kIo, "the first rank of the host could not make it");
+    return MemoryFile::Open(key, bytes);
+  }
+  std::optional<MemoryFile> file;
+  try {
+    file = MemoryFile::Create(bytes);
+  } catch (const Error&) {
+    (void)exchange_key({});
+    throw;
+  }
+  (void)exchange_key(file->key());
+  return std::move(*file);
 }
 
 }  // namespace
@@ -137,32 +161,11 @@ std::shared_ptr<SharedBuffer> SharedBuffers::Share(const ProcessSet& set, size_t
                                                    int64_t id) {
   Transport& transport = set.transport();
   const std::vector<int> mapped = transport.mapped_ranks();
+  std::vector<int> neighbours = GlobalRanks(set, mapped);
   SubsetTransport near(transport, mapped);
-  const size_t file_bytes = SharedBuffer::FileBytes(mapped.size(), bytes);
-  std::optional<MemoryFile> file;
-  std::optional<Error> failure;
-  MemoryFileKey key;
-  if (near.rank() == 0) {
-    try {
-      file = MemoryFile::Create(file_bytes);
-      key = file->key();
-    } catch (const Error& error) {
-      failure = error;
-    }
-  }
-  KeyBytes message = Encode(key);
-  Broadcast(near, 0, message.data(), message.data(), message.size());
-  if (failure) throw Error(*failure);
-  if (near.rank() != 0) {
-    key = Decode(message);
-    if (key.fd < 0) {
-      throw Error(Error::Kind::kIo,
-                  StrCat("rank ", GlobalRanks(set, mapped).front(), " could not make it"));
-    }
-    file = MemoryFile::Open(key, file_bytes);
-  }
-  auto buffer = std::make_shared<SharedBuffer>(id, set.ranks(), GlobalRanks(set, mapped),
-                                               static_cast<size_t>(near.rank()), std::move(*file),
+  MemoryFile file = ShareFile(near, SharedBuffer::FileBytes(mapped.size(), bytes));
+  auto buffer = std::make_shared<SharedBuffer>(id, set.ranks(), std::move(neighbours),
+                                               static_cast<size_t>(near.rank()), std::move(file),
                                                bytes, reductions_);
   buffer->Reserve();
   return buffer;

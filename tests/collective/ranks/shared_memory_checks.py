@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
 
 import horovod.array as hvd_array
 import horovod.torch as hvd
@@ -93,6 +95,73 @@ def check_factors_and_averages_equal_those_of_other_memory() -> None:
             torch.testing.assert_close(shared, other, **exact)
             everyones = hvd.allgather(shared.unsqueeze(0))
             assert all(torch.equal(each, shared) for each in everyones)
+
+
+@st.composite
+def reductions(draw: st.DrawFn) -> dict[str, Any]:
+    """One allreduce of some parts of a buffer of 3,000 elements."""
+    dtype = draw(st.sampled_from(FLOATS + INTEGERS))
+    ops = [hvd.Average, *OPS] if dtype in FLOATS else list(OPS)
+    factors = st.sampled_from((1.0, 0.5, 2.0, 0.3, -1.25)) if dtype in FLOATS else st.just(1.0)
+    cuts = sorted(draw(st.sets(st.integers(0, 3000), min_size=2, max_size=6)))
+    return {
+        "dtype": dtype,
+        "parts": list(zip(cuts[::2], cuts[1::2], strict=False)),
+        "op": draw(st.sampled_from(ops)),
+        "prescale_factor": draw(factors),
+        "postscale_factor": draw(factors),
+        "grouped": draw(st.booleans()),
+        "blocking": draw(st.booleans()),
+        "seed": draw(st.integers(0, 2**31)),
+    }
+
+
+def run_reduction(plan: dict[str, Any]) -> None:
+    """The parts get what other memory gets, and the rest of the buffer stays as it is."""
+    dtype, parts = plan["dtype"], plan["parts"]
+    options = {key: plan[key] for key in ("op", "prescale_factor", "postscale_factor")}
+    rows = whole_numbers(3000, plan["seed"]).to(dtype)
+    if dtype not in BUFFERS:
+        BUFFERS[dtype] = hvd.shared_empty(3000, dtype=dtype)
+    shared = BUFFERS[dtype]
+    shared.copy_(rows[hvd.rank()])
+    expected = shared.clone()
+    for begin, end in parts:
+        expected[begin:end] = hvd.allreduce(expected[begin:end].clone(), **options)
+    views = [shared[begin:end] for begin, end in parts]
+    before = mapped()
+    if plan["grouped"]:
+        hvd.grouped_allreduce_(views, **options)
+    elif plan["blocking"]:
+        for view in views:
+            hvd.allreduce_(view, **options)
+    else:
+        for handle in [hvd.allreduce_async_(view, **options) for view in views]:
+            hvd.synchronize(handle)
+    assert mapped() - before <= (len(parts) if SHARES else 0)
+    assert mapped() > before or not SHARES or plan["blocking"]  # small blocking ones are copied
+    # Of two operands, the sum has the same bits in every order.
+    exact: dict[str, Any] = {"rtol": 0.0, "atol": 0.0} if hvd.size() == 2 else {}
+    torch.testing.assert_close(shared, expected, **exact)
+
+
+BUFFERS: dict[torch.dtype, torch.Tensor] = {}
+
+
+def check_random_reductions() -> None:
+    @seed(2026)
+    @settings(
+        max_examples=120,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(plan=reductions())
+    def run(plan: dict[str, Any]) -> None:
+        run_reduction(plan)
+
+    run()
 
 
 def check_parts_groups_and_many_at_once() -> None:
