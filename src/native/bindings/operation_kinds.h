@@ -2,9 +2,11 @@
 #ifndef HVD_BINDINGS_OPERATION_KINDS_H_
 #define HVD_BINDINGS_OPERATION_KINDS_H_
 
+#include <cstdint>
+
 namespace hvd {
 
-enum Kind : int { kAllreduce, kAllgather, kBroadcast, kBarrier, kAlltoall, kReducescatter };
+enum Kind : uint8_t { kAllreduce, kAllgather, kBroadcast, kBarrier, kAlltoall, kReducescatter };
 
 // The names of all, by value; KINDS in Python.
 inline constexpr const char* kKinds[] = {"allreduce",   "allgather",        "broadcast",
