@@ -1,6 +1,6 @@
 # The sources of the native library, folder by folder in the order of its layers.
 set(HVD_CORE_SOURCES
-  base/cpu.cc base/descriptors.cc base/dtype.cc base/error.cc base/log.cc base/sha256.cc
+  base/cpu.cc base/descriptors.cc base/dtype.cc base/error.cc base/fork_mark.cc base/log.cc base/sha256.cc
   base/shared_library.cc
   base/stream_copy.cc base/wake_fd.cc base/wire.cc
   device/code_files.cc device/cuda_driver.cc device/hip_driver.cc device/kernels.cc

@@ -66,9 +66,11 @@ void MeetOften(int ranks, bool spin, uint64_t rounds, bool holds) {
     std::mt19937 random(7);
     while (holds && working.load() > 0) {
       Lane& lane = *lanes[random() % lanes.size()];
-      lane.Hold();
-      std::this_thread::yield();
-      lane.Release();
+      const bool of_all = random() % 2 == 0;
+      const uint64_t before = left.load();
+      lane.Hold(of_all);
+      for (int i = 0; i < 200 && left.load() == before; ++i) std::this_thread::yield();
+      lane.Release(of_all);
       if (random() % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
     }
   });
@@ -218,4 +220,48 @@ TEST(ARankThatWaitsInVainLeaves) {
   while (!lanes[0]->Meet()) Bring(*lanes[0], 2);
   ExpectBrought(*lanes[0], 1, 3);
   other.join();
+}
+
+TEST(OnlyARankThatMayWaitElsewhereIsAReasonToLeave) {
+  const auto lanes = Lanes(3, false);
+  Lane& early = *lanes[0];
+  Lane& late = *lanes[1];
+  EXPECT_FALSE(early.AwaitedElsewhere());
+  // The late one has begun an operation that the others have not: it waits for them.
+  late.Hold(true);
+  EXPECT_TRUE(early.AwaitedElsewhere());
+  // Now all have, and the others are done with it: it will come by itself.
+  for (Lane* lane : {&early, lanes[2].get()}) {
+    lane->Hold(true);
+    EXPECT_TRUE(lane->AwaitedElsewhere());
+    lane->Release(true);
+  }
+  EXPECT_FALSE(early.AwaitedElsewhere());
+  EXPECT_FALSE(lanes[2]->AwaitedElsewhere());
+  // Another operation while it is held.
+  late.Hold(true);
+  EXPECT_TRUE(early.AwaitedElsewhere());
+  early.Hold(true);
+  early.Release(true);
+  EXPECT_FALSE(early.AwaitedElsewhere());
+  // One of a process set says nothing of what it waits for.
+  late.Hold(false);
+  EXPECT_TRUE(early.AwaitedElsewhere());
+  late.Release(false);
+  EXPECT_FALSE(early.AwaitedElsewhere());
+  late.Release(true);
+  late.Release(true);
+  EXPECT_FALSE(early.AwaitedElsewhere());
+  // Operations done without a rank that has joined are not counted after that.
+  early.Hold(true);
+  early.Release(true);
+  late.Hold(true);
+  EXPECT_FALSE(early.AwaitedElsewhere());
+  late.Release(true);
+  early.Hold(true);
+  early.Release(true);
+  for (const auto& lane : lanes) lane->ForgetBegun();
+  late.Hold(true);
+  EXPECT_TRUE(early.AwaitedElsewhere());
+  late.Release(true);
 }

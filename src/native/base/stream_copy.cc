@@ -56,7 +56,7 @@ void CopyLocally(std::byte* to, const std::byte* from, size_t bytes) {
 }
 
 void CopyToPeer(std::byte* to, const std::byte* from, size_t bytes) {
-  constexpr size_t kStreamed = size_t{1} << 10;
+  constexpr size_t kStreamed = size_t{2} << 10;
   if (bytes < kStreamed) {
     std::memcpy(to, from, bytes);
   } else {

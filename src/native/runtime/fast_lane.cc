@@ -51,17 +51,21 @@ FastLane::FastLane(std::unique_ptr<Lane> lane, std::unique_ptr<Transport> transp
       ranks_(std::make_unique<ProcessSet>(kGlobalProcessSet, FirstRanks(lane_->ranks()),
                                           *transport_, std::make_shared<OutputMemory>())) {}
 
-std::shared_ptr<void> FastLane::Hold() {
+std::shared_ptr<void> FastLane::Hold(const Request& request) {
+  // Others' operations do without a rank that has joined.
+  const bool joins = request.kind == OpKind::kJoin;
+  const bool of_all = request.process_set == kGlobalProcessSet && !joins;
   holds_.fetch_add(1, std::memory_order_relaxed);
-  lane_->Hold();
-  return {lane_.get(), [this](void*) {
-            lane_->Release();
+  lane_->Hold(of_all);
+  return {lane_.get(), [this, joins, of_all](void*) {
+            if (joins) lane_->ForgetBegun();
+            lane_->Release(of_all);
             holds_.fetch_sub(1, std::memory_order_relaxed);
           }};
 }
 
 void FastLane::Close() {
-  if (!closed_.exchange(true)) lane_->Hold();
+  if (!closed_.exchange(true)) lane_->Hold(false);
 }
 
 std::optional<Result> FastLane::Run(const std::shared_ptr<Operation>& operation,

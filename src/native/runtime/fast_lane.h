@@ -41,8 +41,9 @@ class FastLane {
   std::optional<Result> Run(const std::shared_ptr<Operation>& operation,
                             std::chrono::steady_clock::time_point* met = nullptr);
 
-  // An operation takes the ordinary way, until the last copy of the result is gone. For any thread.
-  std::shared_ptr<void> Hold();
+  // The operation takes the ordinary way, until the last copy of the result is gone. For any
+  // thread.
+  std::shared_ptr<void> Hold(const Request& request);
 
   // From now on nothing runs here; who waits for others goes on. For any thread.
   void Close();

@@ -120,8 +120,6 @@ Runtime::Runtime(const RuntimeOptions& options)
 
 Runtime::~Runtime() { Shutdown(); }
 
-bool Runtime::InForkedChild() const { return pid_ != ::getpid(); }
-
 void Runtime::Shutdown() {
   if (InForkedChild()) return;
   const std::lock_guard lock(shutdown_mutex_);
@@ -203,7 +201,7 @@ int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vecto
     if (size_ == 1) {
       RunAlone(operation->request);
     } else {
-      if (membership_.fast_lane) operation->Keep(membership_.fast_lane->Hold());
+      if (membership_.fast_lane) operation->Keep(membership_.fast_lane->Hold(operation->request));
       // Rank 0 hears of everybody's, as the coordinator.
       const Request& asked = operation->request;
       if (rank_ != 0) trace_.Requested(asked.kind, asked.process_set, asked.name, rank_);

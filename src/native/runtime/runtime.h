@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/fork_mark.h"
 #include "runtime/autotune_log.h"
 #include "runtime/bootstrap.h"
 #include "runtime/control_plane.h"
@@ -72,7 +73,7 @@ class Runtime : private JobObserver {
 
   // True in a child that was forked from the process which started the runtime. The child has none
   // of its threads: it can use nothing here, and must not destroy it, since that waits for them.
-  bool InForkedChild() const;
+  bool InForkedChild() const { return fork_mark_.InChild(); }
 
   // Ends the job for all ranks and waits until this one has ended. May be called again, and by
   // several threads.
@@ -103,6 +104,7 @@ class Runtime : private JobObserver {
   const int rank_;
   const int size_;
   const int64_t pid_;  // of the process whose threads these are
+  const ForkMark fork_mark_;
   const LogOptions log_;
   std::unique_ptr<AutotuneLog> autotune_log_;
   Timeline timeline_;

@@ -1,14 +1,47 @@
 """Blocking calls of the PyTorch front end: what the bindings run at once, and what they leave."""
 
+import os
+from collections.abc import Callable
+
 import pytest
 import torch
 
 import horovod.torch as hvd
+from horovod._session import SESSION
 from horovod.torch.blocking import CALLS, NoCalls
+
+ON_ONE_HOST = os.environ["HOROVOD_TRANSPORT"] == "shm"
 
 
 class Tagged(torch.Tensor):
     """A subclass, of which the bindings know nothing."""
+
+
+def ran_at_once(call: Callable[[], object]) -> bool:
+    """Whether a call, repeated until the ranks come to it together, gets by without a thread."""
+    runtime = SESSION.member.runtime
+    for _ in range(50):
+        before = runtime.fast_operations
+        call()
+        if hvd.allreduce_(torch.tensor(runtime.fast_operations - before), op=hvd.Min):
+            return True
+    return False
+
+
+def check_all_kinds_run_at_once() -> None:
+    own = torch.ones(hvd.size(), 3)
+    calls: list[Callable[[], object]] = [
+        lambda: hvd.allreduce(own),
+        lambda: hvd.allreduce_(own, name="at.once"),
+        lambda: hvd.broadcast(own, 0),
+        lambda: hvd.broadcast_(own, 1, "at.once"),
+        lambda: hvd.allgather(own),
+        lambda: hvd.alltoall(own),
+        lambda: hvd.reducescatter(own, op=hvd.Sum),
+        hvd.barrier,
+    ]
+    for call in calls:
+        assert ran_at_once(call) == ON_ONE_HOST
 
 
 def check_results_of_the_bindings() -> None:

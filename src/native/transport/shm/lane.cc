@@ -38,10 +38,17 @@ constexpr size_t RoundUp(size_t value) {
 
 }  // namespace
 
+// What a rank does elsewhere; written by itself.
+struct alignas(64) Lane::Standing {
+  std::atomic<uint64_t> begun;  // operations of all ranks, ever
+  std::atomic<uint32_t> apart;  // others that it is held for
+};
+
 struct Lane::Board {
   alignas(128) std::atomic<uint64_t> word;
   alignas(128) std::atomic<uint32_t> sleepers;
   std::atomic<uint32_t> sequence;  // changes to wake the sleepers
+  Standing standing[kMostRanks];
 };
 
 // Ticket and payload follow each other, so that small ones share a cache line.
@@ -130,11 +137,9 @@ bool Lane::Sleep() {
   while (true) {
     const uint32_t sequence = board_.sequence.load(std::memory_order_seq_cst);
     board_.sleepers.fetch_add(1, std::memory_order_seq_cst);
-    const uint64_t word = board_.word.load(std::memory_order_seq_cst);
-    const bool met = word >> kRoundShift != round_;
-    const bool held = (word >> kHeldShift & kRankBits) != 0;
+    const bool met = board_.word.load(std::memory_order_seq_cst) >> kRoundShift != round_;
     const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    const bool sleeps = !met && !held && rest.count() > 0;
+    const bool sleeps = !met && rest.count() > 0 && !AwaitedElsewhere();
     if (sleeps) FutexWait(board_.sequence, sequence, rest);
     board_.sleepers.fetch_sub(1, std::memory_order_seq_cst);
     if (!sleeps) return met;
@@ -151,23 +156,41 @@ bool Lane::Leave() {
   return true;
 }
 
-void Lane::Hold() {
-  const std::lock_guard lock(hold_mutex_);
-  if (holds_++ == 0) SetHeld(true);
-}
-
-void Lane::Release() {
-  const std::lock_guard lock(hold_mutex_);
-  if (--holds_ == 0) SetHeld(false);
-}
-
-void Lane::SetHeld(bool held) {
-  if (held) {
-    board_.word.fetch_or(own_ << kHeldShift, std::memory_order_seq_cst);
-    WakeSleepers();
-  } else {
-    board_.word.fetch_and(~(own_ << kHeldShift), std::memory_order_seq_cst);
+bool Lane::AwaitedElsewhere() const {
+  const uint64_t held = board_.word.load(std::memory_order_seq_cst) >> kHeldShift & kRankBits;
+  if (held == 0) return false;
+  if ((held & own_) != 0) return true;
+  const uint64_t done = board_.standing[rank_].begun.load(std::memory_order_seq_cst);
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if ((held >> rank & 1) == 0) continue;
+    const Standing& standing = board_.standing[rank];
+    if (standing.apart.load(std::memory_order_seq_cst) != 0) return true;
+    if (standing.begun.load(std::memory_order_seq_cst) != done) return true;
   }
+  return false;
+}
+
+void Lane::Hold(bool of_all) {
+  const std::lock_guard lock(hold_mutex_);
+  Standing& own = board_.standing[rank_];
+  if (of_all) {
+    own.begun.fetch_add(1, std::memory_order_seq_cst);
+  } else {
+    own.apart.fetch_add(1, std::memory_order_seq_cst);
+  }
+  if (holds_++ == 0) board_.word.fetch_or(own_ << kHeldShift, std::memory_order_seq_cst);
+  WakeSleepers();
+}
+
+void Lane::Release(bool of_all) {
+  const std::lock_guard lock(hold_mutex_);
+  if (!of_all) board_.standing[rank_].apart.fetch_sub(1, std::memory_order_seq_cst);
+  if (--holds_ == 0) board_.word.fetch_and(~(own_ << kHeldShift), std::memory_order_seq_cst);
+}
+
+void Lane::ForgetBegun() {
+  const std::lock_guard lock(hold_mutex_);
+  board_.standing[rank_].begun.store(0, std::memory_order_seq_cst);
 }
 
 void Lane::WakeSleepers() {

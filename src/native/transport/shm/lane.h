@@ -15,10 +15,13 @@
 //
 // A generation cannot be mistaken: it does not move on without this rank.
 //
-// Who has waited for a moment sleeps, unless a rank is held: that one may be waiting elsewhere for
-// the very operation. Becoming held wakes the sleepers for the same reason. A sleeper counts itself
-// before it looks at the word a last time, and a change of the word comes before the look at that
-// count, all sequentially consistent: one of them sees the other.
+// Who has waited for a moment sleeps, unless a rank is held that may be waiting elsewhere for the
+// very operation. It is not when it has begun as many operations of all ranks as this one: this
+// one's are done, for which the others have begun them too, so they are the same and need nobody
+// else. (Leaving such a rank for its being late would make the next operations late in turn.) What
+// begins wakes the sleepers. A sleeper counts itself before it looks at the word and the counts a
+// last time, and these change before the look at the number of sleepers, all sequentially
+// consistent: one of them sees the other.
 #ifndef HVD_TRANSPORT_SHM_LANE_H_
 #define HVD_TRANSPORT_SHM_LANE_H_
 
@@ -64,14 +67,21 @@ class Lane {
   // Of the round that was met last, until the next Write.
   Place At(int rank) const;
 
-  // For any thread, and counted: while it is held, no rank waits here for long.
-  void Hold();
-  void Release();
+  // For any thread, and counted: while it is held for an operation that others have not begun, no
+  // rank waits here for long.
+  // Args: of_all: the operation ends only when all ranks have begun it.
+  void Hold(bool of_all);
+  void Release(bool of_all);
+  // All ranks start to count anew: operations were done without those that had not begun them.
+  void ForgetBegun();
+  // Whether another rank may be waiting elsewhere for what this one does here, or this one is held.
+  bool AwaitedElsewhere() const;
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
  private:
+  struct Standing;
   struct Board;
   struct Slot;
 
@@ -80,7 +90,6 @@ class Lane {
   bool AwaitBriefly() const;
   bool Sleep();
   bool Leave();
-  void SetHeld(bool held);
   void WakeSleepers();
 
   const std::shared_ptr<const Segment> segment_;
