@@ -91,7 +91,7 @@ inline Results Combine(Words a, Words b) {
 
 inline Floats NaNs(const Results& results) { return Unordered(results.even, results.odd); }
 
-inline Words ToWords(const Results& results) {
+inline Words WordsOf(const Results& results) {
   return Join(Round(results.even), Round(results.odd));
 }
 

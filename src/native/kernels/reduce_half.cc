@@ -135,8 +135,8 @@ void CombineBFloat16(const void* src, void* dst, size_t count) {
       Combine<BFloat16, Op>(from, to, kStep);
       continue;
     }
-    bfloat16_x86::Store(to, bfloat16_x86::ToWords(first));
-    bfloat16_x86::Store(to + bfloat16_x86::kValues, bfloat16_x86::ToWords(second));
+    bfloat16_x86::Store(to, bfloat16_x86::WordsOf(first));
+    bfloat16_x86::Store(to + bfloat16_x86::kValues, bfloat16_x86::WordsOf(second));
   }
 #endif
   Combine<BFloat16, Op>(from, to, count);
