@@ -45,6 +45,7 @@ def main(mode: str, hosts_file: str = "") -> None:
         torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5),
         named_parameters=model.named_parameters(),
         op=hvd.Sum,
+        gradient_as_bucket_view=mode == "kill",  # made anew in each round
     )
     state = hvd.elastic.TorchState(model, optimizer, sampler=sampler, epoch=0, seen=[])
     state.register_reset_callbacks([lambda: say("reset")])
