@@ -126,6 +126,24 @@ def test_a_setting_of_one_variant_does_not_linger_in_another(plan: BuildPlan) ->
     ]
 
 
+def test_a_file_that_a_setting_names_has_a_folder_for_each_of_its_texts(plan: BuildPlan) -> None:
+    project = plan.project
+    flags = project.folder / "flags.cmake"
+    named = {
+        name: replace(each, config_settings={**each.config_settings, "file": "flags.cmake"})
+        for name, each in project.toolchains.items()
+    }
+    plan = replace(plan, project=replace(project, toolchains=named))
+    without = plan.build_folder(plan.jobs[0])
+    flags.write_text("-O2")
+    before = plan.build_folder(plan.jobs[0])
+    flags.write_text("-O2 -flto")
+    after = plan.build_folder(plan.jobs[0])
+    flags.write_text("-O2")
+    assert len({without, before, after}) == 3
+    assert plan.build_folder(plan.jobs[0]) == before
+
+
 def test_what_a_wheel_is_made_of_decides_whether_it_is_made_again(
     plan: BuildPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

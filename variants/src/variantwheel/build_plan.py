@@ -61,13 +61,19 @@ class BuildPlan:
         """Return where a job is built: with an incremental toolchain, a folder that others share.
 
         Only those do that state the same settings, whatever their values: build systems remember a
-        setting, so that one which a later variant does not state would still count for it.
+        setting, so that one which a later variant does not state would still count for it. And only
+        with the same text in the files that settings name, such as CMake's toolchain file: what
+        these set is remembered as well.
         """
         toolchain = self.project.toolchain_of(job.platform)
         if not toolchain.incremental:
             return self.work / job.name
         names = "\n".join((*sorted(toolchain.config_settings), "", *sorted(toolchain.environment)))
-        stated = hashlib.sha256(names.encode()).hexdigest()[:8]
+        digest = hashlib.sha256(names.encode())
+        for value in sorted(set(toolchain.config_settings.values())):
+            if _names_a_file(self.project.folder, value):
+                digest.update((self.project.folder / value).read_bytes())
+        stated = digest.hexdigest()[:8]
         return self.work / f"{job.platform.machine}-{job.platform.toolchain}-{stated}"
 
     def request(self, job: MatrixJob, folder: Path) -> BuildRequest:
@@ -93,6 +99,13 @@ class BuildPlan:
             environment={"SOURCE_DATE_EPOCH": str(self.epoch), **toolchain.environment},
             requires=toolchain.requires,
         )
+
+
+def _names_a_file(folder: Path, value: str) -> bool:
+    try:
+        return bool(value) and not Path(value).is_absolute() and (folder / value).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a zero byte
+        return False
 
 
 def select_jobs(
