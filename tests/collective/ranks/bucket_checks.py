@@ -143,6 +143,7 @@ def check_parameters_may_come_later() -> None:
             optimizer.add_param_group({"params": second.parameters()})
     reduced = second.weight.grad
     assert reduced is not None
+    assert reduced.any()
     assert torch.equal(reduced, hvd.allreduce(reduced))
 
 
