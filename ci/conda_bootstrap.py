@@ -1,11 +1,12 @@
 """Builds a throw-away conda channel out of this machine, to build the unchanged recipes against.
 
-    python ci/conda_bootstrap.py CHANNEL [--wheels FOLDER]
+    python ci/conda_bootstrap.py CHANNEL [--wheels FOLDER [--emulated FOLDER]]
 
 It stands in for conda-forge where no conda channel can be reached. Python is this interpreter (a
 conda prefix becomes a virtual environment of it); compilers, CMake and Ninja are those of this
 machine; Python packages are copies of, or links to, what is installed here; NVRTC,
 zig and MPIs come from PyPI, where a folder to keep them in is named, and are empty otherwise;
+so are Python and compilers for AArch64, but for the folder of an emulated machine (conda_cross.py);
 metapackages are as empty as the real ones. Nothing of it may be published, and every build string
 says so. What it cannot show: conda-forge's compilers, sysroot and binaries.
 """
@@ -20,13 +21,17 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import archspec.cpu  # type: ignore[import-untyped,unused-ignore]
 import rattler
 from conda_channel import BUILD, HERE, PYTHON, SITE, SUBDIRS, Channel
-from conda_wheels import add_mpi, add_nvrtc, add_zig
+from conda_cross import SUBDIR as CROSS
+from conda_cross import activate_compiler, activate_cross_python, emulated_python
+from conda_wheels import add_mpi, add_nvrtc, add_zig, unpacked_zig
+from debian_packages import PackagesError
+from emulated_machine import EmulatedMachine, prepare
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -34,6 +39,7 @@ ABI = f"cp{PYTHON.replace('.', '')}"
 # What the recipes need to build with, and what that needs.
 COPIED = ("pip", "packaging", "scikit-build-core", "pybind11", "hatchling")
 CUDA_VERSIONS = ("11.8", "12.4", "12.9", "13.0")
+_ACTIVATE = Path("etc/conda/activate.d")
 # conda-forge's compilers come with these; what they ask of the CPU, a variant must not contain.
 CONDA_FORGE_FLAGS = {
     "CPPFLAGS": "-DNDEBUG -D_FORTIFY_SOURCE=2 -O2 -isystem $PREFIX/include",
@@ -102,55 +108,93 @@ def with_requirements(names: Sequence[str]) -> list[str]:
     return sorted(found)
 
 
-def add_python(channel: Channel) -> None:
-    """Adds Python with conda-forge's run_exports; a prefix is a virtual environment of this one."""
+def add_python(channel: Channel, work: Path, emulated: EmulatedMachine | None) -> None:
+    """Adds Python with conda-forge's run_exports; a prefix is a virtual environment of this one.
+
+    Args:
+        channel: Where to.
+        work: For temporary files.
+        emulated: Whose Python is that of AArch64; none for an empty package.
+    """
     executable = Path(os.path.realpath(getattr(sys, "_base_executable", sys.executable)))
     version = platform.python_version()
-    settings = (f"home = {executable.parent}", f"version = {version}")
-    configuration = "\\n".join((*settings, "include-system-site-packages = false", ""))
-    script = [
-        f"mkdir -p $PREFIX/bin $PREFIX/{SITE}",
-        f"ln -s {executable} $PREFIX/bin/python{PYTHON}",
-        f"ln -s python{PYTHON} $PREFIX/bin/python3; ln -s python{PYTHON} $PREFIX/bin/python",
-        f"printf '{configuration}' > $PREFIX/pyvenv.cfg",
-        f"touch $PREFIX/{SITE}/.keep",
-    ]
+    link = f"ln -s {executable} $PREFIX/bin/python{PYTHON}"
+    scripts = {HERE: _environment_script(link, executable.parent, version)}
+    if emulated is not None:
+        file = work / "python-of-aarch64"
+        _write(file, emulated_python(emulated), mode=0o755)
+        # Where Debian has it, below the emulated machine's root.
+        copy = f"cp {file} $PREFIX/bin/python{PYTHON}"
+        scripts[CROSS] = _environment_script(copy, Path("/usr/bin"), version)
     abi = f"python_abi {PYTHON}.* *_{ABI}"
     channel.add("python_abi", PYTHON, f"0_hostboot_{ABI}", constrains=[f"python {PYTHON}.*"])
     for subdir in SUBDIRS:
         channel.build(
             "python", version, "0_hostboot_cpython", {"noarch": ["python"], "weak": [abi]},
-            subdir=subdir,
-            script=script if subdir == HERE else [], depends=[abi],
+            subdir=subdir, script=scripts.get(subdir, []), depends=[abi],
         )  # fmt: skip
-    channel.add("cross-python_linux-aarch64", PYTHON, subdir=HERE)
+    tree = None
+    if emulated is not None:
+        tree = work / "cross-python"
+        _write(tree / _ACTIVATE / "activate-cross-python.sh", activate_cross_python())
+    channel.add(f"cross-python_{CROSS}", PYTHON, subdir=HERE, files=tree)
 
 
-def add_toolchain(channel: Channel, work: Path) -> None:
-    """Adds this machine's compilers, CMake and Ninja, and a sysroot for its C library."""
+def _environment_script(command: str, home: Path, version: str) -> list[str]:
+    """The commands that make a prefix a virtual environment (PEP 405).
+
+    Args:
+        command: Puts `bin/pythonX.Y` there.
+        home: Where that Python's own program lies.
+        version: Of Python.
+    """
+    settings = (f"home = {home}", f"version = {version}", "include-system-site-packages = false")
+    configuration = "\\n".join((*settings, ""))
+    return [
+        f"mkdir -p $PREFIX/bin $PREFIX/{SITE}",
+        command,
+        f"ln -s python{PYTHON} $PREFIX/bin/python3; ln -s python{PYTHON} $PREFIX/bin/python",
+        f"printf '{configuration}' > $PREFIX/pyvenv.cfg",
+        f"touch $PREFIX/{SITE}/.keep",
+    ]
+
+
+def add_toolchain(channel: Channel, work: Path, zig: Path | None) -> None:
+    """Adds this machine's compilers, CMake and Ninja, and a sysroot for its C library.
+
+    Args:
+        channel: Where to.
+        work: For temporary files.
+        zig: The program that compiles for AArch64; none where nothing does.
+    """
+    glibc = platform.libc_ver()[1]
     for name, variable, program in (("gcc", "CC", "gcc"), ("gxx", "CXX", "g++")):
-        script = Path("etc/conda/activate.d") / f"activate-{name}.sh"
+        script = _ACTIVATE / f"activate-{name}.sh"
         found = shutil.which(program)
         if found is None:
             raise SystemExit(f"conda: error: {program} is not installed")
         for subdir in SUBDIRS:
             tree = work / f"{name}-{subdir}"
-            lines = [f"export {variable}={found}"]
+            text = f"export {variable}={found}\n"
             if name == "gxx" and subdir == "linux-64":
-                lines += [f'export {key}="{flags}"' for key, flags in CONDA_FORGE_FLAGS.items()]
+                text += _exports({key: f'"{flags}"' for key, flags in CONDA_FORGE_FLAGS.items()})
+            if name == "gxx" and subdir == CROSS and zig is not None:
+                text = activate_compiler(zig, glibc)
             if name == "gxx" and shutil.which("ccache"):
-                # The same sources are compiled for every variant.
-                lines += [f"export {key}={value}" for key, value in CCACHE.items()]
-            _write(tree / script, "".join(f"{line}\n" for line in lines))
+                text += _exports(CCACHE)  # the same sources are compiled for every variant
+            _write(tree / script, text)
             channel.add(f"{name}_{subdir}", "12.2", subdir=HERE, files=tree)
     for program in ("cmake", "ninja"):
         beside = Path(sys.executable).parent / program
         tree = work / program
         _write(tree / "bin" / program, f'#!/bin/sh\nexec "{beside}" "$@"\n', mode=0o755)
         channel.add(program, importlib.metadata.version(program), subdir=HERE, files=tree)
-    glibc = platform.libc_ver()[1]
     for subdir in SUBDIRS:
         channel.build(f"sysroot_{subdir}", glibc, BUILD, {"strong": [f"__glibc >={glibc},<3.0.a0"]})
+
+
+def _exports(variables: Mapping[str, str]) -> str:
+    return "".join(f"export {name}={value}\n" for name, value in variables.items())
 
 
 def add_levels(channel: Channel) -> None:
@@ -223,17 +267,29 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument(
         "--wheels", type=Path, metavar="FOLDER", help="where wheels of NVRTC, zig and MPIs are kept"
     )
+    parser.add_argument(
+        "--emulated", type=Path, metavar="FOLDER",
+        help="where the emulated AArch64 machine lies, or is unpacked to; needs --wheels, for zig",
+    )  # fmt: skip
     arguments = parser.parse_args(words)
+    if arguments.emulated and not arguments.wheels:
+        parser.error("--emulated needs --wheels")
+    emulated: EmulatedMachine | None = None
+    try:
+        if arguments.emulated and HERE != CROSS:
+            emulated = prepare(arguments.emulated.resolve())
+    except PackagesError as error:
+        raise SystemExit(f"conda: error: {error}") from error
+    kept: Path | None = arguments.wheels and arguments.wheels.resolve()
     folder: Path = arguments.channel.resolve()
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="conda-bootstrap-") as name:
         work = Path(name)
         channel = Channel(folder, work)
-        add_python(channel)
-        add_toolchain(channel, work)
+        add_python(channel, work, emulated)
+        add_toolchain(channel, work, unpacked_zig(kept) if emulated and kept else None)
         add_levels(channel)
         add_gpu_libraries(channel)
-        kept: Path | None = arguments.wheels and arguments.wheels.resolve()
         add_nvrtc(channel, work, kept)
         add_zig(channel, work, kept)
         add_mpi(channel, kept)

@@ -5,8 +5,9 @@
     python ci/conda_packages.py build OUT BOOTSTRAP --metadata
 
 `--metadata` builds packages with the names, hashes and dependencies of the real ones and nothing
-inside, which is all that solvers see: for platforms and MPIs that cannot be compiled for here, and
-for variants that nobody is to wait for.
+inside, which is all that solvers see, of those that the channel does not have yet: for platforms
+and MPIs that cannot be compiled for here, and for variants that nobody is to wait for. Tests of
+another platform's packages need a Python that can be run here (see `conda_cross.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ GUARD_RECIPE = ROOT / "recipe" / "aarch64-level" / "recipe.yaml"
 PINNING = ROOT / "ci" / "conda_pinning.yaml"
 VARIANTS = ROOT / "recipe" / "variants.yaml"
 OVERLAY = ROOT / "recipe" / "channel-overlay.yaml"
-NAME = "horovod-variants"
 SUBDIRS = ("linux-64", "linux-aarch64")
 HERE = "linux-aarch64" if os.uname().machine == "aarch64" else "linux-64"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}.* *_cpython"
@@ -64,6 +64,11 @@ class Output:
     variant: dict[str, str]
     overlay: bool
     rendered: rattler_build.RenderedVariant
+
+    @property
+    def file_name(self) -> str:
+        """What its file is called."""
+        return f"{self.name}-{self.version}-{self.build}.conda"
 
     def to_json(self) -> dict[str, object]:
         """What `render` prints."""
@@ -169,10 +174,10 @@ def build(outputs: Sequence[Output], channel: Path, bootstrap: Path, *, test: bo
 def _run(
     output: Output, channel: Path, bootstrap: Path, log: _Log, *, test: bool
 ) -> rattler_build.BuildResult:
+    # Those of another platform's packages too; py-rattler-build's types have another word for it.
+    strategy: Any = "native-and-emulated" if test else "skip"
     return output.rendered.run_build(
-        tool_config=rattler_build.ToolConfiguration(
-            test_strategy="native" if test else "skip", compression_threads=2
-        ),
+        tool_config=rattler_build.ToolConfiguration(test_strategy=strategy, compression_threads=2),
         output_dir=channel,
         channels=[channel.as_uri(), bootstrap.as_uri()],
         package_format="conda:1",
@@ -221,9 +226,6 @@ def main(words: Sequence[str]) -> int:
     building.add_argument(
         "--only", default="", help="beginnings of build strings, separated by commas"
     )
-    building.add_argument(
-        "--made", default="", help="the same, of this platform's packages that are there already"
-    )
     building.add_argument("--metadata", action="store_true", help="leave the content out")
     building.add_argument("--test", action="store_true", help="run the tests of each package")
     building.add_argument("--noarch", action="store_true", help="build the noarch packages too")
@@ -262,12 +264,12 @@ def _outputs(arguments: argparse.Namespace, recipe: Path) -> list[Output]:
 def _build_wanted(arguments: argparse.Namespace, outputs: Sequence[Output]) -> None:
     channel: Path = arguments.channel.resolve()
     index(channel)
-    only, made = _beginnings(arguments.only), _beginnings(arguments.made)
+    only = _beginnings(arguments.only)
     wanted = [
         output
         for output in outputs
         if output.build.startswith(only or "")
-        and not ((output.name, output.subdir) == (NAME, HERE) and output.build.startswith(made))
+        and not (arguments.metadata and (channel / output.subdir / output.file_name).is_file())
     ]
     if arguments.noarch:
         wanted = [noarch_output(SELECTOR_RECIPE), noarch_output(GUARD_RECIPE), *wanted]

@@ -44,9 +44,15 @@ def add_zig(channel: Channel, work: Path, kept: Path | None) -> None:
     tree = work / "zig"
     if kept is not None:
         (tree / "bin").mkdir(parents=True)
-        (tree / "bin" / "zig").symlink_to(unpack(requirement, kept) / SITE / "ziglang" / "zig")
+        (tree / "bin" / "zig").symlink_to(unpacked_zig(kept))
     version = requirement.rpartition("=")[2]
     channel.add("zig", version, subdir=HERE, files=tree if kept else None)
+
+
+def unpacked_zig(kept: Path) -> Path:
+    """The program `zig`; see `unpack`."""
+    (requirement,) = wheels_of_definitions("ziglang")
+    return unpack(requirement, kept) / SITE / "ziglang" / "zig"
 
 
 def wheels_of_definitions(beginning: str) -> list[str]:

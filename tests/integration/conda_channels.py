@@ -17,14 +17,38 @@ import pytest
 from integration.environments import ROOT, Environment, plain_variables
 
 WHOLE = os.environ.get("CONDA_TESTS") == "whole"
-BUILD_TIMEOUT = 1800  # for several packages, on a busy machine
+BUILD_TIMEOUT = 3600  # for all packages of a platform, on a busy machine
 CACHE = ROOT / "build" / "conda-cache"
-WHEELS = ROOT / "build" / "conda-wheels"  # unpacked NVRTCs and MPIs
+WHEELS = ROOT / "build" / "conda-wheels"  # unpacked NVRTCs, zig and MPIs
+EMULATED = ROOT / ".dev" / "aarch64"  # Debian's Python for AArch64, and the emulator for it
 BASELINE = {"CONDA_OVERRIDE_ARCHSPEC": "x86_64"}
-BUILT = tuple(
-    f"nompi_{hardware}" for hardware in ("cpu", "x86_64_v3", "cuda11", "cuda12", "cuda13", "rocm")
-)
-"""The builds with content in the whole session; the quick one has the first."""
+X86, ARM = "linux-64", "linux-aarch64"
+BUILT: Mapping[str, tuple[str, ...]] = {
+    X86: (
+        "nompi_cpu", "nompi_x86_64_v3", "nompi_cuda11", "nompi_cuda12", "nompi_cuda13",
+        "nompi_rocm",
+        # The MPI part does not depend on the hardware: the baseline, a CPU level, a GPU.
+        *(
+            f"mpi_{mpi}_{hardware}"
+            for hardware in ("cpu", "x86_64_v3", "cuda12")
+            for mpi in ("openmpi", "mpich")
+        ),
+    ),
+    ARM: ("nompi_cpu", "nompi_neoverse", "nompi_cuda12"),
+}  # fmt: skip
+"""The builds with content in the whole session, by platform."""
+BUILT_QUICKLY: Mapping[str, tuple[str, ...]] = {X86: ("nompi_cpu",)}
+# As on CI jobs without a GPU: the tests of CUDA packages could not be installed otherwise. Tests of
+# AArch64 run on an emulated Neoverse V1 where they are guarded for it (ci/conda_cross.py).
+STATED = {"CONDA_OVERRIDE_CUDA": "13.0"}
+STATED_BY_PLATFORM = {X86: STATED, ARM: STATED | {"CONDA_OVERRIDE_ARCHSPEC": "neoverse_v1"}}
+AS_ROOT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_plm": "isolated",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
+"""What Open MPI has to be told in a container: by root, on few cores, without ssh."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +58,12 @@ class CondaChannels:
     Attributes:
         folder: Holds `conda-forge` (the stand-in), `horovod-variants` (our own channel, with
             everything) and `feedstock` (what conda-forge would have of this project).
-        real: Beginnings of the build strings of packages with content; all others have none.
+        real: Beginnings of the build strings of packages with content, by platform; all others have
+            none.
     """
 
     folder: Path
-    real: tuple[str, ...]
+    real: Mapping[str, tuple[str, ...]]
 
     @property
     def alias(self) -> str:
@@ -51,9 +76,12 @@ class CondaChannels:
     def real_packages(self) -> list[Path]:
         """The packages with content, the selector's included."""
         found = self.packages("variantwheel-selector-*.conda")
-        for build in self.real:
-            found += self.packages(f"horovod-variants-[0-9]*-{build}_*.conda")
-        return [file for file in found if "aarch64" not in file.parent.name]
+        for subdir, builds in self.real.items():
+            for build in builds:
+                pattern = f"{subdir}/horovod-variants-[0-9]*-{build}_py*.conda"
+                (package,) = (self.folder / "horovod-variants").glob(pattern)
+                found.append(package)
+        return found
 
     def solve(
         self, channel: str, questions: Sequence[Mapping[str, object]]
@@ -103,19 +131,19 @@ def conda_channels(tmp_path_factory: pytest.TempPathFactory) -> CondaChannels:
     kept = os.environ.get("CONDA_CHANNELS")  # while tests are written: an earlier run's folder
     folder = Path(kept).resolve() if kept else tmp_path_factory.mktemp("channels")
     bootstrap, own = folder / "conda-forge", folder / "horovod-variants"
-    real = BUILT if WHOLE else BUILT[:1]
+    real = BUILT if WHOLE else BUILT_QUICKLY
     if own.is_dir():
         return CondaChannels(folder, real)
-    wheels = ["--wheels", str(WHEELS)] if WHOLE else []
-    run_tool("conda_bootstrap.py", bootstrap, *wheels)
-    made = ",".join(real)
-    # As a CI job without a GPU does: the tests of CUDA packages could not be installed otherwise.
-    run_tool(
-        "conda_packages.py", "build", own, bootstrap, "--test", "--noarch", "--only", made,
-        env={"CONDA_OVERRIDE_CUDA": "13.0"},
-    )  # fmt: skip
-    both = ["--subdir", "linux-64", "--subdir", "linux-aarch64"]
-    run_tool("conda_packages.py", "build", own, bootstrap, "--metadata", "--made", made, *both)
+    whole = ["--wheels", str(WHEELS), "--emulated", str(EMULATED)] if WHOLE else []
+    run_tool("conda_bootstrap.py", bootstrap, *whole)
+    building = ("conda_packages.py", "build", own, bootstrap)
+    for subdir, builds in real.items():
+        chosen = ["--subdir", subdir, "--only", ",".join(f"{build}_" for build in builds)]
+        noarch = ["--noarch"] if subdir == X86 else []
+        env = STATED_BY_PLATFORM[subdir]
+        run_tool(*building, "--test", *noarch, *chosen, env=env)
+    both = ["--subdir", X86, "--subdir", ARM]
+    run_tool(*building, "--metadata", *both)
     feedstock: list[str | Path] = [
         "build",
         folder / "feedstock",

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from integration.conda_channels import (
+    AS_ROOT,
     BASELINE,
     WHOLE,
     CondaChannels,
@@ -106,6 +107,16 @@ def test_a_lock_notices_a_file_that_was_exchanged(
     assert not (tmp_path / "never" / "bin").exists()
 
 
+def _runs_through_its_own_mpi(environment: Environment, mpi: Mapping[str, str]) -> None:
+    """The MPI that environment.yml names starts ranks, and computes for them."""
+    assert mpi["version"].startswith("Open MPI")
+    assert mpi["library"] == str(environment.folder / "lib" / "libmpi.so.40")
+    two_ranks = ("-np", "2", "python", ROOT / "recipe" / "two_ranks.py")
+    by_mpi = AS_ROOT | {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}
+    environment.run("mpirun", *two_ranks, env=by_mpi)
+    environment.run("horovodrun", "--mpi", *two_ranks, env=AS_ROOT)
+
+
 @pytest.mark.whole
 def test_this_machine_gets_its_best_build_and_trains(
     conda_channels: CondaChannels, tmp_path: Path, native_label: str
@@ -117,7 +128,7 @@ def test_this_machine_gets_its_best_build_and_trains(
     expected = "baseline" if native_label == "null" else native_label
     assert report["runtime"]["facts"]["level"] == expected
     assert report["frameworks"]["pytorch"]
-    environment.run("mpiexec", "--version")
+    _runs_through_its_own_mpi(environment, report["runtime"]["facts"]["mpi"])
     trained = environment.run(
         "horovodrun", "-np", "2", "python", ROOT / "examples" / "torch_mlp.py"
     )
@@ -138,6 +149,18 @@ def test_a_login_node_prepares_an_environment_for_gpu_nodes(
     assert environment.installed_label() == native_label
     environment.run("variantwheel", "verify", PROJECT)
     environment.run(*two_ranks)
+    # The metapackage insists on a driver: it brings the CUDA build back, or nothing.
+    channels = [f"{conda_channels.alias}{name}" for name in (PROJECT, "conda-forge")]
+    install: list[str | Path] = ["install", "--prefix", environment.folder, f"{PROJECT}-gpu"]
+    for channel in channels:
+        install += ["--channel", channel]
+    refused = run_tool("conda_client.py", *install, expect=1)
+    assert "__cuda" in refused
+    assert environment.installed_label() == native_label
+    run_tool("conda_client.py", *install, env=GPU_NODE)
+    assert environment.installed_label() == "cu12"
+    assert list(environment.folder.glob(f"conda-meta/{PROJECT}-gpu-*-nompi_cuda12_h*.json"))
+    environment.run(*two_ranks)
 
 
 @pytest.mark.whole
@@ -152,3 +175,19 @@ def test_other_clients_make_the_same_environment(
     run(client, "env", "create", "-f", ROOT / "environment.yml", "-p", prefix, env=settings)
     report = as_environment(prefix).run("horovodrun", "--check-build")
     assert "build nompi_cpu_py" in report
+
+
+@pytest.mark.whole
+def test_pixi_makes_the_same_environment(conda_channels: CondaChannels, tmp_path: Path) -> None:
+    if shutil.which("pixi") is None:
+        pytest.skip("no pixi on PATH; only tried where there is one")
+    run("pixi", "init", "--import", ROOT / "environment.yml", tmp_path)
+    manifest = tmp_path / "pixi.toml"
+    text = manifest.read_text(encoding="utf-8")
+    for name in (PROJECT, "conda-forge"):  # pixi has no setting for the channel alias
+        assert f'"{name}"' in text
+        text = text.replace(f'"{name}"', f'"{conda_channels.alias}{name}"')
+    manifest.write_text(text, encoding="utf-8")
+    settings = {**os.environ, **BASELINE}
+    checked = ("pixi", "run", "--manifest-path", manifest, "horovodrun", "--check-build")
+    assert "build nompi_cpu_py" in run(*checked, env=settings).stdout

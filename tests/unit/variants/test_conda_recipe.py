@@ -30,6 +30,7 @@ ORDER = (
 REQUIREMENTS_ORDER = (
     "build", "host", "run", "run_constraints", "run_exports", "ignore_run_exports",
 )  # fmt: skip
+BUILD_BACKENDS = {"scikit-build-core", "hatchling"}
 # Keys of the variant configuration that the context may read.
 VARIANT_KEYS = {"cuda_compiler_version", "rocm_version", "microarch_level", "mpi", "python_min"}
 
@@ -65,8 +66,9 @@ def faults(recipe: dict[str, Any], text: str) -> Iterator[str]:
     expression = str(about.get("license", ""))
     if canonicalize_license_expression(expression) != expression or "License" in expression:
         yield f"{expression!r} is no SPDX expression"  # R-007, R-010
-    if not recipe.get("extra", {}).get("recipe-maintainers"):
-        yield "no recipe-maintainers"
+    maintainers = recipe.get("extra", {}).get("recipe-maintainers")
+    if not isinstance(maintainers, list) or not maintainers:  # R-003, R-004
+        yield "no list of recipe-maintainers"
     if str(recipe["extra"].get("feedstock-name", "")).endswith("-feedstock"):  # R-039
         yield "feedstock-name ends in -feedstock"
     if "number" not in recipe.get("build", {}):  # R-008
@@ -85,8 +87,18 @@ def faults(recipe: dict[str, Any], text: str) -> Iterator[str]:
         yield "url without sha256"
     if str(source.get("url", "")).endswith(".whl"):  # R-028
         yield "a wheel as source"
+    if "pypi.io" in str(source):  # R-051
+        yield "pypi.io is now pypi.org"
+    names = {output["package"]["name"] for output in outputs_of(recipe)}
+    for pinned in re.findall(r"pin_subpackage\([\"']([^\"']+)", text):  # R-027
+        if pinned not in names:
+            yield f"pin_subpackage of {pinned}, which is no output"
+    for pinned in re.findall(r"pin_compatible\([\"']([^\"']+)", text):
+        if pinned in names:
+            yield f"pin_compatible of {pinned}, which is an output"
     for output in outputs_of(recipe):
         yield from output_faults(output)
+        yield from noarch_faults(output)
 
 
 def context_faults(recipe: dict[str, Any]) -> Iterator[str]:
@@ -138,6 +150,30 @@ def output_faults(output: dict[str, Any]) -> Iterator[str]:
         yield f"{name}: pip may reach for an index"
 
 
+def noarch_faults(output: dict[str, Any]) -> Iterator[str]:
+    name, build = output["package"]["name"], output.get("build", {})
+    requirements = output.get("requirements", {})
+    host = list(flat(requirements.get("host", [])))
+    if "pip" in host and not BUILD_BACKENDS & {item.split(" ")[0] for item in host}:  # R-046
+        yield f"{name}: no build backend in host"
+    noarch = build.get("noarch")
+    if noarch is None:
+        return
+    if noarch not in ("python", "generic"):  # R-020
+        yield f"{name}: noarch {noarch!r}"
+    sections = [value for value in requirements.values() if isinstance(value, list)]
+    if "skip" in build or any(isinstance(item, dict) for value in sections for item in value):
+        yield f"{name}: conditions in a noarch package"  # R1-002
+    if noarch == "python":  # R-047
+        versions = [
+            item["python"].get("python_version") for item in output["tests"] if "python" in item
+        ]
+        run = list(flat(requirements["run"]))
+        pins = {"python ${{ python_min }}.*": host, "python >=${{ python_min }}": run}
+        if versions != ["${{ python_min }}.*"] or any(pin not in pins[pin] for pin in pins):
+            yield f"{name}: python_min in host, run and tests"
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_keeps_the_rules(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
@@ -163,6 +199,11 @@ BREACHES: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
     ),
     ("space", lambda r: _output(r)["requirements"]["run"].append("numpy >= 2"), "spaces in"),
     ("order", lambda r: r.update(package=r.pop("about")), "order of sections"),
+    ("unknown", lambda r: r.update(test=[]), "order of sections"),
+    ("maintainers", lambda r: r["extra"].update({"recipe-maintainers": "me"}), "no list of"),
+    ("backend", lambda r: _output(r)["requirements"]["host"].pop(3), "no build backend"),
+    ("pin", lambda r: _output(r)["package"].update(name="other"), "which is no output"),
+    ("noarch", lambda r: _output(r)["build"].update(noarch="generic"), "conditions in a noarch"),
 ]
 
 
@@ -178,7 +219,10 @@ def test_a_breach_is_noticed(breach: Callable[[dict[str, Any]], object], words: 
 
 def test_the_tests_in_the_package_are_those_that_were_promised() -> None:
     tests = str(_output(read_yaml(RECIPES[0]))["tests"])
-    for words in ("pip_check", "imports", "check_installed.py", "horovodrun -np 2", "mpiexec -n 2"):
+    for words in (
+        "pip_check", "imports", "check_installed.py", "horovodrun -np 2", "mpiexec -n 2",
+        "horovodrun --mpi -np 2", "HOROVOD_CPU_OPERATIONS=mpi",
+    ):  # fmt: skip
         assert words in tests
     for script in ("check_installed.py", "two_ranks.py", "install_variant.py"):
         assert (ROOT / "recipe" / script).is_file()
@@ -222,8 +266,35 @@ def test_the_environment_names_the_package_without_pins() -> None:
     assert "horovod-variants" in environment["dependencies"]
 
 
+def test_nothing_is_exported_to_packages_that_are_built_with_ours() -> None:
+    """No output holds a library to link to, or a guard that what is compiled with it needs."""
+    for name in RECIPES:
+        for output in outputs_of(read_yaml(name)):
+            assert "run_exports" not in output.get("requirements", {})
+            assert "-dev" not in output["package"]["name"]
+
+
+# conda-smithy's model of the file: what each key that we set may be.
+FEEDSTOCK_KEYS: dict[str, Callable[[Any], bool]] = {
+    "conda_build_tool": lambda value: value in ("conda-build", "rattler-build"),
+    "conda_install_tool": lambda value: value in ("conda", "mamba", "micromamba", "pixi"),
+    "build_platform": lambda value: all(re.fullmatch("linux_[a-z0-9]+", key) for key in value),
+    "provider": lambda value: set(value.values()) <= {"azure", "default", "emulated", "native"},
+    "test": lambda value: value in ("all", "native", "native_and_emulated"),
+    "conda_build": lambda value: all(isinstance(item, bool) for item in value.values()),
+    "conda_forge_output_validation": lambda value: value is True,
+    "github": lambda value: set(value) <= {"user_or_org", "repo_name", "branch_name",
+                                           "tooling_branch_name"},
+    "bot": lambda value: (
+        isinstance(value["automerge"], bool)
+        and value["inspection"] in ("hint", "hint-all", "hint-source", "update-all", "disabled")
+    ),
+}  # fmt: skip
+
+
 def test_the_feedstock_builds_both_platforms_with_the_new_tool() -> None:
-    settings = read_yaml("conda-forge.yml")
+    settings = read_yaml("conda-forge.yml")  # keys that are written twice are an error
+    assert [key for key, value in settings.items() if not FEEDSTOCK_KEYS[key](value)] == []
     assert settings["conda_build_tool"] == "rattler-build"
     assert settings["test"] == "native_and_emulated"
     assert settings["build_platform"] == {"linux_aarch64": "linux_64"}
