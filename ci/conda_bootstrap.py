@@ -27,8 +27,14 @@ from pathlib import Path
 import archspec.cpu  # type: ignore[import-untyped,unused-ignore]
 import rattler
 from conda_channel import BUILD, HERE, PYTHON, SITE, SUBDIRS, Channel
-from conda_cross import SUBDIR as CROSS
-from conda_cross import activate_compiler, activate_cross_python, emulated_python
+from conda_cross import (
+    CROSS,
+    CROSS_FOLDER,
+    activate_compiler,
+    activate_cross_python,
+    emulated_python,
+    sysconfig_data,
+)
 from conda_wheels import add_mpi, add_nvrtc, add_zig, unpacked_zig
 from debian_packages import PackagesError
 from emulated_machine import EmulatedMachine, prepare
@@ -137,6 +143,8 @@ def add_python(channel: Channel, work: Path, emulated: EmulatedMachine | None) -
     if emulated is not None:
         tree = work / "cross-python"
         _write(tree / _ACTIVATE / "activate-cross-python.sh", activate_cross_python())
+        data = sysconfig_data(emulated)
+        _write(tree / CROSS_FOLDER / data.name, data.read_text(encoding="utf-8"))
     channel.add(f"cross-python_{CROSS}", PYTHON, subdir=HERE, files=tree)
 
 

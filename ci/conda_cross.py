@@ -14,10 +14,12 @@ from emulated_machine import EmulatedMachine
 
 from variantwheel.checks.environment import python_of
 
-SUBDIR = "linux-aarch64"
+CROSS = "linux-aarch64"
 OLDEST, GUARDED = "cortex-a57", "neoverse-v1"
 """CPU models of qemu: for every environment, and for those with the guard for newer CPUs."""
+CROSS_FOLDER = "share/cross-python"
 _GUARD = "_aarch64-version-level"
+_SYSCONFIG_DATA = "_sysconfigdata__aarch64-linux-gnu"
 _PYTHON_SCRIPT = """\
 #!/bin/sh
 prefix=$(dirname "$(dirname "$0")")
@@ -30,8 +32,8 @@ exec {emulator} -L {root} -cpu "$cpu" -0 "$0" {python} "$@"
 """
 _CROSS_PYTHON = """\
 export _PYTHON_HOST_PLATFORM={subdir}
-export SETUPTOOLS_EXT_SUFFIX=.cpython-{digits}-aarch64-linux-gnu.so
-export PYTHONPATH="$PREFIX/{site}"
+export _PYTHON_SYSCONFIGDATA_NAME={data}
+export PYTHONPATH="$PREFIX/{site}:$BUILD_PREFIX/{folder}"
 export PIP_PREFIX="$PREFIX"
 for name in python python3 python{version}; do
   rm -f "$PREFIX/bin/$name"
@@ -67,8 +69,14 @@ def emulated_python(machine: EmulatedMachine) -> str:
 
 def activate_cross_python() -> str:
     """What makes the build's Python one of AArch64's, as `cross-python` does by crossenv."""
-    digits = PYTHON.replace(".", "")
-    return _CROSS_PYTHON.format(subdir=SUBDIR, digits=digits, site=SITE, version=PYTHON)
+    return _CROSS_PYTHON.format(
+        subdir=CROSS, data=_SYSCONFIG_DATA, folder=CROSS_FOLDER, site=SITE, version=PYTHON
+    )
+
+
+def sysconfig_data(machine: EmulatedMachine) -> Path:
+    """The file in which the machine's Python says how it was built: names of modules among it."""
+    return machine.root / "usr" / "lib" / f"python{PYTHON}" / f"{_SYSCONFIG_DATA}.py"
 
 
 def activate_compiler(zig: Path, glibc: str) -> str:

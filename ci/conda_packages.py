@@ -7,7 +7,7 @@
 `--metadata` builds packages with the names, hashes and dependencies of the real ones and nothing
 inside, which is all that solvers see, of those that the channel does not have yet: for platforms
 and MPIs that cannot be compiled for here, and for variants that nobody is to wait for. Tests of
-another platform's packages need a Python that can be run here (see `conda_cross.py`).
+another platform's packages run on an emulated CPU (see `conda_cross.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any
 
 import rattler
 import rattler_build
+from conda_emulated_tests import EmulatedTestError, run_tests
 from rattler_build.progress import ProgressCallback
 from ruamel.yaml import YAML
 
@@ -167,17 +168,27 @@ def build(outputs: Sequence[Output], channel: Path, bootstrap: Path, *, test: bo
                 f"{log.tail()}\nconda: error: {output.name} {output.build}: {error}"
             ) from error
         made += [Path(item) for item in result.packages]
+        if test and output.subdir not in (HERE, "noarch"):
+            _test_emulated(made[-1], channel, bootstrap)
         print(f"{time.monotonic() - began:6.1f} s  {output.name} {output.build}", flush=True)
     return made
+
+
+def _test_emulated(package: Path, channel: Path, bootstrap: Path) -> None:
+    index(channel)
+    try:
+        asyncio.run(run_tests(package, [channel.as_uri(), bootstrap.as_uri()]))
+    except EmulatedTestError as error:
+        raise SystemExit(f"conda: error: {package.name}: {error}") from error
 
 
 def _run(
     output: Output, channel: Path, bootstrap: Path, log: _Log, *, test: bool
 ) -> rattler_build.BuildResult:
-    # Those of another platform's packages too; py-rattler-build's types have another word for it.
-    strategy: Any = "native-and-emulated" if test else "skip"
     return output.rendered.run_build(
-        tool_config=rattler_build.ToolConfiguration(test_strategy=strategy, compression_threads=2),
+        tool_config=rattler_build.ToolConfiguration(
+            test_strategy="native" if test else "skip", compression_threads=2
+        ),
         output_dir=channel,
         channels=[channel.as_uri(), bootstrap.as_uri()],
         package_format="conda:1",
