@@ -45,6 +45,8 @@ _COMPILER = """\
 export CMAKE_ARGS="-DCMAKE_TOOLCHAIN_FILE=$SRC_DIR/cmake/zig.cmake \
 -DHVD_ZIG_TARGET=aarch64-linux-gnu.{glibc} -DHVD_ZIG_PROGRAM={zig}"
 export ZIG_GLOBAL_CACHE_DIR={cache}
+# As conda-forge's compilers have it; rattler-build can shorten such a path, but not add one.
+export LDFLAGS="-Wl,-rpath,$PREFIX/lib"
 unset CXX
 """
 
