@@ -39,7 +39,7 @@ hvd::Table SomeTable() {
   table.reach = hvd::Reach::kMixed;
   table.hierarchy = {.allreduce = false, .allgather = true};
   table.silence_ms = 1500;
-  table.segment = {.pid = 77, .fd = 9, .token = {1, 2, 3}, .ring_bytes = 65536};
+  table.segment = {.pid = 77, .fd = 9, .token = {1, 2, 3}};
   table.rows.resize(2);
   table.rows[0].peer = {"a", 1};
   table.rows[0].data_endpoint = "127.0.0.1:1";
