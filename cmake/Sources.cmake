@@ -40,8 +40,9 @@ list(FILTER HVD_KERNEL_SOURCES INCLUDE REGEX "/(kernels/[a-z_]+|base/dtype)\\.cc
 # All that neither moves tensors nor reduces them: in releases, which clang compiles, small before
 # fast. Agreement on an operation waits for other threads and ranks, not for instructions.
 set(HVD_COLD_SOURCES ${HVD_CORE_SOURCES})
-list(FILTER HVD_COLD_SOURCES INCLUDE REGEX "/native/(device/|timeline/|transport/(mpi|nccl)/|\
-transport/(auth|hash_store|socket_address|tcp_store|topology)|runtime/)")
+list(FILTER HVD_COLD_SOURCES INCLUDE REGEX "/native/(base/(cpu|descriptors|error|log|sha256|\
+shared_library|wire)|device/|ops/(device_collectives|hierarchical)|timeline/|transport/(mpi|mixed|nccl)/|\
+transport/(abort|auth|hash_store|socket|tcp_store|topology)|runtime/)")
 list(FILTER HVD_COLD_SOURCES EXCLUDE REGEX "/runtime/(executor|fast_lane|output_memory)")
 set_source_files_properties(${HVD_COLD_SOURCES} PROPERTIES
   COMPILE_OPTIONS "$<$<CXX_COMPILER_ID:Clang>:-Os>")
