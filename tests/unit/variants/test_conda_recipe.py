@@ -88,7 +88,7 @@ def faults(recipe: dict[str, Any], text: str) -> Iterator[str]:
     if str(source.get("url", "")).endswith(".whl"):
         yield "a wheel as source"
     if "pypi.io" in str(source):
-        yield "pypi.io is now pypi.org"
+        yield "the old name of the package index"
     names = {output["package"]["name"] for output in outputs_of(recipe)}
     for pinned in re.findall(r"pin_subpackage\([\"']([^\"']+)", text):
         if pinned not in names:
