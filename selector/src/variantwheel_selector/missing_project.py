@@ -38,19 +38,18 @@ def index_advice(index: str, project: str, problem: str, client: WebClient) -> s
     if "404" not in problem:
         return ""
     name, address = normalize_project(project), redacted(index).rstrip("/")
-    lines = [f"\nthe index has no page {address}/{name}/"]
+    missing = f"\nthe index has no page {address}/{name}/"
     try:
         found = _others(project, fetch_project_names(index, client))
     except (DownloadError, ReleaseError):
         found = ""
     if found:
-        return f"{lines[0]}{found}"
-    lines.append(
-        ": check the project's name, and that --index is the address that pip's --index-url takes"
+        return f"{missing}{found}"
+    perhaps = "" if address.endswith("simple") else f", {address}/simple perhaps"
+    return (
+        f"{missing}: check the project's name, and that --index is the address that pip's"
+        f" --index-url takes{perhaps}"
     )
-    if not address.endswith("simple"):
-        lines.append(f", {address}/simple perhaps")
-    return "".join(lines)
 
 
 def projects_of(filenames: Iterable[str]) -> set[str]:

@@ -306,7 +306,8 @@ PyObject* Reducescatter(PyObject* self, Arguments given, Py_ssize_t count) {
   return RunForNew(*reinterpret_cast<Calls*>(self), kReducescatter, given[0], given[1], *reduction);
 }
 
-PyObject* Barrier(PyObject* self, PyObject*) {
+PyObject* Barrier(PyObject* self, Arguments, Py_ssize_t count) {
+  if (!TakesArguments(0, count)) return nullptr;
   return Run(*reinterpret_cast<Calls*>(self), kBarrier, Py_None, nullptr, nullptr, kNoReduction, -1,
              Py_True);
 }
@@ -336,7 +337,7 @@ PyTypeObject* MakeType() {
                                   Method<Redistribute<kAllgather>>("allgather"),
                                   Method<Redistribute<kAlltoall>>("alltoall"),
                                   Method<Reducescatter>("reducescatter"),
-                                  {"barrier", Barrier, METH_NOARGS, nullptr},
+                                  Method<Barrier>("barrier"),
                                   {nullptr, nullptr, 0, nullptr}};
   static PyType_Slot slots[] = {
       {Py_tp_dealloc, reinterpret_cast<void*>(Dealloc)}, {Py_tp_methods, methods}, {0, nullptr}};
