@@ -25,7 +25,7 @@ def read_ranks(given: Sequence[object]) -> tuple[int, ...]:
         raise TypeError(
             f"hvd.init(comm={list(given)!r}) needs numbers of ranks, and {other!r} is none; for"
             " several communicators, pass the first as comm and hvd.ProcessSet(communicator) for"
-            " the others in process_sets"
+            " each of the others in process_sets"
         )
     negative = [rank for rank in ranks if rank < 0]
     if negative:

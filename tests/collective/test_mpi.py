@@ -58,6 +58,25 @@ def test_communicators_of_mpi4py_are_jobs_and_its_mpi_is_shared(mpi: str) -> Non
 
 
 @pytest.mark.parametrize("mpi", MPIS)
+def test_communicators_are_process_sets_that_their_members_name(mpi: str) -> None:
+    launched = mpirun(
+        mpi, 4, RANKS / "mpi_process_sets.py",
+        PYTHONPATH=str(prefix("mpi4py")), MPI4PY_LIBMPI=str(library(mpi)),
+    )  # fmt: skip
+    (job,) = jobs_of(launched, 4)
+    # Ranks 3 and 1 of the job are 0 and 2 of the world.
+    for facts in job:
+        rank = facts["rank"]
+        assert facts["sets"] == {"0": [0, 1, 2, 3], "1": [0, 2], "2": [1, 3], "3": [0]}
+        assert facts["own"] == [1 + rank % 2, [rank % 2, rank % 2 + 2], rank // 2, True]
+        assert (facts["sum"], facts["global"]) == (rank % 2 * 2 + 2, True)
+        again, everybody, nobody = facts["refused"]
+        assert "containing the same ranks already exists" in again
+        assert "containing the same ranks already exists" in everybody
+        assert "COMM_NULL" in nobody
+
+
+@pytest.mark.parametrize("mpi", MPIS)
 def test_lists_of_ranks_are_jobs(mpi: str) -> None:
     halves, again, *everyone = jobs_of(mpirun(mpi, 4, RANKS / "mpi_places.py", "lists"), 4)
     assert halves == again

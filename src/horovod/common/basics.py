@@ -34,8 +34,9 @@ class HorovodBasics:
                 are the job then, numbered in the order of the list; or a communicator of mpi4py,
                 whose ranks are. Ranks that are not listed do not call this with the same list, but
                 with one of their own or not at all.
-            process_sets: the same on all ranks: sets to register, each then has its number; or
-                "dynamic", which lets them be added and removed later.
+            process_sets: the same on all ranks, but for communicators, which their members name:
+                sets to register, each then has its number; or "dynamic", which lets them be added
+                and removed later.
 
         Raises:
             TypeError: `comm` is something else.
@@ -51,8 +52,9 @@ class HorovodBasics:
         dynamic = isinstance(process_sets, str)
         if not SESSION.start(dynamic_process_sets=dynamic, communicator=communicator, ranks=ranks):
             return
+        _process_sets.global_process_set.mpi_comm = communicator
         if process_sets is None or isinstance(process_sets, str):
-            process_sets = ()
+            return
         registered = False
         try:
             _process_sets.register(process_sets)

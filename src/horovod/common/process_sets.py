@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from horovod import _communicator_sets
 from horovod._collectives import COLLECTIVES
 from horovod._session import SESSION
 
@@ -11,32 +12,43 @@ class ProcessSet:
     """A set of ranks.
 
     Args:
-        ranks_or_comm: global ranks of the members. MPI communicators are not supported.
+        ranks_or_comm: global ranks of the members, named alike on all ranks; or a communicator of
+            mpi4py, which its members name, in a job whose ranks have met through MPI.
 
     Attributes:
         process_set_id: 0 for the global set, None for one that is not registered.
-        mpi_comm: always None.
+        mpi_comm: the communicator, None if ranks were given.
+
+    Raises:
+        TypeError: it is something else.
     """
 
     def __init__(self, ranks_or_comm: Sequence[int] | Any) -> None:
-        if not isinstance(ranks_or_comm, Sequence | range | set | frozenset):
-            raise NotImplementedError(
-                f"ProcessSet takes a list of ranks, not {type(ranks_or_comm).__name__};"
-                " this build has no MPI communicators"
-            )
-        self._ranks: list[int] | None = sorted(ranks_or_comm)
+        self._ranks: list[int] | None = None
         self.process_set_id: int | None = None
         self.mpi_comm: Any = None
+        if _communicator_sets.is_communicator(ranks_or_comm):
+            self.mpi_comm = ranks_or_comm
+        elif isinstance(ranks_or_comm, Sequence | range | set | frozenset):
+            self._ranks = sorted(ranks_or_comm)
+        else:
+            raise TypeError(
+                "ProcessSet takes a list of ranks or a communicator of mpi4py, not"
+                f" {type(ranks_or_comm).__name__}"
+            )
 
     @property
     def ranks(self) -> list[int]:
         """Global ranks of the members, ascending.
 
         Raises:
-            ValueError: of the global set before `init()`.
+            ValueError: before `init()`, of the global set and of a communicator's.
         """
         if self._ranks is None:
-            return list(range(SESSION.member.placement.size))
+            raise ValueError(
+                f"{self!r}: the ranks of a communicator's members are known once it was given to"
+                " hvd.init(process_sets=...)"
+            )
         return list(self._ranks)
 
     def size(self) -> int:
@@ -51,16 +63,29 @@ class ProcessSet:
         """Whether this process is a member."""
         return SESSION.member.placement.rank in self.ranks
 
+    def become(self, process_set_id: int, ranks: Sequence[int]) -> None:
+        """What it is once it is registered."""
+        self.process_set_id = process_set_id
+        self._ranks = list(ranks)
+
     def __repr__(self) -> str:
-        members = "all" if self._ranks is None else str(self._ranks)
-        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={members})"
+        of = f", mpi_comm={self.mpi_comm.Get_name()}" if self.mpi_comm is not None else ""
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self._ranks}{of})"
 
 
 class _GlobalProcessSet(ProcessSet):
+    """All ranks; `mpi_comm` is the communicator that `init()` was given, if any."""
+
     def __init__(self) -> None:
         super().__init__([])
-        self._ranks = None
         self.process_set_id = 0
+
+    @property
+    def ranks(self) -> list[int]:
+        return list(range(SESSION.member.placement.size))
+
+    def __repr__(self) -> str:
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks=all)"
 
 
 global_process_set = _GlobalProcessSet()
@@ -89,31 +114,43 @@ def registered_id(process_set: ProcessSet) -> int:
 def register(process_sets: Sequence[ProcessSet]) -> None:
     """Registers process sets on all ranks, which call this with the same ones.
 
+    Under MPI, communicators among them are joined: each rank names those it is a member of.
+
     Raises:
-        ValueError: a rank is not in the job, a set is empty, or there is such a set already.
+        ValueError: a rank is not in the job, a set is empty, there is such a set already, or a
+            communicator comes without MPI.
         HorovodInternalError: the ranks named different ones.
     """
-    if not process_sets:
-        return
     member = SESSION.member
+    if member.mpi is not None:
+        own, everybodys = _communicator_sets.exchange(process_sets)
+    elif any(process_set.mpi_comm is not None for process_set in process_sets):
+        raise ValueError(
+            "hvd.ProcessSet(communicator) needs a job whose ranks have met through MPI: start it"
+            " with mpirun or horovodrun --mpi, or name the ranks in a list"
+        )
+    else:
+        own = everybodys = [tuple(process_set.ranks) for process_set in process_sets]
+    if not everybodys:
+        return
     known = {tuple(ranks): number for number, ranks in member.process_sets.items()}
-    for process_set in process_sets:
-        ranks = tuple(process_set.ranks)
+    for ranks in everybodys:
         size = member.placement.size
         if not ranks or len(set(ranks)) < len(ranks) or ranks[0] < 0 or ranks[-1] >= size:
             raise ValueError(
-                f"{process_set!r}: a process set names at least one rank, none of them twice, each"
-                f" from 0 to {size - 1}"
+                f"ProcessSet({list(ranks)}): a process set names at least one rank, none of them"
+                f" twice, each from 0 to {size - 1}"
             )
         if ranks in known:
             raise ValueError(
-                f"{process_set!r}: a process set containing the same ranks already exists"
+                f"ProcessSet({list(ranks)}): a process set containing the same ranks already exists"
             )
         known[ranks] = -1
-    numbers = COLLECTIVES.add_process_sets([process_set.ranks for process_set in process_sets])
-    for process_set, number in zip(process_sets, numbers, strict=True):
-        process_set.process_set_id = number
-        member.process_sets[number] = process_set.ranks
+    for ranks, number in zip(everybodys, COLLECTIVES.add_process_sets(everybodys), strict=True):
+        known[ranks] = number
+        member.process_sets[number] = list(ranks)
+    for process_set, ranks in zip(process_sets, own, strict=True):
+        process_set.become(known[ranks], ranks)
         member.registered.append(process_set)
 
 

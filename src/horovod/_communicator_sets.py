@@ -1,0 +1,148 @@
+"""Process sets that communicators of mpi4py stand for: each rank names those it is a member of."""
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from horovod import _objects
+from horovod._collectives import COLLECTIVES
+from horovod.common.exceptions import HorovodInternalError
+
+
+@dataclass(frozen=True)
+class Named:
+    """What one rank has named.
+
+    Attributes:
+        world_rank: its number in MPI's world; None if it has named no communicator.
+        sets: of each process set whether it is a communicator, and its members in ascending order:
+            numbers in MPI's world if so, else ranks of the job.
+    """
+
+    world_rank: int | None
+    sets: tuple[tuple[bool, tuple[int, ...]], ...]
+
+
+def is_communicator(given: object) -> bool:
+    """Whether something is a communicator of mpi4py."""
+    return hasattr(given, "Get_rank") and hasattr(given, "Get_group")
+
+
+def world_ranks(communicator: Any) -> tuple[int, ...]:
+    """The members of a communicator by their numbers in MPI's world, ascending.
+
+    Raises:
+        ValueError: it has no members, or some that were started by another launcher.
+    """
+    from mpi4py import MPI  # noqa: PLC0415 - whoever has a communicator has imported it
+
+    if communicator == MPI.COMM_NULL:
+        raise ValueError(
+            "hvd.ProcessSet(MPI.COMM_NULL) has no members; a rank that is in none of the"
+            " communicators leaves them out of its list"
+        )
+    group, world = communicator.Get_group(), MPI.COMM_WORLD.Get_group()
+    try:
+        numbers = MPI.Group.Translate_ranks(group, range(group.Get_size()), world)
+    finally:
+        group.Free()
+        world.Free()
+    if MPI.UNDEFINED in numbers:
+        raise ValueError(
+            f"hvd.ProcessSet({communicator.Get_name()}): {list(numbers).count(MPI.UNDEFINED)} of"
+            f" its {len(numbers)} members were not started together with this rank"
+        )
+    return tuple(sorted(numbers))
+
+
+def exchange(process_sets: Iterable[Any]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """Joins what all ranks of the job have named; all of them call this at the same time.
+
+    Args:
+        process_sets: objects with `mpi_comm`, or None there and `ranks`.
+
+    Returns:
+        The ranks of each set of this rank; and of all sets of the job, alike on all ranks.
+
+    Raises:
+        ValueError: a communicator or a process set is not possible in this job.
+        HorovodInternalError: a rank has not named a list of ranks that another has.
+    """
+    sets = tuple(
+        (True, world_ranks(given.mpi_comm))
+        if given.mpi_comm is not None
+        else (False, tuple(given.ranks))
+        for given in process_sets
+    )
+    world_rank = None
+    if any(by_communicator for by_communicator, _ in sets):
+        from mpi4py import MPI  # noqa: PLC0415 - as above
+
+        world_rank = MPI.COMM_WORLD.Get_rank()
+    everybody: list[Named] = _objects.allgather_object(Named(world_rank, sets), "process_sets")
+    try:
+        merged = merge(everybody)
+    except (ValueError, HorovodInternalError):
+        # All ranks raise the same; one that left the job now would take the answer from the others.
+        with contextlib.suppress(HorovodInternalError):
+            COLLECTIVES.barrier()
+        raise
+    return [ranks_of(ranks, everybody) if by else ranks for by, ranks in sets], merged
+
+
+def ranks_of(members: Sequence[int], everybody: Sequence[Named]) -> tuple[int, ...]:
+    """The ranks in the job of a communicator's members.
+
+    Args:
+        members: their numbers in MPI's world.
+        everybody: what each rank of the job has named, by rank.
+
+    Raises:
+        ValueError: a member has named no communicator, or is not in the job.
+    """
+    known = {named.world_rank: rank for rank, named in enumerate(everybody)}
+    strangers = [member for member in members if member not in known]
+    if strangers:
+        raise ValueError(
+            f"a communicator of the ranks {list(members)} of MPI's world is named in process_sets,"
+            f" but rank {strangers[0]} of it is not in this job, or has named no communicator; each"
+            " member passes hvd.ProcessSet(communicator) to hvd.init()"
+        )
+    return tuple(sorted(known[member] for member in members))
+
+
+def merge(everybody: Sequence[Named]) -> list[tuple[int, ...]]:
+    """All process sets of a job: by their places in the ranks' lists, then by rank.
+
+    Args:
+        everybody: what each rank of the job has named, by rank.
+
+    Raises:
+        ValueError: a rank has named the same members twice, or all ranks.
+        HorovodInternalError: a rank has not named a list of ranks that another has.
+    """
+    merged: dict[tuple[int, ...], int] = {}
+    lists = [[ranks for by, ranks in named.sets if not by] for named in everybody]
+    for rank, listed in enumerate(lists):
+        if listed != lists[0]:
+            raise HorovodInternalError(
+                f"rank 0 has named the process sets {[list(ranks) for ranks in lists[0]]}, and rank"
+                f" {rank} {[list(ranks) for ranks in listed]}; lists of ranks are named alike on"
+                " all ranks, communicators by their members"
+            )
+    seen: list[set[tuple[int, ...]]] = [{tuple(range(len(everybody)))} for _ in everybody]
+    for place in range(max((len(named.sets) for named in everybody), default=0)):
+        for rank, named in enumerate(everybody):
+            if place >= len(named.sets):
+                continue
+            by_communicator, members = named.sets[place]
+            ranks = ranks_of(members, everybody) if by_communicator else members
+            if ranks in seen[rank]:
+                raise ValueError(
+                    f"rank {rank} has named {list(ranks)}: a process set containing the same ranks"
+                    " already exists"
+                )
+            seen[rank].add(ranks)
+            merged.setdefault(ranks, rank)
+    return list(merged)
