@@ -2,8 +2,9 @@
 
     python bench/gradients.py --peers FOLDER
 
-Communication alone: each tensor in memory of its own, as autograd makes it, or in buckets that all
-ranks map, as `gradient_as_bucket_view=True` makes them; a call is one step.
+And 1, 16 and 161 tensors of 1 KiB, asynchronous and by blocking calls. Communication alone: each
+tensor in memory of its own, as autograd makes it, or in buckets that all ranks map, as
+`gradient_as_bucket_view=True` makes them; a call is one step.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from turns.arguments import KIB
 from turns.cases import Case
 from turns.groups import MPI_NAMES
 from turns.options import parser, run
@@ -18,10 +20,11 @@ from turns.rows import Aim, Entry, Row
 
 KEYS = {name: key for key, name in MPI_NAMES.items()}
 SECONDS = 0.3
+SMALL_COUNTS = (1, 16, 161)
 
 
 def rows(names: Sequence[str]) -> list[Row]:
-    """A row of everything that is known to be a way to do it, one of gradients in shared memory."""
+    """All known ways to do it, one with gradients in shared memory, and small tensors."""
     entries = [
         Entry(f"horovod {variant}", "horovod", Case("gradients", variant=variant))
         for variant in ("async", "per_tensor", "grouped")
@@ -37,8 +40,26 @@ def rows(names: Sequence[str]) -> list[Row]:
     ]
     shared = [Entry("horovod shared", "horovod", Case("gradients", variant="shared"))]
     shared += [entry for entry in entries if entry.group != "horovod"]
+    small = [
+        Row(
+            f"{count} of 1 KiB",
+            [
+                Entry(label, group, Case("gradients", count * KIB, variant=variant))
+                for label, group, variant in (
+                    ("horovod async", "horovod", "async"),
+                    ("horovod per_tensor", "horovod", "per_tensor"),
+                    ("Gloo async", "gloo", "async"),
+                )
+            ],
+        )
+        for count in SMALL_COUNTS
+    ]
     in_buckets = [Aim([*KEYS, "Gloo per_tensor"], 0.35, "0.35 x the fastest, per tensor")]
-    return [Row("ResNet-50", entries, aims), Row("ResNet-50, shared", shared, in_buckets)]
+    return [
+        Row("ResNet-50", entries, aims),
+        Row("ResNet-50, shared", shared, in_buckets),
+        *small,
+    ]
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,8 +1,8 @@
 # The sources of the native library, folder by folder in the order of its layers.
 set(HVD_CORE_SOURCES
-  base/cpu.cc base/descriptors.cc base/dtype.cc base/error.cc base/fork_mark.cc base/log.cc base/sha256.cc
+  base/cpu.cc base/descriptors.cc base/dtype.cc base/error.cc base/event_set.cc base/fork_mark.cc base/log.cc base/sha256.cc
   base/shared_library.cc
-  base/stream_copy.cc base/wake_fd.cc base/wire.cc
+  base/stream_copy.cc base/timer_fd.cc base/wake_fd.cc base/wire.cc
   device/code_files.cc device/cuda_driver.cc device/hip_driver.cc device/kernels.cc
   device/stream_driver.cc
   kernels/reduce.cc kernels/reduce_float.cc kernels/reduce_half.cc kernels/reduce_int.cc
@@ -26,7 +26,7 @@ set(HVD_CORE_SOURCES
   runtime/c_api.cc runtime/checks.cc runtime/connection.cc runtime/control_plane.cc
   runtime/coordinator.cc runtime/executor.cc runtime/fast_lane.cc runtime/fusion.cc
   runtime/gathering.cc runtime/gpu.cc runtime/gpu_meeting.cc runtime/heartbeats.cc
-  runtime/host_identity.cc runtime/mapped_allreduces.cc
+  runtime/host_identity.cc runtime/inbox.cc runtime/mapped_allreduces.cc
   runtime/operation.cc runtime/operation_trace.cc runtime/options.cc runtime/output_memory.cc
   runtime/peer.cc runtime/process_sets.cc runtime/request.cc
   runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc runtime/rows.cc
@@ -56,4 +56,4 @@ list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/nat
 
 set(HVD_NATIVE_TESTS auth autotune collectives coordinator descriptors device fast_lane gathering gpu
   heartbeats hosts kernels lane levels loss mpi runtime sha256 shared_buffers soak socket stall timeline
-  topology trace_text transport wire)
+  topology trace_text transport waiting wire)

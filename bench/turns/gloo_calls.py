@@ -8,8 +8,7 @@ import torch
 import torch.distributed as dist
 
 from turns.cases import Case, Work
-from turns.gradient_sets import SHAPES, elements
-from turns.torch_work import collective, gradients, tensor_on_pages
+from turns.torch_work import collective, gradients, gradients_of, tensor_on_pages
 from turns.training import training_step
 
 
@@ -72,7 +71,7 @@ class GlooCalls:
         return collective(case, self.rank, self.size, calls, own)
 
     def _gradients(self, case: Case) -> Work:
-        tensors = [tensor_on_pages(elements(shape)) for shape in SHAPES["resnet50"]]
+        tensors = gradients_of(case)
 
         def per_tensor() -> None:
             for tensor in tensors:

@@ -10,7 +10,7 @@ from horovod.torch.buckets import bucket_bytes, lay_out, view_of
 from turns.cases import Case, Work
 from turns.gradient_sets import SHAPES, elements
 from turns.mapped_memory import mapped_tensors, own_slices, reduce_pieces
-from turns.torch_work import DTYPES, collective, gradients, tensor_on_pages
+from turns.torch_work import DTYPES, collective, gradients, gradients_of, tensor_on_pages
 from turns.training import training_step
 
 
@@ -94,7 +94,7 @@ class HorovodCalls:
     def _gradients(self, case: Case) -> Work:
         if case.variant == "shared":
             return self._shared_gradients()
-        tensors = [tensor_on_pages(elements(shape)) for shape in SHAPES["resnet50"]]
+        tensors = gradients_of(case)
         named = [(f"gradient.{index}", tensor) for index, tensor in enumerate(tensors)]
 
         def per_tensor() -> None:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 
 import torch
 
+from turns.arguments import KIB
 from turns.cases import ITEM_BYTES, Case, Work, pages
+from turns.gradient_sets import SHAPES, elements
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -15,6 +17,13 @@ def tensor_on_pages(count: int, dtype: str = "float32") -> torch.Tensor:
     """A tensor whose memory is of the kind that all libraries get."""
     memory = pages(count * ITEM_BYTES[dtype])
     return torch.frombuffer(memory, dtype=DTYPES[dtype], count=count)
+
+
+def gradients_of(case: Case) -> list[torch.Tensor]:
+    """ResNet-50's; where the case says how many bytes, one tensor for each KiB."""
+    if case.nbytes:
+        return [tensor_on_pages(KIB // 4) for _ in range(case.nbytes // KIB)]
+    return [tensor_on_pages(elements(shape)) for shape in SHAPES["resnet50"]]
 
 
 def collective(

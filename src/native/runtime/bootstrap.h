@@ -30,6 +30,7 @@ struct Membership {
   std::unique_ptr<FastLane> fast_lane;  // where all ranks are on one host
   // After which a rank of which nothing is heard counts as lost; 0: never.
   std::chrono::milliseconds silence{0};
+  bool spin = false;           // every rank of this machine can have a core to itself
   bool is_homogeneous = true;  // every host has as many ranks as any other
 };
 

@@ -1,14 +1,18 @@
 // The control sockets of one rank: requests to the coordinator, its answers, the end of the job.
 //
-// All but the methods for other threads belong to the control thread, which runs Run. On rank 0 it
-// is the coordinator too; that rank's own messages take the same path as everyone's, less the
-// socket.
+// One thread at a time serves it: the control thread, which runs Run, or a caller that waits
+// (ServeUntil) and so saves a hand-over to that thread and one back. On rank 0 it is the
+// coordinator too; that rank's own messages take the same path as everyone's, less the socket.
+//
+// The control thread sleeps on a set that holds the set of all sockets, and without the lock. A
+// caller that takes its place disables that one entry, so that what comes wakes the caller alone.
 #ifndef HVD_RUNTIME_CONTROL_PLANE_H_
 #define HVD_RUNTIME_CONTROL_PLANE_H_
 
 #include <chrono>
 #include <cstdint>
-#include <ctime>
+#include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -16,12 +20,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/event_set.h"
 #include "base/unique_fd.h"
-#include "base/wake_fd.h"
 #include "runtime/announcements.h"
 #include "runtime/connection.h"
 #include "runtime/coordinator.h"
 #include "runtime/heartbeats.h"
+#include "runtime/inbox.h"
 #include "runtime/options.h"
 #include "runtime/peer.h"
 #include "runtime/request.h"
@@ -30,7 +35,7 @@
 
 namespace hvd {
 
-// Told by the control thread what happens in the job.
+// Told what happens in the job, by the thread that serves the control plane.
 class JobObserver {
  public:
   virtual ~JobObserver() = default;
@@ -50,21 +55,26 @@ class ControlPlane {
   // Args: connections: by rank on rank 0 (none at its own place), else one, to rank 0. processes:
   // for each connection a descriptor that is readable once the process at its other side has ended,
   // where there is one. A child that such a process forked may keep the connection open. silence:
-  // after which the other side of a connection counts as lost; 0: never. trace: see Coordinator.
+  // after which the other side of a connection counts as lost; 0: never. spin: whether every rank
+  // can have a core to itself. trace: see Coordinator.
   ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
                std::vector<UniqueFd> processes, const AgreementOptions& options,
                const StallOptions& stall, const AutotuneOptions& autotune,
-               std::chrono::milliseconds silence, JobObserver& observer, OperationTrace trace);
+               std::chrono::milliseconds silence, bool spin, JobObserver& observer,
+               OperationTrace trace);
 
-  // For other threads; none of them blocks. A request may be held back for a moment, so that those
-  // which follow it travel with it; Hurry ends that, since a caller waits.
-  void Submit(Request request);
-  void Hurry();
-  void RequestShutdown();
-  void ReportFailure(const Error& error);
-  void Drained();
+  // For any thread; none of them blocks.
+  void Submit(Request request) { inbox_.Submit(std::move(request)); }
+  void Hurry() { inbox_.Hurry(); }
+  void RequestShutdown() { inbox_.RequestShutdown(); }
+  void ReportFailure(const Error& error) { inbox_.ReportFailure(error); }
+  void Drained() { inbox_.Drained(); }
   // This rank's program waits at a place for that operation.
   void WaitsAt(const Request& request, const std::string& site);
+
+  // In place of the control thread, until `done`, the time, or the end of the job. `done` is asked
+  // after everything that has come.
+  void ServeUntil(const std::function<bool()>& done, std::chrono::steady_clock::time_point end);
 
   // Returns when the job has ended or failed, after having told so to everybody.
   void Run();
@@ -72,25 +82,17 @@ class ControlPlane {
  private:
   using Clock = std::chrono::steady_clock;
 
-  struct Inbox {
-    std::vector<Request> requests;
-    Clock::time_point due;  // when the requests have to be sent
-    std::optional<Error> failure;
-    std::vector<std::vector<uint8_t>> waits;  // messages
-    bool shutdown = false;
-    bool drained = false;
-
-    bool urgent() const { return failure || shutdown || drained || !waits.empty(); }
-  };
-
   bool IsCoordinator() const { return rank_ == 0; }
-  void Wait();
-  // How long poll(2) may sleep; nothing for ever.
-  std::optional<timespec> Patience();
-  void SendInbox();
+  // What follows is for the thread that holds the turn.
+
+  // One round: sleeps for at most that long, then deals with all that has come and is due.
+  // Args: hurry: requests do not wait for others. Returns whether anything had come.
+  bool Serve(std::optional<std::chrono::nanoseconds> timeout, bool hurry);
+  void Handle(const EventSet::Event& event);
+  // When there is something to do even if nothing comes, if ever.
+  std::optional<Clock::time_point> NextTime() const;
+  void SendInbox(bool hurry);
   void Beat();
-  // With the mutex held.
-  void Wake();
   void Read(size_t index);
   void ProcessEnded(size_t index);
   void Lost(size_t index, const std::string& how);
@@ -111,15 +113,19 @@ class ControlPlane {
   const std::vector<Peer> peers_;
   std::vector<Connection> connections_;
   std::vector<UniqueFd> processes_;
+  const bool spin_;
   JobObserver& observer_;
 
-  WakeFd wake_;
-  std::mutex mutex_;
   Inbox inbox_;
-  bool woken_ = false;
-  Clock::time_point last_sent_{};
+  EventSet events_;                     // the inbox, the sockets and the processes
+  EventSet gate_;                       // of it alone, where the control thread sleeps
+  std::mutex turn_;                     // held by who serves; all below is theirs
+  std::vector<EventSet::Event> ready_;  // kept for its memory
+  std::vector<bool> watching_output_;   // by connection
+  // Until when the control thread sleeps if nothing comes.
+  std::optional<Clock::time_point> sleeps_until_;
+  std::exception_ptr fault_;  // what a caller ran into; the control thread throws it
   Heartbeats heartbeats_;
-  std::chrono::microseconds gather_time_{100};  // what the coordinator last said
 
   bool finished_ = false;
   Announcements announcements_;

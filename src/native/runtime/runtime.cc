@@ -25,6 +25,10 @@ constexpr std::chrono::milliseconds kVerdictTime{1000};
 // this rank would report another error than the others.
 constexpr std::chrono::seconds kAnswerTime{30};
 
+// What takes longer is left to the op thread: waking it costs little beside it, a caller sees a
+// signal meanwhile, and goes on when its own operation is done, of many in a response.
+constexpr size_t kShortBytes = size_t{1} << 20;
+
 Error ShutdownError() {
   return {Error::Kind::kShutdown,
           "Horovod has been shut down. This was caused by an exception on one of the ranks or an "
@@ -106,7 +110,7 @@ Runtime::Runtime(const RuntimeOptions& options)
   control_ = std::make_unique<ControlPlane>(
       rank_, membership_.peers, std::move(membership_.connections),
       std::move(membership_.processes), options.agreement, options.stall, options.autotune,
-      membership_.silence, static_cast<JobObserver&>(*this), trace_);
+      membership_.silence, membership_.spin, static_cast<JobObserver&>(*this), trace_);
   try {
     control_thread_ = std::thread([this] { RunControlThread(); });
     op_thread_ = std::thread([this] { RunOpThread(); });
@@ -246,10 +250,62 @@ int64_t Runtime::fast_operations() const {
   return membership_.fast_lane ? membership_.fast_lane->completed() : 0;
 }
 
-bool Runtime::WaitFor(int64_t handle, int64_t timeout_ms) const {
+bool Runtime::WaitFor(int64_t handle, int64_t timeout_ms) {
   const auto operation = operations_.Lookup(handle);
-  if (control_ != nullptr && !operation->Done()) control_->Hurry();
-  return operation->WaitFor(timeout_ms);
+  if (control_ != nullptr && !InForkedChild() && !operation->Done()) {
+    const auto end = Clock::now() + std::chrono::milliseconds(timeout_ms);
+    if (operation->request.device == kCpu) Help(*operation, end);
+    if (operation->Done()) return true;
+    control_->Hurry();
+    timeout_ms = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+  }
+  return operation->WaitFor(std::max<int64_t>(timeout_ms, 0));
+}
+
+void Runtime::Help(const Operation& operation, Clock::time_point end) {
+  if (!responses_.Claim()) return;
+  struct Releasing {
+    ResponseQueue& queue;
+    ~Releasing() { queue.Release(); }
+  } const releasing{responses_};
+  const auto is_short = [this](const Response& response) { return IsShort(response); };
+  while (!operation.Done() && Clock::now() < end) {
+    if (const auto response = responses_.TryPop(is_short)) {
+      RunHere(*response);
+      continue;
+    }
+    // For the op thread, or the end.
+    if (responses_.HasNews()) return;
+    const auto news = [&] { return operation.Done() || responses_.HasNews(); };
+    control_->ServeUntil(news, end);
+    if (!news()) return;
+  }
+}
+
+bool Runtime::IsShort(const Response& response) const {
+  size_t bytes = 0;
+  for (const std::string& name : response.names) {
+    const auto operation = operations_.Waiting(OperationKey(response.process_set, name));
+    if (operation == nullptr) continue;
+    const Request& request = operation->request;
+    if (request.device != kCpu) return false;
+    for (const TensorSpec& tensor : request.tensors) {
+      bytes += ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype);
+    }
+    if (bytes > kShortBytes) return false;
+  }
+  return true;
+}
+
+bool Runtime::RunHere(const Response& response) {
+  try {
+    RunResponse(response);
+    return true;
+  } catch (const std::exception& error) {
+    control_->ReportFailure(
+        {Error::Kind::kInternal, StrCat("running an operation: ", error.what())});
+    return false;
+  }
 }
 
 void Runtime::WaitsAt(int64_t handle, const std::string& site) {
@@ -312,11 +368,7 @@ void Runtime::RunControlThread() {
 void Runtime::RunOpThread() {
   NameThread("hvd-op");
   while (const auto response = responses_.Pop()) {
-    try {
-      RunResponse(*response);
-    } catch (const std::exception& error) {
-      return control_->ReportFailure({Error::Kind::kInternal, StrCat("op thread: ", error.what())});
-    }
+    if (!RunHere(*response)) return;
   }
   operations_.FailAll(ShutdownError());
   control_->Drained();

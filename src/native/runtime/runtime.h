@@ -3,6 +3,7 @@
 #ifndef HVD_RUNTIME_RUNTIME_H_
 #define HVD_RUNTIME_RUNTIME_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -64,8 +65,8 @@ class Runtime : private JobObserver {
   void StopTimeline();
 
   bool Poll(int64_t handle) const { return operations_.Lookup(handle)->Done(); }
-  // False when the timeout passed first.
-  bool WaitFor(int64_t handle, int64_t timeout_ms) const;
+  // False when the timeout passed first. May do the work of this rank's threads meanwhile.
+  bool WaitFor(int64_t handle, int64_t timeout_ms);
   // The caller waits for it there, a line of its program.
   void WaitsAt(int64_t handle, const std::string& site);
   // Of a finished operation: forgets the handle. Throws the operation's error.
@@ -80,6 +81,8 @@ class Runtime : private JobObserver {
   void Shutdown();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   void OnResponses(std::vector<Response> responses) override;
   void OnShutdown() override;
   void OnSample(const AutotuneSample& sample) override;
@@ -92,6 +95,13 @@ class Runtime : private JobObserver {
   void RunControlThread();
   void RunOpThread();
   void RunResponse(const Response& response);
+  // On this thread. False when the job has failed by it.
+  bool RunHere(const Response& response);
+  // This caller waits for the operation, and does what there is to do for it on its own thread, as
+  // far as no other is at it.
+  void Help(const Operation& operation, Clock::time_point end);
+  // Whether a caller that waits for something runs the response: small, and on the CPU.
+  bool IsShort(const Response& response) const;
   // The operations of a response: this rank's own, and substitutes for those it has not asked for,
   // having joined. Nothing in the place of one that has failed in the meantime.
   std::vector<std::shared_ptr<Operation>> StartOperations(const Response& response);

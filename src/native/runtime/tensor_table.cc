@@ -25,6 +25,12 @@ int64_t TensorTable::Add(const std::shared_ptr<Operation>& operation) {
   return handle;
 }
 
+std::shared_ptr<const Operation> TensorTable::Waiting(const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = waiting_.find(key);
+  return found == waiting_.end() ? nullptr : found->second;
+}
+
 std::shared_ptr<Operation> TensorTable::Start(const std::string& key) {
   const std::lock_guard lock(mutex_);
   auto node = waiting_.extract(key);

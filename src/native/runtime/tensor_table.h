@@ -21,6 +21,9 @@ class TensorTable {
   // operation has failed already. Returns the handle.
   int64_t Add(const std::shared_ptr<Operation>& operation);
 
+  // The operation with that key, which has not begun to run. Nothing when there is none.
+  std::shared_ptr<const Operation> Waiting(const std::string& key) const;
+
   // The operation with that key begins to run, after which only the thread that runs it may
   // complete it: it writes into the caller's memory. Nothing when the operation has failed in the
   // meantime.

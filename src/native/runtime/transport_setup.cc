@@ -21,14 +21,10 @@
 namespace hvd {
 namespace {
 
-bool Spins(const Table& table, int rank) {
-  return table.rows[static_cast<size_t>(rank)].machine_ranks <= CoreCount();
-}
-
 void SetUpShm(const TransportSetup& setup, std::optional<Segment> own, Transports& result) {
   const int rank = setup.options.rank;
   const int ranks = static_cast<int>(setup.table.rows.size());
-  const bool spin = Spins(setup.table, rank);
+  const bool spin = MaySpin(setup.table, rank);
   if (!own) own = Segment::Open(setup.table.segment, ranks);
   result.segment_file = own->TakeFile();
   const auto segment = std::make_shared<const Segment>(std::move(*own));
@@ -138,9 +134,9 @@ void SetUpMixed(const TransportSetup& setup, Reach reach, Transports& result) {
     try {
       Segment segment = OpenHostSegment(setup, topology);
       result.segment_file = segment.TakeFile();
-      near = std::make_unique<ShmTransport>(topology.PlaceOf(rank),
-                                            std::make_shared<const Segment>(std::move(segment)),
-                                            Channel::kNegotiated, Spins(setup.table, rank), *halt);
+      near = std::make_unique<ShmTransport>(
+          topology.PlaceOf(rank), std::make_shared<const Segment>(std::move(segment)),
+          Channel::kNegotiated, MaySpin(setup.table, rank), *halt);
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::kInterrupted) throw;
       // The others wait for this rank's connections, so these come first.
@@ -165,6 +161,10 @@ void SetUpMixed(const TransportSetup& setup, Reach reach, Transports& result) {
 
 std::string MeetingName(const RuntimeOptions& options) {
   return StrCat(options.meeting, "g", options.generation);
+}
+
+bool MaySpin(const Table& table, int rank) {
+  return table.rows[static_cast<size_t>(rank)].machine_ranks <= CoreCount();
 }
 
 std::string DataPurpose(const RuntimeOptions& options, int rank) {

@@ -25,6 +25,10 @@ std::string MeetingName(const RuntimeOptions& options);
 // too, and then another rank answers there.
 std::string DataPurpose(const RuntimeOptions& options, int rank);
 
+// Whether every rank of this one's machine can have a core to itself, so that a short busy wait
+// before sleeping pays.
+bool MaySpin(const Table& table, int rank);
+
 // What one rank brings to the set-up.
 struct TransportSetup {
   const RuntimeOptions& options;

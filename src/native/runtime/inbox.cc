@@ -1,0 +1,81 @@
+#include "runtime/inbox.h"
+
+#include <utility>
+
+namespace hvd {
+namespace {
+
+// The clock's start: its smallest value would overflow where the time until then is taken.
+constexpr std::chrono::steady_clock::time_point kLongAgo{};
+
+}  // namespace
+
+// Setting a timer costs the caller a tenth of what waking a thread does, and is all that happens
+// when it comes back to wait before the time is over.
+void Inbox::Submit(Request request) {
+  const std::lock_guard lock(mutex_);
+  if (contents_.requests.empty()) {
+    due_ = Clock::now() + gather_time_;
+    timer_.Set(due_);
+  }
+  contents_.requests.push_back(std::move(request));
+}
+
+void Inbox::Hurry() {
+  const std::lock_guard lock(mutex_);
+  if (contents_.requests.empty() || due_ == kLongAgo) return;
+  due_ = kLongAgo;
+  WakeLocked();
+}
+
+void Inbox::RequestShutdown() {
+  const std::lock_guard lock(mutex_);
+  contents_.shutdown = true;
+  WakeLocked();
+}
+
+void Inbox::ReportFailure(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  contents_.failure = error;
+  WakeLocked();
+}
+
+void Inbox::Drained() {
+  const std::lock_guard lock(mutex_);
+  contents_.drained = true;
+  WakeLocked();
+}
+
+void Inbox::AddWait(std::vector<uint8_t> message) {
+  const std::lock_guard lock(mutex_);
+  contents_.waits.push_back(std::move(message));
+  WakeLocked();
+}
+
+void Inbox::Wake() {
+  const std::lock_guard lock(mutex_);
+  WakeLocked();
+}
+
+void Inbox::WakeLocked() {
+  if (!std::exchange(woken_, true)) wake_.Wake();
+}
+
+void Inbox::SetGatherTime(std::chrono::microseconds time) {
+  const std::lock_guard lock(mutex_);
+  gather_time_ = time;
+}
+
+Inbox::Contents Inbox::Take(bool all) {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(woken_, false)) wake_.Clear();
+  if (contents_.requests.empty()) {
+    if (!contents_.urgent()) return {};
+  } else {
+    if (!all && !contents_.urgent() && Clock::now() < due_) return {};
+    timer_.Cancel();
+  }
+  return std::exchange(contents_, {});
+}
+
+}  // namespace hvd

@@ -1,0 +1,69 @@
+// What the threads of a rank have for its control plane. Requests may stay for a moment, so that
+// those which follow travel with them; all else goes at once.
+#ifndef HVD_RUNTIME_INBOX_H_
+#define HVD_RUNTIME_INBOX_H_
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "base/timer_fd.h"
+#include "base/wake_fd.h"
+#include "runtime/request.h"
+
+namespace hvd {
+
+// For any thread; nothing blocks.
+class Inbox {
+ public:
+  struct Contents {
+    std::vector<Request> requests;
+    std::optional<Error> failure;
+    std::vector<std::vector<uint8_t>> waits;  // messages
+    bool shutdown = false;
+    bool drained = false;
+
+    bool urgent() const { return failure || shutdown || drained || !waits.empty(); }
+  };
+
+  void Submit(Request request);
+  // Ends the stay of requests: a caller waits.
+  void Hurry();
+  void RequestShutdown();
+  void ReportFailure(const Error& error);
+  void Drained();
+  void AddWait(std::vector<uint8_t> message);
+  // Makes wake_fd readable, whether there is anything or not.
+  void Wake();
+
+  // How long requests stay from now on.
+  void SetGatherTime(std::chrono::microseconds time);
+
+  // Everything that is due, or all there is. Nothing is readable afterwards but for what stays.
+  Contents Take(bool all);
+
+  // Readable when there is something urgent, or when requests are due.
+  int wake_fd() const { return wake_.fd(); }
+  int timer_fd() const { return timer_.fd(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // With the mutex held.
+  void WakeLocked();
+
+  WakeFd wake_;
+  TimerFd timer_;
+  std::mutex mutex_;
+  Contents contents_;
+  Clock::time_point due_{};  // of the requests
+  std::chrono::microseconds gather_time_{100};
+  bool woken_ = false;
+};
+
+}  // namespace hvd
+
+#endif  // HVD_RUNTIME_INBOX_H_

@@ -1,0 +1,286 @@
+// Callers that wait do the work of their rank's threads: what they sleep on, and whole jobs.
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/event_set.h"
+#include "base/timer_fd.h"
+#include "base/unique_fd.h"
+#include "harness.h"
+#include "ranks.h"
+#include "runtime/inbox.h"
+#include "runtime/response_queue.h"
+#include "runtime/runtime.h"
+
+namespace {
+
+using hvd::Error;
+using hvd::EventSet;
+using hvd::HashStore;
+using hvd::Inbox;
+using hvd::OpKind;
+using hvd::Request;
+using hvd::Response;
+using hvd::ResponseQueue;
+using hvd::Runtime;
+using hvd::TransportChoice;
+using hvd::UniqueFd;
+using hvd::test::OnRanks;
+using hvd::test::OnThreads;
+using hvd::test::OptionsFor;
+using hvd::test::RequestFor;
+using hvd::test::Start;
+using hvd::test::SumInPlace;
+using hvd::test::Wait;
+using std::chrono::nanoseconds;
+
+std::pair<UniqueFd, UniqueFd> SocketPair() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) != 0) {
+    throw hvd::SystemError("socketpair", errno, "");
+  }
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+std::vector<EventSet::Event> ReadyOf(const EventSet& set) {
+  std::vector<EventSet::Event> ready;
+  set.Wait(nanoseconds(0), ready);
+  return ready;
+}
+
+bool Readable(int fd, int timeout_ms = 0) {
+  pollfd item{.fd = fd, .events = POLLIN, .revents = 0};
+  return ::poll(&item, 1, timeout_ms) > 0;
+}
+
+Response Named(const std::string& name) {
+  Response response;
+  response.names = {name};
+  return response;
+}
+
+const auto kAny = [](const Response&) { return true; };
+
+}  // namespace
+
+TEST(ASetWithinASetIsSilentWhileDisabled) {
+  const auto [near, far] = SocketPair();
+  EventSet inner;
+  EventSet outer;
+  inner.Add(near.get(), 7);
+  outer.Add(inner.fd(), 1);
+  EXPECT_TRUE(ReadyOf(outer).empty());
+  outer.Change(inner.fd(), 1, EventSet::Interest::kNone);
+  EXPECT_EQ(::send(far.get(), "x", 1, 0), 1);
+  EXPECT_TRUE(ReadyOf(outer).empty());
+  const auto ready = ReadyOf(inner);
+  EXPECT_EQ(ready.size(), size_t{1});
+  EXPECT_EQ(ready[0].tag, uint64_t{7});
+  EXPECT_TRUE(ready[0].input);
+  // A thread that sleeps on the outer set hears of what has come in the meantime.
+  std::thread sleeper([&] {
+    std::vector<EventSet::Event> woken;
+    outer.Wait(std::nullopt, woken);
+    EXPECT_EQ(woken.size(), size_t{1});
+  });
+  outer.Change(inner.fd(), 1, EventSet::Interest::kInput);
+  sleeper.join();
+}
+
+TEST(OutputAloneIsNoInput) {
+  const auto [near, far] = SocketPair();
+  EventSet set;
+  set.Add(near.get(), 3);
+  set.Change(near.get(), 3, EventSet::Interest::kInputAndOutput);
+  auto ready = ReadyOf(set);
+  EXPECT_EQ(ready.size(), size_t{1});
+  EXPECT_FALSE(ready[0].input);
+  EXPECT_EQ(::send(far.get(), "x", 1, 0), 1);
+  ready = ReadyOf(set);
+  EXPECT_EQ(ready.size(), size_t{1});
+  EXPECT_TRUE(ready[0].input);
+  set.Remove(near.get());
+  EXPECT_TRUE(ReadyOf(set).empty());
+}
+
+TEST(ARequestStaysForAMomentAndOthersTravelWithIt) {
+  Inbox inbox;
+  inbox.SetGatherTime(std::chrono::hours(1));
+  inbox.Submit({.name = "a", .tensors = {}, .numbers = {}});
+  inbox.Submit({.name = "b", .tensors = {}, .numbers = {}});
+  EXPECT_FALSE(Readable(inbox.wake_fd()) || Readable(inbox.timer_fd()));
+  EXPECT_TRUE(inbox.Take(false).requests.empty());
+  EXPECT_EQ(inbox.Take(true).requests.size(), size_t{2});
+  inbox.SetGatherTime(std::chrono::microseconds(100));
+  inbox.Submit({.name = "a", .tensors = {}, .numbers = {}});
+  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
+  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
+  EXPECT_FALSE(Readable(inbox.timer_fd()));
+}
+
+TEST(NewsThatDoNotWaitTakeRequestsAlong) {
+  Inbox inbox;
+  inbox.SetGatherTime(std::chrono::hours(1));
+  inbox.Submit({.name = "a", .tensors = {}, .numbers = {}});
+  inbox.Hurry();
+  EXPECT_TRUE(Readable(inbox.wake_fd()));
+  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
+  EXPECT_FALSE(Readable(inbox.wake_fd()));
+  inbox.Submit({.name = "a", .tensors = {}, .numbers = {}});
+  inbox.RequestShutdown();
+  EXPECT_TRUE(Readable(inbox.wake_fd()));
+  const Inbox::Contents all = inbox.Take(false);
+  EXPECT_TRUE(all.shutdown);
+  EXPECT_EQ(all.requests.size(), size_t{1});
+}
+
+TEST(OneAtATimeRunsResponses) {
+  ResponseQueue queue;
+  EXPECT_TRUE(queue.Claim());
+  EXPECT_FALSE(queue.Claim());
+  queue.Push({Named("a"), Named("b")});
+  EXPECT_TRUE(queue.HasNews());
+  EXPECT_FALSE(queue.TryPop([](const Response&) { return false; }).has_value());
+  EXPECT_EQ(queue.TryPop(kAny)->names[0], std::string("a"));
+  std::atomic<bool> released{false};
+  std::thread op_thread([&] {
+    EXPECT_EQ(queue.Pop()->names[0], std::string("b"));
+    EXPECT_TRUE(released.load());
+    // It is at work until it asks again.
+    EXPECT_FALSE(queue.Claim());
+    queue.Close();
+    EXPECT_FALSE(queue.Pop().has_value());
+  });
+  released.store(true);
+  queue.Release();
+  op_thread.join();
+  EXPECT_FALSE(queue.Claim());
+}
+
+// Of some tries at least one is not disturbed by a timer that fires on a busy machine.
+TEST(ACallerThatWaitsWakesNoThread) {
+  for (const TransportChoice transport : {TransportChoice::kShm, TransportChoice::kTcp}) {
+    OnRanks(2, transport, [](int, Runtime& runtime) {
+      constexpr int kOperations = 50;
+      bool undisturbed = false;
+      for (int attempt = 0; attempt < 200; ++attempt) {
+        const long before = hvd::test::WakeUpsOfLibraryThreads();
+        for (int i = 0; i < kOperations; ++i) {
+          std::vector<float> data(10, 1);
+          SumInPlace(runtime, "small", data);
+          EXPECT_EQ(data, std::vector<float>(10, 2));
+        }
+        undisturbed = undisturbed || hvd::test::WakeUpsOfLibraryThreads() - before < kOperations;
+        // Both go on until both have seen it.
+        std::vector<int32_t> seen(1, undisturbed ? 1 : 0);
+        SumInPlace(runtime, "seen", seen);
+        if (seen[0] == 2) break;
+      }
+      EXPECT_TRUE(undisturbed);
+    });
+  }
+}
+
+// Some are short and run by who waits, others by the op thread, and some waits are for what is done
+// already.
+TEST(OperationsMayBeWaitedForInAnyOrder) {
+  constexpr int kNames = 31;  // a prime, so that every step below is a permutation
+  for (const TransportChoice transport : {TransportChoice::kShm, TransportChoice::kTcp}) {
+    OnRanks(3, transport, [](int rank, Runtime& runtime) {
+      for (int round = 0; round < 3; ++round) {
+        std::vector<std::vector<float>> data;
+        std::vector<int64_t> handles;
+        for (int i = 0; i < kNames; ++i) {
+          const size_t count = i % 7 == 0 ? size_t{300'000} : size_t{50};
+          auto& tensor = data.emplace_back(count, static_cast<float>(i));
+          const auto request = RequestFor<float>(OpKind::kAllreduce, "t" + std::to_string(i),
+                                                 {static_cast<int64_t>(count)});
+          handles.push_back(Start(runtime, request, tensor.data(), tensor.data()));
+        }
+        for (int i = 0; i < kNames; ++i) {
+          const auto index = static_cast<size_t>((i * (2 * rank + 1) + 7 * rank + round) % kNames);
+          (void)Wait(runtime, handles[index]);
+          EXPECT_EQ(data[index],
+                    std::vector<float>(data[index].size(), 3.0F * static_cast<float>(index)));
+        }
+      }
+    });
+  }
+}
+
+TEST(ACallerThatWaitsServesOthersToo) {
+  for (const TransportChoice transport : {TransportChoice::kShm, TransportChoice::kTcp}) {
+    OnRanks(2, transport, [](int rank, Runtime& runtime) {
+      std::vector<float> last(10, 1);
+      std::thread first;
+      if (rank == 0) first = std::thread([&] { SumInPlace(runtime, "last", last); });
+      for (int i = 0; i < 20; ++i) {
+        std::vector<float> data(static_cast<size_t>(10 + i), 1);
+        SumInPlace(runtime, "before" + std::to_string(i), data);
+        EXPECT_EQ(data, std::vector<float>(data.size(), 2));
+      }
+      if (rank == 0) {
+        first.join();
+      } else {
+        SumInPlace(runtime, "last", last);
+      }
+      EXPECT_EQ(last, std::vector<float>(10, 2));
+    });
+  }
+}
+
+TEST(ProcessSetsThatOverlapMayBeWaitedForAtOnce) {
+  OnRanks(3, TransportChoice::kShm, [](int rank, Runtime& runtime) {
+    Request add;
+    add.name = "sets";
+    add.kind = OpKind::kAddProcessSets;
+    add.numbers = {2, 0, 1, 2, 1, 2, 2, 0, 2};
+    const hvd::Result sets = Wait(runtime, runtime.Enqueue(add, {}));
+    OnThreads(3, [&](int thread) {
+      // The ranks of the thread's set are all but this one.
+      const int absent = (thread + 2) % 3;
+      if (rank == absent) return;
+      for (int i = 0; i < 30; ++i) {
+        std::vector<float> data(20, static_cast<float>(rank));
+        auto request = RequestFor<float>(OpKind::kAllreduce, "in a set", {20});
+        request.process_set = static_cast<int32_t>(sets.numbers[static_cast<size_t>(thread)]);
+        (void)Wait(runtime, Start(runtime, request, data.data(), data.data()));
+        EXPECT_EQ(data, std::vector<float>(20, static_cast<float>(3 - absent)));
+      }
+    });
+  });
+}
+
+TEST(AShutdownEndsACallerThatWaits) {
+  for (const bool own : {true, false}) {
+    const auto store = std::make_shared<HashStore>();
+    OnThreads(2, [&](int rank) {
+      Runtime runtime(OptionsFor(rank, 2, TransportChoice::kShm, store));
+      std::vector<float> data(10, 1);
+      SumInPlace(runtime, "all", data);
+      if (rank == 1) {
+        if (!own) runtime.Shutdown();
+        return;
+      }
+      const auto request = RequestFor<float>(OpKind::kAllreduce, "rank 0 alone", {10});
+      const int64_t handle = Start(runtime, request, data.data(), data.data());
+      std::thread waiter(
+          [&] { EXPECT_THROWS(Wait(runtime, handle), Error, "Horovod has been shut down"); });
+      if (own) runtime.Shutdown();
+      waiter.join();
+    });
+  }
+}
