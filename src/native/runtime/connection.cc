@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -38,25 +39,20 @@ void Connection::Flush() {
 
 bool Connection::Fill() {
   if (taken_ != 0) {
-    input_.erase(input_.begin(), input_.begin() + static_cast<ptrdiff_t>(taken_));
-    taken_ = 0;
+    std::copy(input_.begin() + static_cast<ptrdiff_t>(taken_),
+              input_.begin() + static_cast<ptrdiff_t>(filled_), input_.begin());
+    filled_ -= std::exchange(taken_, 0);
   }
-  const size_t before = input_.size();
-  input_.resize(before + kReadBytes);
-  std::optional<size_t> count;
-  try {
-    count = socket_.TryReceive(std::as_writable_bytes(std::span(input_)).subspan(before));
-  } catch (...) {
-    // What came before can still be read.
-    input_.resize(before);
-    throw;
-  }
-  input_.resize(before + count.value_or(0));
+  // The memory stays: clearing it anew would take longer than a short message does.
+  if (input_.size() < filled_ + kReadBytes) input_.resize(filled_ + kReadBytes);
+  const auto count =
+      socket_.TryReceive(std::as_writable_bytes(std::span(input_)).subspan(filled_));
+  filled_ += count.value_or(0);
   return !count || *count != 0;
 }
 
 std::optional<Message> Connection::Next() {
-  const auto rest = std::span<const uint8_t>(input_).subspan(taken_);
+  const auto rest = std::span<const uint8_t>(input_).subspan(taken_, filled_ - taken_);
   if (rest.size() < kHeaderBytes) return std::nullopt;
   WireReader header(rest);
   const size_t length = header.U32();

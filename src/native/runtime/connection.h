@@ -60,7 +60,8 @@ class Connection {
   std::vector<uint8_t> output_;
   size_t sent_ = 0;
   std::vector<uint8_t> input_;
-  size_t taken_ = 0;
+  size_t filled_ = 0;
+  size_t taken_ = 0;  // of these
 };
 
 }  // namespace hvd
