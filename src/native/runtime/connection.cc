@@ -45,8 +45,7 @@ bool Connection::Fill() {
   }
   // The memory stays: clearing it anew would take longer than a short message does.
   if (input_.size() < filled_ + kReadBytes) input_.resize(filled_ + kReadBytes);
-  const auto count =
-      socket_.TryReceive(std::as_writable_bytes(std::span(input_)).subspan(filled_));
+  const auto count = socket_.TryReceive(std::as_writable_bytes(std::span(input_)).subspan(filled_));
   filled_ += count.value_or(0);
   return !count || *count != 0;
 }
