@@ -63,7 +63,8 @@ def describe_missing_module(native: Path, suffix: str, reason: str) -> str:
     if wanted in found:
         facts = f"{wanted} is there but does not load"
     elif found:
-        facts = f"there is no {wanted} for this Python, only {', '.join(found)}"
+        kind = "free-threaded Python" if re.match(r"\.cpython-\d+t-", suffix) else "Python"
+        facts = f"there is no {wanted} for this {kind}, only {', '.join(found)}"
     else:
         facts = f"there is no {wanted} nor any other"
     return (

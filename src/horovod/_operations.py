@@ -1,6 +1,7 @@
 """Operations on their way: their names, what their handles keep alive, and waiting for them."""
 
 import itertools
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -83,6 +84,8 @@ class Operations:
         self._session = session
         self._handles = itertools.count()
         self._pending: dict[int, Pending] = {}
+        # Whose operations come in now.
+        self._newest: Callable[[], Member | None] = lambda: None
 
     def run_now(
         self,
@@ -177,6 +180,8 @@ class Operations:
         except _bindings.CollectiveError as error:
             done = True
             raise HorovodInternalError(str(error)) from error
+        except ValueError:  # another thread has waited for it at the same time
+            return None
         finally:
             # Ctrl-C leaves the operation running, and its memory in use.
             if done:
@@ -258,14 +263,24 @@ class Operations:
         operands: tuple[Operand, ...],
         finish: Callable[[Any], Any],
     ) -> int:
-        # Handles of a job that has failed are often never asked for; they would keep it alive.
-        oldest = next(iter(self._pending.values()), None)
-        if oldest is not None and oldest.member is not member:
-            for old in [h for h, kept in self._pending.items() if kept.member is not member]:
-                self._pending.pop(old, None)
+        if self._newest() is not member:
+            self._forget_earlier(member)
         handle = next(self._handles)
         self._pending[handle] = Pending(member, ticket, operands, finish)
         return handle
+
+    def _forget_earlier(self, member: Member) -> None:
+        """Forgets the handles of jobs before a member's, unless that one has ended too.
+
+        Those of a job that has failed are often never asked for; they would keep it alive.
+        """
+        pending = self._pending.copy()  # at once, and before anything of a later job can be in it
+        if self._session.current is not member:
+            return
+        self._newest = weakref.ref(member)
+        for handle, kept in pending.items():
+            if kept.member is not member:
+                self._pending.pop(handle, None)
 
 
 def _device(operands: Sequence[Operand]) -> int:

@@ -188,19 +188,35 @@ class Session:
 
     def stop(self) -> None:
         """Leaves the job; what is pending fails on all ranks. Does nothing when none is joined."""
+        if self._in_fork():
+            return
+        # Whoever joins anew meanwhile waits: operations still use the memory of the old job.
         with self._lock:
             member = self._member
-            if member is None or member.process != os.getpid():
+            if member is None:
                 return
             self._become(None)
-        for process_set in member.registered:
-            process_set.process_set_id = None
-        member.runtime.shutdown()
+            for process_set in member.registered:
+                process_set.process_set_id = None
+            member.runtime.shutdown()
+
+    def _in_fork(self) -> bool:
+        """Whether the job was joined by the process that this one is a fork of.
+
+        The lock may be held there, by a thread that does not exist here.
+        """
+        member = self._member
+        return member is not None and member.process != os.getpid()
 
     @property
     def started(self) -> bool:
         """Whether the job is joined."""
         return self._member is not None
+
+    @property
+    def current(self) -> Member | None:
+        """This process's membership, if it has any now; another thread may end it at any time."""
+        return self._member
 
     @property
     def member(self) -> Member:
@@ -211,9 +227,10 @@ class Session:
         Raises:
             ValueError: `init()` has not been called.
         """
-        if self._member is None:
+        member = self._member  # once: another thread may end it
+        if member is None:
             raise ValueError(NOT_INITIALIZED)
-        return self._member
+        return member
 
 
 def _start_runtime(

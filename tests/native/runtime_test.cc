@@ -2,6 +2,7 @@
 #include "runtime/runtime.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -211,6 +212,26 @@ TEST(AHandleIsForgottenOnceTaken) {
     const int64_t handle = Start(runtime, Named("n", 10), data.data(), data.data());
     (void)Wait(runtime, handle);
     EXPECT_THROWS(runtime.Take(handle), Error, "unknown handle");
+  });
+}
+
+TEST(OfThreadsThatWaitForOneHandleOneTakesIt) {
+  OnRanks(2, TransportChoice::kShm, [](int, Runtime& runtime) {
+    for (int round = 0; round < 50; ++round) {
+      const std::string name = "n" + std::to_string(round);
+      const std::vector<float> data(10, 1);
+      const int64_t handle =
+          Start(runtime, RequestFor<float>(OpKind::kAllgather, name, {10}), data.data(), nullptr);
+      std::atomic<int> whole{0};
+      OnThreads(3, [&](int) {
+        try {
+          if (Wait(runtime, handle).outputs.size() == 1) ++whole;
+        } catch (const Error& error) {
+          EXPECT_EQ(std::string(error.what()).find("unknown handle"), 0);
+        }
+      });
+      EXPECT_EQ(whole.load(), 1);
+    }
   });
 }
 

@@ -146,7 +146,8 @@ class HorovodBasics:
 
     def mpi_enabled(self) -> bool:
         """Whether the ranks of this job have met through MPI."""
-        return SESSION.started and SESSION.member.mpi is not None
+        member = SESSION.current
+        return member is not None and member.mpi is not None
 
     def mpi_built(self) -> bool:
         """Whether this build has plug-ins for MPI, and finds an MPI that opens here."""

@@ -133,7 +133,7 @@ def register(process_sets: Sequence[ProcessSet]) -> None:
         own = everybodys = [tuple(process_set.ranks) for process_set in process_sets]
     if not everybodys:
         return
-    known = {tuple(ranks): number for number, ranks in member.process_sets.items()}
+    known = {tuple(ranks): number for number, ranks in member.process_sets.copy().items()}
     for ranks in everybodys:
         size = member.placement.size
         if not ranks or len(set(ranks)) < len(ranks) or ranks[0] < 0 or ranks[-1] >= size:
@@ -193,17 +193,20 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     """
     _require_dynamic()
     number = process_set.process_set_id
-    if number is None or number == 0 or number not in SESSION.member.process_sets:
+    process_sets = SESSION.member.process_sets
+    if number is None or number == 0 or number not in process_sets:
         return False
     COLLECTIVES.remove_process_set(number)
-    del SESSION.member.process_sets[number]
+    process_sets.pop(number, None)
     process_set.process_set_id = None
     return True
 
 
 def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
     """The registered process sets: number to global ranks; 0 is the global one."""
-    return {number: list(ranks) for number, ranks in SESSION.member.process_sets.items()}
+    # A copy: other threads may add and remove some.
+    process_sets = SESSION.member.process_sets.copy()
+    return {number: list(ranks) for number, ranks in process_sets.items()}
 
 
 def process_set_included(process_set_id: int = 0) -> bool:

@@ -12,7 +12,8 @@
 
 namespace py = pybind11;
 
-PYBIND11_MODULE(_bindings, module) {
+// What stands behind it is for all threads, so a free-threaded Python need not turn its GIL on.
+PYBIND11_MODULE(_bindings, module, py::mod_gil_not_used()) {
   module.doc() = "Opens a core library and drives one rank's runtime.";
   module.attr("ABI_VERSION") = HVD_ABI_VERSION;
 

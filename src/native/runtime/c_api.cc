@@ -316,8 +316,9 @@ int32_t Wait(hvd_runtime* runtime, int64_t handle, int64_t timeout_ms, int32_t* 
   *result = nullptr;
   return Guard(error, [&] {
     if (!runtime->runtime.WaitFor(handle, timeout_ms)) return;
+    const auto operation = runtime->runtime.TakeOperation(handle);
     *done = 1;
-    *result = HandOut(runtime->runtime.Take(handle));
+    *result = HandOut(operation->TakeResult());
   });
 }
 

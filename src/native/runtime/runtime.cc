@@ -314,10 +314,8 @@ void Runtime::WaitsAt(int64_t handle, const std::string& site) {
   if (!operation->Done()) control_->WaitsAt(operation->request, site);
 }
 
-Result Runtime::Take(int64_t handle) {
-  const auto operation = operations_.Lookup(handle);
-  operations_.Forget(handle);
-  return operation->TakeResult();
+std::shared_ptr<Operation> Runtime::TakeOperation(int64_t handle) {
+  return operations_.Take(handle);
 }
 
 void Runtime::RunAlone(Request request) {

@@ -69,8 +69,11 @@ class Runtime : private JobObserver {
   bool WaitFor(int64_t handle, int64_t timeout_ms);
   // The caller waits for it there, a line of its program.
   void WaitsAt(int64_t handle, const std::string& site);
-  // Of a finished operation: forgets the handle. Throws the operation's error.
-  Result Take(int64_t handle);
+  // Of a finished operation: forgets the handle, so that of several threads one gets it. Throws
+  // Error (kInvalid) to the others.
+  std::shared_ptr<Operation> TakeOperation(int64_t handle);
+  // The same, and its result. Throws the operation's error.
+  Result Take(int64_t handle) { return TakeOperation(handle)->TakeResult(); }
 
   // True in a child that was forked from the process which started the runtime. The child has none
   // of its threads: it can use nothing here, and must not destroy it, since that waits for them.

@@ -5,6 +5,15 @@
 #include "base/str_cat.h"
 
 namespace hvd {
+namespace {
+
+[[noreturn]] void ThrowUnknown(int64_t handle) {
+  throw Error(Error::Kind::kInvalid, StrCat("unknown handle ", handle,
+                                            ": its operation was waited for already, or never "
+                                            "enqueued"));
+}
+
+}  // namespace
 
 int64_t TensorTable::Add(const std::shared_ptr<Operation>& operation) {
   const std::lock_guard lock(mutex_);
@@ -62,17 +71,15 @@ void TensorTable::FailAll(const Error& error) {
 std::shared_ptr<Operation> TensorTable::Lookup(int64_t handle) const {
   const std::lock_guard lock(mutex_);
   const auto found = handles_.find(handle);
-  if (found == handles_.end()) {
-    throw Error(Error::Kind::kInvalid, StrCat("unknown handle ", handle,
-                                              ": its operation was waited for already, or never "
-                                              "enqueued"));
-  }
+  if (found == handles_.end()) ThrowUnknown(handle);
   return found->second;
 }
 
-void TensorTable::Forget(int64_t handle) {
+std::shared_ptr<Operation> TensorTable::Take(int64_t handle) {
   const std::lock_guard lock(mutex_);
-  handles_.erase(handle);
+  auto node = handles_.extract(handle);
+  if (node.empty()) ThrowUnknown(handle);
+  return std::move(node.mapped());
 }
 
 }  // namespace hvd

@@ -40,7 +40,8 @@ class TensorTable {
 
   // Throws Error (kInvalid) for an unknown handle.
   std::shared_ptr<Operation> Lookup(int64_t handle) const;
-  void Forget(int64_t handle);
+  // The same, and the handle is forgotten: of several threads one gets the operation.
+  std::shared_ptr<Operation> Take(int64_t handle);
 
  private:
   mutable std::mutex mutex_;

@@ -57,6 +57,8 @@ def test_a_module_for_another_python_is_named(tmp_path: Path) -> None:
     message = describe_missing_module(tmp_path, ".cpython-399-x86_64-linux-gnu.so", "no module")
     assert "no _bindings.cpython-399-x86_64-linux-gnu.so for this Python" in message
     assert "only _bindings.cpython-310-x86_64-linux-gnu.so" in message
+    message = describe_missing_module(tmp_path, ".cpython-310t-x86_64-linux-gnu.so", "no module")
+    assert "no _bindings.cpython-310t-x86_64-linux-gnu.so for this free-threaded Python" in message
 
 
 def test_a_module_that_does_not_load_is_told_from_a_missing_one(tmp_path: Path) -> None:

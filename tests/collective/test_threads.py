@@ -1,0 +1,22 @@
+"""Python threads of one rank that use the library at once, with a GIL and without."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from collective.conftest import Launch
+from collective.launching import Suite, cases
+
+
+@pytest.mark.parametrize(("suite", "check"), cases("thread_checks.py", (2, "shm"), (2, "tcp")))
+def test_threads(suite: Suite, check: str, outcome: Callable[[Suite, str], Sequence[str]]) -> None:
+    for rank, problem in enumerate(outcome(suite, check)):
+        assert not problem, f"rank {rank}: {problem}"
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_job_may_start_and_end_while_threads_use_it(launch: Launch, ranks: int) -> None:
+    launched = launch(ranks, "start_and_stop.py")
+    assert launched.code == 0, launched.err
+    for rank in range(ranks):
+        assert launched.lines(rank) == ["no crash, sums: True"], launched.err
