@@ -52,16 +52,15 @@ def demo(session: nox.Session) -> None:
     session.run("python", "ci/demo.py", *session.posargs)
 
 
-def _newer_python(session: nox.Session) -> list[str]:
-    """Options for modules for a CPython newer than this machine's, where its headers can be had."""
+def _newer_pythons(session: nox.Session) -> list[str]:
+    """Options for modules for CPythons newer than this machine's, where headers can be had."""
     words = ("ci/newer_python.py", "headers", ".dev/newer-python")
     printed = session.run("python", *words, silent=True, success_codes=[0, 1])
     assert isinstance(printed, str)  # what a silent run gives
-    folder = printed.strip().rpartition("\n")[2]
-    if not Path(folder, "Python.h").is_file():
+    folders = [line for line in printed.splitlines() if Path(line, "Python.h").is_file()]
+    if not folders:
         session.warn(printed)
-        return []
-    return ["--python", folder]
+    return [word for folder in folders for word in ("--python", folder)]
 
 
 @nox.session
@@ -70,7 +69,7 @@ def matrix(session: nox.Session) -> None:
     _install_toolkit(session)
     words = session.posargs or ["--all", "--complete"]
     session.run(
-        "variantwheel", "build", *words, "--pythons", "available", *_newer_python(session),
+        "variantwheel", "build", *words, "--pythons", "available", *_newer_pythons(session),
         "--check", "-o", "release",
     )  # fmt: skip
 
@@ -82,10 +81,37 @@ def newer_python(session: nox.Session) -> None:
     release = Path(".dev/newer-python/release")
     session.run(
         "variantwheel", "build", "null", "--machine", os.uname().machine,
-        "--pythons", "available", *_newer_python(session), "-o", str(release),
+        "--pythons", "available", *_newer_pythons(session), "-o", str(release),
     )  # fmt: skip
     (wheel,) = release.glob("horovod_variants-*-null.whl")
     session.run("python", "ci/newer_python.py", "try", ".dev/newer-python", str(wheel))
+
+
+@nox.session
+def free_threaded(session: nox.Session) -> None:
+    """Compiles CPython 3.13t, installs `null` there with pip, and tests threads without a GIL."""
+    _install_toolkit(session)
+    folder = Path(".dev/free-threaded")
+    session.log("compiling CPython: minutes, the first time")
+    printed = session.run("python", "ci/free_threaded_python.py", str(folder), silent=True)
+    assert isinstance(printed, str)  # what a silent run gives
+    program, release = printed.split()[-1], folder / "release"
+    session.run(
+        "variantwheel", "build", "null", "--machine", os.uname().machine,
+        "--pythons", "available", "--python", program, "-o", str(release),
+    )  # fmt: skip
+    session.run("pip", "wheel", "--quiet", "--no-deps", "-w", str(release), "./selector")
+    session.run("variantwheel", "sdist", "--allow-partial", str(release), "-o", str(release))
+    session.run(program, "-m", "venv", "--clear", str(folder / "env"), external=True)
+    python = str(folder / "env" / "bin" / "python")
+    needed = nox.project.dependency_groups(PYPROJECT, "free-threaded")
+    session.run(python, "-m", "pip", "install", "--quiet", *needed, external=True)
+    session.run(
+        python, "-m", "pip", "install", "--no-cache-dir", "--no-index", "--find-links",
+        str(release), "horovod-variants", external=True,
+    )  # fmt: skip
+    tests = [f"tests/collective/test_{name}.py" for name in ("threads", "array")]
+    session.run(python, "-m", "pytest", *(session.posargs or tests), external=True)
 
 
 @nox.session

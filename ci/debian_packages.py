@@ -1,4 +1,4 @@
-"""Debian packages unpacked into a folder: nothing is installed, and no package's script is run.
+"""Debian packages unpacked into a folder, and sources: nothing is installed, no script is run.
 
 apt downloads them with settings of its own: it verifies signatures and hashes, and goes on with a
 download that was cut off. dpkg unpacks them.
@@ -53,17 +53,7 @@ def unpack(wanted: PackageSet, target: Path) -> None:
     if done.is_file() and done.read_text(encoding="utf-8") == str(wanted):
         return
     apt = target.with_suffix(".apt")
-    for name in ("lists/partial", "cache/archives/partial", "state"):
-        (apt / name).mkdir(parents=True, exist_ok=True)
-    (apt / "status").touch()
-    (apt / "debian.sources").write_text(
-        f"Types: deb\nURIs: {archive_address()}\nSuites: {wanted.suite}\nComponents: main\n"
-        f"Architectures: {wanted.architecture}\n"
-        "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n",
-        encoding="utf-8",
-    )
-    options = _options(apt, wanted.architecture)
-    _run("apt-get", "-q", *options, "update", cwd=apt)
+    options = _update(apt, "deb", wanted.suite, wanted.architecture)
     if wanted.dependencies:
         verb: tuple[str, ...] = ("install", "--yes", "--no-install-recommends", "--download-only")
         archives = apt / "cache" / "archives"
@@ -73,6 +63,31 @@ def unpack(wanted: PackageSet, target: Path) -> None:
     for archive in sorted(archives.glob("*.deb")):
         _run("dpkg", "-x", str(archive), str(target), cwd=apt)
     done.write_text(str(wanted), encoding="utf-8")
+
+
+def source_archive(suite: str, package: str, target: Path) -> Path:
+    """Download what a source package was made from, without Debian's changes.
+
+    Args:
+        suite: Of Debian, such as `trixie`.
+        package: Name of the source package.
+        target: apt's own files and the archive lie beside it.
+
+    Returns:
+        The archive.
+
+    Raises:
+        PackagesError: apt of this machine has no Debian archive, or it cannot be reached.
+    """
+    apt = target.with_suffix(".apt")
+    options = _update(apt, "deb-src", suite, "")
+    words = ("source", "--download-only", "--tar-only", "--only-source", package)
+    _run("apt-get", "-q", *options, *words, cwd=apt)
+    archives = sorted(apt.glob("*.orig.tar.*"), key=lambda path: path.stat().st_mtime)
+    archives = [path for path in archives if path.suffix != ".asc"]
+    if not archives:
+        raise PackagesError(f"apt-get source {package} of {suite} has left no archive in {apt}")
+    return archives[-1]
 
 
 def archive_address() -> str:
@@ -89,10 +104,32 @@ def archive_address() -> str:
     return found[0]
 
 
+def _update(apt: Path, kind: str, suite: str, architecture: str) -> list[str]:
+    """Give apt a folder of its own, and the lists of one suite; gives its options for that.
+
+    Args:
+        apt: The folder.
+        kind: `deb` or `deb-src`.
+        suite: Of Debian.
+        architecture: As Debian names it; empty for this machine's.
+    """
+    for name in ("lists/partial", "cache/archives/partial", "state"):
+        (apt / name).mkdir(parents=True, exist_ok=True)
+    (apt / "status").touch()
+    (apt / "debian.sources").write_text(
+        f"Types: {kind}\nURIs: {archive_address()}\nSuites: {suite}\nComponents: main\n"
+        + (f"Architectures: {architecture}\n" if architecture else "")
+        + "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n",
+        encoding="utf-8",
+    )
+    options = _options(apt, architecture)
+    _run("apt-get", "-q", *options, "update", cwd=apt)
+    return options
+
+
 def _options(apt: Path, architecture: str) -> list[str]:
-    settings = {
-        "APT::Architecture": architecture,
-        "APT::Architectures": architecture,
+    chosen = ("APT::Architecture", "APT::Architectures") if architecture else ()
+    settings = dict.fromkeys(chosen, architecture) | {
         "APT::Sandbox::User": "root",
         "APT::Update::Error-Mode": "any",
         "Acquire::Check-Valid-Until": "false",

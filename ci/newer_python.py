@@ -1,6 +1,6 @@
 """CPython 3.14 from Debian's testing suite, for machines that lack it: its headers, and itself.
 
-    python ci/newer_python.py headers FOLDER          prints the folder of headers
+    python ci/newer_python.py headers FOLDER          prints the folders of headers, 3.14t's too
     python ci/newer_python.py try FOLDER WHEEL        installs a wheel there, and reduces on 2 ranks
 
 Nothing is installed on this machine. Modules are compiled from the headers alone.
@@ -24,6 +24,8 @@ _SYSTEM = PackageSet(
     "amd64",
     (f"python{_VERSION}-minimal", f"libpython{_VERSION}-stdlib", "dash", "coreutils"),
 )
+_WITH_GIL = "/* #undef Py_GIL_DISABLED */"
+_WITHOUT_GIL = "#define Py_GIL_DISABLED 1"
 _ALLREDUCE = """
 import array, sys, horovod.array as hvd
 hvd.init()
@@ -41,6 +43,29 @@ def headers(folder: Path) -> Path:
     """
     unpack(_HEADERS, folder / "headers")
     return folder / "headers" / "usr" / "include" / f"python{_VERSION}"
+
+
+def free_threaded_headers(plain: Path, folder: Path) -> Path:
+    """Return a folder with the headers of the free-threaded build, made of the usual one's.
+
+    They are the same files; `configure --disable-gil` defines one more name in pyconfig.h.
+
+    Args:
+        plain: The usual build's, as Debian lays them out.
+        folder: Gets the folder.
+
+    Raises:
+        PackagesError: The usual build's pyconfig.h is not as CPython's `configure` writes it.
+    """
+    target = folder / f"python{_VERSION}t"
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(plain, target)
+    (own,) = plain.parent.glob(f"*-linux-gnu/{plain.name}/pyconfig.h")
+    text = own.read_text(encoding="utf-8")
+    if text.count(_WITH_GIL) != 1:
+        raise PackagesError(f"{own} does not say that there is a GIL: {_WITH_GIL!r} is not in it")
+    (target / "pyconfig.h").write_text(text.replace(_WITH_GIL, _WITHOUT_GIL), encoding="utf-8")
+    return target
 
 
 def try_wheel(folder: Path, wheel: Path) -> str:
@@ -64,7 +89,8 @@ def try_wheel(folder: Path, wheel: Path) -> str:
 def main(verb: str, folder: Path, *wheels: Path) -> int:
     try:
         if verb == "headers":
-            print(headers(folder))
+            print(plain := headers(folder))
+            print(free_threaded_headers(plain, folder / "free-threaded"))
         for wheel in wheels:
             print(try_wheel(folder, wheel), end="")
     except (PackagesError, CommandFailedError) as error:
