@@ -23,10 +23,11 @@ from unit.variants.tiny_project import (
     respoil,
     variantwheel,
 )
+from variantwheel.completeness import check_complete, missing_variants
 from variantwheel.errors import IncompleteReleaseError, ReleaseFolderError, SdistFormatError
 from variantwheel.project import read_project
 from variantwheel.sdist_archive import SdistArchive, SdistFile, read_sdist
-from variantwheel.selector_sdist import check_complete, collect_payload, missing_variants
+from variantwheel.selector_sdist import collect_payload
 from variantwheel.variant_build import without_release_files
 from variantwheel.wheel_archive import read_wheel
 from variantwheel_selector.manifest import parse_manifest

@@ -15,13 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from variantwheel.core_metadata import parse_core_metadata, static_metadata_problems
-from variantwheel.errors import (
-    IncompleteReleaseError,
-    ReleaseFolderError,
-    SdistFormatError,
-)
+from variantwheel.errors import ReleaseFolderError, SdistFormatError
 from variantwheel.project import Project
-from variantwheel.release_folder import machine_of, read_variant_json
+from variantwheel.release_folder import read_variant_json
 from variantwheel.sdist_archive import SdistArchive
 from variantwheel.toml_table import TomlTable, read_toml
 from variantwheel.wheel_archive import read_wheel, wheel_name_of
@@ -120,33 +116,6 @@ def collect_payload(folder: Path, project: Project) -> Payload:
         metadata=metadata,
         info=_agreeing_info(labelled, project),
     )
-
-
-def missing_variants(payload: Payload, project: Project) -> list[str]:
-    """Name the variants that the definitions promise for the machines at hand and are not there."""
-    names = [wheel_name_of(wheel) for wheel in payload.wheels]
-    have = {(name.label, machine_of(name)) for name in names}
-    return [
-        f"{definition.label} for {machine}"
-        for machine in sorted({machine for _, machine in have} - {"any"})
-        for definition in project.for_machine(machine)
-        if not have & {(definition.label, machine), (definition.label, "any")}
-    ]
-
-
-def check_complete(payload: Payload, project: Project) -> None:
-    """Refuse a release that lacks variants.
-
-    Raises:
-        IncompleteReleaseError: Names what is missing.
-    """
-    missing = missing_variants(payload, project)
-    if missing:
-        raise IncompleteReleaseError(
-            f"{payload.name} {payload.version} lacks variants that its definitions promise:\n"
-            + "".join(f"  {item}\n" for item in missing)
-            + "build them, or release without them: --allow-partial"
-        )
 
 
 def write_selector_sdist(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from variantwheel.build_frontend import open_frontend
 from variantwheel.cli.console import add_project_option, report, warn, write
+from variantwheel.completeness import absent_altogether, check_complete, missing_variants
 from variantwheel.coverage import (
     captured_machines,
     coverage,
@@ -23,9 +24,7 @@ from variantwheel.selector_sdist import (
     SIZE_BUDGET,
     Payload,
     ProjectSources,
-    check_complete,
     collect_payload,
-    missing_variants,
     write_selector_sdist,
 )
 from variantwheel.source_date import source_date_epoch
@@ -102,6 +101,8 @@ def run(args: argparse.Namespace) -> int:
             warn(f"released without {missing}")
     else:
         check_complete(payload, project)
+    for absent in absent_altogether(payload, project):
+        warn(absent)
     if args.dry_run:
         _show_coverage(payload, project, args)
         return 0
