@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
+import importlib.util
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,7 +23,13 @@ from unit.variants.tiny_project import STEP_TIMEOUT, TinyRelease, copy_project, 
 from variantwheel.cli.workflow import workflow_files
 from variantwheel.errors import DefinitionError
 from variantwheel.project import Project, read_project
+from variantwheel.workflows.cibuildwheel import IMAGE_PYTHONS
 from variantwheel.workflows.yaml_text import render_yaml
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]
 
 ROOT = Path(__file__).parents[3]
 CI = """
@@ -172,6 +180,39 @@ def test_cibuildwheel_reads_its_files(project: Project, tmp_path: Path) -> None:
         found = _run(*command, "--config-file", file, project.folder).split()
         machine = file.stem.rpartition("-")[2]
         assert found == [f"{item}-manylinux_{machine}" for item in project.ci.interpreters]
+
+
+def test_cibuildwheel_makes_one_wheel_for_all_pythons_of_its_images(tmp_path: Path) -> None:
+    found = importlib.util.find_spec("cibuildwheel")
+    if found is None or found.origin is None:
+        assert sys.version_info < (3, 11), "cibuildwheel is not installed"
+        return
+    resources = Path(found.origin).with_name("resources")
+    table = _toml(resources / "build-platforms.toml")["linux"]["python_configurations"]
+    images = {item["path_str"] for item in table if item["identifier"].startswith("cp")}
+    ours = {f"/opt/python/cp{v.rstrip('t')}-cp{v}".replace(".", "") for v in IMAGE_PYTHONS}
+    assert ours == {path for path in images if int(path.split("-cp3")[1].rstrip("t")) >= 9}
+    project = read_project(ROOT)
+    texts = workflow_files(project, "cibuildwheel")
+    assert len(texts) == sum(len(item.platforms) for item in project.definitions)
+    for name, text in texts.items():
+        file = tmp_path / Path(name).name
+        file.write_text(text, encoding="utf-8")
+        config = _toml(file)["tool"]["cibuildwheel"]
+        settings = config["config-settings"]
+        assert settings["wheel.py-api"] == "py3"
+        headers = dict(item.split("=") for item in settings["cmake.define.HVD_PYTHONS"].split(";"))
+        wanted = ["cp310", "cp311", "cp312", "cp313", "cp314", "cp314t"]
+        assert sorted(headers) == wanted
+        for abi, folder in headers.items():
+            image, _, include = folder.partition("/include/python3.")
+            assert image in images
+            assert abi == f"cp3{include}" == image.rpartition("-")[2]
+        assert shlex.split(config["before-test"])[-1] == "{project}/./selector"
+
+
+def _toml(file: Path) -> dict[str, Any]:
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def test_a_compiler_from_pip_is_put_where_cibuildwheel_runs_the_backend() -> None:
