@@ -3,6 +3,7 @@
     python bench/installing.py                                  # wheels of 0.1, 4 and 64 MiB
     python bench/installing.py --release .dev/demo/release --project horovod-variants
     python bench/installing.py --sizes-mib 0.1 --instructions   # of all processes, by valgrind
+    python bench/installing.py --dependencies dist              # with what the project depends on
 
 One server on loopback has three releases: the plain wheel, the selector sdist, and an sdist whose
 hook copies the wheel and does nothing else, which is what pip and uv themselves take for an sdist.
@@ -37,16 +38,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from variantwheel.prepared_answers import prepared_answers, render_answers
 from variantwheel_selector.manifest import Manifest, PayloadWheel, render_manifest
 from variantwheel_selector.model import Variant
 from variantwheel_selector.package_copy import copy_package
+from variantwheel_selector.prepared import PREPARED_PATH
 from variantwheel_selector.sdist import pack_sdist
 from variantwheel_selector.variants_json import ProviderInfo, VariantsInfo, render_variants_json
 from variantwheel_selector.wheel_name import WheelName, normalize_project
 
 PROJECT = "install-bench"
 DIST_INFO = "install_bench-1.0.dist-info"
-METADATA = f"Metadata-Version: 2.2\nName: {PROJECT}\nVersion: 1.0\n"
 PYPROJECT = """\
 [build-system]
 requires = []
@@ -81,8 +83,15 @@ class Row:
         return [other[kind] / plain[kind] for other, plain in pairs]
 
 
-def make_release(folder: Path, size: int) -> None:
+def core_metadata(dependencies: Sequence[Path]) -> str:
+    needs = [WheelName.from_str(path.name).distribution for path in dependencies]
+    lines = ["Metadata-Version: 2.2", f"Name: {PROJECT}", "Version: 1.0"]
+    return "".join(f"{line}\n" for line in [*lines, *(f"Requires-Dist: {name}" for name in needs)])
+
+
+def make_release(folder: Path, size: int, dependencies: Sequence[Path] = ()) -> None:
     """Write the selector sdist of a release of two variants, half of whose bytes compress well."""
+    metadata = core_metadata(dependencies)
     provider = ProviderInfo(requires=("x86-64-variant-provider>=0.2",))
     variants = [Variant("null"), Variant.from_strings("x86_64_v3", ["x86_64 :: level :: v3"])]
     info = VariantsInfo(("x86_64",), {v.label: v for v in variants}, {"x86_64": provider})
@@ -95,14 +104,16 @@ def make_release(folder: Path, size: int) -> None:
             # The variant that is not chosen costs space alone.
             data = content if label == "x86_64_v3" else b""
             path = root / "payload" / f"install_bench-1.0-py3-none-any-{label}.whl"
-            write_wheel(path, label, data, render_variants_json(info.only(label)))
+            write_wheel(path, label, data, render_variants_json(info.only(label)), metadata)
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             wheels.append(PayloadWheel(path.name, label, path.stat().st_size, digest))
             shutil.copy(path, folder)
         manifest = Manifest(PROJECT, "1.0", "0.1.0", info, tuple(wheels))
-        (root / "PKG-INFO").write_text(METADATA)
+        (root / "PKG-INFO").write_text(metadata)
         (root / "pyproject.toml").write_text(PYPROJECT)
         (root / "payload/manifest.json").write_text(render_manifest(manifest))
+        answers = prepared_answers(manifest, root / "payload")
+        (root / PREPARED_PATH).write_text(render_answers(answers))
         copy_package(root / "_selector")
         pack_sdist(root, manifest, folder)
 
@@ -137,12 +148,12 @@ def make_copying_sdist(wheel: Path, plain: str, project: str, folder: Path) -> P
     return archive_path
 
 
-def write_wheel(path: Path, label: str, data: bytes, variant_json: str) -> None:
+def write_wheel(path: Path, label: str, data: bytes, variant_json: str, metadata: str) -> None:
     wheel = "Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     files = {
         "install_bench/__init__.py": f"LABEL = {label!r}\n".encode(),
         "install_bench/data.bin": data,
-        f"{DIST_INFO}/METADATA": METADATA.encode(),
+        f"{DIST_INFO}/METADATA": metadata.encode(),
         f"{DIST_INFO}/WHEEL": wheel.encode(),
         f"{DIST_INFO}/variant.json": variant_json.encode(),
     }
@@ -183,21 +194,29 @@ def make_site(site: Path, project: str, files: dict[str, Path]) -> None:
     (folder / "index.html").write_text("\n".join(links))
 
 
-def command(installer: str, python: Path, index: str, project: str) -> list[str]:
+def command(installer: str, python: Path, index: str, project: str, *, alone: bool) -> list[str]:
+    """Return the words that install a project, alone or with what it depends on."""
+    more = ["--no-deps"] if alone else []
     if installer == "uv":
         uv = shutil.which(
             "uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         )
         if uv is None:
             sys.exit("installing: error: uv is not installed")
-        options = ["--no-config", "--no-cache", "--no-deps", "--index-url", index]
+        options = ["--no-config", "--no-cache", *more, "--index-url", index]
         return [uv, "pip", "install", *options, "--python", str(python), project]
     return [sys.executable, "-m", "pip", "--python", str(python), "--isolated", "install",
-            "--no-cache-dir", "--no-deps", "--index-url", index, project]  # fmt: skip
+            "--no-cache-dir", *more, "--index-url", index, project]  # fmt: skip
 
 
 def install(
-    installer: str, index: str, project: str, folder: Path, under: Sequence[str] = ()
+    installer: str,
+    index: str,
+    project: str,
+    folder: Path,
+    under: Sequence[str] = (),
+    *,
+    alone: bool = True,
 ) -> tuple[float, float]:
     """Install into a fresh environment and return the seconds and CPU seconds that it took.
 
@@ -207,10 +226,11 @@ def install(
         project: What is installed.
         folder: Of the environment.
         under: A program that runs the installer, with its options.
+        alone: Whether what the project depends on is left out.
     """
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, symlinks=True)
-    words = [*under, *command(installer, folder / "bin/python", index, project)]
+    words = [*under, *command(installer, folder / "bin/python", index, project, alone=alone)]
     # Without this environment's settings, PYTHONDONTWRITEBYTECODE for example.
     kept = ("PATH", "HOME", "LANG", "TMPDIR")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
@@ -223,13 +243,15 @@ def install(
     return seconds, cpu
 
 
-def millions_of_instructions(installer: str, index: str, project: str, work: Path) -> list[float]:
+def millions_of_instructions(
+    installer: str, index: str, project: str, work: Path, *, alone: bool
+) -> list[float]:
     """Install under valgrind and return what each process of the installation executed."""
     valgrind = (
         *("valgrind", "--tool=cachegrind", "--cache-sim=no", "--trace-children=yes"),
         *(f"--cachegrind-out-file={os.devnull}", f"--log-file={work}/valgrind.%p"),
     )
-    install(installer, index, project, work / "environment", valgrind)
+    install(installer, index, project, work / "environment", valgrind, alone=alone)
     found: list[float] = []
     for log in sorted(work.glob("valgrind.*")):
         counted = re.search(r"I +refs: +([0-9,]+)", log.read_text(encoding="utf-8"))
@@ -246,11 +268,17 @@ def installed_payload(folder: Path, project: str) -> str:
 
 
 @contextmanager
-def contenders(release: Path, project: str, work: Path) -> Iterator[tuple[str, int]]:
+def contenders(
+    release: Path, project: str, dependencies: Sequence[Path], work: Path
+) -> Iterator[tuple[str, int]]:
     """Serve the three indexes; give their common address and the size of the chosen wheel."""
     name = normalize_project(project).replace("-", "_")
     (sdist,) = release.glob(f"{name}-*.tar.gz")
     site = work / "site"
+    for contender in CONTENDERS:
+        for path in dependencies:
+            needed = WheelName.from_str(path.name).distribution
+            make_site(site / contender, needed, {path.name: path})
     make_site(site / "selector", project, {sdist.name: sdist})
     with served(site) as address:
         environment = work / "environment"
@@ -263,26 +291,32 @@ def contenders(release: Path, project: str, work: Path) -> Iterator[tuple[str, i
         yield address, chosen.stat().st_size
 
 
-def measure(release: Path, project: str, work: Path, rounds: int) -> Iterator[Row]:
-    with contenders(release, project, work) as (address, size):
+def measure(
+    release: Path, project: str, dependencies: Sequence[Path], work: Path, rounds: int
+) -> Iterator[Row]:
+    with contenders(release, project, dependencies, work) as (address, size):
         for installer in INSTALLERS:
             row = Row(installer, size, [], [], [])
             for _ in range(rounds):
                 for contender in CONTENDERS:
                     index = f"{address}/{contender}"
-                    taken = install(installer, index, project, work / "environment")
+                    taken = install(
+                        installer, index, project, work / "environment", alone=not dependencies
+                    )
                     getattr(row, contender).append(taken)
             yield row
 
 
-def count(release: Path, project: str, work: Path) -> Iterator[str]:
+def count(release: Path, project: str, dependencies: Sequence[Path], work: Path) -> Iterator[str]:
     """Return a line for each installation with the instructions of all its processes."""
-    with contenders(release, project, work) as (address, size):
+    with contenders(release, project, dependencies, work) as (address, size):
         for installer in INSTALLERS:
             direct = 0.0
             for contender in CONTENDERS:
                 index = f"{address}/{contender}"
-                found = millions_of_instructions(installer, index, project, work)
+                found = millions_of_instructions(
+                    installer, index, project, work, alone=not dependencies
+                )
                 direct = direct or sum(found)
                 most = " + ".join(f"{number:.0f}" for number in sorted(found, reverse=True)[:6])
                 yield (
@@ -313,12 +347,16 @@ def main() -> None:
     parser.add_argument("--sizes-mib", default="0.1,4,64", metavar="N,…")
     parser.add_argument("--release", type=Path, metavar="DIR", help="a release folder instead")
     parser.add_argument("--project", metavar="NAME", help="the release's project")
+    parser.add_argument(
+        "--dependencies", type=Path, metavar="DIR", help="wheels that the project depends on"
+    )
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", action="store_true", help="print every round's figures")
     parser.add_argument("--instructions", action="store_true", help="count them instead of time")
     args = parser.parse_args()
     if (args.release is None) != (args.project is None) or args.rounds < 2 - args.json:
         parser.error("--release and --project go together, and two rounds are the least")
+    dependencies = [] if args.dependencies is None else sorted(args.dependencies.glob("*.whl"))
     rows: list[Row] = []
     for size in ["0"] if args.release is not None else args.sizes_mib.split(","):
         with tempfile.TemporaryDirectory() as name:
@@ -326,12 +364,12 @@ def main() -> None:
             if release is None:
                 release, project = Path(name, "release"), PROJECT
                 release.mkdir()
-                make_release(release, int(float(size) * 2**20))
+                make_release(release, int(float(size) * 2**20), dependencies)
             if args.instructions:
-                for line in count(release, project, Path(name)):
+                for line in count(release, project, dependencies, Path(name)):
                     print(line, flush=True)
             else:
-                rows += measure(release, project, Path(name), args.rounds)
+                rows += measure(release, project, dependencies, Path(name), args.rounds)
     if args.instructions:
         return
     if args.json:

@@ -1,15 +1,21 @@
-"""The PEP 517 hooks of a selector sdist; nothing is imported before a hook needs it."""
+"""The PEP 517 hooks of a selector sdist; nothing is imported before a hook needs it.
+
+Front ends call hooks in processes of their own, on modules that were never compiled before: what is
+not imported is time saved in every installation. So most of what they do stands in `hooks`.
+"""
 
 # PEP 517 fixes the signatures (ARG001), and front ends call some hooks for nothing (PLC0415).
 # ruff: noqa: ARG001, PLC0415
 
 from __future__ import annotations
 
+import os
 import sys
+
+from variantwheel_selector.config_paths import nothing_is_stated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    # Front ends start a process for each hook: `typing` is a good part of its time.
     from collections.abc import Mapping
     from types import TracebackType
 
@@ -38,16 +44,12 @@ class _Told:
 
 def get_requires_for_build_wheel(config_settings: ConfigSettings | None = None) -> list[str]:
     """Return nothing, unless the project is going to be built from source."""
+    if nothing_is_stated(config_settings, os.environ):
+        return []  # source builds are off by default
     with _Told():
-        import os
+        from variantwheel_selector import rare_hooks
 
-        from variantwheel_selector.config_paths import nothing_is_stated
-
-        if nothing_is_stated(config_settings, os.environ):
-            return []  # source builds are off by default
-        from variantwheel_selector import hooks
-
-        return hooks.wheel_requirements(config_settings)
+        return rare_hooks.wheel_requirements(config_settings)
 
 
 def prepare_metadata_for_build_wheel(
@@ -67,6 +69,12 @@ def build_wheel(
 ) -> str:
     """Write the wheel that fits this machine and return its file name."""
     with _Told():
+        if nothing_is_stated(config_settings, os.environ, other_tools=True):
+            from variantwheel_selector.prepared import hand_over_prepared
+
+            name = hand_over_prepared(wheel_directory)
+            if name is not None:
+                return name
         from variantwheel_selector import wheel_hook
 
         return wheel_hook.make_wheel(wheel_directory, config_settings)
@@ -80,17 +88,17 @@ def get_requires_for_build_sdist(config_settings: ConfigSettings | None = None) 
 def build_sdist(sdist_directory: str, config_settings: ConfigSettings | None = None) -> str:
     """Pack the unpacked sdist again."""
     with _Told():
-        from variantwheel_selector import hooks
+        from variantwheel_selector import rare_hooks
 
-        return hooks.make_sdist(sdist_directory)
+        return rare_hooks.make_sdist(sdist_directory)
 
 
 def get_requires_for_build_editable(config_settings: ConfigSettings | None = None) -> list[str]:
     """Refuse: there is nothing to edit here."""
     with _Told():
-        from variantwheel_selector import hooks
+        from variantwheel_selector import rare_hooks
 
-        return hooks.refuse_editable()
+        return rare_hooks.refuse_editable()
 
 
 def prepare_metadata_for_build_editable(
@@ -98,9 +106,9 @@ def prepare_metadata_for_build_editable(
 ) -> str:
     """Refuse: there is nothing to edit here."""
     with _Told():
-        from variantwheel_selector import hooks
+        from variantwheel_selector import rare_hooks
 
-        return hooks.refuse_editable()
+        return rare_hooks.refuse_editable()
 
 
 def build_editable(
@@ -110,6 +118,6 @@ def build_editable(
 ) -> str:
     """Refuse: there is nothing to edit here."""
     with _Told():
-        from variantwheel_selector import hooks
+        from variantwheel_selector import rare_hooks
 
-        return hooks.refuse_editable()
+        return rare_hooks.refuse_editable()

@@ -42,11 +42,21 @@ def site_files(environment: Mapping[str, str]) -> list[str]:
 
 
 def nothing_is_stated(
-    config_settings: Mapping[str, object] | None, environment: Mapping[str, str]
+    config_settings: Mapping[str, object] | None,
+    environment: Mapping[str, str],
+    *,
+    other_tools: bool = False,
 ) -> bool:
-    """Tell whether no config setting, no variable of this project and no file says anything."""
+    """Tell whether no config setting, no variable of this project and no file says anything.
+
+    Args:
+        config_settings: Of the PEP 517 hook.
+        environment: Environment variables; they also tell where the files are.
+        other_tools: Whether variables of other tools must say nothing either.
+    """
     return (
         not config_settings
+        and not (other_tools and not OTHER_TOOLS.isdisjoint(environment))
         and not any(name.startswith(_PREFIX) for name in environment)
         and not any(
             os.path.lexists(path) for path in (*user_files(environment), *site_files(environment))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from variantwheel_selector.errors import DecisionError
+from variantwheel_selector.json_text import render_json
 from variantwheel_selector.record import field, record
-from variantwheel_selector.strict_json import JsonNode, parse_json, render_json
+from variantwheel_selector.strict_json import JsonNode, parse_json
 
 DECISION_FILE = "variant-decision.json"
 """Its name in the `.dist-info` folder."""

@@ -22,6 +22,9 @@ _UV = {
     "UV_INDEX": "--extra-index-url",
     "UV_FIND_LINKS": "--find-links",
 }
+_NO_INDEX = ("PIP_NO_INDEX", "UV_NO_INDEX")
+VARIABLES = (*_PIP, *_UV, *_NO_INDEX)
+"""Where none of these is set, there are no options."""
 _TRUE = ("1", "true", "yes", "on", "y", "t")
 
 
@@ -48,7 +51,7 @@ def index_options(environment: Mapping[str, str]) -> tuple[str, ...]:
                 )
 
                 found += [option, without_credentials(url)]
-    flag = environment.get("UV_NO_INDEX" if uv else "PIP_NO_INDEX", "")
+    flag = environment.get(_NO_INDEX[uv], "")
     if flag.strip().lower() in _TRUE:
         found.append("--no-index")
     return tuple(found)

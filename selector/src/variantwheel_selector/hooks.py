@@ -1,7 +1,6 @@
-"""The PEP 517 hooks that look at no wheel, and what all hooks need of the unpacked sdist.
+"""The PEP 517 hook that is called before a wheel is chosen: the metadata, the same for all wheels.
 
-A front end calls them in processes of their own, on modules that were never compiled before; what
-is not imported here is time saved in every installation.
+What is not imported here is time saved in every installation.
 """
 
 from __future__ import annotations
@@ -9,28 +8,14 @@ from __future__ import annotations
 import os
 
 from variantwheel_selector.config_paths import nothing_is_stated
-from variantwheel_selector.errors import EditableRefusedError, ManifestError
 from variantwheel_selector.header_fields import header_values
 from variantwheel_selector.project_name import escape_project
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import NoReturn
 
     ConfigSettings = Mapping[str, object]
-
-
-def wheel_requirements(config_settings: ConfigSettings | None) -> list[str]:
-    """Return the requirements of a source build if there is going to be one."""
-    from variantwheel_selector.settings import read_settings  # noqa: PLC0415 - rarely needed
-
-    settings = read_settings(config_settings, os.environ, project_here())
-    if settings.source_build == "never":
-        return []
-    from variantwheel_selector.wheel_hook import source_requirements  # noqa: PLC0415 - rare
-
-    return source_requirements(settings)
 
 
 def prepare_metadata(metadata_directory: str, config_settings: ConfigSettings | None) -> str:
@@ -42,10 +27,11 @@ def prepare_metadata(metadata_directory: str, config_settings: ConfigSettings | 
     try:
         metadata = _package_info()
     except OSError as error:
-        raise ManifestError(
-            f"cannot read PKG-INFO: {error.strerror}; this is no complete selector sdist"
-        ) from error
+        raise _incomplete(f"cannot read PKG-INFO: {error.strerror}") from error
     project, version = _header(metadata, "Name"), _header(metadata, "Version")
+    if not project or not version:
+        missing = "Version" if project else "Name"
+        raise _incomplete(f"PKG-INFO has no field {missing!r}")
     if not nothing_is_stated(config_settings, os.environ):
         from variantwheel_selector.settings import read_settings  # noqa: PLC0415 - rarely needed
 
@@ -63,26 +49,8 @@ def project_here() -> str | None:
     """Return the project of the sdist in the current folder; none if it does not say."""
     try:
         return _header(_package_info(), "Name")
-    except (OSError, ManifestError):
+    except OSError:
         return None
-
-
-def make_sdist(sdist_directory: str) -> str:
-    """Pack the unpacked sdist in the current folder and return the archive's name."""
-    from pathlib import Path  # noqa: PLC0415 - rarely needed
-
-    from variantwheel_selector.sdist import pack_sdist  # noqa: PLC0415 - rarely needed
-    from variantwheel_selector.wheel_hook import read_manifest  # noqa: PLC0415 - rarely needed
-
-    return pack_sdist(Path(), read_manifest(Path()), Path(sdist_directory))
-
-
-def refuse_editable() -> NoReturn:
-    """Refuse an editable installation."""
-    raise EditableRefusedError(
-        "an editable installation is not possible: this sdist holds finished wheels\n"
-        "install it without -e, or make an editable installation of the project's own checkout"
-    )
 
 
 def _package_info() -> bytes:
@@ -90,7 +58,11 @@ def _package_info() -> bytes:
         return file.read()
 
 
-def _header(metadata: bytes, field: str) -> str:
-    for value in header_values(metadata, field):
-        return value
-    raise ManifestError(f"PKG-INFO has no field {field!r}; this is no complete selector sdist")
+def _header(metadata: bytes, field: str) -> str | None:
+    return next(header_values(metadata, field), None)
+
+
+def _incomplete(problem: str) -> Exception:
+    from variantwheel_selector.errors import ManifestError  # noqa: PLC0415 - rarely needed
+
+    return ManifestError(f"{problem}; this is no complete selector sdist")

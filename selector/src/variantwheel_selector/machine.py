@@ -7,8 +7,9 @@ import stat
 from collections.abc import Mapping
 
 from variantwheel_selector.errors import MachineFolderError
+from variantwheel_selector.json_text import render_json
 from variantwheel_selector.record import field, record
-from variantwheel_selector.strict_json import JsonNode, parse_json, render_json
+from variantwheel_selector.strict_json import JsonNode, parse_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

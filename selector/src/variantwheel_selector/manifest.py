@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from variantwheel_selector.errors import InvalidNameError, ManifestError
+from variantwheel_selector.json_text import render_json
 from variantwheel_selector.record import record
-from variantwheel_selector.strict_json import JsonNode, parse_json, render_json
+from variantwheel_selector.strict_json import JsonNode, parse_json
 from variantwheel_selector.variants_json import VariantsInfo, variants_info_from_node
 from variantwheel_selector.wheel_name import WheelName
 

@@ -11,7 +11,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
     from types import CodeType, ModuleType
 
@@ -19,13 +19,7 @@ BUNDLE = "modules.txt"
 """Its name in the package's folder; a package that is installed has none."""
 
 _INIT = "/__init__.py"
-
-
-def render_bundle(files: Mapping[str, bytes]) -> bytes:
-    """Write a bundle of files by their paths; the same files always give the same bytes."""
-    paths = sorted(files)
-    index = "".join(f"{len(files[path])} {path}\n" for path in paths)
-    return b"".join([index.encode("utf-8"), b"\n", *(files[path] for path in paths)])
+_NO_PLACE = "<string>"
 
 
 def parse_bundle(data: bytes) -> dict[str, memoryview]:
@@ -70,15 +64,11 @@ class BundleFinder:
 
     def exec_module(self, module: ModuleType) -> None:
         """Execute a module's source."""
-        exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102 - as Python's loaders do
-
-    def get_code(self, name: str) -> CodeType:
-        """Compile a module's source."""
-        inside = self._path(name)
-        if inside is None:
-            raise ImportError(f"{name} is not in {self._folder}/{BUNDLE}", name=name)
-        place = f"{self._folder}/{inside}"
-        return compile(self._read()[inside], place, "exec", dont_inherit=True)
+        # `compile` could be told the file's name, but its first call makes all classes of `ast`,
+        # which takes as long as compiling two hundred lines.
+        source = self.get_data(str(module.__file__))
+        exec(source, module.__dict__)  # noqa: S102 - as Python's loaders do
+        _tell_place(module, str(module.__file__))
 
     def get_source(self, name: str) -> str | None:
         """Return a module's source, for tracebacks."""
@@ -97,10 +87,6 @@ class BundleFinder:
             raise FileNotFoundError(f"{inside!r} is not in {self._folder}/{BUNDLE}")
         return bytes(files[inside])
 
-    def is_package(self, name: str) -> bool:
-        """Tell whether a module is a package."""
-        return (self._path(name) or "").endswith(_INIT)
-
     def _path(self, name: str) -> str | None:
         if not name.startswith(self._prefix):
             return None
@@ -113,3 +99,21 @@ class BundleFinder:
             with open(f"{self._folder}/{BUNDLE}", "rb") as file:  # noqa: PTH123 - pathlib takes time
                 self._files = parse_bundle(file.read())
         return self._files
+
+
+def _tell_place(owner: object, place: str) -> None:
+    """Tell the functions of a module or class which file they are from, for tracebacks."""
+    for value in vars(owner).values():
+        function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
+        code = getattr(function, "__code__", None)
+        if code is not None and code.co_filename == _NO_PLACE:
+            function.__code__ = _placed(code, place)
+        elif isinstance(value, type) and value.__module__ == getattr(owner, "__name__", None):
+            _tell_place(value, place)
+
+
+def _placed(code: CodeType, place: str) -> CodeType:
+    inner = [
+        _placed(item, place) if hasattr(item, "co_filename") else item for item in code.co_consts
+    ]
+    return code.replace(co_filename=place, co_consts=tuple(inner))

@@ -1,7 +1,7 @@
 """Copies of this package into selector sdists, and of `packaging` into this package's wheel.
 
-In an sdist, the modules of the hooks that are called for every installation are files. All others
-that hooks can come to import stand in one bundle; the command line's stay behind, and so does
+In an sdist, the modules that all hooks need are files. All others that hooks can come to import
+stand in one bundle; the command line's stay behind, and so does
 `packaging`, which no hook needs.
 """
 
@@ -13,21 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from variantwheel_selector.errors import SelectorError
-from variantwheel_selector.module_bundle import BUNDLE, render_bundle
+from variantwheel_selector.module_bundle import BUNDLE
 
 _PACKAGE = "variantwheel_selector"
 _VENDORED = "packaging"
-_FILES = (
-    "__init__.py",
-    "backend.py",
-    "config_paths.py",
-    "errors.py",
-    "header_fields.py",
-    "hooks.py",
-    "module_bundle.py",
-    "project_name.py",
-)
-"""Modules that `get_requires_for_build_wheel` and `prepare_metadata_for_build_wheel` import."""
+_FILES = ("__init__.py", "backend.py", "config_paths.py", "module_bundle.py")
+"""What all hooks import, so that what the first one has compiled serves the others."""
 _ROOTS = ("backend.py", "nvidia_query.py")
 """What front ends import, and what is read as a text, for a process of its own."""
 
@@ -51,6 +42,13 @@ def copy_package(folder: Path) -> Path:
         (target / name).write_bytes(files.pop(name))
     (target / BUNDLE).write_bytes(render_bundle(files))
     return target
+
+
+def render_bundle(files: Mapping[str, bytes]) -> bytes:
+    """Write a bundle of files by their paths; the same files always give the same bytes."""
+    paths = sorted(files)
+    index = "".join(f"{len(files[path])} {path}\n" for path in paths)
+    return b"".join([index.encode("utf-8"), b"\n", *(files[path] for path in paths)])
 
 
 def reachable_files(files: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -5,9 +5,7 @@ A wheel is opened once, and the handle that was hashed is the one that is read a
 
 from __future__ import annotations
 
-import base64
 import csv
-import hashlib
 import io
 import re
 import stat
@@ -16,10 +14,18 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from variantwheel_selector.archive_tail import (
+    LARGE,
+    MOST_EXPANSION,
+    MOST_MEMBERS,
+    TEXT_LIMIT,
+    is_unsafe,
+)
 from variantwheel_selector.errors import PayloadError, VariantsJsonError
 from variantwheel_selector.header_fields import header_values
 from variantwheel_selector.manifest import Manifest, PayloadWheel
 from variantwheel_selector.variants_json import parse_variants_json
+from variantwheel_selector.wheel_file import hashed_copy
 from variantwheel_selector.wheel_name import WheelName, normalize_project
 
 TYPE_CHECKING = False
@@ -28,14 +34,22 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-_CHUNK = 256 << 10
-_MOST_MEMBERS = 100_000
-_LARGE = 64 << 20
-_MOST_EXPANSION = 200
-"""How many bytes a byte of a large archive may become; fat GPU binaries reach a tenth of it."""
-_TEXT_LIMIT = 16 << 20
 _RECORD_HASH_PATTERN = r"[A-Za-z0-9_-]{43}"
 _UNHASHED = ("RECORD", "RECORD.jws", "RECORD.p7s")
+
+INVALID_ARCHIVE = (
+    zipfile.BadZipFile,
+    KeyError,
+    # A damaged directory of members leads before the file's beginning; text that is none.
+    ValueError,
+    csv.Error,
+    zlib.error,
+    EOFError,
+    # Unknown compression, and encryption.
+    NotImplementedError,
+    RuntimeError,
+)
+"""What `zipfile` raises for archives that are damaged or none."""
 
 
 @contextmanager
@@ -57,20 +71,12 @@ def open_payload(
     except OSError as error:
         raise _unreadable(wheel, error) from error
     with file:
-        digest = hashlib.sha256()
-        size = 0
-        # One buffer for all: large pieces of memory, got anew for each, take as long as hashing.
-        buffer = memoryview(bytearray(_CHUNK))
-        while count := _read_into(file, buffer, wheel):
-            digest.update(buffer[:count])
-            size += count
-            if copy is not None:
-                copy.write(buffer[:count])
-        if size != wheel.size or digest.hexdigest() != wheel.sha256:
+        size, sha256 = hashed_copy(lambda buffer: _read_into(file, buffer, wheel), copy)
+        if size != wheel.size or sha256 != wheel.sha256:
             raise PayloadError(
                 f"payload wheel {wheel.filename!r} is not the released one\n"
                 f"  expected {wheel.size} bytes, sha256 {wheel.sha256}\n"
-                f"  found {size} bytes, sha256 {digest.hexdigest()}\n"
+                f"  found {size} bytes, sha256 {sha256}\n"
                 "the sdist is damaged or was altered, download it again"
             )
         file.seek(0)
@@ -116,19 +122,7 @@ def check_wheel(
             _check_metadata(archive, dist_info, wheel.filename, manifest)
             _check_wheel_tags(archive, dist_info, name)
             _check_variant(archive, dist_info, wheel, manifest)
-    except (
-        zipfile.BadZipFile,
-        KeyError,
-        # A damaged directory of members leads before the file's beginning; text that is none.
-        ValueError,
-        OSError,
-        csv.Error,
-        zlib.error,
-        EOFError,
-        # Unknown compression, and encryption.
-        NotImplementedError,
-        RuntimeError,
-    ) as error:
+    except (OSError, *INVALID_ARCHIVE) as error:
         raise PayloadError(f"{wheel.filename!r} is not a valid wheel: {error}") from error
 
 
@@ -148,14 +142,8 @@ def check_members(archive: zipfile.ZipFile, filename: str) -> dict[str, zipfile.
     _check_expansion(archive, filename)
     for info in archive.infolist():
         member = info.filename
-        parts = member.removesuffix("/").split("/")
         # orig_filename: zipfile cuts a name at a NUL byte, and other readers may not.
-        if (
-            any(part in ("", ".", "..") for part in parts)
-            or "\\" in member
-            or ":" in parts[0]
-            or info.orig_filename != member
-        ):
+        if is_unsafe(member) or info.orig_filename != member:
             raise PayloadError(f"{filename!r} holds a file with the unsafe path {member!r}")
         if info.header_offset < 0:
             raise PayloadError(f"{filename!r} lacks its beginning: {member!r} would be before it")
@@ -172,19 +160,19 @@ def _check_expansion(archive: zipfile.ZipFile, filename: str) -> None:
     infos = archive.infolist()
     packed = sum(info.compress_size for info in infos)
     unpacked = sum(info.file_size for info in infos)
-    if len(infos) > _MOST_MEMBERS:
-        raise PayloadError(f"{filename!r} holds {len(infos)} files, {_MOST_MEMBERS} are the most")
+    if len(infos) > MOST_MEMBERS:
+        raise PayloadError(f"{filename!r} holds {len(infos)} files, {MOST_MEMBERS} are the most")
     if packed > archive.start_dir:
         raise PayloadError(f"{filename!r} holds files that overlap each other")
-    if unpacked > _LARGE and unpacked > packed * _MOST_EXPANSION:
+    if unpacked > LARGE and unpacked > packed * MOST_EXPANSION:
         raise PayloadError(f"{filename!r} would expand from {packed} to {unpacked} bytes")
 
 
 def _read_text(archive: zipfile.ZipFile, member: str) -> bytes:
     """Return a small member; one that is too large for its purpose is refused unread."""
     size = archive.getinfo(member).file_size
-    if size > _TEXT_LIMIT:
-        raise PayloadError(f"{member!r} has {size} bytes, {_TEXT_LIMIT} are the most")
+    if size > TEXT_LIMIT:
+        raise PayloadError(f"{member!r} has {size} bytes, {TEXT_LIMIT} are the most")
     return archive.read(member)
 
 
@@ -212,11 +200,6 @@ def _check_record(
             info.file_size
         ):
             raise PayloadError(f"{filename!r}: {member!r} differs from its RECORD")
-
-
-def record_hash(digest: bytes) -> str:
-    """Return a digest as RECORD writes it: URL-safe base64 without padding."""
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
 
 
 def _check_metadata(

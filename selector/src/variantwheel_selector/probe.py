@@ -14,10 +14,12 @@ from collections.abc import Collection, Mapping, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
 
 from variantwheel_selector.bounded_read import read_bounded
+from variantwheel_selector.gpu_signs import without_gpu
 from variantwheel_selector.machine import (
     AUXV,
     BATCH_SYSTEM,
     CPUINFO,
+    DEVICE_FILES,
     GLIBC_CPUID,
     SYSCTL,
     TEXT_LIMITS,
@@ -26,7 +28,10 @@ from variantwheel_selector.machine import (
 )
 from variantwheel_selector.parse.auxv import decode_auxv, parse_auxv, x86_disagreement
 from variantwheel_selector.parse.cpuinfo import cpu_flags, first_block
-from variantwheel_selector.probe_gpu import GpuSearch, probe_gpu
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from variantwheel_selector.probe_gpu import GpuSearch
 
 _CPUINFO_LIMIT = 16 * 1024
 _AUXV_LIMIT = 4 * 1024
@@ -67,8 +72,17 @@ def probe(
                 texts[GLIBC_CPUID] = _glibc_cpuid()
             except (ImportError, OSError, AttributeError, ValueError) as error:
                 unknown["glibc_cpuid"] = f"glibc 2.33 or newer cannot be asked: {error}"
-        nvidia = namespaces is None or "nvidia" in namespaces
-        texts |= probe_gpu(gpu_search or GpuSearch(), unknown, nvidia=nvidia)
+        nothing_seen = without_gpu() if gpu_search is None else None
+        if nothing_seen is not None:
+            texts[DEVICE_FILES] = nothing_seen
+        else:
+            from variantwheel_selector.probe_gpu import (  # noqa: PLC0415 - most have no GPU
+                GpuSearch,
+                probe_gpu,
+            )
+
+            nvidia = namespaces is None or "nvidia" in namespaces
+            texts |= probe_gpu(gpu_search or GpuSearch(), unknown, nvidia=nvidia)
         texts |= _batch_system(os.environ)
         if libraries:
             from variantwheel_selector.probe_libraries import (  # noqa: PLC0415 - rarely needed

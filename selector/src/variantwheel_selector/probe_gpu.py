@@ -14,6 +14,18 @@ import time
 from collections.abc import Mapping, Sequence
 
 from variantwheel_selector.bounded_read import read_bounded
+from variantwheel_selector.gpu_signs import (
+    DEVICES,
+    MARKERS,
+    NVIDIA_MODULE_VERSION,
+    NVIDIA_PROC_VERSION,
+    PCI_LIMIT,
+    PCI_LISTING,
+    PCI_VENDORS,
+    SOC_FAMILY,
+    VERSION_FILES,
+    without_gpu,
+)
 from variantwheel_selector.machine import (
     DEVICE_FILES,
     GPU_ENVIRONMENT,
@@ -26,11 +38,6 @@ from variantwheel_selector.machine import (
 )
 from variantwheel_selector.record import record
 
-NVIDIA_PROC_VERSION = "/proc/driver/nvidia/version"
-NVIDIA_MODULE_VERSION = "/sys/module/nvidia/version"
-AMDGPU_VERSION = "/sys/module/amdgpu/version"
-SOC_FAMILY = "/sys/devices/soc0/family"
-PCI_LISTING = "/proc/bus/pci/devices"
 PCI_DEVICES = "/sys/bus/pci/devices"
 KFD_TOPOLOGY = "/sys/class/kfd/kfd/topology/nodes"
 
@@ -49,13 +56,6 @@ LIBRARY_FOLDERS = (
 )
 """Where NVIDIA's libraries are looked for: distributions, WSL, Jetson, GKE and NixOS."""
 
-_DEVICES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/dxg", "/dev/nvhost-gpu", "/dev/nvgpu")
-_AMD_DEVICES = ("/dev/kfd",)
-_MARKERS = (
-    "/usr/lib/wsl/lib/libcuda.so.1",
-    "/sys/class/kfd",
-    "/usr/local/cuda",  # the toolkit, as in images that programs are built in
-)
 _ENVIRONMENT = (
     "CUDA_VISIBLE_DEVICES",
     "HSA_OVERRIDE_GFX_VERSION",
@@ -65,11 +65,9 @@ _ENVIRONMENT = (
 _NUMBERED_DEVICE = r"nvidia[0-9]{1,3}"
 _RENDER_NODE = r"renderD[0-9]{1,4}"
 _ROCM_FOLDER = r"rocm(-[0-9.]{1,16})?"
-_PCI_VENDORS = ("10de", "1002")
 _MOST_NAMES = 256
 _LINE_LIMIT = 256
 _NODE_LIMIT = 4 * 1024
-_PCI_LIMIT = 256 * 1024
 _PRINTABLE = {code: "?" for code in range(256) if not (32 <= code < 127 or code in (9, 10))}
 
 
@@ -100,6 +98,9 @@ def probe_gpu(search: GpuSearch, unknown: dict[str, str], *, nvidia: bool = True
         unknown: Takes up what could not be found out, each with the reason.
         nvidia: Whether NVIDIA's libraries are asked if there is a sign of a device.
     """
+    nothing_seen = without_gpu(search.root)
+    if nothing_seen is not None:
+        return {DEVICE_FILES: nothing_seen}
     environment = os.environ if search.environment is None else search.environment
     files = _device_files(search.root)
     contents = _file_lines(search.root)
@@ -133,7 +134,7 @@ def _nvidia_seen(files: Mapping[str, str], contents: Mapping[str, str]) -> bool:
 
 
 def _device_files(root: str) -> dict[str, str]:
-    paths = [*_DEVICES, *_AMD_DEVICES, *_MARKERS]
+    paths = [*DEVICES, *MARKERS]
     paths += [f"/dev/{name}" for name in _names(f"{root}/dev", _NUMBERED_DEVICE, "nvidia")]
     found: dict[str, str] = {}
     for path in paths:
@@ -168,7 +169,7 @@ def _names(folder: str, pattern: str, start: str = "") -> list[str]:
 
 
 def _file_lines(root: str) -> dict[str, str]:
-    paths = [NVIDIA_PROC_VERSION, NVIDIA_MODULE_VERSION, AMDGPU_VERSION, SOC_FAMILY]
+    paths = list(VERSION_FILES)
     paths += [
         f"/opt/{name}/.info/version" for name in _names(f"{root}/opt", _ROCM_FOLDER, "rocm")[:32]
     ]
@@ -186,8 +187,8 @@ def _file_lines(root: str) -> dict[str, str]:
 def _pci_cards(root: str) -> str:
     """Return the NVIDIA and AMD cards on the PCI bus, also those that no driver holds."""
     try:
-        listing = _clean(read_bounded(root + PCI_LISTING, _PCI_LIMIT))
-        if not any(f"\t{vendor}" in listing for vendor in _PCI_VENDORS):
+        listing = _clean(read_bounded(root + PCI_LISTING, PCI_LIMIT))
+        if not any(f"\t{vendor}" in listing for vendor in PCI_VENDORS):
             return ""
         from variantwheel_selector.parse.pci import (  # noqa: PLC0415 - rarely needed
             is_gpu_class,

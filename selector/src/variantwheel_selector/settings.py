@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from variantwheel_selector.assumptions import NOTHING_ASSUMED, Assumed, Assumptions
-from variantwheel_selector.config_paths import OTHER_TOOLS, nothing_is_stated
+from variantwheel_selector.config_paths import nothing_is_stated
 from variantwheel_selector.record import field, record
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def read_settings(
     Raises:
         SettingsError: A name or value is not known.
     """
-    if nothing_is_stated(config_settings, environment) and OTHER_TOOLS.isdisjoint(environment):
+    if nothing_is_stated(config_settings, environment, other_tools=True):
         return Settings()
     from variantwheel_selector.stated_settings import join_all  # noqa: PLC0415 - see above
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from typing import NoReturn
 
 from variantwheel_selector.errors import SelectorError
@@ -142,11 +141,6 @@ def parse_json(text: str | bytes, place: str, fault: type[SelectorError]) -> Jso
             raise
         raise fault(f"{place}: not valid JSON: {error}") from error
     return JsonNode(value, place, fault)
-
-
-def render_json(document: Mapping[str, object]) -> str:
-    """Write a JSON document in the one layout used for files: two spaces, UTF-8, newline."""
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _json_type(value: object) -> str:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from variantwheel_selector.errors import VariantsJsonError
+from variantwheel_selector.json_text import render_json
 from variantwheel_selector.model import (
     FEATURE_PATTERN,
     LABEL_PATTERN,
@@ -21,7 +22,7 @@ from variantwheel_selector.model import (
     is_label,
 )
 from variantwheel_selector.record import field, record
-from variantwheel_selector.strict_json import JsonNode, parse_json, render_json
+from variantwheel_selector.strict_json import JsonNode, parse_json
 
 PEP_850_SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
 """The schema that is written by default: released uv acts on it."""

@@ -9,19 +9,20 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import os
 import shutil
 import zipfile
 
+from variantwheel_selector.archive_tail import add_listed, record_hash
 from variantwheel_selector.decision import DECISION_FILE, Decision, render_decision
 from variantwheel_selector.errors import PayloadError
 from variantwheel_selector.payload import (
+    INVALID_ARCHIVE,
     check_members,
     check_wheel,
     dist_info_folder,
     open_payload,
-    record_hash,
 )
+from variantwheel_selector.wheel_file import write_beside
 from variantwheel_selector.wheel_name import WheelName
 
 TYPE_CHECKING = False
@@ -65,7 +66,7 @@ def hand_over(
         check_wheel(file, wheel, manifest, tags)
 
     plain = str(wheel.name.with_label(None))
-    _write_beside(fill, folder / plain, dist_info_folder(wheel.name), decision)
+    _write(fill, folder / plain, dist_info_folder(wheel.name), decision)
     return plain
 
 
@@ -76,26 +77,27 @@ def add_decision(path: Path, decision: Decision) -> None:
         with path.open("rb") as source:
             shutil.copyfileobj(source, file)
 
-    _write_beside(fill, path, dist_info_folder(WheelName.from_str(path.name)), decision)
+    _write(fill, path, dist_info_folder(WheelName.from_str(path.name)), decision)
 
 
-def _write_beside(
+def _write(
     fill: Callable[[BinaryIO], None], target: Path, dist_info: str, decision: Decision
 ) -> None:
     text = render_decision(decision).encode("utf-8")
-    # Not by tempfile: a front end made the folder for this process alone, and importing takes time.
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+
+    def write(file: BinaryIO) -> bool:
+        fill(file)
+        try:
+            if not add_listed(file, dist_info, DECISION_FILE, text):
+                _rewrite(file, dist_info, DECISION_FILE, text)
+        except INVALID_ARCHIVE as error:
+            raise PayloadError(f"{target.name!r} is not a valid wheel: {error}") from error
+        return True
+
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("w+b") as file:
-            fill(file)
-            _add_to_dist_info(file, dist_info, DECISION_FILE, text)
-        beside.chmod(0o644)
-        beside.replace(target)
+        write_beside(str(target.parent), target.name, write)
     except OSError as error:
         raise _cannot_write(target, error) from error
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _cannot_write(target: Path, error: OSError) -> PayloadError:
@@ -104,35 +106,23 @@ def _cannot_write(target: Path, error: OSError) -> PayloadError:
     )
 
 
-def _add_to_dist_info(file: BinaryIO, dist_info: str, filename: str, content: bytes) -> None:
-    """Add a file to the wheel open in `file` and list it in RECORD.
-
-    RECORD is the last member of most wheels. Then only the archive's tail is written anew, which
-    spares compressing large libraries again.
-    """
+def _rewrite(file: BinaryIO, dist_info: str, filename: str, content: bytes) -> None:
+    """Add a file to a wheel of any form, member by member, and list it in RECORD."""
     record_path, new_path = f"{dist_info}/RECORD", f"{dist_info}/{filename}"
     with zipfile.ZipFile(file) as archive:
         check_members(archive, "the wheel")
-        infos = archive.infolist()
-        last = max(infos, key=lambda info: info.header_offset)
         record = archive.getinfo(record_path)
         lines = archive.read(record).decode("utf-8")
-        kept = [info for info in infos if info.filename not in (record_path, new_path)]
-        in_place = last.filename == record_path and len(kept) == len(infos) - 1
-        contents = [] if in_place else [(info, archive.read(info)) for info in kept]
+        kept = [info for info in archive.infolist() if info.filename not in (record_path, new_path)]
+        contents = [(info, archive.read(info)) for info in kept]
     rows = [row for row in csv.reader(io.StringIO(lines)) if row and row[0] != new_path]
     digest = record_hash(hashlib.sha256(content).digest())
     rows.insert(len(rows) - 1, [new_path, f"sha256={digest}", str(len(content))])
     written = io.StringIO()
     csv.writer(written, lineterminator="\n").writerows(rows)
-    if not in_place:
-        file.seek(0)
-        file.truncate()
-    with zipfile.ZipFile(file, "a" if in_place else "w") as archive:
-        if in_place:
-            # New members are written where the directory of members began.
-            archive.filelist.remove(archive.NameToInfo.pop(record_path))
-            archive.start_dir = record.header_offset
+    file.seek(0)
+    file.truncate()
+    with zipfile.ZipFile(file, "w") as archive:
         for info, data in contents:
             archive.writestr(info, data)
         for path, data in ((new_path, content), (record_path, written.getvalue().encode("utf-8"))):

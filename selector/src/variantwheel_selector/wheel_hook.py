@@ -17,6 +17,7 @@ from variantwheel_selector.errors import (
 from variantwheel_selector.front_end import index_options
 from variantwheel_selector.hooks import project_here
 from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, PayloadWheel, parse_manifest
+from variantwheel_selector.prepared import outcome
 from variantwheel_selector.probe import probe
 from variantwheel_selector.record import record
 from variantwheel_selector.resolve import Candidate, nothing_fits
@@ -83,10 +84,10 @@ def _hand_over_winner(here: _Here, winner: Candidate, folder: Path) -> str:
     payload = next(wheel for wheel in here.manifest.wheels if wheel.filename == winner.filename)
     with _payload_path(here, payload) as path:
         filename = hand_over(path, payload, here.manifest, here.tags, decision, folder)
-    forced = " (forced)" if decision.forced else ""
-    sys.stdout.write(f"{here.manifest.name}: variant {winner.label}{forced} -> {filename}\n")
-    for name, text in decision.settings.items():
-        sys.stdout.write(f"{here.manifest.name}: {name} = {text}\n")
+    name = here.manifest.name
+    sys.stdout.write(outcome(name, winner.label, filename, forced=decision.forced))
+    for setting, text in decision.settings.items():
+        sys.stdout.write(f"{name}: {setting} = {text}\n")
     if here.selection.settings.full_log:
         from variantwheel_selector.explain import decision_lines  # noqa: PLC0415 - when asked for
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from variantwheel_selector.parse.aarch64_hwcap import aarch64_features
 from variantwheel_selector.parse.auxv import (
-    aarch64_features,
     decode_auxv,
     parse_auxv,
     x86_disagreement,

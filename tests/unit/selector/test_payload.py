@@ -194,7 +194,7 @@ def test_zip_bombs_are_refused_unread(tmp_path: Path, monkeypatch: pytest.Monkey
     _archive(bomb, 1 << 20)  # small enough, however well it compresses
     with zipfile.ZipFile(bomb) as archive:
         check_members(archive, "bomb.zip")
-    monkeypatch.setattr("variantwheel_selector.payload._MOST_MEMBERS", 2)
+    monkeypatch.setattr("variantwheel_selector.payload.MOST_MEMBERS", 2)
     _archive(bomb, 1, 1, 1)
     with zipfile.ZipFile(bomb) as archive, pytest.raises(PayloadError, match="holds 3 files"):
         check_members(archive, "bomb.zip")
@@ -212,6 +212,6 @@ def test_overlapping_members_are_refused(tmp_path: Path) -> None:
 
 
 def test_metadata_may_not_be_huge(release: TinyRelease, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("variantwheel_selector.payload._TEXT_LIMIT", 20)
+    monkeypatch.setattr("variantwheel_selector.payload.TEXT_LIMIT", 20)
     with pytest.raises(PayloadError, match=r"dist-info/RECORD' has \d+ bytes"):
         check(release)

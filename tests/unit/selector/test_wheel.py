@@ -10,9 +10,9 @@ import pytest
 
 from unit.selector.test_manifest import DECISION
 from unit.selector.tiny_release import TinyRelease
+from variantwheel_selector.archive_tail import record_hash
 from variantwheel_selector.decision import parse_decision
 from variantwheel_selector.errors import PayloadError
-from variantwheel_selector.payload import record_hash
 from variantwheel_selector.wheel import add_decision, hand_over
 
 PLAIN = "tiny_native-1.0-py3-none-any.whl"

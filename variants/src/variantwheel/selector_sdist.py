@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from variantwheel.core_metadata import parse_core_metadata, static_metadata_problems
 from variantwheel.errors import ReleaseFolderError, SdistFormatError
+from variantwheel.prepared_answers import prepared_answers, render_answers
 from variantwheel.project import Project
 from variantwheel.release_folder import read_variant_json
 from variantwheel.sdist_archive import SdistArchive
@@ -30,6 +31,7 @@ from variantwheel_selector.manifest import (
     render_manifest,
 )
 from variantwheel_selector.package_copy import copy_package
+from variantwheel_selector.prepared import PREPARED_PATH
 from variantwheel_selector.record import replace
 from variantwheel_selector.sdist import pack_sdist
 from variantwheel_selector.source_archive import SOURCE_ARCHIVE, SourceFile, pack_sources
@@ -162,8 +164,11 @@ def write_selector_sdist(
         manifest_file = root / MANIFEST_PATH
         manifest_file.parent.mkdir()
         manifest_file.write_text(render_manifest(manifest), encoding="utf-8")
-        for wheel in payload.wheels if embedded else ():
-            shutil.copyfile(wheel, manifest_file.parent / wheel.name)
+        if embedded:
+            for wheel in payload.wheels:
+                shutil.copyfile(wheel, manifest_file.parent / wheel.name)
+            answers = prepared_answers(manifest, manifest_file.parent)
+            (root / PREPARED_PATH).write_text(render_answers(answers), encoding="utf-8")
         if sources is not None:
             needed = _needed_sources(sources.archive, project).files
             packed = (SourceFile(path, item.data, item.executable) for path, item in needed.items())

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from variantwheel_selector.errors import UsageError
+from variantwheel_selector.json_text import render_json
 from variantwheel_selector.machine import Machine, read_machine
 from variantwheel_selector.probe import probe
-from variantwheel_selector.strict_json import render_json
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from variantwheel_selector.assumptions import Assumed
 from variantwheel_selector.cpu_levels import ARM_FEATURES
 from variantwheel_selector.machine import AUXV, CPUINFO, SYSCTL, Machine
-from variantwheel_selector.parse.auxv import aarch64_features, parse_auxv
+from variantwheel_selector.parse.aarch64_hwcap import aarch64_features
+from variantwheel_selector.parse.auxv import parse_auxv
 from variantwheel_selector.parse.cpuinfo import cpu_flags
 from variantwheel_selector.providers.level_cap import LevelCap
 from variantwheel_selector.providers.support import Support, SupportedFeature

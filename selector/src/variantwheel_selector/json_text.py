@@ -1,0 +1,14 @@
+"""The one layout of all JSON files that are written."""
+
+from __future__ import annotations
+
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def render_json(document: Mapping[str, object]) -> str:
+    """Write a JSON document: two spaces, UTF-8, newline."""
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,0 +1,150 @@
+"""Answers that were found when the sdist was packed, for machines with nothing out of the ordinary.
+
+Most machines that install have no sign of a GPU, an x86-64 CPU of level v3 and a user who states
+nothing. What all of this package would find out on them is known beforehand, and to compile the
+package would take most of an installation's time. Each answer says what it takes for granted; where
+any of that is not so, none is given and the machine is judged. `variantwheel sdist` prepares them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+
+from variantwheel_selector.archive_tail import add_listed
+from variantwheel_selector.bounded_read import read_bounded
+from variantwheel_selector.gpu_signs import without_gpu
+from variantwheel_selector.json_text import render_json
+from variantwheel_selector.parse.auxv import decode_auxv, parse_auxv, x86_disagreement
+from variantwheel_selector.parse.cpuinfo import cpu_flags
+from variantwheel_selector.wheel_file import hashed_copy, write_beside
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO
+
+    Answer = dict[str, Any]
+
+PREPARED_PATH = "payload/prepared.json"
+"""Where the answers stand in the sdist; there are none for payloads that have to be fetched."""
+
+_CPUINFO_LIMIT = 16 * 1024
+_AUXV_LIMIT = 4 * 1024
+
+
+def hand_over_prepared(wheel_directory: str) -> str | None:
+    """Write the wheel that was found beforehand for machines like this one.
+
+    The sdist is the one in the current folder; nothing must be stated by settings.
+
+    Returns:
+        The file name, without label; none if this machine or this wheel has to be looked at.
+    """
+    if sys.platform != "linux" or sys.maxsize <= 2**32 or "_PYTHON_HOST_PLATFORM" in os.environ:
+        return None
+    try:
+        with open(PREPARED_PATH, "rb") as file:  # noqa: PTH123 - pathlib takes time
+            answers = json.loads(file.read())["answers"]
+        cpuinfo = read_bounded("/proc/cpuinfo", _CPUINFO_LIMIT).decode("utf-8", errors="replace")
+        auxv = decode_auxv(read_bounded("/proc/self/auxv", _AUXV_LIMIT), 64)
+        libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
+        python = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+        devices = without_gpu()
+        if sys.implementation.name != "cpython" or not _plain_abi(python) or devices is None:
+            return None
+        for answer in answers:
+            if holds(answer, os.uname().machine, python, libc, cpuinfo, auxv, devices):
+                return _hand_over(answer, libc, python, wheel_directory)
+    except (OSError, ValueError):
+        pass  # whoever looks closer says what is wrong
+    return None
+
+
+def holds(
+    answer: Answer, machine: str, python: str, libc: str, cpuinfo: str, auxv: str, devices: str
+) -> bool:
+    """Tell whether all is so that an answer takes for granted, on a machine without sign of a GPU.
+
+    Args:
+        answer: One of those prepared.
+        machine: The CPU's architecture.
+        python: The interpreter, such as `cp311`, 64-bit, with the global lock and no debug build.
+        libc: Such as `glibc 2.36`.
+        cpuinfo: `/proc/cpuinfo`.
+        auxv: Of this process, as text.
+        devices: What `without_gpu` said.
+    """
+    flags, hwcap = cpu_flags(cpuinfo), parse_auxv(auxv).get("AT_HWCAP")
+    oldest, newest = answer["glibc"]
+    minor = libc.removeprefix("glibc 2.")
+    return (
+        machine == answer["machine"]
+        and devices in answer["device_files"]
+        and python in answer["pythons"]
+        and minor.isdecimal()
+        and libc == f"glibc 2.{minor}"
+        and oldest <= int(minor) <= newest
+        and flags is not None
+        and flags.issuperset(answer["flags"])
+        and flags.isdisjoint(answer["without_flags"])
+        and hwcap is not None
+        and not x86_disagreement(flags, hwcap)
+    )
+
+
+def completed(
+    answer: Answer, libc: str, python: str, index_options: tuple[str, ...] = ()
+) -> Answer:
+    """Return the decision of an answer, with what may differ from one of its machines to another.
+
+    Args:
+        answer: One that holds.
+        libc: Such as `glibc 2.36`.
+        python: Interpreter and version, such as `cp311 3.11.7`.
+        index_options: Where the installer takes packages from.
+    """
+    decision = answer["decision"]
+    return {
+        **decision,
+        "machine": {**decision["machine"], "libc": libc, "python": python},
+        "index_options": list(index_options),
+    }
+
+
+def outcome(project: str, label: str | None, filename: str, *, forced: bool = False) -> str:
+    """Return the line that the installer's log gets."""
+    return f"{project}: variant {label}{' (forced)' if forced else ''} -> {filename}\n"
+
+
+def _plain_abi(python: str) -> bool:
+    """Tell whether extensions are those of an ordinary build of CPython."""
+    first = EXTENSION_SUFFIXES[0] if EXTENSION_SUFFIXES else ""
+    return first.startswith(f".cpython-{python[2:]}-")
+
+
+def _hand_over(answer: Answer, libc: str, python: str, folder: str) -> str | None:
+    version = ".".join(map(str, sys.version_info[:3]))
+    options: tuple[str, ...] = ()
+    if not os.environ.keys().isdisjoint(answer["index_variables"]):
+        from variantwheel_selector.front_end import index_options  # noqa: PLC0415 - rarely needed
+
+        options = index_options(os.environ)
+    decision = completed(answer, libc, f"{python} {version}", options)
+    payload, name = decision["payload"], answer["filename"]
+    text = render_json(decision).encode("utf-8")
+
+    def write(copy: BinaryIO) -> bool:
+        place = f"payload/{payload['filename']}"
+        with open(place, "rb", buffering=0) as wheel:  # noqa: PTH123 - pathlib takes time
+            found = hashed_copy(wheel.readinto, copy)
+        promised = (answer["size"], payload["sha256"])
+        return found == promised and add_listed(
+            copy, answer["dist_info"], answer["decision_file"], text
+        )
+
+    if not write_beside(folder, name, write):
+        return None
+    sys.stdout.write(outcome(decision["project"], decision["label"], name))
+    return str(name)
