@@ -323,6 +323,28 @@ def test_functions_that_the_code_dispatches_itself_may_be_of_any_level(
         assert ("instructions" in _failed(TinyRelease(project, tmp_path), wheel)) is found
 
 
+def test_a_symbol_that_is_not_declared_is_found(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    module, plugin = "tiny_variants/m.abi3.so", "tiny_variants/plugin.so"
+    sources = {
+        BASELINE: "int tiny_sum(void) { return 1; } int scratch(void) { return 2; }",
+        module: "int PyInit_m(void) { return 1; }",
+        plugin: "int own(void) { return 1; }",
+    }
+    planted = {path: compile_library(tmp_path, text) for path, text in sources.items()}
+    told = []
+    wheel = respoil(tiny_release.wheel("null"), tmp_path / "a", planted)
+    for patterns, found in (('"tiny_*"', True), ('"tiny_*", "scratch"', False), ("", True)):
+        line = f'max-exports = 4\nexports = [{patterns}]\nplugins = {{ "{plugin}" = ["own"] }}'
+        folder = tmp_path / str(len(patterns))
+        project = _project_with(folder, {"pyproject.toml": ("max-exports = 4", line)})
+        faults = _failed(TinyRelease(project, tmp_path), wheel)
+        assert ("exports" in faults) is found
+        told += faults.get("exports", "").splitlines()
+    first, last = told
+    assert first.startswith(f"{BASELINE}: exports scratch, which [tool.variantwheel.check] exports")
+    assert last.startswith(f"{BASELINE}: exports scratch, tiny_sum, which")
+
+
 def test_declared_plug_ins_are_there_with_their_symbols_alone(
     tiny_release: TinyRelease, tmp_path: Path
 ) -> None:

@@ -212,7 +212,8 @@ def test_cibuildwheel_makes_one_wheel_for_all_pythons_of_its_images(tmp_path: Pa
 
 
 def _toml(file: Path) -> dict[str, Any]:
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    document: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
+    return document
 
 
 def test_a_compiler_from_pip_is_put_where_cibuildwheel_runs_the_backend() -> None:

@@ -105,6 +105,13 @@ CHECK_KEYS = (
     ),
     TomlKey("max-exports", "integer", "most symbols that a shared library may export", "100"),
     TomlKey(
+        "exports",
+        "array of strings",
+        "patterns of the symbols that shared libraries may export, beside `PyInit_*` and those of"
+        " `plugins`",
+        "any",
+    ),
+    TomlKey(
         "plugins",
         "table of arrays",
         "libraries that each wheel holds and opens at run time: path, and all symbols that"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from variantwheel.arm_instructions import (
@@ -68,6 +69,13 @@ def check_exports(subject: CheckSubject) -> Finding:
             faults.append(
                 f"{library.path}: exports {len(library.exports)} symbols, the limit is {limit} "
                 f"([tool.variantwheel.check] max-exports): {', '.join(library.exports[:3])}, …"
+            )
+        stray = _undeclared_exports(subject, library)
+        if stray:
+            faults.append(
+                f"{library.path}: exports {', '.join(stray[:_MOST_FAULTS])}, which "
+                "[tool.variantwheel.check] exports does not name; hide them, by "
+                "-fvisibility=hidden or a version script"
             )
     counts = [f"{item.path.rpartition('/')[2]} {len(item.exports)}" for item in subject.libraries]
     return judge("exports", faults, ", ".join(counts) or "no libraries")
@@ -215,6 +223,14 @@ def _arm_version(subject: CheckSubject, library: NativeLibrary) -> Version:
 def _level_folder(library: NativeLibrary) -> str:
     """Return the level of the folder that a library lies in: outside of all, the baseline."""
     return library.folder if _X86_LEVEL.fullmatch(library.folder) else "baseline"
+
+
+def _undeclared_exports(subject: CheckSubject, library: NativeLibrary) -> list[str]:
+    declared = subject.project.check.exports
+    if declared is None:
+        return []
+    patterns = (*declared, "PyInit_*", *subject.project.check.plugins.get(library.path, ()))
+    return [name for name in library.exports if not any(fnmatchcase(name, p) for p in patterns)]
 
 
 def _users(subject: CheckSubject, name: str) -> str:
