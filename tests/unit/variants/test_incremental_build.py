@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from variantwheel.build_plan import BuildPlan, select_jobs
 from variantwheel.project import read_project
 from variantwheel.variant_build import BuildOutcome, build_variants
+from variantwheel_selector.cli import run_commandline
 
 PROJECT = """\
 [build-system]
@@ -192,3 +194,19 @@ def test_a_file_that_the_sources_no_longer_hold_is_removed(plan: BuildPlan) -> N
 def test_the_machine_stands_in_the_settings(plan: BuildPlan) -> None:
     request = plan.request(plan.jobs[0], plan.work)
     assert request.config_settings == {"target": "x86_64-linux", "level": "null"}
+
+
+def test_a_complete_release_has_modules_for_all_declared_pythons(
+    plan: BuildPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = f"3.{sys.version_info.minor}"
+    settings = plan.project.folder / "pyproject.toml"
+    pythons = f'[tool.variantwheel.pythons]\nversions = ["{here}", "3.99"]\nsetting = "headers"\n'
+    settings.write_text(settings.read_text() + pythons)
+    command = ["build", "--all", "-o", str(tmp_path / "release"), "--no-isolation"]
+    command += ["--project", str(plan.project.folder), "--pythons", "available"]
+    assert run_commandline(command) == 0
+    shown = capsys.readouterr()
+    assert "2 of 2 wheels, without modules for CPython 3.99, " in shown.out
+    assert "warning: without a module for CPython 3.99: not found here" in shown.err
+    assert run_commandline([*command, "--complete"]) == 1

@@ -57,7 +57,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--complete",
         action="store_true",
-        help="fail where a declared wheel cannot be built on this machine; build the others",
+        help="fail where a declared wheel cannot be built on this machine, or must have a module "
+        "for a CPython that is not here; build the others",
     )
     parser.add_argument(
         "--rebuild", action="store_true", help="build again what has not changed, too"
@@ -115,16 +116,17 @@ def run(args: argparse.Namespace) -> int:
     header = ("label", "machine", "result", "size", "time", "checks", "file")
     write(render_table(header, [_row(outcome, checks) for outcome in outcomes]))
     sizes = [outcome.wheel.stat().st_size for outcome in outcomes if outcome.wheel]
-    seconds, missing = (
-        time.monotonic() - started,
-        f", {len(elsewhere)} not here" if elsewhere else "",
-    )
+    seconds = time.monotonic() - started
+    lacking = [item for item in project.pythons.versions if item in found.missing]
+    missing = f", {len(elsewhere)} not here" if elsewhere else ""
+    missing += f", without modules for CPython {', '.join(lacking)}" if lacking else ""
     write(
         f"{len(sizes)} of {len(outcomes) + len(elsewhere)} wheels{missing}, "
         f"{sum(sizes) / 1024 / 1024:.1f} MiB, {seconds:.0f} s\n"
     )
-    built = all(outcome.wheel for outcome in outcomes) and not (args.complete and elsewhere)
-    return 0 if built and all(item.passed for item in checks.values()) else 1
+    built = all(outcome.wheel for outcome in outcomes)
+    whole = built and not (args.complete and (elsewhere or lacking))
+    return 0 if whole and all(item.passed for item in checks.values()) else 1
 
 
 def _find_pythons(project: Project, args: argparse.Namespace) -> FoundInterpreters:
