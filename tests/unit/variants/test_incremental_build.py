@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +29,7 @@ machines = ["x86_64", "aarch64"]
 config-settings = { target = "{machine}-linux" }
 """
 BACKEND = """\
-import io, os, pathlib, tarfile, zipfile
+import io, os, pathlib, signal, tarfile, zipfile
 
 def build_sdist(directory, settings=None):
     with tarfile.open(os.path.join(directory, "own-1.tar.gz"), "w:gz") as archive:
@@ -37,6 +41,10 @@ def build_wheel(directory, settings=None, metadata=None):
     text = pathlib.Path("source.txt").read_text()
     if settings["level"] in text:
         raise SystemExit("cannot compile " + settings["level"])
+    if "GATE_" + settings["level"] in os.environ:
+        with open(os.environ["GATE_" + settings["level"]], "w") as gate:
+            gate.write("here")
+        signal.pause()
     objects = pathlib.Path("objects")
     seen = objects.read_text() if objects.exists() else ""
     objects.write_text(seen + settings["level"] + " ")
@@ -176,6 +184,50 @@ def test_one_failure_leaves_the_others_and_the_next_run_goes_on_from_there(
     assert "cannot compile v3" in outcomes[1].problem
     again = _build(plan)
     assert _kept(again) == [True, False]
+
+
+def test_finished_wheels_of_any_toolchain_are_taken_when_that_is_asked_for(plan: BuildPlan) -> None:
+    toolchains = {
+        name: replace(each, incremental=False) for name, each in plan.project.toolchains.items()
+    }
+    plan = replace(plan, project=replace(plan.project, toolchains=toolchains))
+    source = plan.project.folder / "source.txt"
+    source.write_text("v3 ")
+    _build(plan)
+    assert _kept(_build(plan)) == [False, False]
+    resumed = _build(replace(plan, resume=True))
+    assert _kept(resumed) == [True, False]
+    assert "cannot compile v3" in resumed[1].problem
+    source.write_text("one ")
+    assert _kept(_build(replace(plan, resume=True))) == [False, False], "other sources"
+    assert _kept(_build(replace(plan, resume=True))) == [True, True]
+
+
+def test_an_interrupted_build_starts_no_other_and_is_taken_up_again(
+    plan: BuildPlan, tmp_path: Path
+) -> None:
+    project = plan.project.folder
+    text = DEFINITION.format(label="v4", properties='properties.x86_64.level = ["v4"]')
+    (project / "variants" / "v4.toml").write_text(text)
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    reader = os.open(gate, os.O_RDONLY | os.O_NONBLOCK)
+    program = str(Path(sys.executable).with_name("variantwheel"))
+    command = [program, "build", "--all", "--project", str(project), "-o", str(tmp_path / "out")]
+    command += ["--no-isolation"]
+    with subprocess.Popen(
+        command, env={**os.environ, "GATE_v3": str(gate)}, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as build:  # fmt: skip
+        assert select.select([reader], [], [], 60)[0], "v3 is not being built"
+        os.killpg(build.pid, signal.SIGINT)
+        printed, _ = build.communicate(timeout=60)
+    os.close(reader)
+    assert build.returncode == 130, printed
+    assert "v4" not in printed
+    again = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True)
+    results = [line.split()[:3] for line in again.stdout.splitlines()[1:4]]
+    assert results == [["null", "x86_64", "kept"], ["v3", "x86_64", "ok"], ["v4", "x86_64", "ok"]]
 
 
 def test_a_file_that_the_sources_no_longer_hold_is_removed(plan: BuildPlan) -> None:

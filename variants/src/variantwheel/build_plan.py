@@ -30,6 +30,8 @@ class BuildPlan:
         cores: How many compilers may run at once.
         headers: Of the CPythons that modules are built for, by ABI.
         rebuild: Whether wheels are built again although nothing has changed.
+        resume: Whether an earlier run's wheels are taken, if nothing has changed, from toolchains
+            too that are not incremental.
     """
 
     project: Project
@@ -42,6 +44,7 @@ class BuildPlan:
     cores: int = 1
     headers: tuple[tuple[str, Path], ...] = ()
     rebuild: bool = False
+    resume: bool = False
 
     def log_file(self, job: MatrixJob) -> Path:
         """Return where the backend's output goes."""

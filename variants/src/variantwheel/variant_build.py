@@ -76,7 +76,11 @@ def build_variants(plan: BuildPlan, report: Callable[[str], None]) -> list[Build
         ):
             run = _BuildRun(plan, frontend, sources, tokens, report)
             finished = [pool.submit(run.build_group, group) for group in groups]
-            outcomes = [outcome for future in finished for outcome in future.result()]
+            try:
+                outcomes = [outcome for future in finished for outcome in future.result()]
+            except BaseException:  # Ctrl-C, above all; the pool would go on with all that is left
+                run.stop()
+                raise
     order = {job.name: position for position, job in enumerate(plan.jobs)}
     return sorted(outcomes, key=lambda outcome: order[outcome.job.name])
 
@@ -100,10 +104,15 @@ class _BuildRun:
         self._tokens = tokens
         # auditwheel changes the working directory of the process.
         self._audit = threading.Lock()
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Begin no further build."""
+        self._stopped.set()
 
     def build_group(self, jobs: list[MatrixJob]) -> list[BuildOutcome]:
         with self._tokens.one():
-            return [self._build_one(job) for job in jobs]
+            return [self._build_one(job) for job in jobs if not self._stopped.is_set()]
 
     def _build_one(self, job: MatrixJob) -> BuildOutcome:
         started = time.monotonic()
@@ -121,13 +130,13 @@ class _BuildRun:
     def _make(self, job: MatrixJob, what: str) -> tuple[Path, bool]:
         plan = self._plan
         toolchain = plan.project.toolchains[job.platform.toolchain]
-        if not toolchain.incremental:
-            return self._build(job, what, plan.output), False
         folder = plan.build_folder(job)
         info = render_variants_json(plan.project.variants_info([job.definition.label]))
         headers = tuple(path for _, path in plan.headers)
         digest = digest_inputs(self._sources, plan.request(job, folder), info, headers)
-        wheel = None if plan.rebuild else self._kept.find(job.name, digest)
+        # A compiler that nothing pins may be another one by now.
+        trusted = (toolchain.incremental or plan.resume) and not plan.rebuild
+        wheel = self._kept.find(job.name, digest) if trusted else None
         kept = wheel is not None
         if wheel is None:
             wheel = self._build(job, what, self._kept.folder)

@@ -60,8 +60,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="fail where a declared wheel cannot be built on this machine, or must have a module "
         "for a CPython that is not here; build the others",
     )
-    parser.add_argument(
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument(
         "--rebuild", action="store_true", help="build again what has not changed, too"
+    )
+    again.add_argument(
+        "--resume",
+        action="store_true",
+        help="take what an earlier run finished, if nothing has changed; toolchains that are "
+        "incremental do so anyway, with others this trusts the system's compiler to be the same",
     )
     parser.add_argument(
         "--jobs",
@@ -108,6 +115,7 @@ def run(args: argparse.Namespace) -> int:
             (item.abi, copy_headers(item, work / "headers")) for item in found.interpreters
         ),
         rebuild=args.rebuild,
+        resume=args.resume,
     )
     started = time.monotonic()
     outcomes = build_variants(plan, report)
