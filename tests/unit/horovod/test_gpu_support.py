@@ -32,3 +32,13 @@ def test_amd_has_its_own_names() -> None:
     assert found.nccl == ("librccl.so.1",)
     assert found.drivers[0] == "libamdhip64.so.7"
     assert found.runtime_arguments()["gpu_drivers"].count("\n") == 2
+
+
+def test_the_page_names_every_library_and_the_order() -> None:
+    page = (Path(__file__).parents[3] / "docs/gpu.md").read_text(encoding="utf-8")
+    for kind in ("cuda", "hip"):
+        found = gpu_support(kind, {}, [])
+        for name in (*found.drivers, *found.nccl):
+            assert name in page or f"`.{name.partition('.')[2]}`" in page
+    places = ("in the process", "$HOROVOD_NCCL_HOME/lib", "nvidia/nccl/lib", "the dynamic loader")
+    assert sorted(places, key=page.index) == list(places)
