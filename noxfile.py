@@ -196,6 +196,7 @@ def integration(session: nox.Session) -> None:
     """Real pip and uv against a served release, emulated CPUs, the README's promises."""
     _install_groups(session, "test", "installers")
     _install_toolkit(session)
+    _unpack_mpis(session, "mpi-wheels")
     minimum = [f"--at-least={AT_LEAST['integration']}", *IN_PARALLEL]
     without_conda = "--ignore-glob=*/test_conda_*.py"  # the session of that name
     session.run("pytest", "tests/integration", without_conda, *(session.posargs or minimum))
