@@ -7,10 +7,13 @@ is one of DIFFERENCES, which docs/installing.md explains.
 from __future__ import annotations
 
 import json
+import os
+import tarfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import pytest
 import variantlib.api  # type: ignore[import-untyped]
@@ -19,10 +22,14 @@ from variantlib.plugins.loader import (  # type: ignore[import-untyped]
 )
 
 from integration.environments import ROOT, run
+from integration.environments import Release as Built
 from integration.many_variants import PROJECT, UV, Home, ManyVariants
+from variantwheel.release_folder import machine_of
 from variantwheel_selector.machine import read_machine
+from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, parse_manifest
 from variantwheel_selector.selection import Release, select
 from variantwheel_selector.settings import read_settings
+from variantwheel_selector.variants_json import parse_variants_json
 from variantwheel_selector.wheel_name import WheelName
 
 PROVIDERS = ROOT / "tests/packages/variant_providers"
@@ -189,6 +196,45 @@ def test_variantlib(own: ManyVariants, many: ManyVariants, monkeypatch: pytest.M
             winner = select(release, settings, here).resolution.winner
             assert winner is not None
             assert winner.label == machine.chosen, machine.name
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the release is of this machine")
+def test_the_release_as_built_is_judged_alike(
+    own: ManyVariants, release: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the tests above find on wheels without content holds for the real ones."""
+    with tarfile.open(release.sdist) as archive:
+        member = f"{release.sdist.name.removesuffix('.tar.gz')}/{MANIFEST_PATH}"
+        manifest = parse_manifest(_present(archive.extractfile(member)).read())
+    (file,) = release.folder.glob("horovod_variants-*-variants.json")
+    assert parse_variants_json(file.read_bytes()) == manifest.variants
+    here = {label for label, machine in _offered(own.release.manifest) if machine == "x86_64"}
+    assert {label for label, _ in _offered(manifest)} == set(manifest.variants.variants) == here
+    assert manifest.variants.namespaces == own.release.info.namespaces
+    for label, variant in manifest.variants.variants.items():
+        assert variant == own.release.info.variants[label]
+    real = Release.from_manifest(manifest)
+    zen4 = read_machine(ROOT / "tests/machines/zen4")
+    for machine in MACHINES:
+        variables = machine.variables()
+        settings = read_settings(None, {"VARIANTWHEEL_CONFIG": "/dev/null"} | variables)
+        winner = select(real, settings, zen4).resolution.winner
+        assert winner is not None
+        assert winner.label == machine.chosen, machine.name
+        found = variantlib_choice(monkeypatch, real, variables, "x86_64")
+        assert found == machine.expected("variantlib"), machine.name
+
+
+def _offered(manifest: Manifest) -> set[tuple[str, str]]:
+    """Labels and machines of a release's wheels."""
+    return {
+        (wheel.label, machine_of(WheelName.from_str(wheel.filename))) for wheel in manifest.wheels
+    }
+
+
+def _present(file: IO[bytes] | None) -> IO[bytes]:
+    assert file is not None
+    return file
 
 
 def captured() -> list[tuple[Path, dict[str, str], str]]:
