@@ -12,6 +12,7 @@ pytestmark = pytest.mark.torch
 FILES = (
     "torch_checks.py",
     "torch_blocking_checks.py",
+    "waiting_checks.py",
     "optimizer_checks.py",
     "shared_memory_checks.py",
     "bucket_checks.py",

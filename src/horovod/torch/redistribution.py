@@ -31,10 +31,16 @@ def _result(received: "_bindings.Buffer", _: list[int]) -> torch.Tensor:
     return from_buffer(received)
 
 
+def _counts_tensor(counts: list[int]) -> torch.Tensor:
+    """Rows that came from each rank: int32 as in Horovod, int64 where that is too narrow."""
+    wide = max(counts) > torch.iinfo(torch.int32).max
+    return torch.tensor(counts, dtype=torch.int64 if wide else torch.int32)
+
+
 def _result_and_splits(
     received: "_bindings.Buffer", received_splits: list[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return from_buffer(received), torch.tensor(received_splits, dtype=torch.int32)
+    return from_buffer(received), _counts_tensor(received_splits)
 
 
 def _start_alltoall(
@@ -99,7 +105,7 @@ class _Alltoall(torch.autograd.Function):
         process_set: ProcessSet,
     ) -> Any:
         received, counts = _redistribute(tensor, splits, name, process_set)
-        received_splits = torch.tensor(counts, dtype=torch.int32)
+        received_splits = _counts_tensor(counts)
         ctx.arguments = (received_splits, gradient_name(name), process_set)
         ctx.rows = tensor.shape[0]
         ctx.mark_non_differentiable(received_splits)
@@ -131,7 +137,7 @@ def alltoall(
 
     Returns:
         The parts in the order of their ranks; with `splits`, a pair of that and a tensor of the
-        rows that came from each rank.
+        rows that came from each rank, int32 unless one of them needs int64.
     """
     if process_set is global_process_set and splits is None:
         done = CALLS.now.alltoall(tensor, name)
@@ -143,7 +149,7 @@ def alltoall(
         received, received_splits = apply(_Alltoall, tensor, splits, name, process_set)
         return received if splits is None else (received, received_splits)
     received, counts = _redistribute(tensor, splits, name, process_set)
-    return received if splits is None else (received, torch.tensor(counts, dtype=torch.int32))
+    return received if splits is None else (received, _counts_tensor(counts))
 
 
 def reducescatter_async(

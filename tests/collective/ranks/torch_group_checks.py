@@ -61,6 +61,27 @@ def check_gradient_of_alltoall() -> None:
     assert tensor.grad[:, 0].tolist() == [r + 1.0 for r in range(n)] + [0.0, 0.0]
 
 
+def check_more_rows_than_32_bits_count() -> None:
+    """Rows without columns take no memory, so that there may be as many."""
+    rows, n, me = 2**31 + 7, hvd.size(), hvd.rank()
+    tall = torch.empty(rows, 0)
+    assert hvd.allreduce(tall).shape == (rows, 0)
+    assert hvd.broadcast(tall, 0).shape == (rows, 0)
+    assert hvd.allgather(tall).shape == (rows * n, 0)
+    assert hvd.grouped_allgather([tall, tall])[1].shape == (rows * n, 0)
+    assert hvd.reducescatter(tall).shape == (rows // n + (me < rows % n), 0)
+    to_the_last = [0] * (n - 1) + [rows]
+    expected = [rows if me == n - 1 else 0] * n
+    for received, counts in (
+        hvd.alltoall(tall, splits=to_the_last),
+        hvd.synchronize(hvd.alltoall_async(tall, splits=to_the_last)),
+        hvd.alltoall(tall.clone().requires_grad_(), splits=to_the_last),
+    ):
+        assert received.shape == (sum(expected), 0)
+        assert counts.tolist() == expected
+        assert counts.dtype == (torch.int64 if me == n - 1 else torch.int32)
+
+
 def check_reducescatter() -> None:
     n, me = hvd.size(), hvd.rank()
     rows = 2 * n + 1  # rank 0 gets one more
