@@ -18,6 +18,7 @@ FILES = (
     "bucket_checks.py",
     "torch_training_checks.py",
     "torch_group_checks.py",
+    "torch_property_checks.py",
     "elastic_state_checks.py",
     "signature_checks.py",
 )
