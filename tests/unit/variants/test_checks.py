@@ -373,6 +373,17 @@ def test_a_wheel_may_be_of_one_level_as_a_whole(tiny_release: TinyRelease, tmp_p
     assert "the note says x86_64_v1, the definition x86_64_v3" in faults["ISA notes"]
 
 
+def test_checks_that_were_asked_for_and_not_made_are_counted(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    foreign = _another_machine(tiny_release, tmp_path)
+    words = ("check", foreign, "--project", tiny_release.project)
+    done = variantwheel(*words, "--run", "--emulate", expect=1)
+    counted = "; asked for and not made: execution of 1, emulation of 1"
+    assert done.stdout.endswith(f"1 wheels checked, 1 failed{counted}\n")
+    assert variantwheel(*words, expect=1).stdout.endswith("1 wheels checked, 1 failed\n")
+
+
 def test_a_command_that_fails_is_shown(tiny_release: TinyRelease, tmp_path: Path) -> None:
     project = copy_project(tmp_path)
     file = project / "pyproject.toml"

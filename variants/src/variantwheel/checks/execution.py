@@ -30,7 +30,7 @@ class Emulator:
     system: Path | None = None
 
 
-_EXECUTION, _EMULATION = "execution", "emulation"
+EXECUTION, EMULATION = "execution", "emulation"
 _NO_COMMAND = "no [tool.variantwheel.check] command"
 
 
@@ -46,8 +46,8 @@ def check_execution(
         emulator: How to emulate them.
     """
     asked = [
-        *([_EXECUTION] if execute else []),
-        *([_EMULATION] if emulate else []),
+        *([EXECUTION] if execute else []),
+        *([EMULATION] if emulate else []),
     ]
     here = os.uname().machine
     reason = ""
@@ -57,14 +57,14 @@ def check_execution(
         return [skip(check, reason) for check in asked]
     if subject.machine not in (here, "any"):
         reason = f"for {subject.machine}, this machine is {here}"
-        skipped = [skip(_EXECUTION, reason)] if execute else []
+        skipped = [skip(EXECUTION, reason)] if execute else []
         if not emulate:
             return skipped
         if emulator.system is None:
-            return [*skipped, skip(_EMULATION, f"{reason}; name its --system")]
+            return [*skipped, skip(EMULATION, f"{reason}; name its --system")]
         with foreign_environment(subject, emulator.system) as environment:
             if environment.faults:
-                return [*skipped, judge(_EMULATION, environment.faults, "")]
+                return [*skipped, judge(EMULATION, environment.faults, "")]
             return [*skipped, _emulated(subject, environment, emulator)]
     with wheel_environment(subject) as environment:
         if environment.faults:
@@ -72,7 +72,7 @@ def check_execution(
         findings: list[Finding] = []
         if execute:
             command = subject.project.check.command
-            findings.append(judge(_EXECUTION, environment.run(command), " ".join(command)))
+            findings.append(judge(EXECUTION, environment.run(command), " ".join(command)))
         if emulate:
             findings.append(_emulated(subject, environment, emulator))
         return findings
@@ -81,12 +81,12 @@ def check_execution(
 def _emulated(subject: CheckSubject, environment: WheelEnvironment, chosen: Emulator) -> Finding:
     emulation = None if subject.platform is None else subject.platform.emulation
     if emulation is None or not (emulation.runs or emulation.falls_back):
-        return skip(_EMULATION, "the definition names no CPU models (emulate)")
+        return skip(EMULATION, "the definition names no CPU models (emulate)")
     names = (f"qemu-{subject.machine}-static", f"qemu-{subject.machine}")
     emulator = chosen.programs.get(subject.machine)
     emulator = emulator or next(filter(None, map(shutil.which, names)), None)
     if emulator is None:
-        return skip(_EMULATION, f"neither {' nor '.join(names)} is installed")
+        return skip(EMULATION, f"neither {' nor '.join(names)} is installed")
     faults: list[str] = []
     for model in (*emulation.runs, *emulation.falls_back):
         with environment.emulated(emulator, model):
@@ -95,4 +95,4 @@ def _emulated(subject: CheckSubject, environment: WheelEnvironment, chosen: Emul
     words = f"on {', '.join(emulation.runs)}" if emulation.runs else ""
     if emulation.falls_back:
         words += f"{'; ' if words else ''}falls back on {', '.join(emulation.falls_back)}"
-    return judge(_EMULATION, faults, words)
+    return judge(EMULATION, faults, words)

@@ -18,7 +18,7 @@ from variantwheel.source_date import source_date_epoch
 from variantwheel.variant_build import build_variants
 from variantwheel.wheel_archive import WheelArchive, read_wheel
 
-_CHECK = "reproducible"
+REPRODUCIBLE = "reproducible"
 _MOST_FAULTS = 8
 
 
@@ -38,12 +38,12 @@ class Rebuild:
 def check_reproducible(subject: CheckSubject, rebuild: Rebuild) -> Finding:
     """Build a wheel's variant again, from the project's present sources, and compare the files."""
     if subject.definition is None or subject.platform is None:
-        return skip(_CHECK, "no definition to build from")
+        return skip(REPRODUCIBLE, "no definition to build from")
     project = subject.project
     try:
         jobs, _ = select_jobs(project, [subject.definition.label], [subject.machine])
     except DefinitionError as error:
-        return skip(_CHECK, str(error))
+        return skip(REPRODUCIBLE, str(error))
     epoch = source_date_epoch(project.folder)
     work = (project.folder / "build" / "variantwheel").resolve()
     headers = tuple(
@@ -72,12 +72,12 @@ def check_reproducible(subject: CheckSubject, rebuild: Rebuild) -> Finding:
         try:
             (outcome,) = build_variants(plan, rebuild.report)
         except BuildFailedError as error:
-            return judge(_CHECK, [str(error)], "")
+            return judge(REPRODUCIBLE, [str(error)], "")
         if outcome.wheel is None:
-            return judge(_CHECK, [f"the second build failed: {outcome.problem}"], "")
+            return judge(REPRODUCIBLE, [f"the second build failed: {outcome.problem}"], "")
         same = outcome.wheel.read_bytes() == subject.file.read_bytes()
         faults = [] if same else list(_differences(subject.archive, read_wheel(outcome.wheel)))
-        return judge(_CHECK, faults[:_MOST_FAULTS], f"SOURCE_DATE_EPOCH={epoch}")
+        return judge(REPRODUCIBLE, faults[:_MOST_FAULTS], f"SOURCE_DATE_EPOCH={epoch}")
 
 
 def _differences(first: WheelArchive, second: WheelArchive) -> Iterator[str]:

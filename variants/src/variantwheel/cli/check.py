@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
-from variantwheel.checks.execution import Emulator
-from variantwheel.checks.rebuild import Rebuild
-from variantwheel.checks.report import render_reports, reports_json
+from variantwheel.checks.execution import EMULATION, EXECUTION, Emulator
+from variantwheel.checks.rebuild import REPRODUCIBLE, Rebuild
+from variantwheel.checks.report import Result, WheelReport, render_reports, reports_json
 from variantwheel.checks.suite import CheckOptions, check_wheels
 from variantwheel.cli.console import add_project_option, add_pythons_option, report, write
 from variantwheel.conda_checks import check_conda_packages
@@ -80,8 +81,22 @@ def run(args: argparse.Namespace) -> int:
         write(render_reports(reports))
         failed = sum(not found.passed for found in reports)
         files = "files" if conda else "wheels"
-        write(f"{len(reports)} {files} checked, {failed} failed\n")
+        skipped = _skipped(reports, args)
+        write(f"{len(reports)} {files} checked, {failed} failed{skipped}\n")
     return 0 if all(found.passed for found in reports) else 1
+
+
+def _skipped(reports: Iterable[WheelReport], args: argparse.Namespace) -> str:
+    """Word how many of the slow checks that were asked for could not be made."""
+    asked = {EXECUTION: args.run, EMULATION: args.emulate, REPRODUCIBLE: args.rebuild}
+    found = [
+        finding.check
+        for report in reports
+        for finding in report.findings
+        if finding.result is Result.SKIPPED and asked.get(finding.check)
+    ]
+    words = [f"{name} of {found.count(name)}" for name in asked if name in found]
+    return f"; asked for and not made: {', '.join(words)}" if words else ""
 
 
 def _emulator(args: argparse.Namespace) -> Emulator:
