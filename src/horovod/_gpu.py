@@ -16,6 +16,7 @@ _DRIVERS = {
 }
 _NCCL = {"cuda": "libnccl.so.2", "hip": "librccl.so.1"}
 _WHEEL = Path("nvidia", "nccl", "lib")  # of nvidia-nccl-cu11, -cu12 and -cu13
+_ROCM = Path("/opt/rocm")  # whose packages do not tell the dynamic loader of it
 
 
 @dataclass(frozen=True)
@@ -47,21 +48,39 @@ def gpu_support(
     kind: str = _buildinfo.GPU,
     environment: Mapping[str, str] = os.environ,
     search_path: Sequence[str] | None = None,
+    rocm: Path = _ROCM,
 ) -> GpuSupport:
     """Lists the libraries that a build opens when the first tensor on a GPU comes.
 
-    NCCL is looked for in the process, in `$HOROVOD_NCCL_HOME/lib`, in NVIDIA's wheels, and where
-    the dynamic loader looks.
+    They are looked for in the process, NCCL in `$HOROVOD_NCCL_HOME/lib`, those of AMD in
+    `$ROCM_PATH/lib`, NCCL in NVIDIA's wheels, and all where the dynamic loader looks; at last
+    those of AMD where ROCm usually is.
 
     Args:
         kind: of the build's code.
         environment: variables of the process.
         search_path: folders that wheels may be installed in (default: `sys.path`).
+        rocm: where ROCm usually is.
     """
     if not kind:
         return GpuSupport("")
-    name = _NCCL[kind]
-    folders = [Path(home, "lib")] if (home := environment.get("HOROVOD_NCCL_HOME")) else []
-    folders += [Path(item) / _WHEEL for item in (sys.path if search_path is None else search_path)]
-    found = [str(folder / name) for folder in folders if (folder / name).is_file()]
-    return GpuSupport(kind, _DRIVERS[kind], (*found, name))
+    amd = kind == "hip"
+    nccl_home, rocm_home = environment.get("HOROVOD_NCCL_HOME"), environment.get("ROCM_PATH")
+    stated = [Path(rocm_home, "lib")] if amd and rocm_home else []
+    usual = [rocm / "lib"] if amd else []
+    homes = [Path(nccl_home, "lib")] if nccl_home else []
+    wheels = [Path(item) / _WHEEL for item in (sys.path if search_path is None else search_path)]
+
+    def places(names: Sequence[str], before: Sequence[Path]) -> tuple[str, ...]:
+        return (*_files(before, names), *names, *_files(usual, names))
+
+    return GpuSupport(
+        kind,
+        drivers=places(_DRIVERS[kind], stated),
+        nccl=places([_NCCL[kind]], [*homes, *stated, *wheels]),
+    )
+
+
+def _files(folders: Sequence[Path], names: Sequence[str]) -> list[str]:
+    paths = (folder / name for folder in folders for name in names)
+    return [str(path) for path in paths if path.is_file()]
