@@ -1,10 +1,14 @@
 """The PyTorch front end, on real ranks over every transport."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
-from collective.launching import Suite, cases
+from collective.launching import LAUNCH_SECONDS, RANKS, Suite, cases, checks_of, clean_environment
 
 pytestmark = pytest.mark.torch
 
@@ -28,3 +32,14 @@ FILES = (
 def test_torch(suite: Suite, check: str, outcome: Callable[[Suite, str], Sequence[str]]) -> None:
     for rank, problem in enumerate(outcome(suite, check)):
         assert not problem, f"rank {rank}: {problem}"
+
+
+def test_a_script_that_no_launcher_has_started(tmp_path: Path) -> None:
+    words = map(str, (RANKS / "run_checks.py", RANKS / "alone_checks.py", tmp_path))
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, env=clean_environment(),
+        timeout=LAUNCH_SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    outcomes = json.loads((tmp_path / "0.json").read_text())
+    assert outcomes == dict.fromkeys(checks_of("alone_checks.py"), "")

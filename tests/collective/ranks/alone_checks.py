@@ -1,0 +1,123 @@
+"""A script that no launcher has started: one rank, on which every call of Horovod's works."""
+
+from typing import Any
+
+import pytest
+import torch
+
+import horovod.torch as hvd
+
+
+def run_backward(loss: Any) -> None:
+    """The method itself, which PyTorch has not typed."""
+    loss.backward()
+
+
+def check_who_is_there() -> None:
+    assert (hvd.rank(), hvd.local_rank(), hvd.cross_rank()) == (0, 0, 0)
+    assert (hvd.size(), hvd.local_size(), hvd.cross_size()) == (1, 1, 1)
+    assert hvd.is_homogeneous()
+
+
+def check_every_operation() -> None:
+    own = torch.arange(6.0).reshape(3, 2)
+    for op in (hvd.Average, hvd.Sum, hvd.Min, hvd.Max, hvd.Product, hvd.Adasum):
+        assert torch.equal(hvd.allreduce(own, op=op), own)
+        assert torch.equal(hvd.grouped_allreduce([own, own], op=op)[1], own)
+        assert torch.equal(hvd.synchronize(hvd.allreduce_async(own, op=op)), own)
+    scaled = hvd.allreduce(own, op=hvd.Sum, prescale_factor=2.0, postscale_factor=3.0)
+    assert torch.equal(scaled, 6 * own)
+    place = own.clone()
+    assert hvd.allreduce_(place, op=hvd.Sum) is place
+    assert torch.equal(hvd.allgather(own), own)
+    assert torch.equal(hvd.grouped_allgather([own])[0], own)
+    assert torch.equal(hvd.broadcast(own, 0), own)
+    assert torch.equal(hvd.reducescatter(own), own)
+    assert torch.equal(hvd.grouped_reducescatter([own])[0], own)
+    assert torch.equal(hvd.alltoall(own), own)
+    received, counts = hvd.alltoall(own, splits=[2])
+    assert torch.equal(received, own[:2])
+    assert counts.tolist() == [2]
+    assert hvd.broadcast_object({"a": 1}, 0) == {"a": 1}
+    hvd.barrier()
+    sparse = hvd.sparse_allreduce_async(own.to_sparse(), "sparse", hvd.Average)()
+    assert torch.equal(sparse.to_dense(), own)
+    assert hvd.allgather_object("x") == ["x"]
+    assert hvd.allreduce(own.bool(), op=hvd.Max).dtype == torch.bool
+    assert hvd.allreduce(own, compression=hvd.Compression.bf16).dtype == torch.float32
+    assert torch.equal(hvd.shared_empty(3).fill_(1), torch.ones(3))
+    with pytest.raises(ValueError, match="invalid root rank 1"):
+        hvd.broadcast(own, 1)
+    assert hvd.join() == 0
+
+
+def check_gradients() -> None:
+    for call in (
+        hvd.allreduce,
+        hvd.allgather,
+        hvd.reducescatter,
+        hvd.alltoall,
+        lambda tensor: hvd.broadcast(tensor, 0),
+        lambda tensor: hvd.grouped_allreduce([tensor])[0],
+    ):
+        tensor = torch.ones(2, 2, requires_grad=True)
+        run_backward((call(tensor) * 3).sum())
+        assert tensor.grad is not None
+        assert tensor.grad.tolist() == [[3.0, 3.0]] * 2
+
+
+def check_training() -> None:
+    kinds: tuple[dict[str, Any], ...] = (
+        {},
+        {"groups": 1, "backward_passes_per_step": 2, "gradient_predivide_factor": 2.0},
+        {"op": hvd.Adasum},
+        {"gradient_as_bucket_view": True},
+    )
+    for options in kinds:
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Linear(2, 4), hvd.SyncBatchNorm(4))
+        plain = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.BatchNorm1d(4))
+        plain.load_state_dict(model.state_dict())
+        optimizer: Any = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+        hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+        hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+        optimizer = hvd.DistributedOptimizer(
+            optimizer, named_parameters=model.named_parameters(), **options
+        )
+        expected = torch.optim.SGD(plain.parameters(), lr=0.5, momentum=0.9)
+        for _ in range(2):
+            for each, steps in ((model, optimizer), (plain, expected)):
+                steps.zero_grad(set_to_none=True)
+                for _ in range(options.get("backward_passes_per_step", 1)):
+                    run_backward(each(torch.arange(8.0).reshape(4, 2)).square().sum() * 0.01)
+                steps.step()
+        for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def check_elastic_state() -> None:
+    model = torch.nn.Linear(2, 1)
+    sampler = hvd.elastic.ElasticSampler(range(5), shuffle=False)
+    state = hvd.elastic.TorchState(model, None, sampler=sampler, epoch=0)
+
+    @hvd.elastic.run
+    def train(state: Any) -> int:
+        while state.epoch < 3:
+            state.epoch += 1
+            state.commit()
+        if not lost:
+            lost.append(True)
+            state.epoch = 7
+            raise hvd.HorovodInternalError("lost")
+        return int(state.epoch)
+
+    lost: list[bool] = []
+    assert train(state) == 3  # what was committed
+    assert list(sampler) == [0, 1, 2, 3, 4]
+
+
+def check_again_and_again() -> None:
+    for _ in range(200):
+        hvd.shutdown()
+        hvd.init()
+        assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 1.0
