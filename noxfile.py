@@ -244,6 +244,19 @@ def soak(session: nox.Session) -> None:
 
 
 @nox.session
+def large(session: nox.Session) -> None:
+    """Arrays of more than 2^31 elements through every operation: 10 GB, some minutes."""
+    _install_groups(session, "test")
+    _install_toolkit(session)
+    _install_horovod(session)
+    for transport in ("shm", "tcp"):
+        session.run(
+            "horovodrun", "-np", "2", "python", "tests/collective/ranks/large_arrays.py",
+            env={"HOROVOD_TRANSPORT": transport},
+        )  # fmt: skip
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """ruff, codespell, clang-format and clang-tidy; warnings are errors."""
     _install_groups(session, "lint", "build")
