@@ -26,7 +26,7 @@ set(HVD_CORE_SOURCES
   runtime/c_api.cc runtime/checks.cc runtime/connection.cc runtime/control_plane.cc
   runtime/coordinator.cc runtime/executor.cc runtime/fast_lane.cc runtime/fusion.cc
   runtime/gathering.cc runtime/gpu.cc runtime/gpu_meeting.cc runtime/heartbeats.cc
-  runtime/host_identity.cc runtime/inbox.cc runtime/mapped_allreduces.cc
+  runtime/host_identity.cc runtime/inbox.cc runtime/mapped_allreduces.cc runtime/near_connections.cc
   runtime/operation.cc runtime/operation_trace.cc runtime/options.cc runtime/output_memory.cc
   runtime/peer.cc runtime/process_sets.cc runtime/request.cc
   runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc runtime/rows.cc

@@ -1,16 +1,21 @@
-// The coordinator's verdict on a start, when ranks end or stay silent while it collects their word.
+// The coordinator's verdict on a start, when ranks end or stay silent while it collects their word;
+// and the connections inside a host.
 #include "runtime/gathering.h"
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/deadline.h"
 #include "harness.h"
+#include "ranks.h"
+#include "runtime/near_connections.h"
 #include "transport/socket.h"
 
 namespace {
@@ -98,4 +103,49 @@ TEST(ASilentRankFailsTheStart) {
   start.Confirm(1, "");
   ExpectFailure(start.Collect(true, Deadline::After(std::chrono::milliseconds(50))),
                 "rank 2 (host h, pid 2) has not set up its transport in time");
+}
+
+TEST(ARankOfThisHostConnectsWithTheKey) {
+  hvd::NearListener listener(3);
+  const hvd::NearAddress& address = listener.address();
+  EXPECT_FALSE(address.name.empty());
+  EXPECT_TRUE(listener.Accept().empty());
+  auto near = hvd::ConnectNear(address, 2, ::getpid());
+  EXPECT_TRUE(near.has_value());
+  hvd::NearAddress guessed = address;
+  guessed.key[0] ^= 1;
+  EXPECT_TRUE(hvd::ConnectNear(guessed, 1, ::getpid()).has_value());
+  auto accepted = listener.Accept();
+  EXPECT_EQ(accepted.size(), size_t{1});
+  EXPECT_EQ(accepted.begin()->first, 2);
+  const std::vector<uint8_t> sent{1, 2, 3};
+  std::vector<uint8_t> received(3);
+  near->SendAll(sent, hvd::Deadline::After(std::chrono::seconds(10)));
+  accepted.at(2).ReceiveAll(received, hvd::Deadline::After(std::chrono::seconds(10)));
+  EXPECT_EQ(received, sent);
+}
+
+TEST(AnotherProcessThatListensIsNotBelieved) {
+  const hvd::NearListener listener(1);
+  EXPECT_FALSE(hvd::ConnectNear(listener.address(), 1, ::getpid() + 1).has_value());
+  EXPECT_FALSE(hvd::ConnectNear({}, 1, ::getpid()).has_value());
+  hvd::NearAddress gone = listener.address();
+  gone.name += "x";
+  EXPECT_FALSE(hvd::ConnectNear(gone, 1, ::getpid()).has_value());
+}
+
+TEST(TheRanksOfAHostDoWithoutTheNetwork) {
+  hvd::test::OnRanks(3, hvd::TransportChoice::kTcp, [](int, hvd::Runtime& runtime) {
+    std::vector<float> data(10, 1);
+    hvd::test::SumInPlace(runtime, "all have met", data);
+    size_t local = 0;
+    for (int fd = 0; fd < 256; ++fd) {
+      int domain = 0;
+      socklen_t length = sizeof domain;
+      const bool found = ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0;
+      local += found && domain == AF_UNIX ? 1 : 0;
+    }
+    EXPECT_TRUE(local >= 4);  // both ends of two connections
+    hvd::test::SumInPlace(runtime, "all have looked", data);
+  });
 }

@@ -32,9 +32,10 @@ def _start_allreduce(
             tensor if in_place else None, work, name, prescale_factor, postscale_factor, process_set
         )
     result = work if in_place else new_result(tensor)
+    source = operand(work)
     return COLLECTIVES.allreduce(
-        operand(work),
-        operand(result),
+        source,
+        source if in_place else operand(result),
         copying_back(result, tensor if in_place else result),
         name=name,
         op=op,

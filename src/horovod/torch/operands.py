@@ -40,7 +40,10 @@ def contiguous(tensor: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"Tensor layout {tensor.layout} is not supported; pass a dense tensor.")
     if tensor.dtype not in NAMES:
         raise ValueError(f"Tensor type {tensor.type()} is not supported.")
-    return tensor.detach().resolve_neg().contiguous()
+    plain = tensor.detach()
+    if plain.is_contiguous() and not plain.is_neg():
+        return plain
+    return plain.resolve_neg().contiguous()
 
 
 def _require_gpu_build(device: torch.device) -> None:

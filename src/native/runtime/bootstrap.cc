@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "runtime/bootstrap_messages.h"
 #include "runtime/gathering.h"
 #include "runtime/host_identity.h"
+#include "runtime/near_connections.h"
 #include "runtime/transport_setup.h"
 #include "transport/self_transport.h"
 
@@ -38,6 +40,12 @@ std::vector<std::string> Addresses(const RuntimeOptions& options, const Store& s
 Deadline SetupDeadline(const RuntimeOptions& options) {
   return Deadline::After(std::max<std::chrono::milliseconds>(options.start_timeout, kSetupTime),
                          options.interrupt);
+}
+
+// Nothing is on its way on the old socket, or what is comes before its end.
+void GoOver(Connection& connection, Socket& socket) {
+  socket.set_peer(connection.socket().peer());
+  if (connection.open()) connection = Connection(std::move(socket));
 }
 
 // The ways of rank 0 and of the others part after the Hello, and this holds what both need.
@@ -152,6 +160,8 @@ void Meeting::Lead() {
     }
     table = MakeTable(hellos, Reach::kTcp, options_);
   }
+  NearListener listener(options_.size);
+  table.near = listener.address();
   SendToAll(connections, MessageType::kTable, table.Encode(), deadline);
   Describe(table);
 
@@ -163,7 +173,11 @@ void Meeting::Lead() {
     if (verdict.kind == Verdict::Kind::kGo && !own.error.empty()) {
       verdict = {Verdict::Kind::kFail, own.error};
     }
+    // Who could connect has done so before it confirmed, and goes over once it knows the verdict.
+    std::map<int, Socket> near;
+    if (verdict.kind == Verdict::Kind::kGo) near = listener.Accept();
     SendToAll(connections, MessageType::kVerdict, verdict.Encode(), deadline);
+    for (auto& [rank, socket] : near) GoOver(connections.at(static_cast<size_t>(rank)), socket);
     if (verdict.kind == Verdict::Kind::kGo) break;
     if (verdict.kind == Verdict::Kind::kFail) {
       throw Error(Error::Kind::kPeerLost, "the job could not start: " + verdict.text);
@@ -208,6 +222,10 @@ void Meeting::Follow() {
   Describe(table);
   leader.socket().set_peer(hvd::Describe(0, table.rows[0].peer));
 
+  const bool near_leader =
+      table.rows[static_cast<size_t>(options_.rank)].host == table.rows[0].host;
+  std::optional<Socket> near;
+  if (near_leader) near = ConnectNear(table.near, options_.rank, table.rows[0].peer.pid);
   const Deadline deadline = SetupDeadline(options_).Extended(kGrace);
   Reach reach = table.reach;
   while (true) {
@@ -224,9 +242,8 @@ void Meeting::Follow() {
     }
     reach = Reach::kTcp;
   }
-  if (table.rows[static_cast<size_t>(options_.rank)].host == table.rows[0].host) {
-    membership_.processes.push_back(WatchProcess(table.rows[0].peer.pid));
-  }
+  if (near) GoOver(leader, *near);
+  if (near_leader) membership_.processes.push_back(WatchProcess(table.rows[0].peer.pid));
 }
 
 }  // namespace

@@ -88,6 +88,8 @@ std::vector<uint8_t> Table::Encode() const {
   writer.I64(silence_ms);
   writer.U8(is_homogeneous ? 1 : 0);
   Write(writer, segment);
+  writer.String(near.name);
+  writer.Bytes(near.key);
   writer.U32(static_cast<uint32_t>(rows.size()));
   for (const Row& row : rows) {
     Write(writer, row.peer);
@@ -108,6 +110,8 @@ Table Table::Decode(std::span<const uint8_t> payload) {
   table.silence_ms = reader.I64();
   table.is_homogeneous = ReadCode(reader, 1) == 1;
   table.segment = ReadMemoryFileKey(reader);
+  table.near.name = reader.String(kLongestHost);
+  std::ranges::copy(reader.Bytes(table.near.key.size()), table.near.key.begin());
   table.rows.resize(reader.Count(kSmallestRow));
   for (Row& row : table.rows) {
     row.peer = ReadPeer(reader);

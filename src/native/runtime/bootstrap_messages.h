@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/near_connections.h"
 #include "runtime/options.h"
 #include "runtime/peer.h"
 #include "transport/shm/segment.h"
@@ -46,6 +47,7 @@ struct Table {
   int64_t silence_ms = 0;  // after which a rank counts as lost; 0: never
   bool is_homogeneous = true;
   MemoryFileKey segment;  // rank 0's, for kShm
+  NearAddress near;       // rank 0's, for the ranks of its host
   std::vector<Row> rows;  // by rank
 
   std::vector<uint8_t> Encode() const;
