@@ -83,7 +83,8 @@ def source_archive(suite: str, package: str, target: Path) -> Path:
     options = _update(apt, "deb-src", suite, "")
     words = ("source", "--download-only", "--tar-only", "--only-source", package)
     _run("apt-get", "-q", *options, *words, cwd=apt)
-    archives = sorted(apt.glob("*.orig.tar.*"), key=lambda path: path.stat().st_mtime)
+    found = apt.glob(f"{package}_*.orig.tar.*")
+    archives = sorted(found, key=lambda path: path.stat().st_mtime)
     archives = [path for path in archives if path.suffix != ".asc"]
     if not archives:
         raise PackagesError(f"apt-get source {package} of {suite} has left no archive in {apt}")

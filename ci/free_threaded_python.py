@@ -65,8 +65,8 @@ def interpreter(folder: Path, version: str) -> Path:
 
 def _unpacked_source(folder: Path, version: str) -> Path:
     package = f"python{version.removesuffix('t')}"
-    archive = source_archive(_SUITES[version], package, folder / f"{package}-source")
-    unpacked = folder / f"{package}-source"
+    unpacked = folder / f"sources_of_{package.replace('.', '_')}"
+    archive = source_archive(_SUITES[version], package, unpacked)
     shutil.rmtree(unpacked, ignore_errors=True)
     with tarfile.open(archive) as tar:
         tar.extractall(unpacked, filter="data")

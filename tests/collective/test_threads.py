@@ -18,5 +18,7 @@ def test_threads(suite: Suite, check: str, outcome: Callable[[Suite, str], Seque
 def test_a_job_may_start_and_end_while_threads_use_it(launch: Launch, ranks: int) -> None:
     launched = launch(ranks, "start_and_stop.py")
     assert launched.code == 0, launched.err
-    for rank in range(ranks):
-        assert launched.lines(rank) == ["no crash, sums: True"], launched.err
+    sums = [int(line) for rank in range(ranks) for line in launched.lines(rank)]
+    assert len(sums) == ranks, launched.err
+    # On two ranks one of them ends each of 15 jobs, after a sum.
+    assert ranks == 1 or sum(sums) >= 15

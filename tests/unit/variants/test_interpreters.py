@@ -8,6 +8,8 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from debian_packages import PackagesError
+from newer_python import free_threaded_headers
 
 from variantwheel.build_plan import check_pythons
 from variantwheel.errors import DefinitionError
@@ -27,6 +29,21 @@ def _headers(folder: Path, minor: int, config: str) -> Path:
     )
     (folder / "pyconfig.h").write_text(config)
     return folder
+
+
+def test_the_headers_of_debians_python_serve_its_free_threaded_build(tmp_path: Path) -> None:
+    dispatch = "#include <x86_64-linux-gnu/python3.14/pyconfig.h>\n"
+    plain = _headers(tmp_path / "python3.14", 14, dispatch)
+    own = tmp_path / "x86_64-linux-gnu" / "python3.14" / "pyconfig.h"
+    own.parent.mkdir(parents=True)
+    own.write_text("#define SIZEOF_LONG 8\n/* #undef Py_GIL_DISABLED */\n")
+    derived = free_threaded_headers(plain, tmp_path / "derived")
+    found = find_interpreters(["3.14", "3.14t"], [plain, derived], {"PATH": ""})
+    assert [item.abi for item in found.interpreters] == ["cp314", "cp314t"]
+    assert "#define SIZEOF_LONG 8" in (derived / "pyconfig.h").read_text()
+    own.write_text("#define SIZEOF_LONG 8\n")
+    with pytest.raises(PackagesError, match="does not say that there is a GIL"):
+        free_threaded_headers(plain, tmp_path / "derived")
 
 
 def _project(folder: Path, pythons: str) -> Path:
