@@ -44,3 +44,11 @@ def test_a_rank_that_does_not_come_is_named(launch: Launch) -> None:
     (line,) = launched.lines(0)
     assert line.startswith("failed: ")
     assert "1" in line
+
+
+def test_a_rank_that_runs_out_of_memory_is_named_to_all(launch: Launch) -> None:
+    launched = launch(2, "run_out_of_memory.py")
+    for rank in (0, 1):
+        (line,) = launched.lines(rank)
+        assert line.startswith("rank 1 ("), launched.err
+        assert "no memory for a result of 200000002 bytes" in line
