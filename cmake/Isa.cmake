@@ -1,4 +1,4 @@
-# What each CPU level means to the compiler and the linker. A level is a whole core library.
+# What each CPU level means to the compiler and the linker.
 
 # hvd_target_level(<target> <level>): compiles and links the target for a level.
 #

@@ -1,6 +1,6 @@
 # Options, and what holds for every target.
 set(HVD_LEVELS "baseline" CACHE STRING
-  "CPU levels to build a core library for, lowest first; the first is baseline")
+  "CPU levels to build kernels for, lowest first; the first is baseline, which the core holds")
 option(HVD_TESTS "Build the native tests; without scikit-build, neither Python nor pybind11" OFF)
 option(HVD_WERROR "Treat warnings as errors" OFF)
 set(HVD_PYTHONS "" CACHE STRING

@@ -2,11 +2,12 @@
 set(HVD_CORE_SOURCES
   base/cpu.cc base/descriptors.cc base/dtype.cc base/error.cc base/event_set.cc base/fork_mark.cc base/log.cc base/sha256.cc
   base/shared_library.cc
-  base/stream_copy.cc base/timer_fd.cc base/wake_fd.cc base/wire.cc
+  base/timer_fd.cc base/wake_fd.cc base/wire.cc
   device/code_files.cc device/cuda_driver.cc device/hip_driver.cc device/kernels.cc
   device/stream_driver.cc
-  kernels/reduce.cc kernels/reduce_float.cc kernels/reduce_half.cc kernels/reduce_int.cc
-  kernels/scale.cc
+  kernels/chosen.cc kernels/reduce.cc kernels/reduce_float.cc kernels/reduce_half.cc
+  kernels/reduce_int.cc kernels/scale.cc kernels/scale_values.cc
+  kernels/stream_bytes.cc kernels/stream_copy.cc kernels/table.cc
   transport/abort.cc transport/auth.cc transport/hash_store.cc transport/socket.cc transport/socket_address.cc
   transport/tcp_store.cc transport/topology.cc transport/transport.cc
   transport/mixed/mixed_transport.cc
@@ -34,8 +35,9 @@ set(HVD_CORE_SOURCES
   runtime/tensor_table.cc runtime/transport_setup.cc)
 list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
+# What is compiled for each CPU level: the table of kernels, and all that it leads to.
 set(HVD_KERNEL_SOURCES ${HVD_CORE_SOURCES})
-list(FILTER HVD_KERNEL_SOURCES INCLUDE REGEX "/(kernels/[a-z_]+|base/dtype)\\.cc$")
+list(FILTER HVD_KERNEL_SOURCES INCLUDE REGEX "/kernels/(reduce_[a-z]+|scale_values|stream_bytes|table)\\.cc$")
 
 # All that neither moves tensors nor reduces them: in releases, which clang compiles, small before
 # fast. Agreement on an operation waits for other threads and ranks, not for instructions.

@@ -1,4 +1,4 @@
-"""Which CPU level's code to run, and what to say when the installed build does not fit."""
+"""Which CPU level's kernels to run, and what to say when the installed build does not fit."""
 
 import re
 from collections.abc import Sequence
@@ -46,7 +46,15 @@ def describe_misfit(levels: Sequence[str], level: str, cpu: str) -> str:
     """
     return (
         f"{DISTRIBUTION}: this wheel was built for {levels[-1]} but this CPU supports {cpu};"
-        f" using the {level} library. To install the fitting build: {repair_command()}"
+        f" using the {level} kernels. To install the fitting build: {repair_command()}"
+    )
+
+
+def describe_missing_library(path: Path) -> str:
+    """Says that a library of the wheel is gone, and what to do."""
+    return (
+        f"{path} is missing: the installation of {DISTRIBUTION} is not complete."
+        f" Reinstall: {repair_command()}"
     )
 
 

@@ -1,13 +1,20 @@
-"""Loads the native module and picks the core library that this CPU can execute."""
+"""Loads the native module, and picks the kernels that this CPU can execute."""
 
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
-from horovod._levels import choose_level, describe_misfit, describe_missing_module
+from horovod._levels import (
+    BASELINE,
+    choose_level,
+    describe_misfit,
+    describe_missing_library,
+    describe_missing_module,
+)
 
 NATIVE = Path(__file__).parent / "_native"
 CORE_LIBRARY = "libhorovod_core.so"
+KERNELS_LIBRARY = "libhorovod_kernels.so"
 
 try:
     from horovod._native import _bindings, _buildinfo
@@ -21,23 +28,25 @@ __all__ = ["CoreLibrary", "_bindings", "select_core"]
 
 @dataclass(frozen=True)
 class CoreLibrary:
-    """The core library to open, and how it came to be chosen.
+    """The core library to open, the kernels for it, and how they came to be chosen.
 
     Attributes:
         path: the shared library.
-        level: the CPU level that it was compiled for.
+        kernels: the library of kernels; None for those of the baseline, which the core holds.
+        level: the CPU level of the kernels.
         levels: all levels in this wheel, lowest first.
         cpu: the level that this CPU supports.
     """
 
     path: Path
+    kernels: Path | None
     level: str
     levels: tuple[str, ...]
     cpu: str
 
     @property
     def fits(self) -> bool:
-        """Whether the library that runs is the best one in the wheel."""
+        """Whether the kernels that run are the best ones in the wheel."""
         return self.level == self.levels[-1]
 
     def misfit(self) -> str:
@@ -49,15 +58,13 @@ def select_core() -> CoreLibrary:
     """Compares the wheel's levels with this CPU.
 
     Raises:
-        ImportError: no level runs here, or the chosen library is missing.
+        ImportError: no level runs here, or a library is missing.
     """
     cpu = _bindings.cpu_level()
     level = choose_level(_buildinfo.LEVELS, cpu)
-    path = NATIVE / level / CORE_LIBRARY
-    if not path.is_file():
-        raise ImportError(
-            describe_missing_module(
-                NATIVE, sysconfig.get_config_var("EXT_SUFFIX"), f"{path} is missing"
-            )
-        )
-    return CoreLibrary(path, level, tuple(_buildinfo.LEVELS), cpu)
+    path = NATIVE / BASELINE / CORE_LIBRARY
+    kernels = None if level == BASELINE else NATIVE / level / KERNELS_LIBRARY
+    for library in (path, kernels):
+        if library is not None and not library.is_file():
+            raise ImportError(describe_missing_library(library))
+    return CoreLibrary(path, kernels, level, tuple(_buildinfo.LEVELS), cpu)

@@ -241,6 +241,8 @@ def _start_runtime(
     timeline: str,
 ) -> "_bindings.Runtime":
     try:
+        if core.kernels is not None:
+            _bindings.use_kernels(str(core.path), str(core.kernels))
         return _bindings.Runtime(
             str(core.path),
             rank=placement.rank,

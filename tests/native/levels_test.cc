@@ -1,38 +1,35 @@
 // The kernels of every CPU level that this machine supports give the same bits as the baseline's,
 // which kernels_test compares with references.
-#include <dlfcn.h>
-
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <limits>
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "base/cpu.h"
 #include "base/dtype.h"
+#include "base/error.h"
 #include "harness.h"
-#include "kernel_table.h"
+#include "kernels/chosen.h"
+#include "kernels/reduce.h"
+#include "kernels/scale.h"
 
 namespace {
 
 using hvd::DType;
+using hvd::Error;
+using hvd::KernelTable;
 using hvd::ReduceOp;
-using hvd::test::KernelTable;
 
 constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};
+constexpr size_t kPage = 4096;
 constexpr size_t kSizes[] = {0, 1, 7, 8, 9, 31, 32, 33, 65536 + 5};
 
-const KernelTable& Open(const std::string& level) {
-  const std::string path = std::string(HVD_KERNELS_DIR) + "/horovod_kernels_" + level + ".so";
-  void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  // glibc and musl keep this text per thread.  NOLINTNEXTLINE(concurrency-mt-unsafe)
-  if (module == nullptr) throw std::runtime_error(::dlerror());
-  void* entry = ::dlsym(module, "kernel_table");
-  if (entry == nullptr) throw std::runtime_error(path + " has no kernel_table");
-  return *reinterpret_cast<hvd::test::KernelTableEntry>(entry)();
+std::string PathOf(const std::string& level) {
+  return std::string(HVD_KERNELS_DIR) + "/" + level + "/libhorovod_kernels.so";
 }
 
 // The levels above the baseline that this CPU supports, which CpuLevel names in order.
@@ -115,10 +112,11 @@ void ExpectSameBits(const KernelTable& kernels, const KernelTable& baseline, DTy
 }  // namespace
 
 TEST(EveryLevelGivesTheBaselinesBits) {
-  const KernelTable& baseline = Open("baseline");
+  const KernelTable& baseline = hvd_kernels;
+  EXPECT_EQ(std::string(baseline.level), "baseline");
   for (const std::string& level : SupportedLevels()) {
-    const KernelTable& kernels = Open(level);
-    EXPECT_TRUE(&kernels != &baseline);
+    const KernelTable& kernels = hvd::OpenKernels(PathOf(level));
+    EXPECT_EQ(std::string(kernels.level), level);
     for (int code = 0; hvd::DTypeFromCode(code); ++code) {
       const DType dtype = *hvd::DTypeFromCode(code);
       const int before = hvd::test::Failures();
@@ -128,4 +126,67 @@ TEST(EveryLevelGivesTheBaselinesBits) {
     }
     std::printf("%s: compared\n", level.c_str());
   }
+}
+
+TEST(EveryLevelCopiesEachByteAndNoOther) {
+  std::vector<std::string> levels = SupportedLevels();
+  levels.emplace_back("baseline");
+  for (const std::string& level : levels) {
+    const KernelTable& kernels =
+        level == "baseline" ? hvd_kernels : hvd::OpenKernels(PathOf(level));
+    for (const size_t bytes : {size_t{0}, size_t{1}, size_t{63}, size_t{64}, size_t{200}, kPage}) {
+      for (const size_t offset : {0, 1, 63}) {
+        const std::vector<std::byte> from = Noise(bytes + offset, bytes);
+        std::vector<std::byte> to = Noise(bytes + 128, bytes + 1);
+        std::vector<std::byte> expected = to;
+        std::copy_n(from.begin() + static_cast<ptrdiff_t>(offset), bytes, expected.begin() + 7);
+        kernels.stream(to.data() + 7, from.data() + offset, bytes);
+        EXPECT_TRUE(to == expected);
+      }
+    }
+  }
+}
+
+TEST(ChosenKernelsAreThoseInUse) {
+  EXPECT_TRUE(&hvd::ChosenKernels() == &hvd_kernels);
+  for (const std::string& level : SupportedLevels()) {
+    const KernelTable& kernels = hvd::OpenKernels(PathOf(level));
+    hvd::ChooseKernels(kernels);
+    EXPECT_TRUE(&hvd::ChosenKernels() == &kernels);
+    const auto sum = kernels.find_reduce(DType::kFloat16, ReduceOp::kSum);
+    EXPECT_TRUE(hvd::FindReduce(DType::kFloat16, ReduceOp::kAverage) == sum);
+    const auto both = kernels.find_reduce_both(DType::kFloat64, ReduceOp::kSum, 0.3);
+    EXPECT_TRUE(hvd::FindReduceBoth(DType::kFloat64, ReduceOp::kAverage, 0.3) == both);
+    EXPECT_TRUE(both != nullptr);
+  }
+  hvd::ChooseKernels(hvd_kernels);
+}
+
+TEST(WhatIsNoKernelsLibraryIsRefused) {
+  EXPECT_THROWS(hvd::OpenKernels("/nowhere/libhorovod_kernels.so"), Error,
+                "cannot open the kernels library: /nowhere/libhorovod_kernels.so: ");
+  EXPECT_THROWS(hvd::OpenKernels("libc.so.6"), Error, "libc.so.6 lacks hvd_kernels");
+}
+
+TEST(KernelsOfAnotherReleaseOrForABetterCpuAreRefused) {
+  KernelTable kernels = hvd_kernels;
+  hvd::CheckKernels(kernels, "some.so");
+  kernels.level = "x86_64_v9";
+  EXPECT_THROWS(hvd::CheckKernels(kernels, "some.so"), Error,
+                "some.so has kernels for x86_64_v9, this CPU supports " + hvd::CpuLevel() +
+                    ": reinstall horovod-variants");
+  ++kernels.version;
+  EXPECT_THROWS(hvd::CheckKernels(kernels, "some.so"), Error,
+                "the files are of different releases: reinstall horovod-variants");
+}
+
+TEST(ACpuSupportsItsLevelAndTheLowerOnes) {
+  const std::string highest = hvd::CpuLevel();
+  EXPECT_TRUE(hvd::CpuSupports(highest));
+  EXPECT_TRUE(hvd::CpuSupports("baseline"));
+  const bool x86 = highest.starts_with("x86_64_");
+  EXPECT_EQ(hvd::CpuSupports("x86_64_v1"), x86);
+  EXPECT_EQ(hvd::CpuSupports("x86_64_v4"), highest == "x86_64_v4");
+  EXPECT_TRUE(!hvd::CpuSupports("x86_64_v10"));
+  EXPECT_EQ(hvd::CpuSupports("neoverse"), highest == "neoverse");
 }

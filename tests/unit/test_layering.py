@@ -26,7 +26,7 @@ NATIVE_ARROWS = {
     "base": {"base"},
     "kernels": {"base", "kernels"},
     "device": {"base", "device"},
-    "transport": {"base", "transport"},
+    "transport": {"base", "kernels", "transport"},
     "ops": {"base", "kernels", "device", "transport", "ops"},
     "timeline": {"base", "timeline"},
     "runtime": {"base", "kernels", "device", "transport", "ops", "timeline", "runtime"},

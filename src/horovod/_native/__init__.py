@@ -1,1 +1,1 @@
-"""The native module, the core libraries by CPU level, and what the build wrote down."""
+"""The native module, the core library, kernels by CPU level, and what the build wrote down."""

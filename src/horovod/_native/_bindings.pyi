@@ -71,6 +71,13 @@ class TensorView:
     @property
     def readonly(self) -> bool: ...
 
+def use_kernels(core: str, kernels: str) -> None:
+    """Takes the kernels of a CPU level from their library, for all runtimes of this process.
+
+    Raises:
+        OSError: the library cannot be opened, is of another release, or for a better CPU.
+    """
+
 def nccl_version(library: str, nccl_libraries: str) -> int | str:
     """NCCL's version code, 22707 for 2.27.7, or why none of the libraries opens."""
 
@@ -244,7 +251,7 @@ class Runtime:
         """The transport really used: "shm", "tcp", "shm+tcp" or "self" (one rank)."""
     @property
     def isa(self) -> str:
-        """The level that the core library was compiled for, as "baseline" or "x86_64_v3"."""
+        """The level of the kernels that this process uses, as "baseline" or "x86_64_v3"."""
     @property
     def is_homogeneous(self) -> bool: ...
     # Each of the two returns a handle at once. ValueError: the name is in flight, bad

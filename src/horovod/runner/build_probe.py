@@ -25,6 +25,7 @@ def try_runtime() -> Mapping[str, object]:
         "levels": list(member.core.levels),
         "cpu": member.core.cpu,
         "library": str(member.core.path),
+        "kernels": str(member.core.kernels or member.core.path),
         "transport": member.runtime.transport,
         "gpu": support.kind,
     }

@@ -83,4 +83,12 @@ std::string CpuLevel() { return "baseline"; }
 
 #endif
 
+bool CpuSupports(std::string_view level) {
+  if (level == "baseline") return true;
+  const std::string highest = CpuLevel();
+  constexpr std::string_view kOrdered = "x86_64_v";
+  const bool ordered = highest.starts_with(kOrdered) && level.starts_with(kOrdered);
+  return ordered && level.size() == highest.size() ? level <= highest : level == highest;
+}
+
 }  // namespace hvd

@@ -3,12 +3,17 @@
 #define HVD_BASE_CPU_H_
 
 #include <string>
+#include <string_view>
 
 namespace hvd {
 
 // "x86_64_v1" … "x86_64_v4" by the psABI's feature lists, "neoverse", or "baseline" for all others.
 // Asked of CPUID and XGETBV.
 std::string CpuLevel();
+
+// Whether this CPU runs code of a level, one of those above: x86-64's include the lower ones, and
+// all of them the baseline.
+bool CpuSupports(std::string_view level);
 
 }  // namespace hvd
 

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <pybind11/pybind11.h>
 
+#include "bindings/errors.h"
+
 namespace py = pybind11;
 
 namespace hvd {
@@ -30,6 +32,11 @@ const hvd_core& OpenCore(const std::string& path) {
          ": the files are of different releases; reinstall horovod-variants");
   }
   return *core;
+}
+
+void UseKernels(const std::string& core, const std::string& kernels) {
+  hvd_error error;
+  if (OpenCore(core).choose_kernels(kernels.c_str(), &error) != 0) ThrowCallError(error);
 }
 
 }  // namespace hvd

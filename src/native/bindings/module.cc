@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "base/dtype.h"
 #include "bindings/buffer.h"
+#include "bindings/core_library.h"
 #include "bindings/errors.h"
 #include "bindings/mpi_membership.h"
 #include "bindings/rank_runtime.h"
@@ -32,6 +33,8 @@ PYBIND11_MODULE(_bindings, module, py::mod_gil_not_used()) {
 
   module.def("cpu_level", &hvd::CpuLevel,
              "What the CPU and the operating system support: \"x86_64_v1\" and so on.");
+  module.def("use_kernels", &hvd::UseKernels, py::arg("core"), py::arg("kernels"),
+             "Takes the kernels of a CPU level from their library, for the whole process.");
   hvd::BindErrors(module);
   hvd::BindBuffer(module);
   hvd::BindTensorView(module);

@@ -119,7 +119,7 @@ class RankRuntime {
   }
 
   const char* transport() const { return core_.transport(runtime_); }
-  const char* isa() const { return core_.isa; }
+  const char* isa() const { return core_.isa(); }
   bool is_homogeneous() const { return core_.is_homogeneous(runtime_) != 0; }
 
   int64_t Allreduce(const std::string& name, uintptr_t source, uintptr_t destination,

@@ -1,5 +1,6 @@
-// The reductions of each family of element types, as FindReduce sees them, and what their loops
-// share.
+// What is compiled for each CPU level: the kernels of each family of element types, what their
+// loops share, and the copying of bytes. Nothing of it may throw: kernels libraries are compiled
+// without exceptions.
 #ifndef HVD_KERNELS_FAMILIES_H_
 #define HVD_KERNELS_FAMILIES_H_
 
@@ -19,6 +20,15 @@ namespace hvd {
 ReduceFn FindFloatReduce(DType dtype, ReduceOp op);
 ReduceFn FindHalfReduce(DType dtype, ReduceOp op);
 ReduceFn FindIntReduce(DType dtype, ReduceOp op);
+
+// As FindReduceBoth; nullptr for any op but kSum.
+ReduceBothFn FindFloatReduceBoth(DType dtype, ReduceOp op, double factor);
+
+// As Scale, for any type but booleans, and for factor and divisor that are not both 1.
+void ScaleValues(DType dtype, double factor, void* data, size_t count, double divisor);
+
+// As StreamCopy.
+void StreamBytes(std::byte* to, const std::byte* from, size_t bytes);
 
 }  // namespace hvd
 

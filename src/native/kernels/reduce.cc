@@ -1,6 +1,6 @@
 #include "kernels/reduce.h"
 
-#include "kernels/families.h"
+#include "kernels/chosen.h"
 
 namespace hvd {
 
@@ -9,22 +9,12 @@ ReduceFn FindReduce(DType dtype, ReduceOp op) {
     if (dtype == DType::kBool) return nullptr;
     op = ReduceOp::kSum;
   }
-  switch (dtype) {
-    case DType::kFloat32:
-    case DType::kFloat64:
-      return FindFloatReduce(dtype, op);
-    case DType::kFloat16:
-    case DType::kBFloat16:
-      return FindHalfReduce(dtype, op);
-    case DType::kUint8:
-    case DType::kInt8:
-    case DType::kInt16:
-    case DType::kInt32:
-    case DType::kInt64:
-    case DType::kBool:
-      return FindIntReduce(dtype, op);
-  }
-  return nullptr;
+  return ChosenKernels().find_reduce(dtype, op);
+}
+
+ReduceBothFn FindReduceBoth(DType dtype, ReduceOp op, double factor) {
+  if (op == ReduceOp::kAverage) op = ReduceOp::kSum;
+  return ChosenKernels().find_reduce_both(dtype, op, factor);
 }
 
 }  // namespace hvd

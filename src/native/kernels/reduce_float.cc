@@ -80,8 +80,8 @@ ReduceFn Find(ReduceOp op) {
 
 }  // namespace
 
-ReduceBothFn FindReduceBoth(DType dtype, ReduceOp op, double factor) {
-  if (op != ReduceOp::kSum && op != ReduceOp::kAverage) return nullptr;
+ReduceBothFn FindFloatReduceBoth(DType dtype, ReduceOp op, double factor) {
+  if (op != ReduceOp::kSum) return nullptr;
   // Scale multiplies float32 in float64, which gives the same bits when float32 holds the factor.
   const bool narrow = static_cast<double>(static_cast<float>(factor)) == factor;
   if (dtype == DType::kFloat32) return narrow ? SumBoth<float> : nullptr;

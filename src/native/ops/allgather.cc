@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "base/stream_copy.h"
+#include "kernels/stream_copy.h"
 #include "ops/hierarchical.h"
 #include "ops/ring.h"
 

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <vector>
 
-#include "base/stream_copy.h"
+#include "kernels/stream_copy.h"
 #include "transport/topology.h"
 
 namespace hvd {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/stream_copy.h"
+#include "kernels/stream_copy.h"
 #include "ops/hierarchical.h"
 
 namespace hvd {

@@ -13,16 +13,13 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "kernels/chosen.h"
 #include "runtime/host_identity.h"
 #include "runtime/runtime.h"
 #include "transport/mpi/mpi_job.h"
 #include "transport/mpi/mpi_store.h"
 #include "transport/nccl/nccl_library.h"
 #include "transport/tcp_store.h"
-
-#ifndef HVD_LEVEL
-#error "the build sets HVD_LEVEL to the level that the library is compiled for"
-#endif
 
 struct hvd_runtime {
   explicit hvd_runtime(const hvd::RuntimeOptions& options) : runtime(options) {}
@@ -98,6 +95,12 @@ Code CheckedCode(int32_t code, Code last, const char* what) {
   }
   return static_cast<Code>(code);
 }
+
+int32_t ChooseKernels(const char* library, hvd_error* error) {
+  return Guard(error, [&] { hvd::ChooseKernels(hvd::OpenKernels(library)); });
+}
+
+const char* Isa() { return hvd::ChosenKernels().level; }
 
 int32_t Create(const hvd_options* options, hvd_runtime** runtime, hvd_error* error) {
   return Guard(error, [&] {
@@ -353,7 +356,8 @@ void FreeOutput(void* owner) { delete static_cast<OutputMemory*>(owner); }
 extern "C" __attribute__((visibility("default"))) const hvd_core* hvd_core_api(void) {
   static constexpr hvd_core kCore = {
       .abi_version = HVD_ABI_VERSION,
-      .isa = HVD_LEVEL,
+      .choose_kernels = ChooseKernels,
+      .isa = Isa,
       .create = Create,
       .destroy = Destroy,
       .shutdown = Shutdown,

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 13
+#define HVD_ABI_VERSION 14
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -126,7 +126,10 @@ typedef struct hvd_output {
 
 typedef struct hvd_core {
   uint32_t abi_version;
-  const char* isa; /* the level that the library was compiled for */
+
+  /* Takes the kernels of a higher CPU level from a library, for all runtimes of the process. */
+  int32_t (*choose_kernels)(const char* library, hvd_error* error);
+  const char* (*isa)(void); /* the level of the kernels in use */
 
   int32_t (*create)(const hvd_options* options, hvd_runtime** runtime, hvd_error* error);
   void (*destroy)(hvd_runtime* runtime);

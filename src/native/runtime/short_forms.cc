@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/stream_copy.h"
 #include "kernels/reduce.h"
 #include "kernels/scale.h"
+#include "kernels/stream_copy.h"
 #include "runtime/checks.h"
 #include "runtime/rows.h"
 

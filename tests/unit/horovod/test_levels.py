@@ -46,7 +46,7 @@ def test_a_misfit_names_both_levels_and_the_way_out() -> None:
     line = describe_misfit(("baseline", "x86_64_v3"), "baseline", "x86_64_v2")
     assert line.startswith(
         "horovod-variants: this wheel was built for x86_64_v3 but this CPU supports x86_64_v2;"
-        " using the baseline library. To install the fitting build: "
+        " using the baseline kernels. To install the fitting build: "
     )
     assert "horovod-variants==" in line
     assert "\n" not in line

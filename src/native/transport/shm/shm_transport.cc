@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/stream_copy.h"
+#include "kernels/stream_copy.h"
 #include "transport/shm/futex.h"
 #include "transport/shm/pause.h"
 

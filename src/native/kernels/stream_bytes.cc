@@ -1,8 +1,8 @@
-#include "base/stream_copy.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+
+#include "kernels/families.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -33,7 +33,7 @@ inline void StreamLine(std::byte* to, const std::byte* from) {
 
 }  // namespace
 
-void StreamCopy(std::byte* to, const std::byte* from, size_t bytes) {
+void StreamBytes(std::byte* to, const std::byte* from, size_t bytes) {
 #if defined(__x86_64__)
   const size_t past = reinterpret_cast<uintptr_t>(to) % kLine;
   const size_t head = std::min(bytes, (kLine - past) % kLine);
@@ -45,23 +45,6 @@ void StreamCopy(std::byte* to, const std::byte* from, size_t bytes) {
 #else
   std::memcpy(to, from, bytes);
 #endif
-}
-
-void CopyLocally(std::byte* to, const std::byte* from, size_t bytes) {
-  if (bytes < kLongCopy) {
-    if (bytes != 0) std::memcpy(to, from, bytes);
-  } else {
-    StreamCopy(to, from, bytes);
-  }
-}
-
-void CopyToPeer(std::byte* to, const std::byte* from, size_t bytes) {
-  constexpr size_t kStreamed = size_t{2} << 10;
-  if (bytes < kStreamed) {
-    std::memcpy(to, from, bytes);
-  } else {
-    StreamCopy(to, from, bytes);
-  }
 }
 
 }  // namespace hvd

@@ -1,6 +1,6 @@
 // Copying to memory that another core reads next.
-#ifndef HVD_BASE_STREAM_COPY_H_
-#define HVD_BASE_STREAM_COPY_H_
+#ifndef HVD_KERNELS_STREAM_COPY_H_
+#define HVD_KERNELS_STREAM_COPY_H_
 
 #include <cstddef>
 
@@ -22,4 +22,4 @@ void CopyToPeer(std::byte* to, const std::byte* from, size_t bytes);
 
 }  // namespace hvd
 
-#endif  // HVD_BASE_STREAM_COPY_H_
+#endif  // HVD_KERNELS_STREAM_COPY_H_

@@ -1,0 +1,119 @@
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "base/half.h"
+#include "kernels/families.h"
+#include "kernels/float16_sse2.h"
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+namespace hvd {
+namespace {
+
+// The factor may lie outside float32, where a plain cast would be undefined without IEEE 754.
+float Narrow(double factor) {
+  static_assert(std::numeric_limits<float>::is_iec559);
+  return static_cast<float>(factor);
+}
+
+void ScaleFloat64(double factor, void* data, size_t count) {
+  double* values = static_cast<double*>(data);
+  for (size_t i = 0; i < count; ++i) values[i] *= factor;
+}
+
+void ScaleFloat32(double factor, void* data, size_t count) {
+  float* values = static_cast<float*>(data);
+  const float narrow = Narrow(factor);
+  if (narrow == factor) {
+    // A float64 holds such a product exactly, so that it is rounded once in either type.
+    for (size_t i = 0; i < count; ++i) values[i] *= narrow;
+  } else {
+    for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(values[i] * factor);
+  }
+}
+
+// The bounds are numbers that float64 holds exactly: the lowest value, and the highest plus one.
+template <typename T>
+void ScaleInt(double factor, double divisor, void* data, size_t count) {
+  constexpr double kLowest = static_cast<double>(std::numeric_limits<T>::lowest());
+  constexpr T kMiddle = std::numeric_limits<T>::max() / 2 + 1;
+  constexpr double kBeyond = 2.0 * static_cast<double>(kMiddle);
+  T* values = static_cast<T*>(data);
+  for (size_t i = 0; i < count; ++i) {
+    const double product = static_cast<double>(values[i]) * factor / divisor;
+    const bool inside = product > kLowest && product < kBeyond;
+    const T number = static_cast<T>(inside ? product : 0.0);
+    const T low = product <= kLowest ? std::numeric_limits<T>::lowest() : number;
+    values[i] = product >= kBeyond ? std::numeric_limits<T>::max() : low;
+  }
+}
+
+void ScaleFloat16(float factor, void* data, size_t count) {
+  uint16_t* values = static_cast<uint16_t*>(data);
+#if defined(__F16C__)
+  const __m256 factors = _mm256_set1_ps(factor);
+  const size_t whole = count / 8 * 8;
+  for (size_t i = 0; i < whole; i += 8) {
+    __m128i* place = reinterpret_cast<__m128i*>(values + i);
+    const __m256 product = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(place)), factors);
+    _mm_storeu_si128(place, _mm256_cvtps_ph(product, _MM_FROUND_TO_NEAREST_INT));
+  }
+  values += whole;
+  count -= whole;
+#elif defined(__SSE2__)
+  const __m128 factors = _mm_set1_ps(factor);
+  const size_t whole = count / 8 * 8;
+  for (size_t i = 0; i < whole; i += 8) {
+    const __m128i half = float16_sse2::Load(values + i);
+    float16_sse2::Floats product = float16_sse2::ToFloats(half);
+    product = {_mm_mul_ps(product.low, factors), _mm_mul_ps(product.high, factors)};
+    if (float16_sse2::AllFinite(half) && float16_sse2::AllRepresentable(product)) [[likely]] {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(values + i), float16_sse2::FromFloats(product));
+      continue;
+    }
+    for (size_t k = i; k < i + 8; ++k) values[k] = HalfFromFloat(FloatFromHalf(values[k]) * factor);
+  }
+  values += whole;
+  count -= whole;
+#endif
+  for (size_t i = 0; i < count; ++i) values[i] = HalfFromFloat(FloatFromHalf(values[i]) * factor);
+}
+
+void ScaleBFloat16(float factor, void* data, size_t count) {
+  uint16_t* values = static_cast<uint16_t*>(data);
+  for (size_t i = 0; i < count; ++i) {
+    values[i] = BFloat16FromFloat(FloatFromBFloat16(values[i]) * factor);
+  }
+}
+
+}  // namespace
+
+void ScaleValues(DType dtype, double factor, void* data, size_t count, double divisor) {
+  switch (dtype) {
+    case DType::kUint8:
+      return ScaleInt<uint8_t>(factor, divisor, data, count);
+    case DType::kInt8:
+      return ScaleInt<int8_t>(factor, divisor, data, count);
+    case DType::kInt16:
+      return ScaleInt<int16_t>(factor, divisor, data, count);
+    case DType::kInt32:
+      return ScaleInt<int32_t>(factor, divisor, data, count);
+    case DType::kInt64:
+      return ScaleInt<int64_t>(factor, divisor, data, count);
+    case DType::kFloat16:
+      return ScaleFloat16(Narrow(factor / divisor), data, count);
+    case DType::kBFloat16:
+      return ScaleBFloat16(Narrow(factor / divisor), data, count);
+    case DType::kFloat32:
+      return ScaleFloat32(factor / divisor, data, count);
+    case DType::kFloat64:
+      return ScaleFloat64(factor / divisor, data, count);
+    case DType::kBool:
+      break;
+  }
+}
+
+}  // namespace hvd

@@ -1,0 +1,41 @@
+#include "kernels/table.h"
+
+#include "kernels/families.h"
+
+#ifndef HVD_LEVEL
+#error "the build sets HVD_LEVEL to the level that the kernels are compiled for"
+#endif
+
+namespace hvd {
+namespace {
+
+ReduceFn FindOfFamily(DType dtype, ReduceOp op) {
+  switch (dtype) {
+    case DType::kFloat32:
+    case DType::kFloat64:
+      return FindFloatReduce(dtype, op);
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return FindHalfReduce(dtype, op);
+    case DType::kUint8:
+    case DType::kInt8:
+    case DType::kInt16:
+    case DType::kInt32:
+    case DType::kInt64:
+    case DType::kBool:
+      return FindIntReduce(dtype, op);
+  }
+  return nullptr;
+}
+
+}  // namespace
+}  // namespace hvd
+
+constinit const hvd::KernelTable hvd_kernels = {
+    .version = hvd::kKernelsVersion,
+    .level = HVD_LEVEL,
+    .find_reduce = hvd::FindOfFamily,
+    .find_reduce_both = hvd::FindFloatReduceBoth,
+    .scale = hvd::ScaleValues,
+    .stream = hvd::StreamBytes,
+};
