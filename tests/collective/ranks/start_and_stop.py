@@ -72,6 +72,19 @@ def run_job() -> int:
     return sum(sums)
 
 
+def keep_many_handles() -> None:
+    """A job of one rank, whose operations are over at once, so that threads meet in the library."""
+
+    def use(thread: int) -> None:
+        for i in range(1000):
+            handle = hvd.allreduce_async(np.ones(1), f"thread{thread}.{i}", hvd.Sum)
+            assert hvd.synchronize(handle).tolist() == [1]
+
+    hvd.init()
+    at_once(*(lambda thread=thread: use(thread) for thread in range(4)))
+    hvd.shutdown()
+
+
 def start_and_stop_anyhow() -> int:
     """A job of one rank, started and ended by threads that know nothing of each other."""
     sums: list[int] = []
@@ -103,5 +116,7 @@ def start_and_stop_anyhow() -> int:
 hvd.init()
 alone = hvd.size() == 1
 hvd.shutdown()
+if alone:
+    keep_many_handles()
 total = start_and_stop_anyhow() if alone else sum(run_job() for _ in range(ROUNDS))
 print(total)
