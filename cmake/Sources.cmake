@@ -23,7 +23,7 @@ set(HVD_CORE_SOURCES
   ops/ring.cc
   timeline/timeline.cc timeline/trace_text.cc
   runtime/agreement.cc runtime/announcements.cc runtime/autotune_log.cc runtime/autotuner.cc
-  runtime/bootstrap.cc runtime/bootstrap_messages.cc
+  runtime/blocking_call.cc runtime/bootstrap.cc runtime/bootstrap_messages.cc
   runtime/c_api.cc runtime/checks.cc runtime/connection.cc runtime/control_plane.cc
   runtime/coordinator.cc runtime/executor.cc runtime/fast_lane.cc runtime/fusion.cc
   runtime/gathering.cc runtime/gpu.cc runtime/gpu_meeting.cc runtime/heartbeats.cc

@@ -35,11 +35,13 @@ class Aim:
         against: labels of the entries; the one with the lowest median counts.
         at_most: our time by theirs.
         text: the same in words.
+        ours: label of the entry that has to reach it; "" for the row's first.
     """
 
     against: Sequence[str]
     at_most: float
     text: str
+    ours: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,9 @@ class Measured:
     def median(self, label: str) -> float:
         return statistics.median(self.seconds[label])
 
-    def ratios(self, other: str) -> list[float]:
-        """Our time by another's in each round, ascending."""
-        ours = self.seconds[self.row.entries[0].label]
+    def ratios(self, other: str, label: str = "") -> list[float]:
+        """Our time by another's in each round, ascending; ours is the row's first, or `label`."""
+        ours = self.seconds[label or self.row.entries[0].label]
         return sorted(a / b for a, b in zip(ours, self.seconds[other], strict=True))
 
     def verdicts(self) -> list[Verdict]:
@@ -88,7 +90,7 @@ class Measured:
             if not present:
                 continue
             other = min(present, key=self.median)
-            ratios = self.ratios(other)
+            ratios = self.ratios(other, aim.ours)
             quarter = len(ratios) // 4
             verdicts.append(
                 Verdict(

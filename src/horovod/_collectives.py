@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from horovod._loader import _bindings
-from horovod._operations import Operand
+from horovod._operations import Operand, buffer_of
 from horovod._reductions import Reductions
 from horovod._session import SESSION
 
@@ -15,14 +15,28 @@ class Collectives(Reductions):
     def allgather(
         self,
         source: Operand,
-        finish: "Callable[[_bindings.Buffer], Any]",
+        finish: Callable[[Any], Any],
         *,
         name: str | None,
         process_set: int = 0,
+        output: Operand | None = None,
     ) -> int:
-        """Starts joining all ranks' tensors along the first dimension, in which they may differ."""
+        """Starts joining all ranks' tensors along the first dimension, in which they may differ.
+
+        Args:
+            source: this rank's.
+            finish: see `Operations`.
+            name: see `Operations`.
+            process_set: see `Operations`.
+            output: where the result goes if it has as many rows; see `check_output`.
+        """
         return self._start(
-            "allgather", name, (source,), lambda got: finish(got[0][0]), process_set=process_set
+            "allgather",
+            name,
+            (source,),
+            lambda got: finish(buffer_of(got)),
+            destinations=() if output is None else (output,),
+            process_set=process_set,
         )
 
     def grouped_allgather(
@@ -76,11 +90,12 @@ class Collectives(Reductions):
     def alltoall(
         self,
         source: Operand,
-        finish: "Callable[[_bindings.Buffer, list[int]], Any]",
+        finish: Callable[[Any, list[int]], Any],
         *,
         splits: Sequence[int] | None,
         name: str | None,
         process_set: int = 0,
+        output: Operand | None = None,
     ) -> int:
         """Starts sending parts of this rank's tensor to all ranks, and receiving theirs.
 
@@ -92,12 +107,14 @@ class Collectives(Reductions):
                 the first dimension. None for even parts.
             name: see `Operations`.
             process_set: see `Operations`.
+            output: as of `allgather`.
         """
         return self._start(
             "alltoall",
             name,
             (source,),
-            lambda got: finish(got[0][0], got[1]),
+            lambda got: finish(buffer_of(got), got[1]),
+            destinations=() if output is None else (output,),
             process_set=process_set,
             numbers=() if splits is None else splits,
         )

@@ -77,7 +77,8 @@ class Operations:
 
     * None for allreduce, broadcast and barrier, whose results lie in the destinations,
     * a `Buffer` for allgather and reducescatter, a list of them for their grouped forms,
-    * a `Buffer` and the list of rows received from each rank for alltoall.
+    * a `Buffer` and the list of rows received from each rank for alltoall,
+    * None in place of a `Buffer` where the result lies in the caller's output.
     """
 
     def __init__(self, session: Session) -> None:
@@ -101,6 +102,7 @@ class Operations:
         postscale: float = 1.0,
         root: int = -1,
         numbers: Sequence[int] = (),
+        rows: int = 0,
     ) -> "tuple[WaitResult | Literal[False] | None, str]":
         """Runs an operation of all ranks on this thread if they all come for it now.
 
@@ -110,7 +112,7 @@ class Operations:
             kind: of `_bindings.KINDS`.
             name: None to number the operation, as the class says.
             source: address of what this rank contributes; the caller keeps it alive.
-            destination: address of where the result goes, 0 for kinds that allocate it.
+            destination: address of where the result goes, 0 where the core allocates it.
             shape: of the tensor.
             dtype: code of its type, of `DTYPES`.
             op: a reduction, checked by `choose_op`.
@@ -118,6 +120,7 @@ class Operations:
             postscale: multiplies the result.
             root: global rank whose tensor is broadcast.
             numbers: of an alltoall, the rows for each rank; none for even ones.
+            rows: at the destination, where the ranks agree on those of the result.
 
         Returns:
             What the core hands over (see the class), or False when the operation has to be started
@@ -138,6 +141,7 @@ class Operations:
                 postscale,
                 root,
                 numbers,
+                rows,
             )
         except _bindings.CollectiveError as error:
             raise HorovodInternalError(str(error)) from error
@@ -242,6 +246,7 @@ class Operations:
                 destinations[index].address if destinations else 0,
                 source.shape,
                 dtype_code(source.dtype),
+                next(iter(destinations[index].shape), 0) if destinations else 0,
             )
             for index, source in enumerate(sources)
         ]
@@ -288,6 +293,11 @@ def _device(operands: Sequence[Operand]) -> int:
     if any(operand.device != device for operand in operands):
         raise ValueError("the tensors of a group must be on one device")
     return device
+
+
+def buffer_of(got: WaitResult | None) -> "_bindings.Buffer | None":
+    """The memory of a result of one tensor; None where the result lies in the caller's."""
+    return got[0][0] if got and got[0] else None
 
 
 def dtype_code(dtype: str) -> int:

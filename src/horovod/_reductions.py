@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from horovod._loader import _bindings
-from horovod._operations import CPU, Operand, Operations, dtype_code
+from horovod._operations import CPU, Operand, Operations, buffer_of, dtype_code
 
 
 class Reductions(Operations):
@@ -99,24 +99,36 @@ class Reductions(Operations):
     def reducescatter(
         self,
         source: Operand,
-        finish: "Callable[[_bindings.Buffer], Any]",
+        finish: Callable[[Any], Any],
         *,
         name: str | None,
         op: int,
         prescale: float,
         postscale: float,
         process_set: int = 0,
+        output: Operand | None = None,
     ) -> int:
         """Starts a reduction of which each rank gets a part along the first dimension.
 
         The parts are even, but for the first ranks, which get one row more each when the first
         dimension is no multiple of the number of ranks.
+
+        Args:
+            source: this rank's.
+            finish: see `Operations`.
+            name: see `Operations`.
+            op: a reduction, checked by `choose_op`.
+            prescale: multiplies every rank's tensor.
+            postscale: multiplies the result.
+            process_set: see `Operations`.
+            output: where the result goes if it has as many rows; see `check_output`.
         """
         return self._start(
             "reducescatter",
             name,
             (source,),
-            lambda got: finish(got[0][0]),
+            lambda got: finish(buffer_of(got)),
+            destinations=() if output is None else (output,),
             process_set=process_set,
             op=op,
             prescale=prescale,

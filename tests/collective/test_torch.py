@@ -17,6 +17,7 @@ FILES = (
     "torch_checks.py",
     "torch_blocking_checks.py",
     "waiting_checks.py",
+    "output_checks.py",
     "optimizer_checks.py",
     "shared_memory_checks.py",
     "bucket_checks.py",

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -31,12 +32,13 @@ using hvd::test::OnRanks;
 using hvd::test::OnThreads;
 using hvd::test::OptionsFor;
 using hvd::test::RequestFor;
+using hvd::test::RunNow;
 using hvd::test::Start;
 using hvd::test::Wait;
 
 // As a blocking call does it.
 Result Blocking(Runtime& runtime, const Request& request, const void* source, void* destination) {
-  if (auto result = runtime.RunNow(request, {{source, destination}})) return std::move(*result);
+  if (auto result = RunNow(runtime, request, {source, destination})) return std::move(*result);
   return Wait(runtime, Start(runtime, request, source, destination));
 }
 
@@ -108,7 +110,7 @@ TEST(AllKindsRunFast) {
         const std::vector<int32_t> cut(static_cast<size_t>(rank) + 1, rank + 40);
         const Request uneven =
             RequestFor<int32_t>(OpKind::kAlltoall, name + "s", {static_cast<int64_t>(cut.size())});
-        auto parts = runtime.RunNow(uneven, {{cut.data(), nullptr}}, splits);
+        auto parts = RunNow(runtime, uneven, {cut.data(), nullptr}, splits);
         if (!parts) parts = Wait(runtime, runtime.Enqueue(uneven, {{cut.data(), nullptr}}, splits));
         std::vector<int64_t> rows_from(static_cast<size_t>(ranks), rank == 0 ? 1 : 0);
         if (rank + 1 == ranks) std::iota(rows_from.begin(), rows_from.end(), 0);
@@ -143,7 +145,105 @@ TEST(AllKindsRunFast) {
         Request barrier;
         barrier.name = name;
         barrier.kind = OpKind::kBarrier;
-        if (!runtime.RunNow(barrier, {})) (void)Wait(runtime, runtime.Enqueue(barrier, {}));
+        if (!RunNow(runtime, barrier)) (void)Wait(runtime, runtime.Enqueue(barrier, {}));
+      });
+    });
+  }
+}
+
+TEST(ResultsLieInTheCallersMemoryWhereTheyFit) {
+  for (const int ranks : {2, 3}) {
+    OnRanks(ranks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+      const auto value = [](int of, int64_t at) { return static_cast<int32_t>(1000 * of + at); };
+      int round = 0;
+      // In the lane and beyond it.
+      for (const int64_t rows : {2 * ranks, 3000 * ranks}) {
+        std::vector<int32_t> source(static_cast<size_t>(rows));
+        for (int64_t at = 0; at < rows; ++at) source[static_cast<size_t>(at)] = value(rank, at);
+        const int64_t part = rows / ranks;
+        for (const OpKind kind : {OpKind::kAllgather, OpKind::kAlltoall, OpKind::kReducescatter}) {
+          std::vector<int32_t> expected;
+          for (int from = 0; from < ranks && kind != OpKind::kReducescatter; ++from) {
+            const bool all = kind == OpKind::kAllgather;
+            const int64_t first = all ? 0 : rank * part;
+            for (int64_t at = first; at < (all ? rows : first + part); ++at) {
+              expected.push_back(value(from, at));
+            }
+          }
+          for (int64_t at = 0; at < part && kind == OpKind::kReducescatter; ++at) {
+            int32_t sum = 0;
+            for (int from = 0; from < ranks; ++from) sum += value(from, rank * part + at);
+            expected.push_back(sum);
+          }
+          for (const bool fits : {true, false}) {
+            for (const bool now : {true, false}) {
+              std::vector<int32_t> target(expected.size() + (fits ? 0 : 1), -1);
+              const hvd::Memory memory{.source = source.data(),
+                                       .destination = target.data(),
+                                       .rows = static_cast<int64_t>(target.size())};
+              const Request request =
+                  RequestFor<int32_t>(kind, "into" + std::to_string(round++), {rows});
+              std::optional<Result> result;
+              if (now) result = RunNow(runtime, request, memory);
+              if (!result) result = Wait(runtime, runtime.Enqueue(request, {memory}));
+              if (fits) {
+                EXPECT_TRUE(result->outputs.empty());
+                EXPECT_EQ(target, expected);
+              } else {
+                EXPECT_EQ(target, std::vector<int32_t>(target.size(), -1));
+                const auto& output = result->outputs.at(0);
+                const auto* got = reinterpret_cast<const int32_t*>(output.data.get());
+                EXPECT_EQ(std::vector<int32_t>(got, got + output.shape.at(0)), expected);
+              }
+            }
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST(PartsOfUnlikeSizesLieWhereTheyFit) {
+  constexpr int kRanks = 3;
+  OnRanks(kRanks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+    UntilFast(runtime, [&](int i) {
+      // Rank 0 sends all of its rows to the last one; the others the same number to all.
+      const std::vector<int32_t> source{rank, rank + 10, rank + 20};
+      const std::vector<int64_t> splits =
+          rank == 0 ? std::vector<int64_t>{0, 0, 3} : std::vector<int64_t>{};
+      std::vector<int32_t> target(3, -1);
+      const hvd::Memory memory{.source = source.data(), .destination = target.data(), .rows = 3};
+      const Request request = RequestFor<int32_t>(OpKind::kAlltoall, "u" + std::to_string(i), {3});
+      auto result = RunNow(runtime, request, memory, splits);
+      if (!result) result = Wait(runtime, runtime.Enqueue(request, {memory}, splits));
+      std::vector<int32_t> expected{1 + 10 * rank, 2 + 10 * rank};
+      if (rank == 2) expected.insert(expected.begin(), {0, 10, 20});
+      EXPECT_EQ(target, (std::vector<int32_t>{-1, -1, -1}));
+      EXPECT_EQ(result->numbers, (std::vector<int64_t>{rank == 2 ? 3 : 0, 1, 1}));
+      const auto& output = result->outputs.at(0);
+      const auto* got = reinterpret_cast<const int32_t*>(output.data.get());
+      EXPECT_EQ(std::vector<int32_t>(got, got + output.shape.at(0)), expected);
+    });
+  });
+}
+
+TEST(ReductionsOfAnyOrderAreScattered) {
+  for (const int ranks : {2, 3}) {
+    OnRanks(ranks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+      UntilFast(runtime, [&](int i) {
+        // The first rank gets one row more.
+        std::vector<float> source(static_cast<size_t>(ranks) + 1);
+        for (size_t at = 0; at < source.size(); ++at) source[at] = static_cast<float>(at) + rank;
+        Request request = RequestFor<float>(OpKind::kReducescatter, "m" + std::to_string(i),
+                                            {static_cast<int64_t>(source.size())});
+        request.op = ReduceOp::kMax;
+        request.prescale = -2.0;
+        request.postscale = 0.5;
+        const Result share = Blocking(runtime, request, source.data(), nullptr);
+        const auto* got = reinterpret_cast<const float*>(share.outputs.at(0).data.get());
+        std::vector<float> expected{-static_cast<float>(rank == 0 ? 0 : rank + 1)};
+        if (rank == 0) expected.push_back(-1.0F);
+        EXPECT_EQ(std::vector<float>(got, got + share.outputs.at(0).shape.at(0)), expected);
       });
     });
   }

@@ -194,7 +194,7 @@ void RunOnTheLane(int rank, int size, std::chrono::milliseconds silence, const U
     for (size_t i = 0;; ++i) {
       const auto count = static_cast<int64_t>(kCounts[i % std::size(kCounts)]);
       const auto request = hvd::test::RequestFor<float>(hvd::OpKind::kAllreduce, "sum", {count});
-      if (!runtime.RunNow(request, {{data.data(), data.data()}})) {
+      if (!hvd::test::RunNow(runtime, request, {data.data(), data.data()})) {
         (void)hvd::test::Wait(runtime,
                               hvd::test::Start(runtime, request, data.data(), data.data()));
       }
@@ -287,7 +287,7 @@ void KillDuringMappedOperations(int size, int victim, int microseconds) {
     const auto sum = hvd::test::RequestFor<float>(hvd::OpKind::kAllreduce, "sum", {kCount});
     try {
       for (int i = 0;; ++i) {
-        if (i % 2 == 0 || !runtime.RunNow(sum, {{data, data}})) {
+        if (i % 2 == 0 || !hvd::test::RunNow(runtime, sum, {data, data})) {
           (void)hvd::test::Wait(runtime, hvd::test::Start(runtime, sum, data, data));
         }
         if (i == 4) Say(report, "running");

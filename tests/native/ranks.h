@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -102,6 +103,13 @@ Request RequestFor(OpKind kind, const std::string& name, std::vector<int64_t> sh
 // An operation of one tensor.
 inline int64_t Start(Runtime& runtime, Request request, const void* source, void* destination) {
   return runtime.Enqueue(std::move(request), {{source, destination}});
+}
+
+// As a caller that would wait at once: nothing when it has to be started.
+inline std::optional<Result> RunNow(Runtime& runtime, const Request& request,
+                                    const Memory& memory = {},
+                                    const std::vector<int64_t>& splits = {}) {
+  return runtime.RunNow(*CallOf(request, {&memory, 1}, splits));
 }
 
 // Waits for at most a minute; throws the operation's error.

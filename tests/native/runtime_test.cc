@@ -190,7 +190,8 @@ TEST(ALongErrorIsCutBetweenCharacters) {
                             .destination = nullptr,
                             .shape = &shape,
                             .dimensions = 1,
-                            .dtype = static_cast<int32_t>(hvd::DType::kFloat32)};
+                            .dtype = static_cast<int32_t>(hvd::DType::kFloat32),
+                            .rows = 0};
     hvd_request request{};
     request.name = name.c_str();
     request.kind = static_cast<int32_t>(OpKind::kAllgather);

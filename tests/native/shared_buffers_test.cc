@@ -32,6 +32,7 @@ using hvd::test::OnRanks;
 using hvd::test::OnThreads;
 using hvd::test::OptionsFor;
 using hvd::test::RequestFor;
+using hvd::test::RunNow;
 using hvd::test::Start;
 using hvd::test::Wait;
 
@@ -77,7 +78,7 @@ T ExpectedAt(const std::vector<int>& ranks, int64_t index, int round, ReduceOp o
 
 // The way of a blocking call, or of an asynchronous one.
 void Run(Runtime& runtime, const Request& request, void* data, bool now) {
-  if (now && runtime.RunNow(request, {{data, data}})) return;
+  if (now && RunNow(runtime, request, {data, data})) return;
   (void)Wait(runtime, Start(runtime, request, data, data));
 }
 

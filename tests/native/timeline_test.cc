@@ -39,6 +39,7 @@ using hvd::test::OnRanks;
 using hvd::test::OnThreads;
 using hvd::test::OptionsFor;
 using hvd::test::RequestFor;
+using hvd::test::RunNow;
 using hvd::test::Start;
 using hvd::test::SumInPlace;
 using hvd::test::Wait;
@@ -204,7 +205,7 @@ TEST(FusedAndFastOperationsShowTheirPhases) {
     }
     for (int i = 0; i < 100; ++i) {
       Request request = RequestFor<float>(OpKind::kAllreduce, "fast" + std::to_string(i), {64});
-      if (!runtime.RunNow(request, {{data.data(), data.data()}})) {
+      if (!RunNow(runtime, request, {data.data(), data.data()})) {
         (void)Wait(runtime, Start(runtime, request, data.data(), data.data()));
       }
     }
@@ -261,7 +262,7 @@ TEST(StartsAndStopsUnderLoad) {
     std::vector<float> data(64, 1);
     for (int i = 0; i < 400; ++i) {
       Request request = RequestFor<float>(OpKind::kAllreduce, "t" + std::to_string(i % 7), {64});
-      if (i % 2 != 0 || !runtime.RunNow(request, {{data.data(), data.data()}})) {
+      if (i % 2 != 0 || !RunNow(runtime, request, {data.data(), data.data()})) {
         (void)Wait(runtime, Start(runtime, request, data.data(), data.data()));
       }
     }

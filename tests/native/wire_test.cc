@@ -1,6 +1,7 @@
 // Control messages: what was written is read, and nothing else is.
 #include "base/wire.h"
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <random>
@@ -8,6 +9,7 @@
 
 #include "base/error.h"
 #include "harness.h"
+#include "runtime/blocking_call.h"
 #include "runtime/bootstrap_messages.h"
 #include "runtime/request.h"
 #include "runtime/response.h"
@@ -84,6 +86,60 @@ TEST(ValuesComeBack) {
   EXPECT_EQ(reader.String(100), "grüße");
   EXPECT_EQ(reader.Integers(2), (std::vector<int64_t>{-1, 5}));
   reader.ExpectEnd();
+}
+
+TEST(ShortNumbersComeBack) {
+  std::vector<int64_t> values{0,
+                              -1,
+                              1,
+                              -64,
+                              63,
+                              64,
+                              -65,
+                              std::numeric_limits<int64_t>::max(),
+                              std::numeric_limits<int64_t>::min()};
+  for (int shift = 0; shift < 63; ++shift) values.push_back((int64_t{1} << shift) - 1);
+  for (const int64_t value : values) {
+    WireWriter writer;
+    writer.Short(value);
+    EXPECT_EQ(writer.size() == 1, value >= -64 && value < 64);
+    WireReader reader(writer.bytes());
+    EXPECT_EQ(reader.Short(), value);
+    reader.ExpectEnd();
+  }
+  const std::vector<uint8_t> endless(11, 0x80);
+  WireReader reader(endless);
+  EXPECT_THROWS(reader.Short(), Error, "without an end");
+}
+
+TEST(BothWritersWriteTheSame) {
+  const hvd::Request group = SomeRequest();
+  hvd::Request one = group;
+  one.tensors.resize(1);
+  one.grouped = false;
+  std::array<uint8_t, 400> memory;
+  for (const hvd::Request& request : {group, one}) {
+    WireWriter growing;
+    Write(growing, request);
+    hvd::FixedWireWriter fixed(memory);
+    hvd::WriteRequest(fixed, request);
+    EXPECT_TRUE(fixed.fits());
+    EXPECT_EQ(std::vector<uint8_t>(fixed.bytes().begin(), fixed.bytes().end()), growing.bytes());
+    for (size_t room = 0; room < growing.size(); ++room) {
+      hvd::FixedWireWriter small({memory.data(), room});
+      hvd::WriteRequest(small, request);
+      EXPECT_TRUE(!small.fits());
+    }
+  }
+  const hvd::Memory nowhere;
+  const hvd::CallOf call(one, {&nowhere, 1}, {});
+  hvd::FixedWireWriter of_call(memory);
+  hvd::WriteRequest(of_call, *call);
+  WireWriter of_request;
+  Write(of_request, one);
+  EXPECT_EQ(std::vector<uint8_t>(of_call.bytes().begin(), of_call.bytes().end()),
+            of_request.bytes());
+  EXPECT_TRUE(hvd::RequestOf(*call) == one);
 }
 
 TEST(LengthsAreCheckedBeforeTheyAreBelieved) {
@@ -169,8 +225,8 @@ TEST(BootstrapMessagesComeBack) {
 TEST(CodesOutOfRangeAreRefused) {
   WireWriter writer;
   Write(writer, SomeRequest());
-  // Behind the name and the process set: the kind and the reduction.
-  const size_t codes = 4 + SomeRequest().name.size() + 8;
+  // Behind the name and the marks: the kind and the reduction.
+  const size_t codes = 1 + SomeRequest().name.size() + 1;
   for (size_t offset = codes; offset < codes + 2; ++offset) {
     std::vector<uint8_t> bytes = writer.bytes();
     bytes[offset] = 250;

@@ -178,8 +178,10 @@ class BlockingCalls:
     ) -> Any: ...
     def broadcast(self, tensor: Any, name: str | None, root: int, /) -> Any: ...
     def broadcast_(self, tensor: Any, name: str | None, root: int, /) -> Any: ...
-    def allgather(self, tensor: Any, name: str | None, /) -> Any: ...
-    def alltoall(self, tensor: Any, name: str | None, /) -> Any:
+    # Into `output`, unless it is None or has another number of rows than the result: then that is
+    # a new tensor.
+    def allgather(self, tensor: Any, name: str | None, output: Any, /) -> Any: ...
+    def alltoall(self, tensor: Any, name: str | None, output: Any, /) -> Any:
         """Sends the same number of rows to each rank."""
     def reducescatter(
         self,
@@ -188,6 +190,7 @@ class BlockingCalls:
         op: int | None,
         prescale: float,
         postscale: float,
+        output: Any,
         /,
     ) -> Any: ...
     def barrier(self) -> Any:
@@ -272,8 +275,9 @@ class Runtime:
         self,
         kind: int,  # one of KINDS
         name: str,
-        # Addresses of source and destination (0 where the core allocates), shape, dtype.
-        tensors: Sequence[tuple[int, int, Sequence[int], int]],
+        # Addresses of source and destination (0 where the core allocates), shape, dtype, rows at
+        # the destination where the ranks agree on those of the result.
+        tensors: Sequence[tuple[int, int, Sequence[int], int, int]],
         *,
         process_set: int = 0,
         op: int = ...,
@@ -300,6 +304,7 @@ class Runtime:
         postscale: float,
         root: int,
         numbers: Sequence[int] = (),  # alltoall: rows for each rank, none for even ones
+        rows: int = 0,  # at the destination, as of `enqueue`
     ) -> Any:
         """Runs one operation of one tensor on this thread when all ranks come for it now.
 
@@ -348,7 +353,8 @@ class Runtime:
         warning about ranks that do not come.
 
         Returns:
-            None, or what the core allocated for each tensor, and by kind: the rows received from
+            None, or what the core allocated for each tensor (nothing for a result that lies at its
+            destination), and by kind: the rows received from
             each rank (alltoall), the last rank (join), the numbers of the new process sets.
 
         Raises:

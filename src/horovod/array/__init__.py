@@ -13,7 +13,7 @@ from horovod import _objects
 from horovod._collectives import COLLECTIVES
 from horovod._loader import _bindings
 from horovod._reduce_op import Adasum, Average, Max, Min, Product, Sum, choose_op
-from horovod.array.exporters import export
+from horovod.array.exporters import export, receiving
 from horovod.array.grouped import (
     grouped_allgather,
     grouped_allgather_async,
@@ -155,20 +155,42 @@ def allreduce_(
 
 
 def allgather_async(
-    tensor: Any, name: str | None = None, process_set: ProcessSet = global_process_set
+    tensor: Any,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    *,
+    output: Any = None,
 ) -> int:
-    """Starts joining all ranks' arrays along the first dimension, in which they may differ."""
+    """Starts joining all ranks' arrays along the first dimension, in which they may differ.
+
+    Args:
+        tensor: same type and shape on all ranks, but for the first dimension.
+        name: the same on all ranks; without it, unnamed operations must start in the same order.
+        process_set: whose ranks take part.
+        output: an array of the result's shape and type, apart from `tensor`, which then is what
+            `synchronize` returns; not in Horovod, and each rank's own affair. Neither may be
+            touched until then.
+    """
     exported = export(tensor)
+    place, finish = receiving(output, exported)
     return COLLECTIVES.allgather(
-        exported.operand, exported.wrap, name=name, process_set=registered_id(process_set)
+        exported.operand,
+        finish,
+        name=name,
+        process_set=registered_id(process_set),
+        output=place,
     )
 
 
 def allgather(
-    tensor: Any, name: str | None = None, process_set: ProcessSet = global_process_set
+    tensor: Any,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    *,
+    output: Any = None,
 ) -> Any:
-    """Joins all ranks' arrays along the first dimension, in which they may differ."""
-    return synchronize(allgather_async(tensor, name, process_set))
+    """Joins all ranks' arrays along the first dimension; arguments as of `allgather_async`."""
+    return synchronize(allgather_async(tensor, name, process_set, output=output))
 
 
 def _start_broadcast(
@@ -239,13 +261,16 @@ def alltoall_async(
     splits: Any = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
+    *,
+    output: Any = None,
 ) -> int:
     """Starts sending parts of an array to all ranks; `synchronize` gives what `alltoall` gives."""
     exported = export(tensor)
     rows = None if splits is None else [int(count) for count in splits]
+    place, receive = receiving(output, exported)
 
-    def finish(received: "_bindings.Buffer", received_splits: list[int]) -> Any:
-        result = exported.wrap(received)
+    def finish(received: "_bindings.Buffer | None", received_splits: list[int]) -> Any:
+        result = receive(received)
         return result if splits is None else (result, received_splits)
 
     return COLLECTIVES.alltoall(
@@ -254,6 +279,7 @@ def alltoall_async(
         splits=rows,
         name=name,
         process_set=registered_id(process_set),
+        output=place,
     )
 
 
@@ -262,6 +288,8 @@ def alltoall(
     splits: Any = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
+    *,
+    output: Any = None,
 ) -> Any:
     """Sends parts of an array to all ranks and joins the parts that come from them.
 
@@ -270,11 +298,12 @@ def alltoall(
         splits: how many rows each rank gets, whole numbers; None for the same number each.
         name: the same on all ranks; without it, unnamed operations must start in the same order.
         process_set: whose ranks take part.
+        output: an array for the parts, as of `allgather_async`.
 
     Returns:
         The parts in the order of their ranks; with `splits`, also the list of the rows of each.
     """
-    return synchronize(alltoall_async(tensor, splits, name, process_set))
+    return synchronize(alltoall_async(tensor, splits, name, process_set, output=output))
 
 
 def reducescatter_async(
@@ -284,17 +313,21 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
+    *,
+    output: Any = None,
 ) -> int:
     """Starts a reduction of which each rank gets a part; arguments as of `reducescatter`."""
     exported = export(tensor)
+    place, finish = receiving(output, exported)
     return COLLECTIVES.reducescatter(
         exported.operand,
-        exported.wrap,
+        finish,
         name=name,
         op=choose_op(op, average=None),
         prescale=prescale_factor,
         postscale=postscale_factor,
         process_set=registered_id(process_set),
+        output=place,
     )
 
 
@@ -305,6 +338,8 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
+    *,
+    output: Any = None,
 ) -> Any:
     """Reduces an array over all ranks and gives each rank its share of the rows.
 
@@ -316,10 +351,10 @@ def reducescatter(
         prescale_factor: multiplies the array before the reduction.
         postscale_factor: multiplies the result.
         process_set: whose ranks take part.
+        output: an array for this rank's share, as of `allgather_async`.
     """
-    return synchronize(
-        reducescatter_async(tensor, name, op, prescale_factor, postscale_factor, process_set)
-    )
+    factors = (prescale_factor, postscale_factor)
+    return synchronize(reducescatter_async(tensor, name, op, *factors, process_set, output=output))
 
 
 def join() -> int:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from horovod._loader import _bindings
 from horovod._operations import DTYPES, Operand
+from horovod._outputs import check_output, check_rows
 
 NOT_CONTIGUOUS = "Tensor is required to be contiguous."
 READ_ONLY = "the array is read-only, so the operation cannot work in place"
@@ -71,6 +72,37 @@ def export(value: Any) -> Exported:
         f"{type(value).__name__} is no array: pass a NumPy array, an array.array, a memoryview, a"
         " bytearray, or an object with __dlpack__"
     )
+
+
+Receiving = tuple[Operand | None, Callable[[Any], Any]]
+
+
+def receiving(output: Any, source: Exported) -> Receiving:
+    """Where the result of an operation goes.
+
+    Args:
+        output: an array that the caller gives for it, or None.
+        source: what the operation works on.
+
+    Returns:
+        The output's memory, and what makes the caller's result of what the core hands over.
+
+    Raises:
+        TypeError: the output is no array.
+        ValueError: no result of this operation can lie there.
+    """
+    if output is None:
+        return None, source.wrap
+    target = export(output).require_in_place()
+    check_output(target.operand, source.operand)
+
+    def finish(buffer: "_bindings.Buffer | None") -> Any:
+        if buffer is not None:  # of another size, or of none
+            check_rows(target.operand.shape, buffer.shape)
+        target.write_back()
+        return output
+
+    return target.operand, finish
 
 
 def _require_supported(dtype: str) -> str:

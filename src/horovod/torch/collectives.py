@@ -13,7 +13,16 @@ from horovod.torch import blocking
 from horovod.torch.adasum import combine_all, require_power_of_2
 from horovod.torch.blocking import CALLS
 from horovod.torch.compression import Compression, Compressor, NoneCompressor
-from horovod.torch.operands import contiguous, copying_back, from_buffer, new_result, operand
+from horovod.torch.operands import (
+    contiguous,
+    copying_back,
+    fill,
+    from_buffer,
+    new_result,
+    operand,
+    output_operand,
+    receiving,
+)
 
 
 def _start_allreduce(
@@ -241,14 +250,23 @@ def allreduce_(
 
 
 def allgather_async(
-    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
+    tensor: torch.Tensor,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    *,
+    output: torch.Tensor | None = None,
 ) -> int:
-    """Starts joining all ranks' tensors along their first dimension, in which they may differ."""
+    """Starts joining all ranks' tensors along their first dimension; arguments as of `allgather`.
+
+    Until `synchronize`, neither `tensor` nor `output` may be touched.
+    """
+    source = operand(contiguous(tensor))
     return COLLECTIVES.allgather(
-        operand(contiguous(tensor)),
-        from_buffer,
+        source,
+        receiving(output),
         name=name,
         process_set=registered_id(process_set),
+        output=output_operand(output, source),
     )
 
 
@@ -278,8 +296,25 @@ class _Allgather(torch.autograd.Function):
         return reduced.narrow(0, before, ctx.rows), None, None
 
 
+def refuse_gradient(tensor: object) -> None:
+    """Refuses a tensor that needs a gradient where the caller has given an output.
+
+    Raises:
+        ValueError: it needs one.
+    """
+    if needs_gradient(tensor):
+        raise ValueError(
+            "output= takes no part in automatic differentiation, but the tensor needs a gradient;"
+            " leave output out, or call under torch.no_grad()"
+        )
+
+
 def allgather(
-    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
+    tensor: torch.Tensor,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    *,
+    output: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Joins all ranks' tensors along their first dimension.
 
@@ -287,13 +322,18 @@ def allgather(
         tensor: same type and shape on all ranks, but for the first dimension.
         name: the same on all ranks; without it, unnamed operations must start in the same order.
         process_set: whose ranks take part.
+        output: contiguous memory of the result's shape and type, apart from `tensor`, which then
+            is what is returned; not in Horovod, and each rank's own affair. Without a gradient.
     """
     if process_set is global_process_set:
-        done = CALLS.now.allgather(tensor, name)
+        done = CALLS.now.allgather(tensor, name, output)
         if isinstance(done, str):
-            return result_of(allgather_async(tensor, done))
+            return result_of(allgather_async(tensor, done, output=output))
         if done is not None:
-            return done
+            return done if output is None else fill(output, done)
+    if output is not None:
+        refuse_gradient(tensor)
+        return result_of(allgather_async(tensor, name, process_set, output=output))
     if not needs_gradient(tensor):
         return _gather(tensor, name, process_set)
     gathered: torch.Tensor = apply(_Allgather, tensor, name, process_set)

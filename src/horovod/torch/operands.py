@@ -8,6 +8,7 @@ from torch.utils.dlpack import from_dlpack
 
 from horovod._native import _buildinfo
 from horovod._operations import DTYPES, Operand
+from horovod._outputs import check_output, check_rows
 
 if TYPE_CHECKING:
     from horovod._native import _bindings
@@ -82,3 +83,44 @@ def copying_back(work: torch.Tensor, target: torch.Tensor) -> Callable[[Any], to
 def from_buffer(buffer: "_bindings.Buffer") -> torch.Tensor:
     """A tensor over memory that the core has allocated."""
     return from_dlpack(buffer)
+
+
+def output_operand(output: torch.Tensor | None, source: Operand) -> Operand | None:
+    """The memory of a tensor that a caller gives for a result; None when there is none.
+
+    Args:
+        output: the caller's.
+        source: the memory of the tensor that the operation works on.
+
+    Raises:
+        TypeError: it is no torch tensor.
+        ValueError: no result of this operation can lie there.
+    """
+    if output is None:
+        return None
+    work = contiguous(output)
+    if work.data_ptr() != output.data_ptr():
+        raise ValueError("output is required to be contiguous")
+    if output.requires_grad and torch.is_grad_enabled():
+        raise ValueError("output must not need a gradient")
+    return check_output(operand(work), source)
+
+
+def receiving(output: torch.Tensor | None) -> Callable[[Any], torch.Tensor]:
+    """What makes a result of what the core hands over: a new tensor, or the caller's output."""
+    if output is None:
+        return from_buffer
+    return lambda buffer: output if buffer is None else fill(output, from_buffer(buffer))
+
+
+def fill(output: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """Puts a result into the caller's output that the core has allocated: on a GPU, for example.
+
+    Raises:
+        ValueError: it has another number of rows.
+    """
+    if result is output:
+        return output
+    check_rows(output.shape, result.shape)
+    with torch.no_grad():
+        return output.copy_(result)

@@ -1,7 +1,7 @@
 """Alltoall and reducescatter on torch tensors: every rank gets other rows than it had."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -15,20 +15,21 @@ from horovod.torch.collectives import (
     apply,
     gradient_name,
     needs_gradient,
+    refuse_gradient,
     result_of,
     synchronize,
 )
 from horovod.torch.compression import Compression, Compressor, NoneCompressor
-from horovod.torch.operands import contiguous, from_buffer, operand
-
-if TYPE_CHECKING:
-    from horovod._native import _bindings
+from horovod.torch.operands import (
+    contiguous,
+    fill,
+    from_buffer,
+    operand,
+    output_operand,
+    receiving,
+)
 
 Splits = torch.Tensor | list[int] | tuple[int, ...] | None
-
-
-def _result(received: "_bindings.Buffer", _: list[int]) -> torch.Tensor:
-    return from_buffer(received)
 
 
 def _counts_tensor(counts: list[int]) -> torch.Tensor:
@@ -37,26 +38,23 @@ def _counts_tensor(counts: list[int]) -> torch.Tensor:
     return torch.tensor(counts, dtype=torch.int64 if wide else torch.int32)
 
 
-def _result_and_splits(
-    received: "_bindings.Buffer", received_splits: list[int]
-) -> tuple[torch.Tensor, torch.Tensor]:
-    return from_buffer(received), _counts_tensor(received_splits)
-
-
 def _start_alltoall(
     tensor: torch.Tensor,
     splits: Splits,
     name: str | None,
     process_set: ProcessSet,
-    finish: "Callable[[_bindings.Buffer, list[int]], Any]",
+    finish: Callable[[Any, list[int]], Any],
+    output: torch.Tensor | None = None,
 ) -> int:
     rows = None if splits is None else [int(count) for count in splits]
+    source = operand(contiguous(tensor))
     return COLLECTIVES.alltoall(
-        operand(contiguous(tensor)),
+        source,
         finish,
         splits=rows,
         name=name,
         process_set=registered_id(process_set),
+        output=output_operand(output, source),
     )
 
 
@@ -65,15 +63,22 @@ def alltoall_async(
     splits: Splits = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
+    *,
+    output: torch.Tensor | None = None,
 ) -> int:
     """Starts sending parts of a tensor to all ranks; arguments as of `alltoall`.
 
     Returns:
         A handle; `synchronize` gives the parts received, and how many rows came from each rank
-        where `splits` was given.
+        where `splits` was given. Until then, neither `tensor` nor `output` may be touched.
     """
-    finish = _result if splits is None else _result_and_splits
-    return _start_alltoall(tensor, splits, name, process_set, finish)
+    receive = receiving(output)
+
+    def finish(received: Any, received_splits: list[int]) -> Any:
+        result = receive(received)
+        return result if splits is None else (result, _counts_tensor(received_splits))
+
+    return _start_alltoall(tensor, splits, name, process_set, finish, output)
 
 
 def _redistribute(
@@ -125,6 +130,8 @@ def alltoall(
     splits: Splits = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
+    *,
+    output: torch.Tensor | None = None,
 ) -> Any:
     """Sends parts of a tensor to all ranks and joins the parts that come from them.
 
@@ -134,17 +141,21 @@ def alltoall(
             number each.
         name: the same on all ranks; without it, unnamed operations must start in the same order.
         process_set: whose ranks take part.
+        output: memory for the parts received, as of `allgather`.
 
     Returns:
         The parts in the order of their ranks; with `splits`, a pair of that and a tensor of the
         rows that came from each rank, int32 unless one of them needs int64.
     """
     if process_set is global_process_set and splits is None:
-        done = CALLS.now.alltoall(tensor, name)
+        done = CALLS.now.alltoall(tensor, name, output)
         if isinstance(done, str):
-            return synchronize(alltoall_async(tensor, name=done))
+            return synchronize(alltoall_async(tensor, name=done, output=output))
         if done is not None:
-            return done
+            return done if output is None else fill(output, done)
+    if output is not None:
+        refuse_gradient(tensor)
+        return synchronize(alltoall_async(tensor, splits, name, process_set, output=output))
     if needs_gradient(tensor):
         received, received_splits = apply(_Alltoall, tensor, splits, name, process_set)
         return received if splits is None else (received, received_splits)
@@ -159,16 +170,23 @@ def reducescatter_async(
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
+    *,
+    output: torch.Tensor | None = None,
 ) -> int:
-    """Starts a reduction of which each rank gets a part; arguments as of `reducescatter`."""
+    """Starts a reduction of which each rank gets a part; arguments as of `reducescatter`.
+
+    Until `synchronize`, neither `tensor` nor `output` may be touched.
+    """
+    source = operand(contiguous(tensor))
     return COLLECTIVES.reducescatter(
-        operand(contiguous(tensor)),
-        from_buffer,
+        source,
+        receiving(output),
         name=name,
         op=choose_op(op, average=None),
         prescale=prescale_factor,
         postscale=postscale_factor,
         process_set=registered_id(process_set),
+        output=output_operand(output, source),
     )
 
 
@@ -235,6 +253,8 @@ def reducescatter(
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
+    *,
+    output: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Reduces a tensor over all ranks and gives each rank its share of the rows.
 
@@ -247,26 +267,36 @@ def reducescatter(
         process_set: whose ranks take part.
         prescale_factor: multiplies the tensor before the reduction.
         postscale_factor: multiplies the result.
+        output: memory for this rank's share, as of `allgather`; with `compression`, the share is
+            copied there.
     """
+    factors = (prescale_factor, postscale_factor)
     if process_set is global_process_set and compression is NoneCompressor:
-        done = CALLS.now.reducescatter(tensor, name, op, prescale_factor, postscale_factor)
+        done = CALLS.now.reducescatter(tensor, name, op, *factors, output)
         if isinstance(done, str):
             return result_of(
                 reducescatter_async(
                     tensor,
                     done,
                     choose_op(op, average=None),
-                    prescale_factor=prescale_factor,
-                    postscale_factor=postscale_factor,
+                    global_process_set,
+                    *factors,
+                    output=output,
                 )
             )
         if done is not None:
-            return done
+            return done if output is None else fill(output, done)
+    if output is not None:
+        refuse_gradient(tensor)
+        if compression is NoneCompressor:
+            handle = reducescatter_async(tensor, name, op, process_set, *factors, output=output)
+            return result_of(handle)
     compressed, context = compression.compress(tensor)
-    arguments = (compressed, name, op, process_set, prescale_factor, postscale_factor)
+    arguments = (compressed, name, op, process_set, *factors)
     scattered = (
         apply(_Reducescatter, *arguments)
         if needs_gradient(compressed)
         else _reduce_and_scatter(*arguments)
     )
-    return compression.decompress(scattered, context)
+    result = compression.decompress(scattered, context)
+    return result if output is None else fill(output, result)

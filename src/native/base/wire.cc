@@ -70,6 +70,23 @@ std::vector<int64_t> WireReader::Integers(size_t most) {
   return values;
 }
 
+int64_t WireReader::Short() {
+  uint64_t value = 0;
+  for (int shift = 0; shift < 64; shift += 7) {
+    const uint8_t group = U8();
+    value |= static_cast<uint64_t>(group & 0x7f) << shift;
+    if (group < 0x80) return static_cast<int64_t>(value >> 1 ^ (~(value & 1) + 1));
+  }
+  Malformed("a number without an end");
+}
+
+std::string WireReader::ShortString(size_t longest) {
+  const auto length = static_cast<uint64_t>(Short());
+  if (length > longest) Malformed(StrCat("text of ", length, " bytes, limit ", longest));
+  const auto taken = Bytes(static_cast<size_t>(length));
+  return {taken.begin(), taken.end()};
+}
+
 size_t WireReader::Count(size_t item_bytes) {
   const size_t count = U32();
   if (count > remaining() / item_bytes) {

@@ -1,9 +1,9 @@
 #include "bindings/blocking_calls.h"
 
 #include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -17,6 +17,7 @@
 #include "bindings/dtypes.h"
 #include "bindings/exported_tensor.h"
 #include "bindings/operation_kinds.h"
+#include "bindings/seen_objects.h"
 
 namespace py = pybind11;
 
@@ -41,6 +42,9 @@ struct Calls {
   PyObject* error;
   PyObject* is_neg;  // the names of attributes
   PyObject* requires_grad;
+  // Tensors that are not to be read as negative, which PyTorch says by a call that costs as much as
+  // all else about one. Only an assignment to `data` could change that without other memory.
+  SeenObjects plain;
 };
 
 void Dealloc(PyObject* self) {
@@ -49,6 +53,7 @@ void Dealloc(PyObject* self) {
                          calls->requires_grad}) {
     Py_XDECREF(each);
   }
+  calls->plain.Clear();
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
@@ -63,14 +68,17 @@ class OperationName {
     const std::string_view prefix = kPrefixes[kind];
     prefix.copy(text_.data(), prefix.size());
     suffix_ = text_.data() + prefix.size();
-    const size_t room = text_.size() - prefix.size();
     if (name == Py_None) {
       number_ = calls.counts->Next(kind, 0);
-      (void)std::snprintf(suffix_, room, "noname.%lld", static_cast<long long>(*number_));
+      constexpr std::string_view kUnnamed = "noname.";
+      kUnnamed.copy(suffix_, kUnnamed.size());
+      char* digits = suffix_ + kUnnamed.size();
+      *std::to_chars(digits, text_.data() + text_.size() - 1, *number_).ptr = '\0';
       usable_ = true;
       return;
     }
     if (!PyUnicode_Check(name)) return;
+    const size_t room = text_.size() - prefix.size();
     Py_ssize_t size = 0;
     const char* given = PyUnicode_AsUTF8AndSize(name, &size);
     if (given == nullptr) PyErr_Clear();
@@ -112,7 +120,14 @@ bool IsFalse(PyObject* value) {
   return result;
 }
 
-std::optional<View> Look(const Calls& calls, PyObject* tensor) {
+bool IsNegative(Calls& calls, PyObject* tensor, const void* data) {
+  if (calls.plain.Holds(tensor, data)) return false;
+  if (!IsFalse(PyObject_CallMethodNoArgs(tensor, calls.is_neg))) return true;
+  calls.plain.Add(tensor, data);
+  return false;
+}
+
+std::optional<View> Look(Calls& calls, PyObject* tensor) {
   bool known = false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(calls.types); ++i) {
     known =
@@ -128,7 +143,7 @@ std::optional<View> Look(const Calls& calls, PyObject* tensor) {
     return std::nullopt;
   }
   const auto dtype = FromDlpack(view.tensor.dtype);
-  if (!dtype || !IsFalse(PyObject_CallMethodNoArgs(tensor, calls.is_neg))) return std::nullopt;
+  if (!dtype || IsNegative(calls, tensor, view.tensor.data)) return std::nullopt;
   view.dtype = *dtype;
   return view;
 }
@@ -189,19 +204,45 @@ PyObject* Wrap(const Calls& calls, hvd_result* result) {
   return static_cast<PyObject*>(tensor);
 }
 
+// Memory for a result.
+struct Target {
+  void* data;
+  int64_t rows;  // there, where those of the result are agreed on
+};
+constexpr Target kNoTarget{.data = nullptr, .rows = 0};
+
+// Lets other threads of Python run once the core says that it will not go on for a while: letting
+// go of the interpreter's lock and taking it again costs as much as meeting ranks that are there.
+class LetOthersRun {
+ public:
+  static void Pausing(void* self) {
+    auto& state = static_cast<LetOthersRun*>(self)->state_;
+    if (state == nullptr) state = PyEval_SaveThread();
+  }
+  void Resume() {
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
+    state_ = nullptr;
+  }
+
+ private:
+  PyThreadState* state_ = nullptr;
+};
+
 // Args: given: what the call returns when the core has allocated nothing for it.
-PyObject* Run(Calls& calls, Kind kind, PyObject* name, const View* source, void* destination,
+PyObject* Run(Calls& calls, Kind kind, PyObject* name, const View* source, const Target& target,
               const Reduction& reduction, int root, PyObject* given) {
   const OperationName full_name(calls, kind, name);
   if (!full_name.usable()) Py_RETURN_NONE;
   hvd_tensor tensor{};
   if (source != nullptr) {
     tensor = {.source = source->tensor.data,
-              .destination = destination,
+              .destination = target.data,
               .shape = source->tensor.shape,
               .dimensions = static_cast<size_t>(source->tensor.ndim),
-              .dtype = static_cast<int32_t>(source->dtype)};
+              .dtype = static_cast<int32_t>(source->dtype),
+              .rows = target.rows};
   }
+  LetOthersRun others;
   const hvd_request request{.name = full_name.text(),
                             .kind = kind,
                             .process_set = 0,
@@ -215,19 +256,21 @@ PyObject* Run(Calls& calls, Kind kind, PyObject* name, const View* source, void*
                             .tensors = &tensor,
                             .tensor_count = source == nullptr ? size_t{0} : size_t{1},
                             .numbers = nullptr,
-                            .number_count = 0};
+                            .number_count = 0,
+                            .pausing = LetOthersRun::Pausing,
+                            .pausing_context = &others};
   hvd_result* result = nullptr;
   hvd_error error;
   int32_t done = 0;
-  PyThreadState* state = PyEval_SaveThread();
   const int32_t failed = calls.core->run_now(calls.runtime, &request, &done, &result, &error);
-  PyEval_RestoreThread(state);
+  others.Resume();
   if (failed != 0) {
     if (static_cast<Error::Kind>(error.kind) == Error::Kind::kInvalid) full_name.TakeBack();
     return Raise(calls, error);
   }
   if (done == 0) return full_name.Given();
-  if (result != nullptr) return Wrap(calls, result);
+  if (result != nullptr && calls.core->output_count(result) != 0) return Wrap(calls, result);
+  calls.core->free_result(result);
   Py_INCREF(given);
   return given;
 }
@@ -240,13 +283,13 @@ PyObject* RunInto(Calls& calls, Kind kind, PyObject* tensor, PyObject* name,
   const auto source = Look(calls, tensor);
   if (!source || (!in_place && NeedsGradient(calls, tensor))) Py_RETURN_NONE;
   if (in_place) {
-    return Run(calls, kind, name, &*source, source->tensor.data, reduction, root, tensor);
+    return Run(calls, kind, name, &*source, {source->tensor.data, 0}, reduction, root, tensor);
   }
   PyObject* result = PyObject_CallOneArg(calls.new_result, tensor);
   if (result == nullptr) return nullptr;
   PyObject* returned = nullptr;
   if (const auto target = Look(calls, result)) {
-    returned = Run(calls, kind, name, &*source, target->tensor.data, reduction, root, result);
+    returned = Run(calls, kind, name, &*source, {target->tensor.data, 0}, reduction, root, result);
   } else {
     returned = Py_None;
     Py_INCREF(returned);
@@ -255,12 +298,37 @@ PyObject* RunInto(Calls& calls, Kind kind, PyObject* tensor, PyObject* name,
   return returned;
 }
 
-// An operation whose result the core allocates.
-PyObject* RunForNew(Calls& calls, Kind kind, PyObject* tensor, PyObject* name,
-                    const Reduction& reduction) {
+size_t Bytes(const View& view) {
+  size_t bytes = SizeOf(view.dtype);
+  for (int32_t i = 0; i < view.tensor.ndim; ++i) bytes *= static_cast<size_t>(view.tensor.shape[i]);
+  return bytes;
+}
+
+// Whether a result of an operation on the source, of whatever number of rows, may lie in the other
+// tensor. What the ordinary way refuses is left to it.
+bool CanTake(const View& target, const View& source) {
+  const dlpack::Tensor& from = source.tensor;
+  const dlpack::Tensor& to = target.tensor;
+  if (source.dtype != target.dtype || from.ndim != to.ndim) return false;
+  for (int32_t i = 1; i < from.ndim; ++i) {
+    if (from.shape[i] != to.shape[i]) return false;
+  }
+  const auto from_begin = reinterpret_cast<uintptr_t>(from.data);
+  const auto to_begin = reinterpret_cast<uintptr_t>(to.data);
+  return from_begin + Bytes(source) <= to_begin || to_begin + Bytes(target) <= from_begin;
+}
+
+// An operation whose result has other rows than the tensor: in `output`, or in a tensor that the
+// core allocates where that is None, or has another number of rows.
+PyObject* RunForRows(Calls& calls, Kind kind, PyObject* tensor, PyObject* name, PyObject* output,
+                     const Reduction& reduction) {
   const auto source = Look(calls, tensor);
   if (!source || NeedsGradient(calls, tensor)) Py_RETURN_NONE;
-  return Run(calls, kind, name, &*source, nullptr, reduction, -1, Py_None);
+  if (output == Py_None) return Run(calls, kind, name, &*source, kNoTarget, reduction, -1, Py_None);
+  const auto target = Look(calls, output);
+  if (!target || NeedsGradient(calls, output) || !CanTake(*target, *source)) Py_RETURN_NONE;
+  const int64_t rows = target->tensor.ndim == 0 ? 0 : target->tensor.shape[0];
+  return Run(calls, kind, name, &*source, {target->tensor.data, rows}, reduction, -1, output);
 }
 
 using Arguments = PyObject* const*;
@@ -295,21 +363,23 @@ PyObject* Broadcast(PyObject* self, Arguments given, Py_ssize_t count) {
 
 template <Kind kKind>
 PyObject* Redistribute(PyObject* self, Arguments given, Py_ssize_t count) {
-  if (!TakesArguments(2, count)) return nullptr;
-  return RunForNew(*reinterpret_cast<Calls*>(self), kKind, given[0], given[1], kNoReduction);
+  if (!TakesArguments(3, count)) return nullptr;
+  return RunForRows(*reinterpret_cast<Calls*>(self), kKind, given[0], given[1], given[2],
+                    kNoReduction);
 }
 
 PyObject* Reducescatter(PyObject* self, Arguments given, Py_ssize_t count) {
-  if (!TakesArguments(5, count)) return nullptr;
+  if (!TakesArguments(6, count)) return nullptr;
   const auto reduction = ReadReduction(given[2], given[3], given[4]);
   if (!reduction) Py_RETURN_NONE;
-  return RunForNew(*reinterpret_cast<Calls*>(self), kReducescatter, given[0], given[1], *reduction);
+  return RunForRows(*reinterpret_cast<Calls*>(self), kReducescatter, given[0], given[1], given[5],
+                    *reduction);
 }
 
 PyObject* Barrier(PyObject* self, Arguments, Py_ssize_t count) {
   if (!TakesArguments(0, count)) return nullptr;
-  return Run(*reinterpret_cast<Calls*>(self), kBarrier, Py_None, nullptr, nullptr, kNoReduction, -1,
-             Py_True);
+  return Run(*reinterpret_cast<Calls*>(self), kBarrier, Py_None, nullptr, kNoTarget, kNoReduction,
+             -1, Py_True);
 }
 
 // No C++ exception may reach Python, not even that of a lack of memory.
@@ -383,8 +453,9 @@ py::object MakeBlockingCalls(const hvd_core& core, hvd_runtime* runtime, Unnamed
   calls->types = py::object(types).release().ptr();
   calls->new_result = py::object(new_result).release().ptr();
   calls->error = py::object(error).release().ptr();
-  calls->is_neg = py::str("is_neg").release().ptr();
-  calls->requires_grad = py::str("requires_grad").release().ptr();
+  calls->is_neg = PyUnicode_InternFromString("is_neg");
+  calls->requires_grad = PyUnicode_InternFromString("requires_grad");
+  if (calls->is_neg == nullptr || calls->requires_grad == nullptr) throw py::error_already_set();
   return made;
 }
 

@@ -31,8 +31,9 @@ namespace {
 // How long a wait goes without looking for signals.
 constexpr int64_t kSliceMs = 200;
 
-// Address of the source, of the destination, shape, element type.
-using TensorTuple = std::tuple<uintptr_t, uintptr_t, std::vector<int64_t>, int>;
+// Address of the source, of the destination, shape, element type, rows at the destination where
+// those of the result are agreed on.
+using TensorTuple = std::tuple<uintptr_t, uintptr_t, std::vector<int64_t>, int, int64_t>;
 // Memory that the core has allocated, and numbers.
 using WaitResult = std::pair<std::vector<Buffer>, std::vector<int64_t>>;
 
@@ -125,7 +126,7 @@ class RankRuntime {
   int64_t Allreduce(const std::string& name, uintptr_t source, uintptr_t destination,
                     const std::vector<int64_t>& shape, int dtype, int op, double prescale,
                     double postscale, int process_set) {
-    const hvd_tensor tensor = Tensor(source, destination, shape, dtype);
+    const hvd_tensor tensor = Tensor(source, destination, shape, dtype, 0);
     return Enqueue({.name = name.c_str(),
                     .kind = kAllreduce,
                     .process_set = process_set,
@@ -139,7 +140,9 @@ class RankRuntime {
                     .tensors = &tensor,
                     .tensor_count = 1,
                     .numbers = nullptr,
-                    .number_count = 0});
+                    .number_count = 0,
+                    .pausing = nullptr,
+                    .pausing_context = nullptr});
   }
 
   int64_t EnqueueAny(int kind, const std::string& name, const std::vector<TensorTuple>& tensors,
@@ -148,8 +151,8 @@ class RankRuntime {
                      uintptr_t stream) {
     std::vector<hvd_tensor> list;
     list.reserve(tensors.size());
-    for (const auto& [source, destination, shape, dtype] : tensors) {
-      list.push_back(Tensor(source, destination, shape, dtype));
+    for (const auto& [source, destination, shape, dtype, rows] : tensors) {
+      list.push_back(Tensor(source, destination, shape, dtype, rows));
     }
     return Enqueue({.name = name.c_str(),
                     .kind = kind,
@@ -164,14 +167,16 @@ class RankRuntime {
                     .tensors = list.data(),
                     .tensor_count = list.size(),
                     .numbers = numbers.data(),
-                    .number_count = numbers.size()});
+                    .number_count = numbers.size(),
+                    .pausing = nullptr,
+                    .pausing_context = nullptr});
   }
 
   // One tensor, on all ranks: False when it has to be enqueued instead, else what Wait returns.
   py::object RunNow(int kind, const std::string& name, uintptr_t source, uintptr_t destination,
                     const std::vector<int64_t>& shape, int dtype, int op, double prescale,
-                    double postscale, int root, const std::vector<int64_t>& numbers) {
-    const hvd_tensor tensor = Tensor(source, destination, shape, dtype);
+                    double postscale, int root, const std::vector<int64_t>& numbers, int64_t rows) {
+    const hvd_tensor tensor = Tensor(source, destination, shape, dtype, rows);
     const hvd_request request{.name = name.c_str(),
                               .kind = kind,
                               .process_set = 0,
@@ -185,7 +190,9 @@ class RankRuntime {
                               .tensors = &tensor,
                               .tensor_count = kind == kBarrier ? size_t{0} : size_t{1},
                               .numbers = numbers.data(),
-                              .number_count = numbers.size()};
+                              .number_count = numbers.size(),
+                              .pausing = nullptr,
+                              .pausing_context = nullptr};
     hvd_result* result = nullptr;
     hvd_error error;
     int32_t done = 0;
@@ -282,12 +289,13 @@ class RankRuntime {
   }
 
   static hvd_tensor Tensor(uintptr_t source, uintptr_t destination,
-                           const std::vector<int64_t>& shape, int dtype) {
+                           const std::vector<int64_t>& shape, int dtype, int64_t rows) {
     return {.source = reinterpret_cast<const void*>(source),
             .destination = reinterpret_cast<void*>(destination),
             .shape = shape.data(),
             .dimensions = shape.size(),
-            .dtype = dtype};
+            .dtype = dtype,
+            .rows = rows};
   }
 
   dlpack::Device DeviceOf(int32_t gpu) const {
@@ -384,7 +392,7 @@ void BindRuntime(py::module_& module) {
            arg("numbers") = std::vector<int64_t>(), arg("device") = -1, arg("stream") = 0)
       .def("run_now", &RankRuntime::RunNow, arg("kind"), arg("name"), arg("source"),
            arg("destination"), arg("shape"), arg("dtype"), arg("op"), arg("prescale"),
-           arg("postscale"), arg("root"), arg("numbers") = std::vector<int64_t>())
+           arg("postscale"), arg("root"), arg("numbers") = std::vector<int64_t>(), arg("rows") = 0)
       .def_property_readonly("fast_operations", &RankRuntime::fast_operations)
       .def_property_readonly("mapped_operations", &RankRuntime::mapped_operations)
       .def("blocking_calls", &RankRuntime::Blocking, arg("exchange_api"), arg("types"),

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -237,12 +238,20 @@ int32_t MpiFinalize(const hvd_mpi_job* handle, hvd_error* error) {
   return Guard(error, [&] { handle->job.library().Finalize(); });
 }
 
-hvd::TensorSpec SpecOf(const hvd_tensor& tensor) {
+hvd::DType TypeOf(const hvd_tensor& tensor) {
   const auto dtype = hvd::DTypeFromCode(tensor.dtype);
   if (!dtype) {
     throw Error(Error::Kind::kInvalid, hvd::StrCat("no element type has code ", tensor.dtype));
   }
-  return {*dtype, {tensor.shape, tensor.shape + tensor.dimensions}};
+  return *dtype;
+}
+
+hvd::Memory MemoryOf(const hvd_tensor& tensor) {
+  hvd::Memory memory;
+  memory.source = tensor.source;
+  memory.destination = tensor.destination;
+  memory.rows = tensor.rows;
+  return memory;
 }
 
 struct Asked {
@@ -267,8 +276,8 @@ Asked Read(const hvd_request* request) {
   asked.memory.reserve(request->tensor_count);
   for (size_t i = 0; i < request->tensor_count; ++i) {
     const hvd_tensor& tensor = request->tensors[i];
-    r.tensors.push_back(SpecOf(tensor));
-    asked.memory.push_back({tensor.source, tensor.destination});
+    r.tensors.push_back({TypeOf(tensor), {tensor.shape, tensor.shape + tensor.dimensions}});
+    asked.memory.push_back(MemoryOf(tensor));
   }
   auto& numbers = r.kind == hvd::OpKind::kAlltoall ? asked.splits : r.numbers;
   numbers.assign(request->numbers, request->numbers + request->number_count);
@@ -294,9 +303,30 @@ int32_t RunNow(hvd_runtime* runtime, const hvd_request* request, int32_t* done, 
   *done = 0;
   *result = nullptr;
   return Guard(error, [&] {
-    Asked asked = Read(request);
-    auto given = runtime->runtime.RunNow(std::move(asked.request), std::move(asked.memory),
-                                         std::move(asked.splits));
+    if (request->tensor_count > 1) {
+      throw Error(Error::Kind::kInvalid, "an operation that runs at once is of one tensor");
+    }
+    hvd::TensorOutline outline;
+    hvd::BlockingCall call;
+    call.name = request->name;
+    call.process_set = request->process_set;
+    call.kind = CheckedCode(request->kind, hvd::kLastKind, "operation");
+    call.op = CheckedCode(request->op, hvd::ReduceOp::kProduct, "reduction");
+    call.prescale = request->prescale;
+    call.postscale = request->postscale;
+    call.root = request->root;
+    call.device = request->device;
+    call.grouped = request->grouped != 0;
+    if (request->tensor_count == 1) {
+      const hvd_tensor& tensor = request->tensors[0];
+      outline = {TypeOf(tensor), {tensor.shape, tensor.dimensions}};
+      call.tensors = {&outline, 1};
+      call.memory = MemoryOf(tensor);
+    }
+    const std::span numbers(request->numbers, request->number_count);
+    (call.kind == hvd::OpKind::kAlltoall ? call.splits : call.numbers) = numbers;
+    call.pausing = {request->pausing, request->pausing_context};
+    auto given = runtime->runtime.RunNow(call);
     if (!given) return;
     *done = 1;
     *result = HandOut(std::move(*given));

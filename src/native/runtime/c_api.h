@@ -85,10 +85,14 @@ typedef struct hvd_options {
 
 typedef struct hvd_tensor {
   const void* source;
-  void* destination; /* of an allreduce or broadcast; may be the source */
+  /* Of an allreduce or broadcast; may be the source. For an allgather, alltoall or reducescatter on
+   * the CPU, not in a group: memory apart from the source for `rows` rows, or NULL. A result of
+   * just as many rows lies there, and is no output; any other one is an output. */
+  void* destination;
   const int64_t* shape;
   size_t dimensions;
   int32_t dtype; /* hvd::DType */
+  int64_t rows;  /* at the destination, where the ranks agree on those of the result */
 } hvd_tensor;
 
 typedef struct hvd_request {
@@ -109,6 +113,10 @@ typedef struct hvd_request {
    * without addresses, and gives one output. */
   const int64_t* numbers;
   size_t number_count;
+  /* Of run_now: called before it waits for other ranks, or works, for longer than a few hundred
+   * nanoseconds; perhaps more than once. May be NULL. */
+  void (*pausing)(void* context);
+  void* pausing_context;
 } hvd_request;
 
 /* What an operation gives beyond the destinations of its tensors. */
@@ -181,8 +189,9 @@ typedef struct hvd_core {
   /* Hands out the memory of one tensor, once. */
   void (*take_output)(hvd_result* result, size_t index, hvd_output* output);
   void (*free_output)(void* owner);
-  /* By kind. Alltoall: the rows that came from each rank. Join: the last rank that joined. Adding
-   * process sets: their numbers. */
+  /* By kind. Alltoall: the rows that came from each rank; none where all have sent the same number,
+   * to memory of the caller's. Join: the last rank that joined. Adding process sets: their
+   * numbers. */
   const int64_t* (*numbers)(const hvd_result* result, size_t* count);
   void (*free_result)(hvd_result* result);
 } hvd_core;

@@ -47,9 +47,19 @@ void CheckMemory(const Request& request, const TensorSpec& tensor, const Memory&
   }
 }
 
+// Whether the reduction can be done. Of what it says, CheckReduction gives the text.
+bool HasReduction(const BlockingCall& call) {
+  const DType dtype = call.tensor().dtype;
+  if (call.op == ReduceOp::kAdasum || FindReduce(dtype, call.op) == nullptr) return false;
+  const bool scaled =
+      call.prescale != 1.0 || call.postscale != 1.0 || call.op == ReduceOp::kAverage;
+  if (!scaled) return true;
+  return IsScalable(dtype) && std::isfinite(call.prescale) && std::isfinite(call.postscale);
+}
+
 }  // namespace
 
-size_t ElementCount(const std::vector<int64_t>& shape, DType dtype) {
+size_t ElementCount(std::span<const int64_t> shape, DType dtype) {
   const auto most = static_cast<size_t>(std::numeric_limits<ptrdiff_t>::max()) / SizeOf(dtype);
   size_t count = 1;
   bool empty = false;
@@ -94,6 +104,42 @@ std::vector<int64_t> CheckSplits(const TensorSpec& tensor, std::vector<int64_t> 
     rest -= split;
   }
   return splits;
+}
+
+bool IsPlain(const BlockingCall& call, int size) {
+  constexpr size_t kMostBytes = size_t{1} << 40;
+  if (call.process_set != kGlobalProcessSet || call.device != kCpu || call.grouped) return false;
+  if (call.name.empty() || call.name.size() > kLongestName || !call.splits.empty()) return false;
+  if (call.kind == OpKind::kBarrier) return call.tensors.empty();
+  if (call.kind > OpKind::kReducescatter || call.tensors.size() != 1) return false;
+  const TensorOutline& tensor = call.tensor();
+  if (tensor.shape.size() > kMostDimensions) return false;
+  size_t bytes = SizeOf(tensor.dtype);
+  const auto aligned = [item = bytes](const void* address) {
+    return reinterpret_cast<uintptr_t>(address) % item == 0;
+  };
+  for (const int64_t dimension : tensor.shape) {
+    if (dimension <= 0 || static_cast<size_t>(dimension) > kMostBytes / bytes) return false;
+    bytes *= static_cast<size_t>(dimension);
+  }
+  const Memory& memory = call.memory;
+  if (memory.source == nullptr || !aligned(memory.source) || !aligned(memory.destination)) {
+    return false;
+  }
+  switch (call.kind) {
+    case OpKind::kAllreduce:
+      return memory.destination != nullptr && HasReduction(call);
+    case OpKind::kBroadcast:
+      return memory.destination != nullptr && call.root >= 0 && call.root < size;
+    case OpKind::kAllgather:
+      return !tensor.shape.empty();
+    case OpKind::kAlltoall:
+      return !tensor.shape.empty() && tensor.shape.front() % size == 0;
+    case OpKind::kReducescatter:
+      return !tensor.shape.empty() && HasReduction(call);
+    default:
+      return false;
+  }
 }
 
 void CheckOperation(const Operation& operation, int size, int root_index) {

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "runtime/blocking_call.h"
 #include "runtime/operation.h"
 
 namespace hvd {
@@ -14,13 +16,17 @@ namespace hvd {
 // the broadcast's root among its ranks, negative when it is none of them.
 void CheckOperation(const Operation& operation, int size, int root_index);
 
+// Whether CheckOperation has nothing to say about a call of all `size` ranks, as far as that shows
+// without making an operation of it: one that is no group, of a tensor that is not empty.
+bool IsPlain(const BlockingCall& call, int size);
+
 // The rows for each of `size` ranks of an alltoall: `splits`, or even ones when there are none.
 // Throws Error (kInvalid) when they do not fit the tensor.
 std::vector<int64_t> CheckSplits(const TensorSpec& tensor, std::vector<int64_t> splits, int size);
 
 // The product of the dimensions. Throws Error (kInvalid) when one is negative, or the bytes of that
 // many elements overflow.
-size_t ElementCount(const std::vector<int64_t>& shape, DType dtype);
+size_t ElementCount(std::span<const int64_t> shape, DType dtype);
 
 }  // namespace hvd
 

@@ -20,10 +20,16 @@
 namespace hvd {
 namespace {
 
-// Memory for a tensor with another first dimension.
-Output AllocateRows(const ProcessSet& set, const TensorSpec& tensor,
-                    std::span<const int64_t> rows) {
-  return AllocateOutput(set.outputs(), tensor.dtype, ShapeOfRows(tensor, rows));
+// Memory for a result with so many rows: the caller's where it has as many, else new memory, which
+// becomes an output.
+std::byte* PlaceFor(const ProcessSet& set, const Operation& operation, size_t index,
+                    std::span<const int64_t> rows, Result& result) {
+  const TensorSpec& tensor = operation.request.tensors[index];
+  const Memory& memory = operation.memory[index];
+  std::vector<int64_t> shape = ShapeOfRows(tensor, rows);
+  if (memory.Takes(shape.front())) return static_cast<std::byte*>(memory.destination);
+  result.outputs.push_back(AllocateOutput(set.outputs(), tensor.dtype, std::move(shape)));
+  return result.outputs.back().data.get();
 }
 
 Result RunAllgather(const ProcessSet& set, const Operation& operation, const Response& response) {
@@ -33,11 +39,10 @@ Result RunAllgather(const ProcessSet& set, const Operation& operation, const Res
   std::span<const int64_t> rows = response.numbers;
   for (size_t i = 0; i < operation.memory.size(); ++i) {
     const TensorSpec& tensor = operation.request.tensors[i];
-    Output output = AllocateRows(set, tensor, rows.first(ranks));
+    std::byte* place = PlaceFor(set, operation, i, rows.first(ranks), result);
     const size_t row_bytes = RowElements(tensor) * SizeOf(tensor.dtype);
     Allgather(transport, operation.memory[i].source, Multiplied(rows.first(ranks), row_bytes),
-              output.data.get());
-    result.outputs.push_back(std::move(output));
+              place);
     rows = rows.subspan(ranks);
   }
   return result;
@@ -52,10 +57,9 @@ Result RunAlltoall(const ProcessSet& set, const Operation& operation) {
   result.numbers.resize(operation.splits.size());
   const std::vector<size_t> numbers(operation.splits.size(), sizeof(int64_t));
   Alltoall(transport, operation.splits.data(), numbers, result.numbers.data(), numbers);
-  Output output = AllocateRows(set, tensor, result.numbers);
-  Alltoall(transport, operation.memory[0].source, Multiplied(operation.splits, row_bytes),
-           output.data.get(), Multiplied(result.numbers, row_bytes));
-  result.outputs.push_back(std::move(output));
+  std::byte* place = PlaceFor(set, operation, 0, result.numbers, result);
+  Alltoall(transport, operation.memory[0].source, Multiplied(operation.splits, row_bytes), place,
+           Multiplied(result.numbers, row_bytes));
   return result;
 }
 
@@ -67,16 +71,15 @@ Result RunReducescatter(const ProcessSet& set, const Operation& operation) {
     const TensorSpec& tensor = request.tensors[i];
     const std::vector<int64_t> rows = ShareOut(tensor.shape[0], transport.size());
     const auto own = static_cast<size_t>(transport.rank());
-    Output output = AllocateRows(set, tensor, std::span(rows).subspan(own, 1));
+    std::byte* place = PlaceFor(set, operation, i, std::span(rows).subspan(own, 1), result);
     const std::vector<size_t> counts = Multiplied(rows, RowElements(tensor));
     Reducescatter(transport, {.source = operation.memory[i].source,
-                              .destination = output.data.get(),
+                              .destination = place,
                               .counts = counts,
                               .dtype = tensor.dtype,
                               .op = request.op,
                               .prescale = request.prescale,
                               .postscale = request.postscale});
-    result.outputs.push_back(std::move(output));
   }
   return result;
 }

@@ -1,5 +1,6 @@
 #include "runtime/fast_lane.h"
 
+#include <array>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -16,9 +17,9 @@
 namespace hvd {
 namespace {
 
-bool MayRunHere(const Request& request) {
-  return request.process_set == kGlobalProcessSet && request.device == kCpu &&
-         request.kind <= OpKind::kReducescatter;
+bool MayRunHere(const BlockingCall& call) {
+  return call.process_set == kGlobalProcessSet && call.device == kCpu &&
+         call.kind <= OpKind::kReducescatter;
 }
 
 bool SameBytes(ConstBytes a, ConstBytes b) {
@@ -30,11 +31,20 @@ Request Parse(ConstBytes ticket) {
   return ReadRequest(reader);
 }
 
-// Of one tensor, and so few that those of all ranks can be counted.
-bool HasFewRows(const Request& request) {
-  if (request.tensors.size() != 1 || request.tensors.front().shape.empty()) return false;
-  return request.tensors.front().shape.front() <=
-         std::numeric_limits<int64_t>::max() / Lane::kMostRanks;
+// Few enough that those of all ranks can be counted.
+bool HasFewRows(std::span<const int64_t> shape) {
+  return !shape.empty() && shape.front() <= std::numeric_limits<int64_t>::max() / Lane::kMostRanks;
+}
+
+// Whether the coordinator has nothing to say about such requests of all ranks, of at most one
+// tensor. Args: request: a Request or a BlockingCall.
+template <typename RequestLike>
+bool IsAgreeable(const RequestLike& request) {
+  if (request.kind == OpKind::kAllreduce || request.kind == OpKind::kBroadcast ||
+      request.kind == OpKind::kBarrier) {
+    return true;
+  }
+  return request.tensors.size() == 1 && HasFewRows(request.tensors.front().shape);
 }
 
 std::vector<int> FirstRanks(int count) {
@@ -49,7 +59,8 @@ FastLane::FastLane(std::unique_ptr<Lane> lane, std::unique_ptr<Transport> transp
     : lane_(std::move(lane)),
       transport_(std::move(transport)),
       ranks_(std::make_unique<ProcessSet>(kGlobalProcessSet, FirstRanks(lane_->ranks()),
-                                          *transport_, std::make_shared<OutputMemory>())) {}
+                                          *transport_, std::make_shared<OutputMemory>())),
+      places_(static_cast<size_t>(lane_->ranks())) {}
 
 std::shared_ptr<void> FastLane::Hold(const Request& request) {
   // Others' operations do without a rank that has joined.
@@ -68,75 +79,104 @@ void FastLane::Close() {
   if (!closed_.exchange(true)) lane_->Hold(false);
 }
 
+std::optional<Result> FastLane::Run(const BlockingCall& call, const MakeOperation& make,
+                                    std::chrono::steady_clock::time_point* met) {
+  return Run(call, call, make, met);
+}
+
 std::optional<Result> FastLane::Run(const std::shared_ptr<Operation>& operation,
                                     std::chrono::steady_clock::time_point* met) {
-  const Request& request = operation->request;
-  if (!MayRunHere(request) || closed_.load(std::memory_order_relaxed) ||
+  const CallOf call(*operation);
+  return Run(operation->request, *call, [&] { return operation; }, met);
+}
+
+template <typename RequestLike>
+std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCall& call,
+                                    const MakeOperation& make,
+                                    std::chrono::steady_clock::time_point* met) {
+  if (!MayRunHere(call) || closed_.load(std::memory_order_relaxed) ||
       holds_.load(std::memory_order_relaxed) != 0) {
     return std::nullopt;
   }
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return std::nullopt;
-  ticket_.Clear();
-  hvd::Write(ticket_, request);
-  if (ticket_.size() > Lane::kMostTicket) return std::nullopt;
-  const ConstBytes ticket = std::as_bytes(std::span(ticket_.bytes()));
-  Bring(*operation, lane_->Write(ticket, BroughtBytes(request, lane_->rank(), lane_->ranks())));
-  if (!lane_->Meet()) return std::nullopt;
-  if (met != nullptr) *met = std::chrono::steady_clock::now();
-
-  ReadPlaces(request, ticket);
-  const std::optional<Response> response = Agree(request);
-  if (!response) return std::nullopt;
-  if (!response->error.empty()) throw Error(Error::Kind::kMismatch, response->error);
-  Result result;
-  if (HasShortForm(round_.requests)) {
-    result = RunShort(*operation, lane_->rank(), round_.places, round_.requests, ranks_->outputs());
-  } else {
-    Execute(*ranks_, *response, {operation},
-            [&](size_t, Result given) { result = std::move(given); });
+  std::array<uint8_t, Lane::kMostTicket> memory;
+  FixedWireWriter writer(memory);
+  WriteRequest(writer, request);
+  if (!writer.fits()) return std::nullopt;
+  const ConstBytes ticket = std::as_bytes(writer.bytes());
+  const int rank = lane_->rank();
+  const int ranks = lane_->ranks();
+  Bring(call, rank, ranks, lane_->Write(ticket, BroughtBytes(call, rank, ranks)));
+  if (!lane_->TryMeet()) {
+    call.pausing();
+    if (!lane_->AwaitOthers()) return std::nullopt;
   }
-  completed_.fetch_add(1, std::memory_order_relaxed);
+  if (met != nullptr) *met = std::chrono::steady_clock::now();
+  bool alike = true;
+  for (int each = 0; each < ranks; ++each) {
+    Lane::Place& place = places_[static_cast<size_t>(each)];
+    place = lane_->At(each);
+    alike = alike && (each == rank || SameBytes(place.ticket, ticket));
+  }
+  auto result = RunHere(call, make, alike);
+  if (result) completed_.fetch_add(1, std::memory_order_relaxed);
   return result;
 }
 
-void FastLane::ReadPlaces(const Request& request, ConstBytes ticket) {
-  const auto ranks = static_cast<size_t>(lane_->ranks());
-  round_.places.resize(ranks);
-  round_.alike = true;
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    round_.places[rank] = lane_->At(static_cast<int>(rank));
-    round_.alike = round_.alike && SameBytes(round_.places[rank].ticket, ticket);
+std::optional<Result> FastLane::RunHere(const BlockingCall& call, const MakeOperation& make,
+                                        bool alike) {
+  if (alike && HasShortForm(call, lane_->ranks()) && IsAgreeable(call)) return RunShort(call, {});
+  call.pausing();
+  const std::shared_ptr<Operation> operation = make();
+  std::vector<Request> others;
+  std::vector<const Request*> requests(places_.size(), &operation->request);
+  if (!alike) {
+    others.reserve(places_.size());
+    for (size_t rank = 0; rank < places_.size(); ++rank) {
+      others.push_back(Parse(places_[rank].ticket));
+      requests[rank] = &others.back();
+    }
   }
-  round_.others.clear();
-  if (!round_.alike) {
-    round_.others.reserve(ranks);
-    for (const Lane::Place& place : round_.places) round_.others.push_back(Parse(place.ticket));
-  }
-  round_.requests.resize(ranks);
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    round_.requests[rank] = round_.alike ? &request : &round_.others[rank];
-  }
+  const std::optional<Response> response = Agree(requests, alike);
+  if (!response) return std::nullopt;
+  if (!response->error.empty()) throw Error(Error::Kind::kMismatch, response->error);
+  if (HasShortForm(requests)) return RunShort(*CallOf(*operation), requests);
+  Result result;
+  Execute(*ranks_, *response, {operation},
+          [&](size_t, Result given) { result = std::move(given); });
+  return result;
 }
 
-// The coordinator's answer to the requests that have met; nothing when their names differ.
-std::optional<Response> FastLane::Agree(const Request& request) const {
-  const bool plain = request.kind == OpKind::kAllreduce || request.kind == OpKind::kBroadcast ||
-                     request.kind == OpKind::kBarrier || HasFewRows(request);
-  if (round_.alike && plain) {
+Result FastLane::RunShort(const BlockingCall& call, std::span<const Request* const> requests) {
+  std::array<int64_t, Lane::kMostRanks> rows{};
+  if (call.kind == OpKind::kAllgather) {
+    for (size_t rank = 0; rank < places_.size(); ++rank) {
+      rows[rank] = requests.empty() ? call.tensor().shape.front()
+                                    : requests[rank]->tensors.front().shape.front();
+    }
+  }
+  return hvd::RunShort(call, lane_->rank(), places_, std::span(rows).first(places_.size()),
+                       ranks_->outputs());
+}
+
+std::optional<Response> FastLane::Agree(std::span<const Request* const> requests,
+                                        bool alike) const {
+  const Request& first = *requests.front();
+  if (alike && IsAgreeable(first)) {
     Response response;
-    response.kind = request.kind;
+    response.kind = first.kind;
     // Of an allreduce, its shared buffers: all ranks have the same.
-    if (!request.numbers.empty()) response.numbers = {0};
-    if (request.kind == OpKind::kAllgather) {
-      response.numbers.assign(round_.places.size(), request.tensors.front().shape.front());
+    if (!first.numbers.empty()) response.numbers = {0};
+    if (first.kind == OpKind::kAllgather) {
+      response.numbers.assign(places_.size(), first.tensors.front().shape.front());
     }
     return response;
   }
   std::vector<RankRequest> asked;
-  for (const Request* each : round_.requests) {
+  for (const Request* each : requests) {
     asked.push_back({static_cast<int>(asked.size()), *each});
-    if (each->name != round_.requests.front()->name) return std::nullopt;
+    if (each->name != first.name) return std::nullopt;
   }
   return Compare(asked);
 }

@@ -15,12 +15,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "base/wire.h"
+#include "runtime/blocking_call.h"
 #include "runtime/operation.h"
 #include "runtime/process_sets.h"
 #include "runtime/request.h"
@@ -35,9 +37,15 @@ class FastLane {
   // Args: transport: of the same ranks, for what does not fit into the lane.
   FastLane(std::unique_ptr<Lane> lane, std::unique_ptr<Transport> transport);
 
+  using MakeOperation = std::function<std::shared_ptr<Operation>()>;
+
   // Runs an operation that CheckOperation accepts. Nothing when it has to take the ordinary way.
   // Throws Error (kMismatch) when the ranks' requests do not agree, and what the transport throws.
-  // Args: met: gets the time when all ranks had come, unless it is null.
+  // Args: make: makes the operation, where the call alone does not do. met: gets the time when all
+  // ranks had come, unless it is null.
+  std::optional<Result> Run(const BlockingCall& call, const MakeOperation& make,
+                            std::chrono::steady_clock::time_point* met = nullptr);
+  // The same for one that is made already, also of a group.
   std::optional<Result> Run(const std::shared_ptr<Operation>& operation,
                             std::chrono::steady_clock::time_point* met = nullptr);
 
@@ -52,23 +60,21 @@ class FastLane {
   int64_t completed() const { return completed_.load(std::memory_order_relaxed); }
 
  private:
-  // What the ranks of a round have brought.
-  struct Round {
-    std::vector<Lane::Place> places;
-    bool alike = true;                     // their requests are the same
-    std::vector<Request> others;           // when they are not
-    std::vector<const Request*> requests;  // by rank
-  };
-
-  void ReadPlaces(const Request& request, ConstBytes ticket);
-  std::optional<Response> Agree(const Request& request) const;
+  // Args: request: what the ranks compare: the call itself, or the Request of a group.
+  template <typename RequestLike>
+  std::optional<Result> Run(const RequestLike& request, const BlockingCall& call,
+                            const MakeOperation& make, std::chrono::steady_clock::time_point* met);
+  // What follows when all have met. Args: alike: whether all have brought the same request.
+  std::optional<Result> RunHere(const BlockingCall& call, const MakeOperation& make, bool alike);
+  Result RunShort(const BlockingCall& call, std::span<const Request* const> requests);
+  // The coordinator's answer to requests that have met; nothing when their names differ.
+  std::optional<Response> Agree(std::span<const Request* const> requests, bool alike) const;
 
   const std::unique_ptr<Lane> lane_;
   const std::unique_ptr<Transport> transport_;
   const std::unique_ptr<ProcessSet> ranks_;  // all of them, on that transport
   std::mutex mutex_;                         // held by the caller that uses what stands above, and
-  WireWriter ticket_;                        // these two, kept for their memory
-  Round round_;
+  std::vector<Lane::Place> places_;          // what each rank has brought
   std::atomic<int64_t> holds_{0};
   std::atomic<bool> closed_{false};
   std::atomic<int64_t> completed_{0};

@@ -46,8 +46,9 @@ Output AllocateOutput(const std::shared_ptr<OutputMemory>& memory, DType dtype,
 // What an operation gives beyond the memory that its caller passed.
 struct Result {
   std::vector<Output> outputs;
-  // By kind. Alltoall: the rows that came from each rank. Join: the last rank that joined. Adding
-  // process sets: their numbers.
+  // By kind. Alltoall: the rows that came from each rank; none where these are the same number and
+  // lie in the caller's memory. Join: the last rank that joined. Adding process sets: their
+  // numbers.
   std::vector<int64_t> numbers;
 };
 
@@ -62,6 +63,11 @@ struct Memory {
   const void* source = nullptr;
   void* destination = nullptr;
   SharedMemory shared = {};  // where it is such memory
+  // Where the ranks agree on the rows of a result: how many the destination has. The result is put
+  // there if it has just as many, else into new memory.
+  int64_t rows = 0;
+
+  bool Takes(int64_t result_rows) const { return destination != nullptr && result_rows == rows; }
 };
 
 // Written by the thread that completes it, read by those that wait.

@@ -23,6 +23,16 @@ DType ReadDType(WireReader& reader) {
   return *dtype;
 }
 
+// Of items of at least `item_bytes` each; refused when they cannot be in the rest.
+size_t ReadCount(WireReader& reader, size_t most, size_t item_bytes) {
+  const auto count = static_cast<uint64_t>(reader.Short());
+  if (count > most || count > reader.remaining() / item_bytes) {
+    throw Error(Error::Kind::kIo, StrCat("malformed message: ", count, " items announced, ",
+                                         reader.remaining(), " bytes left"));
+  }
+  return static_cast<size_t>(count);
+}
+
 }  // namespace
 
 const char* Name(OpKind kind) {
@@ -90,45 +100,33 @@ OpKind ReadKind(WireReader& reader) {
   return static_cast<OpKind>(code);
 }
 
-void Write(WireWriter& writer, const Request& request) {
-  writer.String(request.name);
-  writer.I64(request.process_set);
-  writer.U8(static_cast<uint8_t>(request.kind));
-  writer.U8(static_cast<uint8_t>(request.op));
-  writer.F64(request.prescale);
-  writer.F64(request.postscale);
-  writer.I64(request.root);
-  writer.I64(request.device);
-  writer.U8(request.grouped ? 1 : 0);
-  writer.U32(static_cast<uint32_t>(request.tensors.size()));
-  for (const TensorSpec& tensor : request.tensors) {
-    writer.U8(static_cast<uint8_t>(tensor.dtype));
-    writer.Integers(tensor.shape);
-  }
-  writer.Integers(request.numbers);
-}
-
 Request ReadRequest(WireReader& reader) {
   Request request;
-  request.name = reader.String(kLongestName);
-  request.process_set = static_cast<int32_t>(reader.I64());
+  request.name = reader.ShortString(kLongestName);
+  const uint8_t marks = reader.U8();
+  if (marks >= 2 * kNumbersMark) throw Error(Error::Kind::kIo, "malformed message: no such mark");
+  request.grouped = (marks & kGroupedMark) != 0;
   request.kind = ReadKind(reader);
   request.op = ReadReduceOp(reader);
-  request.prescale = reader.F64();
-  request.postscale = reader.F64();
-  request.root = static_cast<int32_t>(reader.I64());
-  request.device = static_cast<int32_t>(reader.I64());
-  request.grouped = reader.U8() != 0;
-  const size_t tensors = reader.Count(5);  // a type and the length of a shape
+  if ((marks & kPrescaleMark) != 0) request.prescale = reader.F64();
+  if ((marks & kPostscaleMark) != 0) request.postscale = reader.F64();
+  if ((marks & kRootMark) != 0) request.root = static_cast<int32_t>(reader.Short());
+  if ((marks & kProcessSetMark) != 0) request.process_set = static_cast<int32_t>(reader.Short());
+  if ((marks & kDeviceMark) != 0) request.device = static_cast<int32_t>(reader.Short());
+  const size_t tensors = ReadCount(reader, kMostTensors, 2);  // a type and the length of a shape
   request.tensors.reserve(tensors);
   for (size_t i = 0; i < tensors; ++i) {
-    const DType dtype = ReadDType(reader);
-    request.tensors.push_back({dtype, reader.Integers(kMostDimensions)});
-    for (const int64_t dimension : request.tensors.back().shape) {
+    TensorSpec& tensor = request.tensors.emplace_back();
+    tensor.dtype = ReadDType(reader);
+    tensor.shape.resize(ReadCount(reader, kMostDimensions, 1));
+    for (int64_t& dimension : tensor.shape) {
+      dimension = reader.Short();
       if (dimension < 0) throw Error(Error::Kind::kIo, "malformed message: negative dimension");
     }
   }
-  request.numbers = reader.Integers(std::max(kMostRanks, 2 * kMostTensors));
+  if ((marks & kNumbersMark) == 0) return request;
+  request.numbers.resize(ReadCount(reader, std::max(kMostRanks, 2 * kMostTensors), 1));
+  for (int64_t& number : request.numbers) number = reader.Short();
   return request;
 }
 

@@ -78,8 +78,48 @@ constexpr size_t kMostRanks = size_t{1} << 20;
 // Names are unique within a process set.
 std::string OperationKey(int32_t process_set, const std::string& name);
 
-void Write(WireWriter& writer, const Request& request);
-// Throws Error (kIo) for anything that Write would not have written.
+// What is unusual about a request, and follows in it.
+enum RequestMark : uint8_t {
+  kGroupedMark = 1,
+  kPrescaleMark = 2,
+  kPostscaleMark = 4,
+  kRootMark = 8,
+  kProcessSetMark = 16,
+  kDeviceMark = 32,
+  kNumbersMark = 64,
+};
+
+// In few bytes: a usual request fits into one line of cache, which the fast lane gets in one go.
+// Args: writer: one with WireWriter's methods. request: a Request, or what has its members.
+template <typename Writer, typename RequestLike>
+void WriteRequest(Writer& writer, const RequestLike& request) {
+  const auto mark = [](RequestMark mark, bool set) { return set ? mark : 0; };
+  const int marks =
+      mark(kGroupedMark, request.grouped) | mark(kPrescaleMark, request.prescale != 1.0) |
+      mark(kPostscaleMark, request.postscale != 1.0) | mark(kRootMark, request.root != -1) |
+      mark(kProcessSetMark, request.process_set != kGlobalProcessSet) |
+      mark(kDeviceMark, request.device != kCpu) | mark(kNumbersMark, !request.numbers.empty());
+  writer.ShortString(request.name);
+  writer.U8(static_cast<uint8_t>(marks));
+  writer.U8(static_cast<uint8_t>(request.kind));
+  writer.U8(static_cast<uint8_t>(request.op));
+  if ((marks & kPrescaleMark) != 0) writer.F64(request.prescale);
+  if ((marks & kPostscaleMark) != 0) writer.F64(request.postscale);
+  if ((marks & kRootMark) != 0) writer.Short(request.root);
+  if ((marks & kProcessSetMark) != 0) writer.Short(request.process_set);
+  if ((marks & kDeviceMark) != 0) writer.Short(request.device);
+  writer.Short(static_cast<int64_t>(request.tensors.size()));
+  for (const auto& tensor : request.tensors) {
+    writer.U8(static_cast<uint8_t>(tensor.dtype));
+    writer.Short(static_cast<int64_t>(tensor.shape.size()));
+    for (const int64_t dimension : tensor.shape) writer.Short(dimension);
+  }
+  if ((marks & kNumbersMark) == 0) return;
+  writer.Short(static_cast<int64_t>(request.numbers.size()));
+  for (const int64_t number : request.numbers) writer.Short(number);
+}
+inline void Write(WireWriter& writer, const Request& request) { WriteRequest(writer, request); }
+// Throws Error (kIo) for anything that WriteRequest would not have written.
 Request ReadRequest(WireReader& reader);
 OpKind ReadKind(WireReader& reader);
 

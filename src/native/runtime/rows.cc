@@ -11,12 +11,17 @@ size_t RowElements(const TensorSpec& tensor) {
 
 std::vector<int64_t> ShapeOfRows(const TensorSpec& tensor, std::span<const int64_t> rows) {
   std::vector<int64_t> shape = tensor.shape;
-  shape[0] = 0;
+  shape[0] = SumOfRows(rows);
+  return shape;
+}
+
+int64_t SumOfRows(std::span<const int64_t> rows) {
+  int64_t sum = 0;
   for (const int64_t each : rows) {
-    if (!__builtin_add_overflow(shape[0], each, &shape[0])) continue;
+    if (!__builtin_add_overflow(sum, each, &sum)) continue;
     throw Error(Error::Kind::kInternal, "the result has more than 2^63 - 1 rows");
   }
-  return shape;
+  return sum;
 }
 
 std::vector<size_t> Multiplied(std::span<const int64_t> rows, size_t factor) {

@@ -18,6 +18,9 @@ size_t RowElements(const TensorSpec& tensor);
 // they are too many.
 std::vector<int64_t> ShapeOfRows(const TensorSpec& tensor, std::span<const int64_t> rows);
 
+// Throws Error (kInternal) when they are more than can be counted.
+int64_t SumOfRows(std::span<const int64_t> rows);
+
 std::vector<size_t> Multiplied(std::span<const int64_t> rows, size_t factor);
 
 // The first ranks get one row more when the rows cannot be shared out evenly.

@@ -215,22 +215,29 @@ int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vecto
   return handle;
 }
 
-std::optional<Result> Runtime::RunNow(Request request, std::vector<Memory> memory,
-                                      std::vector<int64_t> splits) {
-  if (!membership_.fast_lane || InForkedChild() || request.device != kCpu) return std::nullopt;
+std::optional<Result> Runtime::RunNow(const BlockingCall& call) {
+  if (!membership_.fast_lane || InForkedChild() || call.device != kCpu) return std::nullopt;
+  FastLane& lane = *membership_.fast_lane;
   try {
-    const auto operation =
-        MakeOperation(std::move(request), std::move(memory), std::move(splits), nullptr);
-    if (!trace_.on()) return membership_.fast_lane->Run(operation);
+    const auto make = [&] {
+      return MakeOperation(RequestOf(call), std::vector<Memory>(call.tensors.size(), call.memory),
+                           {call.splits.begin(), call.splits.end()}, nullptr);
+    };
+    const bool in_shared_memory = call.kind == OpKind::kAllreduce && shared_.any();
+    if (!trace_.on() && !in_shared_memory && IsPlain(call, size_)) return lane.Run(call, make);
+    call.pausing();
+    const auto operation = make();
+    if (!trace_.on()) return lane.Run(operation);
     const auto begin = OperationTrace::Clock::now();
     auto met = begin;
-    auto result = membership_.fast_lane->Run(operation, &met);
+    auto result = lane.Run(operation, &met);
     if (result) trace_.RanAtOnce(operation->request, rank_, begin, met);
     return result;
   } catch (const Error& error) {
     const bool own =
         error.kind() == Error::Kind::kMismatch || error.kind() == Error::Kind::kInvalid;
     if (own) throw;
+    call.pausing();
     if (error.kind() == Error::Kind::kInterrupted) {
       // The caller leaves in the middle of an operation, which nobody else can end now.
       control_->ReportFailure(
@@ -242,6 +249,7 @@ std::optional<Result> Runtime::RunNow(Request request, std::vector<Memory> memor
     throw AgreeOnFailure(error);
   } catch (const std::exception& error) {
     // The others are in the operation already, and would wait.
+    call.pausing();
     throw AgreeOnFailure({Error::Kind::kInternal, error.what()});
   }
 }

@@ -14,6 +14,7 @@
 
 #include "base/fork_mark.h"
 #include "runtime/autotune_log.h"
+#include "runtime/blocking_call.h"
 #include "runtime/bootstrap.h"
 #include "runtime/control_plane.h"
 #include "runtime/coordinator.h"
@@ -53,8 +54,7 @@ class Runtime : private JobObserver {
   // For a caller that would wait at once: runs the operation on this thread when all ranks come for
   // it now (fast_lane.h). Nothing when it has to be enqueued instead. Throws what Enqueue or the
   // operation would.
-  std::optional<Result> RunNow(Request request, std::vector<Memory> memory,
-                               std::vector<int64_t> splits = {});
+  std::optional<Result> RunNow(const BlockingCall& call);
   // How many operations RunNow has run.
   int64_t fast_operations() const;
   // How many allreduces have worked on shared buffers where they are.

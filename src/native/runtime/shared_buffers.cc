@@ -173,7 +173,7 @@ std::shared_ptr<SharedBuffer> SharedBuffers::Share(const ProcessSet& set, size_t
 
 void SharedBuffers::Locate(const ProcessSet& set, Request& request, std::vector<Memory>& memory) {
   request.numbers.clear();
-  if (!any_.load(std::memory_order_acquire)) return;
+  if (!any()) return;
   bool found = false;
   std::vector<int64_t> numbers;
   for (size_t i = 0; i < request.tensors.size(); ++i) {

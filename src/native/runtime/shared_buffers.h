@@ -73,6 +73,8 @@ class SharedBuffers {
   // request, for the ranks to compare, and into `memory`. Nothing happens when none does.
   void Locate(const ProcessSet& set, Request& request, std::vector<Memory>& memory);
 
+  // False until the first one is made.
+  bool any() const { return any_.load(std::memory_order_acquire); }
   // How many allreduces have worked on the buffers where they are.
   int64_t reductions() const { return reductions_->load(std::memory_order_relaxed); }
 

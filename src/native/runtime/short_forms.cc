@@ -1,6 +1,7 @@
 #include "runtime/short_forms.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <numeric>
@@ -19,172 +20,259 @@ namespace {
 // Every rank reads what all have brought; beyond this sum, transfers in parts are faster.
 constexpr size_t kMostOfAll = size_t{128} << 10;
 
-bool KindIsShort(const Request& request) {
-  if (request.kind == OpKind::kBarrier) return true;
-  return request.kind <= OpKind::kReducescatter && request.tensors.size() == 1;
-}
+using Splits = std::array<int64_t, Lane::kMostRanks>;
 
-size_t DataBytes(const Request& request) {
-  if (request.tensors.empty()) return 0;
-  const TensorSpec& tensor = request.tensors.front();
-  return ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype);
+bool KindIsShort(OpKind kind, size_t tensors) {
+  if (kind == OpKind::kBarrier) return true;
+  return kind <= OpKind::kReducescatter && tensors == 1;
 }
 
 // Before an alltoall's data its rows for each rank, which no other rank knows.
-size_t SplitsBytes(const Request& request, int ranks) {
-  return request.kind == OpKind::kAlltoall ? static_cast<size_t>(ranks) * sizeof(int64_t) : 0;
+size_t SplitsBytes(OpKind kind, int ranks) {
+  return kind == OpKind::kAlltoall ? static_cast<size_t>(ranks) * sizeof(int64_t) : 0;
 }
 
 void ScaleIf(DType dtype, double factor, void* data, size_t count, double divisor = 1) {
   if (factor != 1.0 || divisor != 1.0) Scale(dtype, factor, data, count, divisor);
 }
 
-// Sums two ranks' operands in whatever order, to the same bits.
-bool Commutes(ReduceOp op) {
-  return op == ReduceOp::kSum || op == ReduceOp::kAverage || op == ReduceOp::kProduct;
+// Sums two ranks' operands in whatever order, to the same bits. Each then takes its own from where
+// it came from, which is nearer, and brings only what the other one needs.
+bool Commutes(ReduceOp op, int ranks) {
+  return ranks == 2 &&
+         (op == ReduceOp::kSum || op == ReduceOp::kAverage || op == ReduceOp::kProduct);
 }
 
-// Reduces `count` elements that stand `offset` bytes into what each rank has brought: in the order
-// of the ranks, hence to the same bits on all of them.
-void Reduce(const Operation& operation, int rank, std::span<const Lane::Place> places,
-            size_t offset, size_t count, std::byte* destination) {
-  if (count == 0) return;
-  const Request& request = operation.request;
-  const DType dtype = request.tensors.front().dtype;
-  const ReduceFn reduce = FindReduce(dtype, request.op);
-  const size_t bytes = count * SizeOf(dtype);
-  const auto brought = [&](size_t other) { return places[other].payload.data() + offset; };
-  if (places.size() == 2 && Commutes(request.op)) {
-    // This rank's own is nearer where it came from.
-    const auto* own = static_cast<const std::byte*>(operation.memory.front().source) + offset;
+int64_t Sum(std::span<const int64_t> rows) {
+  return std::accumulate(rows.begin(), rows.end(), int64_t{0});
+}
+
+int64_t RowsOf(int64_t rows, int rank, int ranks) {
+  return rows / ranks + (rank < rows % ranks ? 1 : 0);
+}
+
+// The first of `rank`'s rows of a reducescatter.
+int64_t FirstRow(int64_t rows, int rank, int ranks) {
+  return rank * (rows / ranks) + std::min<int64_t>(rank, rows % ranks);
+}
+
+const std::byte* Source(const BlockingCall& call) {
+  return static_cast<const std::byte*>(call.memory.source);
+}
+
+void Append(std::byte*& to, const std::byte* from, size_t bytes) {
+  if (bytes != 0) std::memcpy(to, from, bytes);
+  to += bytes;
+}
+
+// Where the result goes: to the caller's memory where it has as many rows, else to new memory.
+std::byte* PlaceFor(const BlockingCall& call, std::span<const int64_t> rows,
+                    const std::shared_ptr<OutputMemory>& outputs, Result& result) {
+  const int64_t all = SumOfRows(rows);
+  if (call.memory.Takes(all)) return static_cast<std::byte*>(call.memory.destination);
+  const TensorOutline& tensor = call.tensor();
+  std::vector<int64_t> shape(tensor.shape.begin(), tensor.shape.end());
+  shape.front() = all;
+  result.outputs.push_back(AllocateOutput(outputs, tensor.dtype, std::move(shape)));
+  return result.outputs.back().data.get();
+}
+
+// What a rank reduces, of all ranks: elements of each operand, and where they begin in it.
+struct Part {
+  size_t offset;
+  size_t count;
+};
+
+// Reduces a part in the order of the ranks, hence to the same bits on all of them.
+// Args: brought: where the part begins in what another rank has brought.
+template <typename Brought>
+void Reduce(const BlockingCall& call, int rank, int ranks, Part part, const Brought& brought,
+            std::byte* destination) {
+  if (part.count == 0) return;
+  const DType dtype = call.tensor().dtype;
+  const ReduceFn reduce = FindReduce(dtype, call.op);
+  const size_t bytes = part.count * SizeOf(dtype);
+  if (Commutes(call.op, ranks)) {
+    const std::byte* own = Source(call) + part.offset;
     if (own != destination) std::memcpy(destination, own, bytes);
-    ScaleIf(dtype, request.prescale, destination, count);
-    reduce(brought(rank == 0 ? 1 : 0), destination, count);
+    ScaleIf(dtype, call.prescale, destination, part.count);
+    reduce(brought(1 - rank), destination, part.count);
   } else {
     std::memcpy(destination, brought(0), bytes);
-    for (size_t other = 1; other < places.size(); ++other) {
-      reduce(brought(other), destination, count);
-    }
+    for (int other = 1; other < ranks; ++other) reduce(brought(other), destination, part.count);
   }
-  const auto ranks = static_cast<double>(places.size());
-  ScaleIf(dtype, request.postscale, destination, count,
-          request.op == ReduceOp::kAverage ? ranks : 1);
+  ScaleIf(dtype, call.postscale, destination, part.count,
+          call.op == ReduceOp::kAverage ? static_cast<double>(ranks) : 1);
 }
 
-Output Gather(std::span<const Lane::Place> places, std::span<const Request* const> requests,
-              const std::shared_ptr<OutputMemory>& outputs) {
-  const TensorSpec& tensor = requests.front()->tensors.front();
-  std::vector<int64_t> rows;
-  for (const Request* request : requests) rows.push_back(request->tensors.front().shape.front());
-  Output output = AllocateOutput(outputs, tensor.dtype, ShapeOfRows(tensor, rows));
-  std::byte* to = output.data.get();
-  for (const Lane::Place& place : places) {
-    if (!place.payload.empty()) std::memcpy(to, place.payload.data(), place.payload.size());
-    to += place.payload.size();
-  }
-  return output;
+// The part of a reducescatter that is `rank`'s.
+Part PartOf(const BlockingCall& call, int rank, int ranks) {
+  const int64_t rows = call.tensor().shape.front();
+  const size_t row = RowBytes(call);
+  return {static_cast<size_t>(FirstRow(rows, rank, ranks)) * row,
+          static_cast<size_t>(RowsOf(rows, rank, ranks)) * row / SizeOf(call.tensor().dtype)};
 }
 
-// From each rank the part that is for this one.
-Result Redistribute(const Operation& operation, int rank, std::span<const Lane::Place> places,
-                    const std::shared_ptr<OutputMemory>& outputs) {
-  const TensorSpec& tensor = operation.request.tensors.front();
-  const size_t row_bytes = RowElements(tensor) * SizeOf(tensor.dtype);
-  std::vector<ConstBytes> parts;
+Result ReduceOwnRows(const BlockingCall& call, int rank, std::span<const Lane::Place> places,
+                     const std::shared_ptr<OutputMemory>& outputs) {
+  const auto ranks = static_cast<int>(places.size());
+  const Part part = PartOf(call, rank, ranks);
+  const int64_t rows = RowsOf(call.tensor().shape.front(), rank, ranks);
   Result result;
-  for (const Lane::Place& place : places) {
-    std::vector<int64_t> splits(places.size());
-    const size_t before = splits.size() * sizeof(int64_t);
-    std::memcpy(splits.data(), place.payload.data(), before);
-    const auto own = splits.begin() + rank;
-    const auto skipped =
-        static_cast<size_t>(std::accumulate(splits.begin(), own, int64_t{0})) * row_bytes;
-    parts.push_back(place.payload.subspan(before + skipped, static_cast<size_t>(*own) * row_bytes));
-    result.numbers.push_back(*own);
-  }
-  Output output = AllocateOutput(outputs, tensor.dtype, ShapeOfRows(tensor, result.numbers));
-  std::byte* to = output.data.get();
-  for (const ConstBytes part : parts) {
-    if (!part.empty()) std::memcpy(to, part.data(), part.size());
-    to += part.size();
-  }
-  result.outputs.push_back(std::move(output));
+  std::byte* to = PlaceFor(call, {&rows, 1}, outputs, result);
+  const size_t before = Commutes(call.op, ranks) ? 0 : part.offset;
+  const auto brought = [&](int other) {
+    return places[static_cast<size_t>(other)].payload.data() + before;
+  };
+  Reduce(call, rank, ranks, part, brought, to);
   return result;
 }
 
-Output ReduceOwnRows(const Operation& operation, int rank, std::span<const Lane::Place> places,
-                     const std::shared_ptr<OutputMemory>& outputs) {
-  const TensorSpec& tensor = operation.request.tensors.front();
-  const auto rows = ShareOut(tensor.shape.front(), static_cast<int>(places.size()));
-  const auto own = rows.begin() + rank;
-  const size_t row = RowElements(tensor);
-  const auto before = static_cast<size_t>(std::accumulate(rows.begin(), own, int64_t{0})) * row;
-  Output output = AllocateOutput(outputs, tensor.dtype, ShapeOfRows(tensor, std::span(own, 1)));
-  Reduce(operation, rank, places, before * SizeOf(tensor.dtype), static_cast<size_t>(*own) * row,
-         output.data.get());
-  return output;
+Result Gather(const BlockingCall& call, int rank, std::span<const Lane::Place> places,
+              std::span<const int64_t> rows, const std::shared_ptr<OutputMemory>& outputs) {
+  Result result;
+  std::byte* to = PlaceFor(call, rows, outputs, result);
+  for (size_t other = 0; other < places.size(); ++other) {
+    const ConstBytes brought = places[other].payload;
+    // This rank's own is nearer where it came from.
+    const bool own = other == static_cast<size_t>(rank);
+    Append(to, own ? Source(call) : brought.data(), brought.size());
+  }
+  return result;
+}
+
+// This rank's splits, in `given` where the caller has named none.
+std::span<const int64_t> SplitsOf(const BlockingCall& call, int ranks, Splits& given) {
+  if (!call.splits.empty()) return call.splits;
+  const auto all = std::span(given).first(static_cast<size_t>(ranks));
+  const auto& shape = call.tensor().shape;
+  std::ranges::fill(all, shape.empty() ? 0 : shape.front() / ranks);
+  return all;
+}
+
+// From each rank the part that is for this one.
+Result Redistribute(const BlockingCall& call, int rank, std::span<const Lane::Place> places,
+                    const std::shared_ptr<OutputMemory>& outputs) {
+  const auto ranks = static_cast<int>(places.size());
+  const auto index = static_cast<size_t>(rank);
+  const size_t row_bytes = RowBytes(call);
+  Splits given;
+  const std::span<const int64_t> own = SplitsOf(call, ranks, given);
+  Splits received_rows;
+  std::array<const std::byte*, Lane::kMostRanks> parts;
+  for (size_t other = 0; other < places.size(); ++other) {
+    Splits theirs;
+    const auto splits = std::span(theirs).first(places.size());
+    if (other == index) {
+      std::ranges::copy(own, splits.begin());
+      parts[other] = Source(call) + static_cast<size_t>(Sum(own.first(index))) * row_bytes;
+    } else {
+      const ConstBytes brought = places[other].payload;
+      std::memcpy(splits.data(), brought.data(), splits.size_bytes());
+      // What a rank keeps is not among what it brings.
+      const int64_t before = Sum(splits.first(index)) - (other < index ? splits[other] : 0);
+      parts[other] = brought.data() + splits.size_bytes() + static_cast<size_t>(before) * row_bytes;
+    }
+    received_rows[other] = splits[index];
+  }
+  const auto rows = std::span(received_rows).first(places.size());
+  Result result;
+  std::byte* to = PlaceFor(call, rows, outputs, result);
+  const bool even = call.splits.empty() && std::ranges::equal(rows, own);
+  if (!even || !result.outputs.empty()) result.numbers.assign(rows.begin(), rows.end());
+  for (size_t other = 0; other < places.size(); ++other) {
+    Append(to, parts[other], static_cast<size_t>(rows[other]) * row_bytes);
+  }
+  return result;
+}
+
+void BringSplit(const BlockingCall& call, int rank, int ranks, std::byte* to) {
+  Splits given;
+  const std::span<const int64_t> splits = SplitsOf(call, ranks, given);
+  const size_t row_bytes = RowBytes(call);
+  const auto index = static_cast<size_t>(rank);
+  const size_t before = static_cast<size_t>(Sum(splits.first(index))) * row_bytes;
+  const size_t end = before + static_cast<size_t>(splits[index]) * row_bytes;
+  const size_t all = static_cast<size_t>(Sum(splits)) * row_bytes;
+  std::memcpy(to, splits.data(), splits.size_bytes());
+  to += splits.size_bytes();
+  if (before != 0) CopyToPeer(to, Source(call), before);
+  if (all != end) CopyToPeer(to + before, Source(call) + end, all - end);
 }
 
 }  // namespace
 
-size_t BroughtBytes(const Request& request, int rank, int ranks) {
-  if (!KindIsShort(request)) return 0;
-  if (request.kind == OpKind::kBroadcast && request.root != rank) return 0;
-  const size_t bytes = DataBytes(request) + SplitsBytes(request, ranks);
-  return bytes <= Lane::kMostPayload ? bytes : 0;
+size_t BroughtBytes(const BlockingCall& call, int rank, int ranks) {
+  if (!KindIsShort(call.kind, call.tensors.size()) || call.tensors.empty()) return 0;
+  if (call.kind == OpKind::kBroadcast && call.root != rank) return 0;
+  const size_t bytes = DataBytes(call) + SplitsBytes(call.kind, ranks);
+  if (bytes > Lane::kMostPayload || call.kind != OpKind::kReducescatter) {
+    return bytes <= Lane::kMostPayload ? bytes : 0;
+  }
+  if (call.tensor().shape.empty() || !Commutes(call.op, ranks)) return bytes;
+  return PartOf(call, 1 - rank, ranks).count * SizeOf(call.tensor().dtype);
 }
 
-void Bring(const Operation& operation, MutableBytes place) {
+void Bring(const BlockingCall& call, int rank, int ranks, MutableBytes place) {
   if (place.empty()) return;
-  if (operation.request.kind == OpKind::kAlltoall) {
-    const size_t bytes = operation.splits.size() * sizeof(int64_t);
-    std::memcpy(place.data(), operation.splits.data(), bytes);
-    place = place.subspan(bytes);
+  if (call.kind == OpKind::kAlltoall) {
+    if (!call.tensor().shape.empty()) BringSplit(call, rank, ranks, place.data());
+    return;
   }
-  if (place.empty()) return;
-  CopyToPeer(place.data(), static_cast<const std::byte*>(operation.memory.front().source),
-             place.size());
-  if (!Reduces(operation.request.kind)) return;
-  const DType dtype = operation.request.tensors.front().dtype;
-  ScaleIf(dtype, operation.request.prescale, place.data(), place.size() / SizeOf(dtype));
+  const bool part = call.kind == OpKind::kReducescatter && !call.tensor().shape.empty() &&
+                    Commutes(call.op, ranks);
+  const size_t offset = part ? PartOf(call, 1 - rank, ranks).offset : 0;
+  CopyToPeer(place.data(), Source(call) + offset, place.size());
+  if (!Reduces(call.kind)) return;
+  const DType dtype = call.tensor().dtype;
+  ScaleIf(dtype, call.prescale, place.data(), place.size() / SizeOf(dtype));
+}
+
+bool HasShortForm(const BlockingCall& call, int ranks) {
+  if (!KindIsShort(call.kind, call.tensors.size())) return false;
+  const size_t bytes = DataBytes(call) + SplitsBytes(call.kind, ranks);
+  if (bytes > Lane::kMostPayload) return false;
+  return call.kind == OpKind::kBroadcast || bytes * static_cast<size_t>(ranks) <= kMostOfAll;
 }
 
 bool HasShortForm(std::span<const Request* const> requests) {
   const Request& first = *requests.front();
-  if (!KindIsShort(first)) return false;
-  if (first.kind == OpKind::kBroadcast) return DataBytes(first) <= Lane::kMostPayload;
+  if (!KindIsShort(first.kind, first.tensors.size())) return false;
   size_t all = 0;
   for (const Request* request : requests) {
-    const size_t bytes =
-        DataBytes(*request) + SplitsBytes(*request, static_cast<int>(requests.size()));
+    size_t bytes = SplitsBytes(first.kind, static_cast<int>(requests.size()));
+    for (const TensorSpec& tensor : request->tensors) {
+      bytes += ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype);
+    }
     if (bytes > Lane::kMostPayload) return false;
     all += bytes;
   }
-  return all <= kMostOfAll;
+  return first.kind == OpKind::kBroadcast || all <= kMostOfAll;
 }
 
-Result RunShort(const Operation& operation, int rank, std::span<const Lane::Place> places,
-                std::span<const Request* const> requests,
-                const std::shared_ptr<OutputMemory>& outputs) {
-  Result result;
-  const Request& request = operation.request;
-  if (request.kind == OpKind::kAllreduce) {
-    const TensorSpec& tensor = request.tensors.front();
-    Reduce(operation, rank, places, 0, ElementCount(tensor.shape, tensor.dtype),
-           static_cast<std::byte*>(operation.memory.front().destination));
-  } else if (request.kind == OpKind::kAllgather) {
-    result.outputs.push_back(Gather(places, requests, outputs));
-  } else if (request.kind == OpKind::kReducescatter) {
-    result.outputs.push_back(ReduceOwnRows(operation, rank, places, outputs));
-  } else if (request.kind == OpKind::kAlltoall) {
-    result = Redistribute(operation, rank, places, outputs);
-  } else if (request.kind == OpKind::kBroadcast) {
-    const ConstBytes data = places[static_cast<size_t>(request.root)].payload;
-    if (!data.empty()) {
-      std::memcpy(operation.memory.front().destination, data.data(), data.size());
+Result RunShort(const BlockingCall& call, int rank, std::span<const Lane::Place> places,
+                std::span<const int64_t> rows, const std::shared_ptr<OutputMemory>& outputs) {
+  auto* destination = static_cast<std::byte*>(call.memory.destination);
+  if (call.kind == OpKind::kAllreduce) {
+    const Part whole{.offset = 0, .count = DataBytes(call) / SizeOf(call.tensor().dtype)};
+    const auto brought = [&](int other) {
+      return places[static_cast<size_t>(other)].payload.data();
+    };
+    Reduce(call, rank, static_cast<int>(places.size()), whole, brought, destination);
+  } else if (call.kind == OpKind::kAllgather) {
+    return Gather(call, rank, places, rows, outputs);
+  } else if (call.kind == OpKind::kReducescatter) {
+    return ReduceOwnRows(call, rank, places, outputs);
+  } else if (call.kind == OpKind::kAlltoall) {
+    return Redistribute(call, rank, places, outputs);
+  } else if (call.kind == OpKind::kBroadcast) {
+    const ConstBytes data = places[static_cast<size_t>(call.root)].payload;
+    const bool own = call.root == rank;
+    if (!data.empty() && !(own && destination == Source(call))) {
+      std::memcpy(destination, own ? Source(call) : data.data(), data.size());
     }
   }
-  return result;
+  return {};
 }
 
 }  // namespace hvd

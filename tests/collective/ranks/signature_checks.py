@@ -17,21 +17,22 @@ SIGNATURES = {
     "grouped_allreduce_": f"tensors average=None name=None {REDUCTION}",
     "grouped_allreduce_async_": f"tensors average=None name=None {REDUCTION}",
     "sparse_allreduce_async": "tensor name op process_set",
-    "allgather": "tensor name=None process_set",
-    "allgather_async": "tensor name=None process_set",
+    "allgather": "tensor name=None process_set output=None",
+    "allgather_async": "tensor name=None process_set output=None",
     "grouped_allgather": "tensors name=None process_set",
     "grouped_allgather_async": "tensors name=None process_set",
     "broadcast": "tensor root_rank name=None process_set",
     "broadcast_async": "tensor root_rank name=None process_set",
     "broadcast_": "tensor root_rank name=None process_set",
     "broadcast_async_": "tensor root_rank name=None process_set",
-    "alltoall": "tensor splits=None name=None process_set",
-    "alltoall_async": "tensor splits=None name=None process_set",
+    "alltoall": "tensor splits=None name=None process_set output=None",
+    "alltoall_async": "tensor splits=None name=None process_set output=None",
     "reducescatter": (
         "tensor name=None compression op process_set prescale_factor=1.0 postscale_factor=1.0"
+        " output=None"
     ),
     "reducescatter_async": (
-        "tensor name=None op process_set prescale_factor=1.0 postscale_factor=1.0"
+        "tensor name=None op process_set prescale_factor=1.0 postscale_factor=1.0 output=None"
     ),
     "grouped_reducescatter": (
         "tensors name=None compression op process_set prescale_factor=1.0 postscale_factor=1.0"

@@ -81,16 +81,16 @@ def check_what_the_bindings_leave_alone() -> None:
     ]
     for tensor in left:
         assert CALLS.now.allreduce(tensor, name, None, 1.0, 1.0) is None
-        assert CALLS.now.allgather(tensor, name) is None
+        assert CALLS.now.allgather(tensor, name, None) is None
     plain = torch.ones(2)
     bad_ops: list[object] = [hvd.Adasum, 17, -1, True, "Sum", 1 << 70]
     for op in bad_ops:
         assert CALLS.now.allreduce(plain, name, op, 1.0, 1.0) is None  # type: ignore[arg-type]
     for bad_name in (7, "x" * 300, "\ud800"):
-        assert CALLS.now.allgather(plain, bad_name) is None  # type: ignore[arg-type]
+        assert CALLS.now.allgather(plain, bad_name, None) is None  # type: ignore[arg-type]
     assert CALLS.now.broadcast(plain, name, -1) is None
     assert NoCalls().allreduce_(plain, name, None, 1.0, 1.0) is None
-    with pytest.raises(TypeError, match="takes 2 arguments, got 1"):
+    with pytest.raises(TypeError, match="takes 3 arguments, got 1"):
         CALLS.now.allgather(plain)  # type: ignore[call-arg]
     # The ordinary way takes them, with the same results.
     assert hvd.allreduce(plain.as_subclass(Tagged), op=hvd.Sum).tolist() == [size] * 2

@@ -31,9 +31,17 @@ constexpr int kRoundShift = 2 * Lane::kMostRanks;
 constexpr uint64_t kRankBits = (uint64_t{1} << Lane::kMostRanks) - 1;
 constexpr uint32_t kRounds = 1U << (64 - kRoundShift);
 
-constexpr size_t kAlignment = 16;
-constexpr size_t RoundUp(size_t value) {
-  return (value + kAlignment - 1) / kAlignment * kAlignment;
+// Of elements, and of what is long enough to be copied by lines.
+constexpr size_t kElement = 8;
+constexpr size_t kLine = 64;
+constexpr size_t kLong = 1024;
+// In front of the ticket.
+constexpr size_t kHead = 8;
+
+// Where the payload begins, behind the head.
+size_t PayloadOffset(size_t ticket_bytes, size_t payload_bytes) {
+  const size_t unit = payload_bytes < kLong ? kElement : kLine;
+  return (kHead + ticket_bytes + unit - 1) / unit * unit - kHead;
 }
 
 }  // namespace
@@ -53,13 +61,13 @@ struct Lane::Board {
 
 // Ticket and payload follow each other, so that small ones share a cache line.
 struct Lane::Slot {
-  uint32_t ticket_bytes;
+  alignas(2 * kLine) uint32_t ticket_bytes;
   uint32_t payload_bytes;
-  alignas(kAlignment) std::byte bytes[kMostTicket + kMostPayload];
-  uint8_t gap[112];  // the next one starts on lines of its own
+  std::byte bytes[kMostTicket + kLine + kMostPayload];
 };
 
 size_t Lane::Bytes(int ranks) {
+  static_assert(offsetof(Slot, bytes) == kHead);
   return sizeof(Board) + 2 * static_cast<size_t>(ranks) * sizeof(Slot);
 }
 
@@ -82,16 +90,16 @@ MutableBytes Lane::Write(ConstBytes ticket, size_t payload_bytes) {
   slot.ticket_bytes = static_cast<uint32_t>(ticket.size());
   slot.payload_bytes = static_cast<uint32_t>(payload_bytes);
   std::memcpy(slot.bytes, ticket.data(), ticket.size());
-  return {slot.bytes + RoundUp(ticket.size()), payload_bytes};
+  return {slot.bytes + PayloadOffset(ticket.size(), payload_bytes), payload_bytes};
 }
 
 Lane::Place Lane::At(int rank) const {
   const Slot& slot = SlotOf(rank, round_ + kRounds - 1);
   return {{slot.bytes, slot.ticket_bytes},
-          {slot.bytes + RoundUp(slot.ticket_bytes), slot.payload_bytes}};
+          {slot.bytes + PayloadOffset(slot.ticket_bytes, slot.payload_bytes), slot.payload_bytes}};
 }
 
-bool Lane::Meet() {
+bool Lane::TryMeet() {
   uint64_t word = board_.word.load(std::memory_order_relaxed);
   uint64_t next = 0;
   bool last = false;
@@ -105,7 +113,18 @@ bool Lane::Meet() {
   } while (!board_.word.compare_exchange_weak(word, next, std::memory_order_seq_cst,
                                               std::memory_order_relaxed));
   if (last) WakeSleepers();
-  if (!last && !AwaitBriefly() && !Sleep() && Leave()) return false;
+  // Ranks that come together do not look at the clock.
+  bool met = last || Met();
+  for (int i = 0; !met && i < kTogether; ++i) {
+    Pause();
+    met = Met();
+  }
+  if (met) round_ = (round_ + 1) % kRounds;
+  return met;
+}
+
+bool Lane::AwaitOthers() {
+  if (!AwaitBriefly() && !Sleep() && Leave()) return false;
   round_ = (round_ + 1) % kRounds;
   return true;
 }
@@ -116,11 +135,6 @@ bool Lane::Met() const {
 
 // Does not look at who is held: a rank that finishes an operation may be a little behind.
 bool Lane::AwaitBriefly() const {
-  // Ranks that come together do not look at the clock.
-  for (int i = 0; i < kTogether; ++i) {
-    if (Met()) return true;
-    Pause();
-  }
   const Clock::time_point end = Clock::now() + (spin_ ? kSpin : kYield);
   do {
     for (int i = 0; i < 16; ++i) {

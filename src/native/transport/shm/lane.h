@@ -62,8 +62,13 @@ class Lane {
   // Puts the ticket into this rank's place, and returns where the payload goes, aligned for any
   // element.
   MutableBytes Write(ConstBytes ticket, size_t payload_bytes);
-  // Comes to the round with what was written. False when this rank has left it again.
-  bool Meet();
+  // Comes to the round with what was written, and waits for the others for as long as a few looks
+  // take. False when not all have come: AwaitOthers must follow.
+  bool TryMeet();
+  // Waits on. False when this rank has left the round again.
+  bool AwaitOthers();
+  // Both in turn.
+  bool Meet() { return TryMeet() || AwaitOthers(); }
   // Of the round that was met last, until the next Write.
   Place At(int rank) const;
 
