@@ -147,7 +147,7 @@ def check_arrays_of_other_kinds() -> None:
         assert hvd_array.alltoall(own, output=exchanged) is exchanged
         np.testing.assert_array_equal(exchanged, hvd_array.alltoall(own))
     view = memoryview(bytearray(8)).cast("f")
-    share = hvd_array.reducescatter(memoryview(own.ravel()), op=hvd.Sum, output=view)
+    share = hvd_array.reducescatter(memoryview(own.tobytes()).cast("f"), op=hvd.Sum, output=view)
     assert share is view
     assert share.tolist() == hvd_array.reducescatter(own, op=hvd.Sum).ravel().tolist()
     with pytest.raises(ValueError, match="result is lost on this rank"):

@@ -82,6 +82,11 @@ def check_what_the_bindings_leave_alone() -> None:
     for tensor in left:
         assert CALLS.now.allreduce(tensor, name, None, 1.0, 1.0) is None
         assert CALLS.now.allgather(tensor, name, None) is None
+    changed = torch.ones(1)
+    for _ in range(3):  # one that is known not to be read as negative
+        hvd.allreduce_(changed, op=hvd.Max)
+    changed.data = torch.tensor([1j]).conj().imag
+    assert CALLS.now.allreduce(changed, name, None, 1.0, 1.0) is None
     plain = torch.ones(2)
     bad_ops: list[object] = [hvd.Adasum, 17, -1, True, "Sum", 1 << 70]
     for op in bad_ops:
