@@ -127,9 +127,10 @@ def merge(everybody: Sequence[Named]) -> list[tuple[int, ...]]:
     for rank, listed in enumerate(lists):
         if listed != lists[0]:
             raise HorovodInternalError(
-                f"rank 0 has named the process sets {[list(ranks) for ranks in lists[0]]}, and rank"
-                f" {rank} {[list(ranks) for ranks in listed]}; lists of ranks are named alike on"
-                " all ranks, communicators by their members"
+                "Attempted to add process sets with mismatching values on different ranks: rank 0"
+                f" named {[list(ranks) for ranks in lists[0]]}, and rank {rank}"
+                f" {[list(ranks) for ranks in listed]}. Lists of ranks are named alike on all"
+                " ranks, communicators by their members."
             )
     seen: list[set[tuple[int, ...]]] = [{tuple(range(len(everybody)))} for _ in everybody]
     for place in range(max((len(named.sets) for named in everybody), default=0)):

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import horovod.torch as hvd
+from horovod._session import SESSION
 
 REDUCTIONS: dict[int, Callable[..., Any]] = {
     hvd.Average: np.mean,
@@ -32,7 +33,17 @@ def sets() -> list[hvd.ProcessSet]:
     if not SETS:
         last = hvd.size() - 1
         wanted = [list(range(1, last + 1)), *([[last, 0]] if last > 1 else [])]
-        SETS.extend([hvd.global_process_set, *map(hvd.add_process_set, wanted)])
+        # The other files of this process add sets too.
+        known = {tuple(there.ranks): there for there in SESSION.member.registered}
+        SETS.extend(
+            [
+                hvd.global_process_set,
+                *(
+                    known.get(tuple(sorted(ranks))) or hvd.add_process_set(ranks)
+                    for ranks in wanted
+                ),
+            ]
+        )
     return SETS
 
 

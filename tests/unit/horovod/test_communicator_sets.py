@@ -47,7 +47,8 @@ def test_the_same_members_cannot_be_named_twice(second: tuple[bool, tuple[int, .
 
 def test_lists_of_ranks_are_named_alike() -> None:
     with pytest.raises(
-        HorovodInternalError, match=r"rank 0 has named .*\[\[0\]\], and rank 1 \[\]"
+        HorovodInternalError,
+        match=r"mismatching values .*: rank 0 named \[\[0\]\], and rank 1 \[\]\.",
     ):
         merge([Named(None, (listed(0),)), Named(None, ())])
 
