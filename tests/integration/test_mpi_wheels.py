@@ -11,12 +11,13 @@ from integration.environments import Release
 
 SUM = """
 import array
+import sys
 import horovod.array as hvd
 from horovod._session import SESSION
 
 hvd.init()
 total = hvd.allreduce(array.array("f", [hvd.rank() + 1.0]), op=hvd.Sum)
-print(SESSION.member.runtime.transport, hvd.size(), *total)
+sys.stdout.write(f"{SESSION.member.runtime.transport} {hvd.size()} {total[0]}\\n")
 """
 PLUGINS = "horovod/_native/mpi/libhorovod_mpi_"
 
