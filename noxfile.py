@@ -154,10 +154,37 @@ def rocm(session: nox.Session) -> None:
 
 
 @nox.session
+def gpu(session: nox.Session) -> None:
+    """Where there is a GPU: builds its variants, installs the one that fits, and tests it there."""
+    _install_groups(session, "test")
+    _install_toolkit(session)
+    release = Path(".dev/gpu/release")
+    labels = ["rocm"] if Path("/dev/kfd").exists() else ["cu12", "cu13"]
+    session.run(
+        "variantwheel", "build", *labels, "--machine", os.uname().machine,
+        "--pythons", "available", "-o", str(release),
+    )  # fmt: skip
+    session.run("pip", "wheel", "--quiet", "--no-deps", "-w", str(release), "./selector")
+    session.run("variantwheel", "sdist", "--allow-partial", str(release), "-o", str(release))
+    # PyTorch as its index has it for this machine: the tests' own pin names no build for a GPU.
+    session.install("--quiet", "torch", "cloudpickle")
+    session.run(
+        "pip", "install", "--force-reinstall", "--no-cache-dir", "--no-index", "--no-deps",
+        "--find-links", str(release), "horovod-variants", "variantwheel-selector",
+    )  # fmt: skip
+    session.run("variantwheel", "verify")
+    # None of them may be left out for want of a GPU, or of code for it.
+    tests = ["tests/collective/test_devices.py", "--at-least=21"]
+    session.run("pytest", *(session.posargs or tests))
+
+
+@nox.session
 def tests(session: nox.Session) -> None:
-    """All tests: unit, collective, then the sessions native and integration."""
+    """All tests: unit, collective, then the sessions native, integration and, with a GPU, gpu."""
     unit(session)
     if not session.posargs:
+        if any(Path(path).exists() for path in ("/dev/nvidiactl", "/dev/kfd")):
+            session.notify("gpu", posargs=[])
         # The build without sanitizers is what the collective tests ran on; `./dev native` has all.
         session.notify("native", posargs=["--flavour", "thread"])
         session.notify("integration")

@@ -1,0 +1,154 @@
+"""The PyTorch front end's operations on a GPU if there is one for each rank, else on the CPU."""
+
+import contextlib
+from typing import Any
+
+import torch
+
+import horovod.torch as hvd
+from horovod._native import _buildinfo
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+INTEGERS = (torch.uint8, torch.int8, torch.int32, torch.int64)
+
+
+def has_gpus() -> bool:
+    """Whether each rank of this host has a GPU of its own, and this build the code for it."""
+    return (
+        bool(_buildinfo.GPU)
+        and torch.cuda.is_available()
+        and torch.cuda.device_count() >= hvd.local_size()
+    )
+
+
+def place() -> torch.device:
+    """Where this rank's tensors are; ROCm's GPUs have the same name in PyTorch."""
+    if not has_gpus():
+        return torch.device("cpu")
+    torch.cuda.set_device(hvd.local_rank())
+    return torch.device("cuda", hvd.local_rank())
+
+
+def total() -> int:
+    """The sum of each rank's number, counted from 1."""
+    return hvd.size() * (hvd.size() + 1) // 2
+
+
+def check_every_type_is_reduced() -> None:
+    for dtype in (*FLOATS, *INTEGERS):
+        for elements in (1, 1000, 300_001):
+            mine = torch.full((elements,), hvd.rank() + 1, dtype=dtype, device=place())
+            found = hvd.allreduce(mine, op=hvd.Sum)
+            assert found.device == mine.device
+            assert found.eq(total()).all(), (dtype, elements)
+            assert mine.eq(hvd.rank() + 1).all(), "the argument was changed"
+
+
+def check_least_greatest_and_product() -> None:
+    mine = torch.full((77,), hvd.rank() + 2.0, device=place())
+    product = 1.0
+    for rank in range(hvd.size()):
+        product *= rank + 2
+    for op, expected in ((hvd.Min, 2.0), (hvd.Max, hvd.size() + 1.0), (hvd.Product, product)):
+        assert hvd.allreduce(mine, op=op).eq(expected).all()
+
+
+def check_factors() -> None:
+    for dtype in FLOATS:
+        mine = torch.full((4097,), 2.0 * (hvd.rank() + 1), dtype=dtype, device=place())
+        found = hvd.allreduce(mine, op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0)
+        assert found.eq(4 * total()).all(), dtype
+
+
+def check_many_tensors_in_flight() -> None:
+    tensors = [
+        torch.full((1 + 37 * i,), float(i * (hvd.rank() + 1)), device=place()) for i in range(100)
+    ]
+    handles = [
+        hvd.allreduce_async_(tensor, op=hvd.Sum, name=f"many {i}")
+        for i, tensor in enumerate(tensors)
+    ]
+    for i, handle in reversed(list(enumerate(handles))):
+        assert hvd.synchronize(handle).eq(float(i * total())).all(), i
+        assert tensors[i].eq(float(i * total())).all(), i
+
+
+def check_a_group() -> None:
+    tensors = [torch.full((n,), hvd.rank() + 1.0, device=place()) for n in (1, 100, 10_000)]
+    for found in hvd.grouped_allreduce(tensors, op=hvd.Sum):
+        assert found.eq(total()).all()
+
+
+def check_other_operations() -> None:
+    me, size, where = hvd.rank(), hvd.size(), place()
+    gathered = hvd.allgather(torch.full((me + 1, 3), float(me), device=where))
+    expected = torch.cat([torch.full((rank + 1, 3), float(rank)) for rank in range(size)])
+    assert gathered.cpu().equal(expected)
+    sent = hvd.broadcast(torch.full((5000,), me, device=where), root_rank=size - 1)
+    assert sent.eq(size - 1).all()
+    exchanged, rows = hvd.alltoall(
+        torch.arange(float(size * 2), device=where) + 100 * me, splits=torch.full((size,), 2)
+    )
+    assert rows.tolist() == [2] * size
+    assert exchanged.tolist() == [100.0 * r + 2 * me + i for r in range(size) for i in (0, 1)]
+    share = hvd.reducescatter(torch.ones(size * 3, 2, device=where), op=hvd.Sum)
+    assert share.shape == (3, 2)
+    assert share.eq(size).all()
+    for found in (gathered, sent, exchanged, share):
+        assert found.device == where
+
+
+def check_memory_of_the_callers_is_filled() -> None:
+    room = torch.empty(hvd.size() * 2, 3, device=place())
+    found = hvd.allgather(torch.full((2, 3), float(hvd.rank()), device=place()), output=room)
+    assert found is room
+    assert room[::2, 0].tolist() == [float(rank) for rank in range(hvd.size())]
+
+
+def check_what_a_stream_makes_and_takes_is_seen() -> None:
+    """On a GPU, an operation waits for what its stream has been given, and the stream for it."""
+    where = place()
+    stream: Any = contextlib.nullcontext()
+    if where.type == "cuda":
+        stream = torch.cuda.stream(torch.cuda.Stream(where))  # type: ignore[no-untyped-call]
+    with stream:
+        for turn in range(20):
+            made = torch.ones(512, 512, device=where)
+            for _ in range(5):
+                made = made @ torch.eye(512, device=where)
+            found = hvd.allreduce_(made * (hvd.rank() + 1 + turn), op=hvd.Sum)
+            assert (found * 2).eq(2.0 * (total() + turn * hvd.size())).all(), turn
+
+
+def check_compression() -> None:
+    mine = torch.full((10_000,), hvd.rank() + 1.0, device=place())
+    for compression in (hvd.Compression.fp16, hvd.Compression.bf16):
+        found = hvd.allreduce(mine, op=hvd.Sum, compression=compression)
+        assert found.dtype == torch.float32
+        assert found.eq(total()).all()
+
+
+def check_training_comes_to_the_joined_batchs_parameters() -> None:
+    torch.manual_seed(7)
+    where = place()
+    inputs, targets = torch.randn(hvd.size() * 8, 20), torch.randn(hvd.size() * 8, 1)
+    models = [torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.Linear(30, 1)) for _ in (0, 1)]
+    models[1].load_state_dict(models[0].state_dict())
+    alone, together = models[0].to(where), models[1].to(where)
+    plain = torch.optim.SGD(alone.parameters(), lr=0.05)
+    joined = hvd.DistributedOptimizer(
+        torch.optim.SGD(together.parameters(), lr=0.05),
+        named_parameters=together.named_parameters(),
+    )
+    hvd.broadcast_parameters(together.state_dict(), root_rank=0)
+    part = slice(hvd.rank() * 8, hvd.rank() * 8 + 8)
+    for _ in range(5):
+        for model, optimizer, rows in ((alone, plain, slice(None)), (together, joined, part)):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(
+                model(inputs[rows].to(where)), targets[rows].to(where)
+            )
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    for one, other in zip(alone.parameters(), together.parameters(), strict=True):
+        assert torch.allclose(one, other, rtol=1e-3, atol=1e-5)
