@@ -1,12 +1,14 @@
 """Process sets that communicators of mpi4py stand for: each rank names those it is a member of."""
 
 import contextlib
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from horovod import _objects
 from horovod._collectives import COLLECTIVES
+from horovod._session import SESSION
 from horovod.common.exceptions import HorovodInternalError
 
 
@@ -82,26 +84,48 @@ def exchange(process_sets: Iterable[Any]) -> tuple[list[tuple[int, ...]], list[t
         world_rank = MPI.COMM_WORLD.Get_rank()
     everybody: list[Named] = _objects.allgather_object(Named(world_rank, sets), "process_sets")
     try:
-        merged = merge(everybody)
+        resolved = resolve(everybody)
+        return resolved[SESSION.member.placement.rank], merge(resolved)
     except (ValueError, HorovodInternalError):
         # All ranks raise the same; one that left the job now would take the answer from the others.
         with contextlib.suppress(HorovodInternalError):
             COLLECTIVES.barrier()
         raise
-    return [ranks_of(ranks, everybody) if by else ranks for by, ranks in sets], merged
 
 
-def ranks_of(members: Sequence[int], everybody: Sequence[Named]) -> tuple[int, ...]:
-    """The ranks in the job of a communicator's members.
+def resolve(everybody: Sequence[Named]) -> list[list[tuple[int, ...]]]:
+    """The process sets of each rank by their ranks in the job.
 
     Args:
-        members: their numbers in MPI's world.
         everybody: what each rank of the job has named, by rank.
 
     Raises:
-        ValueError: a member has named no communicator, or is not in the job.
+        ValueError: a member of a communicator has named none, or is not in the job.
+        HorovodInternalError: a rank has not named a list of ranks that another has.
     """
+    lists = [
+        [ranks for by_communicator, ranks in named.sets if not by_communicator]
+        for named in everybody
+    ]
+    for rank, listed in enumerate(lists):
+        if listed != lists[0]:
+            raise HorovodInternalError(
+                "Attempted to add process sets with mismatching values on different ranks: rank 0"
+                f" named {[list(ranks) for ranks in lists[0]]}, and rank {rank}"
+                f" {[list(ranks) for ranks in listed]}. Lists of ranks are named alike on all"
+                " ranks, communicators by their members."
+            )
     known = {named.world_rank: rank for rank, named in enumerate(everybody)}
+    return [
+        [
+            _in_the_job(members, known) if by_communicator else members
+            for by_communicator, members in named.sets
+        ]
+        for named in everybody
+    ]
+
+
+def _in_the_job(members: Sequence[int], known: Mapping[int | None, int]) -> tuple[int, ...]:
     strangers = [member for member in members if member not in known]
     if strangers:
         raise ValueError(
@@ -112,38 +136,22 @@ def ranks_of(members: Sequence[int], everybody: Sequence[Named]) -> tuple[int, .
     return tuple(sorted(known[member] for member in members))
 
 
-def merge(everybody: Sequence[Named]) -> list[tuple[int, ...]]:
+def merge(resolved: Sequence[Sequence[tuple[int, ...]]]) -> list[tuple[int, ...]]:
     """All process sets of a job: by their places in the ranks' lists, then by rank.
 
     Args:
-        everybody: what each rank of the job has named, by rank.
+        resolved: the sets of each rank.
 
     Raises:
         ValueError: a rank has named the same members twice, or all ranks.
-        HorovodInternalError: a rank has not named a list of ranks that another has.
     """
-    merged: dict[tuple[int, ...], int] = {}
-    lists = [[ranks for by, ranks in named.sets if not by] for named in everybody]
-    for rank, listed in enumerate(lists):
-        if listed != lists[0]:
-            raise HorovodInternalError(
-                "Attempted to add process sets with mismatching values on different ranks: rank 0"
-                f" named {[list(ranks) for ranks in lists[0]]}, and rank {rank}"
-                f" {[list(ranks) for ranks in listed]}. Lists of ranks are named alike on all"
-                " ranks, communicators by their members."
-            )
-    seen: list[set[tuple[int, ...]]] = [{tuple(range(len(everybody)))} for _ in everybody]
-    for place in range(max((len(named.sets) for named in everybody), default=0)):
-        for rank, named in enumerate(everybody):
-            if place >= len(named.sets):
-                continue
-            by_communicator, members = named.sets[place]
-            ranks = ranks_of(members, everybody) if by_communicator else members
-            if ranks in seen[rank]:
+    everyone = tuple(range(len(resolved)))
+    for rank, sets in enumerate(resolved):
+        for place, ranks in enumerate(sets):
+            if ranks == everyone or ranks in sets[:place]:
                 raise ValueError(
                     f"rank {rank} has named {list(ranks)}: a process set containing the same ranks"
                     " already exists"
                 )
-            seen[rank].add(ranks)
-            merged.setdefault(ranks, rank)
-    return list(merged)
+    by_place = itertools.chain.from_iterable(itertools.zip_longest(*resolved))
+    return list(dict.fromkeys(ranks for ranks in by_place if ranks is not None))

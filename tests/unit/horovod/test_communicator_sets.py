@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horovod._communicator_sets import Named, merge, ranks_of
+from horovod._communicator_sets import Named, merge, resolve
 from horovod.common.exceptions import HorovodInternalError
 
 
@@ -19,18 +19,17 @@ def listed(*ranks: int) -> tuple[bool, tuple[int, ...]]:
 def test_sets_are_numbered_by_their_place_and_then_by_rank() -> None:
     even, odd = communicator(0, 2), communicator(1, 3)
     everybody = [Named(rank, (even if rank % 2 == 0 else odd, listed(0))) for rank in range(4)]
-    assert merge(everybody) == [(0, 2), (1, 3), (0,)]
+    assert merge(resolve(everybody)) == [(0, 2), (1, 3), (0,)]
 
 
 def test_ranks_of_the_job_may_be_numbered_unlike_those_of_the_world() -> None:
     everybody = [Named(world, (communicator(3, 5),)) for world in (5, 3)] + [Named(None, ())]
-    assert ranks_of((3, 5), everybody) == (0, 1)
-    assert merge(everybody) == [(0, 1)]
+    assert merge(resolve(everybody)) == [(0, 1)]
 
 
 def test_a_member_that_names_nothing_is_told_of() -> None:
     with pytest.raises(ValueError, match="rank 1 of it is not in this job, or has named no"):
-        merge([Named(0, (communicator(0, 1),)), Named(None, ()), Named(2, ())])
+        resolve([Named(0, (communicator(0, 1),)), Named(None, ()), Named(2, ())])
 
 
 @pytest.mark.parametrize(
@@ -42,7 +41,7 @@ def test_the_same_members_cannot_be_named_twice(second: tuple[bool, tuple[int, .
     lists = (second,) if second == listed(0, 1) else ()
     everybody = [Named(rank, (communicator(0, 1), second)) for rank in (0, 1)]
     with pytest.raises(ValueError, match="containing the same ranks already exists"):
-        merge([*everybody, Named(2, lists)])
+        merge(resolve([*everybody, Named(2, lists)]))
 
 
 def test_lists_of_ranks_are_named_alike() -> None:
@@ -50,7 +49,7 @@ def test_lists_of_ranks_are_named_alike() -> None:
         HorovodInternalError,
         match=r"mismatching values .*: rank 0 named \[\[0\]\], and rank 1 \[\]\.",
     ):
-        merge([Named(None, (listed(0),)), Named(None, ())])
+        resolve([Named(None, (listed(0),)), Named(None, ())])
 
 
 @given(st.permutations(range(6)), st.lists(st.integers(0, 2), min_size=6, max_size=6))
@@ -66,12 +65,12 @@ def test_whatever_a_split_gives_has_one_number_for_all(
     ]
     if len(set(colors)) == 1:
         with pytest.raises(ValueError, match="already exists"):
-            merge(everybody)
+            merge(resolve(everybody))
         return
     expected = {
         tuple(rank for rank, c in enumerate(colors) if c == color): None for color in colors
     }
-    assert merge(everybody) == list(expected)
-    for named, color in zip(everybody, colors, strict=True):
-        assert ranks_of(named.sets[0][1], everybody) in expected
-        assert all(colors[rank] == color for rank in ranks_of(named.sets[0][1], everybody))
+    assert merge(resolve(everybody)) == list(expected)
+    for (ranks,), color in zip(resolve(everybody), colors, strict=True):
+        assert ranks in expected
+        assert all(colors[rank] == color for rank in ranks)

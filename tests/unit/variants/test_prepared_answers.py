@@ -31,6 +31,7 @@ from variantwheel_selector.providers.x86_64 import LEVEL_FLAGS
 from variantwheel_selector.record import replace
 from variantwheel_selector.selection import Release, select
 from variantwheel_selector.settings import Settings
+from variantwheel_selector.variants_json import ProviderInfo
 
 TESTS = Path(__file__).parents[2]
 MACHINES = sorted(
@@ -39,12 +40,22 @@ MACHINES = sorted(
     for path in (TESTS / folder).iterdir()
     if (path / "machine.json").is_file()
 )
+CUDA = Variant.from_strings("cu12", ["nvidia :: cuda_version_lower_bound :: 12.0"])
+NVIDIA = ProviderInfo(requires=("nvidia-variant-provider>=0.0.1",))
 ARM = Variant.from_strings("neoverse", ["aarch64 :: version :: 8.4a"])
 FLAGS = sorted({flag for flags in LEVEL_FLAGS.values() for flag in flags} | {"acpi", "ht", "sha"})
 
 
 def _release(folder: Path, *variants: Variant, tag: str = "py3-none-any") -> TinyRelease:
-    tiny = TinyRelease(folder, release_info(variants), tag)
+    info = release_info(variant for variant in variants if variant != CUDA)
+    if CUDA in variants:
+        info = replace(
+            info,
+            namespaces=(*info.namespaces, "nvidia"),
+            variants={**info.variants, CUDA.label: CUDA},
+            providers={**info.providers, "nvidia": NVIDIA},
+        )
+    tiny = TinyRelease(folder, info, tag)
     for label in tiny.info.variants:
         tiny.add(label)
     return tiny
@@ -54,13 +65,14 @@ def _release(folder: Path, *variants: Variant, tag: str = "py3-none-any") -> Tin
 def releases(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> list[tuple[Release, list[dict[str, Any]]]]:
-    """Releases with their answers; one has a variant for level v4, one needs its own Python."""
+    """Releases with answers; some have variants for v4, one Python alone, or NVIDIA's GPUs."""
     found = []
     for number, (variants, tag) in enumerate(
         [
             ((NULL, V3, ARM), "py3-none-manylinux_2_28_x86_64"),
             ((NULL, V3, V4), "py3-none-any"),
             ((NULL, V3), "cp311-cp311-manylinux_2_17_x86_64"),
+            ((NULL, V3, CUDA), "py3-none-any"),
         ]
     ):
         tiny = _release(tmp_path_factory.mktemp(str(number)), *variants, tag=tag)
@@ -156,7 +168,7 @@ def test_a_variant_for_a_higher_level_makes_two_kinds_of_machines(
     releases: list[tuple[Release, list[dict[str, Any]]]],
 ) -> None:
     needed = {flag for level in ("v1", "v2", "v3") for flag in LEVEL_FLAGS[level]}
-    (_, ordinary), (_, capped), (_, own_python) = releases
+    (_, ordinary), (_, capped), (_, own_python), _ = releases
     assert [set(answer["flags"]) for answer in ordinary] == [needed]
     assert [answer["without_flags"] for answer in ordinary] == [[]]
     assert [answer["glibc"] for answer in ordinary] == [[28, GLIBCS[-1]]]
@@ -259,9 +271,18 @@ def test_what_is_wrong_is_said(
     with pytest.raises(SystemExit):
         backend.build_wheel(str(tmp_path / "file"))
     assert f"cannot write {PLAIN} into" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["the end", "a file's content"])
+def test_a_changed_wheel_is_not_handed_over(
+    sdist: TinyRelease, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
     for wheel in sdist.wheels:
         path = sdist.root / "payload" / wheel.filename
-        path.write_bytes(path.read_bytes()[:-1] + b"\1")
+        data = bytearray(path.read_bytes())
+        # The archive's form stays as it is where content alone changes: the hash has to tell.
+        data[-1 if place == "the end" else data.index(b"__init__.py") + len("__init__.py") + 2] ^= 1
+        path.write_bytes(data)
     with pytest.raises(SystemExit):
         backend.build_wheel(str(tmp_path / "out"))
     assert "is not the released one" in capsys.readouterr().err
