@@ -53,7 +53,7 @@ def _release(folder: Path, *variants: Variant, tag: str = "py3-none-any") -> Tin
             info,
             namespaces=(*info.namespaces, "nvidia"),
             variants={**info.variants, CUDA.label: CUDA},
-            providers={**info.providers, "nvidia": NVIDIA},
+            providers={**(info.providers or {}), "nvidia": NVIDIA},
         )
     tiny = TinyRelease(folder, info, tag)
     for label in tiny.info.variants:
