@@ -39,7 +39,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from variantwheel.prepared_answers import prepared_answers, render_answers
-from variantwheel_selector.manifest import Manifest, PayloadWheel, render_manifest
+from variantwheel.shared_pieces import share_pieces
+from variantwheel_selector.manifest import SHARED_FILE, Manifest, PayloadWheel, render_manifest
 from variantwheel_selector.model import Variant
 from variantwheel_selector.package_copy import copy_package
 from variantwheel_selector.prepared import PREPARED_PATH
@@ -99,20 +100,28 @@ def make_release(folder: Path, size: int, dependencies: Sequence[Path] = ()) -> 
     with tempfile.TemporaryDirectory(dir=folder) as name:
         root = Path(name)
         (root / "payload").mkdir()
-        wheels = []
-        for label in ("null", "x86_64_v3"):
+        paths = {
+            label: folder / f"install_bench-1.0-py3-none-any-{label}.whl" for label in info.variants
+        }
+        for label, path in paths.items():
             # The variant that is not chosen costs space alone.
             data = content if label == "x86_64_v3" else b""
-            path = root / "payload" / f"install_bench-1.0-py3-none-any-{label}.whl"
             write_wheel(path, label, data, render_variants_json(info.only(label)), metadata)
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            wheels.append(PayloadWheel(path.name, label, path.stat().st_size, digest))
-            shutil.copy(path, folder)
+        shared = share_pieces(list(paths.values()))
+        with (root / "payload" / SHARED_FILE).open("wb") as file:
+            shared.write(file)
+        wheels = [
+            PayloadWheel(
+                path.name, label, path.stat().st_size,
+                hashlib.sha256(path.read_bytes()).hexdigest(), ranges,
+            )
+            for (label, path), ranges in zip(paths.items(), shared.ranges, strict=True)
+        ]  # fmt: skip
         manifest = Manifest(PROJECT, "1.0", "0.1.0", info, tuple(wheels))
         (root / "PKG-INFO").write_text(metadata)
         (root / "pyproject.toml").write_text(PYPROJECT)
         (root / "payload/manifest.json").write_text(render_manifest(manifest))
-        answers = prepared_answers(manifest, root / "payload")
+        answers = prepared_answers(manifest, root)
         (root / PREPARED_PATH).write_text(render_answers(answers))
         copy_package(root / "_selector")
         pack_sdist(root, manifest, folder)

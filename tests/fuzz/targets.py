@@ -29,7 +29,7 @@ from variantwheel_selector.parse.libraries import cached_paths
 from variantwheel_selector.parse.musl import elf_interpreter, musl_version
 from variantwheel_selector.parse.nvidia_driver import parse_nvidia_driver
 from variantwheel_selector.parse.pci import listed_addresses
-from variantwheel_selector.payload import check_wheel
+from variantwheel_selector.payload import check_wheel, copy_payload
 from variantwheel_selector.providers import supported
 from variantwheel_selector.selection import Release, select
 from variantwheel_selector.settings_file import parse_config_file
@@ -132,6 +132,30 @@ def manifest(data: bytes) -> None:
         raise AssertionError("what was written is not what was read")
 
 
+def payload_ranges(data: bytes) -> None:
+    """Ranges of a shared file: what they may lead to, and how much may come of them."""
+    shared = bytes(range(256))
+    document = json.loads(render_manifest(Manifest("demo", "1.0", "0.1.0", INFO, (_WHEEL,))))
+    try:
+        ranges, digest = json.loads(data)
+    except (ValueError, TypeError, RecursionError):
+        return
+    size = len(shared)
+    document["schema"] = 2
+    document["wheels"][0] |= {"ranges": ranges, "sha256": digest, "size": size}
+    (wheel,) = parse_manifest(json.dumps(document)).wheels
+    with tempfile.TemporaryDirectory() as folder:
+        path, copy = Path(folder, "wheels.bin"), io.BytesIO()
+        path.write_bytes(shared)
+        try:
+            copy_payload(path, wheel, copy)
+            if hashlib.sha256(copy.getvalue()).hexdigest() != digest:
+                raise AssertionError("a wheel with another hash was accepted")
+        finally:
+            if len(copy.getvalue()) > size:
+                raise AssertionError("more was written than the wheel has")
+
+
 def decision(data: bytes) -> None:
     """The recorded decision."""
     parse_decision(data)
@@ -226,7 +250,9 @@ _PROFILE = {
     "python": {"interpreter": "cp311", "version": "3.11.7", "abis": ["cp311"]}, "unknown": {},
     "texts": {"cpuinfo.txt": "flags : sse2\n", "device_files.txt": ""},
 }  # fmt: skip
-_WHEEL = PayloadWheel(WHEEL_NAME, "null", 1, "0" * 64)
+_WHEEL = PayloadWheel(WHEEL_NAME, "null", 3, "0" * 64, ((1, 2), (0, 1)))
+_RANGES = [[128, 128], [0, 128]]
+_OF_RANGES = hashlib.sha256(bytes([*range(128, 256), *range(128)])).hexdigest()
 
 TARGETS: dict[str, tuple[Callable[[bytes], None], bytes]] = {
     "cpuinfo": (cpuinfo, b"processor\t: 0\nflags\t\t: fpu sse2 avx2\n\nFeatures : asimd\n"),
@@ -243,6 +269,7 @@ TARGETS: dict[str, tuple[Callable[[bytes], None], bytes]] = {
     "manifest": (
         manifest, render_manifest(Manifest("demo", "1.0", "0.1.0", INFO, (_WHEEL,))).encode()
     ),
+    "payload_ranges": (payload_ranges, json.dumps([_RANGES, _OF_RANGES]).encode()),
     "decision": (decision, json.dumps(Decision("demo", "1", "null", forced=False, filename=None,
                                                sha256=None).to_json()).encode()),
     "configuration": (configuration, b'forbid = [ "amd", ]\n[assume]\ncuda = "12"'),

@@ -106,14 +106,12 @@ def test_a_download_installs_without_an_index(
 def test_a_tampered_payload_is_not_installed(
     release: Release, environment: Environment, tmp_path: Path
 ) -> None:
-    """One byte of an embedded wheel differs from what the manifest says."""
+    """Bytes of embedded wheels differ from what the manifest says."""
     unpacked = tmp_path / "unpacked"
     shutil.unpack_archive(release.sdist, unpacked)
     (tree,) = unpacked.iterdir()
-    for wheel in (tree / "payload").glob("*.whl"):
-        content = bytearray(wheel.read_bytes())
-        content[len(content) // 2] ^= 1
-        wheel.write_bytes(content)
+    shared = tree / "payload/wheels.bin"
+    shared.write_bytes(bytes(byte ^ 1 for byte in shared.read_bytes()))
     printed = environment.pip_install("--no-deps", tree, expect=1)
     assert "sha256" in printed
     assert "Traceback" not in printed

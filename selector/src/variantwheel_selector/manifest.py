@@ -11,8 +11,13 @@ from variantwheel_selector.wheel_name import WheelName
 
 MANIFEST_PATH = "payload/manifest.json"
 """Where the manifest stands in the sdist."""
+SHARED_FILE = "wheels.bin"
+"""Beside the manifest: what several wheels hold alike stands in it once."""
+MOST_RANGES = 1000
+"""Of one wheel; who packs one of more pieces keeps it in one."""
 
-_SCHEMA = 1
+_SCHEMA, _SCHEMA_WITH_RANGES = 1, 2
+_LARGEST = 1 << 40
 _SHA256_PATTERN = r"[0-9a-f]{64}"
 _PAYLOAD_PATTERN = r"embedded|manifest"
 INDEX_URL_PATTERN = r"https?://[^@\s?#]+"
@@ -25,16 +30,24 @@ class PayloadWheel:
     """One variant wheel of the release.
 
     Attributes:
-        filename: With its label; in an embedded payload the file stands beside the manifest.
+        filename: With its label.
         label: The variant's label.
         size: In bytes.
         sha256: Of the whole file, in hexadecimal.
+        ranges: Its pieces in the shared file, each as offset and length in bytes; they make the
+            wheel one after the other. None if an embedded wheel is a file of its own.
     """
 
     filename: str
     label: str
     size: int
     sha256: str
+    ranges: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def path(self) -> str:
+        """Where it stands in a sdist that embeds it: the wheel itself, or its pieces."""
+        return f"payload/{SHARED_FILE if self.ranges else self.filename}"
 
     @property
     def name(self) -> WheelName:
@@ -68,7 +81,7 @@ class Manifest:
         variants: What each label needs.
         wheels: The variant wheels.
         source: How the project is built from source, if the sdist holds the sources.
-        embedded: Whether the wheels stand beside the manifest; otherwise the chosen one is fetched.
+        embedded: Whether the sdist holds the wheels; otherwise the chosen one is fetched.
         index_url: An index of the release's publisher, asked after those of the user.
     """
 
@@ -88,6 +101,7 @@ class Manifest:
             if wheel.filename in seen:
                 raise ManifestError(f"manifest lists {wheel.filename!r} twice")
             seen.add(wheel.filename)
+        _check_ranges(self)
 
     def to_json(self) -> dict[str, object]:
         """Return the JSON object."""
@@ -99,8 +113,9 @@ class Manifest:
                 "backend_path": None if path is None else list(path),
                 "requires": list(self.source.requires),
             }
+        in_ranges = any(wheel.ranges for wheel in self.wheels)
         return {
-            "schema": _SCHEMA,
+            "schema": _SCHEMA_WITH_RANGES if in_ranges else _SCHEMA,
             "name": self.name,
             "version": self.version,
             "selector_version": self.selector_version,
@@ -113,6 +128,7 @@ class Manifest:
                     "label": wheel.label,
                     "size": wheel.size,
                     "sha256": wheel.sha256,
+                    **({"ranges": [list(item) for item in wheel.ranges]} if wheel.ranges else {}),
                 }
                 for wheel in sorted(self.wheels, key=lambda wheel: wheel.filename)
             ],
@@ -132,7 +148,7 @@ def parse_manifest(text: str | bytes, place: str = MANIFEST_PATH) -> Manifest:
         ManifestError: The text is no manifest, or its parts contradict each other.
     """
     root = parse_json(text, place, ManifestError)
-    root.object(("schema",), ignore_unknown=True)["schema"].schema_number(_SCHEMA)
+    root.object(("schema",), ignore_unknown=True)["schema"].schema_number(_SCHEMA_WITH_RANGES)
     members = root.object(
         ("schema", "name", "version", "selector_version", "variants", "wheels"),
         ("source", "payload", "index_url"),
@@ -155,13 +171,25 @@ def parse_manifest(text: str | bytes, place: str = MANIFEST_PATH) -> Manifest:
 
 
 def _wheel_from_node(node: JsonNode) -> PayloadWheel:
-    members = node.object(("filename", "label", "size", "sha256"))
+    members = node.object(("filename", "label", "size", "sha256"), ("ranges",))
+    ranges = members.get("ranges")
     return PayloadWheel(
         filename=members["filename"].string(),
         label=members["label"].string(),
         size=members["size"].integer(minimum=1),
         sha256=members["sha256"].string(_SHA256_PATTERN),
+        ranges=() if ranges is None else _ranges_from_node(ranges),
     )
+
+
+def _ranges_from_node(node: JsonNode) -> tuple[tuple[int, int], ...]:
+    found: list[tuple[int, int]] = []
+    # Not as nodes of their own: there may be many.
+    for item in node.value if isinstance(node.value, list) else [node.value]:
+        if not isinstance(item, list) or [type(number) for number in item] != [int, int]:
+            node.fail("expected ranges, each [offset, length]")
+        found.append((item[0], item[1]))
+    return tuple(found)
 
 
 def _source_from_node(node: JsonNode) -> SourceProject:
@@ -181,6 +209,28 @@ def _source_from_node(node: JsonNode) -> SourceProject:
         backend_path=path,
         requires=members["requires"].strings(),
     )
+
+
+def _check_ranges(manifest: Manifest) -> None:
+    """Refuse ranges that lead out of any file, or do not make the wheel."""
+    # The shared file holds nothing that is of no wheel, and each piece once.
+    most = min(sum(wheel.size for wheel in manifest.wheels if wheel.ranges), _LARGEST)
+    for wheel in manifest.wheels:
+        words = f"manifest: ranges of {wheel.filename!r}"
+        if not wheel.ranges:
+            continue
+        if not manifest.embedded:
+            raise ManifestError(f"{words}: the wheels are not in this sdist")
+        if len(wheel.ranges) > MOST_RANGES:
+            raise ManifestError(f"{words}: there are {len(wheel.ranges)}, {MOST_RANGES} at most")
+        for offset, length in wheel.ranges:
+            if offset < 0 or length < 1 or offset + length > most:
+                raise ManifestError(
+                    f"{words}: {length} bytes from {offset} on; the wheels have {most} altogether"
+                )
+        found = sum(length for _, length in wheel.ranges)
+        if found != wheel.size:
+            raise ManifestError(f"{words} are {found} bytes, the wheel has {wheel.size}")
 
 
 def _check_wheel(manifest: Manifest, wheel: PayloadWheel) -> None:

@@ -1,6 +1,7 @@
 """Opens a payload wheel: hash and size first, then everything that its archive claims.
 
-A wheel is opened once, and the handle that was hashed is the one that is read afterwards.
+A wheel is read once: the handle that was hashed, or the copy that was made meanwhile, is what is
+read afterwards. One whose pieces stand in a shared file is put together as it is copied.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from variantwheel_selector.errors import PayloadError, VariantsJsonError
 from variantwheel_selector.header_fields import header_values
 from variantwheel_selector.manifest import Manifest, PayloadWheel
 from variantwheel_selector.variants_json import parse_variants_json
-from variantwheel_selector.wheel_file import hashed_copy
+from variantwheel_selector.wheel_file import Pieces, hashed_copy
 from variantwheel_selector.wheel_name import WheelName, normalize_project
 
 TYPE_CHECKING = False
@@ -53,37 +54,65 @@ INVALID_ARCHIVE = (
 
 
 @contextmanager
-def open_payload(
-    path: Path, wheel: PayloadWheel, copy: BinaryIO | None = None
-) -> Iterator[BinaryIO]:
+def open_payload(path: Path, wheel: PayloadWheel) -> Iterator[BinaryIO]:
     """Open a payload wheel for reading after its bytes proved to be the promised ones.
 
     Args:
-        path: Where it is.
+        path: Where it is, or the shared file with its pieces.
+        wheel: What the manifest says of it.
+
+    Raises:
+        PayloadError: The file is missing, or its size or hash differs from the manifest's.
+    """
+    if wheel.ranges:
+        from tempfile import TemporaryFile  # noqa: PLC0415 - installations copy
+
+        with TemporaryFile() as copy:
+            copy_payload(path, wheel, copy)
+            copy.seek(0)
+            yield copy
+        return
+    with _opened(path, wheel) as file:
+        _verified_copy(file, wheel, None)
+        file.seek(0)
+        yield file
+
+
+def copy_payload(path: Path, wheel: PayloadWheel, copy: BinaryIO) -> None:
+    """Copy a payload wheel, whose bytes prove to be the promised ones.
+
+    Args:
+        path: Where it is, or the shared file with its pieces.
         wheel: What the manifest says of it.
         copy: Takes the bytes as they are read; worth nothing if an error is raised.
 
     Raises:
         PayloadError: The file is missing, or its size or hash differs from the manifest's.
     """
+    with _opened(path, wheel) as file:
+        _verified_copy(file, wheel, copy)
+
+
+def _opened(path: Path, wheel: PayloadWheel) -> FileIO:
     try:
-        file = path.open("rb", buffering=0)
+        return path.open("rb", buffering=0)
     except OSError as error:
         raise _unreadable(wheel, error) from error
-    with file:
-        size, sha256 = hashed_copy(lambda buffer: _read_into(file, buffer, wheel), copy)
-        if size != wheel.size or sha256 != wheel.sha256:
-            raise PayloadError(
-                f"payload wheel {wheel.filename!r} is not the released one\n"
-                f"  expected {wheel.size} bytes, sha256 {wheel.sha256}\n"
-                f"  found {size} bytes, sha256 {sha256}\n"
-                "the sdist is damaged or was altered, download it again"
-            )
-        file.seek(0)
-        yield file
 
 
-def _read_into(file: FileIO, buffer: memoryview, wheel: PayloadWheel) -> int:
+def _verified_copy(file: FileIO, wheel: PayloadWheel, copy: BinaryIO | None) -> None:
+    source = Pieces(file, wheel.ranges) if wheel.ranges else file
+    size, sha256 = hashed_copy(lambda buffer: _read_into(source, buffer, wheel), copy)
+    if size != wheel.size or sha256 != wheel.sha256:
+        raise PayloadError(
+            f"payload wheel {wheel.filename!r} is not the released one\n"
+            f"  expected {wheel.size} bytes, sha256 {wheel.sha256}\n"
+            f"  found {size} bytes, sha256 {sha256}\n"
+            "the sdist is damaged or was altered, download it again"
+        )
+
+
+def _read_into(file: FileIO | Pieces, buffer: memoryview, wheel: PayloadWheel) -> int:
     try:
         return file.readinto(buffer) or 0
     except OSError as error:

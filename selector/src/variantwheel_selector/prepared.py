@@ -19,7 +19,7 @@ from variantwheel_selector.gpu_signs import without_gpu
 from variantwheel_selector.json_text import render_json
 from variantwheel_selector.parse.auxv import decode_auxv, parse_auxv, x86_disagreement
 from variantwheel_selector.parse.cpuinfo import cpu_flags
-from variantwheel_selector.wheel_file import hashed_copy, write_beside
+from variantwheel_selector.wheel_file import Pieces, hashed_copy, write_beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,9 +136,8 @@ def _hand_over(answer: Answer, libc: str, python: str, folder: str) -> str | Non
     text = render_json(decision).encode("utf-8")
 
     def write(copy: BinaryIO) -> bool:
-        place = f"payload/{payload['filename']}"
-        with open(place, "rb", buffering=0) as wheel:  # noqa: PTH123 - pathlib takes time
-            found = hashed_copy(wheel.readinto, copy)
+        with open(answer["path"], "rb", buffering=0) as wheels:  # noqa: PTH123 - pathlib takes time
+            found = hashed_copy(Pieces(wheels, answer["ranges"]).readinto, copy)
         promised = (answer["size"], payload["sha256"])
         return found == promised and add_listed(
             copy, answer["dist_info"], answer["decision_file"], text

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import tarfile
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from variantwheel_selector.errors import ManifestError
-from variantwheel_selector.manifest import Manifest
+from variantwheel_selector.manifest import SHARED_FILE, Manifest
 from variantwheel_selector.sdist_gzip import SdistGzip
 from variantwheel_selector.source_archive import SOURCE_ARCHIVE
 from variantwheel_selector.wheel_name import escape_project
 
 _PARTS = ("PKG-INFO", "_selector", "payload", "pyproject.toml", SOURCE_ARCHIVE)
 _LEFT_OUT = ("__pycache__",)
+_ZIP_END, _ZIP_END_PLACE = b"PK\5\6", (1 << 16) + 22
+"""How a zip archive's end begins, and how far from a file's end readers look for it."""
 
 
 def pack_sdist(root: Path, manifest: Manifest, folder: Path) -> str:
@@ -42,7 +43,8 @@ def pack_sdist(root: Path, manifest: Manifest, folder: Path) -> str:
         with os.fdopen(descriptor, "w+b") as file:
             _pack(root, stem, file, epoch, stores=True)
             # pip 23 and older would take it for a zip archive.
-            if zipfile.is_zipfile(file):
+            file.seek(-min(file.tell(), _ZIP_END_PLACE), os.SEEK_END)
+            if _ZIP_END in file.read():
                 file.seek(0)
                 file.truncate()
                 _pack(root, stem, file, epoch, stores=False)
@@ -59,7 +61,8 @@ def _pack(root: Path, stem: str, file: BinaryIO, epoch: int, *, stores: bool) ->
     writable = cast("BinaryIO", stream)  # all of it that tarfile uses
     with tarfile.open(fileobj=writable, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in _files(root):
-            stream.store(on=stores and path.suffix == ".whl", after=tarfile.BLOCKSIZE)
+            stored = path.suffix == ".whl" or path.name == SHARED_FILE
+            stream.store(on=stores and stored, after=tarfile.BLOCKSIZE)
             _add(archive, path, f"{stem}/{path.relative_to(root).as_posix()}", epoch)
     stream.finish()
 

@@ -7,7 +7,7 @@ import shutil
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -99,36 +99,51 @@ def sdist_from_file(path: Path) -> SelectorSdist:
         if path.is_dir():
             content = (path / MANIFEST_PATH).read_bytes()
             return SelectorSdist(path, parse_manifest(content))
-        with _member(path, MANIFEST_PATH, _MANIFEST_LIMIT) as file:
-            return SelectorSdist(path, parse_manifest(file.read_bytes()))
+        with tempfile.TemporaryDirectory(prefix="variantwheel-") as folder:
+            _unpack(path, {MANIFEST_PATH: _MANIFEST_LIMIT}, Path(folder))
+            return SelectorSdist(path, parse_manifest(Path(folder, MANIFEST_PATH).read_bytes()))
     except OSError as error:
         raise ReleaseError(f"{str(path)!r} is no selector sdist: {error}") from error
+
+
+@contextmanager
+def unpacked(sdist: SelectorSdist, wheels: Iterable[PayloadWheel]) -> Iterator[SelectorSdist]:
+    """Give the sdist as a folder in which embedded wheels are, whole or in pieces.
+
+    Args:
+        sdist: Packed or not.
+        wheels: Those that are needed.
+
+    Raises:
+        ReleaseError: The archive lacks one.
+    """
+    if sdist.path.is_dir() or not sdist.manifest.embedded:
+        yield sdist
+        return
+    whole = sum(wheel.size for wheel in sdist.manifest.wheels)
+    limits = {wheel.path: whole if wheel.ranges else wheel.size for wheel in wheels}
+    with tempfile.TemporaryDirectory(prefix="variantwheel-") as name:
+        _unpack(sdist.path, limits, Path(name))
+        yield replace(sdist, path=Path(name))
 
 
 @contextmanager
 def payload_wheel(
     sdist: SelectorSdist, wheel: PayloadWheel, settings: Settings, environment: Mapping[str, str]
 ) -> Iterator[Path]:
-    """Give the path of a wheel that the sdist embeds, or that its manifest names.
+    """Give the path of a wheel that an unpacked sdist embeds, or that its manifest names.
+
+    An embedded one may be there in pieces; `payload.open_payload` puts it together.
 
     Raises:
         DownloadError: It is nowhere.
-        ReleaseError: The archive lacks it.
     """
-    inside = f"payload/{wheel.filename}"
-    if not sdist.manifest.embedded:
-        with found_payload(
-            sdist.manifest,
-            wheel,
-            _sources(sdist, stated_sources(settings, environment)),
-            environment,
-        ) as path:
-            yield path
-    elif sdist.path.is_dir():
-        yield sdist.path / inside
-    else:
-        with _member(sdist.path, inside, wheel.size) as path:
-            yield path
+    if sdist.manifest.embedded:
+        yield sdist.path / wheel.path
+        return
+    sources = _sources(sdist, stated_sources(settings, environment))
+    with found_payload(sdist.manifest, wheel, sources, environment) as path:
+        yield path
 
 
 def _sources(sdist: SelectorSdist, sources: PackageSources) -> PackageSources:
@@ -148,22 +163,31 @@ def _chosen(files: list[IndexFile], project: str, wanted: str | None, place: str
     return sdists[choose_version(set(sdists), project, wanted, place, advice)]
 
 
-@contextmanager
-def _member(archive_path: Path, inside: str, limit: int) -> Iterator[Path]:
-    """Unpack one file of an sdist into a temporary folder; nothing else is unpacked."""
-    with tempfile.TemporaryDirectory(prefix="variantwheel-") as folder:
-        path = Path(folder, Path(inside).name)
-        try:
-            with tarfile.open(archive_path, "r:gz") as archive:
-                for member in archive:
-                    if member.isfile() and member.name.partition("/")[2] == inside:
-                        content = archive.extractfile(member)
-                        if content is not None and member.size <= limit:
-                            with path.open("wb") as file:
-                                shutil.copyfileobj(content, file)
-                        break
-        except _TAR_ERRORS as error:
-            raise ReleaseError(f"{str(archive_path)!r} is no selector sdist: {error}") from error
-        if not path.is_file():
+def _unpack(archive_path: Path, limits: Mapping[str, int], folder: Path) -> None:
+    """Unpack some files of an sdist, and nothing else.
+
+    Args:
+        archive_path: The sdist.
+        limits: The bytes that each may have, by its path below the sdist's own folder.
+        folder: Where they go, with their paths.
+    """
+    missing = dict(limits)
+    try:
+        with tarfile.open(archive_path, "r:gz") as archive:
+            for member in archive:
+                inside = member.name.partition("/")[2]
+                if not member.isfile() or inside not in missing:
+                    continue
+                content = archive.extractfile(member)
+                if content is not None and member.size <= missing.pop(inside):
+                    place = folder / inside
+                    place.parent.mkdir(exist_ok=True)
+                    with place.open("wb") as file:
+                        shutil.copyfileobj(content, file)
+                if not missing:
+                    break
+    except _TAR_ERRORS as error:
+        raise ReleaseError(f"{str(archive_path)!r} is no selector sdist: {error}") from error
+    for inside in limits:
+        if not (folder / inside).is_file():
             raise ReleaseError(f"{str(archive_path)!r} is no selector sdist: it holds no {inside}")
-        yield path

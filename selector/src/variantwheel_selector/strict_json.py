@@ -102,10 +102,11 @@ class JsonNode:
             self._fail_type("true or false")
         return self.value
 
-    def schema_number(self, known: int) -> None:
-        """Refuse a document whose `schema` member is not the one that this code reads."""
-        number = self.integer()
-        if number != known:
+    def schema_number(self, newest: int) -> None:
+        """Refuse a document whose `schema` member is newer than what this code reads, or none."""
+        number = self.integer(minimum=1)
+        if number > newest:
+            known = "1" if newest == 1 else f"1 to {newest}"
             self.fail(f"schema {number} is not known here, only {known}; a newer selector reads it")
 
 

@@ -19,8 +19,8 @@ from variantwheel_selector.payload import (
     INVALID_ARCHIVE,
     check_members,
     check_wheel,
+    copy_payload,
     dist_info_folder,
-    open_payload,
 )
 from variantwheel_selector.wheel_file import write_beside
 from variantwheel_selector.wheel_name import WheelName
@@ -45,7 +45,7 @@ def hand_over(
     """Write the wheel that the PEP 517 hook returns, from a payload wheel that is checked first.
 
     Args:
-        path: Where the payload wheel is.
+        path: Where the payload wheel is, or the shared file with its pieces.
         wheel: What the manifest says of it.
         manifest: The release.
         tags: What this machine's Python accepts.
@@ -61,8 +61,7 @@ def hand_over(
 
     def fill(file: BinaryIO) -> None:
         # Read once: what was hashed is what was copied, and what is checked and handed over.
-        with open_payload(path, wheel, copy=file):
-            file.seek(0)
+        copy_payload(path, wheel, file)
         check_wheel(file, wheel, manifest, tags)
 
     plain = str(wheel.name.with_label(None))

@@ -7,10 +7,30 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
+    from io import FileIO
     from typing import BinaryIO
 
 _CHUNK = 256 << 10
+
+
+class Pieces:
+    """Ranges of a file, read one after the other as if they were a file of their own."""
+
+    def __init__(self, file: FileIO, ranges: Iterable[Sequence[int]]) -> None:
+        """Take a file without a buffer, and ranges as offset and length in bytes."""
+        self._file = file
+        self._ranges = iter(ranges)
+        self._left = 0
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill the beginning of a buffer; 0 after the last range, or where the file ends."""
+        if not self._left:
+            offset, self._left = next(self._ranges, (0, 0))
+            self._file.seek(offset)
+        count = self._file.readinto(buffer[: self._left]) or 0
+        self._left -= count
+        return count
 
 
 def hashed_copy(
@@ -19,7 +39,7 @@ def hashed_copy(
     """Read a file to its end and return its size and SHA-256.
 
     Args:
-        read_into: `readinto` of a file without a buffer.
+        read_into: `readinto` of a file without a buffer, or of its pieces.
         copy: Takes the bytes as they are read, if there is one.
     """
     digest = hashlib.sha256()

@@ -103,7 +103,7 @@ def _decision(here: _Here) -> Decision:
 @contextlib.contextmanager
 def _payload_path(here: _Here, payload: PayloadWheel) -> Iterator[Path]:
     if here.manifest.embedded:
-        yield Path("payload", payload.filename)
+        yield Path(payload.path)
         return
     # Embedded payloads do not pay for the network's modules.
     from variantwheel_selector.fetching.payload_search import found_payload  # noqa: PLC0415

@@ -38,6 +38,7 @@ def profiles(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def archive(release: TinyRelease, tmp_path: Path) -> Path:
+    release.share()
     return release.archive(tmp_path / "dist")
 
 

@@ -42,7 +42,7 @@ def _change(document: Any, path: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        ("schema", 2, "schema 2 is not known"),
+        ("schema", 3, "schema 3 is not known here, only 1 to 2"),
         ("extra", 1, "unknown key 'extra'"),
         ("name", "other", "a wheel of another release"),
         ("version", "1.1", "a wheel of another release"),

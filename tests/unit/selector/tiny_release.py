@@ -16,6 +16,7 @@ from variantwheel_selector.machine import Machine, PythonFacts
 from variantwheel_selector.manifest import Manifest, PayloadWheel, SourceProject, render_manifest
 from variantwheel_selector.model import Variant
 from variantwheel_selector.package_copy import copy_package
+from variantwheel_selector.record import replace
 from variantwheel_selector.variants_json import ProviderInfo, VariantsInfo, render_variants_json
 
 PROVIDERS = {
@@ -106,6 +107,39 @@ class TinyRelease:
         (project / "index.html").write_text("\n".join(links))
         self.embedded = False
         return project
+
+    def share(self) -> Path:
+        """Put the wheels into one file, each in two pieces, the ends of all wheels first."""
+        folder = self.root / "payload"
+        contents = [(folder / wheel.filename).read_bytes() for wheel in self.wheels]
+        middles = [len(content) // 2 for content in contents]
+        shared = b"".join(data[at:] for data, at in zip(contents, middles, strict=True))
+        for number, (data, at) in enumerate(zip(contents, middles, strict=True)):
+            second = shared.index(data[at:])
+            first = (len(shared), at)
+            self.wheels[number] = replace(
+                self.wheels[number], ranges=(first, (second, len(data) - at))
+            )
+            shared += data[:at]
+            (folder / self.wheels[number].filename).unlink()
+        path = folder / "wheels.bin"
+        path.write_bytes(shared)
+        return path
+
+    def content(self, wheel: PayloadWheel) -> bytes:
+        """Return the bytes of a wheel, in pieces or whole."""
+        data = (self.root / wheel.path).read_bytes()
+        ranges = wheel.ranges or ((0, len(data)),)
+        return b"".join(data[offset : offset + length] for offset, length in ranges)
+
+    def flip(self, wheel: PayloadWheel, position: int) -> None:
+        """Change one bit of a wheel, in pieces or whole."""
+        path = self.root / wheel.path
+        data = bytearray(path.read_bytes())
+        ranges = wheel.ranges or ((0, len(data)),)
+        places = [offset + at for offset, length in ranges for at in range(length)]
+        data[places[position]] ^= 1
+        path.write_bytes(data)
 
     def finish(self) -> Path:
         """Write the files around the payload and return the folder."""

@@ -76,7 +76,7 @@ def releases(
         ]
     ):
         tiny = _release(tmp_path_factory.mktemp(str(number)), *variants, tag=tag)
-        answers = prepared_answers(tiny.manifest, tiny.root / "payload")
+        answers = prepared_answers(tiny.manifest, tiny.root)
         found.append((Release.from_manifest(tiny.manifest), json.loads(json.dumps(answers))))
     return found
 
@@ -185,12 +185,12 @@ def test_a_wheel_that_is_not_sound_is_not_promised(tmp_path: Path) -> None:
     tiny.wheels = [wheel for wheel in tiny.wheels if wheel.label == "null"]
     tiny.add("x86_64_v3", {**files, f"{tiny.dist_info}/METADATA": b"Name: other\nVersion: 1\n\n"})
     with pytest.raises(PayloadError, match="is a wheel of other 1"):
-        prepared_answers(tiny.manifest, tiny.root / "payload")
+        prepared_answers(tiny.manifest, tiny.root)
 
 
 def test_nothing_is_prepared_for_other_machines(tmp_path: Path) -> None:
     tiny = _release(tmp_path, NULL, ARM, tag="py3-none-manylinux_2_17_aarch64")
-    assert prepared_answers(tiny.manifest, tiny.root / "payload") == []
+    assert prepared_answers(tiny.manifest, tiny.root) == []
 
 
 PLAIN = "tiny_native-1.0-py3-none-any.whl"
@@ -200,7 +200,8 @@ PLAIN = "tiny_native-1.0-py3-none-any.whl"
 def sdist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TinyRelease:
     """An unpacked sdist with answers, in the current folder; nothing is stated."""
     tiny = _release(tmp_path / "sdist", NULL, V3)
-    answers = prepared_answers(tiny.manifest, tiny.root / "payload")
+    tiny.share()
+    answers = prepared_answers(tiny.manifest, tiny.root)
     tiny.finish()
     (tiny.root / PREPARED_PATH).write_text(render_answers(answers))
     for name in os.environ:
@@ -278,11 +279,9 @@ def test_a_changed_wheel_is_not_handed_over(
     sdist: TinyRelease, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
 ) -> None:
     for wheel in sdist.wheels:
-        path = sdist.root / "payload" / wheel.filename
-        data = bytearray(path.read_bytes())
         # The archive's form stays as it is where content alone changes: the hash has to tell.
-        data[-1 if place == "the end" else data.index(b"__init__.py") + len("__init__.py") + 2] ^= 1
-        path.write_bytes(data)
+        content = sdist.content(wheel).index(b"__init__.py") + len("__init__.py") + 2
+        sdist.flip(wheel, -1 if place == "the end" else content)
     with pytest.raises(SystemExit):
         backend.build_wheel(str(tmp_path / "out"))
     assert "is not the released one" in capsys.readouterr().err
@@ -293,7 +292,7 @@ def test_wheels_of_another_form_are_rewritten(sdist: TinyRelease, tmp_path: Path
     sdist.wheels.clear()
     for label in sdist.info.variants:
         sdist.add(label, record_last=False)
-    answers = prepared_answers(sdist.manifest, sdist.root / "payload")
+    answers = prepared_answers(sdist.manifest, sdist.root)
     sdist.finish()
     (sdist.root / PREPARED_PATH).write_text(render_answers(answers))
     assert backend.build_wheel(str(tmp_path / "out")) == PLAIN

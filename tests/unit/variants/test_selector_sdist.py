@@ -32,6 +32,7 @@ from variantwheel.variant_build import without_release_files
 from variantwheel.wheel_archive import read_wheel
 from variantwheel_selector.manifest import parse_manifest
 from variantwheel_selector.module_bundle import parse_bundle
+from variantwheel_selector.record import replace
 
 ROOT = "tiny_variants-1.0"
 
@@ -59,18 +60,19 @@ def test_it_holds_what_an_installation_needs(tiny_release: TinyRelease, sdist: P
     found = read_sdist(sdist)
     assert found.root == ROOT
     assert not zipfile.is_zipfile(sdist)  # which pip 23 would unpack it as
-    wheels = {f"payload/{path.name}" for path in tiny_release.folder.glob("*.whl")}
     needed = {
         "PKG-INFO",
         "pyproject.toml",
         "payload/manifest.json",
+        "payload/prepared.json",
+        "payload/wheels.bin",
         "_selector/variantwheel_selector/backend.py",
         "_selector/variantwheel_selector/modules.txt",
         "source.zip",
     }
-    assert wheels | needed <= set(found.files)
+    assert needed <= set(found.files)
     # Installers unpack all of it each time.
-    assert len(found.files) < len(wheels) + 15
+    assert len(found.files) < 15
     assert {"native/tiny.c", "CMakeLists.txt", "pyproject.toml"} <= set(_sources(found))
     packed = set(parse_bundle(found.files["_selector/variantwheel_selector/modules.txt"].data))
     assert {"wheel_hook.py", "nvidia_query.py", "fetching/payload_search.py"} <= packed
@@ -83,13 +85,18 @@ def test_it_holds_what_an_installation_needs(tiny_release: TinyRelease, sdist: P
     assert b"Requires-Dist: rich>=13; extra == 'fancy'" in metadata.replace(b'"', b"'")
 
 
-def test_the_manifest_lists_every_wheel_with_its_digest(sdist: Path) -> None:
+def test_the_manifest_lists_every_wheel_with_its_digest_and_pieces(
+    tiny_release: TinyRelease, sdist: Path
+) -> None:
     files = read_sdist(sdist).files
     manifest = parse_manifest(files["payload/manifest.json"].data)
     assert (manifest.name, manifest.version) == ("tiny-variants", "1.0")
     assert [wheel.label for wheel in manifest.wheels] == ["null", "x86_64_v3"]
+    shared = files["payload/wheels.bin"].data
+    assert len(shared) < sum(wheel.size for wheel in manifest.wheels) * 0.8
     for wheel in manifest.wheels:
-        data = files[f"payload/{wheel.filename}"].data
+        data = b"".join(shared[offset : offset + length] for offset, length in wheel.ranges)
+        assert data == (tiny_release.folder / wheel.filename).read_bytes()
         assert (wheel.size, wheel.sha256) == (len(data), hashlib.sha256(data).hexdigest())
     assert manifest.source is not None
     assert manifest.source.backend == "scikit_build_core.build"
@@ -293,12 +300,12 @@ def test_a_manifest_payload_holds_hashes_alone(
     url = "https://wheels.example.org/simple"
     variantwheel("sdist", release, *options, "--payload", "manifest", "--index-url", url)
     found = read_sdist(release / f"{ROOT}.tar.gz")
-    assert not [path for path in found.files if path.endswith(".whl")]
+    assert not [path for path in found.files if path.endswith((".whl", ".bin"))]
     thin = parse_manifest(found.files["payload/manifest.json"].data)
     thick = parse_manifest(read_sdist(sdist).files["payload/manifest.json"].data)
     assert (thin.embedded, thin.index_url) == (False, url)
     assert (thick.embedded, thick.index_url) == (True, None)
-    assert thin.wheels == thick.wheels
+    assert thin.wheels == tuple(replace(wheel, ranges=()) for wheel in thick.wheels)
     variantwheel("index", release, "-o", tmp_path / "site")
     served = {path.name for path in (tmp_path / "site/simple/tiny-variants").iterdir()}
     assert {wheel.filename for wheel in thin.wheels} | {f"{ROOT}.tar.gz"} <= served

@@ -62,7 +62,7 @@ def prepared_answers(manifest: Manifest, folder: Path) -> list[dict[str, object]
 
     Args:
         manifest: Of the sdist.
-        folder: Where the wheels are; those that answers name are checked as for an installation.
+        folder: The unpacked sdist; wheels that answers name are checked as for an installation.
 
     Raises:
         PayloadError: A wheel is not sound.
@@ -77,7 +77,7 @@ def prepared_answers(manifest: Manifest, folder: Path) -> list[dict[str, object]
             if winner is None:
                 continue
             wheel = next(item for item in manifest.wheels if item.filename == winner.filename)
-            with open_payload(folder / wheel.filename, wheel) as file:
+            with open_payload(folder / wheel.path, wheel) as file:
                 check_wheel(file, wheel, manifest, selection.tags)
             answers.append(
                 {
@@ -97,6 +97,8 @@ def prepared_answers(manifest: Manifest, folder: Path) -> list[dict[str, object]
 def _handed_over(wheel: PayloadWheel) -> dict[str, object]:
     return {
         "filename": str(wheel.name.with_label(None)),
+        "path": wheel.path,
+        "ranges": [list(item) for item in wheel.ranges or ((0, wheel.size),)],
         "size": wheel.size,
         "dist_info": dist_info_folder(wheel.name),
         "decision_file": DECISION_FILE,

@@ -9,7 +9,6 @@ import fnmatch
 import hashlib
 import importlib.metadata
 import os
-import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -20,11 +19,13 @@ from variantwheel.prepared_answers import prepared_answers, render_answers
 from variantwheel.project import Project
 from variantwheel.release_folder import read_variant_json
 from variantwheel.sdist_archive import SdistArchive
+from variantwheel.shared_pieces import share_pieces
 from variantwheel.toml_table import TomlTable, read_toml
 from variantwheel.wheel_archive import read_wheel, wheel_name_of
 from variantwheel_selector.errors import VariantsJsonError
 from variantwheel_selector.manifest import (
     MANIFEST_PATH,
+    SHARED_FILE,
     Manifest,
     PayloadWheel,
     SourceProject,
@@ -145,12 +146,14 @@ def write_selector_sdist(
     Returns:
         The file.
     """
+    shared = share_pieces(payload.wheels if embedded else ())
+    ranges = shared.ranges or ((),) * len(payload.wheels)
     manifest = Manifest(
         name=payload.name,
         version=payload.version,
         selector_version=importlib.metadata.version("variantwheel-selector"),
         variants=payload.info,
-        wheels=tuple(_payload_wheel(wheel) for wheel in payload.wheels),
+        wheels=tuple(map(_payload_wheel, payload.wheels, ranges)),
         source=None if sources is None else _source_project(sources, payload),
         embedded=embedded,
         index_url=index_url,
@@ -165,9 +168,9 @@ def write_selector_sdist(
         manifest_file.parent.mkdir()
         manifest_file.write_text(render_manifest(manifest), encoding="utf-8")
         if embedded:
-            for wheel in payload.wheels:
-                shutil.copyfile(wheel, manifest_file.parent / wheel.name)
-            answers = prepared_answers(manifest, manifest_file.parent)
+            with manifest_file.with_name(SHARED_FILE).open("wb") as file:
+                shared.write(file)
+            answers = prepared_answers(manifest, root)
             (root / PREPARED_PATH).write_text(render_answers(answers), encoding="utf-8")
         if sources is not None:
             needed = _needed_sources(sources.archive, project).files
@@ -213,13 +216,14 @@ def _agreeing_info(wheels: tuple[Path, ...], project: Project) -> VariantsInfo:
         raise ReleaseFolderError(f"{wheels[0].parent}: the wheels disagree: {error}") from error
 
 
-def _payload_wheel(wheel: Path) -> PayloadWheel:
+def _payload_wheel(wheel: Path, ranges: tuple[tuple[int, int], ...]) -> PayloadWheel:
     data = wheel.read_bytes()
     return PayloadWheel(
         filename=wheel.name,
         label=str(wheel_name_of(wheel).label),
         size=len(data),
         sha256=hashlib.sha256(data).hexdigest(),
+        ranges=ranges,
     )
 
 

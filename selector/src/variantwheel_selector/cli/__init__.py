@@ -20,7 +20,7 @@ from variantwheel_selector.installed import selector_version
 
 ENTRY_POINT_GROUP = "variantwheel.verbs"
 
-_OWN_VERBS = ("detect", "explain", "verify", "capture", "lock")
+_OWN_VERBS = ("detect", "explain", "verify", "capture", "lock", "unpack")
 _TOOLKIT_VERBS = ("init", "matrix", "build", "label", "check", "index", "sdist", "workflow")
 _NO_TOOLKIT = "comes with the toolkit: pip install variantwheel"
 

@@ -31,6 +31,7 @@ from variantwheel_selector.sdist_source import (
     sdist_from_file,
     sdist_from_folder,
     sdist_from_index,
+    unpacked,
 )
 from variantwheel_selector.setting_keys import PROFILE
 from variantwheel_selector.settings import Settings, read_settings
@@ -73,8 +74,9 @@ def run(args: argparse.Namespace) -> int:
         settings = _settings(project)
         locked = lock_machines(manifest, machines, settings)
         needs: dict[str, None] = {}
-        for item in locked:
-            needs |= dict.fromkeys(_write(args.output, sdist, item, settings))
+        with unpacked(sdist, [item.wheel for item in locked]) as source:
+            for item in locked:
+                needs |= dict.fromkeys(_write(args.output, source, item, settings))
     if args.json:
         print_json(
             {

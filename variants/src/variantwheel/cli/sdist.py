@@ -27,6 +27,7 @@ from variantwheel.selector_sdist import (
     collect_payload,
     write_selector_sdist,
 )
+from variantwheel.shared_pieces import share_pieces
 from variantwheel.source_date import source_date_epoch
 from variantwheel.text_table import render_table
 from variantwheel.variant_build import build_project_sdist, locked_work_folder
@@ -132,15 +133,17 @@ def _show_coverage(payload: Payload, project: Project, args: argparse.Namespace)
     names = [wheel.name for wheel in payload.wheels]
     interpreters = covered_interpreters(names, project.ci)
     table = coverage(payload.info, names, machines, interpreters)
-    size = sum(wheel.stat().st_size for wheel in payload.wheels)
+    sizes = f"{sum(wheel.stat().st_size for wheel in payload.wheels) / 1024:.0f} KiB"
     if args.payload == "embedded":
-        _warn_of_size("the payload", size)
+        shared = share_pieces(payload.wheels).size
+        _warn_of_size("the payload", shared)
+        sizes += f", {shared / 1024:.0f} KiB in the sdist"
     if args.json:
         write(json.dumps(coverage_json(table), indent=2) + "\n")
         return
     rows = [[item.name, *(item.choices[name] or "-" for name in interpreters)] for item in table]
     write(render_table(["machine", *interpreters], rows))
-    write(f"{len(names)} wheels, {size / 1024:.0f} KiB; - where nothing fits\n")
+    write(f"{len(names)} wheels, {sizes}; - where nothing fits\n")
 
 
 def _warn_of_size(what: str, size: int) -> None:
