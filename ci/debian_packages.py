@@ -6,12 +6,10 @@ download that was cut off. dpkg unpacks them.
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_DEADLINE = 900
+from quiet_command import CommandFailedError, run
 
 
 class PackagesError(Exception):
@@ -147,25 +145,9 @@ def _options(apt: Path, architecture: str) -> list[str]:
 
 def _run(*words: str, cwd: Path | None = None) -> str:
     try:
-        done = subprocess.run(
-            words,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=_DEADLINE,
-        )
-    except FileNotFoundError:
-        raise PackagesError(f"{words[0]} is not there: Debian and its like have it") from None
-    if done.returncode != 0:
+        return run(*words, cwd=cwd)
+    except CommandFailedError as error:
         raise PackagesError(
-            f"{_shown(words)} failed; if Debian's archive cannot be reached from here, run this "
-            f"where it can, or copy what it leaves behind. It printed:\n{done.stdout}"
-        )
-    return done.stdout
-
-
-def _shown(words: Sequence[str]) -> str:
-    return " ".join(word for word in words if "::" not in word and word != "-o")
+            f"{error}\nDebian and its like have apt and dpkg; where their archive cannot be "
+            "reached, copy what this leaves behind where it can"
+        ) from None

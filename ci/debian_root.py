@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-_DEADLINE = 600
-
-
-class CommandFailedError(Exception):
-    """A command ended with an error; the text holds what it printed."""
+from quiet_command import run
 
 
 class DebianRoot:
@@ -49,25 +44,3 @@ class DebianRoot:
             "unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork",
             f"--mount-proc={self.folder}/proc", "sh", "-c", inside, "sh", *settings, *words,
         )  # fmt: skip
-
-
-def run(*words: str) -> str:
-    """Run a command of this machine; gives what it printed, both streams.
-
-    Raises:
-        CommandFailedError: It ended with an error.
-    """
-    done = subprocess.run(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=_DEADLINE,
-    )
-    if done.returncode != 0:
-        raise CommandFailedError(
-            f"{' '.join(words[-6:])} ended with {done.returncode}:\n{done.stdout}"
-        )
-    return done.stdout

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from debian_packages import PackagesError, source_archive
+from quiet_command import CommandFailedError, run
 
 # Not every mirror of Debian's has the sources of 3.14.
 _SUITES = {"3.13t": "trixie", "3.14t": "forky"}
 _VERSION = "3.13t"
-_DEADLINE = 3600
+_COMPILATION = 3600  # seconds, on a slow machine
 # Neither profile-guided nor for its own tests: it is here to run ours.
 _CONFIGURE = (
     "--disable-gil",
@@ -32,8 +32,8 @@ _CONFIGURE = (
 _NEEDED = {"ctypes": "libffi-dev", "ssl": "libssl-dev", "zlib": "zlib1g-dev"}
 
 
-class CompilationError(Exception):
-    """It cannot be compiled here; the text says why, and what to do."""
+class MissingToolError(Exception):
+    """Something to compile with, or for, is not installed; the text says what to do."""
 
 
 def interpreter(folder: Path, version: str) -> Path:
@@ -45,19 +45,21 @@ def interpreter(folder: Path, version: str) -> Path:
 
     Raises:
         PackagesError: The source package cannot be had.
-        CompilationError: A tool or a library is missing, or compiling failed.
+        MissingToolError: A tool or a library is missing.
+        CommandFailedError: It could not be compiled.
     """
     place = folder / version
     program = place / "bin" / f"python{version}"
     done = folder / f"{version}.done"
     if not done.is_file():
         if shutil.which("cc") is None or shutil.which("make") is None:
-            raise CompilationError("there is no C compiler, or no make: install gcc and make")
+            raise MissingToolError("there is no C compiler, or no make: install gcc and make")
         source = _unpacked_source(folder, version)
-        _run("./configure", f"--prefix={place}", *_CONFIGURE, cwd=source)
+        run("./configure", f"--prefix={place}", *_CONFIGURE, cwd=source)
         # Whoever is at work beside this goes first.
-        _run("nice", "-n", "10", "make", f"-j{len(os.sched_getaffinity(0))}", cwd=source)
-        _run("make", "altinstall", cwd=source)
+        compile_all = ("nice", "-n", "10", "make", f"-j{len(os.sched_getaffinity(0))}")
+        run(*compile_all, cwd=source, seconds=_COMPILATION)
+        run("make", "altinstall", cwd=source)
         _require_modules(program)
         done.touch()
     return program
@@ -77,29 +79,12 @@ def _unpacked_source(folder: Path, version: str) -> Path:
 def _require_modules(program: Path) -> None:
     """Refuse an interpreter without modules that are left out where their libraries are absent."""
     try:
-        _run(str(program), "-c", f"import {', '.join(_NEEDED)}", cwd=program.parent)
-    except CompilationError as error:
+        run(str(program), "-c", f"import {', '.join(_NEEDED)}", cwd=program.parent)
+    except CommandFailedError as error:
         wanted = " and ".join(f"{package} ({module})" for module, package in _NEEDED.items())
-        raise CompilationError(
+        raise MissingToolError(
             f"{program} lacks modules: install {wanted}, and run this again\n{error}"
         ) from None
-
-
-def _run(*words: str, cwd: Path) -> None:
-    done = subprocess.run(
-        words,
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-        timeout=_DEADLINE,
-    )
-    if done.returncode != 0:
-        last = "\n".join(done.stdout.splitlines()[-40:])
-        raise CompilationError(f"{' '.join(words)} in {cwd} failed:\n{last}")
 
 
 def main(words: Sequence[str]) -> int:
@@ -111,7 +96,7 @@ def main(words: Sequence[str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         print(interpreter(folder, version))
-    except (PackagesError, CompilationError) as error:
+    except (PackagesError, MissingToolError, CommandFailedError) as error:
         print(f"free_threaded_python: error: {error}", file=sys.stderr)
         return 1
     return 0

@@ -20,6 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from quiet_command import CommandFailedError, run
+
 ROOT = Path(__file__).resolve().parent.parent
 # Flavour to the value of HVD_SANITIZE.
 FLAVOURS = {"plain": "", "address": "address,undefined", "thread": "thread"}
@@ -28,11 +30,8 @@ SANITIZER_OPTIONS = {
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
     "TSAN_OPTIONS": "second_deadlock_stack=1",
 }
+_COMPILATION = 3600  # seconds, on a slow machine
 SUMMARY = re.compile(r"(\d+) passed, (\d+) failed")
-
-
-class BuildError(Exception):
-    """Configuring or compiling failed; the tool has said why."""
 
 
 @dataclass(frozen=True)
@@ -66,17 +65,6 @@ def judge(returncode: int, output: str) -> Outcome:
     return Outcome(passed, ok=True, complaint="")
 
 
-def call(*command: str) -> str:
-    """Runs a build command and returns its stdout; shows all of its output when it fails."""
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, cwd=ROOT
-    )
-    if done.returncode != 0:
-        print(done.stdout)
-        raise BuildError(f"{' '.join(command)}: exit status {done.returncode}")
-    return done.stdout
-
-
 def build(flavour: str, folder: Path, jobs: int) -> dict[str, list[str]]:
     """Configures and builds one flavour.
 
@@ -84,16 +72,16 @@ def build(flavour: str, folder: Path, jobs: int) -> dict[str, list[str]]:
         The test programs: name to command line, as CMake registered them.
     """
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
-    call(
+    run(
         "cmake", "-S", str(ROOT), "-B", str(folder), *generator,
         "-DHVD_TESTS=ON", "-DHVD_WERROR=ON", f"-DHVD_SANITIZE={FLAVOURS[flavour]}",
     )  # fmt: skip
-    call("cmake", "--build", str(folder), "--parallel", str(jobs))
-    listing = json.loads(call("ctest", "--test-dir", str(folder), "--show-only=json-v1"))
+    run("cmake", "--build", str(folder), "--parallel", str(jobs), seconds=_COMPILATION)
+    listing = json.loads(run("ctest", "--test-dir", str(folder), "--show-only=json-v1"))
     return {test["name"]: test["command"] for test in listing["tests"] if "command" in test}
 
 
-def run(command: Sequence[str], seconds: float) -> Outcome:
+def run_program(command: Sequence[str], seconds: float) -> Outcome:
     """Runs one test program; shows its output when something is wrong with it."""
     environment = {**SANITIZER_OPTIONS, **os.environ}
     try:
@@ -126,7 +114,7 @@ def test_flavour(flavour: str, folder: Path, options: argparse.Namespace) -> tup
     passed, ok = 0, True
     # Most of them wait more than they compute.
     with ThreadPoolExecutor(options.jobs) as pool:
-        outcomes = pool.map(lambda name: run(programs[name], options.timeout), names)
+        outcomes = pool.map(lambda name: run_program(programs[name], options.timeout), names)
         for name, outcome in zip(names, outcomes, strict=True):
             print(f"{flavour:8} {name:28} {outcome.passed:4} passed {outcome.complaint}".rstrip())
             sys.stdout.flush()
@@ -160,7 +148,7 @@ def main(arguments: Sequence[str]) -> int:
     for flavour in dict.fromkeys(options.flavour or FLAVOURS):
         try:
             passed, ok = test_flavour(flavour, options.build_root.resolve() / flavour, options)
-        except BuildError as error:
+        except CommandFailedError as error:
             print(error, file=sys.stderr)
             failures.append(f"{flavour}: not built")
             continue

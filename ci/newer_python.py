@@ -14,7 +14,8 @@ import zipfile
 from pathlib import Path
 
 from debian_packages import PackagesError, PackageSet, unpack
-from debian_root import CommandFailedError, DebianRoot
+from debian_root import DebianRoot
+from quiet_command import CommandFailedError
 
 _VERSION = "3.14"
 _SUITE = "forky"

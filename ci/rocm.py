@@ -19,7 +19,8 @@ from pathlib import Path
 
 from compile_hip_code import hipcc_words
 from debian_packages import PackagesError, PackageSet, unpack
-from debian_root import CommandFailedError, DebianRoot, run
+from debian_root import DebianRoot
+from quiet_command import CommandFailedError, run
 
 ROOT = Path(__file__).resolve().parents[1]
 # Debian 13 has HIP 5.7 and RCCL 2.13, the oldest that the wheel declares. Without a package's
