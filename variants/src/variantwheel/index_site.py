@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from variantwheel.atomic_file import replace_by_copy, replace_file
 from variantwheel.errors import IndexConflictError, ReleaseFolderError
+from variantwheel.folder_lock import locked_folder
 from variantwheel.index_files import (
     METADATA_SUFFIX,
     IndexFile,
@@ -53,22 +52,11 @@ def update_site(release: Path, site: Path, report: Callable[[str], None]) -> Sit
         IndexConflictError: See `plan_site`; nothing is changed.
         ReleaseFolderError: The folder offers nothing.
     """
-    with _locked(site, report):
+    told = f"{site}: another run adds to this site; waiting for it"
+    with locked_folder(site, ".lock", lambda: report(told)):
         update = plan_site(release, site / "simple")
         write_site(update, site / "simple")
     return update
-
-
-@contextmanager
-def _locked(site: Path, report: Callable[[str], None]) -> Iterator[None]:
-    site.mkdir(parents=True, exist_ok=True)
-    with (site / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            report(f"{site}: another run adds to this site; waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def plan_site(release: Path, simple: Path) -> SiteUpdate:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from variantwheel.errors import (
     SdistFormatError,
     WheelFormatError,
 )
+from variantwheel.folder_lock import locked_folder
 from variantwheel.job_tokens import JobTokens
 from variantwheel.kept_wheels import KeptWheels, digest_inputs
 from variantwheel.labelling import label_wheel
@@ -222,14 +222,8 @@ def without_release_files(archive: SdistArchive, work: Path | None) -> SdistArch
     return SdistArchive(archive.root, kept)
 
 
-@contextmanager
-def locked_work_folder(work: Path, report: Callable[[str], None]) -> Iterator[None]:
+def locked_work_folder(work: Path, report: Callable[[str], None]) -> AbstractContextManager[None]:
     """Let one build at a time use the work folder; its paths are the same each time."""
-    work.mkdir(parents=True, exist_ok=True)
-    with (work / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            report(f"{work}: another build is running; waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    return locked_folder(
+        work, "lock", lambda: report(f"{work}: another build is running; waiting for it")
+    )
