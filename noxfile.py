@@ -191,7 +191,7 @@ def tests(session: nox.Session) -> None:
 
 
 def unit(session: nox.Session) -> None:
-    _install_groups(session, "test", "torch", "installers", "ci", "samples")
+    _install_groups(session, "test", "torch", "installers", "ci", "actionlint", "samples")
     _install_toolkit(session)
     _install_horovod(session)
     _unpack_mpis(session, "mpi-wheels")

