@@ -57,7 +57,7 @@ class PayloadWheel:
 
 @record
 class SourceProject:
-    """How the project's own sources in `source.zip` are built (PEP 517).
+    """How the project's own sources in `source.zip.gz` are built (PEP 517).
 
     Attributes:
         backend: `build-backend` of the project's pyproject.toml.

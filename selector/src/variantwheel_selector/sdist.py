@@ -61,7 +61,7 @@ def _pack(root: Path, stem: str, file: BinaryIO, epoch: int, *, stores: bool) ->
     writable = cast("BinaryIO", stream)  # all of it that tarfile uses
     with tarfile.open(fileobj=writable, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in _files(root):
-            stored = path.suffix == ".whl" or path.name == SHARED_FILE
+            stored = path.suffix in (".whl", ".gz") or path.name == SHARED_FILE
             stream.store(on=stores and stored, after=tarfile.BLOCKSIZE)
             _add(archive, path, f"{stem}/{path.relative_to(root).as_posix()}", epoch)
     stream.finish()

@@ -1,9 +1,9 @@
 """Writes gzip streams in which what is compressed already is stored as it is.
 
-A wheel inside an sdist cannot be made smaller, but whoever unpacks the sdist would pay for having
-tried: inflating such data takes four times as long as copying it. The end of what is stored is
-compressed all the same: pip 23 and older take any file for a zip archive near whose end the record
-stands that ends such archives, as it does in a wheel.
+What is compressed itself inside an sdist cannot be made smaller, but whoever unpacks the sdist
+would pay for having tried: inflating such data takes four times as long as copying it, and pip does
+so twice. The end of what is stored is compressed all the same: pip 23 and older take any file for a
+zip archive near whose end the record stands that ends such archives, as it does in a wheel.
 
 Source: RFC 1951 (DEFLATE) and RFC 1952 (gzip). One member, which every reader accepts.
 """

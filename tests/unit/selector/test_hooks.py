@@ -1,5 +1,6 @@
 """The PEP 517 hooks, called the way a front end does, in the folder of an unpacked sdist."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from unit.selector.tiny_release import METADATA, TinyRelease, wheel_bytes
 from variantwheel_selector import backend
 from variantwheel_selector.decision import Decision, parse_decision
 from variantwheel_selector.manifest import SourceProject, render_manifest
-from variantwheel_selector.source_archive import SourceFile, pack_sources
+from variantwheel_selector.source_archive import SOURCE_ARCHIVE, SourceFile, pack_sources
 
 PLAIN = "tiny_native-1.0-py3-none-any.whl"
 
@@ -48,7 +49,7 @@ def add_source(release: TinyRelease, hooks: str = OWN_HOOKS) -> None:
         SourceFile("hooks/own_hooks.py", hooks.encode()),
         SourceFile("built.whl", wheel_bytes(files, release.dist_info)),
     ]
-    (release.root / "source.zip").write_bytes(pack_sources(sources))
+    (release.root / SOURCE_ARCHIVE).write_bytes(pack_sources(sources))
     release.finish()
 
 
@@ -210,6 +211,17 @@ def test_source_builds_that_cannot_be(
     with pytest.raises(SystemExit):
         backend.build_wheel(str(tmp_path), force)
     assert "install first: missing-builder==1" in capsys.readouterr().err
+    archive = sdist.root / SOURCE_ARCHIVE
+    packed = archive.read_bytes()
+    for damaged in (packed[:-30], packed[10:], gzip.compress(b"no archive"), b""):
+        archive.write_bytes(damaged)
+        with pytest.raises(SystemExit):
+            backend.build_wheel(str(tmp_path), force)
+        assert "source.zip.gz is damaged" in capsys.readouterr().err
+    archive.unlink()
+    with pytest.raises(SystemExit):
+        backend.build_wheel(str(tmp_path), force)
+    assert "holds no source.zip.gz" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,8 @@ def sdist(tiny_release: TinyRelease, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def _sources(sdist: SdistArchive) -> list[str]:
-    with zipfile.ZipFile(io.BytesIO(sdist.files["source.zip"].data)) as archive:
+    packed = gzip.decompress(sdist.files["source.zip.gz"].data)
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         return archive.namelist()
 
 
@@ -68,7 +69,7 @@ def test_it_holds_what_an_installation_needs(tiny_release: TinyRelease, sdist: P
         "payload/wheels.bin",
         "_selector/variantwheel_selector/backend.py",
         "_selector/variantwheel_selector/modules.txt",
-        "source.zip",
+        "source.zip.gz",
     }
     assert needed <= set(found.files)
     # Installers unpack all of it each time.
@@ -145,7 +146,7 @@ def test_without_sources_the_manifest_says_so(tiny_release: TinyRelease, tmp_pat
     )  # fmt: skip
     files = read_sdist(tmp_path / f"{ROOT}.tar.gz").files
     assert json.loads(files["payload/manifest.json"].data)["source"] is None
-    assert "source.zip" not in files
+    assert "source.zip.gz" not in files
 
 
 def test_what_a_build_does_not_need_is_left_out(tiny_release: TinyRelease, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ SIZE_BUDGET = 100 * 1024 * 1024
 
 _PYPROJECT = """\
 # Written by variantwheel. The backend in this archive chooses the wheel that fits the machine; the
-# project's own pyproject.toml stands in `source.zip`.
+# project's own pyproject.toml stands in `source.zip.gz`.
 [build-system]
 requires = []
 build-backend = "variantwheel_selector.backend"
