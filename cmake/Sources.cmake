@@ -24,7 +24,8 @@ set(HVD_CORE_SOURCES
   timeline/timeline.cc timeline/trace_text.cc
   runtime/agreement.cc runtime/announcements.cc runtime/autotune_log.cc runtime/autotuner.cc
   runtime/blocking_call.cc runtime/bootstrap.cc runtime/bootstrap_messages.cc
-  runtime/c_api.cc runtime/checks.cc runtime/connection.cc runtime/control_plane.cc
+  runtime/c_api.cc runtime/c_api_arguments.cc runtime/c_api_errors.cc runtime/c_api_mpi.cc
+  runtime/c_api_options.cc runtime/c_api_requests.cc runtime/checks.cc runtime/connection.cc runtime/control_plane.cc
   runtime/coordinator.cc runtime/executor.cc runtime/fast_lane.cc runtime/fusion.cc
   runtime/gathering.cc runtime/gpu.cc runtime/gpu_meeting.cc runtime/heartbeats.cc
   runtime/host_identity.cc runtime/inbox.cc runtime/mapped_allreduces.cc runtime/near_connections.cc

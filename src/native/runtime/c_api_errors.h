@@ -1,0 +1,31 @@
+// How exceptions of the core become results of its C interface.
+#ifndef HVD_RUNTIME_C_API_ERRORS_H_
+#define HVD_RUNTIME_C_API_ERRORS_H_
+
+#include <cstdint>
+#include <exception>
+
+#include "base/error.h"
+#include "runtime/c_api.h"
+
+namespace hvd {
+
+// Returns the kind, which is no success.
+int32_t ReportError(Error::Kind kind, const char* text, hvd_error* error);
+
+// Runs the body of an API function; its exceptions become the function's result.
+template <typename Body>
+int32_t Guard(hvd_error* error, const Body& body) {
+  try {
+    body();
+    return 0;
+  } catch (const Error& e) {
+    return ReportError(e.kind(), e.what(), error);
+  } catch (const std::exception& e) {
+    return ReportError(Error::Kind::kInternal, e.what(), error);
+  }
+}
+
+}  // namespace hvd
+
+#endif  // HVD_RUNTIME_C_API_ERRORS_H_
