@@ -5,7 +5,7 @@ set(HVD_CORE_SOURCES
   base/timer_fd.cc base/wake_fd.cc base/wire.cc
   device/code_files.cc device/cuda_driver.cc device/hip_driver.cc device/kernels.cc
   device/stream_driver.cc
-  kernels/chosen.cc kernels/reduce.cc kernels/reduce_float.cc kernels/reduce_half.cc
+  kernels/chosen.cc kernels/convert.cc kernels/convert_values.cc kernels/reduce.cc kernels/reduce_float.cc kernels/reduce_half.cc
   kernels/reduce_int.cc kernels/scale.cc kernels/scale_values.cc
   kernels/stream_bytes.cc kernels/stream_copy.cc kernels/table.cc
   transport/abort.cc transport/auth.cc transport/hash_store.cc transport/socket.cc transport/socket_address.cc
@@ -38,7 +38,7 @@ list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/
 
 # What is compiled for each CPU level: the table of kernels, and all that it leads to.
 set(HVD_KERNEL_SOURCES ${HVD_CORE_SOURCES})
-list(FILTER HVD_KERNEL_SOURCES INCLUDE REGEX "/kernels/(reduce_[a-z]+|scale_values|stream_bytes|table)\\.cc$")
+list(FILTER HVD_KERNEL_SOURCES INCLUDE REGEX "/kernels/(convert_values|reduce_[a-z]+|scale_values|stream_bytes|table)\\.cc$")
 
 # All that neither moves tensors nor reduces them: in releases, which clang compiles, small before
 # fast. Agreement on an operation waits for other threads and ranks, not for instructions.
@@ -57,6 +57,6 @@ set(HVD_BINDINGS_SOURCES
   bindings/module.cc bindings/mpi_membership.cc bindings/rank_runtime.cc bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS auth autotune collectives coordinator descriptors device fast_lane gathering gpu
+set(HVD_NATIVE_TESTS auth autotune collectives compression convert coordinator descriptors device fast_lane gathering gpu
   heartbeats hosts kernels lane levels loss mpi runtime sha256 shared_buffers soak socket stall timeline
   topology trace_text transport waiting wire)

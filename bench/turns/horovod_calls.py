@@ -8,6 +8,7 @@ import horovod.torch as hvd
 from horovod._session import SESSION
 from horovod.torch.buckets import bucket_bytes, lay_out, view_of
 from turns.cases import Case, Work
+from turns.compressed_work import one_tensor, optimizer_gradients
 from turns.gradient_sets import SHAPES, elements
 from turns.mapped_memory import mapped_tensors, own_slices, reduce_pieces
 from turns.torch_work import DTYPES, collective, gradients, gradients_of, tensor_on_pages
@@ -37,6 +38,10 @@ class HorovodCalls:
         name = f"{case.work}.{case.dtype}.{case.nbytes}.{case.variant}"
         if case.work == "gradients":
             return self._gradients(case)
+        if case.work == "compressed":
+            return one_tensor(case, self.rank, self.size)
+        if case.work == "compressed gradients":
+            return optimizer_gradients(case, gradients_of(case), self.rank, self.size)
         if case.work == "step":
             return training_step(case, self._distribute)
         if case.variant == "arithmetic":

@@ -27,6 +27,8 @@ class Operand(NamedTuple):
         owner: what must stay alive while the memory is in use.
         device: -1 for the CPU's memory, else the number of the GPU.
         stream: address of the GPU's stream on which the memory becomes ready.
+        wire_dtype: the type in which an allreduce sends it and reduces it, where that is another:
+            "float16" or "bfloat16" for "float32" and "float64".
     """
 
     address: int
@@ -35,6 +37,7 @@ class Operand(NamedTuple):
     owner: object
     device: int = CPU
     stream: int = 0
+    wire_dtype: str | None = None
 
 
 class Pending(NamedTuple):
@@ -103,6 +106,7 @@ class Operations:
         root: int = -1,
         numbers: Sequence[int] = (),
         rows: int = 0,
+        wire_dtype: int | None = None,
     ) -> "tuple[WaitResult | Literal[False] | None, str]":
         """Runs an operation of all ranks on this thread if they all come for it now.
 
@@ -121,6 +125,8 @@ class Operations:
             root: global rank whose tensor is broadcast.
             numbers: of an alltoall, the rows for each rank; none for even ones.
             rows: at the destination, where the ranks agree on those of the result.
+            wire_dtype: of an allreduce, code of the type that it travels in, as of `Operand`; None
+                for its own.
 
         Returns:
             What the core hands over (see the class), or False when the operation has to be started
@@ -136,6 +142,7 @@ class Operations:
                 destination,
                 shape,
                 dtype,
+                dtype if wire_dtype is None else wire_dtype,
                 op,
                 prescale,
                 postscale,
@@ -246,6 +253,7 @@ class Operations:
                 destinations[index].address if destinations else 0,
                 source.shape,
                 dtype_code(source.dtype),
+                dtype_code(source.wire_dtype or source.dtype),
                 next(iter(destinations[index].shape), 0) if destinations else 0,
             )
             for index, source in enumerate(sources)

@@ -25,7 +25,7 @@ class Reductions(Operations):
         """Starts a reduction over all ranks of a process set.
 
         Args:
-            source: what this rank contributes.
+            source: what this rank contributes; travels in the type that it says.
             destination: where the result goes; may be the source.
             finish: called with None.
             name: see `Operations`.
@@ -48,6 +48,7 @@ class Reductions(Operations):
             )
         member = self._ready_member()
         dtype = dtype_code(source.dtype)
+        wire_dtype = dtype_code(source.wire_dtype or source.dtype)
         ticket = self._enqueue(
             member,
             "allreduce",
@@ -59,6 +60,7 @@ class Reductions(Operations):
                 destination.address,
                 source.shape,
                 dtype,
+                wire_dtype,
                 op,
                 prescale,
                 postscale,

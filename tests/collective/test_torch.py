@@ -15,6 +15,7 @@ pytestmark = pytest.mark.torch
 
 FILES = (
     "torch_checks.py",
+    "compression_checks.py",
     "torch_blocking_checks.py",
     "waiting_checks.py",
     "output_checks.py",

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -20,6 +21,7 @@
 #include "device/kernels.h"
 #include "device/resources.h"
 #include "harness.h"
+#include "kernels/convert.h"
 #include "kernels/scale.h"
 #include "ops/device_collectives.h"
 #include "ranks.h"
@@ -33,6 +35,7 @@ using hvd::DeviceCollectives;
 using hvd::DeviceKernels;
 using hvd::DeviceMemory;
 using hvd::DeviceReduction;
+using hvd::DeviceTensor;
 using hvd::Driver;
 using hvd::DType;
 using hvd::Error;
@@ -149,32 +152,47 @@ TEST(ManyUnalignedPiecesOfEveryLengthAreCopiedWhole) {
   EXPECT_TRUE(to == expected);
 }
 
+// Converted and scaled in one go, against the two steps of the CPU.
+template <typename Wide>
+void ExpectConvertedAsOnTheCpu(Driver& driver, DeviceKernels& kernels, DType held, DType half) {
+  const hvd::Stream stream(driver);
+  std::vector<Wide> values(4099);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = std::ldexp(static_cast<Wide>(1.0 + static_cast<double>(i) / 4099.0),
+                           static_cast<int>(i % 60) - 30);
+  }
+  values[7] = std::numeric_limits<Wide>::infinity();
+  for (const double factor : {1.0, 0.3}) {
+    std::vector<uint16_t> narrow(values.size());
+    std::vector<Wide> wide(values.size());
+    const Piece in{values.data(), narrow.data(), values.size()};
+    const Piece out{narrow.data(), wide.data(), values.size()};
+    kernels.Convert(held, half, factor, 1.0, {&in, 1}, stream.get());
+    kernels.Convert(half, held, factor, 3.0, {&out, 1}, stream.get());
+    driver.Synchronize(stream.get());
+    std::vector<uint16_t> expected(values.size());
+    hvd::Convert(held, half, values.data(), expected.data(), values.size());
+    hvd::Scale(half, factor, expected.data(), expected.size());
+    EXPECT_TRUE(narrow == expected);
+    hvd::Scale(half, factor, expected.data(), expected.size(), 3.0);
+    std::vector<Wide> expected_wide(values.size());
+    hvd::Convert(half, held, expected.data(), expected_wide.data(), values.size());
+    EXPECT_TRUE(wide == expected_wide);
+  }
+}
+
 TEST(ConversionsToSixteenBitsAndBackAreThoseOfTheCpu) {
   const CodeFolder code;
   const auto driver = hvd::OpenCuda({kLibrary});
   DeviceKernels kernels(*driver, code.path(), 0);
-  const hvd::Stream stream(*driver);
-  std::vector<float> floats(4099);
-  for (size_t i = 0; i < floats.size(); ++i) {
-    floats[i] = std::ldexp(1.0F + static_cast<float>(i) / 4099.0F, static_cast<int>(i % 60) - 30);
-  }
   for (const DType half : {DType::kFloat16, DType::kBFloat16}) {
-    std::vector<uint16_t> narrow(floats.size());
-    std::vector<float> wide(floats.size());
-    const Piece in{floats.data(), narrow.data(), floats.size()};
-    const Piece out{narrow.data(), wide.data(), floats.size()};
-    kernels.Convert(DType::kFloat32, half, {&in, 1}, stream.get());
-    kernels.Convert(half, DType::kFloat32, {&out, 1}, stream.get());
-    driver->Synchronize(stream.get());
-    for (size_t i = 0; i < floats.size(); ++i) {
-      const bool is_half = half == DType::kFloat16;
-      const uint16_t expected =
-          is_half ? hvd::HalfFromFloat(floats[i]) : hvd::BFloat16FromFloat(floats[i]);
-      EXPECT_EQ(narrow[i], expected);
-      EXPECT_EQ(wide[i], is_half ? hvd::FloatFromHalf(expected) : hvd::FloatFromBFloat16(expected));
-    }
+    ExpectConvertedAsOnTheCpu<float>(*driver, kernels, DType::kFloat32, half);
+    ExpectConvertedAsOnTheCpu<double>(*driver, kernels, DType::kFloat64, half);
   }
-  EXPECT_THROWS(kernels.Convert(DType::kInt8, DType::kFloat32, {}, nullptr), Error, "int8");
+  EXPECT_THROWS(kernels.Convert(DType::kInt8, DType::kFloat32, 1.0, 1.0, {}, nullptr), Error,
+                "int8");
+  EXPECT_THROWS(kernels.Convert(DType::kFloat64, DType::kFloat32, 1.0, 1.0, {}, nullptr), Error,
+                "no kernel converts float64 to float32");
 }
 
 // Ranks as threads, each with a driver of its own.
@@ -199,13 +217,13 @@ TEST(OneTensorIsReducedAndScaled) {
   OnGpus(3, [](int rank, Driver& driver, DeviceCollectives& collectives) {
     const std::vector<float> from(1000, static_cast<float>(rank + 1));
     std::vector<float> to(from.size());
-    const Piece piece = PieceOf(from, to);
-    collectives.Allreduce({&piece, 1}, {.op = ReduceOp::kSum});
+    const DeviceTensor tensor{PieceOf(from, to)};
+    collectives.Allreduce({&tensor, 1}, {.op = ReduceOp::kSum});
     driver.Synchronize(collectives.stream());
     EXPECT_EQ(to, std::vector<float>(1000, 6.0F));
     DeviceReduction how{
         .op = ReduceOp::kAverage, .prescale = 2.0, .postscale = 5.0, .divisor = 3.0};
-    collectives.Allreduce({&piece, 1}, how);
+    collectives.Allreduce({&tensor, 1}, how);
     driver.Synchronize(collectives.stream());
     EXPECT_EQ(to, std::vector<float>(1000, 20.0F));
   });
@@ -214,15 +232,73 @@ TEST(OneTensorIsReducedAndScaled) {
 TEST(SeveralTensorsTravelAsOneMessage) {
   OnGpus(2, [](int rank, Driver& driver, DeviceCollectives& collectives) {
     std::vector<std::vector<int32_t>> tensors;
-    std::vector<Piece> pieces;
+    std::vector<DeviceTensor> pieces;
     for (size_t i = 0; i < 200; ++i) {
       tensors.emplace_back(i, static_cast<int32_t>(i) * (rank + 1));
     }
-    for (auto& tensor : tensors) pieces.push_back(PieceOf(tensor, tensor));
+    for (auto& tensor : tensors) pieces.push_back({PieceOf(tensor, tensor)});
     collectives.Allreduce(pieces, {.dtype = DType::kInt32, .prescale = 2.0});
     driver.Synchronize(collectives.stream());
     for (size_t i = 0; i < tensors.size(); ++i) {
       EXPECT_EQ(tensors[i], std::vector<int32_t>(i, static_cast<int32_t>(i) * 6));
+    }
+  });
+}
+
+template <typename Wide>
+std::vector<Wide> WideNumbers(size_t count, int rank) {
+  std::vector<Wide> values(count);
+  for (size_t i = 0; i < count; ++i) {
+    values[i] = std::ldexp(static_cast<Wide>(1.37) * static_cast<Wide>(rank + 1),
+                           static_cast<int>(i % 40) - 22);
+  }
+  return values;
+}
+
+// What the three steps of converting, reducing and converting back come to.
+template <typename Wide>
+std::vector<Wide> InThreeSteps(Driver& driver, DeviceCollectives& collectives, DType held,
+                               const DeviceReduction& how, const std::vector<Wide>& values) {
+  std::vector<uint16_t> halves(values.size());
+  hvd::Convert(held, how.dtype, values.data(), halves.data(), values.size());
+  const DeviceTensor tensor{PieceOf(halves, halves)};
+  collectives.Allreduce({&tensor, 1}, how);
+  driver.Synchronize(collectives.stream());
+  std::vector<Wide> result(values.size());
+  hvd::Convert(how.dtype, held, halves.data(), result.data(), values.size());
+  return result;
+}
+
+TEST(WhatIsHeldInAWiderTypeIsConvertedAsItIsPacked) {
+  OnGpus(3, [](int rank, Driver& driver, DeviceCollectives& collectives) {
+    auto floats = WideNumbers<float>(1001, rank);
+    const auto doubles = WideNumbers<double>(333, rank);
+    std::vector<double> results(doubles.size());
+    std::vector<uint16_t> halves(77, hvd::HalfFromFloat(1.0F));
+    for (const DType wire : {DType::kFloat16, DType::kBFloat16}) {
+      for (const double prescale : {1.0, 0.3}) {
+        const DeviceReduction how{.dtype = wire,
+                                  .op = ReduceOp::kAverage,
+                                  .prescale = prescale,
+                                  .postscale = 1.7,
+                                  .divisor = 3.0};
+        const auto expected_floats =
+            InThreeSteps(driver, collectives, DType::kFloat32, how, floats);
+        const auto expected_doubles =
+            InThreeSteps(driver, collectives, DType::kFloat64, how, doubles);
+        const DeviceTensor alone{PieceOf(doubles, results), DType::kFloat64};
+        collectives.Allreduce({&alone, 1}, how);
+        driver.Synchronize(collectives.stream());
+        EXPECT_TRUE(results == expected_doubles);
+        results.assign(results.size(), -1.0);
+        const std::vector<DeviceTensor> together{
+            {PieceOf(floats, floats), DType::kFloat32}, {PieceOf(halves, halves)}, alone};
+        collectives.Allreduce(together, how);
+        driver.Synchronize(collectives.stream());
+        EXPECT_TRUE(results == expected_doubles);
+        EXPECT_TRUE(floats == expected_floats);
+        floats = WideNumbers<float>(1001, rank);
+      }
     }
   });
 }
@@ -232,8 +308,8 @@ TEST(BooleansAreOrAndAnd) {
     const std::vector<uint8_t> mine{0, 1, static_cast<uint8_t>(rank)};
     std::vector<uint8_t> any(3);
     std::vector<uint8_t> all(3);
-    const Piece sum = PieceOf(mine, any);
-    const Piece product = PieceOf(mine, all);
+    const DeviceTensor sum{PieceOf(mine, any)};
+    const DeviceTensor product{PieceOf(mine, all)};
     collectives.Allreduce({&sum, 1}, {.dtype = DType::kBool});
     collectives.Allreduce({&product, 1}, {.dtype = DType::kBool, .op = ReduceOp::kProduct});
     driver.Synchronize(collectives.stream());
@@ -299,9 +375,9 @@ TEST(WhatRootHasIsBroadcast) {
 TEST(ATypeThatNcclLacksIsRefused) {
   OnGpus(1, [](int, Driver&, DeviceCollectives& collectives) {
     std::vector<int16_t> data(2);
-    const Piece piece = PieceOf(data, data);
+    const DeviceTensor tensor{PieceOf(data, data)};
     const DeviceReduction how{.dtype = DType::kInt16};
-    EXPECT_THROWS(collectives.Allreduce({&piece, 1}, how), Error, "NCCL cannot reduce int16");
+    EXPECT_THROWS(collectives.Allreduce({&tensor, 1}, how), Error, "NCCL cannot reduce int16");
     collectives.CheckHealth();
   });
 }

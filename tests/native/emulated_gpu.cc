@@ -87,6 +87,10 @@ struct Launched {
   {                                                   \
     "hvd_scale_" #type, { nullptr, hvd_scale_##type } \
   }
+#define CONVERTING(to, from)                                       \
+  {                                                                \
+    "hvd_" #to "_from_" #from, { nullptr, hvd_##to##_from_##from } \
+  }
 #define PLAIN(name)          \
   {                          \
     #name, { name, nullptr } \
@@ -104,10 +108,14 @@ const std::map<std::string, Kernel>& Kernels() {
       SCALING(int32),
       SCALING(int64),
       PLAIN(hvd_copy),
-      PLAIN(hvd_float16_from_float32),
-      PLAIN(hvd_float32_from_float16),
-      PLAIN(hvd_bfloat16_from_float32),
-      PLAIN(hvd_float32_from_bfloat16),
+      CONVERTING(float16, float32),
+      CONVERTING(float32, float16),
+      CONVERTING(float16, float64),
+      CONVERTING(float64, float16),
+      CONVERTING(bfloat16, float32),
+      CONVERTING(float32, bfloat16),
+      CONVERTING(bfloat16, float64),
+      CONVERTING(float64, bfloat16),
   };
   return kernels;
 }

@@ -3,6 +3,7 @@
 #include "runtime/gpu.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -102,6 +103,34 @@ TEST(ManyTensorsInOtherOrdersAndOfBothKindsOfMemory) {
       EXPECT_EQ(data[static_cast<size_t>(i)],
                 std::vector<int32_t>(static_cast<size_t>(i), 3 * i + 3));
     }
+  });
+}
+
+TEST(TensorsOfAGroupTravelInANarrowerType) {
+  OnGpuRanks(2, {}, [](int rank, Runtime& runtime) {
+    std::vector<float> floats(300, 1.0F + static_cast<float>(rank) / 1000);
+    const std::vector<double> doubles(20, 3.0 * (rank + 1));
+    std::vector<double> sums(doubles.size());
+    std::vector<int32_t> integers(5, rank);
+    Request request = OnGpu<float>(OpKind::kAllreduce, "group", {300});
+    request.grouped = true;
+    request.tensors = {{hvd::DType::kBFloat16, {300}, hvd::DType::kFloat32},
+                       {hvd::DType::kBFloat16, {20}, hvd::DType::kFloat64},
+                       {hvd::DType::kInt32, {5}}};
+    (void)Wait(runtime, runtime.Enqueue(request, {{floats.data(), floats.data()},
+                                                  {doubles.data(), sums.data()},
+                                                  {integers.data(), integers.data()}}));
+    // 1.001 is 1 there.
+    EXPECT_EQ(floats, std::vector<float>(300, 2.0F));
+    EXPECT_EQ(sums, std::vector<double>(20, 9.0));
+    EXPECT_EQ(integers, std::vector<int32_t>(5, 1));
+
+    Request half = OnGpu<float>(OpKind::kAllreduce, "alone", {300});
+    half.tensors = {{hvd::DType::kFloat16, {300}, hvd::DType::kFloat32}};
+    half.op = ReduceOp::kAverage;
+    floats.assign(floats.size(), rank == 0 ? 1e6F : 1.0F);
+    (void)Wait(runtime, runtime.Enqueue(half, {{floats.data(), floats.data()}}));
+    EXPECT_TRUE(std::isinf(floats.front()));
   });
 }
 

@@ -96,6 +96,29 @@ std::vector<std::byte> Scaled(const KernelTable& kernels, DType dtype, double fa
   return data;
 }
 
+std::vector<std::byte> Converted(const KernelTable& kernels, DType from, DType to, size_t count) {
+  const auto data = Noise(count * hvd::SizeOf(from), count);
+  std::vector<std::byte> converted(count * hvd::SizeOf(to));
+  kernels.convert(from, to, data.data(), converted.data(), count);
+  return converted;
+}
+
+void ExpectSameConversions(const KernelTable& kernels, const KernelTable& baseline) {
+  for (const size_t count : kSizes) {
+    for (const DType held : {DType::kFloat32, DType::kFloat64}) {
+      for (const DType wire : {DType::kFloat16, DType::kBFloat16}) {
+        EXPECT_TRUE(Converted(kernels, held, wire, count) ==
+                    Converted(baseline, held, wire, count));
+        auto wide = Converted(kernels, wire, held, count);
+        auto expected = Converted(baseline, wire, held, count);
+        CloseWhatIsOpen(held, false, wide);
+        CloseWhatIsOpen(held, false, expected);
+        EXPECT_TRUE(wide == expected);
+      }
+    }
+  }
+}
+
 void ExpectSameBits(const KernelTable& kernels, const KernelTable& baseline, DType dtype) {
   for (const size_t count : kSizes) {
     for (const ReduceOp op : kOps) {
@@ -124,6 +147,7 @@ TEST(EveryLevelGivesTheBaselinesBits) {
       if (hvd::test::Failures() == before) continue;
       hvd::test::Report(__FILE__, __LINE__, level + " differs for " + hvd::Name(dtype));
     }
+    ExpectSameConversions(kernels, baseline);
     std::printf("%s: compared\n", level.c_str());
   }
 }

@@ -191,6 +191,7 @@ TEST(ALongErrorIsCutBetweenCharacters) {
                             .shape = &shape,
                             .dimensions = 1,
                             .dtype = static_cast<int32_t>(hvd::DType::kFloat32),
+                            .wire_dtype = static_cast<int32_t>(hvd::DType::kFloat32),
                             .rows = 0};
     hvd_request request{};
     request.name = name.c_str();

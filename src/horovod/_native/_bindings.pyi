@@ -266,6 +266,7 @@ class Runtime:
         destination: int,
         shape: Sequence[int],
         dtype: int,
+        wire_dtype: int,  # in which it travels: `dtype`, or of float32 and float64 a 16-bit one
         op: int,
         prescale: float,
         postscale: float,
@@ -275,9 +276,9 @@ class Runtime:
         self,
         kind: int,  # one of KINDS
         name: str,
-        # Addresses of source and destination (0 where the core allocates), shape, dtype, rows at
-        # the destination where the ranks agree on those of the result.
-        tensors: Sequence[tuple[int, int, Sequence[int], int, int]],
+        # Addresses of source and destination (0 where the core allocates), shape, dtype, the one in
+        # which it travels, rows at the destination where the ranks agree on those of the result.
+        tensors: Sequence[tuple[int, int, Sequence[int], int, int, int]],
         *,
         process_set: int = 0,
         op: int = ...,
@@ -299,6 +300,7 @@ class Runtime:
         destination: int,
         shape: Sequence[int],
         dtype: int,
+        wire_dtype: int,
         op: int,
         prescale: float,
         postscale: float,

@@ -109,6 +109,7 @@ def allreduce(
     process_set: ProcessSet,
     *,
     in_place: bool,
+    wire_dtype: str | None = None,
 ) -> tuple[torch.Tensor | None, str | None]:
     """Reduces a tensor over all ranks.
 
@@ -128,6 +129,7 @@ def allreduce(
         op=op,
         prescale=prescale,
         postscale=postscale,
+        wire_dtype=None if wire_dtype is None else DTYPES[wire_dtype],
     )
     return None if done is False else result, name
 

@@ -12,7 +12,7 @@ from horovod.common.process_sets import ProcessSet, global_process_set, register
 from horovod.torch import blocking
 from horovod.torch.adasum import combine_all, require_power_of_2
 from horovod.torch.blocking import CALLS
-from horovod.torch.compression import Compression, Compressor, NoneCompressor
+from horovod.torch.compression import Compression, Compressor, NoneCompressor, outgoing
 from horovod.torch.operands import (
     contiguous,
     copying_back,
@@ -25,7 +25,7 @@ from horovod.torch.operands import (
 )
 
 
-def _start_allreduce(
+def start_allreduce(
     tensor: torch.Tensor,
     name: str | None,
     op: int,
@@ -34,14 +34,20 @@ def _start_allreduce(
     process_set: ProcessSet,
     *,
     in_place: bool,
+    wire_dtype: str | None = None,
 ) -> int:
+    """Starts reducing a tensor, in the type that `compression.outgoing` says.
+
+    Returns:
+        A handle for `synchronize`.
+    """
     work = contiguous(tensor)
     if op == Adasum:
         return _start_adasum(
             tensor if in_place else None, work, name, prescale_factor, postscale_factor, process_set
         )
     result = work if in_place else new_result(tensor)
-    source = operand(work)
+    source = operand(work, wire_dtype)
     return COLLECTIVES.allreduce(
         source,
         source if in_place else operand(result),
@@ -105,7 +111,7 @@ def allreduce_async(
         A handle for `poll` and `synchronize`.
     """
     op = op if op == Adasum else choose_op(op, average=average)
-    return _start_allreduce(
+    return start_allreduce(
         tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=False
     )
 
@@ -121,7 +127,7 @@ def allreduce_async_(
 ) -> int:
     """Like `allreduce_async`, in place: the tensor must not be touched until `synchronize`."""
     op = op if op == Adasum else choose_op(op, average=average)
-    return _start_allreduce(
+    return start_allreduce(
         tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=True
     )
 
@@ -135,18 +141,14 @@ def _allreduce_into(
     process_set: ProcessSet,
     *,
     in_place: bool,
+    wire_dtype: str | None = None,
 ) -> torch.Tensor:
     """Reduces and waits: on this thread if all ranks come, else the way of `allreduce_async`."""
-    result, name = blocking.allreduce(
-        tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=in_place
-    )
+    how = (op, prescale_factor, postscale_factor, process_set)
+    result, name = blocking.allreduce(tensor, name, *how, in_place=in_place, wire_dtype=wire_dtype)
     if result is not None:
         return result
-    return result_of(
-        _start_allreduce(
-            tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=in_place
-        )
-    )
+    return result_of(start_allreduce(tensor, name, *how, in_place=in_place, wire_dtype=wire_dtype))
 
 
 def needs_gradient(tensor: object) -> bool:
@@ -164,14 +166,17 @@ class _Allreduce(torch.autograd.Function):
         prescale_factor: float,
         postscale_factor: float,
         process_set: ProcessSet,
+        wire_dtype: str | None,
     ) -> torch.Tensor:
         ctx.arguments = (name, op, prescale_factor, postscale_factor, process_set)
-        return _allreduce_into(tensor, *ctx.arguments, in_place=False)
+        ctx.wire_dtype = wire_dtype
+        return _allreduce_into(tensor, *ctx.arguments, in_place=False, wire_dtype=wire_dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
         name, *rest = ctx.arguments
-        return (apply(_Allreduce, grad, gradient_name(name), *rest), *[None] * 5)
+        reduced = apply(_Allreduce, grad, gradient_name(name), *rest, ctx.wire_dtype)
+        return (reduced, *[None] * 6)
 
 
 def apply(function: type[torch.autograd.Function], *arguments: Any) -> Any:
@@ -215,12 +220,12 @@ def allreduce(
         if done is not None:
             return done
     op = op if op == Adasum else choose_op(op, average=average)
-    compressed, ctx = compression.compress(tensor)
-    arguments = (compressed, name, op, prescale_factor, postscale_factor, process_set)
+    sent, ctx, wire_dtype = outgoing(tensor, compression, op)
+    arguments = (sent, name, op, prescale_factor, postscale_factor, process_set)
     reduced = (
-        apply(_Allreduce, *arguments)
-        if needs_gradient(compressed)
-        else _allreduce_into(*arguments, in_place=False)
+        apply(_Allreduce, *arguments, wire_dtype)
+        if needs_gradient(sent)
+        else _allreduce_into(*arguments, in_place=False, wire_dtype=wire_dtype)
     )
     return compression.decompress(reduced, ctx)
 

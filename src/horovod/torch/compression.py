@@ -1,8 +1,15 @@
-"""Compression of gradients on their way: user classes may derive from `Compressor`."""
+"""Compression of gradients on their way: user classes may derive from `Compressor`.
 
-from typing import Any
+The core converts float32 and float64 tensors of an allreduce to float16 and bfloat16 itself, while
+it packs them for their way and unpacks the results (`outgoing`), to the bits that the classes here
+give by PyTorch. They stand in for what it leaves alone.
+"""
+
+from typing import Any, NamedTuple
 
 import torch
+
+from horovod._reduce_op import Adasum
 
 
 class Compressor:
@@ -34,9 +41,15 @@ class NoneCompressor(Compressor):
 
 
 class _CastCompressor(Compressor):
-    """Sends floating-point tensors in a narrower type."""
+    """Sends floating-point tensors in a narrower type.
+
+    Attributes:
+        narrow: that type.
+        wire_dtype: the core's name of it.
+    """
 
     narrow: torch.dtype
+    wire_dtype: str
 
     @classmethod
     def compress(cls, tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
@@ -55,12 +68,14 @@ class FP16Compressor(_CastCompressor):
     """Sends floating-point tensors as float16."""
 
     narrow = torch.float16
+    wire_dtype = "float16"
 
 
 class BF16Compressor(_CastCompressor):
     """Sends floating-point tensors as bfloat16, which keeps float32's range."""
 
     narrow = torch.bfloat16
+    wire_dtype = "bfloat16"
 
 
 class Compression:
@@ -69,3 +84,45 @@ class Compression:
     none = NoneCompressor
     fp16 = FP16Compressor
     bf16 = BF16Compressor
+
+
+class Outgoing(NamedTuple):
+    """A tensor as an allreduce takes it.
+
+    Attributes:
+        tensor: what the operation works on.
+        context: what `decompress` needs with the result.
+        wire_dtype: the type that the core converts it to on its way, and back; None for none.
+    """
+
+    tensor: torch.Tensor
+    context: Any
+    wire_dtype: str | None = None
+
+    @property
+    def travels_as(self) -> str:
+        """The type that the ranks send each other."""
+        return self.wire_dtype or str(self.tensor.dtype).removeprefix("torch.")
+
+
+_CONVERTED_BY_THE_CORE = (torch.float32, torch.float64)
+
+
+def outgoing(tensor: torch.Tensor, compression: type[Compressor], op: int) -> Outgoing:
+    """Compresses a tensor for an allreduce, unless the core is going to do that.
+
+    Args:
+        tensor: of any kind.
+        compression: one of `Compression`, or a user's class.
+        op: the reduction. Adasum is no allreduce of the core's.
+    """
+    if (
+        (compression is FP16Compressor or compression is BF16Compressor)
+        and isinstance(tensor, torch.Tensor)
+        and tensor.dtype in _CONVERTED_BY_THE_CORE
+        and tensor.layout == torch.strided
+        and op != Adasum
+    ):
+        return Outgoing(tensor, None, compression.wire_dtype)
+    compressed, context = compression.compress(tensor)
+    return Outgoing(compressed, context)

@@ -9,11 +9,12 @@ from typing import Any, Protocol
 
 import torch
 
+from horovod._reduce_op import Adasum, choose_op
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet
-from horovod.torch.collectives import allreduce_async_, synchronize
-from horovod.torch.compression import Compressor
-from horovod.torch.grouped import grouped_allreduce_async_
+from horovod.torch.collectives import start_allreduce, synchronize
+from horovod.torch.compression import Compressor, Outgoing, outgoing
+from horovod.torch.grouped import start_grouped_allreduce
 from horovod.torch.sparse import sparse_allreduce_async
 
 Parameter = torch.Tensor
@@ -49,8 +50,7 @@ class _InFlight:
     """A gradient on its way; of a sparse one, or one of a group, the handle waits for it."""
 
     handle: int | Callable[[], torch.Tensor]
-    compressed: torch.Tensor
-    context: Any
+    sent: Outgoing
 
 
 class _Group:
@@ -152,6 +152,13 @@ class GradientReducer:
         weakref.finalize(self, remove, self._hooks).atexit = False
 
     @property
+    def _how(self) -> tuple[int, float, float, ProcessSet]:
+        """The reduction, its factors before and after, and whose ranks take part."""
+        reduction = self._reduction
+        op = reduction.op if reduction.op == Adasum else choose_op(reduction.op, average=None)
+        return op, 1.0 / reduction.predivide, reduction.predivide, reduction.process_set
+
+    @property
     def busy(self) -> bool:
         """Whether gradients are on their way, or have been counted for a later reduction."""
         return bool(self._in_flight or self._seen)
@@ -213,53 +220,48 @@ class GradientReducer:
             self._start_sparse(parameter, gradient)
             return
         reduction = self._reduction
-        compressed, context = reduction.compression.compress(gradient)
-        handle = allreduce_async_(
-            compressed,
-            name=self._names[parameter],
-            op=reduction.op,
-            prescale_factor=1.0 / reduction.predivide,
-            postscale_factor=reduction.predivide,
-            process_set=reduction.process_set,
+        sent = outgoing(gradient, reduction.compression, reduction.op)
+        handle = start_allreduce(
+            sent.tensor,
+            self._names[parameter],
+            *self._how,
+            in_place=True,
+            wire_dtype=sent.wire_dtype,
         )
-        self._in_flight[parameter] = _InFlight(handle, compressed, context)
+        self._in_flight[parameter] = _InFlight(handle, sent)
 
     def _start_group(self, members: Sequence[Parameter]) -> None:
         """Sends gradients together; sparse ones, and other types than the first one's, go alone."""
-        compress = self._reduction.compression.compress
-        together: list[tuple[Parameter, torch.Tensor, Any]] = []
+        reduction = self._reduction
+        together: list[tuple[Parameter, Outgoing]] = []
         for parameter in members:
             gradient = self._ready_gradient(parameter)
             if gradient.layout != torch.strided:
                 self._start_sparse(parameter, gradient)
                 continue
-            compressed, context = compress(gradient)
-            if together and compressed.dtype != together[0][1].dtype:
+            sent = outgoing(gradient, reduction.compression, reduction.op)
+            if together and sent.travels_as != together[0][1].travels_as:
                 self._start(parameter)
             else:
-                together.append((parameter, compressed, context))
+                together.append((parameter, sent))
         if not together:
             return
-        reduction = self._reduction
-        handle = grouped_allreduce_async_(
-            [compressed for _, compressed, _ in together],
-            name=f"group.{self._names[together[0][0]]}",
-            op=reduction.op,
-            prescale_factor=1.0 / reduction.predivide,
-            postscale_factor=reduction.predivide,
-            process_set=reduction.process_set,
+        handle = start_grouped_allreduce(
+            [sent.tensor for _, sent in together],
+            f"group.{self._names[together[0][0]]}",
+            *self._how,
+            in_place=True,
+            wire_dtypes=[sent.wire_dtype for _, sent in together],
         )
         group = _Group(handle)
-        for position, (parameter, compressed, context) in enumerate(together):
-            self._in_flight[parameter] = _InFlight(
-                functools.partial(group.result, position), compressed, context
-            )
+        for position, (parameter, sent) in enumerate(together):
+            self._in_flight[parameter] = _InFlight(functools.partial(group.result, position), sent)
 
     def _start_sparse(self, parameter: Parameter, gradient: torch.Tensor) -> None:
         finish = sparse_allreduce_async(
             gradient, self._names[parameter], self._reduction.op, self._reduction.process_set
         )
-        self._in_flight[parameter] = _InFlight(finish, gradient, None)
+        self._in_flight[parameter] = _InFlight(finish, Outgoing(gradient, None))
 
     def _nothing(self, parameter: Parameter) -> torch.Tensor:
         """An empty gradient of the kind that the parameter has had on this rank."""
@@ -307,7 +309,7 @@ class GradientReducer:
         if arrived.layout != torch.strided:
             parameter.grad = arrived
             return
-        reduced = self._reduction.compression.decompress(arrived, flight.context)
+        reduced = self._reduction.compression.decompress(arrived, flight.sent.context)
         if parameter.grad is not None and reduced is not parameter.grad:
             parameter.grad.detach().copy_(reduced)
 

@@ -11,14 +11,14 @@ from horovod._reduce_op import Adasum, Average, choose_op
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 from horovod.torch.adasum import combine_all, require_power_of_2
 from horovod.torch.collectives import allgather, apply, gradient_name, synchronize
-from horovod.torch.compression import Compression, Compressor
+from horovod.torch.compression import Compression, Compressor, outgoing
 from horovod.torch.operands import contiguous, copying_back, from_buffer, new_result, operand
 from horovod.torch.redistribution import gradient_factor
 
 Tensors = Sequence[torch.Tensor]
 
 
-def _start_allreduce(
+def start_grouped_allreduce(
     tensors: Tensors,
     name: str | None,
     op: int,
@@ -27,7 +27,13 @@ def _start_allreduce(
     process_set: ProcessSet,
     *,
     in_place: bool,
+    wire_dtypes: Sequence[str | None] | None = None,
 ) -> int:
+    """Starts reducing several tensors, each in the type that `compression.outgoing` says.
+
+    Returns:
+        A handle for `synchronize`.
+    """
     works = [contiguous(tensor) for tensor in tensors]
     if op == Adasum:
         return _start_adasum(
@@ -43,7 +49,10 @@ def _start_allreduce(
         for result, tensor in zip(results, tensors, strict=True)
     ]
     return COLLECTIVES.grouped_allreduce(
-        [operand(work) for work in works],
+        [
+            operand(work, wire_dtype)
+            for work, wire_dtype in zip(works, wire_dtypes or [None] * len(works), strict=True)
+        ],
         [operand(result) for result in results],
         lambda _: [finish(None) for finish in finishes],
         name=name,
@@ -108,7 +117,7 @@ def grouped_allreduce_async(
         process_set: whose ranks take part.
     """
     op = op if op == Adasum else choose_op(op, average=average)
-    return _start_allreduce(
+    return start_grouped_allreduce(
         tensors, name, op, prescale_factor, postscale_factor, process_set, in_place=False
     )
 
@@ -124,7 +133,7 @@ def grouped_allreduce_async_(
 ) -> int:
     """Like `grouped_allreduce_async`, in place."""
     op = op if op == Adasum else choose_op(op, average=average)
-    return _start_allreduce(
+    return start_grouped_allreduce(
         tensors, name, op, prescale_factor, postscale_factor, process_set, in_place=True
     )
 
@@ -138,16 +147,21 @@ class _GroupedAllreduce(torch.autograd.Function):
         prescale_factor: float,
         postscale_factor: float,
         process_set: ProcessSet,
+        wire_dtypes: Sequence[str | None],
         *tensors: torch.Tensor,
     ) -> Any:
         ctx.arguments = (op, prescale_factor, postscale_factor, process_set)
         ctx.name = gradient_name(name)
-        handle = _start_allreduce(tensors, name, *ctx.arguments, in_place=False)
+        ctx.wire_dtypes = wire_dtypes
+        handle = start_grouped_allreduce(
+            tensors, name, *ctx.arguments, in_place=False, wire_dtypes=wire_dtypes
+        )
         return tuple(synchronize(handle))
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        return (*[None] * 5, *apply(_GroupedAllreduce, ctx.name, *ctx.arguments, *grads))
+        reduced = apply(_GroupedAllreduce, ctx.name, *ctx.arguments, ctx.wire_dtypes, *grads)
+        return (*[None] * 6, *reduced)
 
 
 def grouped_allreduce(
@@ -173,7 +187,7 @@ def grouped_allreduce(
         process_set: whose ranks take part.
     """
     op = op if op == Adasum else choose_op(op, average=average)
-    pairs = [compression.compress(tensor) for tensor in tensors]
+    sent = [outgoing(tensor, compression, op) for tensor in tensors]
     reduced = apply(
         _GroupedAllreduce,
         name,
@@ -181,11 +195,12 @@ def grouped_allreduce(
         prescale_factor,
         postscale_factor,
         process_set,
-        *(compressed for compressed, _ in pairs),
+        [each.wire_dtype for each in sent],
+        *(each.tensor for each in sent),
     )
     return [
-        compression.decompress(tensor, context)
-        for tensor, (_, context) in zip(reduced, pairs, strict=True)
+        compression.decompress(tensor, each.context)
+        for tensor, each in zip(reduced, sent, strict=True)
     ]
 
 
@@ -201,7 +216,7 @@ def grouped_allreduce_(
     """Like `grouped_allreduce`, in place and without a gradient."""
     op = op if op == Adasum else choose_op(op, average=average)
     results: list[torch.Tensor] = synchronize(
-        _start_allreduce(
+        start_grouped_allreduce(
             tensors, name, op, prescale_factor, postscale_factor, process_set, in_place=True
         )
     )

@@ -16,14 +16,19 @@ if TYPE_CHECKING:
 NAMES: dict[torch.dtype, str] = {getattr(torch, name): name for name in DTYPES}
 
 
-def operand(tensor: torch.Tensor) -> Operand:
-    """The memory of a tensor that `contiguous` has returned."""
+def operand(tensor: torch.Tensor, wire_dtype: str | None = None) -> Operand:
+    """The memory of a tensor that `contiguous` has returned.
+
+    Args:
+        tensor: whose memory it is.
+        wire_dtype: see `Operand`.
+    """
     shape, dtype = tuple(tensor.shape), NAMES[tensor.dtype]
     if tensor.is_cpu:
-        return Operand(tensor.data_ptr(), shape, dtype, tensor)
+        return Operand(tensor.data_ptr(), shape, dtype, tensor, wire_dtype=wire_dtype)
     device = tensor.device
     stream = torch.cuda.current_stream(device).cuda_stream
-    return Operand(tensor.data_ptr(), shape, dtype, tensor, device.index, stream)
+    return Operand(tensor.data_ptr(), shape, dtype, tensor, device.index, stream, wire_dtype)
 
 
 def contiguous(tensor: torch.Tensor) -> torch.Tensor:

@@ -240,6 +240,7 @@ PyObject* Run(Calls& calls, Kind kind, PyObject* name, const View* source, const
               .shape = source->tensor.shape,
               .dimensions = static_cast<size_t>(source->tensor.ndim),
               .dtype = static_cast<int32_t>(source->dtype),
+              .wire_dtype = static_cast<int32_t>(source->dtype),
               .rows = target.rows};
   }
   LetOthersRun others;

@@ -31,9 +31,9 @@ namespace {
 // How long a wait goes without looking for signals.
 constexpr int64_t kSliceMs = 200;
 
-// Address of the source, of the destination, shape, element type, rows at the destination where
-// those of the result are agreed on.
-using TensorTuple = std::tuple<uintptr_t, uintptr_t, std::vector<int64_t>, int, int64_t>;
+// Address of the source, of the destination, shape, element type, the one that it travels in, rows
+// at the destination where those of the result are agreed on.
+using TensorTuple = std::tuple<uintptr_t, uintptr_t, std::vector<int64_t>, int, int, int64_t>;
 // Memory that the core has allocated, and numbers.
 using WaitResult = std::pair<std::vector<Buffer>, std::vector<int64_t>>;
 
@@ -124,9 +124,9 @@ class RankRuntime {
   bool is_homogeneous() const { return core_.is_homogeneous(runtime_) != 0; }
 
   int64_t Allreduce(const std::string& name, uintptr_t source, uintptr_t destination,
-                    const std::vector<int64_t>& shape, int dtype, int op, double prescale,
-                    double postscale, int process_set) {
-    const hvd_tensor tensor = Tensor(source, destination, shape, dtype, 0);
+                    const std::vector<int64_t>& shape, int dtype, int wire_dtype, int op,
+                    double prescale, double postscale, int process_set) {
+    const hvd_tensor tensor = Tensor(source, destination, shape, dtype, wire_dtype, 0);
     return Enqueue({.name = name.c_str(),
                     .kind = kAllreduce,
                     .process_set = process_set,
@@ -151,8 +151,8 @@ class RankRuntime {
                      uintptr_t stream) {
     std::vector<hvd_tensor> list;
     list.reserve(tensors.size());
-    for (const auto& [source, destination, shape, dtype, rows] : tensors) {
-      list.push_back(Tensor(source, destination, shape, dtype, rows));
+    for (const auto& [source, destination, shape, dtype, wire_dtype, rows] : tensors) {
+      list.push_back(Tensor(source, destination, shape, dtype, wire_dtype, rows));
     }
     return Enqueue({.name = name.c_str(),
                     .kind = kind,
@@ -174,9 +174,10 @@ class RankRuntime {
 
   // One tensor, on all ranks: False when it has to be enqueued instead, else what Wait returns.
   py::object RunNow(int kind, const std::string& name, uintptr_t source, uintptr_t destination,
-                    const std::vector<int64_t>& shape, int dtype, int op, double prescale,
-                    double postscale, int root, const std::vector<int64_t>& numbers, int64_t rows) {
-    const hvd_tensor tensor = Tensor(source, destination, shape, dtype, rows);
+                    const std::vector<int64_t>& shape, int dtype, int wire_dtype, int op,
+                    double prescale, double postscale, int root,
+                    const std::vector<int64_t>& numbers, int64_t rows) {
+    const hvd_tensor tensor = Tensor(source, destination, shape, dtype, wire_dtype, rows);
     const hvd_request request{.name = name.c_str(),
                               .kind = kind,
                               .process_set = 0,
@@ -289,12 +290,14 @@ class RankRuntime {
   }
 
   static hvd_tensor Tensor(uintptr_t source, uintptr_t destination,
-                           const std::vector<int64_t>& shape, int dtype, int64_t rows) {
+                           const std::vector<int64_t>& shape, int dtype, int wire_dtype,
+                           int64_t rows) {
     return {.source = reinterpret_cast<const void*>(source),
             .destination = reinterpret_cast<void*>(destination),
             .shape = shape.data(),
             .dimensions = shape.size(),
             .dtype = dtype,
+            .wire_dtype = wire_dtype,
             .rows = rows};
   }
 
@@ -384,15 +387,16 @@ void BindRuntime(py::module_& module) {
       .def_property_readonly("isa", &RankRuntime::isa)
       .def_property_readonly("is_homogeneous", &RankRuntime::is_homogeneous)
       .def("allreduce", &RankRuntime::Allreduce, arg("name"), arg("source"), arg("destination"),
-           arg("shape"), arg("dtype"), arg("op"), arg("prescale"), arg("postscale"),
-           arg("process_set"))
+           arg("shape"), arg("dtype"), arg("wire_dtype"), arg("op"), arg("prescale"),
+           arg("postscale"), arg("process_set"))
       .def("enqueue", &RankRuntime::EnqueueAny, arg("kind"), arg("name"), arg("tensors"),
            py::kw_only(), arg("process_set") = 0, arg("op") = 1, arg("prescale") = 1.0,
            arg("postscale") = 1.0, arg("root") = -1, arg("grouped") = false,
            arg("numbers") = std::vector<int64_t>(), arg("device") = -1, arg("stream") = 0)
       .def("run_now", &RankRuntime::RunNow, arg("kind"), arg("name"), arg("source"),
-           arg("destination"), arg("shape"), arg("dtype"), arg("op"), arg("prescale"),
-           arg("postscale"), arg("root"), arg("numbers") = std::vector<int64_t>(), arg("rows") = 0)
+           arg("destination"), arg("shape"), arg("dtype"), arg("wire_dtype"), arg("op"),
+           arg("prescale"), arg("postscale"), arg("root"), arg("numbers") = std::vector<int64_t>(),
+           arg("rows") = 0)
       .def_property_readonly("fast_operations", &RankRuntime::fast_operations)
       .def_property_readonly("mapped_operations", &RankRuntime::mapped_operations)
       .def("blocking_calls", &RankRuntime::Blocking, arg("exchange_api"), arg("types"),

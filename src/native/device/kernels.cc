@@ -20,6 +20,9 @@ DeviceModule LoadFor(Driver& driver, const std::string& folder, int device) {
   return driver.LoadModule(ReadCodeFile(folder + "/" + name).c_str());
 }
 
+bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
+bool IsWide(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
+
 }  // namespace
 
 DeviceKernels::DeviceKernels(Driver& driver, const std::string& code_folder, int device)
@@ -67,16 +70,14 @@ void DeviceKernels::Scale(DType dtype, double factor, double divisor, std::span<
   Launch(std::string("hvd_scale_") + Name(dtype), pieces, arguments, 16 / SizeOf(dtype), stream);
 }
 
-void DeviceKernels::Convert(DType from, DType to, std::span<const Piece> pieces,
-                            DeviceStream stream) {
-  const auto is_half = [](DType dtype) {
-    return dtype == DType::kFloat16 || dtype == DType::kBFloat16;
-  };
-  if (!(is_half(from) && to == DType::kFloat32) && !(is_half(to) && from == DType::kFloat32)) {
+void DeviceKernels::Convert(DType from, DType to, double factor, double divisor,
+                            std::span<const Piece> pieces, DeviceStream stream) {
+  if (!(IsWide(from) && IsHalf(to)) && !(IsHalf(from) && IsWide(to))) {
     throw Error(Error::Kind::kInvalid,
                 std::string("no kernel converts ") + Name(from) + " to " + Name(to));
   }
-  Launch(std::string("hvd_") + Name(to) + "_from_" + Name(from), pieces, {}, 4, stream);
+  const std::array<void*, 2> arguments{&factor, &divisor};
+  Launch(std::string("hvd_") + Name(to) + "_from_" + Name(from), pieces, arguments, 4, stream);
 }
 
 }  // namespace hvd

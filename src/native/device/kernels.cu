@@ -108,6 +108,46 @@ HVD_DEVICE void ScaleFloat(const Piece& piece, double factor) {
   Transform<T, T>(piece, [factor](T value) { return static_cast<T>(value * factor); });
 }
 
+// The 16-bit formats. A product is that of float32, rounded once.
+struct Float16 {
+  HVD_DEVICE static float ToFloat(uint16_t half) { return FloatFromHalf(half); }
+  HVD_DEVICE static uint16_t FromFloat(float value) { return HalfFromFloat(value); }
+};
+
+struct BFloat16 {
+  HVD_DEVICE static float ToFloat(uint16_t half) { return FloatFromBFloat16(half); }
+  HVD_DEVICE static uint16_t FromFloat(float value) { return BFloat16FromFloat(value); }
+};
+
+template <typename Format>
+HVD_DEVICE uint16_t Scaled(uint16_t half, float factor) {
+  return Format::FromFloat(Format::ToFloat(half) * factor);
+}
+
+template <typename Format>
+HVD_DEVICE void ScaleHalf(const Piece& piece, double factor) {
+  const float narrow = static_cast<float>(factor);
+  Transform<uint16_t, uint16_t>(piece,
+                                [narrow](uint16_t half) { return Scaled<Format>(half, narrow); });
+}
+
+// float64 by way of float32, as kernels/convert.h has it.
+template <typename Format, typename Wide>
+HVD_DEVICE void Narrow(const Piece& piece, double factor) {
+  const float narrow = static_cast<float>(factor);
+  Transform<uint16_t, Wide>(piece, [narrow](Wide value) {
+    return Scaled<Format>(Format::FromFloat(static_cast<float>(value)), narrow);
+  });
+}
+
+template <typename Wide, typename Format>
+HVD_DEVICE void Widen(const Piece& piece, double factor) {
+  const float narrow = static_cast<float>(factor);
+  Transform<Wide, uint16_t>(piece, [narrow](uint16_t half) {
+    return static_cast<Wide>(Format::ToFloat(Scaled<Format>(half, narrow)));
+  });
+}
+
 // Truncated towards zero and held within [lowest, beyond), which float64 holds exactly.
 template <typename T>
 HVD_DEVICE void ScaleInt(const Piece& piece, double factor, double divisor) {
@@ -134,17 +174,11 @@ HVD_KERNEL hvd_copy(const hvd::Pieces pieces) {
 }
 
 HVD_KERNEL hvd_scale_float16(const hvd::Pieces pieces, double factor, double divisor) {
-  const float narrow = static_cast<float>(factor / divisor);
-  hvd::Transform<hvd::uint16_t, hvd::uint16_t>(pieces.item[blockIdx.y], [narrow](hvd::uint16_t x) {
-    return hvd::HalfFromFloat(hvd::FloatFromHalf(x) * narrow);
-  });
+  hvd::ScaleHalf<hvd::Float16>(pieces.item[blockIdx.y], factor / divisor);
 }
 
 HVD_KERNEL hvd_scale_bfloat16(const hvd::Pieces pieces, double factor, double divisor) {
-  const float narrow = static_cast<float>(factor / divisor);
-  hvd::Transform<hvd::uint16_t, hvd::uint16_t>(pieces.item[blockIdx.y], [narrow](hvd::uint16_t x) {
-    return hvd::BFloat16FromFloat(hvd::FloatFromBFloat16(x) * narrow);
-  });
+  hvd::ScaleHalf<hvd::BFloat16>(pieces.item[blockIdx.y], factor / divisor);
 }
 
 HVD_KERNEL hvd_scale_float32(const hvd::Pieces pieces, double factor, double divisor) {
@@ -175,23 +209,35 @@ HVD_KERNEL hvd_scale_int64(const hvd::Pieces pieces, double factor, double divis
   hvd::ScaleInt<hvd::int64_t>(pieces.item[blockIdx.y], factor, divisor);
 }
 
-// The halves of a compressed exchange: float32 to 16 bits on the way in, and back.
-HVD_KERNEL hvd_float16_from_float32(const hvd::Pieces pieces) {
-  hvd::Transform<hvd::uint16_t, float>(pieces.item[blockIdx.y],
-                                       [](float x) { return hvd::HalfFromFloat(x); });
+// A compressed exchange: to 16 bits and scaled on the way in, scaled and back on the way out.
+HVD_KERNEL hvd_float16_from_float32(const hvd::Pieces pieces, double factor, double divisor) {
+  hvd::Narrow<hvd::Float16, float>(pieces.item[blockIdx.y], factor / divisor);
 }
 
-HVD_KERNEL hvd_float32_from_float16(const hvd::Pieces pieces) {
-  hvd::Transform<float, hvd::uint16_t>(pieces.item[blockIdx.y],
-                                       [](hvd::uint16_t x) { return hvd::FloatFromHalf(x); });
+HVD_KERNEL hvd_float32_from_float16(const hvd::Pieces pieces, double factor, double divisor) {
+  hvd::Widen<float, hvd::Float16>(pieces.item[blockIdx.y], factor / divisor);
 }
 
-HVD_KERNEL hvd_bfloat16_from_float32(const hvd::Pieces pieces) {
-  hvd::Transform<hvd::uint16_t, float>(pieces.item[blockIdx.y],
-                                       [](float x) { return hvd::BFloat16FromFloat(x); });
+HVD_KERNEL hvd_float16_from_float64(const hvd::Pieces pieces, double factor, double divisor) {
+  hvd::Narrow<hvd::Float16, double>(pieces.item[blockIdx.y], factor / divisor);
 }
 
-HVD_KERNEL hvd_float32_from_bfloat16(const hvd::Pieces pieces) {
-  hvd::Transform<float, hvd::uint16_t>(pieces.item[blockIdx.y],
-                                       [](hvd::uint16_t x) { return hvd::FloatFromBFloat16(x); });
+HVD_KERNEL hvd_float64_from_float16(const hvd::Pieces pieces, double factor, double divisor) {
+  hvd::Widen<double, hvd::Float16>(pieces.item[blockIdx.y], factor / divisor);
+}
+
+HVD_KERNEL hvd_bfloat16_from_float32(const hvd::Pieces pieces, double factor, double divisor) {
+  hvd::Narrow<hvd::BFloat16, float>(pieces.item[blockIdx.y], factor / divisor);
+}
+
+HVD_KERNEL hvd_float32_from_bfloat16(const hvd::Pieces pieces, double factor, double divisor) {
+  hvd::Widen<float, hvd::BFloat16>(pieces.item[blockIdx.y], factor / divisor);
+}
+
+HVD_KERNEL hvd_bfloat16_from_float64(const hvd::Pieces pieces, double factor, double divisor) {
+  hvd::Narrow<hvd::BFloat16, double>(pieces.item[blockIdx.y], factor / divisor);
+}
+
+HVD_KERNEL hvd_float64_from_bfloat16(const hvd::Pieces pieces, double factor, double divisor) {
+  hvd::Widen<double, hvd::BFloat16>(pieces.item[blockIdx.y], factor / divisor);
 }

@@ -27,8 +27,11 @@ class DeviceKernels {
   void Scale(DType dtype, double factor, double divisor, std::span<const Piece> pieces,
              DeviceStream stream);
 
-  // Between float32 and float16 or bfloat16. Throws Error (kInvalid) for another pair.
-  void Convert(DType from, DType to, std::span<const Piece> pieces, DeviceStream stream);
+  // Between the pairs of types of kernels/convert.h, with its bits, scaling in the 16-bit one:
+  // after the conversion to it, before the one from it. A piece's source and destination are apart.
+  // Throws Error (kInvalid) for another pair.
+  void Convert(DType from, DType to, double factor, double divisor, std::span<const Piece> pieces,
+               DeviceStream stream);
 
  private:
   DeviceFunction Find(const std::string& kernel);

@@ -43,6 +43,13 @@ inline Words Round(Floats value) {
 inline Words Join(Words even, Words odd) {
   return _mm256_blend_epi16(_mm256_srli_epi32(even, 16), odd, 0xaa);
 }
+// The upper halves of the words of the one, then those of the other.
+inline Words Pack(Words first, Words second) {
+  const Words lanes =
+      _mm256_packus_epi32(_mm256_srli_epi32(first, 16), _mm256_srli_epi32(second, 16));
+  return _mm256_permute4x64_epi64(lanes, 0xd8);
+}
+inline Floats LoadFloats(const float* from) { return _mm256_loadu_ps(from); }
 
 #else
 
@@ -72,6 +79,12 @@ inline Words Round(Floats value) {
 inline Words Join(Words even, Words odd) {
   return _mm_or_si128(_mm_srli_epi32(even, 16), _mm_and_si128(odd, _mm_set1_epi32(-65536)));
 }
+// The upper halves of the words of the one, then those of the other. As signed words, they keep
+// their bits.
+inline Words Pack(Words first, Words second) {
+  return _mm_packs_epi32(_mm_srai_epi32(first, 16), _mm_srai_epi32(second, 16));
+}
+inline Floats LoadFloats(const float* from) { return _mm_loadu_ps(from); }
 
 #endif
 

@@ -27,6 +27,9 @@ ReduceBothFn FindFloatReduceBoth(DType dtype, ReduceOp op, double factor);
 // As Scale, for any type but booleans, and for factor and divisor that are not both 1.
 void ScaleValues(DType dtype, double factor, void* data, size_t count, double divisor);
 
+// As Convert, whose pairs of types these are.
+void ConvertValues(DType from, DType to, const void* source, void* destination, size_t count);
+
 // As StreamCopy.
 void StreamBytes(std::byte* to, const std::byte* from, size_t bytes);
 

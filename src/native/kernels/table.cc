@@ -37,5 +37,6 @@ constinit const hvd::KernelTable hvd_kernels = {
     .find_reduce = hvd::FindOfFamily,
     .find_reduce_both = hvd::FindFloatReduceBoth,
     .scale = hvd::ScaleValues,
+    .convert = hvd::ConvertValues,
     .stream = hvd::StreamBytes,
 };

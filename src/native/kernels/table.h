@@ -15,7 +15,7 @@
 namespace hvd {
 
 // Raised by every change of the table, and of what its functions take for granted.
-constexpr uint32_t kKernelsVersion = 1;
+constexpr uint32_t kKernelsVersion = 2;
 
 struct KernelTable {
   uint32_t version;   // kKernelsVersion when it was compiled; stays first
@@ -25,6 +25,8 @@ struct KernelTable {
   ReduceBothFn (*find_reduce_both)(DType dtype, ReduceOp op, double factor);
   // kernels/scale.h; only for types that are scalable.
   void (*scale)(DType dtype, double factor, void* data, size_t count, double divisor);
+  // kernels/convert.h
+  void (*convert)(DType from, DType to, const void* source, void* destination, size_t count);
   // kernels/stream_copy.h
   void (*stream)(std::byte* to, const std::byte* from, size_t bytes);
 };

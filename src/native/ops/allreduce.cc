@@ -225,21 +225,26 @@ void Reduction::Ring() {
 
 }  // namespace
 
+size_t CountInOneGo(Transport& transport, size_t count, DType dtype) {
+  // Where ranks share a host with some others only, blocks would suit some of them: all do without.
+  const size_t part = transport.topology() == nullptr ? transport.block_bytes() : 0;
+  const size_t item = SizeOf(dtype);
+  if (count * item <= kInOnePass || part == 0) return count;
+  return part / item * static_cast<size_t>(transport.size());
+}
+
 void Allreduce(Transport& transport, const AllreduceOptions& options) {
   const Topology* topology = transport.topology();
   if (topology != nullptr && topology->choice().allreduce) {
     return HierarchicalAllreduce(transport, *topology, options);
   }
   const size_t item = SizeOf(options.dtype);
-  // Where ranks share a host with some others only, blocks would suit some of them: all do without.
-  const size_t part = topology == nullptr ? transport.block_bytes() : 0;
-  if (options.count * item <= kInOnePass || part == 0) {
-    return Reduction(transport, options).Run();
-  }
+  const size_t in_one_go = CountInOneGo(transport, options.count, options.dtype);
+  if (in_one_go == options.count) return Reduction(transport, options).Run();
   AllreduceOptions block = options;
   size_t rest = options.count;
   while (rest != 0) {
-    block.count = std::min(rest, part / item * static_cast<size_t>(transport.size()));
+    block.count = std::min(rest, in_one_go);
     Reduction(transport, block).Run();
     block.source = static_cast<const std::byte*>(block.source) + block.count * item;
     block.destination = static_cast<std::byte*>(block.destination) + block.count * item;

@@ -23,6 +23,10 @@ struct AllreduceOptions {
 // All ranks end with the same bits.
 void Allreduce(Transport& transport, const AllreduceOptions& options);
 
+// How many of `count` elements Allreduce reduces in one go: several calls of so many, but for the
+// last, give the bits that one call for all gives.
+size_t CountInOneGo(Transport& transport, size_t count, DType dtype);
+
 }  // namespace hvd
 
 #endif  // HVD_OPS_ALLREDUCE_H_

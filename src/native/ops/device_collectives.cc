@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -65,33 +67,54 @@ void DeviceCollectives::Rescale(DType dtype, double factor, double divisor,
   kernels_.Copy(bytes, stream_.get());
 }
 
-void DeviceCollectives::Allreduce(std::span<const Piece> pieces, const DeviceReduction& how) {
-  const NcclOp op = ToNccl(how.dtype, how.op);
+void DeviceCollectives::AllreduceDirectly(const Piece& piece, const DeviceReduction& how,
+                                          NcclOp op) {
   const bool scaled_before = how.prescale != 1.0;
   const bool scaled_after = how.postscale != 1.0 || how.divisor != 1.0;
-  if (pieces.size() == 1) {
-    const Piece& piece = pieces.front();
-    const Piece in_place{piece.destination, piece.destination, piece.elements};
-    if (scaled_before) Rescale(how.dtype, how.prescale, 1.0, pieces);
-    communicator_->Allreduce(scaled_before ? piece.destination : piece.source, piece.destination,
-                             piece.elements, how.dtype, op, stream_.get());
-    if (scaled_after) Rescale(how.dtype, how.postscale, how.divisor, {&in_place, 1});
-    return;
+  const Piece in_place{piece.destination, piece.destination, piece.elements};
+  if (scaled_before) Rescale(how.dtype, how.prescale, 1.0, {&piece, 1});
+  communicator_->Allreduce(scaled_before ? piece.destination : piece.source, piece.destination,
+                           piece.elements, how.dtype, op, stream_.get());
+  if (scaled_after) Rescale(how.dtype, how.postscale, how.divisor, {&in_place, 1});
+}
+
+void DeviceCollectives::Allreduce(std::span<const DeviceTensor> tensors,
+                                  const DeviceReduction& how) {
+  const NcclOp op = ToNccl(how.dtype, how.op);
+  if (tensors.size() == 1 && !tensors.front().held) {
+    return AllreduceDirectly(tensors.front().piece, how, op);
   }
-  std::vector<Piece> pack;
-  std::vector<Piece> unpack;
+  // By the type that they are converted from and to, if any.
+  std::map<std::optional<DType>, std::vector<Piece>> pack;
+  std::map<std::optional<DType>, std::vector<Piece>> unpack;
   size_t total = 0;
-  for (const Piece& piece : pieces) total += RoundUp(piece.elements * SizeOf(how.dtype));
+  const auto room = [item = SizeOf(how.dtype)](const DeviceTensor& tensor) {
+    return RoundUp(tensor.piece.elements * item);
+  };
+  for (const DeviceTensor& tensor : tensors) total += room(tensor);
   std::byte* place = Scratch(total);
-  for (const Piece& piece : pieces) {
-    pack.push_back({piece.source, place, piece.elements});
-    unpack.push_back({place, piece.destination, piece.elements});
-    place += RoundUp(piece.elements * SizeOf(how.dtype));
+  for (const DeviceTensor& tensor : tensors) {
+    const Piece& piece = tensor.piece;
+    pack[tensor.held].push_back({piece.source, place, piece.elements});
+    unpack[tensor.held].push_back({place, piece.destination, piece.elements});
+    place += room(tensor);
   }
-  Rescale(how.dtype, how.prescale, 1.0, pack);
+  for (const auto& [held, pieces] : pack) {
+    if (held) {
+      kernels_.Convert(*held, how.dtype, how.prescale, 1.0, pieces, stream_.get());
+    } else {
+      Rescale(how.dtype, how.prescale, 1.0, pieces);
+    }
+  }
   communicator_->Allreduce(scratch_.data(), scratch_.data(), total / SizeOf(how.dtype), how.dtype,
                            op, stream_.get());
-  Rescale(how.dtype, how.postscale, how.divisor, unpack);
+  for (const auto& [held, pieces] : unpack) {
+    if (held) {
+      kernels_.Convert(how.dtype, *held, how.postscale, how.divisor, pieces, stream_.get());
+    } else {
+      Rescale(how.dtype, how.postscale, how.divisor, pieces);
+    }
+  }
 }
 
 void DeviceCollectives::Broadcast(void* data, size_t bytes, int root) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -27,6 +28,12 @@ struct DeviceReduction {
   double divisor = 1.0;  // the number of ranks for an average, else 1
 };
 
+// One tensor of an allreduce. Its source and destination may be the same.
+struct DeviceTensor {
+  Piece piece;
+  std::optional<DType> held = {};  // its elements' type, where the reduction's is another
+};
+
 // Of one device and one communicator. Used by one thread at a time, which has chosen the device.
 // Calls enqueue and return; what they read has to be ready on `stream()` before, and what they
 // wrote is there when the stream gets to it. Every rank makes matching calls in the same order.
@@ -42,9 +49,9 @@ class DeviceCollectives {
 
   DeviceStream stream() const { return stream_.get(); }
 
-  // Reduces each piece over all ranks; several go through one buffer, as one message. Elements are
-  // of the reduction's type. A piece's source and destination may be the same.
-  void Allreduce(std::span<const Piece> pieces, const DeviceReduction& how);
+  // Reduces each tensor over all ranks; several, and what is converted, go through one buffer, as
+  // one message.
+  void Allreduce(std::span<const DeviceTensor> tensors, const DeviceReduction& how);
   // As NcclCommunicator's, in bytes.
   void Broadcast(void* data, size_t bytes, int root);
   void Allgather(const void* source, void* destination, std::span<const size_t> parts);
@@ -64,6 +71,8 @@ class DeviceCollectives {
   // Memory of at least as many bytes, until FreeOutgrown.
   std::byte* Scratch(size_t bytes);
   void Rescale(DType dtype, double factor, double divisor, std::span<const Piece> pieces);
+  // Without a buffer.
+  void AllreduceDirectly(const Piece& piece, const DeviceReduction& how, NcclOp op);
 
   Driver& driver_;
   DeviceKernels kernels_;

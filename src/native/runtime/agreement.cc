@@ -91,6 +91,11 @@ std::string NumbersDifference(const Request& a, const Request& b) {
                         ListText(a.numbers), ListText(b.numbers)));
 }
 
+std::string TypeText(const TensorSpec& tensor) {
+  if (!tensor.held) return Name(tensor.dtype);
+  return StrCat(Name(tensor.dtype), " (compressed from ", Name(*tensor.held), ")");
+}
+
 // Why two ranks' requests do not belong together; empty when they do.
 std::string Difference(const Request& a, const Request& b) {
   std::string text = KindDifference(a, b);
@@ -98,7 +103,7 @@ std::string Difference(const Request& a, const Request& b) {
   for (size_t i = 0; text.empty() && i < a.tensors.size(); ++i) {
     if (a.tensors[i].dtype == b.tensors[i].dtype) continue;
     text = "Mismatched data types: " +
-           OneRank("had type", Name(a.tensors[i].dtype), Name(b.tensors[i].dtype));
+           OneRank("had type", TypeText(a.tensors[i]), TypeText(b.tensors[i]));
   }
   if (text.empty() && Reduces(a.kind) && a.op != b.op) {
     text = "Mismatched reduction operation: " +

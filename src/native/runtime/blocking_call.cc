@@ -21,7 +21,8 @@ CallOf::CallOf(const Request& request, std::span<const Memory> memory,
            .splits = splits,
            .pausing = {}};
   if (request.tensors.size() != 1) return;
-  outline_ = {request.tensors.front().dtype, request.tensors.front().shape};
+  const TensorSpec& tensor = request.tensors.front();
+  outline_ = {tensor.dtype, tensor.shape, tensor.held};
   call_.tensors = {&outline_, 1};
   call_.memory = memory.front();
 }
@@ -38,7 +39,8 @@ Request RequestOf(const BlockingCall& call) {
   request.device = call.device;
   request.grouped = call.grouped;
   for (const TensorOutline& tensor : call.tensors) {
-    request.tensors.push_back({tensor.dtype, {tensor.shape.begin(), tensor.shape.end()}});
+    request.tensors.push_back(
+        {tensor.dtype, {tensor.shape.begin(), tensor.shape.end()}, tensor.held});
   }
   request.numbers.assign(call.numbers.begin(), call.numbers.end());
   return request;

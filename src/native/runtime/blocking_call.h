@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -17,6 +18,9 @@ namespace hvd {
 struct TensorOutline {
   DType dtype = DType::kFloat32;
   std::span<const int64_t> shape;
+  std::optional<DType> held = {};
+
+  DType memory_dtype() const { return held.value_or(dtype); }
 };
 
 // Tells a caller that it will not go on for a while, for which it may let go of something.
@@ -71,7 +75,7 @@ class CallOf {
 // What the ranks tell each other of it.
 Request RequestOf(const BlockingCall& call);
 
-// Of one tensor.
+// Of one tensor, as it travels.
 size_t DataBytes(const BlockingCall& call);
 // Of one row, that is, all dimensions but the first.
 size_t RowBytes(const BlockingCall& call);

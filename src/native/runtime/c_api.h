@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 15
+#define HVD_ABI_VERSION 16
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -92,7 +92,10 @@ typedef struct hvd_tensor {
   const int64_t* shape;
   size_t dimensions;
   int32_t dtype; /* hvd::DType */
-  int64_t rows;  /* at the destination, where the ranks agree on those of the result */
+  /* In which it travels and is reduced: `dtype`; or of an allreduce of float32 or float64 elements
+   * also float16 or bfloat16. */
+  int32_t wire_dtype;
+  int64_t rows; /* at the destination, where the ranks agree on those of the result */
 } hvd_tensor;
 
 typedef struct hvd_request {

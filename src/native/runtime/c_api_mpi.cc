@@ -28,8 +28,7 @@ int32_t MpiOpen(const char* plugin, const char* library, const void* parent, con
     Deadline::Interrupt interrupt;
     if (interrupted != nullptr) interrupt = [interrupted] { return interrupted(nullptr) != 0; };
     const auto mpi = MpiLibrary::Open(plugin, library);
-    const auto deadline =
-        Deadline::After(ReadSeconds("start_timeout", timeout, true), interrupt);
+    const auto deadline = Deadline::After(ReadSeconds("start_timeout", timeout, true), interrupt);
     const auto wanted = CheckedCode(threads, MpiThreads::kMultiple, "thread level");
     const MpiRanks members{.communicator = parent, .numbers = {ranks, ranks + rank_count}};
     *job = new hvd_mpi_job{MpiJob(mpi, wanted, members, HostIdentity(), host, deadline)};

@@ -1,6 +1,7 @@
 #include "runtime/c_api_requests.h"
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "base/error.h"
@@ -10,12 +11,16 @@
 namespace hvd {
 namespace {
 
-DType TypeOf(const hvd_tensor& tensor) {
-  const auto dtype = DTypeFromCode(tensor.dtype);
-  if (!dtype) {
-    throw Error(Error::Kind::kInvalid, StrCat("no element type has code ", tensor.dtype));
-  }
+DType TypeOf(int32_t code) {
+  const auto dtype = DTypeFromCode(code);
+  if (!dtype) throw Error(Error::Kind::kInvalid, StrCat("no element type has code ", code));
   return *dtype;
+}
+
+// The type of the tensor's memory, where it travels in another one.
+std::optional<DType> HeldType(const hvd_tensor& tensor) {
+  if (tensor.dtype == tensor.wire_dtype) return std::nullopt;
+  return TypeOf(tensor.dtype);
 }
 
 Memory MemoryOf(const hvd_tensor& tensor) {
@@ -49,7 +54,9 @@ AskedOperation ReadOperation(const hvd_request& request) {
   r.tensors.reserve(request.tensor_count);
   asked.memory.reserve(request.tensor_count);
   for (const hvd_tensor& tensor : std::span(request.tensors, request.tensor_count)) {
-    r.tensors.push_back({TypeOf(tensor), {tensor.shape, tensor.shape + tensor.dimensions}});
+    r.tensors.push_back({TypeOf(tensor.wire_dtype),
+                         {tensor.shape, tensor.shape + tensor.dimensions},
+                         HeldType(tensor)});
     asked.memory.push_back(MemoryOf(tensor));
   }
   auto& numbers = r.kind == OpKind::kAlltoall ? asked.splits : r.numbers;
@@ -65,7 +72,7 @@ BlockingCall ReadBlockingCall(const hvd_request& request, TensorOutline& outline
   ReadPlainFields(request, call);
   if (request.tensor_count == 1) {
     const hvd_tensor& tensor = request.tensors[0];
-    outline = {TypeOf(tensor), {tensor.shape, tensor.dimensions}};
+    outline = {TypeOf(tensor.wire_dtype), {tensor.shape, tensor.dimensions}, HeldType(tensor)};
     call.tensors = {&outline, 1};
     call.memory = MemoryOf(tensor);
   }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "kernels/convert.h"
 #include "kernels/scale.h"
 
 namespace hvd {
@@ -31,19 +32,32 @@ void CheckReduction(const Request& request, DType dtype) {
   }
 }
 
+void CheckConversion(const Request& request, const TensorSpec& tensor) {
+  if (!tensor.held) return;
+  if (request.kind != OpKind::kAllreduce) {
+    Invalid(
+        StrCat("an allreduce alone converts tensors on their way, not ", LowerName(request.kind)));
+  }
+  if (!CanTravelAs(*tensor.held, tensor.dtype)) {
+    Invalid(StrCat(Name(*tensor.held), " cannot travel as ", Name(tensor.dtype),
+                   "; float32 and float64 can, as float16 or bfloat16"));
+  }
+}
+
 // Whether the result lies in the caller's memory.
 bool WritesInPlace(OpKind kind) { return kind == OpKind::kAllreduce || kind == OpKind::kBroadcast; }
 
 void CheckMemory(const Request& request, const TensorSpec& tensor, const Memory& memory) {
-  if (ElementCount(tensor.shape, tensor.dtype) == 0) return;
-  const auto aligned = [&](const void* address) {
-    return reinterpret_cast<uintptr_t>(address) % SizeOf(tensor.dtype) == 0;
+  const DType dtype = tensor.memory_dtype();
+  if (ElementCount(tensor.shape, dtype) == 0) return;
+  const auto aligned = [dtype](const void* address) {
+    return reinterpret_cast<uintptr_t>(address) % SizeOf(dtype) == 0;
   };
   if (memory.source == nullptr || (WritesInPlace(request.kind) && memory.destination == nullptr)) {
     Invalid(StrCat("the tensor of '", request.name, "' has no memory"));
   }
   if (!aligned(memory.source) || !aligned(memory.destination)) {
-    Invalid(StrCat("the tensor of '", request.name, "' is not aligned for ", Name(tensor.dtype)));
+    Invalid(StrCat("the tensor of '", request.name, "' is not aligned for ", Name(dtype)));
   }
 }
 
@@ -114,7 +128,11 @@ bool IsPlain(const BlockingCall& call, int size) {
   if (call.kind > OpKind::kReducescatter || call.tensors.size() != 1) return false;
   const TensorOutline& tensor = call.tensor();
   if (tensor.shape.size() > kMostDimensions) return false;
-  size_t bytes = SizeOf(tensor.dtype);
+  if (tensor.held &&
+      (call.kind != OpKind::kAllreduce || !CanTravelAs(*tensor.held, tensor.dtype))) {
+    return false;
+  }
+  size_t bytes = SizeOf(tensor.memory_dtype());
   const auto aligned = [item = bytes](const void* address) {
     return reinterpret_cast<uintptr_t>(address) % item == 0;
   };
@@ -162,6 +180,7 @@ void CheckOperation(const Operation& operation, int size, int root_index) {
       Invalid(StrCat("a tensor has at most ", kMostDimensions, " dimensions, got ",
                      tensor.shape.size()));
     }
+    CheckConversion(request, tensor);
     if (Reduces(request.kind)) CheckReduction(request, tensor.dtype);
     if (request.kind != OpKind::kShareMemory) CheckMemory(request, tensor, operation.memory[i]);
   }

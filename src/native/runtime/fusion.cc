@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
 
+#include "kernels/convert.h"
 #include "ops/allreduce.h"
 #include "runtime/checks.h"
 #include "runtime/mapped_allreduces.h"
@@ -24,8 +26,33 @@ struct Piece {
   size_t operation;
   const void* source;
   void* destination;
-  size_t bytes;
+  size_t bytes;               // as it travels
+  std::optional<DType> held;  // of its memory, where that is another type
 };
+
+// Puts elements of a tensor, from the `offset`-th on, into memory of the type that it travels in.
+void Pack(const Piece& piece, DType dtype, size_t offset, size_t count, std::byte* to) {
+  if (count == 0) return;
+  const auto* from = static_cast<const std::byte*>(piece.source);
+  from += offset * SizeOf(piece.held.value_or(dtype));
+  if (!piece.held) {
+    std::memcpy(to, from, count * SizeOf(dtype));
+  } else {
+    Convert(*piece.held, dtype, from, to, count);
+  }
+}
+
+// The way back.
+void Unpack(const std::byte* from, const Piece& piece, DType dtype, size_t offset, size_t count) {
+  if (count == 0) return;
+  auto* to = static_cast<std::byte*>(piece.destination);
+  to += offset * SizeOf(piece.held.value_or(dtype));
+  if (!piece.held) {
+    std::memcpy(to, from, count * SizeOf(dtype));
+  } else {
+    Convert(dtype, *piece.held, from, to, count);
+  }
+}
 
 // What has to be equal for tensors to be reduced together.
 using Key = std::tuple<DType, ReduceOp, double, double>;
@@ -78,10 +105,12 @@ class Phases {
 
 void ReduceTogether(Transport& transport, const Key& key, std::span<const Piece> pieces,
                     std::byte* buffer, const Phases& phases) {
+  const DType dtype = std::get<DType>(key);
+  const auto count = [item = SizeOf(dtype)](const Piece& piece) { return piece.bytes / item; };
   size_t filled = 0;
   phases.Enter("MEMCPY_IN_FUSION_BUFFER");
   for (const Piece& piece : pieces) {
-    if (piece.bytes != 0) std::memcpy(buffer + filled, piece.source, piece.bytes);
+    Pack(piece, dtype, 0, count(piece), buffer + filled);
     filled += piece.bytes;
   }
   phases.EnterOperation();
@@ -89,9 +118,29 @@ void ReduceTogether(Transport& transport, const Key& key, std::span<const Piece>
   phases.Enter("MEMCPY_OUT_FUSION_BUFFER");
   filled = 0;
   for (const Piece& piece : pieces) {
-    if (piece.bytes != 0) std::memcpy(piece.destination, buffer + filled, piece.bytes);
+    Unpack(buffer + filled, piece, dtype, 0, count(piece));
     filled += piece.bytes;
   }
+}
+
+// Reduces a tensor that is converted on its way, in the steps in which Allreduce would go over it:
+// the memory that it travels from stays in cache where these are small.
+void ReduceConverted(const ProcessSet& set, const Key& key, const Piece& piece,
+                     const Phases& phases) {
+  const DType dtype = std::get<DType>(key);
+  const size_t item = SizeOf(dtype);
+  const size_t step = CountInOneGo(set.transport(), piece.bytes / item, dtype);
+  const Output memory = AllocateOutput(set.outputs(), dtype, {static_cast<int64_t>(step)});
+  std::byte* buffer = memory.data.get();
+  phases.EnterOperation();
+  size_t done = 0;
+  do {
+    const size_t now = std::min(step, piece.bytes / item - done);
+    Pack(piece, dtype, done, now, buffer);
+    Reduce(set.transport(), key, buffer, buffer, now * item);
+    Unpack(buffer, piece, dtype, done, now);
+    done += now;
+  } while (done < piece.bytes / item);
 }
 
 // How many pieces from the front fit into a buffer; at least one.
@@ -125,7 +174,7 @@ void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Oper
       const Memory& memory = operations[i]->memory[t];
       alike[{tensor.dtype, request.op, request.prescale, request.postscale}].push_back(
           {i, memory.source, memory.destination,
-           ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype)});
+           ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype), tensor.held});
     }
     if (missing.back() == 0) on_done(i, {});
   }
@@ -137,7 +186,9 @@ void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Oper
       const auto now = rest.first(TakeWhile(rest, most));
       rest = rest.subspan(now.size());
       const Phases phases(trace, operations, now, transport);
-      if (now.size() == 1) {
+      if (now.size() == 1 && now[0].held) {
+        ReduceConverted(set, key, now[0], phases);
+      } else if (now.size() == 1) {
         phases.EnterOperation();
         Reduce(transport, key, now[0].source, now[0].destination, now[0].bytes);
       } else {

@@ -148,7 +148,7 @@ void Gpu::RunAllreduces(DeviceCollectives& collectives, const ProcessSet& set,
                         const std::vector<std::shared_ptr<Operation>>& operations,
                         int64_t fusion_bytes) {
   std::map<std::tuple<DType, ReduceOp, double, double>,
-           std::vector<std::pair<const Request*, Piece>>>
+           std::vector<std::pair<const Request*, DeviceTensor>>>
       alike;
   for (const auto& operation : operations) {
     const Request& request = operation->request;
@@ -158,23 +158,23 @@ void Gpu::RunAllreduces(DeviceCollectives& collectives, const ProcessSet& set,
       if (count == 0) continue;
       const Memory& memory = operation->memory[i];
       alike[{tensor.dtype, request.op, request.prescale, request.postscale}].push_back(
-          {&request, {memory.source, memory.destination, count}});
+          {&request, {{memory.source, memory.destination, count}, tensor.held}});
     }
   }
-  for (const auto& [key, pieces] : alike) {
+  for (const auto& [key, tensors] : alike) {
     const DType dtype = std::get<0>(key);
-    const DeviceReduction how = ReductionOf(*pieces.front().first, dtype, set.size());
-    std::vector<Piece> together;
+    const DeviceReduction how = ReductionOf(*tensors.front().first, dtype, set.size());
+    std::vector<DeviceTensor> together;
     size_t bytes = 0;
     const auto flush = [&] {
       if (!together.empty()) collectives.Allreduce(together, how);
       together.clear();
       bytes = 0;
     };
-    for (const auto& [request, piece] : pieces) {
-      const size_t size = piece.elements * SizeOf(dtype);
+    for (const auto& [request, tensor] : tensors) {
+      const size_t size = tensor.piece.elements * SizeOf(dtype);
       if (bytes + size > static_cast<size_t>(fusion_bytes)) flush();
-      together.push_back(piece);
+      together.push_back(tensor);
       bytes += size;
     }
     flush();

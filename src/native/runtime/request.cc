@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "kernels/convert.h"
 
 namespace hvd {
 namespace {
@@ -17,10 +18,14 @@ ReduceOp ReadReduceOp(WireReader& reader) {
   return static_cast<ReduceOp>(code);
 }
 
-DType ReadDType(WireReader& reader) {
-  const auto dtype = DTypeFromCode(reader.U8());
-  if (!dtype) throw Error(Error::Kind::kIo, "malformed message: no such element type");
-  return *dtype;
+void ReadTypes(WireReader& reader, TensorSpec& tensor) {
+  const int types = reader.U8();
+  const auto dtype = DTypeFromCode(types & 0xf);
+  if (types > 0xf) tensor.held = DTypeFromCode((types >> 4) - 1);
+  if (!dtype || (types > 0xf && !(tensor.held && CanTravelAs(*tensor.held, *dtype)))) {
+    throw Error(Error::Kind::kIo, "malformed message: no such element type");
+  }
+  tensor.dtype = *dtype;
 }
 
 // Of items of at least `item_bytes` each; refused when they cannot be in the rest.
@@ -117,7 +122,7 @@ Request ReadRequest(WireReader& reader) {
   request.tensors.reserve(tensors);
   for (size_t i = 0; i < tensors; ++i) {
     TensorSpec& tensor = request.tensors.emplace_back();
-    tensor.dtype = ReadDType(reader);
+    ReadTypes(reader, tensor);
     tensor.shape.resize(ReadCount(reader, kMostDimensions, 1));
     for (int64_t& dimension : tensor.shape) {
       dimension = reader.Short();

@@ -3,6 +3,7 @@
 #define HVD_RUNTIME_REQUEST_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,13 @@ bool Reduces(OpKind kind);
 constexpr const char* kNumberedMark = ".noname.";
 
 struct TensorSpec {
-  DType dtype = DType::kFloat32;
+  DType dtype = DType::kFloat32;  // in which it travels, and is reduced
   std::vector<int64_t> shape;
+  // Allreduce: of this rank's memory, where that is another type; it converts on the way. The other
+  // ranks hear of it for their texts alone.
+  std::optional<DType> held = {};
 
+  DType memory_dtype() const { return held.value_or(dtype); }
   bool operator==(const TensorSpec&) const = default;
 };
 
@@ -89,6 +94,12 @@ enum RequestMark : uint8_t {
   kNumbersMark = 64,
 };
 
+// The type in which a tensor travels and, plus one, in the upper half, that of its memory.
+constexpr uint8_t TypeByte(DType dtype, std::optional<DType> held) {
+  const int upper = held ? static_cast<int>(*held) + 1 : 0;
+  return static_cast<uint8_t>(static_cast<int>(dtype) | upper << 4);
+}
+
 // In few bytes: a usual request fits into one line of cache, which the fast lane gets in one go.
 // Args: writer: one with WireWriter's methods. request: a Request, or what has its members.
 template <typename Writer, typename RequestLike>
@@ -110,7 +121,7 @@ void WriteRequest(Writer& writer, const RequestLike& request) {
   if ((marks & kDeviceMark) != 0) writer.Short(request.device);
   writer.Short(static_cast<int64_t>(request.tensors.size()));
   for (const auto& tensor : request.tensors) {
-    writer.U8(static_cast<uint8_t>(tensor.dtype));
+    writer.U8(TypeByte(tensor.dtype, tensor.held));
     writer.Short(static_cast<int64_t>(tensor.shape.size()));
     for (const int64_t dimension : tensor.shape) writer.Short(dimension);
   }

@@ -58,17 +58,18 @@ std::string Title(OpKind kind) {
 // What a rank that has joined contributes to the others' allreduce.
 class Substitute : public Operation {
  public:
-  static std::shared_ptr<Operation> For(const Request& request) {
+  static std::shared_ptr<Operation> For(Request request) {
     const auto memory_of_zeros = std::make_shared<OutputMemory>();
     std::vector<Output> zeros;
     std::vector<Memory> memory;
-    for (const TensorSpec& tensor : request.tensors) {
+    for (TensorSpec& tensor : request.tensors) {
+      tensor.held.reset();
       zeros.push_back(AllocateOutput(memory_of_zeros, tensor.dtype, tensor.shape));
       std::byte* data = zeros.back().data.get();
       std::memset(data, 0, ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype));
       memory.push_back({data, data});
     }
-    return std::make_shared<Substitute>(request, std::move(memory), std::move(zeros));
+    return std::make_shared<Substitute>(std::move(request), std::move(memory), std::move(zeros));
   }
 
   Substitute(Request request, std::vector<Memory> memory, std::vector<Output> zeros)

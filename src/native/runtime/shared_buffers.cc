@@ -179,7 +179,8 @@ void SharedBuffers::Locate(const ProcessSet& set, Request& request, std::vector<
   for (size_t i = 0; i < request.tensors.size(); ++i) {
     const TensorSpec& tensor = request.tensors[i];
     const size_t bytes = ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype);
-    if (memory[i].source == memory[i].destination && bytes != 0) {
+    // What is converted on its way is not reduced where it is.
+    if (memory[i].source == memory[i].destination && bytes != 0 && !tensor.held) {
       memory[i].shared = Find(set, memory[i].source, bytes);
     }
     const SharedMemory& shared = memory[i].shared;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/convert.h"
 #include "kernels/reduce.h"
 #include "kernels/scale.h"
 #include "kernels/stream_copy.h"
@@ -60,6 +61,16 @@ const std::byte* Source(const BlockingCall& call) {
   return static_cast<const std::byte*>(call.memory.source);
 }
 
+// Puts `count` elements of an operand, from the `offset`-th byte on, into memory of the type that
+// they travel in.
+void CopyOwn(const BlockingCall& call, size_t offset, std::byte* to, size_t count) {
+  const TensorOutline& tensor = call.tensor();
+  const std::byte* own = Source(call) + offset;
+  // Those that are converted have no offset: they are whole tensors.
+  if (tensor.held) return Convert(*tensor.held, tensor.dtype, own, to, count);
+  if (own != to) std::memcpy(to, own, count * SizeOf(tensor.dtype));
+}
+
 void Append(std::byte*& to, const std::byte* from, size_t bytes) {
   if (bytes != 0) std::memcpy(to, from, bytes);
   to += bytes;
@@ -93,8 +104,7 @@ void Reduce(const BlockingCall& call, int rank, int ranks, Part part, const Brou
   const ReduceFn reduce = FindReduce(dtype, call.op);
   const size_t bytes = part.count * SizeOf(dtype);
   if (Commutes(call.op, ranks)) {
-    const std::byte* own = Source(call) + part.offset;
-    if (own != destination) std::memcpy(destination, own, bytes);
+    CopyOwn(call, part.offset, destination, part.count);
     ScaleIf(dtype, call.prescale, destination, part.count);
     reduce(brought(1 - rank), destination, part.count);
   } else {
@@ -222,9 +232,13 @@ void Bring(const BlockingCall& call, int rank, int ranks, MutableBytes place) {
   const bool part = call.kind == OpKind::kReducescatter && !call.tensor().shape.empty() &&
                     Commutes(call.op, ranks);
   const size_t offset = part ? PartOf(call, 1 - rank, ranks).offset : 0;
-  CopyToPeer(place.data(), Source(call) + offset, place.size());
-  if (!Reduces(call.kind)) return;
   const DType dtype = call.tensor().dtype;
+  if (call.tensor().held) {
+    CopyOwn(call, offset, place.data(), place.size() / SizeOf(dtype));
+  } else {
+    CopyToPeer(place.data(), Source(call) + offset, place.size());
+  }
+  if (!Reduces(call.kind)) return;
   ScaleIf(dtype, call.prescale, place.data(), place.size() / SizeOf(dtype));
 }
 
@@ -258,7 +272,17 @@ Result RunShort(const BlockingCall& call, int rank, std::span<const Lane::Place>
     const auto brought = [&](int other) {
       return places[static_cast<size_t>(other)].payload.data();
     };
-    Reduce(call, rank, static_cast<int>(places.size()), whole, brought, destination);
+    const auto reduce = [&](std::byte* to) {
+      Reduce(call, rank, static_cast<int>(places.size()), whole, brought, to);
+    };
+    const TensorOutline& tensor = call.tensor();
+    if (!tensor.held) {
+      reduce(destination);
+    } else {
+      alignas(64) std::array<std::byte, Lane::kMostPayload> travelled;
+      reduce(travelled.data());
+      Convert(tensor.dtype, *tensor.held, travelled.data(), destination, whole.count);
+    }
   } else if (call.kind == OpKind::kAllgather) {
     return Gather(call, rank, places, rows, outputs);
   } else if (call.kind == OpKind::kReducescatter) {
