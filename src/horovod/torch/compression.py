@@ -118,7 +118,6 @@ def outgoing(tensor: torch.Tensor, compression: type[Compressor], op: int) -> Ou
     """
     if (
         (compression is FP16Compressor or compression is BF16Compressor)
-        and isinstance(tensor, torch.Tensor)
         and tensor.dtype in _CONVERTED_BY_THE_CORE
         and tensor.layout == torch.strided
         and op != Adasum

@@ -175,7 +175,7 @@ def check_optimizers_train_alike() -> None:
 def check_own_compressors_are_called() -> None:
     calls = []
 
-    class Counting(hvd.Compression.fp16):
+    class Counting(FP16Compressor):
         @classmethod
         def compress(cls, tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
             calls.append("compress")
@@ -186,7 +186,7 @@ def check_own_compressors_are_called() -> None:
             calls.append("decompress")
             return FP16Compressor.decompress(tensor, ctx)
 
-    result = hvd.allreduce(torch.full((3,), 0.1), compression=Counting)
+    result = hvd.allreduce(torch.full((3,), 0.1), op=hvd.Max, compression=Counting)
     assert calls == ["compress", "decompress"]
     assert result[0] == torch.tensor(0.1).half().float()
     compressed, context = hvd.Compression.bf16.compress(torch.ones(2))
@@ -209,8 +209,8 @@ def check_joined_ranks() -> None:
     if hvd.rank() != 0:
         for ours, by_pytorch in PAIRS:
             mine = numbers(2000)
-            expected = hvd.allreduce(mine, op=hvd.Sum, compression=by_pytorch)
-            found = hvd.allreduce(mine, op=hvd.Sum, compression=ours)
+            expected = hvd.allreduce(mine, name="a", op=hvd.Sum, compression=by_pytorch)
+            found = hvd.allreduce(mine, name="b", op=hvd.Sum, compression=ours)
             require_same_bits(found, expected, ours)
     hvd.join()
 
