@@ -44,21 +44,18 @@ def one_tensor(case: Case, rank: int, size: int) -> Work:
 
 
 def optimizer_gradients(case: Case, tensors: Sequence[torch.Tensor], rank: int, size: int) -> Work:
-    """What an optimizer does with gradients that become complete one after the other."""
-    parameters = [torch.nn.Parameter(torch.empty_like(tensor)) for tensor in tensors]
-    names = {each: f"{case.variant}.{index}" for index, each in enumerate(parameters)}
-    for parameter, tensor in zip(parameters, tensors, strict=True):
+    """What an optimizer does with gradients: starts all reductions, and waits for them."""
+    parameters = [torch.nn.Parameter(torch.empty_like(each)) for each in reversed(tensors)]
+    names: dict[torch.Tensor, str] = {
+        each: f"{case.variant}.{index}" for index, each in enumerate(parameters)
+    }
+    for parameter, tensor in zip(parameters, reversed(tensors), strict=True):
         parameter.grad = tensor
     how = Reduction(hvd.Sum, COMPRESSORS[case.variant], 1.0, hvd.global_process_set)
     reducer = GradientReducer(names, how, passes=1)
     everything = [{"params": parameters}]
     reducer.watch(everything)
 
-    def call() -> None:
-        for parameter in reversed(parameters):
-            reducer.count(parameter)
-        reducer.synchronize(everything)
-
-    work = gradients(list(tensors), rank, size, call)
+    work = gradients(list(tensors), rank, size, lambda: reducer.synchronize(everything))
     work.keep.append(reducer)
     return work

@@ -172,6 +172,20 @@ def check_optimizers_train_alike() -> None:
                 require_same_bits(one, other, (ours, options))
 
 
+def check_the_core_converts() -> None:
+    def fail(*_: Any) -> Any:
+        raise AssertionError("converted by PyTorch")
+
+    with pytest.MonkeyPatch.context() as patch:
+        for ours, _ in PAIRS:
+            patch.setattr(ours, "compress", fail)
+            mine = numbers(3000)
+            hvd.allreduce(mine, compression=ours)
+            hvd.grouped_allreduce([mine, mine.double()], compression=ours)
+            trained(ours)
+            trained(ours, groups=2)
+
+
 def check_own_compressors_are_called() -> None:
     calls = []
 
