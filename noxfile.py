@@ -271,6 +271,18 @@ def soak(session: nox.Session) -> None:
 
 
 @nox.session
+def deaths(session: nox.Session) -> None:
+    """Kills a rank at every N-th step of all operations: `./dev deaths [N [PART OF A NAME]]`."""
+    _install_groups(session, "build")
+    session.run(
+        "python", "ci/native_tests.py", "--build-root", "build/native",
+        "--flavour", "plain", "--only", "deaths",
+    )  # fmt: skip
+    every, *part = session.posargs or ["10"]
+    session.run("build/native/plain/deaths_test", "all", every, *part, external=True)
+
+
+@nox.session
 def large(session: nox.Session) -> None:
     """Arrays of more than 2^31 elements through every operation: 10 GB, some minutes."""
     _install_groups(session, "test")

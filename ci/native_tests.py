@@ -65,8 +65,14 @@ def judge(returncode: int, output: str) -> Outcome:
     return Outcome(passed, ok=True, complaint="")
 
 
-def build(flavour: str, folder: Path, jobs: int) -> dict[str, list[str]]:
+def build(flavour: str, folder: Path, jobs: int, only: str | None) -> dict[str, list[str]]:
     """Configures and builds one flavour.
+
+    Args:
+        flavour: of `FLAVOURS`.
+        folder: of the build.
+        jobs: compilers at once.
+        only: the one test program to build; None for all.
 
     Returns:
         The test programs: name to command line, as CMake registered them.
@@ -76,9 +82,12 @@ def build(flavour: str, folder: Path, jobs: int) -> dict[str, list[str]]:
         "cmake", "-S", str(ROOT), "-B", str(folder), *generator,
         "-DHVD_TESTS=ON", "-DHVD_WERROR=ON", f"-DHVD_SANITIZE={FLAVOURS[flavour]}",
     )  # fmt: skip
-    run("cmake", "--build", str(folder), "--parallel", str(jobs), seconds=_COMPILATION)
+    target = [] if only is None else ["--target", f"{only}_test"]
+    command = ("cmake", "--build", str(folder), "--parallel", str(jobs), *target)
+    run(*command, seconds=_COMPILATION)
     listing = json.loads(run("ctest", "--test-dir", str(folder), "--show-only=json-v1"))
-    return {test["name"]: test["command"] for test in listing["tests"] if "command" in test}
+    tests = {test["name"]: test["command"] for test in listing["tests"] if "command" in test}
+    return tests if only is None else {only: tests[only]}
 
 
 def run_program(command: Sequence[str], seconds: float) -> Outcome:
@@ -109,7 +118,7 @@ def test_flavour(flavour: str, folder: Path, options: argparse.Namespace) -> tup
     Returns:
         The number of tests that passed, and whether nothing failed.
     """
-    programs = build(flavour, folder, options.jobs)
+    programs = build(flavour, folder, options.jobs, options.only)
     names = sorted(programs)
     passed, ok = 0, True
     # Most of them wait more than they compute.
@@ -139,6 +148,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--timeout", type=float, default=300, help="seconds that one test program may take"
     )
+    parser.add_argument("--only", metavar="NAME", help="of one test program, as CMake names it")
     options = parser.parse_args(arguments)
     for tool in ("cmake", "ctest"):
         if shutil.which(tool) is None:

@@ -33,7 +33,7 @@ set(HVD_CORE_SOURCES
   runtime/peer.cc runtime/process_sets.cc runtime/request.cc
   runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc runtime/rows.cc
   runtime/runtime.cc runtime/shared_buffers.cc runtime/short_forms.cc runtime/stall_inspector.cc
-  runtime/tensor_table.cc runtime/transport_setup.cc)
+  runtime/tensor_table.cc runtime/transport_setup.cc runtime/unnamed_operations.cc)
 list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
 # What is compiled for each CPU level: the table of kernels, and all that it leads to.
@@ -57,6 +57,6 @@ set(HVD_BINDINGS_SOURCES
   bindings/module.cc bindings/mpi_membership.cc bindings/rank_runtime.cc bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS auth autotune collectives compression convert coordinator descriptors device fast_lane gathering gpu
+set(HVD_NATIVE_TESTS auth autotune collectives compression convert coordinator deaths descriptors device fast_lane gathering gpu
   heartbeats hosts kernels lane levels loss mpi runtime sha256 shared_buffers soak socket stall timeline
-  topology trace_text transport waiting wire)
+  topology trace_text transport unnamed waiting wire)

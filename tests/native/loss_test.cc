@@ -4,22 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <chrono>
-#include <functional>
 #include <iterator>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/unique_fd.h"
+#include "forked_ranks.h"
 #include "harness.h"
 #include "ranks.h"
 #include "runtime/runtime.h"
 #include "store_server.h"
-#include "transport/tcp_store.h"
 
 namespace {
 
@@ -27,80 +23,9 @@ using hvd::Error;
 using hvd::Runtime;
 using hvd::TransportChoice;
 using hvd::UniqueFd;
-
-// What a rank's process tells the test: one line each.
-struct Pipe {
-  Pipe() {
-    std::array<int, 2> ends{};
-    if (::pipe(ends.data()) != 0) throw hvd::SystemError("pipe", errno, "");
-    read = UniqueFd(ends[0]);
-    write = UniqueFd(ends[1]);
-  }
-  UniqueFd read;
-  UniqueFd write;
-};
-
-void Say(const UniqueFd& fd, std::string line) {
-  line += '\n';
-  EXPECT_EQ(::write(fd.get(), line.data(), line.size()), line.size());
-}
-
-std::string ReadLine(const UniqueFd& fd) {
-  std::string line;
-  char c = 0;
-  while (::read(fd.get(), &c, 1) == 1 && c != '\n') line += c;
-  return line;
-}
-
-// One process for each rank, forked before this process has any thread.
-class Processes {
- public:
-  using Body = std::function<void(int rank, const UniqueFd& report, const UniqueFd& orders)>;
-
-  Processes(int size, const Body& body)
-      : reports_(static_cast<size_t>(size)), orders_(reports_.size()) {
-    for (int rank = 0; rank < size; ++rank) {
-      const auto index = static_cast<size_t>(rank);
-      const pid_t pid = ::fork();
-      if (pid == 0) {
-        int status = 0;
-        try {
-          body(rank, reports_[index].write, orders_[index].read);
-        } catch (const std::exception& error) {
-          Say(reports_[index].write, std::string("exception: ") + error.what());
-          status = 1;
-        }
-        ::_exit(status);
-      }
-      pids_.push_back(pid);
-    }
-  }
-
-  ~Processes() {
-    for (const pid_t pid : pids_) {
-      if (pid > 0) Kill(pid);
-    }
-  }
-
-  std::string Report(int rank) { return ReadLine(reports_[static_cast<size_t>(rank)].read); }
-  void Order(int rank, const std::string& line) {
-    Say(orders_[static_cast<size_t>(rank)].write, line);
-  }
-  pid_t pid(int rank) const { return pids_[static_cast<size_t>(rank)]; }
-  void KillRank(int rank) { Kill(std::exchange(pids_[static_cast<size_t>(rank)], -1)); }
-
- private:
-  static void Kill(pid_t pid) {
-    ::kill(pid, SIGKILL);
-    ::waitpid(pid, nullptr, 0);
-  }
-
-  std::vector<Pipe> reports_;
-  std::vector<Pipe> orders_;
-  std::vector<pid_t> pids_;
-};
-
-const hvd::Secret kSecret = {5, 6, 7};
+using hvd::test::Processes;
+using hvd::test::ReadLine;
+using hvd::test::Say;
 
 // Starts a process that keeps everything of this one open, as a data loader's worker does.
 pid_t ForkBystander() {
@@ -118,11 +43,7 @@ pid_t ForkBystander() {
 void LiveOn(int rank, int size, TransportChoice transport, size_t count, bool victim,
             const UniqueFd& report, const UniqueFd& orders) {
   const hvd::Endpoint store = hvd::ParseEndpoint(ReadLine(orders));
-  auto options = hvd::test::OptionsFor(rank, size, transport, nullptr);
-  options.secret = kSecret;
-  options.open_store = [&store](const hvd::Deadline& deadline) {
-    return std::make_unique<hvd::TcpStore>(store, kSecret, deadline);
-  };
+  auto options = hvd::test::ForkedOptions(rank, size, transport, store);
   Runtime runtime(options);
   std::vector<float> data(count, 1);
   hvd::test::SumInPlace(runtime, "first", data);
@@ -156,7 +77,7 @@ void KillOne(int size, int victim, TransportChoice transport) {
   Processes processes(size, [&](int rank, const UniqueFd& report, const UniqueFd& orders) {
     LiveOn(rank, size, transport, 1000, rank == victim, report, orders);
   });
-  const hvd::test::StoreServer server(kSecret);
+  const hvd::test::StoreServer server(hvd::test::SecretOfForked());
   for (int rank = 0; rank < size; ++rank) processes.Order(rank, hvd::ToString(server.endpoint()));
   const auto bystander = static_cast<pid_t>(std::stol(processes.Report(victim)));
   for (int rank = 0; rank < size; ++rank) EXPECT_EQ(processes.Report(rank), "ready");
@@ -181,12 +102,8 @@ void KillOne(int size, int victim, TransportChoice transport) {
 void RunOnTheLane(int rank, int size, std::chrono::milliseconds silence, const UniqueFd& report,
                   const UniqueFd& orders) {
   const hvd::Endpoint store = hvd::ParseEndpoint(ReadLine(orders));
-  auto options = hvd::test::OptionsFor(rank, size, TransportChoice::kShm, nullptr);
-  options.secret = kSecret;
+  auto options = hvd::test::ForkedOptions(rank, size, TransportChoice::kShm, store);
   options.heartbeat_timeout = silence;
-  options.open_store = [&store](const hvd::Deadline& deadline) {
-    return std::make_unique<hvd::TcpStore>(store, kSecret, deadline);
-  };
   Runtime runtime(options);
   std::vector<float> data(1'000'000, 0);
   constexpr size_t kCounts[] = {1, 1'000, 30'000, 300'000, 1'000'000};
@@ -211,7 +128,7 @@ void StopOnTheLane(int size, int victim, int signal, int microseconds) {
   Processes processes(size, [&](int rank, const UniqueFd& report, const UniqueFd& orders) {
     RunOnTheLane(rank, size, std::chrono::milliseconds(800), report, orders);
   });
-  const hvd::test::StoreServer server(kSecret);
+  const hvd::test::StoreServer server(hvd::test::SecretOfForked());
   for (int rank = 0; rank < size; ++rank) processes.Order(rank, hvd::ToString(server.endpoint()));
   for (int rank = 0; rank < size; ++rank) EXPECT_EQ(processes.Report(rank), "running");
   ::usleep(static_cast<useconds_t>(microseconds));
@@ -239,11 +156,7 @@ void StopOnTheLane(int size, int victim, int signal, int microseconds) {
 void KillDuringOperations(int size, int victim, TransportChoice transport) {
   Processes processes(size, [&](int rank, const UniqueFd& report, const UniqueFd& orders) {
     const hvd::Endpoint store = hvd::ParseEndpoint(ReadLine(orders));
-    auto options = hvd::test::OptionsFor(rank, size, transport, nullptr);
-    options.secret = kSecret;
-    options.open_store = [&store](const hvd::Deadline& deadline) {
-      return std::make_unique<hvd::TcpStore>(store, kSecret, deadline);
-    };
+    auto options = hvd::test::ForkedOptions(rank, size, transport, store);
     Runtime runtime(options);
     std::vector<float> data(2'000'000, 0);
     try {
@@ -255,7 +168,7 @@ void KillDuringOperations(int size, int victim, TransportChoice transport) {
       Say(report, error.what());
     }
   });
-  const hvd::test::StoreServer server(kSecret);
+  const hvd::test::StoreServer server(hvd::test::SecretOfForked());
   for (int rank = 0; rank < size; ++rank) processes.Order(rank, hvd::ToString(server.endpoint()));
   for (int rank = 0; rank < size; ++rank) EXPECT_EQ(processes.Report(rank), "running");
   processes.KillRank(victim);
@@ -271,11 +184,7 @@ void KillDuringOperations(int size, int victim, TransportChoice transport) {
 void KillDuringMappedOperations(int size, int victim, int microseconds) {
   Processes processes(size, [&](int rank, const UniqueFd& report, const UniqueFd& orders) {
     const hvd::Endpoint store = hvd::ParseEndpoint(ReadLine(orders));
-    auto options = hvd::test::OptionsFor(rank, size, TransportChoice::kShm, nullptr);
-    options.secret = kSecret;
-    options.open_store = [&store](const hvd::Deadline& deadline) {
-      return std::make_unique<hvd::TcpStore>(store, kSecret, deadline);
-    };
+    auto options = hvd::test::ForkedOptions(rank, size, TransportChoice::kShm, store);
     Runtime runtime(options);
     constexpr int64_t kCount = 3'000'000;
     const hvd::Result made = hvd::test::Wait(
@@ -300,7 +209,7 @@ void KillDuringMappedOperations(int size, int victim, int microseconds) {
     const bool zeros = std::all_of(values, values + kCount, [](float v) { return v == 0; });
     Say(report, zeros && runtime.mapped_operations() >= 4 ? "readable" : "not as it was");
   });
-  const hvd::test::StoreServer server(kSecret);
+  const hvd::test::StoreServer server(hvd::test::SecretOfForked());
   for (int rank = 0; rank < size; ++rank) processes.Order(rank, hvd::ToString(server.endpoint()));
   for (int rank = 0; rank < size; ++rank) EXPECT_EQ(processes.Report(rank), "running");
   ::usleep(static_cast<useconds_t>(microseconds));
@@ -357,11 +266,7 @@ TEST(AStoppedRankIsNamedByAll) {
 TEST(ARankLostDuringTheStartIsNamed) {
   Processes processes(2, [&](int rank, const UniqueFd& report, const UniqueFd& orders) {
     const hvd::Endpoint store = hvd::ParseEndpoint(ReadLine(orders));
-    auto options = hvd::test::OptionsFor(rank, 3, TransportChoice::kAuto, nullptr);
-    options.secret = kSecret;
-    options.open_store = [&store](const hvd::Deadline& deadline) {
-      return std::make_unique<hvd::TcpStore>(store, kSecret, deadline);
-    };
+    auto options = hvd::test::ForkedOptions(rank, 3, TransportChoice::kAuto, store);
     // Asked while the start waits, which is all that can be seen of it from outside.
     int asked = 0;
     options.interrupt = [&] {
@@ -374,7 +279,7 @@ TEST(ARankLostDuringTheStartIsNamed) {
       Say(report, error.what());
     }
   });
-  const hvd::test::StoreServer server(kSecret);
+  const hvd::test::StoreServer server(hvd::test::SecretOfForked());
   for (int rank = 0; rank < 2; ++rank) processes.Order(rank, hvd::ToString(server.endpoint()));
   for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(processes.Report(rank), "waiting");
   processes.KillRank(1);
