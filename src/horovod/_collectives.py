@@ -151,7 +151,9 @@ class Collectives(Reductions):
         Raises:
             ValueError: another thread of this rank has joined.
         """
+        member = self._ready_member()
         last: int = self.synchronize(self._start("join", "", (), lambda got: got[1][0]))
+        member.runtime.renumber_unnamed()
         return last
 
     def add_process_sets(self, sets: Sequence[Sequence[int]]) -> list[int]:

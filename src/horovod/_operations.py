@@ -9,7 +9,7 @@ from horovod._call_site import call_site
 from horovod._loader import _bindings
 from horovod._reduce_op import Sum
 from horovod._session import Member, Session
-from horovod.common.exceptions import HorovodInternalError
+from horovod._unnamed_operations import internal_error
 
 DTYPES: Mapping[str, int] = _bindings.DTYPES
 _KINDS: Mapping[str, int] = _bindings.KINDS
@@ -151,7 +151,7 @@ class Operations:
                 rows,
             )
         except _bindings.CollectiveError as error:
-            raise HorovodInternalError(str(error)) from error
+            raise internal_error(str(error)) from error
         except (TypeError, ValueError):
             self._take_back(member, kind, full_name, 0)
             raise
@@ -190,7 +190,7 @@ class Operations:
             done = True
         except _bindings.CollectiveError as error:
             done = True
-            raise HorovodInternalError(str(error)) from error
+            raise internal_error(str(error)) from error
         except ValueError:  # another thread has waited for it at the same time
             return None
         finally:
@@ -228,7 +228,7 @@ class Operations:
         try:
             return start(full_name)
         except _bindings.CollectiveError as error:
-            raise HorovodInternalError(str(error)) from error
+            raise internal_error(str(error)) from error
         except (TypeError, ValueError):
             self._take_back(member, kind, full_name, process_set)
             raise

@@ -29,6 +29,7 @@ class Member:
         registered: the objects that stand for them, but for the global one.
         dynamic_process_sets: whether they may be added and removed after `init()`.
         mpi: through which the ranks have met, if they have.
+        generation: tells apart the jobs that the same ranks have formed.
     """
 
     runtime: "_bindings.Runtime"
@@ -39,6 +40,7 @@ class Member:
     registered: list[Any] = field(default_factory=list)
     dynamic_process_sets: bool = False
     mpi: "_bindings.MpiMembership | None" = None
+    generation: int = 0
 
     def require_own_process(self) -> None:
         """Refuses to run collectives in a fork of the process that called `init()`.
@@ -167,6 +169,7 @@ class Session:
             process_sets={0: list(range(placement.size))},
             dynamic_process_sets=dynamic_process_sets or placement.dynamic_process_sets,
             mpi=mpi,
+            generation=generation,
         )
 
     def _choose(self, placement: Placement, ranks: tuple[int, ...]) -> tuple[Placement, int]:

@@ -324,7 +324,7 @@ class Runtime:
         exchange_api: Any,
         types: tuple[type, ...],
         new_result: Callable[[Any], Any],
-        error: type[Exception],
+        error: Callable[[str], Exception],
     ) -> BlockingCalls:
         """Blocking collectives of all ranks for the tensors of a framework.
 
@@ -332,7 +332,7 @@ class Runtime:
             exchange_api: its type's `__dlpack_c_exchange_api__`.
             types: whose instances the calls work on, and no subclass's.
             new_result: makes a tensor like another one, for a result.
-            error: raised when an operation fails on all ranks, or a rank is lost.
+            error: makes, of a text, what is raised when an operation fails on all ranks.
 
         Raises:
             ValueError: the capsule is of a DLPack that the bindings do not know.
@@ -341,6 +341,8 @@ class Runtime:
         """Numbers an operation without a name, apart for each kind and process set."""
     def take_back_unnamed(self, kind: int, process_set: int, number: int) -> None:
         """Frees the number of an operation that was refused, if no other has come after it."""
+    def renumber_unnamed(self) -> None:
+        """All ranks have joined: their numbers go on alike, whatever each has started before."""
     def poll(self, handle: int) -> bool:
         """True when done (also when failed). ValueError: unknown handle."""
     def wait(

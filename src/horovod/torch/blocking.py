@@ -14,7 +14,7 @@ from horovod._collectives import COLLECTIVES
 from horovod._operations import DTYPES
 from horovod._reduce_op import Adasum
 from horovod._session import SESSION, Member, Session
-from horovod.common.exceptions import HorovodInternalError
+from horovod._unnamed_operations import internal_error
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch.operands import from_buffer, new_result
 
@@ -80,7 +80,7 @@ class Calls:
             self.now = NoCalls()
             return
         self.now = member.runtime.blocking_calls(
-            exchange_api, (torch.Tensor, torch.nn.Parameter), torch.empty_like, HorovodInternalError
+            exchange_api, (torch.Tensor, torch.nn.Parameter), torch.empty_like, internal_error
         )
 
 

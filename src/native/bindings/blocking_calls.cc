@@ -175,6 +175,13 @@ std::optional<Reduction> ReadReduction(PyObject* op, PyObject* prescale, PyObjec
                    PyFloat_AS_DOUBLE(postscale)};
 }
 
+void SetCollectiveError(const Calls& calls, const char* text) {
+  PyObject* error = PyObject_CallFunction(calls.error, "s", text);
+  if (error == nullptr) return;
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  Py_DECREF(error);
+}
+
 PyObject* Raise(const Calls& calls, const hvd_error& error) {
   switch (static_cast<Error::Kind>(error.kind)) {
     case Error::Kind::kInvalid:
@@ -182,10 +189,10 @@ PyObject* Raise(const Calls& calls, const hvd_error& error) {
       break;
     case Error::Kind::kInterrupted:
       // The interrupt check has set the signal handler's exception.
-      if (PyErr_Occurred() == nullptr) PyErr_SetString(calls.error, error.text);
+      if (PyErr_Occurred() == nullptr) SetCollectiveError(calls, error.text);
       break;
     default:
-      PyErr_SetString(calls.error, error.text);
+      SetCollectiveError(calls, error.text);
   }
   return nullptr;
 }

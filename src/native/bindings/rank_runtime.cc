@@ -213,6 +213,7 @@ class RankRuntime {
   void TakeBackUnnamed(int kind, int process_set, int64_t number) {
     unnamed_.TakeBack(kind, process_set, number);
   }
+  void RenumberUnnamed() { unnamed_.GoOnAfterJoin(); }
   static py::object Blocking(const py::object& self, const py::capsule& exchange_api,
                              const py::tuple& types, const py::object& new_result,
                              const py::object& error) {
@@ -404,6 +405,7 @@ void BindRuntime(py::module_& module) {
       .def("next_unnamed", &RankRuntime::NextUnnamed, arg("kind"), arg("process_set"))
       .def("take_back_unnamed", &RankRuntime::TakeBackUnnamed, arg("kind"), arg("process_set"),
            arg("number"))
+      .def("renumber_unnamed", &RankRuntime::RenumberUnnamed)
       .def("poll", &RankRuntime::Poll, arg("handle"))
       .def("wait", &RankRuntime::Wait, arg("handle"), arg("site") = py::none(),
            arg("site_after") = 0.0)

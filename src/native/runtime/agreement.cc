@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/str_cat.h"
+#include "runtime/unnamed_operations.h"
 
 namespace hvd {
 namespace {
@@ -147,7 +148,7 @@ Response Compare(const std::vector<RankRequest>& asked) {
     const std::string difference = Difference(first, other.request);
     if (difference.empty()) continue;
     response.error = StrCat(difference, " (operation '", first.name, "', ranks ",
-                            asked.front().rank, " and ", other.rank, ")");
+                            asked.front().rank, " and ", other.rank, ")", ExplainMismatch(first));
     return response;
   }
   for (const TensorSpec& tensor : first.tensors) {

@@ -9,6 +9,7 @@
 #include "base/deadline.h"
 #include "base/str_cat.h"
 #include "base/wire.h"
+#include "runtime/unnamed_operations.h"
 
 namespace hvd {
 namespace {
@@ -340,6 +341,19 @@ void ControlPlane::InspectStalls() {
   stalls_due_ = stalls_.Due(coordinator_.oldest());
 }
 
+void ControlPlane::TellUnnamed(const std::string& event, std::optional<int32_t> process_set) {
+  if (told_unnamed_ || stalls_.off() || coordinator_.waiting() == 0) return;
+  std::vector<WaitingOperation> waiting = coordinator_.Incomplete();
+  std::erase_if(waiting, [&](const WaitingOperation& each) {
+    return process_set && each.process_set != *process_set;
+  });
+  const std::string text = DescribeUnnamed(waiting);
+  if (text.empty()) return;
+  told_unnamed_ = true;
+  observer_.OnStall(
+      StrCat(event, " before all ranks had started the same unnamed operations.", text));
+}
+
 void ControlPlane::SendReady() {
   // Rank 0 itself may have to ask again for what the coordinator has forgotten.
   while (SendReadyOnce()) {
@@ -350,6 +364,13 @@ bool ControlPlane::SendReadyOnce() {
   const std::vector<Addressed> ready = coordinator_.TakeReady();
   for (const AutotuneSample& sample : coordinator_.TakeSamples()) observer_.OnSample(sample);
   if (ready.empty()) return false;
+  for (const Addressed& item : ready) {
+    // What ranks ask for before a barrier comes before it.
+    const Response& response = item.response;
+    if (item.forget < 0 && response.kind == OpKind::kBarrier && response.error.empty()) {
+      TellUnnamed("All ranks have come to a barrier", response.process_set);
+    }
+  }
   std::vector<WireWriter> messages(connections_.size());
   const auto send = [&](size_t rank) {
     const std::vector<uint8_t> payload = std::exchange(messages[rank], {}).Take();
@@ -397,6 +418,7 @@ void ControlPlane::HandleAsCoordinator(size_t rank, MessageType type,
     }
     case MessageType::kShutdown:
       if (std::exchange(ending_, true)) return;
+      TellUnnamed(StrCat("Rank ", rank, " has ended the job"), std::nullopt);
       SendReady();
       return Broadcast(MessageType::kShutdown, {});
     case MessageType::kFailure:

@@ -103,6 +103,9 @@ class ControlPlane {
   void Broadcast(MessageType type, std::span<const uint8_t> payload);
   void SendReady();
   void InspectStalls();
+  // Says, once a job, that unnamed operations wait for ranks that have not started them.
+  // Args: event: what shows it. process_set: of the operations; none for any.
+  void TellUnnamed(const std::string& event, std::optional<int32_t> process_set);
   // False when there was nothing to send.
   bool SendReadyOnce();
   void TakeResponses(std::span<const uint8_t> payload);
@@ -134,6 +137,7 @@ class ControlPlane {
   std::vector<bool> left_;  // by rank: has said goodbye
   StallInspector stalls_;
   std::optional<Clock::time_point> stalls_due_;
+  bool told_unnamed_ = false;
   bool ending_ = false;
   bool failed_ = false;
 };

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/str_cat.h"
+#include "runtime/unnamed_operations.h"
 
 namespace hvd {
 namespace {
@@ -60,10 +61,12 @@ StallInspector::Finding StallInspector::Inspect(const std::vector<WaitingOperati
                                                 Clock::time_point now) {
   std::vector<const WaitingOperation*> stalled;
   bool end = false;
+  bool unnamed = false;
   for (const WaitingOperation& each : waiting) {
     const auto age = now - each.since;
     if (age < options_.warning || each.missing.empty()) continue;
     stalled.push_back(&each);
+    unnamed = unnamed || UnnamedNumber(each.kind, each.name);
     end = end || (options_.shutdown.count() != 0 && age >= options_.shutdown);
   }
   if (stalled.empty()) return {};
@@ -95,6 +98,8 @@ StallInspector::Finding StallInspector::Inspect(const std::vector<WaitingOperati
   }
   Finding finding;
   finding.warning = text + details;
+  // Of all that waits: what has come since then tells how far the ranks are.
+  if (unnamed) finding.warning += DescribeUnnamed(waiting);
   if (end) {
     finding.shutdown =
         StrCat("One or more rank (marked by \"!\") is stalled for longer than ",

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "runtime/unnamed_operations.h"
 
 namespace hvd {
 namespace {
@@ -13,13 +14,19 @@ namespace {
                                             "enqueued"));
 }
 
+// The reason why an operation fails when all do.
+Error ReasonFor(const Operation& operation, const Error& reason) {
+  if (reason.kind() != Error::Kind::kShutdown) return reason;
+  return {reason.kind(), StrCat(reason.what(), ExplainEnd(operation.request))};
+}
+
 }  // namespace
 
 int64_t TensorTable::Add(const std::shared_ptr<Operation>& operation) {
   const std::lock_guard lock(mutex_);
   const Request& request = operation->request;
   if (refusal_) {
-    operation->Fail(*refusal_);
+    operation->Fail(ReasonFor(*operation, *refusal_));
   } else if (const std::string key = OperationKey(request.process_set, request.name);
              running_.contains(key) || !waiting_.emplace(key, operation).second) {
     throw Error(Error::Kind::kInvalid,
@@ -65,7 +72,7 @@ void TensorTable::FailAll(const Error& error) {
     if (!refusal_) refusal_ = error;
     failed = std::exchange(waiting_, {});
   }
-  for (const auto& [key, operation] : failed) operation->Fail(error);
+  for (const auto& [key, operation] : failed) operation->Fail(ReasonFor(*operation, error));
 }
 
 std::shared_ptr<Operation> TensorTable::Lookup(int64_t handle) const {
