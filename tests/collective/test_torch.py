@@ -20,6 +20,7 @@ FILES = (
     "waiting_checks.py",
     "output_checks.py",
     "optimizer_checks.py",
+    "overlap_checks.py",
     "shared_memory_checks.py",
     "bucket_checks.py",
     "torch_training_checks.py",
