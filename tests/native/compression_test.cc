@@ -268,6 +268,24 @@ TEST(AProcessSetCompressesToo) {
   });
 }
 
+TEST(MemoryThatAllRanksMapIsConvertedLikeAnyOther) {
+  OnRanks(2, TransportChoice::kShm, [](int rank, Runtime& runtime) {
+    Request share;
+    share.name = "share";
+    share.kind = OpKind::kShareMemory;
+    Tensor own = Numbers<float>(DType::kFloat32, 3'000, rank);
+    share.tensors = {own.spec};
+    const hvd::Result result = Wait(runtime, runtime.Enqueue(share, {{}}));
+    std::byte* shared = result.outputs.at(0).data.get();
+    std::memcpy(shared, own.data.data(), own.data.size());
+    own.spec = {DType::kFloat16, own.spec.shape, DType::kFloat32};
+    const Tensor expected = Reduced(runtime, {}, "private", {own}, true).front();
+    (void)Wait(runtime, runtime.Enqueue(RequestOf({}, "shared", {own}), {{shared, shared}}));
+    EXPECT_TRUE(std::memcmp(shared, expected.data.data(), expected.data.size()) == 0);
+    EXPECT_EQ(runtime.mapped_operations(), 0);
+  });
+}
+
 TEST(WhatCannotTravelAsSomethingElseIsRefused) {
   OnRanks(1, TransportChoice::kShm, [](int, Runtime& runtime) {
     std::vector<std::byte> data(64);
