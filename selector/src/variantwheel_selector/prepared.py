@@ -57,7 +57,7 @@ def hand_over_prepared(wheel_directory: str) -> str | None:
         for answer in answers:
             if holds(answer, os.uname().machine, python, libc, cpuinfo, auxv, devices):
                 return _hand_over(answer, libc, python, wheel_directory)
-    except (OSError, ValueError):
+    except (OSError, ValueError, OverflowError):
         pass  # whoever looks closer says what is wrong
     return None
 

@@ -25,7 +25,7 @@ from variantwheel_selector.machine import (
 )
 from variantwheel_selector.model import Variant
 from variantwheel_selector.parse.auxv import X86_HWCAP_BITS
-from variantwheel_selector.prepared import PREPARED_PATH, completed, holds
+from variantwheel_selector.prepared import PREPARED_PATH, completed, hand_over_prepared, holds
 from variantwheel_selector.probe import probe
 from variantwheel_selector.providers.x86_64 import LEVEL_FLAGS
 from variantwheel_selector.record import replace
@@ -286,6 +286,25 @@ def test_a_changed_wheel_is_not_handed_over(
         backend.build_wheel(str(tmp_path / "out"))
     assert "is not the released one" in capsys.readouterr().err
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "ranges", [[], [[0, 5]], [[-5, 5]], [[5, -5]], [[0, 10**9]] * 3, [[10**30, 5]], [[5, 10**30]]]
+)
+def test_damaged_ranges_are_left_to_judging(
+    sdist: TinyRelease, tmp_path: Path, ranges: list[list[int]]
+) -> None:
+    path = sdist.root / PREPARED_PATH
+    document = json.loads(path.read_text())
+    assert backend.build_wheel(str(tmp_path / "prepared")) == PLAIN
+    for answer in document["answers"]:
+        answer["ranges"] = ranges
+    path.write_text(render_answers(document["answers"]))
+    assert hand_over_prepared(str(tmp_path / "none")) is None
+    assert list(tmp_path.glob("none/*")) == []
+    assert backend.build_wheel(str(tmp_path / "judged")) == PLAIN
+    judged = (tmp_path / "judged" / PLAIN).read_bytes()
+    assert (tmp_path / "prepared" / PLAIN).read_bytes() == judged
 
 
 def test_wheels_of_another_form_are_rewritten(sdist: TinyRelease, tmp_path: Path) -> None:
