@@ -47,7 +47,8 @@ float Widened(DType half, uint16_t bits) {
 
 template <typename T>
 bool SameBits(std::span<const T> a, std::span<const T> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+  if (a.size() != b.size()) return false;
+  return a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
 template <typename Wide>
