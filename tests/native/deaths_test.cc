@@ -3,7 +3,8 @@
 //
 //   deaths_test                        some steps of each, drawn from a fixed seed
 //   deaths_test all STRIDE [PART]      every STRIDE-th step of those whose name holds the part
-//   deaths_test at PART VICTIM STEP    one step
+//   deaths_test at PART VICTIM STEP [stop]
+//                                      one step of the first whose name holds the part
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -46,6 +47,8 @@ using hvd::test::Way;
 // A process that hangs is ended; what it should have said is missed.
 constexpr unsigned kMostSeconds = 100;
 constexpr std::chrono::milliseconds kStartTime{3000};
+// Longer than a rank that stops may hold up the others' hellos.
+constexpr std::chrono::milliseconds kStartTimeWithStops{8000};
 constexpr std::chrono::milliseconds kSilence{800};
 
 // The start and the end of a job are deeds too, which no runtime is there for.
@@ -98,7 +101,9 @@ hvd::RuntimeOptions OptionsOf(const Plan& plan, int rank, const std::string& sto
   options.host = HostOf(way, rank);
   options.local_size = way.ranks / way.hosts;
   if (plan.subject.phase == Phase::kStart) options.start_timeout = kStartTime;
-  if (plan.signal == SIGSTOP) options.heartbeat_timeout = kSilence;
+  if (plan.signal != SIGSTOP) return options;
+  options.heartbeat_timeout = kSilence;
+  if (plan.subject.phase == Phase::kStart) options.start_timeout = kStartTimeWithStops;
   return options;
 }
 
@@ -326,6 +331,7 @@ int main(int argc, char** argv) {
     if (argc < 5 || subjects.empty()) return 2;
     Plan plan{.subject = subjects.front(), .victim = std::atoi(argv[3])};
     plan.at = {std::atoll(argv[4]), hvd::test::kNever};
+    if (argc > 5) plan.signal = SIGSTOP;
     (void)Run(plan);
     return hvd::test::Failures() == 0 ? 0 : 1;
   }

@@ -1,5 +1,7 @@
 #include "runtime/transport_setup.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -21,6 +23,9 @@
 namespace hvd {
 namespace {
 
+// A rank that has proved itself says its number at once.
+constexpr std::chrono::seconds kNumberTime{5};
+
 void SetUpShm(const TransportSetup& setup, std::optional<Segment> own, Transports& result) {
   const int rank = setup.options.rank;
   const int ranks = static_cast<int>(setup.table.rows.size());
@@ -40,6 +45,36 @@ void SetUpShm(const TransportSetup& setup, std::optional<Segment> own, Transport
                                                 transport(Channel::kLane));
 }
 
+std::string Describe(const TransportSetup& setup, size_t rank) {
+  return Describe(static_cast<int>(rank), setup.table.rows[rank].peer);
+}
+
+Socket ConnectTo(const TransportSetup& setup, size_t rank) {
+  try {
+    return ConnectAuthenticated(ParseEndpoints(setup.table.rows[rank].data_endpoint),
+                                setup.options.secret,
+                                DataPurpose(setup.options, static_cast<int>(rank)), setup.deadline);
+  } catch (const Error& error) {
+    if (error.kind() == Error::Kind::kInterrupted) throw;
+    throw Error(error.kind(),
+                StrCat("no data connection to ", Describe(setup, rank), ": ", error.what()));
+  }
+}
+
+// The next data connection of a rank that is missing, one of those that have to come.
+Socket AcceptNext(const TransportSetup& setup, const std::vector<size_t>& missing) {
+  try {
+    return setup.data.Next(setup.watched, setup.deadline, "data connections of others");
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kTimeout) throw;
+    std::string ranks;
+    for (const size_t rank : missing) {
+      ranks += StrCat(ranks.empty() ? "" : ", ", Describe(setup, rank));
+    }
+    throw Error(error.kind(), "no data connection came in time from " + ranks);
+  }
+}
+
 // Every rank connects to all lower ones and accepts from all higher ones, as far as they are
 // wanted.
 std::unique_ptr<TcpTransport> SetUpTcp(const TransportSetup& setup,
@@ -56,25 +91,25 @@ std::unique_ptr<TcpTransport> SetUpTcp(const TransportSetup& setup,
   AllowDescriptors(connections, "a connection to every rank of another host");
   for (size_t rank = 0; rank < own; ++rank) {
     if (!wanted(rank)) continue;
-    Socket socket =
-        ConnectAuthenticated(ParseEndpoints(rows[rank].data_endpoint), options.secret,
-                             DataPurpose(options, static_cast<int>(rank)), setup.deadline);
+    Socket socket = ConnectTo(setup, rank);
     WireWriter writer;
     writer.U32(static_cast<uint32_t>(own));
     writer.U32(static_cast<uint32_t>(setup.attempt));
     socket.SendAll(writer.bytes(), setup.deadline);
     sockets[rank] = std::move(socket);
   }
-  size_t missing = 0;
-  for (size_t rank = own + 1; rank < rows.size(); ++rank) missing += wanted(rank) ? 1 : 0;
-  while (missing > 0) {
-    Socket socket = setup.data.Next(setup.watched, setup.deadline, "data connections of others");
+  std::vector<size_t> missing;
+  for (size_t rank = own + 1; rank < rows.size(); ++rank) {
+    if (wanted(rank)) missing.push_back(rank);
+  }
+  while (!missing.empty()) {
+    Socket socket = AcceptNext(setup, missing);
     std::array<uint8_t, 8> bytes;
     try {
-      socket.ReceiveAll(bytes, setup.deadline);
+      socket.ReceiveAll(bytes, setup.deadline.Within(kNumberTime));
     } catch (const Error& error) {
-      if (error.kind() != Error::Kind::kIo) throw;
-      continue;  // it has given up this connection, and makes another
+      if (error.kind() == Error::Kind::kInterrupted) throw;
+      continue;  // it has given up this connection, and makes another; or it has stopped
     }
     WireReader reader(bytes);
     const size_t rank = reader.U32();
@@ -84,7 +119,7 @@ std::unique_ptr<TcpTransport> SetUpTcp(const TransportSetup& setup,
       throw Error(Error::Kind::kIo, StrCat("unexpected data connection of rank ", rank));
     }
     sockets[rank] = std::move(socket);
-    --missing;
+    std::erase(missing, rank);
   }
   for (size_t rank = 0; rank < sockets.size(); ++rank) {
     if (!sockets[rank]) continue;
@@ -95,6 +130,26 @@ std::unique_ptr<TcpTransport> SetUpTcp(const TransportSetup& setup,
   return std::make_unique<TcpTransport>(options.rank, std::move(sockets), abort);
 }
 
+// What another rank puts into the store, unless a rank that is watched is lost before.
+std::string AwaitFrom(const TransportSetup& setup, int rank, const std::string& key) {
+  constexpr std::chrono::milliseconds kSlice{500};
+  while (true) {
+    try {
+      return setup.store.Get(key, setup.deadline.Within(kSlice));
+    } catch (const Error& error) {
+      if (error.kind() != Error::Kind::kTimeout) throw;
+    }
+    std::vector<pollfd> items;
+    for (const int fd : setup.watched)
+      items.push_back({.fd = fd, .events = POLLRDHUP, .revents = 0});
+    if (::poll(items.data(), items.size(), 0) > 0) {
+      throw Error(Error::Kind::kPeerLost, "another rank gave up");
+    }
+    setup.deadline.Check(StrCat(Describe(setup, static_cast<size_t>(rank)),
+                                " has not said where its host's shared memory is"));
+  }
+}
+
 // The first rank of a host makes its segment; the others learn from the store where it is.
 Segment OpenHostSegment(const TransportSetup& setup, const Topology& topology) {
   const int rank = setup.options.rank;
@@ -102,7 +157,7 @@ Segment OpenHostSegment(const TransportSetup& setup, const Topology& topology) {
   const int ranks = static_cast<int>(neighbours.size());
   const std::string key = StrCat(MeetingName(setup.options), "/segment/", neighbours.front());
   if (rank != neighbours.front()) {
-    const std::string text = setup.store.Get(key, setup.deadline);
+    const std::string text = AwaitFrom(setup, neighbours.front(), key);
     if (text.empty()) {
       throw Error(Error::Kind::kIo, StrCat("rank ", neighbours.front(), " has no shared memory"));
     }
