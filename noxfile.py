@@ -135,6 +135,25 @@ def aarch64(session: nox.Session) -> None:
 
 
 @nox.session
+def cibuildwheel(session: nox.Session) -> None:
+    """Runs cibuildwheel on a generated configuration, in a container of podman's; as root."""
+    _install_groups(session, "ci", "samples")
+    _install_toolkit(session)
+    label, machine = (session.posargs or ["null"])[0], os.uname().machine
+    folder = Path(".dev/containers")
+    headers = _newer_pythons(session)[1::2]
+    printed = session.run(
+        "python", "ci/container_build.py", str(folder), f"ci/cibuildwheel/{label}-{machine}.toml",
+        *headers, silent=True,
+    )  # fmt: skip
+    assert isinstance(printed, str)  # what a silent run gives
+    session.run("variantwheel", "label", label, printed.split()[-1], "-o", str(folder / "release"))
+    session.run("pip", "wheel", "--quiet", "--no-deps", "-w", str(folder / "release"), "./selector")
+    wheels = sorted(str(path) for path in folder.glob(f"release/horovod_variants-*-{label}.whl"))
+    session.run("variantwheel", "check", "--run", "--pythons", "available", *wheels)
+
+
+@nox.session
 def rocm(session: nox.Session) -> None:
     """Builds `rocm` and holds it against Debian's hipcc, HIP and RCCL: 300 MB are downloaded."""
     _install_toolkit(session)
