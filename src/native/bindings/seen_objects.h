@@ -20,7 +20,7 @@ class SeenObjects {
     return entry.reference != nullptr && entry.memory == memory && Refers(entry.reference, object);
   }
 
-  void Add(PyObject* object, const void* memory) {
+  void Add([[maybe_unused]] PyObject* object, [[maybe_unused]] const void* memory) {
 #ifndef Py_GIL_DISABLED
     Entry& entry = EntryOf(object);
     const bool again = entry.last == object && entry.memory == memory;
