@@ -1,4 +1,5 @@
-// A rank that dies without a word: everyone else hears who it was, and nobody hangs.
+// A rank that dies or stops without a word: everyone else hears who it was, and nobody hangs.
+// deaths_test.cc has the steps at which it may; this, what the survivors can do afterwards.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -124,7 +125,7 @@ void RunOnTheLane(int rank, int size, std::chrono::milliseconds silence, const U
 }
 
 // The microseconds differ, so that the end comes at another point of an operation each time.
-void StopOnTheLane(int size, int victim, int signal, int microseconds) {
+void StopOnTheLane(int size, int victim, int microseconds) {
   Processes processes(size, [&](int rank, const UniqueFd& report, const UniqueFd& orders) {
     RunOnTheLane(rank, size, std::chrono::milliseconds(800), report, orders);
   });
@@ -134,50 +135,17 @@ void StopOnTheLane(int size, int victim, int signal, int microseconds) {
   ::usleep(static_cast<useconds_t>(microseconds));
   const std::string lost = "rank " + std::to_string(victim) + " (host testhost, pid " +
                            std::to_string(processes.pid(victim)) + ") was lost: ";
-  if (signal == SIGKILL) {
-    processes.KillRank(victim);
-  } else {
-    ::kill(processes.pid(victim), signal);
-  }
+  ::kill(processes.pid(victim), SIGSTOP);
   for (int rank = 0; rank < size; ++rank) {
     if (rank == victim) continue;
     const std::string text = processes.Report(rank);
     if (text.find(lost) != 0) EXPECT_EQ(text, lost);
-    if (signal == SIGSTOP) EXPECT_TRUE(text.find("nothing was heard") != std::string::npos);
+    EXPECT_TRUE(text.find("nothing was heard") != std::string::npos);
     EXPECT_TRUE(std::stol(processes.Report(rank)) > 0);
   }
-  if (signal != SIGSTOP) return;
   // Once it goes on, it hears the same; or, as rank 0, finds that all have gone.
   ::kill(processes.pid(victim), SIGCONT);
   EXPECT_TRUE(processes.Report(victim).find(" was lost: ") != std::string::npos);
-}
-
-// Dies in the middle of a long series of large sums, in which the others are too.
-void KillDuringOperations(int size, int victim, TransportChoice transport) {
-  Processes processes(size, [&](int rank, const UniqueFd& report, const UniqueFd& orders) {
-    const hvd::Endpoint store = hvd::ParseEndpoint(ReadLine(orders));
-    auto options = hvd::test::ForkedOptions(rank, size, transport, store);
-    Runtime runtime(options);
-    std::vector<float> data(2'000'000, 0);
-    try {
-      for (int i = 0;; ++i) {
-        hvd::test::SumInPlace(runtime, "sum", data);
-        if (i == 2) Say(report, "running");
-      }
-    } catch (const Error& error) {
-      Say(report, error.what());
-    }
-  });
-  const hvd::test::StoreServer server(hvd::test::SecretOfForked());
-  for (int rank = 0; rank < size; ++rank) processes.Order(rank, hvd::ToString(server.endpoint()));
-  for (int rank = 0; rank < size; ++rank) EXPECT_EQ(processes.Report(rank), "running");
-  processes.KillRank(victim);
-  for (int rank = 0; rank < size; ++rank) {
-    if (rank == victim) continue;
-    const std::string text = processes.Report(rank);
-    const std::string lost = "rank " + std::to_string(victim) + " (host testhost";
-    if (text.find(lost) != 0) EXPECT_EQ(text, lost);
-  }
 }
 
 // Dies in the middle of sums in memory that all ranks have mapped. The others can read theirs.
@@ -238,28 +206,16 @@ TEST(ALostRankZeroIsNamedByAll) {
   }
 }
 
-TEST(ARankLostInTheMiddleOfAnOperationIsNamedByAll) {
-  for (const TransportChoice transport : {TransportChoice::kShm, TransportChoice::kTcp}) {
-    KillDuringOperations(3, 1, transport);
-    KillDuringOperations(3, 0, transport);
-  }
-}
-
 TEST(ARankLostInTheMiddleOfAMappedOperationIsNamedByAll) {
-  for (int round = 0; round < 6; ++round) {
+  for (int round = 0; round < 2; ++round) {
     KillDuringMappedOperations(2 + round % 2, round % 2, round * 731);
   }
 }
 
-TEST(ARankKilledAnywhereOnTheFastLaneIsNamedByAll) {
-  for (int round = 0; round < 8; ++round) StopOnTheLane(2, round % 2, SIGKILL, round * 173);
-  for (int round = 0; round < 3; ++round) StopOnTheLane(3, round % 3, SIGKILL, round * 411);
-}
-
 TEST(AStoppedRankIsNamedByAll) {
-  StopOnTheLane(2, 1, SIGSTOP, 100);
-  StopOnTheLane(3, 2, SIGSTOP, 300);
-  StopOnTheLane(3, 0, SIGSTOP, 200);
+  StopOnTheLane(2, 1, 100);
+  StopOnTheLane(3, 2, 300);
+  StopOnTheLane(3, 0, 200);
 }
 
 // The rank dies after it has come, while rank 0 still waits for another.
