@@ -98,7 +98,9 @@ def make_release(
         for release.tag in tags.get(label, [_X86]):
             shutil.copy(release.add(label), folder)
     release.embedded = embedded
-    if not embedded:
+    if embedded:
+        release.share()
+    else:
         shutil.rmtree(release.root / "payload")
     release.archive(folder)
     (folder / "tiny_native-1.0-variants.json").write_text(render_variants_json(info))

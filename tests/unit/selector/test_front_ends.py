@@ -86,6 +86,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny = TinyRelease(folder / "tiny_native-1.0", release_info([NULL, V3, V4]))
     for label in tiny.info.variants:
         tiny.add(label)
+    tiny.share()
     return tiny.archive(folder)
 
 
@@ -135,10 +136,8 @@ def test_an_editable_installation_is_refused(place: Place, tmp_path: Path) -> No
 
 def test_a_tampered_payload_is_not_installed(place: Place, tmp_path: Path) -> None:
     tree = place.unpack(tmp_path)
-    for wheel in (tree / "payload").glob("*.whl"):
-        data = bytearray(wheel.read_bytes())
-        data[-1] ^= 1
-        wheel.write_bytes(data)
+    shared = tree / "payload/wheels.bin"
+    shared.write_bytes(bytes(byte ^ 1 for byte in shared.read_bytes()))
     printed = place.pip("install", "--no-cache-dir", str(tree), expect=1)
     assert "is not the released one" in printed
     assert "Traceback" not in printed
