@@ -123,3 +123,13 @@ def check_mismatches_of_blocking_calls() -> None:
         with pytest.raises(hvd.HorovodInternalError, match="Mismatched ALLREDUCE tensor shapes"):
             hvd.allreduce_(torch.ones(2 + hvd.rank()), name="unlike")
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
+
+
+def check_unnamed_calls_that_do_not_agree_name_their_places() -> None:
+    with pytest.raises(hvd.HorovodInternalError, match="Mismatched ALLREDUCE") as error:
+        hvd.allreduce(torch.ones(2 + hvd.rank()))
+    text = str(error.value)
+    place = f"{__file__}:{error.traceback[0].lineno + 1}"
+    assert "unnamed allreduce operation number" in text
+    assert f"Called by rank 0 at {place}; rank 1 at {place}" in text, text
+    torch.testing.assert_close(hvd.allreduce(torch.ones(2)), torch.ones(2))
