@@ -1,0 +1,40 @@
+#include "bindings/call_name.h"
+
+#include <charconv>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+
+namespace hvd {
+
+CallName::CallName(Calls& calls, Kind kind, PyObject* name) : calls_(calls), kind_(kind) {
+  constexpr std::array<std::string_view, 6> kPrefixes{"allreduce.", "allgather.", "broadcast.",
+                                                      "barrier.",   "alltoall.",  "reducescatter."};
+  const std::string_view prefix = kPrefixes[kind];
+  prefix.copy(text_.data(), prefix.size());
+  suffix_ = text_.data() + prefix.size();
+  if (name == Py_None) {
+    number_ = calls.counts->Next(kind, 0);
+    constexpr std::string_view kUnnamed = "noname.";
+    kUnnamed.copy(suffix_, kUnnamed.size());
+    char* digits = suffix_ + kUnnamed.size();
+    *std::to_chars(digits, text_.data() + text_.size() - 1, *number_).ptr = '\0';
+    usable_ = true;
+    return;
+  }
+  if (!PyUnicode_Check(name)) return;
+  const size_t room = text_.size() - prefix.size();
+  Py_ssize_t size = 0;
+  const char* given = PyUnicode_AsUTF8AndSize(name, &size);
+  if (given == nullptr) PyErr_Clear();
+  usable_ = given != nullptr && static_cast<size_t>(size) < room;
+  if (usable_) std::memcpy(suffix_, given, static_cast<size_t>(size) + 1);
+}
+
+void CallName::TakeBack() const {
+  if (number_) calls_.counts->TakeBack(kind_, 0, *number_);
+}
+
+PyObject* CallName::Given() const { return PyUnicode_FromString(suffix_); }
+
+}  // namespace hvd

@@ -1,0 +1,86 @@
+#include "bindings/call_tensor.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "bindings/dtypes.h"
+#include "bindings/exported_tensor.h"
+
+namespace hvd {
+namespace {
+
+// Whether an attribute, or what a method returns, is `False`.
+bool IsFalse(PyObject* value) {
+  if (value == nullptr) PyErr_Clear();
+  const bool result = value == Py_False;
+  Py_XDECREF(value);
+  return result;
+}
+
+bool IsNegative(Calls& calls, PyObject* tensor, const void* data) {
+  if (calls.plain.Holds(tensor, data)) return false;
+  if (!IsFalse(PyObject_CallMethodNoArgs(tensor, calls.is_neg))) return true;
+  calls.plain.Add(tensor, data);
+  return false;
+}
+
+size_t Bytes(const View& view) {
+  size_t bytes = SizeOf(view.dtype);
+  for (int32_t i = 0; i < view.tensor.ndim; ++i) bytes *= static_cast<size_t>(view.tensor.shape[i]);
+  return bytes;
+}
+
+}  // namespace
+
+std::optional<View> Look(Calls& calls, PyObject* tensor) {
+  bool known = false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(calls.types); ++i) {
+    known =
+        known || reinterpret_cast<PyObject*>(Py_TYPE(tensor)) == PyTuple_GET_ITEM(calls.types, i);
+  }
+  if (!known) return std::nullopt;
+  View view;
+  if (calls.exchange->dltensor_from_py_object_no_sync(tensor, &view.tensor) != 0) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  if (view.tensor.device.device_type != dlpack::kCpu || !dlpack::IsContiguous(view.tensor)) {
+    return std::nullopt;
+  }
+  const auto dtype = FromDlpack(view.tensor.dtype);
+  if (!dtype || IsNegative(calls, tensor, view.tensor.data)) return std::nullopt;
+  view.dtype = *dtype;
+  return view;
+}
+
+bool NeedsGradient(const Calls& calls, PyObject* tensor) {
+  return !IsFalse(PyObject_GetAttr(tensor, calls.requires_grad));
+}
+
+bool CanTake(const View& target, const View& source) {
+  const dlpack::Tensor& from = source.tensor;
+  const dlpack::Tensor& to = target.tensor;
+  if (source.dtype != target.dtype || from.ndim != to.ndim) return false;
+  for (int32_t i = 1; i < from.ndim; ++i) {
+    if (from.shape[i] != to.shape[i]) return false;
+  }
+  const auto from_begin = reinterpret_cast<uintptr_t>(from.data);
+  const auto to_begin = reinterpret_cast<uintptr_t>(to.data);
+  return from_begin + Bytes(source) <= to_begin || to_begin + Bytes(target) <= from_begin;
+}
+
+PyObject* Wrap(const Calls& calls, hvd_result* result) {
+  const std::unique_ptr<hvd_result, void (*)(hvd_result*)> owner(result, calls.core->free_result);
+  hvd_output output;
+  calls.core->take_output(result, 0, &output);
+  auto* managed = ExportTensor<dlpack::ManagedTensorVersioned>(
+      {std::shared_ptr<void>(output.owner, calls.core->free_output), output.data},
+      {output.shape, output.shape + output.dimensions}, static_cast<DType>(output.dtype),
+      {.device_type = dlpack::kCpu, .device_id = 0});
+  void* tensor = nullptr;
+  if (calls.exchange->managed_tensor_to_py_object_no_sync(managed, &tensor) != 0) return nullptr;
+  return static_cast<PyObject*>(tensor);
+}
+
+}  // namespace hvd

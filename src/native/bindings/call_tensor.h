@@ -1,0 +1,35 @@
+// Tensors of blocking calls, seen through the C functions of their framework.
+#ifndef HVD_BINDINGS_CALL_TENSOR_H_
+#define HVD_BINDINGS_CALL_TENSOR_H_
+
+#include <pybind11/pybind11.h>
+
+#include <optional>
+
+#include "base/dtype.h"
+#include "bindings/calls.h"
+#include "bindings/dlpack.h"
+
+namespace hvd {
+
+// A tensor that can be read, and written, where it is.
+struct View {
+  dlpack::Tensor tensor;
+  DType dtype;
+};
+
+// Nothing for one that the ordinary way has to judge.
+std::optional<View> Look(Calls& calls, PyObject* tensor);
+
+bool NeedsGradient(const Calls& calls, PyObject* tensor);
+
+// Whether a result of an operation on the source, of whatever number of rows, may lie in the other
+// tensor. What the ordinary way refuses is left to it.
+bool CanTake(const View& target, const View& source);
+
+// A tensor of the framework over the memory of a result, which is freed.
+PyObject* Wrap(const Calls& calls, hvd_result* result);
+
+}  // namespace hvd
+
+#endif  // HVD_BINDINGS_CALL_TENSOR_H_
