@@ -13,10 +13,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from turns.arguments import KIB, MIB, parse_sizes, size_name
 from turns.cases import Case
-from turns.groups import MPI_NAMES
+from turns.groups import BEFORE, MPI_NAMES
 from turns.options import parser, run
 from turns.rows import Aim, Entry, Row
 
@@ -29,6 +30,26 @@ WORKS = ["allreduce", "half", "shared", *OTHER_WORKS]
 KEYS = {"Gloo": "gloo"} | {name: key for key, name in MPI_NAMES.items()}
 
 
+def compared(ours: Entry, names: Sequence[str], aims: list[Aim]) -> list[Entry]:
+    """What does the case of ours in other libraries, and in another build of ours if there is one.
+
+    Args:
+        ours: the entry of this build.
+        names: the libraries that are there.
+        aims: to which that of being no slower than the other build is added.
+    """
+    entries = [Entry(name, KEYS[name], plain(ours.case)) for name in names if name in KEYS]
+    if BEFORE in names:
+        entries.append(Entry(BEFORE, BEFORE, ours.case))
+        aims.append(Aim([BEFORE], 1.0, "the other build"))
+    return entries
+
+
+def plain(case: Case) -> Case:
+    """The same work as other libraries do it."""
+    return replace(case, variant="")
+
+
 def parse_works(text: str) -> list[str]:
     works = text.split(",")
     if unknown := [work for work in works if work not in WORKS]:
@@ -38,9 +59,7 @@ def parse_works(text: str) -> list[str]:
 
 def allreduce_row(nbytes: int, names: Sequence[str]) -> Row:
     """One size of float32, all libraries, and what has to be reached there."""
-    case = Case("allreduce", nbytes)
-    entries = [Entry("horovod", "horovod", case)]
-    entries += [Entry(name, KEYS[name], case) for name in names if name in KEYS]
+    ours = Entry("horovod", "horovod", Case("allreduce", nbytes))
     everyone, mpis = list(KEYS), list(MPI_NAMES.values())
     if nbytes <= KIB:
         aims = [Aim(["Gloo"], 0.02, "50 x faster than Gloo")]
@@ -50,7 +69,7 @@ def allreduce_row(nbytes: int, names: Sequence[str]) -> Row:
         aims = [Aim(everyone, 1 / 1.5, "1.5 x faster than the fastest")]
     else:
         aims = [Aim(everyone, 1 / 2.5, "2.5 x faster than the fastest")]
-    return Row(f"allreduce {size_name(nbytes)}", entries, aims)
+    return Row(f"allreduce {size_name(nbytes)}", [ours, *compared(ours, names, aims)], aims)
 
 
 def half_row(dtype: str, nbytes: int) -> Row:
@@ -69,14 +88,14 @@ def half_row(dtype: str, nbytes: int) -> Row:
 
 def shared_row(nbytes: int, names: Sequence[str]) -> Row:
     """One size of float32 in memory that all ranks map, against torch's arithmetic on it alone."""
-    case = Case("allreduce", nbytes)
+    ours = Entry("shared", "horovod", Case("allreduce", nbytes, variant="shared"))
     entries = [
-        Entry("shared", "horovod", Case("allreduce", nbytes, variant="shared")),
+        ours,
         Entry("torch alone", "horovod", Case("allreduce", nbytes, variant="arithmetic")),
-        Entry("copied", "horovod", case),
+        Entry("copied", "horovod", Case("allreduce", nbytes)),
     ]
-    entries += [Entry(name, KEYS[name], case) for name in names if name in KEYS]
     aims = [Aim(["torch alone"], 1.3, "1.3 x torch without waiting")] if nbytes >= MIB else []
+    entries += compared(ours, names, aims)
     return Row(f"allreduce, shared {size_name(nbytes)}", entries, aims)
 
 
@@ -85,14 +104,14 @@ def other_row(work: str, nbytes: int, names: Sequence[str]) -> Row:
 
     Where Horovod's own call makes a new tensor, that has a column of its own.
     """
-    case = Case(work, nbytes)
     given = "" if work == "broadcast" else "output"
-    entries = [Entry("horovod", "horovod", Case(work, nbytes, variant=given))]
+    ours = Entry("horovod", "horovod", Case(work, nbytes, variant=given))
+    entries = [ours]
     aims = [Aim(list(KEYS), 1.0, "the fastest")]
     if given:
-        entries.append(Entry("new tensor", "horovod", case))
+        entries.append(Entry("new tensor", "horovod", Case(work, nbytes)))
         aims.append(Aim(list(KEYS), 1.0, "the fastest, with a new tensor", "new tensor"))
-    entries += [Entry(name, KEYS[name], case) for name in names if name in KEYS]
+    entries += compared(ours, names, aims)
     return Row(f"{work} {size_name(nbytes)}", entries, aims)
 
 

@@ -15,7 +15,7 @@ set(HVD_CORE_SOURCES
   transport/mpi/mpi_store.cc transport/mpi/mpi_transport.cc
   transport/nccl/nccl_communicator.cc transport/nccl/nccl_library.cc
   transport/nccl/nccl_start.cc
-  transport/shm/futex.cc transport/shm/lane.cc transport/shm/memory_file.cc
+  transport/shm/core_distances.cc transport/shm/futex.cc transport/shm/lane.cc transport/shm/memory_file.cc
   transport/shm/segment.cc transport/shm/shm_transport.cc
   transport/tcp/tcp_transport.cc
   ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/broadcast.cc
@@ -58,6 +58,7 @@ set(HVD_BINDINGS_SOURCES
   bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS auth autotune collectives compression convert coordinator deaths descriptors device fast_lane gathering gpu
+set(HVD_NATIVE_TESTS auth autotune collectives compression convert coordinator core_distances deaths descriptors device
+  fast_lane gathering gpu
   heartbeats hosts kernels lane levels loss mpi runtime sha256 shared_buffers soak socket stall timeline
   topology trace_text transport unnamed waiting wire)

@@ -25,6 +25,7 @@ from turns.cases import Case
 RANK_PROGRAM = Path(__file__).with_name("rank.py")
 # For MPI's launchers: any user, more ranks than cores.
 LAUNCH_OPTIONS = {"openmpi": ["--allow-run-as-root", "--oversubscribe"]}
+BEFORE = "before"  # another build of ours
 MPI_NAMES = {"openmpi": "Open MPI", "mpich": "MPICH", "impi": "Intel MPI"}
 ANSWER_SECONDS = 120.0
 
@@ -41,9 +42,9 @@ class Start:
     environments: Sequence[Mapping[str, str]]
 
 
-def horovod_start(ranks: int, path: str) -> Start:
-    program = [sys.executable, str(RANK_PROGRAM), "horovod", path]
-    return Start([[sys.executable, "-m", "horovod.runner", "-np", str(ranks), *program]], [{}])
+def horovod_start(ranks: int, path: str, python: str = sys.executable) -> Start:
+    program = [python, str(RANK_PROGRAM), "horovod", path]
+    return Start([[python, "-m", "horovod.runner", "-np", str(ranks), *program]], [{}])
 
 
 def gloo_start(ranks: int, path: str) -> Start:
@@ -149,8 +150,9 @@ class Groups:
 
     Args:
         ranks: of each group.
-        peers: "gloo", and MPIs by the names of `MPI_NAMES`.
-        environments: for each MPI the virtual environment with it and mpi4py.
+        peers: "gloo", MPIs by the names of `MPI_NAMES`, and `BEFORE`.
+        environments: for each MPI the virtual environment with it and mpi4py; for `BEFORE` the one
+            with that build.
     """
 
     def __init__(self, ranks: int, peers: Sequence[str], environments: Mapping[str, Path]) -> None:
@@ -168,6 +170,9 @@ class Groups:
                     start, name = horovod_start(self._ranks, path), "horovod"
                 elif key == "gloo":
                     start, name = gloo_start(self._ranks, path), "Gloo"
+                elif key == BEFORE:
+                    python = str(self._environments[key].absolute() / "bin" / "python")
+                    start, name = horovod_start(self._ranks, path, python), BEFORE
                 else:
                     start = mpi_start(key, self._environments[key], self._ranks, path)
                     name = MPI_NAMES[key]

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from turns.arguments import positive
-from turns.groups import MPI_NAMES, Group, GroupError, Groups
+from turns.groups import BEFORE, MPI_NAMES, Group, GroupError, Groups
 from turns.rows import BLOCK_SECONDS, Measured, Row, measure, table
 
 
@@ -26,6 +26,12 @@ def parser(description: str, *, mpi: bool = True) -> argparse.ArgumentParser:
     made.add_argument("--json", action="store_true", help="every round's figures, for programs")
     if mpi:
         made.add_argument(
+            "--before",
+            type=Path,
+            metavar="FOLDER",
+            help="virtual environment with another build of horovod-variants to compare with",
+        )
+        made.add_argument(
             "--peers",
             type=Path,
             metavar="FOLDER",
@@ -38,6 +44,9 @@ def peers_of(options: argparse.Namespace) -> tuple[list[str], dict[str, Path]]:
     """The peers, and where those are that have an environment of their own."""
     folder: Path | None = getattr(options, "peers", None)
     found = {key: folder / key for key in MPI_NAMES if (folder / key).is_dir()} if folder else {}
+    before: Path | None = getattr(options, "before", None)
+    if before is not None:
+        found[BEFORE] = before
     return [*([] if options.no_gloo else ["gloo"]), *found], found
 
 

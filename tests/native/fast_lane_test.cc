@@ -156,8 +156,8 @@ TEST(ResultsLieInTheCallersMemoryWhereTheyFit) {
     OnRanks(ranks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
       const auto value = [](int of, int64_t at) { return static_cast<int32_t>(1000 * of + at); };
       int round = 0;
-      // In the lane and beyond it.
-      for (const int64_t rows : {2 * ranks, 3000 * ranks}) {
+      // In the lane, as much as goes there, and beyond it.
+      for (const int64_t rows : {2 * ranks, 4096 / ranks * ranks, 3000 * ranks}) {
         std::vector<int32_t> source(static_cast<size_t>(rows));
         for (int64_t at = 0; at < rows; ++at) source[static_cast<size_t>(at)] = value(rank, at);
         const int64_t part = rows / ranks;
@@ -207,22 +207,31 @@ TEST(PartsOfUnlikeSizesLieWhereTheyFit) {
   constexpr int kRanks = 3;
   OnRanks(kRanks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
     UntilFast(runtime, [&](int i) {
-      // Rank 0 sends all of its rows to the last one; the others the same number to all.
-      const std::vector<int32_t> source{rank, rank + 10, rank + 20};
+      // Rank 0 sends all of its rows to the last one; the others the same number to all. In the
+      // lane, and so long that only the numbers of rows go there.
+      const size_t width = i % 2 == 0 ? 1 : 2500;
+      const auto rows_of = [width](const std::vector<int32_t>& values) {
+        std::vector<int32_t> rows;
+        for (const int32_t value : values) rows.insert(rows.end(), width, value);
+        return rows;
+      };
+      const std::vector<int32_t> source = rows_of({rank, rank + 10, rank + 20});
       const std::vector<int64_t> splits =
           rank == 0 ? std::vector<int64_t>{0, 0, 3} : std::vector<int64_t>{};
-      std::vector<int32_t> target(3, -1);
+      std::vector<int32_t> target(3 * width, -1);
       const hvd::Memory memory{.source = source.data(), .destination = target.data(), .rows = 3};
-      const Request request = RequestFor<int32_t>(OpKind::kAlltoall, "u" + std::to_string(i), {3});
+      const Request request = RequestFor<int32_t>(OpKind::kAlltoall, "u" + std::to_string(i),
+                                                  {3, static_cast<int64_t>(width)});
       auto result = RunNow(runtime, request, memory, splits);
       if (!result) result = Wait(runtime, runtime.Enqueue(request, {memory}, splits));
       std::vector<int32_t> expected{1 + 10 * rank, 2 + 10 * rank};
       if (rank == 2) expected.insert(expected.begin(), {0, 10, 20});
-      EXPECT_EQ(target, (std::vector<int32_t>{-1, -1, -1}));
+      EXPECT_EQ(target, std::vector<int32_t>(3 * width, -1));
       EXPECT_EQ(result->numbers, (std::vector<int64_t>{rank == 2 ? 3 : 0, 1, 1}));
       const auto& output = result->outputs.at(0);
       const auto* got = reinterpret_cast<const int32_t*>(output.data.get());
-      EXPECT_EQ(std::vector<int32_t>(got, got + output.shape.at(0)), expected);
+      EXPECT_EQ(std::vector<int32_t>(got, got + output.shape.at(0) * output.shape.at(1)),
+                rows_of(expected));
     });
   });
 }

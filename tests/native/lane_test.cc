@@ -28,7 +28,8 @@ std::vector<std::unique_ptr<Lane>> Lanes(int ranks, bool spin) {
   const auto segment = std::make_shared<const Segment>(Segment::Create(ranks));
   std::vector<std::unique_ptr<Lane>> lanes;
   for (int rank = 0; rank < ranks; ++rank) {
-    lanes.push_back(std::make_unique<Lane>(rank, segment, spin));
+    lanes.push_back(std::make_unique<Lane>(
+        rank, segment, std::make_shared<hvd::CoreDistances>(rank, segment), spin));
   }
   return lanes;
 }

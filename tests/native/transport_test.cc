@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "harness.h"
 #include "ranks.h"
 #include "transport/abort.h"
+#include "transport/shm/core_distances.h"
 #include "transport/shm/segment.h"
 #include "transport/shm/shm_transport.h"
 #include "transport/socket.h"
@@ -38,7 +40,7 @@ struct Communicator {
   std::vector<std::unique_ptr<Transport>> transports;
 };
 
-Communicator ShmCommunicator(int ranks, bool spin) {
+Communicator ShmCommunicator(int ranks, bool spin, std::optional<hvd::HandOver> way = {}) {
   Communicator result;
   Segment first = Segment::Create(ranks);
   std::vector<std::shared_ptr<const Segment>> segments;
@@ -48,9 +50,10 @@ Communicator ShmCommunicator(int ranks, bool spin) {
   segments.insert(segments.begin(), std::make_shared<const Segment>(std::move(first)));
   for (int rank = 0; rank < ranks; ++rank) {
     result.aborts.push_back(std::make_unique<Abort>());
+    const auto& segment = segments[static_cast<size_t>(rank)];
     result.transports.push_back(std::make_unique<hvd::ShmTransport>(
-        rank, segments[static_cast<size_t>(rank)], hvd::Channel::kNegotiated, spin,
-        *result.aborts.back()));
+        rank, segment, std::make_shared<hvd::CoreDistances>(rank, segment, way),
+        hvd::Channel::kNegotiated, spin, *result.aborts.back()));
   }
   return result;
 }
@@ -160,8 +163,10 @@ TEST(ShmMovesAllSizes) {
 }
 
 TEST(ShmMovesAllSizesWhenItSpins) {
-  Communicator communicator = ShmCommunicator(2, true);
-  RotateAllSizes(communicator);
+  for (const hvd::HandOver way : {hvd::HandOver::kThroughCaches, hvd::HandOver::kPastCaches}) {
+    Communicator communicator = ShmCommunicator(2, true, way);
+    RotateAllSizes(communicator);
+  }
 }
 
 TEST(TcpMovesAllSizes) {
@@ -195,8 +200,8 @@ TEST(AnInterruptEndsAWaitOnShm) {
   const auto segment = std::make_shared<const Segment>(std::move(first));
   const Abort abort;
   int asked = 0;
-  hvd::ShmTransport transport(0, segment, hvd::Channel::kLane, false, abort,
-                              [&asked] { return ++asked == 2; });
+  hvd::ShmTransport transport(0, segment, std::make_shared<hvd::CoreDistances>(0, segment),
+                              hvd::Channel::kLane, false, abort, [&asked] { return ++asked == 2; });
   std::vector<std::byte> in(100);
   EXPECT_THROWS(transport.Receive(1, in), Error, "interrupted");
   EXPECT_EQ(asked, 2);

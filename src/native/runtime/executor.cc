@@ -48,15 +48,19 @@ Result RunAllgather(const ProcessSet& set, const Operation& operation, const Res
   return result;
 }
 
-// Every rank learns the rows that it gets from the others, then gets them.
-Result RunAlltoall(const ProcessSet& set, const Operation& operation) {
+// Every rank learns the rows that it gets from the others, unless they have met and told, then gets
+// them.
+Result RunAlltoall(const ProcessSet& set, const Operation& operation, const Response& response) {
   Transport& transport = set.transport();
   const TensorSpec& tensor = operation.request.tensors[0];
   const size_t row_bytes = RowElements(tensor) * SizeOf(tensor.dtype);
   Result result;
-  result.numbers.resize(operation.splits.size());
-  const std::vector<size_t> numbers(operation.splits.size(), sizeof(int64_t));
-  Alltoall(transport, operation.splits.data(), numbers, result.numbers.data(), numbers);
+  result.numbers = response.numbers;
+  if (result.numbers.empty()) {
+    result.numbers.resize(operation.splits.size());
+    const std::vector<size_t> numbers(operation.splits.size(), sizeof(int64_t));
+    Alltoall(transport, operation.splits.data(), numbers, result.numbers.data(), numbers);
+  }
   std::byte* place = PlaceFor(set, operation, 0, result.numbers, result);
   Alltoall(transport, operation.memory[0].source, Multiplied(operation.splits, row_bytes), place,
            Multiplied(result.numbers, row_bytes));
@@ -89,7 +93,7 @@ Result RunOne(const ProcessSet& set, const Operation& operation, const Response&
     case OpKind::kAllgather:
       return RunAllgather(set, operation, response);
     case OpKind::kAlltoall:
-      return RunAlltoall(set, operation);
+      return RunAlltoall(set, operation, response);
     case OpKind::kReducescatter:
       return RunReducescatter(set, operation);
     case OpKind::kBroadcast: {

@@ -107,7 +107,7 @@ std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCa
   const ConstBytes ticket = std::as_bytes(writer.bytes());
   const int rank = lane_->rank();
   const int ranks = lane_->ranks();
-  Bring(call, rank, ranks, lane_->Write(ticket, BroughtBytes(call, rank, ranks)));
+  Bring(call, rank, ranks, lane_->Write(ticket, BroughtBytes(call, rank, ranks)), lane_->way());
   if (!lane_->TryMeet()) {
     call.pausing();
     if (!lane_->AwaitOthers()) return std::nullopt;
@@ -138,10 +138,13 @@ std::optional<Result> FastLane::RunHere(const BlockingCall& call, const MakeOper
       requests[rank] = &others.back();
     }
   }
-  const std::optional<Response> response = Agree(requests, alike);
+  std::optional<Response> response = Agree(requests, alike);
   if (!response) return std::nullopt;
   if (!response->error.empty()) throw Error(Error::Kind::kMismatch, response->error);
   if (HasShortForm(requests)) return RunShort(*CallOf(*operation), requests);
+  if (response->kind == OpKind::kAlltoall) {
+    response->numbers = ReceivedRows(lane_->rank(), places_);
+  }
   Result result;
   Execute(*ranks_, *response, {operation},
           [&](size_t, Result given) { result = std::move(given); });

@@ -21,7 +21,8 @@ struct Response {
   // the name is empty when the ranks know the number.
   std::vector<int64_t> ids;
   std::string error;
-  // By kind. Allgather: for each tensor the first dimension on each rank. Join: the last rank.
+  // By kind. Allgather: for each tensor the first dimension on each rank. Alltoall: the rows that
+  // each rank has for this one, where they are known; not on the wire. Join: the last rank.
   // Process sets: the number of each new one. Allreduce: the places, among the names, of those
   // whose shared buffers (see Request) are the same on all ranks. Shared memory: its number.
   std::vector<int64_t> numbers;

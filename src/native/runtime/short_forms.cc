@@ -11,7 +11,6 @@
 #include "kernels/convert.h"
 #include "kernels/reduce.h"
 #include "kernels/scale.h"
-#include "kernels/stream_copy.h"
 #include "runtime/checks.h"
 #include "runtime/rows.h"
 
@@ -28,7 +27,7 @@ bool KindIsShort(OpKind kind, size_t tensors) {
   return kind <= OpKind::kReducescatter && tensors == 1;
 }
 
-// Before an alltoall's data its rows for each rank, which no other rank knows.
+// Before an alltoall's data its rows for each rank.
 size_t SplitsBytes(OpKind kind, int ranks) {
   return kind == OpKind::kAlltoall ? static_cast<size_t>(ranks) * sizeof(int64_t) : 0;
 }
@@ -196,7 +195,7 @@ Result Redistribute(const BlockingCall& call, int rank, std::span<const Lane::Pl
   return result;
 }
 
-void BringSplit(const BlockingCall& call, int rank, int ranks, std::byte* to) {
+void BringSplit(const BlockingCall& call, int rank, int ranks, std::byte* to, HandOver way) {
   Splits given;
   const std::span<const int64_t> splits = SplitsOf(call, ranks, given);
   const size_t row_bytes = RowBytes(call);
@@ -205,9 +204,10 @@ void BringSplit(const BlockingCall& call, int rank, int ranks, std::byte* to) {
   const size_t end = before + static_cast<size_t>(splits[index]) * row_bytes;
   const size_t all = static_cast<size_t>(Sum(splits)) * row_bytes;
   std::memcpy(to, splits.data(), splits.size_bytes());
+  if (all > Lane::kMostData) return;
   to += splits.size_bytes();
-  if (before != 0) CopyToPeer(to, Source(call), before);
-  if (all != end) CopyToPeer(to + before, Source(call) + end, all - end);
+  if (before != 0) CopyToPeer(to, Source(call), before, way);
+  if (all != end) CopyToPeer(to + before, Source(call) + end, all - end, way);
 }
 
 }  // namespace
@@ -215,18 +215,18 @@ void BringSplit(const BlockingCall& call, int rank, int ranks, std::byte* to) {
 size_t BroughtBytes(const BlockingCall& call, int rank, int ranks) {
   if (!KindIsShort(call.kind, call.tensors.size()) || call.tensors.empty()) return 0;
   if (call.kind == OpKind::kBroadcast && call.root != rank) return 0;
-  const size_t bytes = DataBytes(call) + SplitsBytes(call.kind, ranks);
-  if (bytes > Lane::kMostPayload || call.kind != OpKind::kReducescatter) {
-    return bytes <= Lane::kMostPayload ? bytes : 0;
-  }
+  const size_t splits = SplitsBytes(call.kind, ranks);
+  const size_t bytes = DataBytes(call);
+  if (bytes > Lane::kMostData) return splits;
+  if (call.kind != OpKind::kReducescatter) return bytes + splits;
   if (call.tensor().shape.empty() || !Commutes(call.op, ranks)) return bytes;
   return PartOf(call, 1 - rank, ranks).count * SizeOf(call.tensor().dtype);
 }
 
-void Bring(const BlockingCall& call, int rank, int ranks, MutableBytes place) {
+void Bring(const BlockingCall& call, int rank, int ranks, MutableBytes place, HandOver way) {
   if (place.empty()) return;
   if (call.kind == OpKind::kAlltoall) {
-    if (!call.tensor().shape.empty()) BringSplit(call, rank, ranks, place.data());
+    if (!call.tensor().shape.empty()) BringSplit(call, rank, ranks, place.data(), way);
     return;
   }
   const bool part = call.kind == OpKind::kReducescatter && !call.tensor().shape.empty() &&
@@ -236,7 +236,7 @@ void Bring(const BlockingCall& call, int rank, int ranks, MutableBytes place) {
   if (call.tensor().held) {
     CopyOwn(call, offset, place.data(), place.size() / SizeOf(dtype));
   } else {
-    CopyToPeer(place.data(), Source(call) + offset, place.size());
+    CopyToPeer(place.data(), Source(call) + offset, place.size(), way);
   }
   if (!Reduces(call.kind)) return;
   ScaleIf(dtype, call.prescale, place.data(), place.size() / SizeOf(dtype));
@@ -244,8 +244,8 @@ void Bring(const BlockingCall& call, int rank, int ranks, MutableBytes place) {
 
 bool HasShortForm(const BlockingCall& call, int ranks) {
   if (!KindIsShort(call.kind, call.tensors.size())) return false;
-  const size_t bytes = DataBytes(call) + SplitsBytes(call.kind, ranks);
-  if (bytes > Lane::kMostPayload) return false;
+  const size_t bytes = DataBytes(call);
+  if (bytes > Lane::kMostData) return false;
   return call.kind == OpKind::kBroadcast || bytes * static_cast<size_t>(ranks) <= kMostOfAll;
 }
 
@@ -254,14 +254,24 @@ bool HasShortForm(std::span<const Request* const> requests) {
   if (!KindIsShort(first.kind, first.tensors.size())) return false;
   size_t all = 0;
   for (const Request* request : requests) {
-    size_t bytes = SplitsBytes(first.kind, static_cast<int>(requests.size()));
+    size_t bytes = 0;
     for (const TensorSpec& tensor : request->tensors) {
       bytes += ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype);
     }
-    if (bytes > Lane::kMostPayload) return false;
+    if (bytes > Lane::kMostData) return false;
     all += bytes;
   }
   return first.kind == OpKind::kBroadcast || all <= kMostOfAll;
+}
+
+std::vector<int64_t> ReceivedRows(int rank, std::span<const Lane::Place> places) {
+  std::vector<int64_t> rows(places.size());
+  for (size_t other = 0; other < places.size(); ++other) {
+    const std::byte* splits = places[other].payload.data();
+    std::memcpy(&rows[other], splits + static_cast<size_t>(rank) * sizeof(int64_t),
+                sizeof(int64_t));
+  }
+  return rows;
 }
 
 Result RunShort(const BlockingCall& call, int rank, std::span<const Lane::Place> places,

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
+#include "kernels/stream_copy.h"
 #include "runtime/blocking_call.h"
 #include "runtime/operation.h"
 #include "runtime/output_memory.h"
@@ -16,16 +18,21 @@
 
 namespace hvd {
 
-// How many bytes `rank` of `ranks` brings; 0 when that is too much, or nothing is needed of it.
+// How many bytes `rank` of `ranks` brings: none when that is too much, or nothing is needed of it,
+// but of an alltoall always its rows for each rank, which no other one knows.
 size_t BroughtBytes(const BlockingCall& call, int rank, int ranks);
 
 // Writes them into this rank's place. Ranks do so before they know whether they will meet.
-void Bring(const BlockingCall& call, int rank, int ranks, MutableBytes place);
+// Args: way: how it is best copied there.
+void Bring(const BlockingCall& call, int rank, int ranks, MutableBytes place, HandOver way);
 
 // Whether the call has a short form where all ranks' are like it.
 bool HasShortForm(const BlockingCall& call, int ranks);
 // Whether the ranks' requests, which agree, have one: the same answer on all ranks.
 bool HasShortForm(std::span<const Request* const> requests);
+
+// The rows of an alltoall, short or not, that `rank` gets from each rank.
+std::vector<int64_t> ReceivedRows(int rank, std::span<const Lane::Place> places);
 
 // Args: places: what each rank has brought. rows: an allgather's, by rank. outputs: for results
 // that are not the caller's memory.

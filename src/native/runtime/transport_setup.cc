@@ -33,16 +33,17 @@ void SetUpShm(const TransportSetup& setup, std::optional<Segment> own, Transport
   if (!own) own = Segment::Open(setup.table.segment, ranks);
   result.segment_file = own->TakeFile();
   const auto segment = std::make_shared<const Segment>(std::move(*own));
+  const auto distances = std::make_shared<CoreDistances>(rank, segment);
   const auto transport = [&](Channel channel) {
     // On the lane, an operation runs on the thread that a signal's handler has to run on.
     return std::make_unique<ShmTransport>(
-        rank, segment, channel, spin, setup.abort,
+        rank, segment, distances, channel, spin, setup.abort,
         channel == Channel::kLane ? setup.options.interrupt : Deadline::Interrupt());
   };
   result.transport = transport(Channel::kNegotiated);
   if (ranks > Lane::kMostRanks) return;
-  result.fast_lane = std::make_unique<FastLane>(std::make_unique<Lane>(rank, segment, spin),
-                                                transport(Channel::kLane));
+  result.fast_lane = std::make_unique<FastLane>(
+      std::make_unique<Lane>(rank, segment, distances, spin), transport(Channel::kLane));
 }
 
 std::string Describe(const TransportSetup& setup, size_t rank) {
@@ -189,9 +190,11 @@ void SetUpMixed(const TransportSetup& setup, Reach reach, Transports& result) {
     try {
       Segment segment = OpenHostSegment(setup, topology);
       result.segment_file = segment.TakeFile();
+      const auto mapped = std::make_shared<const Segment>(std::move(segment));
+      const int place = topology.PlaceOf(rank);
       near = std::make_unique<ShmTransport>(
-          topology.PlaceOf(rank), std::make_shared<const Segment>(std::move(segment)),
-          Channel::kNegotiated, MaySpin(setup.table, rank), *halt);
+          place, mapped, std::make_shared<CoreDistances>(place, mapped), Channel::kNegotiated,
+          MaySpin(setup.table, rank), *halt);
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::kInterrupted) throw;
       // The others wait for this rank's connections, so these come first.

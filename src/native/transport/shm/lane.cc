@@ -71,8 +71,10 @@ size_t Lane::Bytes(int ranks) {
   return sizeof(Board) + 2 * static_cast<size_t>(ranks) * sizeof(Slot);
 }
 
-Lane::Lane(int rank, std::shared_ptr<const Segment> segment, bool spin)
+Lane::Lane(int rank, std::shared_ptr<const Segment> segment,
+           std::shared_ptr<CoreDistances> distances, bool spin)
     : segment_(std::move(segment)),
+      distances_(std::move(distances)),
       rank_(rank),
       ranks_(segment_->ranks()),
       spin_(spin),
@@ -86,6 +88,7 @@ Lane::Slot& Lane::SlotOf(int rank, uint32_t round) const {
 }
 
 MutableBytes Lane::Write(ConstBytes ticket, size_t payload_bytes) {
+  distances_->Mark();
   Slot& slot = SlotOf(rank_, round_);
   slot.ticket_bytes = static_cast<uint32_t>(ticket.size());
   slot.payload_bytes = static_cast<uint32_t>(payload_bytes);
@@ -119,14 +122,19 @@ bool Lane::TryMeet() {
     Pause();
     met = Met();
   }
-  if (met) round_ = (round_ + 1) % kRounds;
+  if (met) Advance();
   return met;
 }
 
 bool Lane::AwaitOthers() {
   if (!AwaitBriefly() && !Sleep() && Leave()) return false;
-  round_ = (round_ + 1) % kRounds;
+  Advance();
   return true;
+}
+
+void Lane::Advance() {
+  round_ = (round_ + 1) % kRounds;
+  distances_->LookAround();
 }
 
 bool Lane::Met() const {

@@ -33,6 +33,7 @@
 #include <mutex>
 #include <span>
 
+#include "transport/shm/core_distances.h"
 #include "transport/transport.h"
 
 namespace hvd {
@@ -43,9 +44,10 @@ class Lane {
  public:
   // More ranks than the word has bits for have no lane.
   static constexpr int kMostRanks = 28;
-  // How much a rank may bring.
+  // How much a rank may bring: data, and a number for each rank in front of it.
   static constexpr size_t kMostTicket = 448;
-  static constexpr size_t kMostPayload = size_t{16} << 10;
+  static constexpr size_t kMostData = size_t{16} << 10;
+  static constexpr size_t kMostPayload = kMostData + kMostRanks * sizeof(int64_t);
 
   // What one rank has brought.
   struct Place {
@@ -53,15 +55,18 @@ class Lane {
     ConstBytes payload;
   };
 
-  // Args: segment: of at most kMostRanks. spin: whether every rank can have a core to itself.
-  Lane(int rank, std::shared_ptr<const Segment> segment, bool spin);
+  // Args: segment: of at most kMostRanks. distances: of this rank on it. spin: whether every rank
+  // can have a core to itself.
+  Lane(int rank, std::shared_ptr<const Segment> segment, std::shared_ptr<CoreDistances> distances,
+       bool spin);
 
   // Bytes of shared memory for as many ranks; zeros are its start.
   static size_t Bytes(int ranks);
 
   // Puts the ticket into this rank's place, and returns where the payload goes, aligned for any
-  // element.
+  // element; `way` says how it is best copied there.
   MutableBytes Write(ConstBytes ticket, size_t payload_bytes);
+  HandOver way() const { return distances_->ForAll(); }
   // Comes to the round with what was written, and waits for the others for as long as a few looks
   // take. False when not all have come: AwaitOthers must follow.
   bool TryMeet();
@@ -92,12 +97,14 @@ class Lane {
 
   Slot& SlotOf(int rank, uint32_t round) const;
   bool Met() const;
+  void Advance();
   bool AwaitBriefly() const;
   bool Sleep();
   bool Leave();
   void WakeSleepers();
 
   const std::shared_ptr<const Segment> segment_;
+  const std::shared_ptr<CoreDistances> distances_;
   const int rank_;
   const int ranks_;
   const bool spin_;

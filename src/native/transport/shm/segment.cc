@@ -28,13 +28,15 @@ struct Segment::Layout {
   explicit Layout(int ranks)
       : n(static_cast<size_t>(ranks)),
         ring_bytes(RingBytes(n)),
-        doorbells(RoundUp(Lane::Bytes(ranks), kPage)),
+        marks(RoundUp(Lane::Bytes(ranks), kPage)),
+        doorbells(RoundUp(marks + n * sizeof(Mark), kPage)),
         positions(doorbells + kChannels * n * sizeof(Doorbell)),
         rings(RoundUp(positions + kChannels * n * n * sizeof(RingPositions), kPage)),
         bytes(rings + kChannels * n * n * ring_bytes) {}
 
   size_t n;
   size_t ring_bytes;
+  size_t marks;
   size_t doorbells;
   size_t positions;
   size_t rings;
@@ -44,12 +46,13 @@ struct Segment::Layout {
 Segment::Segment(MemoryFile file, int ranks) : file_(std::move(file)), ranks_(ranks) {
   const Layout layout(ranks);
   ring_bytes_ = layout.ring_bytes;
+  marks_ = layout.marks;
   doorbells_ = layout.doorbells;
   positions_ = layout.positions;
   rings_ = layout.rings;
 }
 
-// The new file is all zeros, which is what lane, doorbells and positions start with.
+// The new file is all zeros, which is what all of it starts with.
 Segment Segment::Create(int ranks) { return {MemoryFile::Create(Layout(ranks).bytes), ranks}; }
 
 Segment Segment::Open(const MemoryFileKey& key, int ranks) {
@@ -65,6 +68,11 @@ size_t Segment::PairIndex(Channel channel, int from, int to) const {
 }
 
 std::byte* Segment::lane() const { return file_.data(); }
+
+Mark& Segment::mark(int rank) const {
+  auto* first = reinterpret_cast<Mark*>(file_.data() + marks_);
+  return first[static_cast<size_t>(rank)];
+}
 
 Doorbell& Segment::doorbell(Channel channel, int rank) const {
   auto* first = reinterpret_cast<Doorbell*>(file_.data() + doorbells_);

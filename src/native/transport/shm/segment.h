@@ -1,5 +1,6 @@
-// The memory that all ranks of one host map: the meeting place of the lane (lane.h), and for each
-// of two channels a doorbell for each rank and a byte ring for each ordered pair.
+// The memory that all ranks of one host map: the meeting place of the lane (lane.h), a line of
+// cache of each rank (core_distances.h), and for each of two channels a doorbell for each rank and
+// a byte ring for each ordered pair.
 #ifndef HVD_TRANSPORT_SHM_SEGMENT_H_
 #define HVD_TRANSPORT_SHM_SEGMENT_H_
 
@@ -16,6 +17,12 @@ namespace hvd {
 struct alignas(128) Doorbell {
   std::atomic<uint32_t> sequence;
   std::atomic<uint32_t> sleeping;
+};
+
+// Written by one rank, for others to time: so far from each other that no CPU fetches one with
+// another.
+struct alignas(512) Mark {
+  std::atomic<uint64_t> count;
 };
 
 // How far one rank has sent to another, in bytes since the start, which never wrap.
@@ -41,6 +48,7 @@ class Segment {
   int ranks() const { return ranks_; }
   size_t ring_bytes() const { return ring_bytes_; }
   std::byte* lane() const;
+  Mark& mark(int rank) const;
   Doorbell& doorbell(Channel channel, int rank) const;
   RingPositions& positions(Channel channel, int from, int to) const;
   std::byte* ring(Channel channel, int from, int to) const;
@@ -56,6 +64,7 @@ class Segment {
   MemoryFile file_;
   int ranks_;
   size_t ring_bytes_;
+  size_t marks_;
   size_t doorbells_;
   size_t positions_;
   size_t rings_;

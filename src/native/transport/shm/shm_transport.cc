@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <numeric>
@@ -15,8 +16,10 @@
 namespace hvd {
 namespace {
 
-// Sending and receiving alternate after so many bytes, which stay in the first cache levels.
-constexpr size_t kChunk = size_t{32} << 10;
+// Sending and receiving alternate after so many bytes: a quarter of the message, so that both ranks
+// are soon at work, within these bounds.
+constexpr size_t kSmallChunk = size_t{32} << 10;
+constexpr size_t kLargeChunk = size_t{128} << 10;
 // Messages start on a cache line, so that every span of one is aligned for any element.
 constexpr uint64_t kLine = 64;
 // A wake-up across cores takes 25 to 30 µs; waiting that long for a peer that is at work on its
@@ -24,17 +27,23 @@ constexpr uint64_t kLine = 64;
 constexpr std::chrono::microseconds kSpin{40};
 constexpr std::chrono::milliseconds kSlice{50};
 
+size_t ChunkOf(size_t message_bytes) {
+  return std::clamp(std::bit_floor(message_bytes / 4), kSmallChunk, kLargeChunk);
+}
+
 constexpr uint64_t RoundUp(uint64_t value) { return (value + kLine - 1) / kLine * kLine; }
 
 }  // namespace
 
 struct ShmTransport::Outgoing {
   int to;
+  HandOver way;
   ConstBytes rest;
   uint64_t position;
   RingPositions& ring;
   std::byte* memory;
   size_t ring_bytes;
+  size_t chunk;
 
   size_t Room() const {
     return ring_bytes - static_cast<size_t>(position - ring.tail.load(std::memory_order_seq_cst));
@@ -53,6 +62,7 @@ struct ShmTransport::Incoming {
   RingPositions& ring;
   std::byte* memory;
   size_t ring_bytes;
+  size_t chunk;
   MutableBytes destination;  // empty when the bytes have to be looked at, or stay in cache
 
   size_t Available() const {
@@ -62,10 +72,12 @@ struct ShmTransport::Incoming {
   bool Ready() const { return rest != 0 && Available() != 0; }
 };
 
-ShmTransport::ShmTransport(int rank, std::shared_ptr<const Segment> segment, Channel channel,
-                           bool spin, const Abort& abort, Deadline::Interrupt interrupt)
+ShmTransport::ShmTransport(int rank, std::shared_ptr<const Segment> segment,
+                           std::shared_ptr<CoreDistances> distances, Channel channel, bool spin,
+                           const Abort& abort, Deadline::Interrupt interrupt)
     : rank_(rank),
       segment_(std::move(segment)),
+      distances_(std::move(distances)),
       channel_(channel),
       spin_(spin),
       abort_(abort),
@@ -118,10 +130,10 @@ void ShmTransport::WaitUntil(const Ready& ready) {
 // Copies one chunk into the ring; false when there is no room.
 bool ShmTransport::Fill(Outgoing& outgoing) {
   const size_t offset = static_cast<size_t>(outgoing.position % outgoing.ring_bytes);
-  const size_t count =
-      std::min({outgoing.rest.size(), outgoing.Room(), kChunk, outgoing.ring_bytes - offset});
+  const size_t count = std::min(
+      {outgoing.rest.size(), outgoing.Room(), outgoing.chunk, outgoing.ring_bytes - offset});
   if (count == 0) return false;
-  CopyToPeer(outgoing.memory + offset, outgoing.rest.data(), count);
+  CopyToPeer(outgoing.memory + offset, outgoing.rest.data(), count, outgoing.way);
   outgoing.rest = outgoing.rest.subspan(count);
   // Only the last piece of a message is no multiple of a line: the room always is one.
   outgoing.position += RoundUp(count);
@@ -133,7 +145,8 @@ bool ShmTransport::Fill(Outgoing& outgoing) {
 // Hands one chunk to the sink; false when none is there.
 bool ShmTransport::Drain(Incoming& incoming, Sink& sink) {
   const size_t offset = static_cast<size_t>(incoming.position % incoming.ring_bytes);
-  const size_t count = std::min({incoming.Available(), kChunk, incoming.ring_bytes - offset});
+  const size_t count =
+      std::min({incoming.Available(), incoming.chunk, incoming.ring_bytes - offset});
   if (count == 0) return false;
   if (incoming.destination.empty()) {
     sink.Consume({incoming.memory + offset, count});
@@ -153,18 +166,22 @@ void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, S
   uint64_t& received = received_[static_cast<size_t>(from)];
   const size_t ring_bytes = segment_->ring_bytes();
   Outgoing outgoing{.to = to,
+                    .way = distances_->For(to),
                     .rest = out,
                     .position = sent,
                     .ring = segment_->positions(channel_, rank_, to),
                     .memory = segment_->ring(channel_, rank_, to),
-                    .ring_bytes = ring_bytes};
+                    .ring_bytes = ring_bytes,
+                    .chunk = ChunkOf(out.size())};
   Incoming incoming{.from = from,
                     .rest = in_bytes,
                     .position = received,
                     .ring = segment_->positions(channel_, from, rank_),
                     .memory = segment_->ring(channel_, from, rank_),
                     .ring_bytes = ring_bytes,
+                    .chunk = ChunkOf(in_bytes),
                     .destination = in_bytes >= kLongCopy ? sink.Destination() : MutableBytes()};
+  if (!out.empty()) distances_->Mark();
   while (!outgoing.rest.empty() || incoming.rest != 0) {
     bool moved = !outgoing.rest.empty() && Fill(outgoing);
     if (incoming.rest != 0) moved = Drain(incoming, sink) || moved;
@@ -172,6 +189,7 @@ void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, S
   }
   sent = outgoing.position;
   received = incoming.position;
+  if (in_bytes != 0) distances_->Look(from);
 }
 
 }  // namespace hvd

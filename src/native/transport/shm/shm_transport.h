@@ -1,8 +1,8 @@
 // Between the ranks of one host: through byte rings in memory that all of them map, with a futex to
 // sleep on.
 //
-// Pieces are written past the sender's caches: another core gets them from memory several times
-// faster than out of the caches of one that it shares none with, and at the same speed otherwise.
+// Where the receiver's core is apart, pieces are written past the sender's caches: it gets them
+// from memory several times faster than out of the caches of a core that it shares none with.
 #ifndef HVD_TRANSPORT_SHM_SHM_TRANSPORT_H_
 #define HVD_TRANSPORT_SHM_SHM_TRANSPORT_H_
 
@@ -13,6 +13,7 @@
 
 #include "base/deadline.h"
 #include "transport/abort.h"
+#include "transport/shm/core_distances.h"
 #include "transport/shm/segment.h"
 #include "transport/transport.h"
 
@@ -20,10 +21,11 @@ namespace hvd {
 
 class ShmTransport : public Transport {
  public:
-  // Args: channel: used by this transport alone. abort: outlives the transport. spin: whether every
-  // rank can have a core to itself, so that a short busy wait before sleeping pays. interrupt:
-  // asked now and then during a long wait.
-  ShmTransport(int rank, std::shared_ptr<const Segment> segment, Channel channel, bool spin,
+  // Args: distances: of this rank on this segment. channel: used by this transport alone. abort:
+  // outlives the transport. spin: whether every rank can have a core to itself, so that a short
+  // busy wait before sleeping pays. interrupt: asked now and then during a long wait.
+  ShmTransport(int rank, std::shared_ptr<const Segment> segment,
+               std::shared_ptr<CoreDistances> distances, Channel channel, bool spin,
                const Abort& abort, Deadline::Interrupt interrupt = {});
 
   int rank() const override { return rank_; }
@@ -46,6 +48,7 @@ class ShmTransport : public Transport {
 
   const int rank_;
   const std::shared_ptr<const Segment> segment_;
+  const std::shared_ptr<CoreDistances> distances_;
   const Channel channel_;
   const bool spin_;
   const Abort& abort_;

@@ -1,0 +1,66 @@
+// How far apart the cores of a host's ranks are, learned from lines of cache that they hand on.
+//
+// Cores that share a cache get a line that one of them has just written within some 50 ns. Others
+// take several times as long, longer than memory does, and are better served by what was written
+// past the caches (kernels/stream_copy.h). No file tells which case it is: a hypervisor shows the
+// same cores either way, and moves them. So every rank times a line of each other one now and then,
+// and chooses by it how it writes for that one, without asking anybody.
+#ifndef HVD_TRANSPORT_SHM_CORE_DISTANCES_H_
+#define HVD_TRANSPORT_SHM_CORE_DISTANCES_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/stream_copy.h"
+
+namespace hvd {
+
+class Segment;
+
+// For all threads of a rank, which may overwrite each other's latest finding.
+class CoreDistances {
+ public:
+  // Args: always: for tests, which find the ranks where they are: what is chosen for all.
+  CoreDistances(int rank, std::shared_ptr<const Segment> segment,
+                std::optional<HandOver> always = {});
+
+  // In front of something that this rank publishes, however often: writes its line now and then.
+  void Mark();
+  // Behind something that `other` has published: times its line now and then, where that was
+  // written since.
+  void Look(int other);
+  // The same of one after the other.
+  void LookAround();
+
+  // How to write what `other` reads.
+  HandOver For(int other) const;
+  // How to write what all read.
+  HandOver ForAll() const;
+
+  // What one measurement says, which alone decides nothing: a thread may be interrupted within.
+  void Found(int other, std::chrono::nanoseconds taken);
+
+ private:
+  // Of one other rank.
+  struct Finding {
+    std::atomic<uint32_t> looks{0};
+    std::atomic<uint64_t> seen{0};  // the line as it was last
+    std::atomic<bool> slow{true};   // the last measurement
+    std::atomic<bool> apart{true};  // what two in a row have said
+  };
+
+  const int rank_;
+  const std::shared_ptr<const Segment> segment_;
+  const std::optional<HandOver> always_;
+  std::atomic<uint32_t> marks_{0};
+  std::atomic<uint32_t> turns_{0};
+  std::vector<Finding> findings_;  // by rank
+};
+
+}  // namespace hvd
+
+#endif  // HVD_TRANSPORT_SHM_CORE_DISTANCES_H_
