@@ -11,8 +11,10 @@ import torch
 from horovod import _settings
 from horovod._session import SESSION, Member
 from horovod.common.exceptions import HorovodInternalError
-from horovod.torch.collectives import allgather, allreduce_async_, synchronize
+from horovod.torch.gathering import allgather
 from horovod.torch.gradients import TOO_MANY_PASSES, Parameter, Reduction, follow, remove
+from horovod.torch.handles import synchronize
+from horovod.torch.reduction import allreduce_async_
 from horovod.torch.shared_memory import shared_empty
 
 # Gradients begin on cache lines.

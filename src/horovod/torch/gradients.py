@@ -12,9 +12,10 @@ import torch
 from horovod._reduce_op import Adasum, choose_op
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet
-from horovod.torch.collectives import start_allreduce, synchronize
 from horovod.torch.compression import Compressor, Outgoing, outgoing
 from horovod.torch.grouped import start_grouped_allreduce
+from horovod.torch.handles import synchronize
+from horovod.torch.reduction import start_allreduce
 from horovod.torch.sparse import sparse_allreduce_async
 
 Parameter = torch.Tensor

@@ -10,8 +10,10 @@ from horovod._collectives import COLLECTIVES
 from horovod._reduce_op import Adasum, Average, choose_op
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 from horovod.torch.adasum import combine_all, require_power_of_2
-from horovod.torch.collectives import allgather, apply, gradient_name, synchronize
+from horovod.torch.autograd import apply, gradient_name
 from horovod.torch.compression import Compression, Compressor, outgoing
+from horovod.torch.gathering import allgather
+from horovod.torch.handles import synchronize
 from horovod.torch.operands import contiguous, copying_back, from_buffer, new_result, operand
 from horovod.torch.redistribution import gradient_factor
 

@@ -6,22 +6,13 @@ from horovod._reduce_op import Adasum, Average, Max, Min, Product, Sum
 from horovod.common.basics import HorovodBasics
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.torch.collectives import (
-    allgather,
-    allgather_async,
-    allreduce,
-    allreduce_,
-    allreduce_async,
-    allreduce_async_,
-    barrier,
+from horovod.torch.broadcasting import (
     broadcast,
     broadcast_,
     broadcast_async,
     broadcast_async_,
-    join,
-    poll,
-    synchronize,
 )
+from horovod.torch.gathering import allgather, allgather_async
 from horovod.torch.grouped import (
     grouped_allgather,
     grouped_allgather_async,
@@ -32,12 +23,15 @@ from horovod.torch.grouped import (
     grouped_reducescatter,
     grouped_reducescatter_async,
 )
+from horovod.torch.handles import poll, synchronize
+from horovod.torch.meeting import barrier, join
 from horovod.torch.redistribution import (
     alltoall,
     alltoall_async,
     reducescatter,
     reducescatter_async,
 )
+from horovod.torch.reduction import allreduce, allreduce_, allreduce_async, allreduce_async_
 from horovod.torch.sparse import sparse_allreduce_async
 
 __all__ = [

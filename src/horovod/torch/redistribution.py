@@ -9,17 +9,11 @@ from horovod._collectives import COLLECTIVES
 from horovod._reduce_op import Average, Sum, choose_op
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 from horovod.torch import blocking
+from horovod.torch.autograd import apply, gradient_name, needs_gradient, refuse_gradient
 from horovod.torch.blocking import CALLS
-from horovod.torch.collectives import (
-    allgather,
-    apply,
-    gradient_name,
-    needs_gradient,
-    refuse_gradient,
-    result_of,
-    synchronize,
-)
 from horovod.torch.compression import Compression, Compressor, NoneCompressor
+from horovod.torch.gathering import allgather
+from horovod.torch.handles import result_of, synchronize
 from horovod.torch.operands import (
     contiguous,
     fill,

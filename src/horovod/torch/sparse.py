@@ -6,7 +6,8 @@ import torch
 
 from horovod._reduce_op import Average, Sum
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.torch.collectives import allgather_async, synchronize
+from horovod.torch.gathering import allgather_async
+from horovod.torch.handles import synchronize
 
 
 def sparse_allreduce_async(

@@ -1,0 +1,231 @@
+"""Allreduce on torch tensors."""
+# ruff: noqa: FBT001 - Horovod's signatures
+
+from typing import Any
+
+import torch
+
+from horovod._collectives import COLLECTIVES
+from horovod._reduce_op import Adasum, choose_op
+from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
+from horovod.torch import blocking
+from horovod.torch.adasum import combine_all, require_power_of_2
+from horovod.torch.autograd import apply, gradient_name, needs_gradient
+from horovod.torch.blocking import CALLS
+from horovod.torch.compression import Compression, Compressor, NoneCompressor, outgoing
+from horovod.torch.handles import result_of
+from horovod.torch.operands import contiguous, copying_back, from_buffer, new_result, operand
+
+
+def start_allreduce(
+    tensor: torch.Tensor,
+    name: str | None,
+    op: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+    *,
+    in_place: bool,
+    wire_dtype: str | None = None,
+) -> int:
+    """Starts reducing a tensor, in the type that `compression.outgoing` says.
+
+    Returns:
+        A handle for `synchronize`.
+    """
+    work = contiguous(tensor)
+    if op == Adasum:
+        return _start_adasum(
+            tensor if in_place else None, work, name, prescale_factor, postscale_factor, process_set
+        )
+    result = work if in_place else new_result(tensor)
+    source = operand(work, wire_dtype)
+    return COLLECTIVES.allreduce(
+        source,
+        source if in_place else operand(result),
+        copying_back(result, tensor if in_place else result),
+        name=name,
+        op=op,
+        prescale=prescale_factor,
+        postscale=postscale_factor,
+        process_set=registered_id(process_set),
+    )
+
+
+def _start_adasum(
+    target: torch.Tensor | None,
+    work: torch.Tensor,
+    name: str | None,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+) -> int:
+    """Gathers all ranks' tensors and combines them here, the same on all ranks."""
+    require_power_of_2(process_set.size())
+    if not work.dtype.is_floating_point:
+        raise ValueError(f"Adasum adds floating-point tensors, not {work.dtype}")
+
+    def finish(buffer: Any) -> torch.Tensor:
+        gathered = from_buffer(buffer)
+        result = combine_all(gathered.mul_(prescale_factor).unbind())
+        result.mul_(postscale_factor)
+        if target is None:
+            return result
+        with torch.no_grad():
+            return target.copy_(result)
+
+    return COLLECTIVES.allgather(
+        operand(work.unsqueeze(0)), finish, name=name, process_set=registered_id(process_set)
+    )
+
+
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Starts reducing a tensor over all ranks into a new one.
+
+    Args:
+        tensor: same shape and type on all ranks.
+        average: deprecated, use `op`.
+        name: the same on all ranks; without it, unnamed operations must start in the same order.
+        op: Average (default), Sum, Min, Max or Product.
+        prescale_factor: multiplies the tensor before the reduction.
+        postscale_factor: multiplies the result.
+        process_set: whose ranks take part.
+
+    Returns:
+        A handle for `poll` and `synchronize`.
+    """
+    op = op if op == Adasum else choose_op(op, average=average)
+    return start_allreduce(
+        tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=False
+    )
+
+
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Like `allreduce_async`, in place: the tensor must not be touched until `synchronize`."""
+    op = op if op == Adasum else choose_op(op, average=average)
+    return start_allreduce(
+        tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=True
+    )
+
+
+def _allreduce_into(
+    tensor: torch.Tensor,
+    name: str | None,
+    op: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+    *,
+    in_place: bool,
+    wire_dtype: str | None = None,
+) -> torch.Tensor:
+    """Reduces and waits: on this thread if all ranks come, else the way of `allreduce_async`."""
+    how = (op, prescale_factor, postscale_factor, process_set)
+    result, name = blocking.allreduce(tensor, name, *how, in_place=in_place, wire_dtype=wire_dtype)
+    if result is not None:
+        return result
+    return result_of(start_allreduce(tensor, name, *how, in_place=in_place, wire_dtype=wire_dtype))
+
+
+class _Allreduce(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        tensor: torch.Tensor,
+        name: str | None,
+        op: int,
+        prescale_factor: float,
+        postscale_factor: float,
+        process_set: ProcessSet,
+        wire_dtype: str | None,
+    ) -> torch.Tensor:
+        ctx.arguments = (name, op, prescale_factor, postscale_factor, process_set)
+        ctx.wire_dtype = wire_dtype
+        return _allreduce_into(tensor, *ctx.arguments, in_place=False, wire_dtype=wire_dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        name, *rest = ctx.arguments
+        reduced = apply(_Allreduce, grad, gradient_name(name), *rest, ctx.wire_dtype)
+        return (reduced, *[None] * 6)
+
+
+def allreduce(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """Reduces a tensor over all ranks; its gradient is the same reduction of the gradients.
+
+    Args:
+        tensor: same shape and type on all ranks.
+        average: deprecated, use `op`.
+        name: the same on all ranks; without it, unnamed operations must start in the same order.
+        compression: how the tensor travels.
+        op: Average (default), Sum, Min, Max or Product.
+        prescale_factor: multiplies the tensor before the reduction.
+        postscale_factor: multiplies the result.
+        process_set: whose ranks take part.
+    """
+    if process_set is global_process_set and average is None and compression is NoneCompressor:
+        done = CALLS.now.allreduce(tensor, name, op, prescale_factor, postscale_factor)
+        if isinstance(done, str):
+            return result_of(
+                allreduce_async(tensor, None, done, op, prescale_factor, postscale_factor)
+            )
+        if done is not None:
+            return done
+    op = op if op == Adasum else choose_op(op, average=average)
+    sent, ctx, wire_dtype = outgoing(tensor, compression, op)
+    arguments = (sent, name, op, prescale_factor, postscale_factor, process_set)
+    reduced = (
+        apply(_Allreduce, *arguments, wire_dtype)
+        if needs_gradient(sent)
+        else _allreduce_into(*arguments, in_place=False, wire_dtype=wire_dtype)
+    )
+    return compression.decompress(reduced, ctx)
+
+
+def allreduce_(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """Like `allreduce`, in place and without a gradient."""
+    if process_set is global_process_set and average is None:
+        done = CALLS.now.allreduce_(tensor, name, op, prescale_factor, postscale_factor)
+        if isinstance(done, str):
+            return result_of(
+                allreduce_async_(tensor, None, done, op, prescale_factor, postscale_factor)
+            )
+        if done is not None:
+            return done
+    op = op if op == Adasum else choose_op(op, average=average)
+    return _allreduce_into(
+        tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=True
+    )
