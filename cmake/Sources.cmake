@@ -25,13 +25,15 @@ set(HVD_CORE_SOURCES
   runtime/agreement.cc runtime/announcements.cc runtime/autotune_log.cc runtime/autotuner.cc
   runtime/blocking_call.cc runtime/bootstrap.cc runtime/bootstrap_messages.cc
   runtime/c_api.cc runtime/c_api_arguments.cc runtime/c_api_errors.cc runtime/c_api_mpi.cc
-  runtime/c_api_options.cc runtime/c_api_requests.cc runtime/checks.cc runtime/connection.cc runtime/control_plane.cc
+  runtime/c_api_options.cc runtime/c_api_requests.cc runtime/checks.cc runtime/connection.cc
+  runtime/control_messages.cc runtime/control_plane.cc runtime/control_plane_messages.cc
   runtime/coordinator.cc runtime/executor.cc runtime/fast_lane.cc runtime/fusion.cc
   runtime/gathering.cc runtime/gpu.cc runtime/gpu_meeting.cc runtime/heartbeats.cc
   runtime/host_identity.cc runtime/inbox.cc runtime/mapped_allreduces.cc runtime/near_connections.cc
   runtime/operation.cc runtime/operation_trace.cc runtime/options.cc runtime/output_memory.cc
   runtime/peer.cc runtime/process_sets.cc runtime/request.cc
-  runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc runtime/rows.cc
+  runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc
+  runtime/response_runner.cc runtime/rows.cc
   runtime/runtime.cc runtime/shared_buffers.cc runtime/short_forms.cc runtime/stall_inspector.cc
   runtime/tensor_table.cc runtime/transport_setup.cc runtime/unnamed_operations.cc)
 list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")

@@ -24,6 +24,7 @@
 #include "runtime/options.h"
 #include "runtime/process_sets.h"
 #include "runtime/response_queue.h"
+#include "runtime/response_runner.h"
 #include "runtime/shared_buffers.h"
 #include "runtime/tensor_table.h"
 #include "timeline/timeline.h"
@@ -97,18 +98,11 @@ class Runtime : private JobObserver {
                                            std::vector<int64_t> splits, DeviceStream stream);
   void RunControlThread();
   void RunOpThread();
-  void RunResponse(const Response& response);
   // On this thread. False when the job has failed by it.
   bool RunHere(const Response& response);
   // This caller waits for the operation, and does what there is to do for it on its own thread, as
   // far as no other is at it.
   void Help(const Operation& operation, Clock::time_point end);
-  // Whether a caller that waits for something runs the response: small, and on the CPU.
-  bool IsShort(const Response& response) const;
-  // The operations of a response: this rank's own, and substitutes for those it has not asked for,
-  // having joined. Nothing in the place of one that has failed in the meantime.
-  std::vector<std::shared_ptr<Operation>> StartOperations(const Response& response);
-  void ChangeProcessSets(const Response& response, const Request& request);
   // The error that all ranks report for a failure of the running operation.
   Error AgreeOnFailure(const Error& own);
   void RunAlone(Request request);
@@ -128,6 +122,7 @@ class Runtime : private JobObserver {
   ProcessSets process_sets_;
   Gpu gpu_;
   TensorTable operations_;
+  ResponseRunner runner_;
   ResponseQueue responses_;
   std::unique_ptr<ControlPlane> control_;  // none in a job of one rank
   // In its place there: callers run their operations themselves, one at a time.

@@ -1,0 +1,188 @@
+// What the control plane makes of messages: the coordinator's side of them, and the member's.
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/str_cat.h"
+#include "base/wire.h"
+#include "runtime/control_messages.h"
+#include "runtime/control_plane.h"
+#include "runtime/unnamed_operations.h"
+
+namespace hvd {
+
+void ControlPlane::ToCoordinator(MessageType type, std::span<const uint8_t> payload) {
+  if (IsCoordinator()) return HandleAsCoordinator(0, type, payload);
+  if (connections_.front().open()) connections_.front().Queue(type, payload);
+}
+
+void ControlPlane::Broadcast(MessageType type, std::span<const uint8_t> payload) {
+  for (Connection& connection : connections_) {
+    if (connection.open()) connection.Queue(type, payload);
+  }
+  HandleAsMember(type, payload);
+}
+
+// The clock is looked at only while an operation waits, and a timer runs only then.
+void ControlPlane::InspectStalls() {
+  if (stalls_.off() || coordinator_.waiting() == 0 || ending_ || failed_) {
+    stalls_due_.reset();
+    return;
+  }
+  if (stalls_due_) {
+    const Clock::time_point now = Clock::now();
+    if (now < *stalls_due_) return;
+    const StallInspector::Finding found = stalls_.Inspect(coordinator_.Incomplete(), now);
+    if (!found.warning.empty()) observer_.OnStall(found.warning);
+    if (!found.shutdown.empty()) {
+      stalls_due_.reset();
+      const Error error(Error::Kind::kTimeout, found.shutdown);
+      return HandleAsCoordinator(0, MessageType::kFailure, ErrorPayload(error));
+    }
+  }
+  stalls_due_ = stalls_.Due(coordinator_.oldest());
+}
+
+void ControlPlane::TellUnnamed(const std::string& event, std::optional<int32_t> process_set) {
+  if (told_unnamed_ || stalls_.off() || coordinator_.waiting() == 0) return;
+  std::vector<WaitingOperation> waiting = coordinator_.Incomplete();
+  std::erase_if(waiting, [&](const WaitingOperation& each) {
+    return process_set && each.process_set != *process_set;
+  });
+  const std::string text = DescribeUnnamed(waiting);
+  if (text.empty()) return;
+  told_unnamed_ = true;
+  observer_.OnStall(
+      StrCat(event, " before all ranks had started the same unnamed operations.", text));
+}
+
+void ControlPlane::SendReady() {
+  // Rank 0 itself may have to ask again for what the coordinator has forgotten.
+  while (SendReadyOnce()) {
+  }
+}
+
+bool ControlPlane::SendReadyOnce() {
+  const std::vector<Addressed> ready = coordinator_.TakeReady();
+  for (const AutotuneSample& sample : coordinator_.TakeSamples()) observer_.OnSample(sample);
+  if (ready.empty()) return false;
+  for (const Addressed& item : ready) {
+    // What ranks ask for before a barrier comes before it.
+    const Response& response = item.response;
+    if (item.forget < 0 && response.kind == OpKind::kBarrier && response.error.empty()) {
+      TellUnnamed("All ranks have come to a barrier", response.process_set);
+    }
+  }
+  std::vector<WireWriter> messages(connections_.size());
+  const auto send = [&](size_t rank) {
+    const std::vector<uint8_t> payload = std::exchange(messages[rank], {}).Take();
+    if (payload.empty()) return;
+    if (rank == 0) return HandleAsMember(MessageType::kResponses, payload);
+    if (connections_[rank].open()) connections_[rank].Queue(MessageType::kResponses, payload);
+  };
+  for (const Addressed& item : ready) {
+    WireWriter encoded;
+    encoded.U8(item.forget < 0 ? kResponseItem : kForgetItem);
+    if (item.forget < 0) {
+      Write(encoded, item.response);
+    } else {
+      encoded.I64(item.forget);
+    }
+    for (const int each : *item.ranks) {
+      const auto rank = static_cast<size_t>(each);
+      messages[rank].Bytes(encoded.bytes());
+      if (messages[rank].size() >= kMessageBytes) send(rank);
+    }
+  }
+  for (size_t rank = 0; rank < messages.size(); ++rank) send(rank);
+  return true;
+}
+
+void ControlPlane::HandleAsCoordinator(size_t rank, MessageType type,
+                                       std::span<const uint8_t> payload) {
+  if (failed_) return;
+  switch (type) {
+    case MessageType::kAlive:
+      return;
+    case MessageType::kRequests: {
+      // Requests that cross the end of the job on their way fail where they came from.
+      if (ending_) return;
+      WireReader reader(payload);
+      while (reader.remaining() != 0) {
+        auto request = Announcements::Read(reader);
+        if (auto* id = std::get_if<int64_t>(&request)) {
+          coordinator_.AddById(static_cast<int>(rank), *id);
+        } else {
+          coordinator_.Add(static_cast<int>(rank), std::get<Request>(std::move(request)));
+        }
+      }
+      return;
+    }
+    case MessageType::kShutdown:
+      if (std::exchange(ending_, true)) return;
+      TellUnnamed(StrCat("Rank ", rank, " has ended the job"), std::nullopt);
+      SendReady();
+      return Broadcast(MessageType::kShutdown, {});
+    case MessageType::kFailure:
+      failed_ = true;
+      return Broadcast(MessageType::kFailure, payload);
+    case MessageType::kWaits: {
+      WireReader reader(payload);
+      const auto process_set = static_cast<int32_t>(reader.I64());
+      const std::string name = reader.String(kLongestName);
+      const std::string site = reader.String(kLongestSite);
+      return coordinator_.WaitsAt(static_cast<int>(rank), process_set, name, site);
+    }
+    case MessageType::kGoodbye:
+      left_[rank] = true;
+      if (std::all_of(left_.begin(), left_.end(), [](bool left) { return left; })) {
+        Broadcast(MessageType::kGoodbye, {});
+      }
+      return;
+    default:
+      throw Error(Error::Kind::kIo, StrCat("unexpected message of type ", static_cast<int>(type)));
+  }
+}
+
+void ControlPlane::TakeResponses(std::span<const uint8_t> payload) {
+  WireReader reader(payload);
+  WireWriter again;
+  std::vector<Response> responses;
+  int64_t gather = -1;  // the same in all that say so
+  while (reader.remaining() != 0) {
+    if (reader.U8() == kForgetItem) {
+      announcements_.Forget(reader.I64(), again);
+      continue;
+    }
+    responses.push_back(ReadResponse(reader));
+    announcements_.Learn(responses.back());
+    gather = std::max(gather, responses.back().gather_microseconds);
+  }
+  if (gather >= 0) inbox_.SetGatherTime(std::chrono::microseconds(gather));
+  if (!responses.empty()) observer_.OnResponses(std::move(responses));
+  if (again.size() != 0) ToCoordinator(MessageType::kRequests, again.bytes());
+}
+
+void ControlPlane::HandleAsMember(MessageType type, std::span<const uint8_t> payload) {
+  switch (type) {
+    case MessageType::kAlive:
+      return;
+    case MessageType::kResponses:
+      return TakeResponses(payload);
+    case MessageType::kShutdown:
+      return observer_.OnShutdown();
+    case MessageType::kFailure:
+      finished_ = true;
+      return observer_.OnFailure(ReadError(payload));
+    case MessageType::kGoodbye:
+      finished_ = true;
+      return;
+    default:
+      throw Error(Error::Kind::kIo, StrCat("unexpected message of type ", static_cast<int>(type)));
+  }
+}
+
+}  // namespace hvd

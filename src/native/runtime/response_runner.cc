@@ -1,0 +1,130 @@
+#include "runtime/response_runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "runtime/checks.h"
+#include "runtime/executor.h"
+
+namespace hvd {
+namespace {
+
+// What takes longer is left to the op thread: waking it costs little beside it, a caller sees a
+// signal meanwhile, and goes on when its own operation is done, of many in a response.
+constexpr size_t kShortBytes = size_t{1} << 20;
+
+// What a rank that has joined contributes to the others' allreduce.
+class Substitute : public Operation {
+ public:
+  static std::shared_ptr<Operation> For(Request request) {
+    const auto memory_of_zeros = std::make_shared<OutputMemory>();
+    std::vector<Output> zeros;
+    std::vector<Memory> memory;
+    for (TensorSpec& tensor : request.tensors) {
+      tensor.held.reset();
+      zeros.push_back(AllocateOutput(memory_of_zeros, tensor.dtype, tensor.shape));
+      std::byte* data = zeros.back().data.get();
+      std::memset(data, 0, ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype));
+      memory.push_back({data, data});
+    }
+    return std::make_shared<Substitute>(std::move(request), std::move(memory), std::move(zeros));
+  }
+
+  Substitute(Request request, std::vector<Memory> memory, std::vector<Output> zeros)
+      : Operation(std::move(request), std::move(memory), {}), zeros_(std::move(zeros)) {}
+
+ private:
+  const std::vector<Output> zeros_;
+};
+
+}  // namespace
+
+bool ResponseRunner::IsShort(const Response& response) const {
+  size_t bytes = 0;
+  for (const std::string& name : response.names) {
+    const auto operation = operations_.Waiting(OperationKey(response.process_set, name));
+    if (operation == nullptr) continue;
+    const Request& request = operation->request;
+    if (request.device != kCpu) return false;
+    for (const TensorSpec& tensor : request.tensors) {
+      bytes += ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype);
+    }
+    if (bytes > kShortBytes) return false;
+  }
+  return true;
+}
+
+std::vector<std::shared_ptr<Operation>> ResponseRunner::StartOperations(const Response& response) {
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (size_t i = 0; i < response.names.size(); ++i) {
+    auto operation = operations_.Start(OperationKey(response.process_set, response.names[i]));
+    if (operation == nullptr && i < response.requests.size()) {
+      operation = Substitute::For(response.requests[i]);
+    }
+    operations.push_back(std::move(operation));
+  }
+  return operations;
+}
+
+void ResponseRunner::Run(const Response& response) {
+  std::vector<std::shared_ptr<Operation>> operations;
+  const auto finish = [&](size_t index) {
+    const auto operation = std::exchange(operations[index], nullptr);
+    operations_.Finish(OperationKey(response.process_set, operation->request.name));
+    return operation;
+  };
+  std::optional<Error> failure;
+  try {
+    operations = StartOperations(response);
+    const auto missing = std::count(operations.begin(), operations.end(), nullptr);
+    if (missing == std::ssize(operations)) return;
+    if (!response.error.empty()) throw Error(Error::Kind::kMismatch, response.error);
+    const auto set = process_sets_.Find(response.process_set);
+    if (missing != 0 || set == nullptr) {
+      throw Error(Error::Kind::kInternal, "an operation that was agreed on is gone");
+    }
+    ChangeProcessSets(response, operations.front()->request);
+    const auto on_done = [&](size_t index, Result result) {
+      trace_.Done(operations[index]->request, "");
+      finish(index)->Succeed(std::move(result));
+    };
+    if (operations.front()->request.device == kCpu) {
+      Execute(*set, response, operations, on_done, trace_);
+    } else {
+      for (const auto& operation : operations) trace_.Running(operation->request, "nccl");
+      gpu_.Execute(*set, response, operations, on_done);
+    }
+  } catch (const Error& error) {
+    failure = error.kind() == Error::Kind::kMismatch ? error : agree_on_failure_(error);
+  } catch (const std::exception& error) {
+    failure = agree_on_failure_({Error::Kind::kInternal, error.what()});
+  }
+  const Error reason = failure.value_or(
+      Error(Error::Kind::kInternal, "an operation that was agreed on has not run"));
+  for (size_t i = 0; i < operations.size(); ++i) {
+    if (operations[i] == nullptr) continue;
+    trace_.Done(operations[i]->request, reason.what());
+    finish(i)->Fail(reason);
+  }
+}
+
+void ResponseRunner::ChangeProcessSets(const Response& response, const Request& request) {
+  if (response.kind == OpKind::kRemoveProcessSet) {
+    const auto id = static_cast<int32_t>(response.numbers.at(0));
+    gpu_.Forget(id);
+    process_sets_.Remove(id);
+  }
+  if (response.kind != OpKind::kAddProcessSets) return;
+  auto next = request.numbers.begin();
+  for (const int64_t id : response.numbers) {
+    const auto begin = next + 1;
+    next = begin + *next;
+    process_sets_.Add(static_cast<int32_t>(id), {begin, next});
+  }
+}
+
+}  // namespace hvd
