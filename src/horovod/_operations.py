@@ -86,7 +86,7 @@ class Operations:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._handles = itertools.count()
+        self._handles = itertools.count(step=2)  # others count the odd ones (torch/started.py)
         self._pending: dict[int, Pending] = {}
         # Whose operations come in now.
         self._newest: Callable[[], Member | None] = lambda: None

@@ -17,6 +17,7 @@ FILES = (
     "torch_checks.py",
     "compression_checks.py",
     "torch_blocking_checks.py",
+    "torch_started_checks.py",
     "waiting_checks.py",
     "output_checks.py",
     "optimizer_checks.py",

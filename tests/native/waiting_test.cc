@@ -116,16 +116,22 @@ TEST(OutputAloneIsNoInput) {
   EXPECT_TRUE(ReadyOf(set).empty());
 }
 
+std::shared_ptr<const hvd::Request> RequestOf(const std::string& name) {
+  hvd::Request request;
+  request.name = name;
+  return std::make_shared<const hvd::Request>(std::move(request));
+}
+
 TEST(ARequestStaysForAMomentAndOthersTravelWithIt) {
   Inbox inbox;
   inbox.SetGatherTime(std::chrono::hours(1));
-  inbox.Submit({.name = "a", .tensors = {}, .numbers = {}});
-  inbox.Submit({.name = "b", .tensors = {}, .numbers = {}});
+  inbox.Submit(RequestOf("a"));
+  inbox.Submit(RequestOf("b"));
   EXPECT_FALSE(Readable(inbox.wake_fd()) || Readable(inbox.timer_fd()));
   EXPECT_TRUE(inbox.Take(false).requests.empty());
   EXPECT_EQ(inbox.Take(true).requests.size(), size_t{2});
   inbox.SetGatherTime(std::chrono::microseconds(100));
-  inbox.Submit({.name = "a", .tensors = {}, .numbers = {}});
+  inbox.Submit(RequestOf("a"));
   EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
   EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
   EXPECT_FALSE(Readable(inbox.timer_fd()));
@@ -134,12 +140,12 @@ TEST(ARequestStaysForAMomentAndOthersTravelWithIt) {
 TEST(NewsThatDoNotWaitTakeRequestsAlong) {
   Inbox inbox;
   inbox.SetGatherTime(std::chrono::hours(1));
-  inbox.Submit({.name = "a", .tensors = {}, .numbers = {}});
+  inbox.Submit(RequestOf("a"));
   inbox.Hurry();
   EXPECT_TRUE(Readable(inbox.wake_fd()));
   EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
   EXPECT_FALSE(Readable(inbox.wake_fd()));
-  inbox.Submit({.name = "a", .tensors = {}, .numbers = {}});
+  inbox.Submit(RequestOf("a"));
   inbox.RequestShutdown();
   EXPECT_TRUE(Readable(inbox.wake_fd()));
   const Inbox::Contents all = inbox.Take(false);

@@ -196,6 +196,42 @@ class BlockingCalls:
     def barrier(self) -> Any:
         """True when all have come."""
 
+class StartedCalls:
+    """Allreduces on their way, each started, and waited for, by one call.
+
+    The tensor is as of `BlockingCalls`; its gradient does not matter. Arguments are positional.
+    """
+
+    # Return a handle; None for what these calls leave alone.
+    def allreduce(
+        self,
+        tensor: Any,
+        name: str | None,
+        op: int | None,
+        prescale: float,
+        postscale: float,
+        process_set: int,
+        /,
+    ) -> int | None: ...
+    def allreduce_(
+        self,
+        tensor: Any,
+        name: str | None,
+        op: int | None,
+        prescale: float,
+        postscale: float,
+        process_set: int,
+        /,
+    ) -> int | None: ...
+    def poll(self, handle: int, /) -> bool | None:
+        """None for a handle that is not one of these operations'."""
+    def synchronize(self, handle: int, /) -> Any:
+        """Waits, and returns the result; None as of `poll`."""
+    def next_handle(self) -> int:
+        """The handle that comes next; those in between are left to others."""
+    def under_way(self) -> int:
+        """How many operations nobody has waited for."""
+
 class Runtime:
     """The background threads of one rank. Starting it blocks until all ranks have met."""
 
@@ -337,6 +373,19 @@ class Runtime:
         Raises:
             ValueError: the capsule is of a DLPack that the bindings do not know.
         """
+    def started_calls(
+        self,
+        exchange_api: object,
+        types: tuple[type, ...],
+        new_result: Callable[[Any], Any],
+        error: Callable[[str], Exception],
+        *,
+        first_handle: int,  # of which every second number is used
+        alone: bool,  # in a job of one rank, so that starting an operation runs it
+        site: Callable[[], str],  # a line of the program, for what is waited for long
+        site_after: float,  # seconds; 0: never
+    ) -> StartedCalls:
+        """Asynchronous calls on the tensors of a framework; arguments as of `blocking_calls`."""
     def next_unnamed(self, kind: int, process_set: int) -> int:
         """Numbers an operation without a name, apart for each kind and process set."""
     def take_back_unnamed(self, kind: int, process_set: int, number: int) -> None:

@@ -181,7 +181,7 @@ class BucketReducer:
                     )
                 self._watched.append(parameter)
                 self._unplaced.append(parameter)
-                self._hooks.append(follow(parameter, self))
+                self._hooks.append(follow(parameter, self, parameter))
 
     def count(self, parameter: Parameter) -> None:
         """Notes that a backward pass has added to a gradient; after the last it is complete.

@@ -5,7 +5,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 
@@ -19,6 +19,7 @@ from horovod.torch.reduction import start_allreduce
 from horovod.torch.sparse import sparse_allreduce_async
 
 Parameter = torch.Tensor
+Followed_contra = TypeVar("Followed_contra", contravariant=True)
 
 TOO_MANY_PASSES = (
     "Gradients were computed more than backward_passes_per_step times before call to step()."
@@ -46,12 +47,39 @@ class Reduction:
     sparse_as_dense: bool = False
 
 
-@dataclass(frozen=True)
-class _InFlight:
+class _InFlight(NamedTuple):
     """A gradient on its way; of a sparse one, or one of a group, the handle waits for it."""
 
     handle: int | Callable[[], torch.Tensor]
     sent: Outgoing
+
+
+class _Gradient:
+    """A parameter's gradient, and how far it has come.
+
+    Hooks of autograd run between the steps of the backward pass, so that what they need is here
+    and not looked up by the parameter, whose hash is a call of Python code.
+
+    Args:
+        parameter: whose gradient it is.
+        name: under which it is reduced.
+        group: the parameters whose gradients travel with it; None when it travels alone.
+
+    Attributes:
+        seen: number of backward passes that have added to it.
+        complete: whether it waits for others of its group.
+        flight: what is known while it is on its way.
+    """
+
+    __slots__ = ("complete", "flight", "group", "name", "parameter", "seen")
+
+    def __init__(self, parameter: Parameter, name: str, group: Sequence[Parameter] | None) -> None:
+        self.parameter = parameter
+        self.name = name
+        self.group = group
+        self.seen = 0
+        self.complete = False
+        self.flight: _InFlight | None = None
 
 
 class _Group:
@@ -143,12 +171,10 @@ class GradientReducer:
         self._names = names
         self._reduction = reduction
         self.passes = passes
-        self._group_of = {parameter: group for group in groups for parameter in group}
-        self._complete: set[Parameter] = set()
+        self._group_of = {id(parameter): group for group in groups for parameter in group}
+        self._gradients: dict[int, _Gradient] = {}  # by the parameters' ids
+        self._sent: list[_Gradient] = []  # that are on their way, in this order
         self._sparse_dimensions: dict[Parameter, int] = {}
-        self._seen: dict[Parameter, int] = {}
-        self._in_flight: dict[Parameter, _InFlight] = {}
-        self._watched: set[Parameter] = set()
         self._hooks: list[Any] = []
         weakref.finalize(self, remove, self._hooks).atexit = False
 
@@ -162,45 +188,51 @@ class GradientReducer:
     @property
     def busy(self) -> bool:
         """Whether gradients are on their way, or have been counted for a later reduction."""
-        return bool(self._in_flight or self._seen)
+        return bool(self._sent) or any(gradient.seen for gradient in self._gradients.values())
 
     @property
     def watching(self) -> bool:
         """Whether it follows any gradients, and so has to be waited for."""
-        return bool(self._watched)
+        return bool(self._gradients)
 
     def watch(self, groups: Sequence[dict[str, Any]]) -> None:
         """Follows the gradients of all parameters that need one and are not followed yet."""
         for i, group in enumerate(groups):
             for j, parameter in enumerate(group["params"]):
-                if parameter.requires_grad and parameter not in self._watched:
-                    self._names.setdefault(parameter, f"allreduce.noname.{i}.{j}")
-                    self._watched.add(parameter)
-                    self._hooks.append(follow(parameter, self))
+                if id(parameter) in self._gradients or not parameter.requires_grad:
+                    continue
+                name = self._names.setdefault(parameter, f"allreduce.noname.{i}.{j}")
+                gradient = _Gradient(parameter, name, self._group_of.get(id(parameter)))
+                self._gradients[id(parameter)] = gradient
+                self._hooks.append(follow(parameter, self, gradient))
 
-    def count(self, parameter: Parameter) -> None:
+    def count(self, gradient: _Gradient) -> None:
         """Notes that a backward pass has added to a gradient; sends it after the last pass.
 
         Raises:
             AssertionError: it has been sent already, with Horovod's text.
         """
-        seen = self._seen.get(parameter, 0) + 1
-        if parameter in self._in_flight or seen > self.passes:
+        seen = gradient.seen + 1
+        if gradient.flight is not None or seen > self.passes:
             raise AssertionError(TOO_MANY_PASSES)
-        self._seen[parameter] = seen
+        gradient.seen = seen
         if seen == self.passes:
-            self._finish(parameter)
+            self._finish(gradient)
 
-    def _finish(self, parameter: Parameter) -> None:
+    def _finish(self, gradient: _Gradient) -> None:
         """Sends a gradient that is complete, or its group when it was the last of it."""
-        group = self._group_of.get(parameter)
-        if group is None:
-            self._start(parameter)
+        if gradient.group is None:
+            self._start(gradient)
             return
-        self._complete.add(parameter)
-        members = [member for member in group if member in self._watched]
-        if all(member in self._complete for member in members):
-            self._complete.difference_update(members)
+        gradient.complete = True
+        members = [
+            self._gradients[id(member)]
+            for member in gradient.group
+            if id(member) in self._gradients
+        ]
+        if all(member.complete for member in members):
+            for member in members:
+                member.complete = False
             self._start_group(members)
 
     def _ready_gradient(self, parameter: Parameter) -> torch.Tensor:
@@ -215,54 +247,53 @@ class GradientReducer:
                 gradient = parameter.grad = gradient.to_dense()
         return gradient
 
-    def _start(self, parameter: Parameter) -> None:
-        gradient = self._ready_gradient(parameter)
-        if gradient.layout != torch.strided:
-            self._start_sparse(parameter, gradient)
+    def _send(self, gradient: _Gradient, flight: _InFlight) -> None:
+        gradient.flight = flight
+        self._sent.append(gradient)
+
+    def _start(self, gradient: _Gradient) -> None:
+        dense = self._ready_gradient(gradient.parameter)
+        if dense.layout is not torch.strided:
+            self._start_sparse(gradient, dense)
             return
         reduction = self._reduction
-        sent = outgoing(gradient, reduction.compression, reduction.op)
+        sent = outgoing(dense, reduction.compression, reduction.op)
         handle = start_allreduce(
-            sent.tensor,
-            self._names[parameter],
-            *self._how,
-            in_place=True,
-            wire_dtype=sent.wire_dtype,
+            sent.tensor, gradient.name, *self._how, in_place=True, wire_dtype=sent.wire_dtype
         )
-        self._in_flight[parameter] = _InFlight(handle, sent)
+        self._send(gradient, _InFlight(handle, sent))
 
-    def _start_group(self, members: Sequence[Parameter]) -> None:
+    def _start_group(self, members: Sequence[_Gradient]) -> None:
         """Sends gradients together; sparse ones, and other types than the first one's, go alone."""
         reduction = self._reduction
-        together: list[tuple[Parameter, Outgoing]] = []
-        for parameter in members:
-            gradient = self._ready_gradient(parameter)
-            if gradient.layout != torch.strided:
-                self._start_sparse(parameter, gradient)
+        together: list[tuple[_Gradient, Outgoing]] = []
+        for member in members:
+            dense = self._ready_gradient(member.parameter)
+            if dense.layout is not torch.strided:
+                self._start_sparse(member, dense)
                 continue
-            sent = outgoing(gradient, reduction.compression, reduction.op)
+            sent = outgoing(dense, reduction.compression, reduction.op)
             if together and sent.travels_as != together[0][1].travels_as:
-                self._start(parameter)
+                self._start(member)
             else:
-                together.append((parameter, sent))
+                together.append((member, sent))
         if not together:
             return
         handle = start_grouped_allreduce(
             [sent.tensor for _, sent in together],
-            f"group.{self._names[together[0][0]]}",
+            f"group.{together[0][0].name}",
             *self._how,
             in_place=True,
             wire_dtypes=[sent.wire_dtype for _, sent in together],
         )
         group = _Group(handle)
-        for position, (parameter, sent) in enumerate(together):
-            self._in_flight[parameter] = _InFlight(functools.partial(group.result, position), sent)
+        for position, (member, sent) in enumerate(together):
+            self._send(member, _InFlight(functools.partial(group.result, position), sent))
 
-    def _start_sparse(self, parameter: Parameter, gradient: torch.Tensor) -> None:
-        finish = sparse_allreduce_async(
-            gradient, self._names[parameter], self._reduction.op, self._reduction.process_set
-        )
-        self._in_flight[parameter] = _InFlight(finish, Outgoing(gradient, None))
+    def _start_sparse(self, gradient: _Gradient, sparse: torch.Tensor) -> None:
+        reduction = self._reduction
+        finish = sparse_allreduce_async(sparse, gradient.name, reduction.op, reduction.process_set)
+        self._send(gradient, _InFlight(finish, Outgoing(sparse, None)))
 
     def _nothing(self, parameter: Parameter) -> torch.Tensor:
         """An empty gradient of the kind that the parameter has had on this rank."""
@@ -281,10 +312,10 @@ class GradientReducer:
         self.watch(groups)
         for group in groups:
             for parameter in group["params"]:
-                if parameter not in self._watched or parameter in self._in_flight:
+                gradient = self._gradients.get(id(parameter))
+                if gradient is None or gradient.flight is not None or gradient.complete:
                     continue
-                if parameter not in self._complete:
-                    self._finish(parameter)
+                self._finish(gradient)
         self.drain()
 
     def drain(self) -> None:
@@ -294,20 +325,27 @@ class GradientReducer:
             HorovodInternalError: a reduction failed; the others have been waited for nevertheless.
         """
         failure: HorovodInternalError | None = None
-        for parameter, flight in self._in_flight.items():
+        for gradient in self._sent:
             try:
-                self._land(parameter, flight)
+                self._land(gradient)
             except HorovodInternalError as error:  # noqa: PERF203 - each of them may fail
                 failure = failure or error
-        self._in_flight.clear()
-        self._seen.clear()
-        self._complete.clear()
+        self._sent.clear()
+        for gradient in self._gradients.values():
+            gradient.seen = 0
+            gradient.complete = False
+            gradient.flight = None
         if failure is not None:
             raise failure
 
-    def _land(self, parameter: Parameter, flight: _InFlight) -> None:
-        arrived = synchronize(flight.handle) if isinstance(flight.handle, int) else flight.handle()
-        if arrived.layout != torch.strided:
+    def _land(self, gradient: _Gradient) -> None:
+        flight, parameter = gradient.flight, gradient.parameter
+        if flight is None:  # landed before Ctrl-C ended the wait for a later one
+            return
+        handle = flight.handle
+        arrived = synchronize(handle) if isinstance(handle, int) else handle()
+        gradient.flight = None
+        if arrived.layout is not torch.strided:
             parameter.grad = arrived
             return
         reduced = self._reduction.compression.decompress(arrived, flight.sent.context)
@@ -315,24 +353,31 @@ class GradientReducer:
             parameter.grad.detach().copy_(reduced)
 
 
-class Counts(Protocol):
+class Counts(Protocol[Followed_contra]):
     """What is told about gradients."""
 
-    def count(self, parameter: Parameter) -> None:
+    def count(self, gradient: Followed_contra, /) -> None:
         """A backward pass has added to a gradient."""
 
 
-def follow(parameter: Parameter, reducer: Counts) -> Any:
+def follow(
+    parameter: Parameter, reducer: Counts[Followed_contra], gradient: Followed_contra
+) -> Any:
     """Tells a reducer about a parameter's gradient, without keeping the reducer alive.
+
+    Args:
+        parameter: whose gradient it is.
+        reducer: what is told.
+        gradient: by which the reducer knows the gradient.
 
     Returns:
         The hook, for `remove`.
     """
     reference = weakref.ref(reducer)
 
-    def on_gradient(parameter: Parameter) -> None:
+    def on_gradient(_: Parameter) -> None:
         if (alive := reference()) is not None:
-            alive.count(parameter)
+            alive.count(gradient)
 
     untyped: Any = parameter
     return untyped.register_post_accumulate_grad_hook(on_gradient)

@@ -4,12 +4,12 @@ from typing import Any
 
 import torch
 
-from horovod._collectives import COLLECTIVES
+from horovod.torch.started import STARTED
 
 
 def poll(handle: int) -> bool:
     """Whether an operation is done, so that `synchronize` returns at once."""
-    return COLLECTIVES.poll(handle)
+    return STARTED.poll(handle)
 
 
 def result_of(handle: int) -> torch.Tensor:
@@ -24,4 +24,4 @@ def synchronize(handle: int) -> Any:
     Raises:
         HorovodInternalError: the operation failed on all ranks, or a rank was lost.
     """
-    return COLLECTIVES.synchronize(handle)
+    return STARTED.synchronize(handle)

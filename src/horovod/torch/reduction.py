@@ -15,6 +15,7 @@ from horovod.torch.blocking import CALLS
 from horovod.torch.compression import Compression, Compressor, NoneCompressor, outgoing
 from horovod.torch.handles import result_of
 from horovod.torch.operands import contiguous, copying_back, from_buffer, new_result, operand
+from horovod.torch.started import STARTED
 
 
 def start_allreduce(
@@ -33,6 +34,13 @@ def start_allreduce(
     Returns:
         A handle for `synchronize`.
     """
+    if wire_dtype is None:
+        start = STARTED.now.allreduce_ if in_place else STARTED.now.allreduce
+        handle = start(
+            tensor, name, op, prescale_factor, postscale_factor, registered_id(process_set)
+        )
+        if handle is not None:
+            return handle
     work = contiguous(tensor)
     if op == Adasum:
         return _start_adasum(

@@ -7,14 +7,15 @@
 
 namespace hvd {
 
-CallName::CallName(Calls& calls, Kind kind, PyObject* name) : calls_(calls), kind_(kind) {
+CallName::CallName(Calls& calls, Kind kind, PyObject* name, int process_set)
+    : calls_(calls), kind_(kind), process_set_(process_set) {
   constexpr std::array<std::string_view, 6> kPrefixes{"allreduce.", "allgather.", "broadcast.",
                                                       "barrier.",   "alltoall.",  "reducescatter."};
   const std::string_view prefix = kPrefixes[kind];
   prefix.copy(text_.data(), prefix.size());
   suffix_ = text_.data() + prefix.size();
   if (name == Py_None) {
-    number_ = calls.counts->Next(kind, 0);
+    number_ = calls.counts->Next(kind, process_set);
     constexpr std::string_view kUnnamed = "noname.";
     kUnnamed.copy(suffix_, kUnnamed.size());
     char* digits = suffix_ + kUnnamed.size();
@@ -32,7 +33,7 @@ CallName::CallName(Calls& calls, Kind kind, PyObject* name) : calls_(calls), kin
 }
 
 void CallName::TakeBack() const {
-  if (number_) calls_.counts->TakeBack(kind_, 0, *number_);
+  if (number_) calls_.counts->TakeBack(kind_, process_set_, *number_);
 }
 
 PyObject* CallName::Given() const { return PyUnicode_FromString(suffix_); }

@@ -16,7 +16,7 @@ namespace hvd {
 // "allreduce.gradient", or with a number in place of the name that the caller did not give.
 class CallName {
  public:
-  CallName(Calls& calls, Kind kind, PyObject* name);
+  CallName(Calls& calls, Kind kind, PyObject* name, int process_set = 0);
 
   // False for a name that the ordinary way has to judge.
   bool usable() const { return usable_; }
@@ -30,6 +30,7 @@ class CallName {
  private:
   Calls& calls_;
   const Kind kind_;
+  const int process_set_;
   std::array<char, 256> text_;
   char* suffix_ = nullptr;
   std::optional<int64_t> number_;

@@ -29,6 +29,15 @@ struct Calls {
   SeenObjects plain;
 };
 
+// Throws pybind11::value_error when the capsule is of another DLPack.
+// Args: as of MakeBlockingCalls.
+void Fill(Calls& calls, const hvd_core& core, hvd_runtime* runtime, UnnamedCounts& counts,
+          const pybind11::object& owner, const pybind11::capsule& exchange_api,
+          const pybind11::tuple& types, const pybind11::object& new_result,
+          const pybind11::object& error);
+// Lets go of what they refer to, also of what was not filled to the end.
+void Clear(Calls& calls);
+
 }  // namespace hvd
 
 #endif  // HVD_BINDINGS_CALLS_H_

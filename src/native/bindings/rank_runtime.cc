@@ -20,6 +20,7 @@
 #include "bindings/mpi_membership.h"
 #include "bindings/operation_kinds.h"
 #include "bindings/signals.h"
+#include "bindings/started_calls.h"
 #include "bindings/unnamed_counts.h"
 #include "runtime/c_api.h"
 
@@ -222,6 +223,15 @@ class RankRuntime {
                              types, new_result, error);
   }
 
+  static py::object StartedOf(const py::object& self, const py::capsule& exchange_api,
+                              const py::tuple& types, const py::object& new_result,
+                              const py::object& error, int64_t first_handle, bool alone,
+                              const py::object& site, double site_after) {
+    auto& runtime = self.cast<RankRuntime&>();
+    return MakeStartedCalls(runtime.core_, runtime.runtime_, runtime.unnamed_, self, exchange_api,
+                            types, new_result, error, first_handle, alone, {site, site_after});
+  }
+
   bool Poll(int64_t handle) {
     int32_t done = 0;
     hvd_error error;
@@ -402,6 +412,9 @@ void BindRuntime(py::module_& module) {
       .def_property_readonly("mapped_operations", &RankRuntime::mapped_operations)
       .def("blocking_calls", &RankRuntime::Blocking, arg("exchange_api"), arg("types"),
            arg("new_result"), arg("error"))
+      .def("started_calls", &RankRuntime::StartedOf, arg("exchange_api"), arg("types"),
+           arg("new_result"), arg("error"), py::kw_only(), arg("first_handle"), arg("alone"),
+           arg("site"), arg("site_after"))
       .def("next_unnamed", &RankRuntime::NextUnnamed, arg("kind"), arg("process_set"))
       .def("take_back_unnamed", &RankRuntime::TakeBackUnnamed, arg("kind"), arg("process_set"),
            arg("number"))

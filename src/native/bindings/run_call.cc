@@ -9,6 +9,25 @@
 namespace hvd {
 namespace {
 
+// Lets other threads of Python run once the core says that it will not go on for a while: letting
+// go of the interpreter's lock and taking it again costs as much as meeting ranks that are there.
+class LetOthersRun {
+ public:
+  static void Pausing(void* self) {
+    auto& state = static_cast<LetOthersRun*>(self)->state_;
+    if (state == nullptr) state = PyEval_SaveThread();
+  }
+  void Resume() {
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
+    state_ = nullptr;
+  }
+
+ private:
+  PyThreadState* state_ = nullptr;
+};
+
+}  // namespace
+
 void SetCollectiveError(const Calls& calls, const char* text) {
   PyObject* error = PyObject_CallFunction(calls.error, "s", text);
   if (error == nullptr) return;
@@ -30,25 +49,6 @@ PyObject* Raise(const Calls& calls, const hvd_error& error) {
   }
   return nullptr;
 }
-
-// Lets other threads of Python run once the core says that it will not go on for a while: letting
-// go of the interpreter's lock and taking it again costs as much as meeting ranks that are there.
-class LetOthersRun {
- public:
-  static void Pausing(void* self) {
-    auto& state = static_cast<LetOthersRun*>(self)->state_;
-    if (state == nullptr) state = PyEval_SaveThread();
-  }
-  void Resume() {
-    if (state_ != nullptr) PyEval_RestoreThread(state_);
-    state_ = nullptr;
-  }
-
- private:
-  PyThreadState* state_ = nullptr;
-};
-
-}  // namespace
 
 PyObject* Run(Calls& calls, Kind kind, PyObject* name, const View* source, const Target& target,
               const Reduction& reduction, int root, PyObject* given) {

@@ -26,6 +26,11 @@ struct Target {
 };
 constexpr Target kNoTarget{.data = nullptr, .rows = 0};
 
+// Sets Python's exception for an operation that has failed on all ranks.
+void SetCollectiveError(const Calls& calls, const char* text);
+// The same for a call that has failed, whatever the reason; returns nullptr.
+PyObject* Raise(const Calls& calls, const hvd_error& error);
+
 // Runs an operation. Returns what Python's caller gets: a result, the name under which the
 // operation has to be started the ordinary way, or None where this way is not for it. Args: given:
 // what the call returns when the core has allocated nothing for it.

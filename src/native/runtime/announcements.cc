@@ -13,7 +13,7 @@ constexpr uint8_t kNumber = 1;
 
 }  // namespace
 
-void Announcements::Announce(WireWriter& writer, Request request) {
+void Announcements::Announce(WireWriter& writer, const Request& request) {
   Known& known = known_[OperationKey(request.process_set, request.name)];
   known.pending = true;
   if (known.id >= 0 && known.request == request) {
@@ -22,7 +22,7 @@ void Announcements::Announce(WireWriter& writer, Request request) {
   }
   writer.U8(kFull);
   Write(writer, request);
-  known.request = std::move(request);
+  known.request = request;
 }
 
 std::variant<Request, int64_t> Announcements::Read(WireReader& reader) {

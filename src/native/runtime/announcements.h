@@ -16,7 +16,7 @@ namespace hvd {
 
 class Announcements {
  public:
-  void Announce(WireWriter& writer, Request request);
+  void Announce(WireWriter& writer, const Request& request);
   // What Announce has written.
   static std::variant<Request, int64_t> Read(WireReader& reader);
 

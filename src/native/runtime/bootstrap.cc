@@ -126,6 +126,7 @@ void Meeting::Describe(const Table& table) {
   membership_.is_homogeneous = table.is_homogeneous;
   membership_.silence = std::chrono::milliseconds(table.silence_ms);
   membership_.spin = MaySpin(table, options_.rank);
+  membership_.spare_cores = HasSpareCores(table, options_.rank);
   for (const Table::Row& row : table.rows) membership_.peers.push_back(row.peer);
 }
 

@@ -31,6 +31,7 @@ struct Membership {
   // After which a rank of which nothing is heard counts as lost; 0: never.
   std::chrono::milliseconds silence{0};
   bool spin = false;           // every rank of this machine can have a core to itself
+  bool spare_cores = false;    // and a second one
   bool is_homogeneous = true;  // every host has as many ranks as any other
 };
 

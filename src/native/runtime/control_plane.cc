@@ -176,8 +176,8 @@ std::optional<ControlPlane::Clock::time_point> ControlPlane::NextTime() const {
 void ControlPlane::SendInbox(bool hurry) {
   Inbox::Contents inbox = inbox_.Take(hurry);
   WireWriter writer;
-  for (Request& request : inbox.requests) {
-    announcements_.Announce(writer, std::move(request));
+  for (const auto& request : inbox.requests) {
+    announcements_.Announce(writer, *request);
     if (writer.size() < kMessageBytes) continue;
     ToCoordinator(MessageType::kRequests, std::exchange(writer, {}).bytes());
   }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -64,7 +65,7 @@ class ControlPlane {
                OperationTrace trace);
 
   // For any thread; none of them blocks.
-  void Submit(Request request) { inbox_.Submit(std::move(request)); }
+  void Submit(std::shared_ptr<const Request> request) { inbox_.Submit(std::move(request)); }
   void Hurry() { inbox_.Hurry(); }
   void RequestShutdown() { inbox_.RequestShutdown(); }
   void ReportFailure(const Error& error) { inbox_.ReportFailure(error); }

@@ -143,10 +143,11 @@ void ReduceConverted(const ProcessSet& set, const Key& key, const Piece& piece,
   } while (done < piece.bytes / item);
 }
 
-// How many pieces from the front fit into a buffer; at least one.
-size_t TakeWhile(std::span<const Piece> pieces, size_t most) {
+// How many pieces from the front are reduced together: as many as fit into a buffer, up to one that
+// is reduced where it is; at least one.
+size_t TakeWhile(std::span<const Piece> pieces, size_t most, size_t lone) {
   size_t taken = 0;
-  for (size_t bytes = 0; taken < pieces.size(); ++taken) {
+  for (size_t bytes = 0; taken < pieces.size() && pieces[taken].bytes < lone; ++taken) {
     bytes += pieces[taken].bytes;
     if (bytes > most) break;
   }
@@ -180,10 +181,13 @@ void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Oper
   }
   const size_t most = std::min(static_cast<size_t>(response.fusion_bytes), kBufferBytes);
   Output buffer;
-  for (const auto& [key, pieces] : alike) {
+  const size_t lone = transport.lone_bytes();
+  for (auto& [key, pieces] : alike) {
+    // Small ones that large ones stand between travel together nevertheless.
+    std::ranges::stable_partition(pieces, [&](const Piece& piece) { return piece.bytes < lone; });
     std::span<const Piece> rest = pieces;
     while (!rest.empty()) {
-      const auto now = rest.first(TakeWhile(rest, most));
+      const auto now = rest.first(TakeWhile(rest, most, lone));
       rest = rest.subspan(now.size());
       const Phases phases(trace, operations, now, transport);
       if (now.size() == 1 && now[0].held) {

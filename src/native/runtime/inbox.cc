@@ -12,7 +12,7 @@ constexpr std::chrono::steady_clock::time_point kLongAgo{};
 
 // Setting a timer costs the caller a tenth of what waking a thread does, and is all that happens
 // when it comes back to wait before the time is over.
-void Inbox::Submit(Request request) {
+void Inbox::Submit(std::shared_ptr<const Request> request) {
   const std::lock_guard lock(mutex_);
   if (contents_.requests.empty()) {
     due_ = Clock::now() + gather_time_;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -20,7 +21,7 @@ namespace hvd {
 class Inbox {
  public:
   struct Contents {
-    std::vector<Request> requests;
+    std::vector<std::shared_ptr<const Request>> requests;
     std::optional<Error> failure;
     std::vector<std::vector<uint8_t>> waits;  // messages
     bool shutdown = false;
@@ -29,7 +30,7 @@ class Inbox {
     bool urgent() const { return failure || shutdown || drained || !waits.empty(); }
   };
 
-  void Submit(Request request);
+  void Submit(std::shared_ptr<const Request> request);
   // Ends the stay of requests: a caller waits.
   void Hurry();
   void RequestShutdown();

@@ -13,10 +13,6 @@
 namespace hvd {
 namespace {
 
-// What takes longer is left to the op thread: waking it costs little beside it, a caller sees a
-// signal meanwhile, and goes on when its own operation is done, of many in a response.
-constexpr size_t kShortBytes = size_t{1} << 20;
-
 // What a rank that has joined contributes to the others' allreduce.
 class Substitute : public Operation {
  public:
@@ -43,19 +39,19 @@ class Substitute : public Operation {
 
 }  // namespace
 
-bool ResponseRunner::IsShort(const Response& response) const {
+std::optional<size_t> ResponseRunner::Bytes(const Response& response, size_t most) const {
   size_t bytes = 0;
   for (const std::string& name : response.names) {
     const auto operation = operations_.Waiting(OperationKey(response.process_set, name));
     if (operation == nullptr) continue;
     const Request& request = operation->request;
-    if (request.device != kCpu) return false;
+    if (request.device != kCpu) return std::nullopt;
     for (const TensorSpec& tensor : request.tensors) {
       bytes += ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype);
     }
-    if (bytes > kShortBytes) return false;
+    if (bytes > most) break;
   }
-  return true;
+  return bytes;
 }
 
 std::vector<std::shared_ptr<Operation>> ResponseRunner::StartOperations(const Response& response) {

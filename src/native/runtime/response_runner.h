@@ -2,8 +2,10 @@
 #ifndef HVD_RUNTIME_RESPONSE_RUNNER_H_
 #define HVD_RUNTIME_RESPONSE_RUNNER_H_
 
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -31,9 +33,9 @@ class ResponseRunner {
         agree_on_failure_(std::move(agree_on_failure)) {}
 
   void Run(const Response& response);
-  // Whether a caller that waits for something runs the response: small, and on the CPU. For any
-  // thread.
-  bool IsShort(const Response& response) const;
+  // Of the tensors of a response on the CPU; nothing when they are on a GPU. For any thread.
+  // Args: most: beyond which nobody asks how many they are.
+  std::optional<size_t> Bytes(const Response& response, size_t most) const;
 
  private:
   // The operations of a response: this rank's own, and substitutes for those it has not asked for,

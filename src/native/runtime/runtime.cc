@@ -22,6 +22,12 @@ constexpr std::chrono::milliseconds kVerdictTime{1000};
 // this rank would report another error than the others.
 constexpr std::chrono::seconds kAnswerTime{30};
 
+// What takes longer is left to the op thread where that has a core to itself: waking it costs
+// little beside it, a caller sees a signal meanwhile, and goes on when its own operation is done,
+// of many in a response. Without, the two threads would only take turns on one core, and keep the
+// other ranks waiting whenever the wrong one has it.
+constexpr size_t kShortBytes = size_t{1} << 20;
+
 Error ShutdownError() {
   return {Error::Kind::kShutdown,
           "Horovod has been shut down. This was caused by an exception on one of the ranks or an "
@@ -181,7 +187,7 @@ int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vecto
       // Rank 0 hears of everybody's, as the coordinator.
       const Request& asked = operation->request;
       if (rank_ != 0) trace_.Requested(asked.kind, asked.process_set, asked.name, rank_);
-      control_->Submit(operation->request);
+      control_->Submit({operation, &operation->request});
     }
   }
   return handle;
@@ -248,9 +254,9 @@ void Runtime::Help(const Operation& operation, Clock::time_point end) {
     ResponseQueue& queue;
     ~Releasing() { queue.Release(); }
   } const releasing{responses_};
-  const auto is_short = [this](const Response& response) { return runner_.IsShort(response); };
+  const auto ours = [this](const Response& response) { return IsForCaller(response); };
   while (!operation.Done() && Clock::now() < end) {
-    if (const auto response = responses_.TryPop(is_short)) {
+    if (const auto response = responses_.TryPop(ours)) {
       RunHere(*response);
       continue;
     }
@@ -260,6 +266,12 @@ void Runtime::Help(const Operation& operation, Clock::time_point end) {
     control_->ServeUntil(news, end);
     if (!news()) return;
   }
+}
+
+bool Runtime::IsForCaller(const Response& response) const {
+  const size_t most = membership_.spare_cores ? kShortBytes : 0;
+  const auto bytes = runner_.Bytes(response, most);
+  return bytes && (*bytes <= most || !membership_.spare_cores);
 }
 
 bool Runtime::RunHere(const Response& response) {

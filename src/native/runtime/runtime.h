@@ -100,6 +100,8 @@ class Runtime : private JobObserver {
   void RunOpThread();
   // On this thread. False when the job has failed by it.
   bool RunHere(const Response& response);
+  // Whether a caller that waits for something runs the response itself.
+  bool IsForCaller(const Response& response) const;
   // This caller waits for the operation, and does what there is to do for it on its own thread, as
   // far as no other is at it.
   void Help(const Operation& operation, Clock::time_point end);

@@ -225,6 +225,10 @@ bool MaySpin(const Table& table, int rank) {
   return table.rows[static_cast<size_t>(rank)].machine_ranks <= CoreCount();
 }
 
+bool HasSpareCores(const Table& table, int rank) {
+  return 2 * table.rows[static_cast<size_t>(rank)].machine_ranks <= CoreCount();
+}
+
 std::string DataPurpose(const RuntimeOptions& options, int rank) {
   return StrCat("data:", MeetingName(options), ":", rank);
 }

@@ -28,6 +28,9 @@ std::string DataPurpose(const RuntimeOptions& options, int rank);
 // Whether every rank of this one's machine can have a core to itself, so that a short busy wait
 // before sleeping pays.
 bool MaySpin(const Table& table, int rank);
+// Whether every rank of this one's machine can have a second core, for what goes on beside its
+// program.
+bool HasSpareCores(const Table& table, int rank);
 
 // What one rank brings to the set-up.
 struct TransportSetup {

@@ -52,6 +52,8 @@ class Transport {
   // Very long vectors are best worked on in blocks of so many bytes for each rank, so that they
   // stay in cache from one message to the next; 0: in one go.
   virtual size_t block_bytes() const { return 0; }
+  // Vectors from so many bytes on gain nothing from travelling together with others.
+  virtual size_t lone_bytes() const { return size_t{512} << 10; }
   // Which ranks share a host; nullptr where all are reached alike.
   virtual const Topology* topology() const { return nullptr; }
   // The ranks with which this one shares memory, ascending, itself among them.

@@ -216,7 +216,7 @@ def check_gradients_travel_while_the_backward_pass_runs() -> None:
     seen: list[bool] = []
 
     def wait_for_the_last(grad: torch.Tensor) -> torch.Tensor:
-        flight = optimizer._reducer._in_flight[last.weight]
+        flight = optimizer._reducer._sent[0].flight
         while not hvd.poll(flight.handle):
             pass
         seen.append(first.weight.grad is None)

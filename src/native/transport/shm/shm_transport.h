@@ -32,6 +32,7 @@ class ShmTransport : public Transport {
   int size() const override { return segment_->ranks(); }
   const char* name() const override { return "shm"; }
   size_t block_bytes() const override { return size_t{128} << 10; }
+  size_t lone_bytes() const override { return size_t{64} << 10; }
   std::vector<int> mapped_ranks() const override;
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override;
 

@@ -1,0 +1,135 @@
+"""Asynchronous allreduces of torch tensors that are started, and waited for, by one call each.
+
+The bindings do what is common (`STARTED`); what they leave alone goes through `COLLECTIVES`, which
+also knows the handles of everything else.
+"""
+
+from typing import Any, Protocol
+
+import torch
+
+from horovod._call_site import call_site
+from horovod._collectives import COLLECTIVES
+from horovod._session import SESSION, Member, Session
+from horovod._unnamed_operations import internal_error
+
+# Behind it every second number; `COLLECTIVES` has the even ones.
+_FIRST_HANDLE = 1
+
+
+class StartedCalls(Protocol):
+    """What `_bindings.StartedCalls` offers, on torch tensors."""
+
+    def allreduce(
+        self,
+        tensor: object,
+        name: str | None,
+        op: int | None,
+        pre: float,
+        post: float,
+        process_set: int,
+        /,
+    ) -> int | None: ...
+    def allreduce_(
+        self,
+        tensor: object,
+        name: str | None,
+        op: int | None,
+        pre: float,
+        post: float,
+        process_set: int,
+        /,
+    ) -> int | None: ...
+    def poll(self, handle: int, /) -> bool | None: ...
+    def synchronize(self, handle: int, /) -> torch.Tensor | None: ...
+    def next_handle(self) -> int: ...
+    def under_way(self) -> int: ...
+
+
+class NoCalls:
+    """Starts nothing.
+
+    Args:
+        first: the handle that comes next.
+    """
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+
+    def _leave(self, *_: object) -> None:
+        return None
+
+    allreduce = allreduce_ = poll = synchronize = _leave
+
+    def next_handle(self) -> int:
+        """The handle that comes next."""
+        return self._first
+
+    def under_way(self) -> int:
+        """How many operations nobody has waited for."""
+        return 0
+
+
+class Started:
+    """The bindings' asynchronous calls, for as long as this process is a member of a job.
+
+    Attributes:
+        now: they return a handle; None where they leave an operation alone.
+        newest: the same calls, also after the job has ended, to wait for what was started there.
+    """
+
+    now: StartedCalls
+    newest: StartedCalls
+    _earlier: StartedCalls
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.now = self.newest = NoCalls(_FIRST_HANDLE)
+        self._earlier = self.newest
+        session.follow(self._change)
+
+    def _change(self, member: Member | None) -> None:
+        first = self.newest.next_handle()
+        exchange_api = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+        if not self.newest.under_way():
+            self.newest = NoCalls(first)  # which lets go of the runtime
+        if member is None or exchange_api is None:
+            self.now = NoCalls(first)
+            return
+        # Those of a job that has failed are often never asked for; two jobs later they are gone.
+        self._earlier = self.newest
+        self.now = self.newest = member.runtime.started_calls(
+            exchange_api,
+            (torch.Tensor, torch.nn.Parameter),
+            torch.empty_like,
+            internal_error,
+            first_handle=first,
+            alone=member.placement.size == 1,
+            site=call_site,
+            # In time for rank 0 to say it when it names the ranks that do not come.
+            site_after=member.placement.stall_warning / 2,
+        )
+
+    def poll(self, handle: int) -> bool:
+        """Whether an operation is done; raises as `Operations.poll`."""
+        done = self.newest.poll(handle)
+        if done is None:
+            self._require_own_process()
+            done = self._earlier.poll(handle)
+        return COLLECTIVES.poll(handle) if done is None else done
+
+    def synchronize(self, handle: int) -> Any:
+        """Waits for an operation; returns and raises as `Operations.synchronize`."""
+        done = self.newest.synchronize(handle)
+        if done is None:
+            self._require_own_process()
+            done = self._earlier.synchronize(handle)
+        return COLLECTIVES.synchronize(handle) if done is None else done
+
+    def _require_own_process(self) -> None:
+        member = self._session.current
+        if member is not None:
+            member.require_own_process()
+
+
+STARTED = Started(SESSION)

@@ -1,0 +1,332 @@
+#include "bindings/started_calls.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+#include "bindings/call_arguments.h"
+#include "bindings/call_name.h"
+#include "bindings/call_tensor.h"
+#include "bindings/operation_kinds.h"
+#include "bindings/run_call.h"
+
+namespace py = pybind11;
+
+namespace hvd {
+namespace {
+
+// How long a wait goes without looking for signals.
+constexpr int64_t kSliceMs = 200;
+
+// An operation that nobody has waited for to its end.
+struct Started {
+  int64_t ticket;    // the core's handle
+  PyObject* source;  // whose memory it uses
+  PyObject* result;  // what waiting for it returns
+};
+
+// For all threads, where there is no interpreter's lock; Python's code never runs under its own.
+class StartedOperations {
+ public:
+  // Args: first: handle of the first one.
+  explicit StartedOperations(int64_t first) : next_(first) {}
+
+  // Returns the handle.
+  int64_t Add(const Started& started) {
+    const std::lock_guard lock(mutex_);
+    const int64_t handle = next_;
+    operations_.emplace(handle, started);
+    next_ += 2;
+    return handle;
+  }
+
+  std::optional<int64_t> TicketOf(int64_t handle) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = operations_.find(handle);
+    if (found == operations_.end()) return std::nullopt;
+    return found->second.ticket;
+  }
+
+  // Of several threads, one gets it, and owns what it refers to.
+  std::optional<Started> Take(int64_t handle) {
+    const std::lock_guard lock(mutex_);
+    const auto found = operations_.find(handle);
+    if (found == operations_.end()) return std::nullopt;
+    const Started started = found->second;
+    operations_.erase(found);
+    return started;
+  }
+
+  std::unordered_map<int64_t, Started> TakeAll() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(operations_, {});
+  }
+
+  int64_t next() const {
+    const std::lock_guard lock(mutex_);
+    return next_;
+  }
+  size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return operations_.size();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<int64_t, Started> operations_;
+  int64_t next_;
+};
+
+// Python's object, which begins like that of the blocking calls.
+struct StartedCalls {
+  Calls calls;
+  StartedOperations* operations;
+  pid_t process;  // that has joined the job
+  bool alone;
+  PyObject* site;
+  double site_after;
+};
+
+StartedCalls& Of(PyObject* self) { return *reinterpret_cast<StartedCalls*>(self); }
+
+void Release(const Started& started) {
+  Py_DECREF(started.source);
+  Py_DECREF(started.result);
+}
+
+void Dealloc(PyObject* self) {
+  StartedCalls& object = Of(self);
+  if (object.operations != nullptr) {
+    // Memory that is still in use belongs to a job which nobody holds any more, and so ends first.
+    const auto left = object.operations->TakeAll();
+    delete object.operations;
+    PyObject* owner = std::exchange(object.calls.owner, nullptr);
+    Py_XDECREF(owner);
+    for (const auto& [handle, started] : left) Release(started);
+  }
+  Py_XDECREF(object.site);
+  Clear(object.calls);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+int32_t Enqueue(const StartedCalls& object, const hvd_request& request, int64_t* ticket,
+                hvd_error* error) {
+  const hvd_core& core = *object.calls.core;
+  // Takes no longer than letting go of the interpreter's lock, unless it runs the operation.
+  if (!object.alone) return core.enqueue(object.calls.runtime, &request, ticket, error);
+  const py::gil_scoped_release no_gil;
+  return core.enqueue(object.calls.runtime, &request, ticket, error);
+}
+
+template <bool kInPlace>
+PyObject* Allreduce(PyObject* self, Arguments given, Py_ssize_t count) {
+  if (!TakesArguments(6, count)) return nullptr;
+  StartedCalls& object = Of(self);
+  Calls& calls = object.calls;
+  const auto reduction = ReadReduction(given[2], given[3], given[4]);
+  if (!reduction || !PyLong_CheckExact(given[5])) Py_RETURN_NONE;
+  const long process_set = PyLong_AsLong(given[5]);
+  if (process_set < 0 || process_set > INT32_MAX) {
+    PyErr_Clear();
+    Py_RETURN_NONE;
+  }
+  const auto source = Look(calls, given[0]);
+  if (!source || ::getpid() != object.process) Py_RETURN_NONE;
+  py::object result;
+  if (kInPlace) {
+    result = py::reinterpret_borrow<py::object>(given[0]);
+  } else {
+    result = py::reinterpret_steal<py::object>(PyObject_CallOneArg(calls.new_result, given[0]));
+    if (!result) return nullptr;
+  }
+  const auto target = kInPlace ? source : Look(calls, result.ptr());
+  if (!target) Py_RETURN_NONE;
+  const CallName name(calls, kAllreduce, given[1], static_cast<int>(process_set));
+  if (!name.usable()) Py_RETURN_NONE;
+  const hvd_tensor tensor{.source = source->tensor.data,
+                          .destination = target->tensor.data,
+                          .shape = source->tensor.shape,
+                          .dimensions = static_cast<size_t>(source->tensor.ndim),
+                          .dtype = static_cast<int32_t>(source->dtype),
+                          .wire_dtype = static_cast<int32_t>(source->dtype),
+                          .rows = 0};
+  const hvd_request request{.name = name.text(),
+                            .kind = kAllreduce,
+                            .process_set = static_cast<int32_t>(process_set),
+                            .op = reduction->op,
+                            .prescale = reduction->prescale,
+                            .postscale = reduction->postscale,
+                            .root = -1,
+                            .grouped = 0,
+                            .device = -1,
+                            .stream = nullptr,
+                            .tensors = &tensor,
+                            .tensor_count = 1,
+                            .numbers = nullptr,
+                            .number_count = 0,
+                            .pausing = nullptr,
+                            .pausing_context = nullptr};
+  int64_t ticket = 0;
+  hvd_error error;
+  if (Enqueue(object, request, &ticket, &error) != 0) {
+    if (static_cast<Error::Kind>(error.kind) == Error::Kind::kInvalid) name.TakeBack();
+    return Raise(calls, error);
+  }
+  Py_INCREF(given[0]);
+  return PyLong_FromLongLong(object.operations->Add({ticket, given[0], result.release().ptr()}));
+}
+
+// Nothing, without an exception, for what cannot be one of ours.
+std::optional<int64_t> ReadHandle(const StartedCalls& object, PyObject* given) {
+  // A fork of the process has none of the threads that would end an operation.
+  if (!PyLong_CheckExact(given) || ::getpid() != object.process) return std::nullopt;
+  const long long handle = PyLong_AsLongLong(given);
+  if (handle == -1) PyErr_Clear();
+  return handle;
+}
+
+PyObject* Poll(PyObject* self, Arguments given, Py_ssize_t count) {
+  if (!TakesArguments(1, count)) return nullptr;
+  const StartedCalls& object = Of(self);
+  const auto handle = ReadHandle(object, given[0]);
+  const auto ticket = handle ? object.operations->TicketOf(*handle) : std::nullopt;
+  if (!ticket) Py_RETURN_NONE;
+  int32_t done = 0;
+  hvd_error error;
+  const hvd_core& core = *object.calls.core;
+  // Another thread may have waited for it since.
+  if (core.poll(object.calls.runtime, *ticket, &done, &error) != 0) Py_RETURN_NONE;
+  return PyBool_FromLong(done);
+}
+
+// Whether the core has heard where the program waits. False with Python's exception.
+bool TellSite(const StartedCalls& object, int64_t ticket) {
+  const auto site = py::reinterpret_steal<py::object>(PyObject_CallNoArgs(object.site));
+  if (!site) return false;
+  const char* text = PyUnicode_AsUTF8(site.ptr());
+  if (text == nullptr) return false;
+  hvd_error error;
+  // It fails for an operation that another thread has waited for since.
+  (void)object.calls.core->waits_at(object.calls.runtime, ticket, text, &error);
+  return true;
+}
+
+enum class End : uint8_t {
+  kDone,    // the operation has run
+  kFailed,  // it has failed
+  kGone,    // another thread has waited for it
+  kRaised,  // a signal's handler has raised; the operation goes on
+};
+
+End Await(const StartedCalls& object, int64_t ticket, hvd_error* error) {
+  using Clock = std::chrono::steady_clock;
+  const hvd_core& core = *object.calls.core;
+  hvd_runtime* runtime = object.calls.runtime;
+  hvd_result* result = nullptr;
+  int32_t done = 0;
+  if (core.poll(runtime, ticket, &done, error) != 0) return End::kGone;
+  const bool was_done = done != 0;
+  const auto begin = Clock::now();
+  bool tell = object.site_after > 0;
+  while (true) {
+    int32_t failed = 0;
+    if (was_done) {
+      failed = core.wait(runtime, ticket, 0, &done, &result, error);
+    } else {
+      const py::gil_scoped_release no_gil;
+      failed = core.wait(runtime, ticket, kSliceMs, &done, &result, error);
+    }
+    core.free_result(result);
+    if (failed != 0) return done != 0 ? End::kFailed : End::kGone;
+    if (done != 0) return End::kDone;
+    if (PyErr_CheckSignals() != 0) return End::kRaised;
+    const std::chrono::duration<double> waited = Clock::now() - begin;
+    if (!tell || waited.count() < object.site_after) continue;
+    tell = false;
+    if (!TellSite(object, ticket)) return End::kRaised;
+  }
+}
+
+PyObject* Synchronize(PyObject* self, Arguments given, Py_ssize_t count) {
+  if (!TakesArguments(1, count)) return nullptr;
+  StartedCalls& object = Of(self);
+  const auto handle = ReadHandle(object, given[0]);
+  const auto ticket = handle ? object.operations->TicketOf(*handle) : std::nullopt;
+  if (!ticket) Py_RETURN_NONE;
+  hvd_error error;
+  const End end = Await(object, *ticket, &error);
+  if (end == End::kGone) Py_RETURN_NONE;
+  if (end == End::kRaised) return nullptr;
+  const auto taken = object.operations->Take(*handle);
+  if (!taken) Py_RETURN_NONE;
+  Py_DECREF(taken->source);
+  if (end == End::kDone) return taken->result;
+  Py_DECREF(taken->result);
+  SetCollectiveError(object.calls, error.text);
+  return nullptr;
+}
+
+PyObject* NextHandle(PyObject* self, Arguments, Py_ssize_t count) {
+  if (!TakesArguments(0, count)) return nullptr;
+  return PyLong_FromLongLong(Of(self).operations->next());
+}
+
+PyObject* UnderWay(PyObject* self, Arguments, Py_ssize_t count) {
+  if (!TakesArguments(0, count)) return nullptr;
+  return PyLong_FromSize_t(Of(self).operations->size());
+}
+
+PyTypeObject* MakeType() {
+  static PyMethodDef methods[] = {Method<Allreduce<false>>("allreduce"),
+                                  Method<Allreduce<true>>("allreduce_"),
+                                  Method<Poll>("poll"),
+                                  Method<Synchronize>("synchronize"),
+                                  Method<NextHandle>("next_handle"),
+                                  Method<UnderWay>("under_way"),
+                                  {nullptr, nullptr, 0, nullptr}};
+  static PyType_Slot slots[] = {
+      {Py_tp_dealloc, reinterpret_cast<void*>(Dealloc)}, {Py_tp_methods, methods}, {0, nullptr}};
+  static PyType_Spec spec{.name = "horovod._native._bindings.StartedCalls",
+                          .basicsize = sizeof(StartedCalls),
+                          .itemsize = 0,
+                          .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                          .slots = slots};
+  PyObject* type = PyType_FromSpec(&spec);
+  if (type == nullptr) throw py::error_already_set();
+  return reinterpret_cast<PyTypeObject*>(type);
+}
+
+}  // namespace
+
+py::object MakeStartedCalls(const hvd_core& core, hvd_runtime* runtime, UnnamedCounts& counts,
+                            const py::object& owner, const py::capsule& exchange_api,
+                            const py::tuple& types, const py::object& new_result,
+                            const py::object& error, int64_t first_handle, bool alone,
+                            const CallSite& waiting) {
+  PyTypeObject* type = MakeType();
+  PyObject* self = type->tp_alloc(type, 0);  // all zeros behind the head
+  Py_DECREF(type);
+  if (self == nullptr) throw py::error_already_set();
+  auto made = py::reinterpret_steal<py::object>(self);
+  StartedCalls& object = Of(self);
+  object.operations = new StartedOperations(first_handle);
+  object.process = ::getpid();
+  object.alone = alone;
+  object.site = py::object(waiting.site).release().ptr();
+  object.site_after = waiting.after;
+  Fill(object.calls, core, runtime, counts, owner, exchange_api, types, new_result, error);
+  return made;
+}
+
+}  // namespace hvd

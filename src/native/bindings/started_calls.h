@@ -1,0 +1,37 @@
+// Python's object for asynchronous allreduces of a framework's tensors, from their start until
+// their results are handed out: one call of it for each.
+#ifndef HVD_BINDINGS_STARTED_CALLS_H_
+#define HVD_BINDINGS_STARTED_CALLS_H_
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+
+#include "bindings/calls.h"
+
+namespace hvd {
+
+// What a caller that waits for long is told about.
+struct CallSite {
+  pybind11::object site;  // returns a line of the program
+  double after;           // seconds
+};
+
+// Args: core, runtime, counts: used as long as `owner` lives. exchange_api, types, new_result,
+// error: as of MakeBlockingCalls. first_handle: the handles are this, and every second number from
+// there on. alone: whether the job has one rank, so that starting an operation runs it.
+//
+// The object's methods allreduce(tensor, name, op, prescale, postscale, process_set) and allreduce_
+// start one, and return its handle; None for what the ordinary way has to judge. poll(handle) and
+// synchronize(handle) return None for a handle that is not theirs, next_handle() the handle that
+// comes next, under_way() how many operations nobody has waited for.
+pybind11::object MakeStartedCalls(const hvd_core& core, hvd_runtime* runtime, UnnamedCounts& counts,
+                                  const pybind11::object& owner,
+                                  const pybind11::capsule& exchange_api,
+                                  const pybind11::tuple& types, const pybind11::object& new_result,
+                                  const pybind11::object& error, int64_t first_handle, bool alone,
+                                  const CallSite& waiting);
+
+}  // namespace hvd
+
+#endif  // HVD_BINDINGS_STARTED_CALLS_H_
