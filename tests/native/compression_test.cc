@@ -1,6 +1,7 @@
 // Allreduces of tensors that travel in a narrower type than they are held in: the same bits as
 // converting, reducing and converting back one after the other, in every way that an allreduce may
 // take.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -56,12 +57,18 @@ Tensor Numbers(DType dtype, int64_t count, int rank) {
   std::mt19937_64 random(static_cast<uint64_t>(count * 10 + rank));
   std::uniform_real_distribution<double> mantissa(-2.0, 2.0);
   Tensor tensor = Zeros(dtype, count);
-  for (int64_t i = 0; i < count; ++i) {
+  // Drawing takes far longer than reducing: what is longer repeats itself.
+  const int64_t drawn = std::min<int64_t>(count, 4'099);
+  for (int64_t i = 0; i < drawn; ++i) {
     double value = std::ldexp(mantissa(random), static_cast<int>(random() % 44) - 26);
     if (i % 97 == 3) value = std::numeric_limits<double>::quiet_NaN();
     if (i % 89 == 5) value = std::numeric_limits<double>::infinity();
     const T element = static_cast<T>(value);
     std::memcpy(&tensor.data[static_cast<size_t>(i) * sizeof(T)], &element, sizeof(T));
+  }
+  for (int64_t done = drawn; done < count; done += drawn) {
+    const auto bytes = static_cast<size_t>(std::min(drawn, count - done)) * sizeof(T);
+    std::memcpy(&tensor.data[static_cast<size_t>(done) * sizeof(T)], tensor.data.data(), bytes);
   }
   return tensor;
 }
@@ -132,7 +139,7 @@ void ExpectSameBits(Runtime& runtime, const Way& way, const std::string& name, D
 }
 
 // What is small, in one piece, in blocks and in parts; and empty.
-constexpr int64_t kCounts[] = {0, 1, 300, 5'000, 20'000, 600'000};
+constexpr int64_t kCounts[] = {0, 1, 300, 5'000, 20'000, 100'000};
 
 std::vector<Way> Ways() {
   return {{},
@@ -150,7 +157,7 @@ void OnTransports(const std::vector<int>& sizes, const std::function<void(int, R
 }  // namespace
 
 TEST(OneTensorGetsTheBitsOfThreeSteps) {
-  OnTransports({1, 2, 3}, [](int rank, Runtime& runtime) {
+  OnTransports({1, 3}, [](int rank, Runtime& runtime) {
     int number = 0;
     for (const DType wire : {DType::kFloat16, DType::kBFloat16}) {
       for (const int64_t count : kCounts) {
@@ -202,7 +209,7 @@ TEST(AGroupMayHoldAnyTypes) {
         tensors.push_back(Converted(Numbers<float>(DType::kFloat32, 50, rank), DType::kFloat16));
         tensors.push_back(whole);
       }
-      tensors.push_back(Numbers<float>(DType::kFloat32, 400'000, rank));
+      tensors.push_back(Numbers<float>(DType::kFloat32, 300'000, rank));
       ExpectSameBits(runtime, {.op = ReduceOp::kSum, .prescale = 0.5}, hvd::Name(wire), wire,
                      tensors);
     }
