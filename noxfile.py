@@ -229,7 +229,7 @@ def _unpack_mpis(session: nox.Session, *groups: str) -> None:
 @nox.session
 def mpi(session: nox.Session) -> None:
     """The tests of MPI with Intel MPI and Debian's Open MPI as well: 160 MB are downloaded."""
-    _install_groups(session, "test")
+    _install_groups(session, "test", "objects")
     _install_toolkit(session)
     _install_horovod(session)
     _unpack_mpis(session, "mpi-wheels", "mpi-intel")
