@@ -33,7 +33,7 @@ size_t Bytes(const View& view) {
 
 }  // namespace
 
-std::optional<View> Look(Calls& calls, PyObject* tensor) {
+std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor) {
   bool known = false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(calls.types); ++i) {
     known =
@@ -49,8 +49,14 @@ std::optional<View> Look(Calls& calls, PyObject* tensor) {
     return std::nullopt;
   }
   const auto dtype = FromDlpack(view.tensor.dtype);
-  if (!dtype || IsNegative(calls, tensor, view.tensor.data)) return std::nullopt;
+  if (!dtype) return std::nullopt;
   view.dtype = *dtype;
+  return view;
+}
+
+std::optional<View> Look(Calls& calls, PyObject* tensor) {
+  auto view = LookAtNew(calls, tensor);
+  if (view && IsNegative(calls, tensor, view->tensor.data)) return std::nullopt;
   return view;
 }
 

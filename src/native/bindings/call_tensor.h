@@ -20,6 +20,8 @@ struct View {
 
 // Nothing for one that the ordinary way has to judge.
 std::optional<View> Look(Calls& calls, PyObject* tensor);
+// The same for one that was just made, and so is not to be read as negative.
+std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor);
 
 bool NeedsGradient(const Calls& calls, PyObject* tensor);
 

@@ -107,7 +107,7 @@ PyObject* RunInto(Calls& calls, Kind kind, PyObject* tensor, PyObject* name,
   PyObject* result = PyObject_CallOneArg(calls.new_result, tensor);
   if (result == nullptr) return nullptr;
   PyObject* returned = nullptr;
-  if (const auto target = Look(calls, result)) {
+  if (const auto target = LookAtNew(calls, result)) {
     returned = Run(calls, kind, name, &*source, {target->tensor.data, 0}, reduction, root, result);
   } else {
     returned = Py_None;
