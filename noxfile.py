@@ -298,6 +298,7 @@ def deaths(session: nox.Session) -> None:
         "--flavour", "plain", "--only", "deaths",
     )  # fmt: skip
     every, *part = session.posargs or ["10"]
+    session.run("build/native/plain/deaths_test", "memory", "1", external=True)
     session.run("build/native/plain/deaths_test", "all", every, *part, external=True)
 
 

@@ -1,11 +1,13 @@
-// A rank dies, or stops, at any step of anything that ranks do together, in every way that it runs:
-// the others are told who it was, and nothing of the job is left in them.
+// A rank dies, stops, or runs out of memory, at any step of anything that ranks do together, in
+// every way that it runs: the others are told who it was, and nothing of the job is left in them.
 //
 //   deaths_test                        some steps of each, drawn from a fixed seed
 //   deaths_test all STRIDE [PART]      every STRIDE-th step of those whose name holds the part
+//   deaths_test memory SEED            an allocation fails, one drawn for each
 //   deaths_test at PART VICTIM STEP [stop]
 //                                      one step of the first whose name holds the part
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -15,6 +17,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <optional>
 #include <random>
 #include <string>
@@ -30,6 +33,23 @@
 #include "ranks.h"
 #include "steps.h"
 #include "store_server.h"
+
+namespace {
+
+// How many times this process has still to get memory before it gets none for once.
+std::atomic<int64_t> allocations_left{hvd::test::kNever};
+
+}  // namespace
+
+// What the whole program allocates with, as far as it has no alignment of its own. Not inlined, or
+// gcc would take the two for a mismatch.
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  if (allocations_left.fetch_sub(1, std::memory_order_relaxed) == 1) throw std::bad_alloc();
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -69,14 +89,16 @@ struct Plan {
   Subject subject;
   int victim = 0;
   int signal = SIGKILL;
+  bool memory = false;    // in place of the signal: the allocation of the number in `at.all` fails
   int rounds_before = 2;  // of the deed; what is done again is agreed on by its number
   // Of the deed that follows: at that place or step, or modulo what it has where `within`.
   Steps at = {};
   bool within = false;
 
   std::string name() const {
-    return StrCat(subject.name(), ": rank ", victim, signal == SIGSTOP ? " stops" : " dies",
-                  " after ", rounds_before, " rounds at place ", at.places, ", step ", at.all);
+    const char* const what = memory ? " has no memory" : signal == SIGSTOP ? " stops" : " dies";
+    return StrCat(subject.name(), ": rank ", victim, what, " after ", rounds_before,
+                  " rounds at place ", at.places, ", step ", at.all);
   }
 };
 
@@ -107,6 +129,17 @@ hvd::RuntimeOptions OptionsOf(const Plan& plan, int rank, const std::string& sto
   return options;
 }
 
+// Ends this process without more ado when it finds that there is none, as programs do.
+void RunOutOfMemory(const Deed& deed, Part& part, int64_t allocation) {
+  allocations_left = allocation;
+  try {
+    deed.act(part);
+  } catch (const std::exception&) {
+    ::kill(::getpid(), SIGKILL);
+  }
+  allocations_left = hvd::test::kNever;
+}
+
 // Says how many places and steps there were, if it lives.
 void Die(const Plan& plan, const hvd::RuntimeOptions& options, const UniqueFd& report) {
   const Deed& deed = *plan.subject.deed;
@@ -120,15 +153,21 @@ void Die(const Plan& plan, const hvd::RuntimeOptions& options, const UniqueFd& r
     for (int i = 0; i < plan.rounds_before; ++i) {
       hvd::test::CountSteps();
       memory.clear();
+      allocations_left = hvd::test::kNever;
       deed.act(part);
-      const Steps whole = hvd::test::StopCounting();
+      Steps whole = hvd::test::StopCounting();
+      if (plan.memory) whole.all = hvd::test::kNever - allocations_left;
       if (!plan.within) continue;
       if (at.places != hvd::test::kNever) at.places = plan.at.places % whole.places + 1;
-      if (at.all != hvd::test::kNever) at.all = plan.at.all % whole.all + 1;
+      if (at.all != hvd::test::kNever) at.all = plan.at.all % std::max<int64_t>(whole.all, 1) + 1;
     }
     memory.clear();
-    hvd::test::CountSteps(plan.signal, at);
-    if (phase == Phase::kWork) deed.act(part);
+    if (plan.memory) {
+      RunOutOfMemory(deed, part, at.all);
+    } else {
+      hvd::test::CountSteps(plan.signal, at);
+      if (phase == Phase::kWork) deed.act(part);
+    }
     if (phase == Phase::kEnd) runtime = nullptr;
   }
   const Steps lived = hvd::test::StopCounting();
@@ -187,6 +226,7 @@ void Survive(const Plan& plan, const hvd::RuntimeOptions& options, const UniqueF
 bool NamesTheLost(const Plan& plan, const std::string& text, pid_t pid) {
   const std::string who = StrCat("rank ", plan.victim, " (host ",
                                  HostOf(*plan.subject.way, plan.victim), ", pid ", pid, ")");
+  if (plan.memory && text.starts_with(who + " failed: ")) return true;
   if (text.starts_with(who + " was lost: ") &&
       text.ends_with("; call hvd.shutdown() and hvd.init() to go on")) {
     return true;
@@ -287,8 +327,8 @@ void Sweep(const Subject& subject, int64_t stride) {
 }
 
 // Of each subject, some steps.
-std::vector<Plan> Draw(int signal, size_t each, size_t stride) {
-  std::mt19937_64 random(7);
+std::vector<Plan> Draw(int signal, size_t each, size_t stride, uint64_t seed = 7) {
+  std::mt19937_64 random(seed);
   std::vector<Plan> plans;
   const std::vector<Subject> subjects = Subjects();
   for (size_t i = 0; i < subjects.size(); i += stride) {
@@ -319,8 +359,21 @@ TEST(ARankStopsAtAnyStepOfAnything) {
   EXPECT_TRUE(InProcesses(6, Draw(SIGSTOP, 1, 5), [](const Plan& plan) { (void)Run(plan); }));
 }
 
+// One allocation of each kind of operation.
+bool RunOutOfMemoryAnywhere(uint64_t seed) {
+  std::vector<Plan> plans;
+  for (Plan& plan : Draw(SIGKILL, 1, 1, seed)) {
+    if (plan.subject.phase != Phase::kWork) continue;
+    plan.memory = true;
+    plan.at = {hvd::test::kNever, std::min(plan.at.places, plan.at.all)};
+    plans.push_back(plan);
+  }
+  return InProcesses(2, plans, [](const Plan& plan) { (void)Run(plan); });
+}
+
 int main(int argc, char** argv) {
   const std::string mode = argc > 2 ? argv[1] : "";
+  if (mode == "memory") return RunOutOfMemoryAnywhere(std::strtoull(argv[2], nullptr, 10)) ? 0 : 1;
   if (mode != "all" && mode != "at") return hvd::test::RunAll(argc, argv);
   std::vector<Subject> subjects = Subjects();
   const char* part = argv[mode == "all" ? std::min(3, argc) : 2];

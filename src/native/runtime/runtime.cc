@@ -279,8 +279,9 @@ bool Runtime::RunHere(const Response& response) {
     runner_.Run(response);
     return true;
   } catch (const std::exception& error) {
-    control_->ReportFailure(
-        {Error::Kind::kInternal, StrCat("running an operation: ", error.what())});
+    control_->ReportFailure({Error::Kind::kInternal,
+                             StrCat(Describe(rank_, membership_.peers[static_cast<size_t>(rank_)]),
+                                    " failed: running an operation: ", error.what())});
     return false;
   }
 }
