@@ -211,6 +211,7 @@ class StartedCalls:
         prescale: float,
         postscale: float,
         process_set: int,
+        wire_dtype: int | None,  # as of `Runtime.allreduce`; None for the tensor's own
         /,
     ) -> int | None: ...
     def allreduce_(
@@ -221,6 +222,7 @@ class StartedCalls:
         prescale: float,
         postscale: float,
         process_set: int,
+        wire_dtype: int | None,  # as of `Runtime.allreduce`; None for the tensor's own
         /,
     ) -> int | None: ...
     def poll(self, handle: int, /) -> bool | None:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from horovod._collectives import COLLECTIVES
+from horovod._operations import DTYPES
 from horovod._reduce_op import Adasum, choose_op
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 from horovod.torch import blocking
@@ -34,13 +35,18 @@ def start_allreduce(
     Returns:
         A handle for `synchronize`.
     """
-    if wire_dtype is None:
-        start = STARTED.now.allreduce_ if in_place else STARTED.now.allreduce
-        handle = start(
-            tensor, name, op, prescale_factor, postscale_factor, registered_id(process_set)
-        )
-        if handle is not None:
-            return handle
+    start = STARTED.now.allreduce_ if in_place else STARTED.now.allreduce
+    handle = start(
+        tensor,
+        name,
+        op,
+        prescale_factor,
+        postscale_factor,
+        registered_id(process_set),
+        None if wire_dtype is None else DTYPES[wire_dtype],
+    )
+    if handle is not None:
+        return handle
     work = contiguous(tensor)
     if op == Adasum:
         return _start_adasum(

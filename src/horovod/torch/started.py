@@ -28,6 +28,7 @@ class StartedCalls(Protocol):
         pre: float,
         post: float,
         process_set: int,
+        wire_dtype: int | None,
         /,
     ) -> int | None: ...
     def allreduce_(
@@ -38,6 +39,7 @@ class StartedCalls(Protocol):
         pre: float,
         post: float,
         process_set: int,
+        wire_dtype: int | None,
         /,
     ) -> int | None: ...
     def poll(self, handle: int, /) -> bool | None: ...

@@ -131,13 +131,20 @@ int32_t Enqueue(const StartedCalls& object, const hvd_request& request, int64_t*
 
 template <bool kInPlace>
 PyObject* Allreduce(PyObject* self, Arguments given, Py_ssize_t count) {
-  if (!TakesArguments(6, count)) return nullptr;
+  if (!TakesArguments(7, count)) return nullptr;
   StartedCalls& object = Of(self);
   Calls& calls = object.calls;
   const auto reduction = ReadReduction(given[2], given[3], given[4]);
   if (!reduction || !PyLong_CheckExact(given[5])) Py_RETURN_NONE;
   const long process_set = PyLong_AsLong(given[5]);
   if (process_set < 0 || process_set > INT32_MAX) {
+    PyErr_Clear();
+    Py_RETURN_NONE;
+  }
+  const bool converted = given[6] != Py_None;
+  if (converted && !PyLong_CheckExact(given[6])) Py_RETURN_NONE;
+  const long wire_dtype = converted ? PyLong_AsLong(given[6]) : 0;
+  if (wire_dtype < 0 || wire_dtype > INT32_MAX) {
     PyErr_Clear();
     Py_RETURN_NONE;
   }
@@ -159,7 +166,8 @@ PyObject* Allreduce(PyObject* self, Arguments given, Py_ssize_t count) {
                           .shape = source->tensor.shape,
                           .dimensions = static_cast<size_t>(source->tensor.ndim),
                           .dtype = static_cast<int32_t>(source->dtype),
-                          .wire_dtype = static_cast<int32_t>(source->dtype),
+                          .wire_dtype = converted ? static_cast<int32_t>(wire_dtype)
+                                                  : static_cast<int32_t>(source->dtype),
                           .rows = 0};
   const hvd_request request{.name = name.text(),
                             .kind = kAllreduce,

@@ -175,17 +175,19 @@ def check_a_fork_is_refused() -> None:
 def check_arguments() -> None:
     now, own = STARTED.now, torch.ones(2)
     left: list[tuple[object, ...]] = [
-        ([1.0], "left", None, 1.0, 1.0, 0),
-        (own, 7, None, 1.0, 1.0, 0),
-        (own, "left", 17, 1.0, 1.0, 0),
-        (own, "left", hvd.Adasum, 1.0, 1.0, 0),
-        (own, "left", None, 1, 1.0, 0),
-        (own, "left", None, 1.0, 1.0, "0"),
-        (own, "left", None, 1.0, 1.0, -1),
+        ([1.0], "left", None, 1.0, 1.0, 0, None),
+        (own, 7, None, 1.0, 1.0, 0, None),
+        (own, "left", 17, 1.0, 1.0, 0, None),
+        (own, "left", hvd.Adasum, 1.0, 1.0, 0, None),
+        (own, "left", None, 1, 1.0, 0, None),
+        (own, "left", None, 1.0, 1.0, "0", None),
+        (own, "left", None, 1.0, 1.0, -1, None),
+        (own, "left", None, 1.0, 1.0, 0, "float16"),
+        (own, "left", None, 1.0, 1.0, 0, -1),
     ]
     for arguments in left:
         assert now.allreduce_(*arguments) is None  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="takes 6 arguments, got 1"):
+    with pytest.raises(TypeError, match="takes 7 arguments, got 1"):
         now.allreduce_(own)  # type: ignore[call-arg]
     assert now.synchronize("1") is None  # type: ignore[arg-type]
     assert SESSION.started
