@@ -177,7 +177,7 @@ def test_actionlint_sees_no_mistake(project: Project) -> None:
 
 
 PLANTED = (
-    ("needs: build\n", "needs: biuld\n", 'needs job "biuld" which does not exist'),
+    ("needs: build\n", "needs: a_build\n", 'needs job "a_build" which does not exist'),
     ("matrix.variant.runner }}", "matrix.variant.runer }}", 'property "runer" is not defined'),
     ("timeout-minutes: 60", "timeout: 60", 'unexpected key "timeout" for "job" section'),
     ("if: startsWith(", "if: beginsWith(", 'undefined function "beginsWith"'),
