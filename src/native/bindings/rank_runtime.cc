@@ -29,9 +29,6 @@ namespace py = pybind11;
 namespace hvd {
 namespace {
 
-// How long a wait goes without looking for signals.
-constexpr int64_t kSliceMs = 200;
-
 // Address of the source, of the destination, shape, element type, the one that it travels in, rows
 // at the destination where those of the result are agreed on.
 using TensorTuple = std::tuple<uintptr_t, uintptr_t, std::vector<int64_t>, int, int, int64_t>;

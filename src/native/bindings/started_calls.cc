@@ -18,14 +18,12 @@
 #include "bindings/call_tensor.h"
 #include "bindings/operation_kinds.h"
 #include "bindings/run_call.h"
+#include "bindings/signals.h"
 
 namespace py = pybind11;
 
 namespace hvd {
 namespace {
-
-// How long a wait goes without looking for signals.
-constexpr int64_t kSliceMs = 200;
 
 // An operation that nobody has waited for to its end.
 struct Started {
@@ -103,7 +101,7 @@ void Release(const Started& started) {
   Py_DECREF(started.result);
 }
 
-void Dealloc(PyObject* self) {
+void DeallocStarted(PyObject* self) {
   StartedCalls& object = Of(self);
   if (object.operations != nullptr) {
     // Memory that is still in use belongs to a job which nobody holds any more, and so ends first.
@@ -130,7 +128,7 @@ int32_t Enqueue(const StartedCalls& object, const hvd_request& request, int64_t*
 }
 
 template <bool kInPlace>
-PyObject* Allreduce(PyObject* self, Arguments given, Py_ssize_t count) {
+PyObject* StartAllreduce(PyObject* self, Arguments given, Py_ssize_t count) {
   if (!TakesArguments(7, count)) return nullptr;
   StartedCalls& object = Of(self);
   Calls& calls = object.calls;
@@ -295,16 +293,17 @@ PyObject* UnderWay(PyObject* self, Arguments, Py_ssize_t count) {
   return PyLong_FromSize_t(Of(self).operations->size());
 }
 
-PyTypeObject* MakeType() {
-  static PyMethodDef methods[] = {Method<Allreduce<false>>("allreduce"),
-                                  Method<Allreduce<true>>("allreduce_"),
+PyTypeObject* MakeStartedType() {
+  static PyMethodDef methods[] = {Method<StartAllreduce<false>>("allreduce"),
+                                  Method<StartAllreduce<true>>("allreduce_"),
                                   Method<Poll>("poll"),
                                   Method<Synchronize>("synchronize"),
                                   Method<NextHandle>("next_handle"),
                                   Method<UnderWay>("under_way"),
                                   {nullptr, nullptr, 0, nullptr}};
-  static PyType_Slot slots[] = {
-      {Py_tp_dealloc, reinterpret_cast<void*>(Dealloc)}, {Py_tp_methods, methods}, {0, nullptr}};
+  static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(DeallocStarted)},
+                                {Py_tp_methods, methods},
+                                {0, nullptr}};
   static PyType_Spec spec{.name = "horovod._native._bindings.StartedCalls",
                           .basicsize = sizeof(StartedCalls),
                           .itemsize = 0,
@@ -322,7 +321,7 @@ py::object MakeStartedCalls(const hvd_core& core, hvd_runtime* runtime, UnnamedC
                             const py::tuple& types, const py::object& new_result,
                             const py::object& error, int64_t first_handle, bool alone,
                             const CallSite& waiting) {
-  PyTypeObject* type = MakeType();
+  PyTypeObject* type = MakeStartedType();
   PyObject* self = type->tp_alloc(type, 0);  // all zeros behind the head
   Py_DECREF(type);
   if (self == nullptr) throw py::error_already_set();
