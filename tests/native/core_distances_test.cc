@@ -59,8 +59,7 @@ TEST(WhatAllReadIsWrittenForTheFarthest) {
   EXPECT_TRUE(distances.ForAll() == HandOver::kPastCaches);
 }
 
-// On one thread the line is in its own core's cache, which is as near as can be.
-TEST(ALineOfTheSameCoreIsNear) {
+TEST(ALineIsTimedOftenAtFirstAndSeldomLater) {
   const auto memory = Memory(2);
   CoreDistances own(0, memory);
   CoreDistances other(1, memory);
@@ -68,7 +67,8 @@ TEST(ALineOfTheSameCoreIsNear) {
     other.Mark();
     own.Look(1);
   }
-  EXPECT_TRUE(own.For(1) == HandOver::kThroughCaches);
+  EXPECT_TRUE(own.findings(1) >= 8);
+  EXPECT_TRUE(own.findings(1) <= 8 + 1000 / 64);
 }
 
 TEST(ALineThatIsNotWrittenAgainTellsNothing) {
@@ -77,6 +77,7 @@ TEST(ALineThatIsNotWrittenAgainTellsNothing) {
   CoreDistances other(1, memory);
   other.Mark();
   for (int i = 0; i < 1000; ++i) own.Look(1);
+  EXPECT_EQ(own.findings(1), 1U);
   EXPECT_TRUE(own.For(1) == HandOver::kPastCaches);
 }
 
@@ -87,7 +88,7 @@ TEST(EveryOtherRankIsLookedAt) {
     for (const int rank : {0, 1, 3}) CoreDistances(rank, memory).Mark();
     own.LookAround();
   }
-  EXPECT_TRUE(own.ForAll() == HandOver::kThroughCaches);
+  for (const int rank : {0, 1, 3}) EXPECT_TRUE(own.findings(rank) >= 2);
 }
 
 TEST(ARankAloneLooksAtNobody) {

@@ -61,9 +61,14 @@ void CoreDistances::LookAround() {
 void CoreDistances::Found(int other, std::chrono::nanoseconds taken) {
   Finding& finding = findings_[static_cast<size_t>(other)];
   const bool slow = taken > kSlow;
+  finding.count.fetch_add(1, std::memory_order_relaxed);
   if (finding.slow.exchange(slow, std::memory_order_relaxed) == slow) {
     finding.apart.store(slow, std::memory_order_relaxed);
   }
+}
+
+uint32_t CoreDistances::findings(int other) const {
+  return findings_[static_cast<size_t>(other)].count.load(std::memory_order_relaxed);
 }
 
 HandOver CoreDistances::For(int other) const {

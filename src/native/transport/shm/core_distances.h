@@ -43,12 +43,15 @@ class CoreDistances {
 
   // What one measurement says, which alone decides nothing: a thread may be interrupted within.
   void Found(int other, std::chrono::nanoseconds taken);
+  // How many measurements of `other` there were.
+  uint32_t findings(int other) const;
 
  private:
   // Of one other rank.
   struct Finding {
     std::atomic<uint32_t> looks{0};
     std::atomic<uint64_t> seen{0};  // the line as it was last
+    std::atomic<uint32_t> count{0};
     std::atomic<bool> slow{true};   // the last measurement
     std::atomic<bool> apart{true};  // what two in a row have said
   };
