@@ -369,10 +369,7 @@ def fuzz(session: nox.Session) -> None:
 
 
 PEERS = ["openmpi", "mpich", *(["impi"] if os.uname().machine == "x86_64" else [])]
-BENCHMARKS = {
-    "allreduce", "ddp", "gradients", "hosts", "peers", "scaling", "selection", "startup",
-    "variants",
-}  # fmt: skip
+BENCHMARKS = {path.stem for path in ROOT.glob("bench/*.py")}
 
 
 def _peer_environments(session: nox.Session) -> Path:

@@ -6,7 +6,6 @@ it is not run.
 """
 
 import argparse
-import ast
 import importlib
 import importlib.util
 import re
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from dev_program import DEV, SESSIONS
 from horovod.runner.arguments import parse_args
 from variantwheel_selector.cli import _OWN_VERBS, _plugged_in_verbs
 
@@ -56,6 +56,7 @@ SCRIPTS = ("bash", "sh", "shell")
 LANGUAGES = ("", "console", *SCRIPTS)
 # How a block that says no language begins each of its lines, if it holds commands.
 PROGRAMS = ("./dev", "chrt", "horovodrun", "mpirun", "pip", "python", "uv", "variantwheel")
+SETTINGS = re.compile(r"^(?:[A-Z_]+=\S+ )+")  # of the environment, before a program
 
 
 def shown(page: str) -> Iterator[tuple[str, str]]:
@@ -65,7 +66,7 @@ def shown(page: str) -> Iterator[tuple[str, str]]:
         if language not in LANGUAGES:
             continue
         lines = [line for line in block.splitlines() if line]
-        bare = all(line.split(" ")[0] in PROGRAMS for line in lines)
+        bare = all(SETTINGS.sub("", line).split(" ")[0] in PROGRAMS for line in lines)
         for line in lines:
             if line.startswith("$ ") or bare or language in SCRIPTS:
                 yield language, re.sub(r"\s{2,}#.*", "", line.removeprefix("$ ")).strip()
@@ -80,16 +81,6 @@ def untyped() -> list[tuple[str, str]]:
     ]
 
 
-def sessions() -> dict[str, ast.FunctionDef]:
-    tree = ast.parse((ROOT / "noxfile.py").read_text(encoding="utf-8"))
-    return {
-        node.name: node
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef)
-        and any(ast.unparse(each) == "nox.session" for each in node.decorator_list)
-    }
-
-
 def check_options(script: Path, words: list[str]) -> None:
     """Its options are declared in the script, or in what scripts beside it share."""
     assert script.is_file(), script
@@ -101,15 +92,12 @@ def check_options(script: Path, words: list[str]) -> None:
 
 
 def check_dev(words: list[str]) -> None:
-    assert words[0] in sessions(), f"./dev has no session {words[0]}"
-    if words[0] == "bench":
-        named = words[1:2] if words[1:] and not words[1].startswith("-") else ["allreduce"]
-        check_options(ROOT / "bench" / f"{named[0]}.py", words[1:])
-        benchmarks = re.search(
-            r"BENCHMARKS = {(.*?)}", (ROOT / "noxfile.py").read_text(), re.DOTALL
-        )
-        assert benchmarks is not None
-        assert f'"{named[0]}"' in benchmarks[1], f"./dev bench has no {named[0]}"
+    named, rest = DEV.split(words, SESSIONS)
+    assert SESSIONS.keys() >= set(named), f"./dev has no session {named[0]}"
+    assert not rest or SESSIONS[named[0]], f"./dev {named[0]} takes no arguments"
+    if named[0] == "bench":
+        name = rest[0] if rest and not rest[0].startswith("-") else "allreduce"
+        check_options(ROOT / "bench" / f"{name}.py", rest)
 
 
 def check_python(words: list[str]) -> None:
@@ -129,7 +117,7 @@ def check_variantwheel(words: list[str]) -> None:
 
 def check(command: str) -> None:
     """Gives a command to the program that it is for."""
-    program, *words = shlex.split(command.partition(";")[0].rstrip("& "))
+    program, *words = shlex.split(SETTINGS.sub("", command).partition(";")[0].rstrip("& "))
     if program == "chrt":
         program, *words = words[2:]
     if program == "./dev":
@@ -159,10 +147,10 @@ def test_the_lists_name_what_there_is() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_sessions_that_a_page_speaks_of_exist(page: str) -> None:
+def test_sessions_that_a_page_speaks_of_take_what_it_says(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
-    for session in re.findall(r"`\./dev (\w+)", text):
-        assert session in sessions(), f"{page} speaks of ./dev {session}"
+    for words in re.findall(r"`\./dev ([^`]+)`", text):
+        check_dev(re.sub(r"\[.*?\]", "", words).split())
 
 
 @pytest.mark.parametrize(
@@ -170,6 +158,7 @@ def test_sessions_that_a_page_speaks_of_exist(page: str) -> None:
     [
         ("./dev bench nothing", "nothing.py"),
         ("./dev fly", "no session fly"),
+        ("HOROVOD_TRANSPORT=tcp ./dev lint types fly", "takes no arguments"),
         ("python bench/hosts.py --warp 9", "no option --warp"),
         ("rsync -a here there", "neither run nor in FOREIGN"),
     ],
