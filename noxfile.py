@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import nox
@@ -45,6 +46,22 @@ def _install_horovod(session: nox.Session) -> None:
     )  # fmt: skip
 
 
+def _printed(session: nox.Session, *words: str, success_codes: Iterable[int] = (0,)) -> str:
+    """What a program prints, on either stream."""
+    return str(session.run(*words, silent=True, success_codes=success_codes))
+
+
+def _build_selector(session: nox.Session, release: Path) -> None:
+    """Adds the selector's wheel, which `horovod-variants` depends on."""
+    session.run("pip", "wheel", "--quiet", "--no-deps", "-w", str(release), "./selector")
+
+
+def _release(session: nox.Session, wheels: Path) -> None:
+    """Makes a folder of some variants' wheels one that pip installs from."""
+    _build_selector(session, wheels)
+    session.run("variantwheel", "sdist", "--allow-partial", str(wheels), "-o", str(wheels))
+
+
 @nox.session
 def demo(session: nox.Session) -> None:
     """Builds, checks, releases, serves, installs and trains: `./dev demo [--torch|--numpy]`."""
@@ -55,8 +72,7 @@ def demo(session: nox.Session) -> None:
 def _newer_pythons(session: nox.Session) -> list[str]:
     """Options for modules for CPythons newer than this machine's, where headers can be had."""
     words = ("ci/newer_python.py", "headers", ".dev/newer-python")
-    printed = session.run("python", *words, silent=True, success_codes=[0, 1])
-    assert isinstance(printed, str)  # what a silent run gives
+    printed = _printed(session, "python", *words, success_codes=(0, 1))
     folders = [line for line in printed.splitlines() if Path(line, "Python.h").is_file()]
     if not folders:
         session.warn(printed)
@@ -93,15 +109,13 @@ def free_threaded(session: nox.Session) -> None:
     _install_toolkit(session)
     folder = Path(".dev/free-threaded")
     session.log("compiling CPython: minutes, the first time")
-    printed = session.run("python", "ci/free_threaded_python.py", str(folder), silent=True)
-    assert isinstance(printed, str)  # what a silent run gives
+    printed = _printed(session, "python", "ci/free_threaded_python.py", str(folder))
     program, release = printed.split()[-1], folder / "release"
     session.run(
         "variantwheel", "build", "null", "--machine", os.uname().machine,
         "--pythons", "available", "--python", program, "-o", str(release),
     )  # fmt: skip
-    session.run("pip", "wheel", "--quiet", "--no-deps", "-w", str(release), "./selector")
-    session.run("variantwheel", "sdist", "--allow-partial", str(release), "-o", str(release))
+    _release(session, release)
     session.run(program, "-m", "venv", "--clear", str(folder / "env"), external=True)
     python = str(folder / "env" / "bin" / "python")
     needed = nox.project.dependency_groups(PYPROJECT, "free-threaded")
@@ -118,15 +132,14 @@ def free_threaded(session: nox.Session) -> None:
 def aarch64(session: nox.Session) -> None:
     """Builds the AArch64 variants and runs them on emulated CPUs: Neoverse N1, V1 and older."""
     _install_toolkit(session)
-    printed = session.run("python", "ci/emulated_machine.py", ".dev/aarch64", silent=True)
-    assert isinstance(printed, str)  # what a silent run gives
-    emulator, system = printed.split()[-2:]
+    emulated = _printed(session, "python", "ci/emulated_machine.py", ".dev/aarch64")
+    emulator, system = emulated.split()[-2:]
     release = Path(".dev/aarch64/release")
     session.run(
         "variantwheel", "build", "--all", "--machine", "aarch64", "--pythons", "available",
         "-o", str(release),
     )  # fmt: skip
-    session.run("pip", "wheel", "--quiet", "--no-deps", "-w", str(release), "./selector")
+    _build_selector(session, release)
     wheels = sorted(str(path) for path in release.glob("horovod_variants-*.whl"))
     session.run(
         "variantwheel", "check", "--emulate", "--emulator", emulator, "--system", system,
@@ -142,13 +155,12 @@ def cibuildwheel(session: nox.Session) -> None:
     label, machine = (session.posargs or ["null"])[0], os.uname().machine
     folder = Path(".dev/containers")
     headers = _newer_pythons(session)[1::2]
-    printed = session.run(
-        "python", "ci/container_build.py", str(folder), f"ci/cibuildwheel/{label}-{machine}.toml",
-        *headers, silent=True,
+    printed = _printed(
+        session, "python", "ci/container_build.py", str(folder),
+        f"ci/cibuildwheel/{label}-{machine}.toml", *headers,
     )  # fmt: skip
-    assert isinstance(printed, str)  # what a silent run gives
     session.run("variantwheel", "label", label, printed.split()[-1], "-o", str(folder / "release"))
-    session.run("pip", "wheel", "--quiet", "--no-deps", "-w", str(folder / "release"), "./selector")
+    _build_selector(session, folder / "release")
     wheels = sorted(str(path) for path in folder.glob(f"release/horovod_variants-*-{label}.whl"))
     session.run("variantwheel", "check", "--run", "--pythons", "available", *wheels)
 
@@ -183,8 +195,7 @@ def gpu(session: nox.Session) -> None:
         "variantwheel", "build", *labels, "--machine", os.uname().machine,
         "--pythons", "available", "-o", str(release),
     )  # fmt: skip
-    session.run("pip", "wheel", "--quiet", "--no-deps", "-w", str(release), "./selector")
-    session.run("variantwheel", "sdist", "--allow-partial", str(release), "-o", str(release))
+    _release(session, release)
     # PyTorch as its index has it for this machine: the tests' own pin names no build for a GPU.
     session.install("--quiet", "torch", "cloudpickle")
     session.run(
@@ -266,17 +277,10 @@ def conda(session: nox.Session) -> None:
 def native(session: nox.Session) -> None:
     """C++ tests: plain, then under address, undefined-behaviour and thread sanitizers."""
     _install_groups(session, "build")
-    flavours = session.posargs or [
-        "--flavour",
-        "plain",
-        "--flavour",
-        "address",
-        "--flavour",
-        "thread",
-    ]
+    every = [word for name in ("plain", "address", "thread") for word in ("--flavour", name)]
     session.run(
         "python", "ci/native_tests.py", "--build-root", "build/native",
-        "--at-least", str(AT_LEAST["native"]), *flavours,
+        "--at-least", str(AT_LEAST["native"]), *(session.posargs or every),
     )  # fmt: skip
 
 
@@ -324,11 +328,10 @@ def lint(session: nox.Session) -> None:
     session.run(
         "codespell", *PYTHON_SOURCES, "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"
     )
-    pybind11 = session.run("python", "-m", "pybind11", "--cmakedir", silent=True)
-    assert isinstance(pybind11, str)  # what a silent run gives
+    pybind11 = _printed(session, "python", "-m", "pybind11", "--cmakedir").strip()
     session.run(
         "cmake", "-S", ".", "-B", "build/lint", "-G", "Ninja", f"-DHVD_LEVELS={LEVELS}",
-        f"-Dpybind11_DIR={pybind11.strip()}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", silent=True,
+        f"-Dpybind11_DIR={pybind11}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", silent=True,
     )  # fmt: skip
     session.run("python", "ci/native_lint.py", "--build-dir", "build/lint")
 
@@ -347,16 +350,9 @@ def types(session: nox.Session) -> None:
     for part in ("src/horovod", "selector/src", "variants/src"):
         session.run("mypy", part)
     session.run(
-        "mypy",
-        "noxfile.py",
-        "ci",
-        "cmake",
-        "recipe",
-        "bench",
-        "examples",
-        "dev",
+        "mypy", "noxfile.py", "ci", "cmake", "recipe", "bench", "examples", "dev",
         "selector/hatch_build.py",
-    )
+    )  # fmt: skip
     session.run("mypy", "tests")
 
 
