@@ -87,7 +87,7 @@ def inflict(episode: Episode, mark: str, state: Path) -> None:
         if episode.fault == "kill":
             os.kill(process, signal.SIGKILL)
             continue
-        time.sleep(SILENCE / 3 if episode.fault == "pause" else 3 * SILENCE)
+        time.sleep(SILENCE / 6 if episode.fault == "pause" else 3 * SILENCE)
         os.kill(process, signal.SIGCONT)
 
 

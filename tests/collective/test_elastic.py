@@ -87,10 +87,10 @@ def test_a_discovery_script_that_does_not_work_is_reported(tmp_path: Path) -> No
         ("echo host", "or give the number with --slots-per-host"),
     ):
         launched = horovodrun(
-            "-np", "1", "--host-discovery-script", script, "--elastic-timeout", "0.5", "true"
+            "-np", "1", "--host-discovery-script", script, "--elastic-timeout", "1.5", "true"
         )
         assert launched.code == 1
         assert f"cannot tell the hosts this time: {complaint}" in launched.err or (
             complaint in launched.err
         )
-        assert "There were not enough slots for 1 ranks within 0.5 seconds" in launched.err
+        assert "There were not enough slots for 1 ranks within 1.5 seconds" in launched.err

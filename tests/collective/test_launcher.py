@@ -161,6 +161,7 @@ def test_a_folder_that_is_gone_is_a_usage_error(tmp_path: Path) -> None:
         cwd=folder,
         capture_output=True,
         text=True,
+        timeout=LAUNCH_SECONDS,
         check=False,
     )
     assert done.returncode == 2
@@ -182,6 +183,7 @@ def test_an_agent_that_gets_no_order_ends_quietly() -> None:
         [PYTHON, "-m", "horovod.runner.remote"],
         input=b'{"arguments": ["tr',
         capture_output=True,
+        timeout=LAUNCH_SECONDS,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

@@ -16,7 +16,7 @@ def test_a_stall_is_described_and_ends_the_job(launch: Launch) -> None:
         *(2, "stall.py"),
         env={
             "HOROVOD_STALL_CHECK_TIME_SECONDS": "0.5",
-            "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "1.5",
+            "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "4",  # time for all to say where they wait
         },
     )
     site = f"stall.py:{_line_of('stall.py', '# here')})"

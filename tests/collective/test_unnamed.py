@@ -66,7 +66,7 @@ def test_the_warning_can_be_switched_off(launch: Launch) -> None:
 def test_a_stall_tells_how_many_each_rank_has_started(launch: Launch) -> None:
     launched = launch(
         *(2, "out_of_step.py", "stall"),
-        env={"HOROVOD_STALL_CHECK_TIME_SECONDS": "0.4", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "1"},
+        env={"HOROVOD_STALL_CHECK_TIME_SECONDS": "0.4", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "3"},
     )
     for rank in (0, 1):
         (error,) = launched.lines(rank)

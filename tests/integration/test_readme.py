@@ -69,7 +69,7 @@ def test_the_maintainers_commands(release: Release, tmp_path: Path) -> None:
     for command in commands[-5:]:
         if command.split()[1] == "build":
             continue
-        subprocess.run(["sh", "-c", command], cwd=project, env=environment, check=True)
+        subprocess.run(["sh", "-c", command], cwd=project, env=environment, check=True, timeout=900)
     assert (project / "site" / "simple" / "horovod-variants" / "index.html").is_file()
 
 

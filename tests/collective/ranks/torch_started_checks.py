@@ -99,13 +99,13 @@ def check_handles_are_of_one_count() -> None:
 def check_refused_operations_leave_no_trace() -> None:
     own = torch.ones(3)
     before = STARTED.newest.under_way()
-    if hvd.rank() == 0:  # The others start it after this: until then it cannot have ended.
-        handle = hvd.allreduce_async_(own, name="twice", op=hvd.Sum)
+    if hvd.rank() != 0:  # They start it when rank 0 has been refused: until then it cannot end.
+        hvd.barrier()
+    handle = hvd.allreduce_async_(own, name="twice", op=hvd.Sum)
+    if hvd.rank() == 0:
         with pytest.raises(ValueError, match="same name as another tensor"):
             hvd.allreduce_async_(own, name="twice", op=hvd.Sum)
-    hvd.barrier()
-    if hvd.rank() != 0:
-        handle = hvd.allreduce_async_(own, name="twice", op=hvd.Sum)
+        hvd.barrier()
     hvd.synchronize(handle)
     for _ in range(3):
         # A number that was refused comes again: else the next unnamed ones would not meet.

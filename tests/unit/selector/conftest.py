@@ -4,13 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from unit.selector.tiny_release import NULL, V3, V4, TinyRelease, release_info
-
-# How long an example takes says more about what else the machine does than about the code.
-settings.register_profile("without-deadline", deadline=None)
-settings.load_profile("without-deadline")
 
 
 @pytest.fixture

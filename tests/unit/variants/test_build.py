@@ -213,7 +213,10 @@ def test_without_it_the_last_commit_counts(tmp_path: Path) -> None:
     identity = ("-c", "user.name=x", "-c", "user.email=x@y.invalid")
     for command in (("init", "-q"), (*identity, "commit", "-q", "--allow-empty", "-m", "x")):
         subprocess.run(
-            ("git", "-C", str(tmp_path), *command), check=True, env={**os.environ, **when}
+            ("git", "-C", str(tmp_path), *command),
+            check=True,
+            env={**os.environ, **when},
+            timeout=60,
         )
     assert source_date_epoch(tmp_path, {}) == EPOCH
 
