@@ -1,10 +1,11 @@
-"""Format and static analysis of the C++: clang-format over all of it, clang-tidy over the library.
+"""Static analysis of the C++: clang-format over all of it, clang-tidy over the library.
 
     cmake -S . -B build/lint -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
     python ci/native_lint.py --build-dir build/lint
 
 Both tools come from their PyPI wheels; no installed clang is needed. The compile commands may be
-gcc's: clang-tidy brings its own builtin headers and finds gcc's library by itself.
+gcc's: clang-tidy brings its own builtin headers and finds gcc's library by itself. The compiler of
+these commands parses the bindings once more, as the one file that wheels compile them as.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,6 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = ROOT / "src" / "native"
+BINDINGS = LIBRARY / "bindings"
 TESTS = ROOT / "tests" / "native"
 SUFFIXES = (".cc", ".h")
 SECONDS_PER_FILE = 300
@@ -117,6 +120,30 @@ def tidy(files: Sequence[Path], commands: Mapping[Path, dict[str, str]], jobs: i
     return not dirty and not unknown
 
 
+def fit_together(files: Sequence[Path], commands: Mapping[Path, dict[str, str]]) -> bool:
+    """Whether a compiler takes files as one, as in CMake's unity builds; prints why not.
+
+    Args:
+        files: those that are known are taken, with the flags of the first.
+        commands: of files; each ends with `-o OBJECT -c SOURCE`, as CMake's do.
+    """
+    known = [file for file in files if file in commands]
+    if not known:
+        return True
+    entry = commands[known[0]]
+    words = shlex.split(entry["command"])
+    done = subprocess.run(
+        [*words[: words.index("-o")], "-Werror", "-fsyntax-only", "-x", "c++", "-"],
+        cwd=entry["directory"],
+        input="".join(f'#include "{file}"\n' for file in known),
+        text=True,
+        check=False,
+        timeout=SECONDS_PER_FILE,
+    )
+    print(f"as one file: {len(known)} files, {'fit' if done.returncode == 0 else 'DO NOT FIT'}")
+    return done.returncode == 0
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Check the C++: clang-format and clang-tidy.")
     parser.add_argument(
@@ -135,6 +162,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         commands = read_commands(options.build_dir)
         clean = [formatted(every), tidy(compiled, commands, options.jobs)]
+        if any(BINDINGS in file.parents for file in every):
+            clean.append(fit_together(sources([BINDINGS], (".cc",)), commands))
     except UsageError as error:
         print(error, file=sys.stderr)
         return 2

@@ -2,9 +2,7 @@
 
 #include <pybind11/stl.h>
 
-#include <chrono>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -12,13 +10,14 @@
 #include <variant>
 #include <vector>
 
+#include "bindings/await.h"
 #include "bindings/blocking_calls.h"
-#include "bindings/buffer.h"
 #include "bindings/core_library.h"
 #include "bindings/dlpack.h"
 #include "bindings/errors.h"
 #include "bindings/mpi_membership.h"
 #include "bindings/operation_kinds.h"
+#include "bindings/results.h"
 #include "bindings/signals.h"
 #include "bindings/started_calls.h"
 #include "bindings/unnamed_counts.h"
@@ -32,8 +31,6 @@ namespace {
 // Address of the source, of the destination, shape, element type, the one that it travels in, rows
 // at the destination where those of the result are agreed on.
 using TensorTuple = std::tuple<uintptr_t, uintptr_t, std::vector<int64_t>, int, int, int64_t>;
-// Memory that the core has allocated, and numbers.
-using WaitResult = std::pair<std::vector<Buffer>, std::vector<int64_t>>;
 
 class RankRuntime {
  public:
@@ -50,7 +47,7 @@ class RankRuntime {
               bool autotune, bool autotune_fusion, const std::string& autotune_log,
               int warmup_samples, int steps_per_sample, int most_samples, const MpiMembership* mpi,
               bool mpi_data)
-      : core_(OpenCore(library)), gpu_kind_(gpu_kind) {
+      : core_(OpenCore(library)), gpu_type_(gpu_kind == "hip" ? dlpack::kRocm : dlpack::kCuda) {
     if (local_rank < 0 || local_rank >= local_size || cross_rank < 0 || cross_rank >= cross_size) {
       throw py::value_error("local_rank " + std::to_string(local_rank) + " of " +
                             std::to_string(local_size) + " or cross_rank " +
@@ -202,7 +199,7 @@ class RankRuntime {
     }
     if (failed != 0) ThrowCallError(error);
     if (done == 0) return py::bool_(false);
-    return result == nullptr ? py::none() : py::cast(Unpack(result));
+    return result == nullptr ? py::none() : py::cast(TakeResult(core_, result, gpu_type_));
   }
   int64_t fast_operations() const { return core_.fast_operations(runtime_); }
   int64_t mapped_operations() const { return core_.mapped_operations(runtime_); }
@@ -226,7 +223,8 @@ class RankRuntime {
                               const py::object& site, double site_after) {
     auto& runtime = self.cast<RankRuntime&>();
     return MakeStartedCalls(runtime.core_, runtime.runtime_, runtime.unnamed_, self, exchange_api,
-                            types, new_result, error, first_handle, alone, {site, site_after});
+                            types, new_result, error, first_handle, alone,
+                            {site.ptr(), site_after});
   }
 
   bool Poll(int64_t handle) {
@@ -237,31 +235,22 @@ class RankRuntime {
   }
 
   // When it has waited for `site_after` seconds, the core gets to know what `site` returns.
-  std::optional<WaitResult> Wait(int64_t handle, const py::object& site, double site_after) {
-    using Clock = std::chrono::steady_clock;
-    bool tell = !site.is_none() && site_after > 0;
-    const auto begin = Clock::now();
+  std::optional<Result> Wait(int64_t handle, const py::object& site, double site_after) {
     hvd_result* result = nullptr;
     hvd_error error;
-    while (true) {
-      int32_t done = 0;
-      int32_t failed = 0;
-      {
-        const py::gil_scoped_release no_gil;
-        failed = core_.wait(runtime_, handle, kSliceMs, &done, &result, &error);
-      }
-      if (failed != 0 && done == 0) throw py::value_error(error.text);
-      if (failed != 0) throw CollectiveError(error.text);
-      if (done != 0) break;
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      const std::chrono::duration<double> waited = Clock::now() - begin;
-      if (tell && waited.count() >= site_after) {
-        tell = false;
-        TellSite(handle, py::cast<std::string>(site()));
-      }
+    const CallSite waiting{.line = site.ptr(), .after = site.is_none() ? 0 : site_after};
+    switch (Await(core_, runtime_, handle, waiting, &result, &error)) {
+      case Waited::kGone:
+        throw py::value_error(error.text);
+      case Waited::kFailed:
+        throw CollectiveError(error.text);
+      case Waited::kRaised:
+        throw py::error_already_set();
+      case Waited::kDone:
+        break;
     }
     if (result == nullptr) return std::nullopt;
-    return Unpack(result);
+    return TakeResult(core_, result, gpu_type_);
   }
 
   void StartTimeline(const std::string& path, bool mark_cycles) {
@@ -290,13 +279,6 @@ class RankRuntime {
   }
 
  private:
-  void TellSite(int64_t handle, const std::string& site) {
-    hvd_error error;
-    if (core_.waits_at(runtime_, handle, site.c_str(), &error) != 0) {
-      throw py::value_error(error.text);
-    }
-  }
-
   static hvd_tensor Tensor(uintptr_t source, uintptr_t destination,
                            const std::vector<int64_t>& shape, int dtype, int wire_dtype,
                            int64_t rows) {
@@ -307,28 +289,6 @@ class RankRuntime {
             .dtype = dtype,
             .wire_dtype = wire_dtype,
             .rows = rows};
-  }
-
-  dlpack::Device DeviceOf(int32_t gpu) const {
-    if (gpu < 0) return {.device_type = dlpack::kCpu, .device_id = 0};
-    return {.device_type = gpu_kind_ == "hip" ? dlpack::kRocm : dlpack::kCuda, .device_id = gpu};
-  }
-
-  WaitResult Unpack(hvd_result* result) const {
-    const std::unique_ptr<hvd_result, void (*)(hvd_result*)> owner(result, core_.free_result);
-    WaitResult taken;
-    for (size_t i = 0; i < core_.output_count(result); ++i) {
-      hvd_output output;
-      core_.take_output(result, i, &output);
-      const std::shared_ptr<void> memory(output.owner, core_.free_output);
-      taken.first.emplace_back(std::shared_ptr<void>(memory, output.data),
-                               std::vector<int64_t>(output.shape, output.shape + output.dimensions),
-                               static_cast<DType>(output.dtype), DeviceOf(output.device));
-    }
-    size_t count = 0;
-    const int64_t* numbers = core_.numbers(result, &count);
-    taken.second.assign(numbers, numbers + count);
-    return taken;
   }
 
   int64_t Enqueue(const hvd_request& request) {
@@ -345,7 +305,7 @@ class RankRuntime {
   }
 
   const hvd_core& core_;
-  const std::string gpu_kind_;
+  const int32_t gpu_type_;  // DLPack's
   hvd_runtime* runtime_ = nullptr;
   UnnamedCounts unnamed_;
 };

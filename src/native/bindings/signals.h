@@ -8,9 +8,6 @@
 
 namespace hvd {
 
-// How long a wait without the GIL goes on before it asks for signals, in milliseconds.
-inline constexpr int64_t kSliceMs = 200;
-
 // Not 0 once a signal's handler has raised. Without the GIL on entry.
 inline int32_t SignalArrived(void*) {
   const pybind11::gil_scoped_acquire gil;

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,12 +12,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "bindings/await.h"
 #include "bindings/call_arguments.h"
 #include "bindings/call_name.h"
 #include "bindings/call_tensor.h"
 #include "bindings/operation_kinds.h"
 #include "bindings/run_call.h"
-#include "bindings/signals.h"
 
 namespace py = pybind11;
 
@@ -90,8 +89,7 @@ struct StartedCalls {
   StartedOperations* operations;
   pid_t process;  // that has joined the job
   bool alone;
-  PyObject* site;
-  double site_after;
+  CallSite waiting;
 };
 
 StartedCalls& Of(PyObject* self) { return *reinterpret_cast<StartedCalls*>(self); }
@@ -111,7 +109,7 @@ void DeallocStarted(PyObject* self) {
     Py_XDECREF(owner);
     for (const auto& [handle, started] : left) Release(started);
   }
-  Py_XDECREF(object.site);
+  Py_XDECREF(object.waiting.line);
   Clear(object.calls);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
@@ -216,68 +214,23 @@ PyObject* Poll(PyObject* self, Arguments given, Py_ssize_t count) {
   return PyBool_FromLong(done);
 }
 
-// Whether the core has heard where the program waits. False with Python's exception.
-bool TellSite(const StartedCalls& object, int64_t ticket) {
-  const auto site = py::reinterpret_steal<py::object>(PyObject_CallNoArgs(object.site));
-  if (!site) return false;
-  const char* text = PyUnicode_AsUTF8(site.ptr());
-  if (text == nullptr) return false;
-  hvd_error error;
-  // It fails for an operation that another thread has waited for since.
-  (void)object.calls.core->waits_at(object.calls.runtime, ticket, text, &error);
-  return true;
-}
-
-enum class End : uint8_t {
-  kDone,    // the operation has run
-  kFailed,  // it has failed
-  kGone,    // another thread has waited for it
-  kRaised,  // a signal's handler has raised; the operation goes on
-};
-
-End Await(const StartedCalls& object, int64_t ticket, hvd_error* error) {
-  using Clock = std::chrono::steady_clock;
-  const hvd_core& core = *object.calls.core;
-  hvd_runtime* runtime = object.calls.runtime;
-  hvd_result* result = nullptr;
-  int32_t done = 0;
-  if (core.poll(runtime, ticket, &done, error) != 0) return End::kGone;
-  const bool was_done = done != 0;
-  const auto begin = Clock::now();
-  bool tell = object.site_after > 0;
-  while (true) {
-    int32_t failed = 0;
-    if (was_done) {
-      failed = core.wait(runtime, ticket, 0, &done, &result, error);
-    } else {
-      const py::gil_scoped_release no_gil;
-      failed = core.wait(runtime, ticket, kSliceMs, &done, &result, error);
-    }
-    core.free_result(result);
-    if (failed != 0) return done != 0 ? End::kFailed : End::kGone;
-    if (done != 0) return End::kDone;
-    if (PyErr_CheckSignals() != 0) return End::kRaised;
-    const std::chrono::duration<double> waited = Clock::now() - begin;
-    if (!tell || waited.count() < object.site_after) continue;
-    tell = false;
-    if (!TellSite(object, ticket)) return End::kRaised;
-  }
-}
-
 PyObject* Synchronize(PyObject* self, Arguments given, Py_ssize_t count) {
   if (!TakesArguments(1, count)) return nullptr;
   StartedCalls& object = Of(self);
   const auto handle = ReadHandle(object, given[0]);
   const auto ticket = handle ? object.operations->TicketOf(*handle) : std::nullopt;
   if (!ticket) Py_RETURN_NONE;
+  const hvd_core& core = *object.calls.core;
+  hvd_result* result = nullptr;
   hvd_error error;
-  const End end = Await(object, *ticket, &error);
-  if (end == End::kGone) Py_RETURN_NONE;
-  if (end == End::kRaised) return nullptr;
+  const Waited waited = Await(core, object.calls.runtime, *ticket, object.waiting, &result, &error);
+  core.free_result(result);
+  if (waited == Waited::kGone) Py_RETURN_NONE;
+  if (waited == Waited::kRaised) return nullptr;
   const auto taken = object.operations->Take(*handle);
   if (!taken) Py_RETURN_NONE;
   Py_DECREF(taken->source);
-  if (end == End::kDone) return taken->result;
+  if (waited == Waited::kDone) return taken->result;
   Py_DECREF(taken->result);
   SetCollectiveError(object.calls, error.text);
   return nullptr;
@@ -330,8 +283,8 @@ py::object MakeStartedCalls(const hvd_core& core, hvd_runtime* runtime, UnnamedC
   object.operations = new StartedOperations(first_handle);
   object.process = ::getpid();
   object.alone = alone;
-  object.site = py::object(waiting.site).release().ptr();
-  object.site_after = waiting.after;
+  object.waiting = waiting;
+  Py_INCREF(waiting.line);
   Fill(object.calls, core, runtime, counts, owner, exchange_api, types, new_result, error);
   return made;
 }

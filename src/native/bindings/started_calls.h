@@ -7,15 +7,10 @@
 
 #include <cstdint>
 
+#include "bindings/await.h"
 #include "bindings/calls.h"
 
 namespace hvd {
-
-// What a caller that waits for long is told about.
-struct CallSite {
-  pybind11::object site;  // returns a line of the program
-  double after;           // seconds
-};
 
 // Args: core, runtime, counts: used as long as `owner` lives. exchange_api, types, new_result,
 // error: as of MakeBlockingCalls. first_handle: the handles are this, and every second number from

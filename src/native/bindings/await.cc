@@ -1,0 +1,54 @@
+#include "bindings/await.h"
+
+#include <chrono>
+
+namespace py = pybind11;
+
+namespace hvd {
+namespace {
+
+// How long a wait without the interpreter's lock goes on before it asks for signals.
+constexpr int64_t kSliceMs = 200;
+
+// Whether the core has heard where the program waits. False with Python's exception.
+bool TellSite(const hvd_core& core, hvd_runtime* runtime, int64_t handle, PyObject* line) {
+  const auto site = py::reinterpret_steal<py::object>(PyObject_CallNoArgs(line));
+  if (!site) return false;
+  const char* text = PyUnicode_AsUTF8(site.ptr());
+  if (text == nullptr) return false;
+  hvd_error error;
+  // It fails for an operation that another thread has waited for since.
+  (void)core.waits_at(runtime, handle, text, &error);
+  return true;
+}
+
+}  // namespace
+
+Waited Await(const hvd_core& core, hvd_runtime* runtime, int64_t handle, const CallSite& site,
+             hvd_result** result, hvd_error* error) {
+  using Clock = std::chrono::steady_clock;
+  *result = nullptr;
+  int32_t done = 0;
+  if (core.poll(runtime, handle, &done, error) != 0) return Waited::kGone;
+  const bool was_done = done != 0;
+  const auto begin = Clock::now();
+  bool tell = site.after > 0;
+  while (true) {
+    int32_t failed = 0;
+    if (was_done) {
+      failed = core.wait(runtime, handle, 0, &done, result, error);
+    } else {
+      const py::gil_scoped_release no_gil;
+      failed = core.wait(runtime, handle, kSliceMs, &done, result, error);
+    }
+    if (failed != 0) return done != 0 ? Waited::kFailed : Waited::kGone;
+    if (done != 0) return Waited::kDone;
+    if (PyErr_CheckSignals() != 0) return Waited::kRaised;
+    const std::chrono::duration<double> waited = Clock::now() - begin;
+    if (!tell || waited.count() < site.after) continue;
+    tell = false;
+    if (!TellSite(core, runtime, handle, site.line)) return Waited::kRaised;
+  }
+}
+
+}  // namespace hvd
