@@ -146,7 +146,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--jobs", type=int, default=2, help="compilers, or test programs, at once")
     parser.add_argument(
-        "--timeout", type=float, default=300, help="seconds that one test program may take"
+        "--timeout", type=float, default=900, help="seconds that one test program may take"
     )
     parser.add_argument("--only", metavar="NAME", help="of one test program, as CMake names it")
     options = parser.parse_args(arguments)

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import re
+import time
 
 from horovod._call_site import call_site
 from horovod._session import SESSION, Member
@@ -10,7 +11,7 @@ from horovod.common.exceptions import HorovodInternalError
 from horovod.runner.store_client import StoreClient, StoreError
 
 _MISMATCH = re.compile(r"^.*\(operation '\w+\.noname\.\d+', ranks (\d+) and (\d+)\)\n")
-_PATIENCE_SECONDS = 2.0  # for another rank to say where it is; it may not have asked for its result
+_PATIENCE_SECONDS = 5.0  # for other ranks to say where they are, which may not have asked for it
 
 
 def internal_error(text: str) -> HorovodInternalError:
@@ -46,13 +47,15 @@ def _places(member: Member, text: str, own: str, ranks: list[int]) -> dict[int, 
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     meeting = f"{placement.meeting}mismatch/{member.generation}/{digest}/"
     places: dict[int, str] = {}
+    end = time.monotonic() + _PATIENCE_SECONDS
     with contextlib.suppress(StoreError, OSError):
         store = StoreClient(placement.rendezvous, placement.secret)
         with contextlib.closing(store):
             if placement.rank in ranks:
                 store.put(f"{meeting}{placement.rank}".encode(), own.encode())
             for rank in ranks:
-                value = store.get(f"{meeting}{rank}".encode(), _PATIENCE_SECONDS)
+                patience = max(end - time.monotonic(), 0)
+                value = store.get(f"{meeting}{rank}".encode(), patience)
                 if value is not None:
                     places[rank] = value.decode(errors="replace")
     return places

@@ -236,8 +236,11 @@ TEST(ARankLostDuringTheStartIsNamed) {
     }
   });
   const hvd::test::StoreServer server(hvd::test::SecretOfForked());
-  for (int rank = 0; rank < 2; ++rank) processes.Order(rank, hvd::ToString(server.endpoint()));
-  for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(processes.Report(rank), "waiting");
+  // One after the other, so that rank 1 waits for nothing but the others of the job.
+  for (int rank = 0; rank < 2; ++rank) {
+    processes.Order(rank, hvd::ToString(server.endpoint()));
+    EXPECT_EQ(processes.Report(rank), "waiting");
+  }
   processes.KillRank(1);
   const std::string text = processes.Report(0);
   EXPECT_EQ(text.find("rank 1 (host testhost"), 0);
