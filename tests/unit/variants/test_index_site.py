@@ -15,7 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from unit.variants.tiny_project import DIST_INFO, EPOCH, TinyRelease, respoil, variantwheel
+from unit.variants.tiny_project import (
+    DIST_INFO,
+    EPOCH,
+    STEP_TIMEOUT,
+    TinyRelease,
+    respoil,
+    variantwheel,
+)
 from variantwheel import index_site
 from variantwheel.errors import IndexConflictError, ReleaseFolderError
 from variantwheel.index_site import plan_site, update_site
@@ -262,7 +269,7 @@ def test_runs_at_the_same_time_wait_for_each_other(tmp_path: Path) -> None:
             assert run.stderr is not None
             assert "another run adds to this site" in run.stderr.readline()
     for run in runs:
-        assert run.wait(timeout=60) == 0
+        assert run.wait(timeout=STEP_TIMEOUT) == 0
         assert run.stderr is not None
         run.stderr.close()
     assert _assert_sound(site) == set(names)
