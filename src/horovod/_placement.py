@@ -23,6 +23,8 @@ class Placement:
         fuse_groups: whether that is done across groups too.
         mpi_data: whether MPI may move data, in a job that it has started.
         cache_capacity: how many operations are asked for by number once they are known.
+        gather_time: seconds that a request which nobody waits for may stay, so that others travel
+            with it; None for what suits the ranks' cores.
         dynamic_process_sets: whether they may be added and removed after `init()`.
         stall_warning: seconds until rank 0 names the ranks that others wait for; 0 for never.
         stall_shutdown: seconds until the job ends for it; 0 for never.
@@ -48,6 +50,7 @@ class Placement:
     fusion_bytes: int
     fuse_groups: bool
     cache_capacity: int
+    gather_time: float | None
     dynamic_process_sets: bool
     stall_warning: float
     stall_shutdown: float
@@ -137,6 +140,7 @@ def read_placement(environment: Mapping[str, str]) -> Placement:
         fusion_bytes=_settings.FUSION_THRESHOLD.read(environment),
         fuse_groups=not _settings.DISABLE_GROUP_FUSION.read(environment),
         cache_capacity=_settings.CACHE_CAPACITY.read(environment),
+        gather_time=_settings.gather_time(environment),
         dynamic_process_sets=_settings.DYNAMIC_PROCESS_SETS.read(environment),
         stall_warning=stall_warning,
         stall_shutdown=stall_shutdown,

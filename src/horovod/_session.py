@@ -268,6 +268,7 @@ def _start_runtime(
             fusion_bytes=placement.fusion_bytes,
             fuse_groups=placement.fuse_groups,
             cache_capacity=placement.cache_capacity,
+            gather_time=-1.0 if placement.gather_time is None else placement.gather_time,
             timeline=timeline,
             mark_cycles=_settings.TIMELINE_MARK_CYCLES.read(os.environ),
             autotune=_settings.AUTOTUNE.read(os.environ),

@@ -98,6 +98,14 @@ HIERARCHICAL_ALLGATHER = Setting(
     default=True,
     meaning="the same for allgather",
 )
+CYCLE_TIME = Setting(
+    "HOROVOD_CYCLE_TIME",
+    amount,
+    AMOUNT,
+    0.1,
+    "milliseconds that an operation which nobody waits for yet may stay, so that others travel with"
+    " it; by default 50 where ranks share memory and have no core to spare; rank 0's value counts",
+)
 FUSION_THRESHOLD = Setting(
     "HOROVOD_FUSION_THRESHOLD",
     count,
@@ -290,6 +298,7 @@ SETTINGS: tuple[
     HEARTBEAT_TIMEOUT,
     HIERARCHICAL_ALLREDUCE,
     HIERARCHICAL_ALLGATHER,
+    CYCLE_TIME,
     FUSION_THRESHOLD,
     DISABLE_GROUP_FUSION,
     CACHE_CAPACITY,
@@ -340,3 +349,9 @@ def start_timeout(environment: Mapping[str, str]) -> float:
     if START_TIMEOUT.name not in environment and gloo:
         return gloo
     return START_TIMEOUT.read(environment)
+
+
+def gather_time(environment: Mapping[str, str]) -> float | None:
+    """Seconds that a request may stay for others; None where the user has not said so."""
+    milliseconds = CYCLE_TIME.read(environment)
+    return milliseconds / 1000 if environment.get(CYCLE_TIME.name) else None

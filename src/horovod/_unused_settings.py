@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from horovod._setting_values import (
-    AMOUNT,
     POSITIVE,
     SHARE,
     SWITCH,
     Setting,
-    amount,
     positive,
     share,
     switch,
@@ -31,7 +29,6 @@ class Unused:
     reason: str
 
 
-_NO_CYCLES = "operations start as soon as all ranks have asked for them, not in cycles"
 _NO_NCCL = "collectives on GPUs have one way to run, NCCL's own, on one stream"
 _NO_TENSORFLOW = "there is no front end for TensorFlow"
 _NO_CCL = "oneCCL is not in this build"
@@ -49,7 +46,6 @@ def _unused_switch(name: str, reason: str) -> Unused:
 
 
 UNUSED: tuple[Unused, ...] = (
-    _unused("HOROVOD_CYCLE_TIME", amount, AMOUNT, 1.0, _NO_CYCLES),
     _unused_switch("HOROVOD_TORUS_ALLREDUCE", _NO_NCCL),
     _unused("HOROVOD_NUM_NCCL_STREAMS", positive, POSITIVE, 1, _NO_NCCL),
     _unused_switch("HOROVOD_ENABLE_ASYNC_COMPLETION", _NO_NCCL),

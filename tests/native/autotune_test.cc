@@ -78,6 +78,11 @@ TEST(WhatTheUserHasChosenStays) {
   const auto samples = Search({.tune_fusion = false, .log = {}}, Valley);
   EXPECT_EQ(samples.back().parameters.fusion_bytes, kInitial.fusion_bytes);
   EXPECT_EQ(samples.back().parameters.gather_time.count(), 200);
+  const auto other = Search({.tune_gather = false, .log = {}}, Valley);
+  EXPECT_EQ(other.back().parameters.fusion_bytes, 64 * 1024);
+  EXPECT_EQ(other.back().parameters.gather_time.count(), kInitial.gather_time.count());
+  const auto neither = Search({.tune_fusion = false, .tune_gather = false, .log = {}}, Valley);
+  EXPECT_TRUE(neither.back().parameters == kInitial);
 }
 
 TEST(AMisledSearchChangesNothing) {
@@ -109,6 +114,7 @@ TEST(AJobIsTunedAndStaysRight) {
       auto options = OptionsFor(rank, 3, transport, store);
       options.autotune = {
           .on = true, .log = log, .warmup_samples = 1, .steps_per_sample = 2, .most_samples = 14};
+      options.agreement.gather_time = microseconds(100);
       Runtime runtime(options);
       // Unlike sizes, so that ranks which fuse differently would not get along.
       for (int step = 0; step < 80; ++step) {

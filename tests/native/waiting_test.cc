@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -151,6 +152,66 @@ TEST(NewsThatDoNotWaitTakeRequestsAlong) {
   const Inbox::Contents all = inbox.Take(false);
   EXPECT_TRUE(all.shutdown);
   EXPECT_EQ(all.requests.size(), size_t{1});
+}
+
+TEST(ARequestForAGpuDoesNotStayLong) {
+  Inbox inbox;
+  inbox.SetGatherTime(std::chrono::hours(1));
+  inbox.Submit(RequestOf("a"));
+  hvd::Request request;
+  request.device = 0;
+  inbox.Submit(std::make_shared<const hvd::Request>(std::move(request)));
+  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
+  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{2});
+}
+
+TEST(LongStaysEndForOtherRanks) {
+  Inbox inbox;
+  inbox.HurryOthers();
+  EXPECT_FALSE(Readable(inbox.wake_fd()));  // none are long
+  inbox.SetGatherTime(std::chrono::hours(1));
+  inbox.HurryOthers();
+  EXPECT_TRUE(Readable(inbox.wake_fd()));
+  EXPECT_TRUE(inbox.Take(false).hurry_others);
+  inbox.Submit(RequestOf("a"));
+  EXPECT_TRUE(inbox.Take(false).requests.empty());
+  inbox.EndLongStays();
+  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
+  inbox.Submit(RequestOf("b"));
+  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
+  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
+}
+
+TEST(ALongStayEndsWhenARankWaitsOrAsks) {
+  const auto store = std::make_shared<HashStore>();
+  std::promise<void> got;
+  const auto has_got = got.get_future().share();
+  OnThreads(2, [&](int rank) {
+    auto options = OptionsFor(rank, 2, TransportChoice::kShm, store);
+    options.agreement.gather_time = std::chrono::hours(1);
+    Runtime runtime(options);
+    std::vector<float> data(10, 1);
+    SumInPlace(runtime, "from its answer on requests stay", data);
+    SumInPlace(runtime, "both wait", data);
+    const auto start = [&](const std::string& name) {
+      return Start(runtime, RequestFor<float>(OpKind::kAllreduce, name, {0}), nullptr, nullptr);
+    };
+    const int64_t first = start("one waits");
+    const int64_t second = start("one waits for this too");
+    if (rank == 0) {
+      (void)Wait(runtime, first);
+      (void)Wait(runtime, start("one waits again"));
+      got.set_value();
+    } else {
+      const int64_t third = start("one waits again");
+      has_got.wait();
+      for (const int64_t each : {first, third}) (void)Wait(runtime, each);
+    }
+    (void)Wait(runtime, second);
+    const int64_t handle = start("both ask");
+    while (!runtime.Poll(handle)) std::this_thread::yield();
+    (void)Wait(runtime, handle);
+  });
 }
 
 TEST(OneAtATimeRunsResponses) {

@@ -258,6 +258,7 @@ class Runtime:
         fusion_bytes: int,  # small allreduces are put together up to so many; 0 = never
         fuse_groups: bool,  # also across groups
         cache_capacity: int,  # operations that are asked for by number once known; 0 = none
+        gather_time: float = -1.0,  # seconds a request may stay for others; < 0: as cores suggest
         gpu_kind: str = "",  # "cuda", "hip", or "" for a build without code for GPUs
         gpu_code: str = "",  # the folder of that code
         gpu_drivers: str = "",  # libraries, one a line; the first that can be opened is used
@@ -272,7 +273,7 @@ class Runtime:
         log_level: int = 3,  # place in LOG_LEVELS; what is less is not written to stderr
         log_hide_time: bool = False,
         autotune: bool = False,  # rank 0 looks for better parameters while the job runs
-        autotune_fusion: bool = True,  # for fusion_bytes too
+        autotune_fusion: bool = True,  # for fusion_bytes too; for gather_time where it is < 0
         autotune_log: str = "",  # file for what it measures; "" for none
         warmup_samples: int = 3,  # which the search does not look at
         steps_per_sample: int = 10,  # how often the same operation runs in one

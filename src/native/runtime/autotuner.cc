@@ -68,6 +68,7 @@ void Autotuner::BeginStage(Stage stage) {
   stage_ = stage;
   candidates_.clear();
   if (stage == Stage::kFusion && !options_.tune_fusion) return BeginStage(Stage::kGather);
+  if (stage == Stage::kGather && !options_.tune_gather) return BeginStage(Stage::kCompare);
   if (stage == Stage::kFusion) {
     for (const int64_t bytes : kFusionBytes) {
       candidates_.push_back(best_);

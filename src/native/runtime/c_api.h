@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 16
+#define HVD_ABI_VERSION 17
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -56,12 +56,13 @@ typedef struct hvd_options {
   int64_t fusion_bytes;       /* small allreduces are put together up to so many bytes; 0: never */
   int32_t fuse_groups;        /* not 0: also across groups */
   int64_t cache_capacity;     /* operations that are asked for by number once known; 0: none */
+  double gather_time; /* seconds that a request may stay for others; below 0: as cores suggest */
   const char* gpu_kind;       /* "cuda", "hip", or "" for a build without code for GPUs */
   const char* gpu_code;       /* the folder of that code */
   const char* gpu_drivers;    /* libraries, one a line; the first that can be opened is used */
   const char* nccl_libraries; /* likewise, after one that the process has loaded */
   int32_t autotune;           /* not 0: rank 0 looks for better parameters while the job runs */
-  int32_t autotune_fusion;    /* not 0: for fusion_bytes too */
+  int32_t autotune_fusion;    /* not 0: for fusion_bytes too; for gather_time where it is below 0 */
   const char* autotune_log;   /* file for what it measures; "" for none */
   int32_t warmup_samples;     /* which the search does not look at */
   int32_t steps_per_sample;   /* how often the same operation runs in a sample */

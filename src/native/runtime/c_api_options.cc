@@ -1,16 +1,30 @@
 #include "runtime/c_api_options.h"
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
+#include "base/str_cat.h"
 #include "runtime/c_api_arguments.h"
 #include "runtime/c_api_mpi.h"
 #include "transport/mpi/mpi_store.h"
 #include "transport/tcp_store.h"
 
 namespace hvd {
+
+namespace {
+
+constexpr double kMostGatherSeconds = 3600;
+
+std::optional<std::chrono::microseconds> ReadGatherTime(double seconds) {
+  if (seconds < 0) return std::nullopt;
+  return std::chrono::ceil<std::chrono::microseconds>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
 
 RuntimeOptions ReadOptions(const hvd_options& options) {
   RuntimeOptions o;
@@ -25,9 +39,14 @@ RuntimeOptions ReadOptions(const hvd_options& options) {
   if (options.fusion_bytes < 0 || options.cache_capacity < 0) {
     throw Error(Error::Kind::kInvalid, "fusion_bytes and cache_capacity must not be negative");
   }
+  if (!(options.gather_time <= kMostGatherSeconds)) {
+    throw Error(Error::Kind::kInvalid, StrCat("gather_time must be at most ", kMostGatherSeconds,
+                                              " seconds, not ", options.gather_time));
+  }
   o.agreement = {.fusion_bytes = options.fusion_bytes,
                  .fuse_groups = options.fuse_groups != 0,
-                 .cache_capacity = static_cast<size_t>(options.cache_capacity)};
+                 .cache_capacity = static_cast<size_t>(options.cache_capacity),
+                 .gather_time = ReadGatherTime(options.gather_time)};
   o.gpu = {.kind = options.gpu_kind,
            .code_folder = options.gpu_code,
            .driver_libraries = ReadLines(options.gpu_drivers),
@@ -37,6 +56,7 @@ RuntimeOptions ReadOptions(const hvd_options& options) {
   }
   o.autotune = {.on = options.autotune != 0,
                 .tune_fusion = options.autotune_fusion != 0,
+                .tune_gather = !o.agreement.gather_time,
                 .log = options.autotune_log,
                 .warmup_samples = options.warmup_samples,
                 .steps_per_sample = options.steps_per_sample,

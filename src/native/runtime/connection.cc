@@ -57,7 +57,7 @@ std::optional<Message> Connection::Next() {
   const size_t length = header.U32();
   const uint8_t type = header.U8();
   if (length > kLongestPayload || type < static_cast<uint8_t>(MessageType::kHello) ||
-      type > static_cast<uint8_t>(MessageType::kWaits)) {
+      type > static_cast<uint8_t>(MessageType::kHurry)) {
     throw Error(Error::Kind::kIo, StrCat("malformed message of type ", static_cast<int>(type),
                                          " and length ", length, " from ", socket_.peer()));
   }

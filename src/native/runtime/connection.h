@@ -24,6 +24,7 @@ enum class MessageType : uint8_t {
   kGoodbye = 9,    // both ways: this rank has run all it had to; so have all
   kAlive = 10,     // both ways, now and then
   kWaits = 11,     // rank -> coordinator: where its program waits for an operation
+  kHurry = 12,     // both ways: a rank waits, perhaps for requests that stay with others
 };
 
 struct Message {

@@ -183,6 +183,7 @@ void ControlPlane::SendInbox(bool hurry) {
   }
   if (writer.size() != 0) ToCoordinator(MessageType::kRequests, writer.bytes());
   for (const auto& message : inbox.waits) ToCoordinator(MessageType::kWaits, message);
+  if (inbox.hurry_others) ToCoordinator(MessageType::kHurry, {});
   if (inbox.failure) ToCoordinator(MessageType::kFailure, ErrorPayload(*inbox.failure));
   if (inbox.shutdown) ToCoordinator(MessageType::kShutdown, {});
   if (inbox.drained) ToCoordinator(MessageType::kGoodbye, {});

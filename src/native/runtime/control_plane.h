@@ -67,6 +67,7 @@ class ControlPlane {
   // For any thread; none of them blocks.
   void Submit(std::shared_ptr<const Request> request) { inbox_.Submit(std::move(request)); }
   void Hurry() { inbox_.Hurry(); }
+  void HurryOthers() { inbox_.HurryOthers(); }
   void RequestShutdown() { inbox_.RequestShutdown(); }
   void ReportFailure(const Error& error) { inbox_.ReportFailure(error); }
   void Drained() { inbox_.Drained(); }
@@ -139,6 +140,7 @@ class ControlPlane {
   StallInspector stalls_;
   std::optional<Clock::time_point> stalls_due_;
   bool told_unnamed_ = false;
+  bool hurried_ = false;  // since the last responses
   bool ending_ = false;
   bool failed_ = false;
 };

@@ -69,6 +69,7 @@ bool ControlPlane::SendReadyOnce() {
   const std::vector<Addressed> ready = coordinator_.TakeReady();
   for (const AutotuneSample& sample : coordinator_.TakeSamples()) observer_.OnSample(sample);
   if (ready.empty()) return false;
+  hurried_ = false;
   for (const Addressed& item : ready) {
     // What ranks ask for before a barrier comes before it.
     const Response& response = item.response;
@@ -136,6 +137,9 @@ void ControlPlane::HandleAsCoordinator(size_t rank, MessageType type,
       const std::string site = reader.String(kLongestSite);
       return coordinator_.WaitsAt(static_cast<int>(rank), process_set, name, site);
     }
+    case MessageType::kHurry:
+      if (ending_ || std::exchange(hurried_, true)) return;
+      return Broadcast(MessageType::kHurry, {});
     case MessageType::kGoodbye:
       left_[rank] = true;
       if (std::all_of(left_.begin(), left_.end(), [](bool left) { return left; })) {
@@ -172,6 +176,8 @@ void ControlPlane::HandleAsMember(MessageType type, std::span<const uint8_t> pay
       return;
     case MessageType::kResponses:
       return TakeResponses(payload);
+    case MessageType::kHurry:
+      return inbox_.EndLongStays();
     case MessageType::kShutdown:
       return observer_.OnShutdown();
     case MessageType::kFailure:

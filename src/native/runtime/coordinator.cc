@@ -10,13 +10,11 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "runtime/checks.h"
+#include "runtime/gather_time.h"
 
 namespace hvd {
 namespace {
 
-// The least time between two batches of requests while nobody waits. Threads that wake each other
-// for every single request spend more than that.
-constexpr std::chrono::microseconds kGatherTime{100};
 // How many operations are put together at most.
 constexpr size_t kMostNames = 4096;
 
@@ -47,7 +45,7 @@ Coordinator::Coordinator(int size, const AgreementOptions& options, OperationTra
       options_(options),
       trace_(trace),
       cache_(options.cache_capacity),
-      parameters_{.fusion_bytes = options.fusion_bytes, .gather_time = kGatherTime},
+      parameters_{.fusion_bytes = options.fusion_bytes, .gather_time = options.gather_time.value_or(kShortGatherTime)},
       joined_(static_cast<size_t>(size)) {
   std::vector<int> all(static_cast<size_t>(size));
   std::iota(all.begin(), all.end(), 0);

@@ -1,5 +1,6 @@
 #include "runtime/inbox.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace hvd {
@@ -14,8 +15,11 @@ constexpr std::chrono::steady_clock::time_point kLongAgo{};
 // when it comes back to wait before the time is over.
 void Inbox::Submit(std::shared_ptr<const Request> request) {
   const std::lock_guard lock(mutex_);
-  if (contents_.requests.empty()) {
-    due_ = Clock::now() + gather_time_;
+  const bool on_cpu = request->device == kCpu;
+  const auto stay = on_cpu ? gather_time_ : std::min(gather_time_, kShortGatherTime);
+  const auto due = Clock::now() + stay;
+  if (contents_.requests.empty() || due < due_) {
+    due_ = due;
     timer_.Set(due_);
   }
   contents_.requests.push_back(std::move(request));
@@ -26,6 +30,19 @@ void Inbox::Hurry() {
   if (contents_.requests.empty() || due_ == kLongAgo) return;
   due_ = kLongAgo;
   WakeLocked();
+}
+
+void Inbox::HurryOthers() {
+  const std::lock_guard lock(mutex_);
+  if (gather_time_ <= kShortGatherTime) return;
+  contents_.hurry_others = true;
+  WakeLocked();
+}
+
+void Inbox::EndLongStays() {
+  const std::lock_guard lock(mutex_);
+  gather_time_ = std::min(gather_time_, kShortGatherTime);
+  due_ = kLongAgo;
 }
 
 void Inbox::RequestShutdown() {

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/timer_fd.h"
 #include "base/wake_fd.h"
+#include "runtime/gather_time.h"
 #include "runtime/request.h"
 
 namespace hvd {
@@ -26,13 +27,21 @@ class Inbox {
     std::vector<std::vector<uint8_t>> waits;  // messages
     bool shutdown = false;
     bool drained = false;
+    bool hurry_others = false;
 
-    bool urgent() const { return failure || shutdown || drained || !waits.empty(); }
+    bool urgent() const {
+      return failure || shutdown || drained || hurry_others || !waits.empty();
+    }
   };
 
   void Submit(std::shared_ptr<const Request> request);
   // Ends the stay of requests: a caller waits.
   void Hurry();
+  // A caller has waited for some time: perhaps for requests that stay with other ranks. Nothing
+  // where none stay long.
+  void HurryOthers();
+  // Another rank's caller waits: requests go, and those to come stay for a short time only.
+  void EndLongStays();
   void RequestShutdown();
   void ReportFailure(const Error& error);
   void Drained();
@@ -40,7 +49,8 @@ class Inbox {
   // Makes wake_fd readable, whether there is anything or not.
   void Wake();
 
-  // How long requests stay from now on.
+  // How long requests stay from now on; those for a GPU, which computes meanwhile, at most for the
+  // short time.
   void SetGatherTime(std::chrono::microseconds time);
 
   // Everything that is due, or all there is. Nothing is readable afterwards but for what stays.
@@ -61,7 +71,7 @@ class Inbox {
   std::mutex mutex_;
   Contents contents_;
   Clock::time_point due_{};  // of the requests
-  std::chrono::microseconds gather_time_{100};
+  std::chrono::microseconds gather_time_ = kShortGatherTime;
   bool woken_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct AgreementOptions {
   int64_t fusion_bytes = int64_t{128} << 20;  // allreduced as one; 0: each tensor by itself
   bool fuse_groups = true;                    // also across groups
   size_t cache_capacity = 1024;               // operations that are asked for by number; 0: none
+  // How long a request that nobody waits for may stay; by default as the ranks' cores suggest.
+  std::optional<std::chrono::microseconds> gather_time = {};
 };
 
 // How tensors on a GPU are served. Nothing is opened before the first of them comes.
@@ -51,6 +54,7 @@ struct TunedParameters {
 struct AutotuneOptions {
   bool on = false;
   bool tune_fusion = true;
+  bool tune_gather = true;
   std::string log;            // file for the samples; empty for none
   int warmup_samples = 3;     // which are not looked at
   int steps_per_sample = 10;  // how often the same operation runs in one

@@ -11,6 +11,7 @@
 #include "base/str_cat.h"
 #include "base/thread_name.h"
 #include "runtime/checks.h"
+#include "runtime/gather_time.h"
 
 namespace hvd {
 namespace {
@@ -27,6 +28,10 @@ constexpr std::chrono::seconds kAnswerTime{30};
 // of many in a response. Without, the two threads would only take turns on one core, and keep the
 // other ranks waiting whenever the wrong one has it.
 constexpr size_t kShortBytes = size_t{1} << 20;
+
+// How long a caller waits before it hurries other ranks: one that comes a little later needs no
+// interruption, and runs its operations itself.
+constexpr std::chrono::milliseconds kPatience{5};
 
 Error ShutdownError() {
   return {Error::Kind::kShutdown,
@@ -60,6 +65,12 @@ std::unique_ptr<AutotuneLog> OpenAutotuneLog(const RuntimeOptions& options) {
   return std::make_unique<AutotuneLog>(autotune.log, options.agreement.cache_capacity != 0);
 }
 
+AgreementOptions Agreement(AgreementOptions options, const Membership& membership) {
+  const bool long_stays = membership.fast_lane != nullptr && !membership.spare_cores;
+  if (!options.gather_time) options.gather_time = long_stays ? kLongGatherTime : kShortGatherTime;
+  return options;
+}
+
 // Starts the timeline before the ranks meet, so that one which cannot leaves no job that has begun.
 Membership Meet(const RuntimeOptions& options, Timeline& timeline, Abort& abort) {
   const RuntimeOptions checked = CheckOptions(options);
@@ -87,7 +98,7 @@ Runtime::Runtime(const RuntimeOptions& options)
   if (size_ == 1) return;
   control_ = std::make_unique<ControlPlane>(
       rank_, membership_.peers, std::move(membership_.connections),
-      std::move(membership_.processes), options.agreement, options.stall, options.autotune,
+      std::move(membership_.processes), Agreement(options.agreement, membership_), options.stall, options.autotune,
       membership_.silence, membership_.spin, static_cast<JobObserver&>(*this), trace_);
   try {
     control_thread_ = std::thread([this] { RunControlThread(); });
@@ -236,6 +247,12 @@ int64_t Runtime::fast_operations() const {
   return membership_.fast_lane ? membership_.fast_lane->completed() : 0;
 }
 
+bool Runtime::Poll(int64_t handle) {
+  if (operations_.Lookup(handle)->Done()) return true;
+  if (control_ != nullptr && !InForkedChild()) control_->Hurry();
+  return false;
+}
+
 bool Runtime::WaitFor(int64_t handle, int64_t timeout_ms) {
   const auto operation = operations_.Lookup(handle);
   if (control_ != nullptr && !InForkedChild() && !operation->Done()) {
@@ -255,16 +272,22 @@ void Runtime::Help(const Operation& operation, Clock::time_point end) {
     ~Releasing() { queue.Release(); }
   } const releasing{responses_};
   const auto ours = [this](const Response& response) { return IsForCaller(response); };
+  auto patient_until = Clock::now() + kPatience;
   while (!operation.Done() && Clock::now() < end) {
     if (const auto response = responses_.TryPop(ours)) {
       RunHere(*response);
+      patient_until = Clock::now() + kPatience;
       continue;
     }
     // For the op thread, or the end.
     if (responses_.HasNews()) return;
     const auto news = [&] { return operation.Done() || responses_.HasNews(); };
-    control_->ServeUntil(news, end);
-    if (!news()) return;
+    control_->ServeUntil(news, std::min(end, patient_until));
+    if (news()) continue;
+    // The job has ended, or another caller serves.
+    if (Clock::now() < patient_until) return;
+    control_->HurryOthers();
+    patient_until = end;
   }
 }
 

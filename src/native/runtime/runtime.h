@@ -65,7 +65,8 @@ class Runtime : private JobObserver {
   void StartTimeline(const std::string& path, bool mark_cycles);
   void StopTimeline();
 
-  bool Poll(int64_t handle) const { return operations_.Lookup(handle)->Done(); }
+  // Whether it is done. Somebody wants to know: its request does not stay any longer.
+  bool Poll(int64_t handle);
   // False when the timeout passed first. May do the work of this rank's threads meanwhile.
   bool WaitFor(int64_t handle, int64_t timeout_ms);
   // The caller waits for it there, a line of its program.

@@ -91,10 +91,19 @@ def test_horovods_two_time_outs() -> None:
     assert _settings.start_timeout(both) == 9.0
 
 
+def test_the_gathering_time_is_chosen_where_the_user_has_not() -> None:
+    assert _settings.gather_time({}) is None
+    assert _settings.gather_time({"HOROVOD_CYCLE_TIME": ""}) is None
+    assert _settings.gather_time({"HOROVOD_CYCLE_TIME": "0"}) == 0.0
+    assert _settings.gather_time({"HOROVOD_CYCLE_TIME": "3.5"}) == 0.0035
+    with pytest.raises(SettingError, match="HOROVOD_CYCLE_TIME='-1' is not accepted"):
+        _settings.gather_time({"HOROVOD_CYCLE_TIME": "-1"})
+
+
 def test_variables_without_effect_are_checked_and_said() -> None:
-    assert describe_unused({"HOROVOD_CYCLE_TIME": "1.0", "HOROVOD_AUTOTUNE": "0"}) == []
-    (line,) = describe_unused({"HOROVOD_CYCLE_TIME": "5"})
-    assert line.startswith("HOROVOD_CYCLE_TIME=5 has no effect: operations start as soon as")
+    assert describe_unused({"HOROVOD_NUM_NCCL_STREAMS": "1", "HOROVOD_AUTOTUNE": "0"}) == []
+    (line,) = describe_unused({"HOROVOD_NUM_NCCL_STREAMS": "5"})
+    assert line.startswith("HOROVOD_NUM_NCCL_STREAMS=5 has no effect: collectives on GPUs have")
     with pytest.raises(SettingError, match="HOROVOD_NUM_NCCL_STREAMS='-1' is not accepted"):
         describe_unused({"HOROVOD_NUM_NCCL_STREAMS": "-1"})
     assert not {unused.setting.name for unused in UNUSED} & {

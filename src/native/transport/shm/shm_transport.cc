@@ -25,6 +25,10 @@ constexpr uint64_t kLine = 64;
 // A wake-up across cores takes 25 to 30 µs; waiting that long for a peer that is at work on its
 // next piece costs at most twice what the best choice would have.
 constexpr std::chrono::microseconds kSpin{40};
+// After a sleep that was shorter than this, a rank spins for as long. A peer that is held up for a
+// moment makes it sleep; while it wakes up the peer has to wait for longer than kSpin, and sleeps
+// too; and so they would go on, piece by piece, taking turns at waking each other.
+constexpr std::chrono::microseconds kLongSpin{1'000};
 constexpr std::chrono::milliseconds kSlice{50};
 
 size_t ChunkOf(size_t message_bytes) {
@@ -82,6 +86,7 @@ ShmTransport::ShmTransport(int rank, std::shared_ptr<const Segment> segment,
       spin_(spin),
       abort_(abort),
       interrupt_(std::move(interrupt)),
+      spin_time_(kSpin),
       sent_(static_cast<size_t>(segment_->ranks())),
       received_(static_cast<size_t>(segment_->ranks())) {}
 
@@ -102,14 +107,16 @@ void ShmTransport::Ring(int rank) {
 
 template <typename Ready>
 void ShmTransport::WaitUntil(const Ready& ready) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
   if (spin_) {
-    const auto end = std::chrono::steady_clock::now() + kSpin;
+    const Clock::time_point end = begin + spin_time_;
     do {
       for (int i = 0; i < 16; ++i) {
         if (ready()) return;
         Pause();
       }
-    } while (std::chrono::steady_clock::now() < end);
+    } while (Clock::now() < end);
   }
   Doorbell& bell = segment_->doorbell(channel_, rank_);
   while (true) {
@@ -118,7 +125,10 @@ void ShmTransport::WaitUntil(const Ready& ready) {
     const bool done = ready();
     if (!done) FutexWait(bell.sequence, sequence, kSlice);
     bell.sleeping.store(0, std::memory_order_seq_cst);
-    if (done) return;
+    if (done) {
+      spin_time_ = Clock::now() - begin < kLongSpin ? kLongSpin : kSpin;
+      return;
+    }
     abort_.ThrowIfTripped();
     // Only after a slice in which nothing came: the question may have to wait for a lock.
     if (interrupt_ && bell.sequence.load(std::memory_order_relaxed) == sequence && interrupt_()) {

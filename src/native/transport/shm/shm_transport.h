@@ -6,6 +6,7 @@
 #ifndef HVD_TRANSPORT_SHM_SHM_TRANSPORT_H_
 #define HVD_TRANSPORT_SHM_SHM_TRANSPORT_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -54,6 +55,7 @@ class ShmTransport : public Transport {
   const bool spin_;
   const Abort& abort_;
   const Deadline::Interrupt interrupt_;
+  std::chrono::microseconds spin_time_;  // of the next wait
   // By rank: where the next message starts in the ring.
   std::vector<uint64_t> sent_;
   std::vector<uint64_t> received_;

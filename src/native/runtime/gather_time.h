@@ -1,0 +1,20 @@
+// How long requests that nobody waits for yet stay with their rank, so that those which follow
+// travel with them.
+#ifndef HVD_RUNTIME_GATHER_TIME_H_
+#define HVD_RUNTIME_GATHER_TIME_H_
+
+#include <chrono>
+
+namespace hvd {
+
+// Threads that wake each other for every single request spend more than that.
+inline constexpr std::chrono::microseconds kShortGatherTime{100};
+
+// Where ranks share memory and have no core to spare. An operation that runs while its rank computes
+// hides nothing there: it takes the core away, and halfway through the ranks wait for whichever has
+// not got its own back. So it is left to callers that wait, if they come soon.
+inline constexpr std::chrono::microseconds kLongGatherTime{50'000};
+
+}  // namespace hvd
+
+#endif  // HVD_RUNTIME_GATHER_TIME_H_
