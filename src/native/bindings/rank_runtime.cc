@@ -40,13 +40,13 @@ class RankRuntime {
               const std::string& meeting, const std::string& transport,
               const std::string& interface, double start_timeout, int64_t fusion_bytes,
               bool fuse_groups, int64_t cache_capacity, double gather_time,
-              const std::string& gpu_kind, const std::string& gpu_code, const std::string& gpu_drivers,
-              const std::string& nccl_libraries, const std::string& timeline, bool mark_cycles,
-              double heartbeat_timeout, bool hierarchical_allreduce, bool hierarchical_allgather,
-              double stall_warning, double stall_shutdown, int log_level, bool log_hide_time,
-              bool autotune, bool autotune_fusion, const std::string& autotune_log,
-              int warmup_samples, int steps_per_sample, int most_samples, const MpiMembership* mpi,
-              bool mpi_data)
+              const std::string& gpu_kind, const std::string& gpu_code,
+              const std::string& gpu_drivers, const std::string& nccl_libraries,
+              const std::string& timeline, bool mark_cycles, double heartbeat_timeout,
+              bool hierarchical_allreduce, bool hierarchical_allgather, double stall_warning,
+              double stall_shutdown, int log_level, bool log_hide_time, bool autotune,
+              bool autotune_fusion, const std::string& autotune_log, int warmup_samples,
+              int steps_per_sample, int most_samples, const MpiMembership* mpi, bool mpi_data)
       : core_(OpenCore(library)), gpu_type_(gpu_kind == "hip" ? dlpack::kRocm : dlpack::kCuda) {
     if (local_rank < 0 || local_rank >= local_size || cross_rank < 0 || cross_rank >= cross_size) {
       throw py::value_error("local_rank " + std::to_string(local_rank) + " of " +
@@ -336,17 +336,17 @@ void BindRuntime(py::module_& module) {
                           "have met.")
       .def(py::init<const std::string&, int, int, int, int, int, int, const std::string&,
                     const std::string&, const py::bytes&, int64_t, const std::string&,
-                    const std::string&, const std::string&, double, int64_t, bool, int64_t,
-                    double, const std::string&, const std::string&, const std::string&, const std::string&,
+                    const std::string&, const std::string&, double, int64_t, bool, int64_t, double,
+                    const std::string&, const std::string&, const std::string&, const std::string&,
                     const std::string&, bool, double, bool, bool, double, double, int, bool, bool,
                     bool, const std::string&, int, int, int, const MpiMembership*, bool>(),
            arg("library"), py::kw_only(), arg("rank"), arg("size"), arg("local_rank"),
            arg("local_size"), arg("cross_rank"), arg("cross_size"), arg("host"), arg("rendezvous"),
            arg("secret"), arg("generation"), arg("meeting") = "", arg("transport"),
            arg("interface"), arg("start_timeout"), arg("fusion_bytes"), arg("fuse_groups"),
-           arg("cache_capacity"), arg("gather_time") = -1.0, arg("gpu_kind") = "", arg("gpu_code") = "",
-           arg("gpu_drivers") = "", arg("nccl_libraries") = "", arg("timeline") = "",
-           arg("mark_cycles") = false, arg("heartbeat_timeout") = 30.0,
+           arg("cache_capacity"), arg("gather_time") = -1.0, arg("gpu_kind") = "",
+           arg("gpu_code") = "", arg("gpu_drivers") = "", arg("nccl_libraries") = "",
+           arg("timeline") = "", arg("mark_cycles") = false, arg("heartbeat_timeout") = 30.0,
            arg("hierarchical_allreduce") = true, arg("hierarchical_allgather") = true,
            arg("stall_warning") = 60.0, arg("stall_shutdown") = 0.0, arg("log_level") = 3,
            arg("log_hide_time") = false, arg("autotune") = false, arg("autotune_fusion") = true,

@@ -49,16 +49,16 @@ typedef struct hvd_options {
   const uint8_t* secret;
   size_t secret_bytes;
   int64_t generation;
-  const char* meeting;        /* tells apart jobs that share a store; "" for the launcher's */
-  const char* transport;      /* "auto", "shm", "tcp", "mpi" */
-  int32_t mpi_data;           /* not 0: MPI may move data too */
-  const hvd_mpi_job* mpi;     /* takes the place of the store and the secret; NULL for none */
-  int64_t fusion_bytes;       /* small allreduces are put together up to so many bytes; 0: never */
-  int32_t fuse_groups;        /* not 0: also across groups */
-  int64_t cache_capacity;     /* operations that are asked for by number once known; 0: none */
-  double gather_time; /* seconds that a request may stay for others; below 0: as cores suggest */
-  const char* gpu_kind;       /* "cuda", "hip", or "" for a build without code for GPUs */
-  const char* gpu_code;       /* the folder of that code */
+  const char* meeting;    /* tells apart jobs that share a store; "" for the launcher's */
+  const char* transport;  /* "auto", "shm", "tcp", "mpi" */
+  int32_t mpi_data;       /* not 0: MPI may move data too */
+  const hvd_mpi_job* mpi; /* takes the place of the store and the secret; NULL for none */
+  int64_t fusion_bytes;   /* small allreduces are put together up to so many bytes; 0: never */
+  int32_t fuse_groups;    /* not 0: also across groups */
+  int64_t cache_capacity; /* operations that are asked for by number once known; 0: none */
+  double gather_time;   /* seconds that a request may stay for others; below 0: as cores suggest */
+  const char* gpu_kind; /* "cuda", "hip", or "" for a build without code for GPUs */
+  const char* gpu_code; /* the folder of that code */
   const char* gpu_drivers;    /* libraries, one a line; the first that can be opened is used */
   const char* nccl_libraries; /* likewise, after one that the process has loaded */
   int32_t autotune;           /* not 0: rank 0 looks for better parameters while the job runs */

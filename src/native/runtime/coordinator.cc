@@ -45,7 +45,8 @@ Coordinator::Coordinator(int size, const AgreementOptions& options, OperationTra
       options_(options),
       trace_(trace),
       cache_(options.cache_capacity),
-      parameters_{.fusion_bytes = options.fusion_bytes, .gather_time = options.gather_time.value_or(kShortGatherTime)},
+      parameters_{.fusion_bytes = options.fusion_bytes,
+                  .gather_time = options.gather_time.value_or(kShortGatherTime)},
       joined_(static_cast<size_t>(size)) {
   std::vector<int> all(static_cast<size_t>(size));
   std::iota(all.begin(), all.end(), 0);

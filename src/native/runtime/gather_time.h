@@ -10,9 +10,9 @@ namespace hvd {
 // Threads that wake each other for every single request spend more than that.
 inline constexpr std::chrono::microseconds kShortGatherTime{100};
 
-// Where ranks share memory and have no core to spare. An operation that runs while its rank computes
-// hides nothing there: it takes the core away, and halfway through the ranks wait for whichever has
-// not got its own back. So it is left to callers that wait, if they come soon.
+// Where ranks share memory and have no core to spare. An operation that runs while its rank
+// computes hides nothing there: it takes the core away, and halfway through the ranks wait for
+// whichever has not got its own back. So it is left to callers that wait, if they come soon.
 inline constexpr std::chrono::microseconds kLongGatherTime{50'000};
 
 }  // namespace hvd

@@ -29,9 +29,7 @@ class Inbox {
     bool drained = false;
     bool hurry_others = false;
 
-    bool urgent() const {
-      return failure || shutdown || drained || hurry_others || !waits.empty();
-    }
+    bool urgent() const { return failure || shutdown || drained || hurry_others || !waits.empty(); }
   };
 
   void Submit(std::shared_ptr<const Request> request);

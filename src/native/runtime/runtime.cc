@@ -98,8 +98,9 @@ Runtime::Runtime(const RuntimeOptions& options)
   if (size_ == 1) return;
   control_ = std::make_unique<ControlPlane>(
       rank_, membership_.peers, std::move(membership_.connections),
-      std::move(membership_.processes), Agreement(options.agreement, membership_), options.stall, options.autotune,
-      membership_.silence, membership_.spin, static_cast<JobObserver&>(*this), trace_);
+      std::move(membership_.processes), Agreement(options.agreement, membership_), options.stall,
+      options.autotune, membership_.silence, membership_.spin, static_cast<JobObserver&>(*this),
+      trace_);
   try {
     control_thread_ = std::thread([this] { RunControlThread(); });
     op_thread_ = std::thread([this] { RunOpThread(); });
