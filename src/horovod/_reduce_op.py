@@ -12,16 +12,17 @@ Max = _bindings.MAX
 Product = _bindings.PRODUCT
 
 
-def choose_op(op: int | None, *, average: bool | None) -> int:
+def choose_op(op: int | None, *, average: bool | None, adasum: bool = False) -> int:
     """Resolves Horovod's two ways of naming the reduction.
 
     Args:
-        op: one of `Average`, `Sum`, `Min`, `Max`, `Product`, or None.
+        op: one of `Average`, `Sum`, `Min`, `Max`, `Product`, `Adasum`, or None.
         average: the deprecated way: True for Average, False for Sum, or None.
+        adasum: whether Adasum may be chosen.
 
     Raises:
         ValueError: both are given, or the op is unknown.
-        NotImplementedError: for Adasum.
+        NotImplementedError: for Adasum where it may not be chosen.
     """
     if average is not None:
         warnings.warn(
@@ -36,6 +37,8 @@ def choose_op(op: int | None, *, average: bool | None) -> int:
         return Average if average else Sum
     if op is None:
         return Average
+    if op == Adasum and adasum:
+        return op
     if op == Adasum:
         raise NotImplementedError("op=Adasum is not supported yet by horovod-variants")
     if op not in (Average, Sum, Min, Max, Product):

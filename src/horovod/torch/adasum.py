@@ -25,6 +25,19 @@ def require_power_of_2(size: int) -> None:
         raise NotImplementedError(NOT_A_POWER_OF_2)
 
 
+def require_combinable(tensors: Sequence[torch.Tensor], size: int) -> None:
+    """Refuses tensors, and numbers of their ranks, that have no adaptive sum.
+
+    Raises:
+        NotImplementedError: as of `require_power_of_2`.
+        ValueError: a tensor holds no floating-point numbers.
+    """
+    require_power_of_2(size)
+    for tensor in tensors:
+        if not tensor.dtype.is_floating_point:
+            raise ValueError(f"Adasum adds floating-point tensors, not {tensor.dtype}")
+
+
 def combine(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """The adaptive sum of two tensors: each less half of what it has in common with the other."""
     a, b = left.double().flatten(), right.double().flatten()

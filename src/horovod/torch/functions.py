@@ -53,9 +53,12 @@ class _TensorPlace:
 
 
 def _take_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:
-    """Copies a nested state with a place for each tensor, which goes into the list."""
+    """Copies a nested state with a place for each tensor, which goes into the list.
+
+    There they are on the CPU, where those who do not know the root's devices receive them.
+    """
     if isinstance(value, torch.Tensor):
-        tensors.append(value)
+        tensors.append(value.cpu())
         return _TensorPlace(value)
     if isinstance(value, dict):
         return {key: _take_tensors(item, tensors) for key, item in value.items()}

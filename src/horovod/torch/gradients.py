@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 
-from horovod._reduce_op import Adasum, choose_op
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet
 from horovod.torch.compression import Compressor, Outgoing, outgoing
@@ -37,6 +36,7 @@ class Reduction:
 
     Attributes:
         predivide: gradients are divided by it before the sum and multiplied after it.
+        op: Average, Sum, Min, Max, Product or Adasum.
         sparse_as_dense: whether sparse gradients are made dense and reduced like the others.
     """
 
@@ -45,6 +45,11 @@ class Reduction:
     predivide: float
     process_set: ProcessSet
     sparse_as_dense: bool = False
+
+    @functools.cached_property
+    def how(self) -> tuple[int, float, float, ProcessSet]:
+        """The op, the factors before and after, and whose ranks take part."""
+        return self.op, 1.0 / self.predivide, self.predivide, self.process_set
 
 
 class _InFlight(NamedTuple):
@@ -179,13 +184,6 @@ class GradientReducer:
         weakref.finalize(self, remove, self._hooks).atexit = False
 
     @property
-    def _how(self) -> tuple[int, float, float, ProcessSet]:
-        """The reduction, its factors before and after, and whose ranks take part."""
-        reduction = self._reduction
-        op = reduction.op if reduction.op == Adasum else choose_op(reduction.op, average=None)
-        return op, 1.0 / reduction.predivide, reduction.predivide, reduction.process_set
-
-    @property
     def busy(self) -> bool:
         """Whether gradients are on their way, or have been counted for a later reduction."""
         return bool(self._sent) or any(gradient.seen for gradient in self._gradients.values())
@@ -222,7 +220,8 @@ class GradientReducer:
     def _finish(self, gradient: _Gradient) -> None:
         """Sends a gradient that is complete, or its group when it was the last of it."""
         if gradient.group is None:
-            self._start(gradient)
+            if (sent := self._outgoing(gradient)) is not None:
+                self._start(gradient, sent)
             return
         gradient.complete = True
         members = [
@@ -251,30 +250,32 @@ class GradientReducer:
         gradient.flight = flight
         self._sent.append(gradient)
 
-    def _start(self, gradient: _Gradient) -> None:
-        dense = self._ready_gradient(gradient.parameter)
-        if dense.layout is not torch.strided:
-            self._start_sparse(gradient, dense)
-            return
-        reduction = self._reduction
-        sent = outgoing(dense, reduction.compression, reduction.op)
+    def _outgoing(self, gradient: _Gradient) -> Outgoing | None:
+        """What is to be sent of a complete gradient; a sparse one is sent here, and gives None."""
+        ready = self._ready_gradient(gradient.parameter)
+        if ready.layout is torch.strided:
+            return outgoing(ready, self._reduction.compression, self._reduction.op)
+        self._start_sparse(gradient, ready)
+        return None
+
+    def _start(self, gradient: _Gradient, sent: Outgoing) -> None:
         handle = start_allreduce(
-            sent.tensor, gradient.name, *self._how, in_place=True, wire_dtype=sent.wire_dtype
+            sent.tensor,
+            gradient.name,
+            *self._reduction.how,
+            in_place=True,
+            wire_dtype=sent.wire_dtype,
         )
         self._send(gradient, _InFlight(handle, sent))
 
     def _start_group(self, members: Sequence[_Gradient]) -> None:
         """Sends gradients together; sparse ones, and other types than the first one's, go alone."""
-        reduction = self._reduction
         together: list[tuple[_Gradient, Outgoing]] = []
         for member in members:
-            dense = self._ready_gradient(member.parameter)
-            if dense.layout is not torch.strided:
-                self._start_sparse(member, dense)
+            if (sent := self._outgoing(member)) is None:
                 continue
-            sent = outgoing(dense, reduction.compression, reduction.op)
             if together and sent.travels_as != together[0][1].travels_as:
-                self._start(member)
+                self._start(member, sent)
             else:
                 together.append((member, sent))
         if not together:
@@ -282,7 +283,7 @@ class GradientReducer:
         handle = start_grouped_allreduce(
             [sent.tensor for _, sent in together],
             f"group.{together[0][0].name}",
-            *self._how,
+            *self._reduction.how,
             in_place=True,
             wire_dtypes=[sent.wire_dtype for _, sent in together],
         )

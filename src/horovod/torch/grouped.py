@@ -9,7 +9,7 @@ import torch
 from horovod._collectives import COLLECTIVES
 from horovod._reduce_op import Adasum, Average, choose_op
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
-from horovod.torch.adasum import combine_all, require_power_of_2
+from horovod.torch.adasum import combine_all, require_combinable
 from horovod.torch.autograd import apply, gradient_name
 from horovod.torch.compression import Compression, Compressor, outgoing
 from horovod.torch.gathering import allgather
@@ -82,7 +82,7 @@ def _start_adasum(
     factors: tuple[float, float],
     process_set: ProcessSet,
 ) -> int:
-    require_power_of_2(process_set.size())
+    require_combinable(works, process_set.size())
     before, after = factors
     return COLLECTIVES.grouped_allgather(
         [operand(work.unsqueeze(0)) for work in works],
@@ -118,7 +118,7 @@ def grouped_allreduce_async(
         postscale_factor: multiplies the results.
         process_set: whose ranks take part.
     """
-    op = op if op == Adasum else choose_op(op, average=average)
+    op = choose_op(op, average=average, adasum=True)
     return start_grouped_allreduce(
         tensors, name, op, prescale_factor, postscale_factor, process_set, in_place=False
     )
@@ -134,7 +134,7 @@ def grouped_allreduce_async_(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Like `grouped_allreduce_async`, in place."""
-    op = op if op == Adasum else choose_op(op, average=average)
+    op = choose_op(op, average=average, adasum=True)
     return start_grouped_allreduce(
         tensors, name, op, prescale_factor, postscale_factor, process_set, in_place=True
     )
@@ -188,7 +188,7 @@ def grouped_allreduce(
         postscale_factor: multiplies the results.
         process_set: whose ranks take part.
     """
-    op = op if op == Adasum else choose_op(op, average=average)
+    op = choose_op(op, average=average, adasum=True)
     sent = [outgoing(tensor, compression, op) for tensor in tensors]
     reduced = apply(
         _GroupedAllreduce,
@@ -216,7 +216,7 @@ def grouped_allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> list[torch.Tensor]:
     """Like `grouped_allreduce`, in place and without a gradient."""
-    op = op if op == Adasum else choose_op(op, average=average)
+    op = choose_op(op, average=average, adasum=True)
     results: list[torch.Tensor] = synchronize(
         start_grouped_allreduce(
             tensors, name, op, prescale_factor, postscale_factor, process_set, in_place=True

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from horovod import _settings
+from horovod._reduce_op import choose_op
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch.adasum_optimizer import AdasumStep, wrap_for_adasum
@@ -138,7 +139,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     named_parameters: Iterable[tuple[str, torch.Tensor]] | None = None,
     compression: type[Compressor] = Compression.none,
     backward_passes_per_step: int = 1,
-    op: int = Average,
+    op: int | None = Average,
     gradient_predivide_factor: float = 1.0,
     num_groups: int = 0,
     groups: Any = None,
@@ -177,6 +178,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     if isinstance(optimizer, (DistributedStep, AdasumStep)):
         raise ValueError("the optimizer has been wrapped by DistributedOptimizer already")  # noqa: TRY004 - a bad value, not a bad type
     require_passes(backward_passes_per_step)
+    op = choose_op(op, average=None, adasum=True)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor not supported with op != Average")
     if num_groups != 0:

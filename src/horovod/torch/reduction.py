@@ -10,7 +10,7 @@ from horovod._operations import DTYPES
 from horovod._reduce_op import Adasum, choose_op
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 from horovod.torch import blocking
-from horovod.torch.adasum import combine_all, require_power_of_2
+from horovod.torch.adasum import combine_all, require_combinable
 from horovod.torch.autograd import apply, gradient_name, needs_gradient
 from horovod.torch.blocking import CALLS
 from horovod.torch.compression import Compression, Compressor, NoneCompressor, outgoing
@@ -75,9 +75,7 @@ def _start_adasum(
     process_set: ProcessSet,
 ) -> int:
     """Gathers all ranks' tensors and combines them here, the same on all ranks."""
-    require_power_of_2(process_set.size())
-    if not work.dtype.is_floating_point:
-        raise ValueError(f"Adasum adds floating-point tensors, not {work.dtype}")
+    require_combinable([work], process_set.size())
 
     def finish(buffer: Any) -> torch.Tensor:
         gathered = from_buffer(buffer)
@@ -116,7 +114,7 @@ def allreduce_async(
     Returns:
         A handle for `poll` and `synchronize`.
     """
-    op = op if op == Adasum else choose_op(op, average=average)
+    op = choose_op(op, average=average, adasum=True)
     return start_allreduce(
         tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=False
     )
@@ -132,7 +130,7 @@ def allreduce_async_(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Like `allreduce_async`, in place: the tensor must not be touched until `synchronize`."""
-    op = op if op == Adasum else choose_op(op, average=average)
+    op = choose_op(op, average=average, adasum=True)
     return start_allreduce(
         tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=True
     )
@@ -210,7 +208,7 @@ def allreduce(
             )
         if done is not None:
             return done
-    op = op if op == Adasum else choose_op(op, average=average)
+    op = choose_op(op, average=average, adasum=True)
     sent, ctx, wire_dtype = outgoing(tensor, compression, op)
     arguments = (sent, name, op, prescale_factor, postscale_factor, process_set)
     reduced = (
@@ -239,7 +237,7 @@ def allreduce_(
             )
         if done is not None:
             return done
-    op = op if op == Adasum else choose_op(op, average=average)
+    op = choose_op(op, average=average, adasum=True)
     return _allreduce_into(
         tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=True
     )

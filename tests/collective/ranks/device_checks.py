@@ -152,3 +152,16 @@ def check_training_comes_to_the_joined_batchs_parameters() -> None:
             optimizer.step()
     for one, other in zip(alone.parameters(), together.parameters(), strict=True):
         assert torch.allclose(one, other, rtol=1e-3, atol=1e-5)
+
+
+def check_an_optimizers_state_reaches_ranks_without_one() -> None:
+    model = torch.nn.Linear(3, 1).to(place())
+    optimizer = torch.optim.Adam(model.parameters(), lr=hvd.rank() + 1.0)
+    if hvd.rank() == 0:
+        model(torch.ones(2, 3, device=place())).sum().backward()
+        optimizer.step()
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    state = optimizer.state[model.weight]
+    assert state["exp_avg"].device == place()
+    assert torch.allclose(state["exp_avg"], torch.tensor(0.2, device=place()))
+    assert optimizer.param_groups[0]["lr"] == 1.0

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from horovod.torch.compression import NoneCompressor
 
 
 def run_backward(loss: Any) -> None:
@@ -77,6 +78,34 @@ def check_options_of_the_optimizer_lead_to_the_same() -> None:
             my_data(),
         )
         assert_close(trained, train_alone(), tolerance)
+
+
+def check_each_gradient_of_a_group_is_compressed_once() -> None:
+    compressed: list[torch.dtype] = []
+
+    class Counting(NoneCompressor):
+        @staticmethod
+        def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, None]:
+            compressed.append(tensor.dtype)
+            return tensor, None
+
+    # The first one's type travels together, each of the others alone.
+    dtypes = [torch.float32, torch.float64, torch.float32, torch.float64]
+    parameters = [torch.nn.Parameter(torch.ones(3, dtype=dtype)) for dtype in dtypes]
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(parameters, lr=1.0), compression=Counting, groups=[parameters], op=None
+    )
+    own = hvd.rank() + 1.0
+    for steps in (1, 2):
+        run_backward(sum((parameter * own).sum() for parameter in parameters))
+        optimizer.synchronize()
+        assert sorted(map(str, compressed)) == sorted(map(str, dtypes * steps))
+        for parameter in parameters:
+            assert parameter.grad is not None
+            assert parameter.grad.tolist() == [(hvd.size() + 1) / 2] * 3
+        with optimizer.skip_synchronize():
+            optimizer.step()
+        optimizer.zero_grad()
 
 
 def check_several_passes_add_up_before_a_step() -> None:
@@ -271,6 +300,8 @@ def check_arguments_of_the_optimizer() -> None:
         ({"named_parameters": [("a", weight)]}, ValueError, "were not named"),
         ({"backward_passes_per_step": 0}, ValueError, "must be > 0"),
         ({"gradient_predivide_factor": 2.0, "op": hvd.Sum}, ValueError, "op != Average"),
+        ({"op": 17}, ValueError, "op=17 is not a reduction"),
+        ({"op": 17, "gradient_as_bucket_view": True}, ValueError, "op=17 is not a reduction"),
     ):
         with pytest.raises(error, match=text):
             hvd.DistributedOptimizer(sgd, **options)

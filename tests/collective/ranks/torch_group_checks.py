@@ -165,6 +165,8 @@ def check_grouped_adasum() -> None:
         torch.testing.assert_close(results[0], expected)
         assert results[1].dtype == torch.float64
     torch.testing.assert_close(places[0], expected)
+    with pytest.raises(ValueError, match="floating-point"):
+        hvd.grouped_allreduce([mine(3), torch.ones(2, dtype=torch.int32)], op=hvd.Adasum)
 
 
 def check_grouped_allgather() -> None:
