@@ -63,5 +63,5 @@ list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/nat
 
 set(HVD_NATIVE_TESTS auth autotune collectives compression convert coordinator core_distances deaths descriptors device
   fast_lane gathering gpu
-  heartbeats hosts kernels lane levels loss mpi runtime sha256 shared_buffers soak socket stall timeline
+  heartbeats hosts kernels lane levels loss mpi pair_allreduce runtime sha256 shared_buffers soak socket stall timeline
   topology trace_text transport unnamed waiting wire)

@@ -128,6 +128,33 @@ void RotateAllSizes(Communicator& communicator) {
   });
 }
 
+// Adds what comes to where the rank's own bytes are sent from.
+class AddingSink : public hvd::Sink {
+ public:
+  explicit AddingSink(std::vector<std::byte>& own) : next_(own.data()) {}
+  void Consume(hvd::ConstBytes bytes) override {
+    for (const std::byte each : bytes) *next_++ ^= each;
+  }
+
+ private:
+  std::byte* next_;
+};
+
+void AddInPlace(Communicator& communicator) {
+  for (const size_t size : {1, 64, 4095, 32769, 65536, 262144, 1'000'003, 4'194'304}) {
+    std::vector<std::byte> expected = Pattern(0, size);
+    const std::vector<std::byte> other = Pattern(1, size);
+    for (size_t i = 0; i < size; ++i) expected[i] ^= other[i];
+    OnThreads(2, [&](int rank) {
+      std::vector<std::byte> own = Pattern(rank, size);
+      AddingSink sink(own);
+      communicator.transports[static_cast<size_t>(rank)]->Exchange(1 - rank, own, 1 - rank, size,
+                                                                   sink);
+      EXPECT_TRUE(own == expected);
+    });
+  }
+}
+
 void ChainOneMessage(Communicator& communicator) {
   const int ranks = static_cast<int>(communicator.transports.size());
   const auto message = Pattern(9, 700001);
@@ -167,6 +194,47 @@ TEST(ShmMovesAllSizesWhenItSpins) {
     Communicator communicator = ShmCommunicator(2, true, way);
     RotateAllSizes(communicator);
   }
+}
+
+TEST(WhatComesMayReplaceWhatIsSentWhereStepIsKept) {
+  for (const bool spin : {false, true}) {
+    for (const hvd::HandOver way : {hvd::HandOver::kThroughCaches, hvd::HandOver::kPastCaches}) {
+      Communicator communicator = ShmCommunicator(2, spin, way);
+      EXPECT_TRUE(communicator.transports[0]->keeps_step());
+      AddInPlace(communicator);
+    }
+  }
+  EXPECT_FALSE(TcpCommunicator(2).transports[0]->keeps_step());
+}
+
+// One finds the other near or not, as it likes; the other one always thinks otherwise.
+TEST(TwoRanksAgreeWhetherTheyAreNear) {
+  constexpr int kTurns = 2000;
+  const auto segment = std::make_shared<const Segment>(Segment::Create(3));
+  std::vector<std::vector<bool>> answers(3);
+  std::vector<bool> found;
+  OnThreads(2, [&](int thread) {
+    const int rank = 1 + thread;
+    const int other = 3 - rank;
+    const auto distances = std::make_shared<hvd::CoreDistances>(rank, segment);
+    const Abort abort;
+    hvd::ShmTransport transport(rank, segment, distances, hvd::Channel::kLane, true, abort);
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const bool near = (turn / 3 % 2 == 0) == (rank == 1);
+      for (int i = 0; i < 2; ++i) distances->Found(other, std::chrono::nanoseconds(near ? 1 : 999));
+      if (rank == 1) found.push_back(distances->For(other) == hvd::HandOver::kThroughCaches);
+      answers[static_cast<size_t>(rank)].push_back(transport.AgreeNear(other));
+      std::vector<std::byte> in(1 + static_cast<size_t>(turn) % 300);
+      const std::vector<std::byte> out(in.size());
+      hvd::CopySink sink(in);
+      transport.Exchange(other, out, other, in.size(), sink);
+    }
+  });
+  EXPECT_TRUE(answers[1] == answers[2]);
+  // What the lower one has found holds from the next time on.
+  found.insert(found.begin(), false);
+  found.pop_back();
+  EXPECT_TRUE(answers[1] == found);
 }
 
 TEST(TcpMovesAllSizes) {
@@ -256,5 +324,5 @@ TEST(OnlyTheJobsOwnSegmentIsOpened) {
 TEST(RingsOfManyRanksStayBounded) {
   const Segment segment = Segment::Create(64);
   EXPECT_EQ(segment.ring_bytes(), size_t{16} << 10);
-  EXPECT_EQ(Segment::Create(2).ring_bytes(), size_t{256} << 10);
+  EXPECT_EQ(Segment::Create(2).ring_bytes(), size_t{2} << 20);
 }

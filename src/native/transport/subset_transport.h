@@ -30,6 +30,10 @@ class SubsetTransport final : public Transport {
     const bool near = !topology_ || topology_->hosts().size() == 1;
     return near ? whole_.block_bytes() : 0;
   }
+  bool keeps_step() const override { return whole_.keeps_step(); }
+  bool AgreeNear(int other) override {
+    return whole_.AgreeNear(ranks_[static_cast<size_t>(other)]);
+  }
   const Topology* topology() const override {
     return topology_ && topology_->mixed() ? &*topology_ : nullptr;
   }

@@ -54,6 +54,12 @@ class Transport {
   virtual size_t block_bytes() const { return 0; }
   // Vectors from so many bytes on gain nothing from travelling together with others.
   virtual size_t lone_bytes() const { return size_t{512} << 10; }
+  // Whether two ranks that exchange equally many bytes get none of them in front of those that were
+  // read from `out`: the sink may write there as it goes.
+  virtual bool keeps_step() const { return false; }
+  // Whether `other` and this rank get fast what lies in each other's caches. Both have to ask the
+  // same number of times, with bytes in both directions in between; then both get the same answers.
+  virtual bool AgreeNear(int /*other*/) { return false; }
   // Which ranks share a host; nullptr where all are reached alike.
   virtual const Topology* topology() const { return nullptr; }
   // The ranks with which this one shares memory, ascending, itself among them.

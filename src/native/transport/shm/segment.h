@@ -27,7 +27,8 @@ struct alignas(512) Mark {
 
 // How far one rank has sent to another, in bytes since the start, which never wrap.
 struct alignas(128) RingPositions {
-  alignas(64) std::atomic<uint64_t> head;  // written by the sender
+  alignas(64) std::atomic<uint64_t> head;  // written by the sender, as is
+  std::atomic<bool> near[2];               // what it says of the receiver, used in turn
   alignas(64) std::atomic<uint64_t> tail;  // written by the receiver
 };
 

@@ -33,6 +33,8 @@ class ShmTransport : public Transport {
   int size() const override { return segment_->ranks(); }
   const char* name() const override { return "shm"; }
   size_t block_bytes() const override { return size_t{128} << 10; }
+  bool keeps_step() const override { return true; }
+  bool AgreeNear(int other) override;
   size_t lone_bytes() const override { return size_t{64} << 10; }
   std::vector<int> mapped_ranks() const override;
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override;
@@ -43,7 +45,7 @@ class ShmTransport : public Transport {
   struct Incoming;
 
   bool Fill(Outgoing& outgoing);
-  bool Drain(Incoming& incoming, Sink& sink);
+  bool Drain(Incoming& incoming, Sink& sink, size_t most);
   void Ring(int rank);
   template <typename Ready>
   void WaitUntil(const Ready& ready);
@@ -59,6 +61,8 @@ class ShmTransport : public Transport {
   // By rank: where the next message starts in the ring.
   std::vector<uint64_t> sent_;
   std::vector<uint64_t> received_;
+  // By rank: how often AgreeNear was asked.
+  std::vector<uint32_t> asked_;
 };
 
 }  // namespace hvd

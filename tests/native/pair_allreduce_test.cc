@@ -1,0 +1,105 @@
+// Allreduce of two ranks of a host, by each of the ways that they choose from.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "harness.h"
+#include "kernels/stream_copy.h"
+#include "ops/allreduce.h"
+#include "ranks.h"
+#include "transport/abort.h"
+#include "transport/shm/core_distances.h"
+#include "transport/shm/segment.h"
+#include "transport/shm/shm_transport.h"
+
+namespace {
+
+using hvd::AllreduceOptions;
+using hvd::HandOver;
+using hvd::ReduceOp;
+
+// Around the bounds of the ways, of chunks, of rings, and of vectors that are reduced in blocks.
+const std::vector<size_t> kCounts = {1, 4097, 32768, 32769, 100'003, 2'200'011};
+constexpr size_t kMany = 1'000'000;  // of which one op, and one that needs an order, will do
+
+std::vector<int32_t> Operands(int rank, size_t count) {
+  std::vector<int32_t> values(count);
+  for (size_t i = 0; i < count; ++i) {
+    values[i] = static_cast<int32_t>((i * 7 + i / 251) % 1000) + 3 * rank + 1;
+  }
+  return values;
+}
+
+int32_t Reduced(const AllreduceOptions& options, int32_t a, int32_t b) {
+  const auto scaled = [&](int32_t value) {
+    return static_cast<int32_t>(static_cast<double>(value) * options.prescale);
+  };
+  a = scaled(a);
+  b = scaled(b);
+  int32_t result = a + b;
+  if (options.op == ReduceOp::kMin) result = a < b ? a : b;
+  if (options.op == ReduceOp::kMax) result = a < b ? b : a;
+  if (options.op == ReduceOp::kProduct) result = a * b;
+  return options.op == ReduceOp::kAverage ? result / 2 : result;
+}
+
+// Every op, in place and not, one after the other on the same transports.
+void CheckAll(hvd::Transport& transport) {
+  const int rank = transport.rank();
+  std::vector<AllreduceOptions> all(6);
+  all[0].op = ReduceOp::kSum;
+  all[1].op = ReduceOp::kAverage;
+  all[2].op = ReduceOp::kProduct;
+  all[3].op = ReduceOp::kMin;
+  all[4].op = ReduceOp::kMax;
+  all[5].prescale = 2;
+  for (const size_t count : kCounts) {
+    const auto own = Operands(rank, count);
+    const auto others = Operands(1 - rank, count);
+    for (AllreduceOptions options : all) {
+      if (count > kMany && options.op != ReduceOp::kAverage && options.op != ReduceOp::kMin)
+        continue;
+      std::vector<int32_t> expected(count);
+      for (size_t i = 0; i < count; ++i) expected[i] = Reduced(options, own[i], others[i]);
+      options.dtype = hvd::DType::kInt32;
+      options.count = count;
+      std::vector<int32_t> in_place = own;
+      options.source = options.destination = in_place.data();
+      hvd::Allreduce(transport, options);
+      EXPECT_TRUE(in_place == expected);
+      std::vector<int32_t> elsewhere(count, -1);
+      options.source = own.data();
+      options.destination = elsewhere.data();
+      hvd::Allreduce(transport, options);
+      EXPECT_TRUE(elsewhere == expected);
+      EXPECT_TRUE(own == Operands(rank, count));
+    }
+  }
+}
+
+// Args: ways: what each rank thinks of the other; nothing: what it finds.
+void CheckPair(std::optional<HandOver> low, std::optional<HandOver> high) {
+  const auto segment = std::make_shared<const hvd::Segment>(hvd::Segment::Create(2));
+  hvd::test::OnThreads(2, [&](int rank) {
+    const hvd::Abort abort;
+    hvd::ShmTransport transport(
+        rank, segment, std::make_shared<hvd::CoreDistances>(rank, segment, rank == 0 ? low : high),
+        hvd::Channel::kLane, true, abort);
+    CheckAll(transport);
+  });
+}
+
+}  // namespace
+
+TEST(TwoRanksThatAreNearReduce) { CheckPair(HandOver::kThroughCaches, HandOver::kThroughCaches); }
+
+TEST(TwoRanksThatAreApartReduce) { CheckPair(HandOver::kPastCaches, HandOver::kPastCaches); }
+
+TEST(TwoRanksThatThinkDifferentlyReduce) {
+  CheckPair(HandOver::kThroughCaches, HandOver::kPastCaches);
+  CheckPair(HandOver::kPastCaches, HandOver::kThroughCaches);
+  CheckPair({}, {});
+}
