@@ -49,7 +49,7 @@ def plain(session): session.run(*session.posargs)
 
 def test_a_word_that_nobody_reads_is_an_error() -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "dev"), "lint", "typess"],
+        [sys.executable, str(ROOT / "dev"), "lint", "nothing"],
         capture_output=True,
         text=True,
         check=False,
@@ -57,5 +57,5 @@ def test_a_word_that_nobody_reads_is_an_error() -> None:
     )
     assert done.returncode == 2
     assert done.stderr == (
-        "dev: error: 'typess' is no session, and lint takes no arguments; ./dev lists the sessions\n"
+        "dev: error: 'nothing' is no session, and lint takes no arguments; ./dev lists the sessions\n"
     )
