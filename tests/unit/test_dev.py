@@ -49,7 +49,7 @@ def plain(session): session.run(*session.posargs)
 
 def test_a_word_that_nobody_reads_is_an_error() -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "dev"), "lint", "nothing"],
+        [sys.executable, str(ROOT / "dev"), "lint", "else"],
         capture_output=True,
         text=True,
         check=False,
@@ -57,5 +57,5 @@ def test_a_word_that_nobody_reads_is_an_error() -> None:
     )
     assert done.returncode == 2
     assert done.stderr == (
-        "dev: error: 'nothing' is no session, and lint takes no arguments; ./dev lists the sessions\n"
+        "dev: error: 'else' is no session, and lint takes no arguments; ./dev lists the sessions\n"
     )
