@@ -82,7 +82,7 @@ def test_more_hosts_or_bytes_never_cost_less_to_agree_and_connect(
 
 
 def test_shared_memory_stays_bounded_on_usual_hosts() -> None:
-    assert model.segment_bytes(8) == 32 * MIB
+    assert model.segment_bytes(8) == 64 * MIB
     assert model.segment_bytes(64) == 128 * MIB
 
 
