@@ -42,7 +42,9 @@ void Inbox::HurryOthers() {
 void Inbox::EndLongStays() {
   const std::lock_guard lock(mutex_);
   gather_time_ = std::min(gather_time_, kShortGatherTime);
+  if (contents_.requests.empty()) return;
   due_ = kLongAgo;
+  WakeLocked();
 }
 
 void Inbox::RequestShutdown() {
