@@ -1,7 +1,10 @@
 """What `./dev` makes of its command line."""
 
+import shutil
 import subprocess
 import sys
+import venv
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +62,21 @@ def test_a_word_that_nobody_reads_is_an_error() -> None:
     assert done.stderr == (
         "dev: error: 'else' is no session, and lint takes no arguments; ./dev lists the sessions\n"
     )
+
+
+def test_a_checkout_may_be_moved(tmp_path: Path) -> None:
+    """Scripts that pip installs name the folder of their environment; `dev` does without them."""
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    shutil.copy(ROOT / "dev", before)
+    (before / "noxfile.py").write_text("")
+    venv.create(before / ".dev" / "nox", with_pip=False)
+    module = next((before / ".dev/nox").glob("lib/python*/site-packages")) / "nox.py"
+    module.write_text("import sys; print('nox', sys.argv[1:])")
+    (before / ".dev/nox/installed").write_text(DEV.NOX)
+    before.rename(after)
+    ran = subprocess.run(
+        [sys.executable, after / "dev"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ran.stdout.startswith("nox ['--noxfile'"), ran.stderr
+    assert ran.returncode == 0
