@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 PREPARED_PATH = "payload/prepared.json"
 """Where the answers stand in the sdist; there are none for payloads that have to be fetched."""
 
+_MEMBERS: dict[str, type] = {
+    "machine": str, "pythons": list, "glibc": list, "flags": list, "without_flags": list,
+    "device_files": list, "filename": str, "path": str, "ranges": list, "size": int,
+    "dist_info": str, "decision_file": str, "index_variables": list, "decision": dict,
+}  # fmt: skip
+_DECIDED: dict[str, type] = {"project": str, "label": str, "machine": dict, "payload": dict}
 _CPUINFO_LIMIT = 16 * 1024
 _AUXV_LIMIT = 4 * 1024
 
@@ -54,12 +60,21 @@ def hand_over_prepared(wheel_directory: str) -> str | None:
         devices = without_gpu()
         if sys.implementation.name != "cpython" or not _plain_abi(python) or devices is None:
             return None
+        facts = (os.uname().machine, python, libc, cpuinfo, auxv, devices)
         for answer in answers:
-            if holds(answer, os.uname().machine, python, libc, cpuinfo, auxv, devices):
+            if _is_answer(answer) and holds(answer, *facts):
                 return _hand_over(answer, libc, python, wheel_directory)
-    except (OSError, ValueError, OverflowError):
+    except (OSError, ValueError, OverflowError, RecursionError):
         pass  # whoever looks closer says what is wrong
+    except (LookupError, TypeError, AttributeError):
+        pass  # the file is of another shape, which is as if there were none
     return None
+
+
+def _is_answer(answer: Answer) -> bool:
+    """Tell whether it has what is read here, in the types that it has to be of."""
+    parts = ((answer, _MEMBERS), (answer["decision"], _DECIDED))
+    return all(isinstance(part[key], kind) for part, kinds in parts for key, kind in kinds.items())
 
 
 def holds(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from unit.selector.tiny_release import NULL, V3, V4, TinyRelease, release_info
@@ -305,6 +305,39 @@ def test_damaged_ranges_are_left_to_judging(
     assert backend.build_wheel(str(tmp_path / "judged")) == PLAIN
     judged = (tmp_path / "judged" / PLAIN).read_bytes()
     assert (tmp_path / "prepared" / PLAIN).read_bytes() == judged
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_answers_of_another_shape_are_as_none(sdist: TinyRelease, data: st.DataObject) -> None:
+    path = sdist.root / PREPARED_PATH
+    original = path.read_text()
+    document = json.loads(original)
+    answer = document["answers"][0]
+    read = [(answer["decision"], key) for key in ("project", "label", "machine", "payload")]
+    places = [(document, "answers"), *((answer, key) for key in answer), *read]
+    owner, key = data.draw(st.sampled_from([*places, (None, "")]), "place")
+    value = data.draw(JSON.filter(lambda v: owner is None or type(v) is not type(owner[key])))
+    remove = owner is not None and data.draw(st.booleans(), "remove")
+    if owner is None:
+        document = value
+    elif remove:
+        del owner[key]
+    else:
+        owner[key] = value
+    path.write_text(json.dumps(document))
+    try:
+        assert hand_over_prepared(str(sdist.root / "prepared")) is None
+        assert backend.build_wheel(str(sdist.root / "judged")) == PLAIN
+    finally:
+        path.write_text(original)
 
 
 def test_wheels_of_another_form_are_rewritten(sdist: TinyRelease, tmp_path: Path) -> None:
