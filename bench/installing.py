@@ -38,12 +38,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from variantwheel.prepared_answers import prepared_answers, render_answers
+from variantwheel.prepared_answers import render_prepared
 from variantwheel.shared_pieces import share_pieces
+from variantwheel_selector.checked_wheel import PREPARED_PATH
 from variantwheel_selector.manifest import SHARED_FILE, Manifest, PayloadWheel, render_manifest
 from variantwheel_selector.model import Variant
 from variantwheel_selector.package_copy import copy_package
-from variantwheel_selector.prepared import PREPARED_PATH
 from variantwheel_selector.sdist import pack_sdist
 from variantwheel_selector.variants_json import ProviderInfo, VariantsInfo, render_variants_json
 from variantwheel_selector.wheel_name import WheelName, normalize_project
@@ -121,8 +121,7 @@ def make_release(folder: Path, size: int, dependencies: Sequence[Path] = ()) -> 
         (root / "PKG-INFO").write_text(metadata)
         (root / "pyproject.toml").write_text(PYPROJECT)
         (root / "payload/manifest.json").write_text(render_manifest(manifest))
-        answers = prepared_answers(manifest, root)
-        (root / PREPARED_PATH).write_text(render_answers(answers))
+        (root / PREPARED_PATH).write_text(render_prepared(manifest, root))
         copy_package(root / "_selector")
         pack_sdist(root, manifest, folder)
 

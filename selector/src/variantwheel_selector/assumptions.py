@@ -6,10 +6,10 @@ GPU, or a login node, can thus be told what the machines are like that will run 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
-
 from variantwheel_selector.record import record
+from variantwheel_selector.typing_forms import Generic, TypeVar
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from variantwheel_selector.parse.compute_cap import ComputeCapability
     from variantwheel_selector.parse.nvidia_version import CudaVersion

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
-
 from variantwheel_selector.record import record
+from variantwheel_selector.typing_forms import Generic, TypeVar
 
 T = TypeVar("T")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from variantwheel_selector.model import Variant
 from variantwheel_selector.providers.support import Support, SupportedFeature
 from variantwheel_selector.record import record
+from variantwheel_selector.typing_forms import NamedTuple
 
 
 class PropertyVerdict(NamedTuple):

@@ -146,18 +146,13 @@ def check_wheel(
     try:
         with zipfile.ZipFile(file) as archive:
             infos = check_members(archive, wheel.filename)
-            dist_info = dist_info_folder(name)
+            dist_info = name.dist_info
             _check_record(archive, infos, f"{dist_info}/RECORD", wheel.filename)
             _check_metadata(archive, dist_info, wheel.filename, manifest)
             _check_wheel_tags(archive, dist_info, name)
             _check_variant(archive, dist_info, wheel, manifest)
     except (OSError, *INVALID_ARCHIVE) as error:
         raise PayloadError(f"{wheel.filename!r} is not a valid wheel: {error}") from error
-
-
-def dist_info_folder(name: WheelName) -> str:
-    """Return the name of the `.dist-info` folder inside a wheel."""
-    return f"{name.distribution}-{name.version}.dist-info"
 
 
 def check_members(archive: zipfile.ZipFile, filename: str) -> dict[str, zipfile.ZipInfo]:

@@ -8,27 +8,22 @@ any of that is not so, none is given and the machine is judged. `variantwheel sd
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 
-from variantwheel_selector.archive_tail import add_listed
 from variantwheel_selector.bounded_read import read_bounded
+from variantwheel_selector.checked_wheel import hand_over_checked, outcome, prepared_members
 from variantwheel_selector.gpu_signs import without_gpu
 from variantwheel_selector.json_text import render_json
 from variantwheel_selector.parse.auxv import decode_auxv, parse_auxv, x86_disagreement
 from variantwheel_selector.parse.cpuinfo import cpu_flags
-from variantwheel_selector.wheel_file import Pieces, hashed_copy, write_beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, BinaryIO
+    from typing import Any
 
     Answer = dict[str, Any]
-
-PREPARED_PATH = "payload/prepared.json"
-"""Where the answers stand in the sdist; there are none for payloads that have to be fetched."""
 
 _MEMBERS: dict[str, type] = {
     "machine": str, "pythons": list, "glibc": list, "flags": list, "without_flags": list,
@@ -51,8 +46,7 @@ def hand_over_prepared(wheel_directory: str) -> str | None:
     if sys.platform != "linux" or sys.maxsize <= 2**32 or "_PYTHON_HOST_PLATFORM" in os.environ:
         return None
     try:
-        with open(PREPARED_PATH, "rb") as file:  # noqa: PTH123 - pathlib takes time
-            answers = json.loads(file.read())["answers"]
+        answers: Any = prepared_members()["answers"]
         cpuinfo = read_bounded("/proc/cpuinfo", _CPUINFO_LIMIT).decode("utf-8", errors="replace")
         auxv = decode_auxv(read_bounded("/proc/self/auxv", _AUXV_LIMIT), 64)
         libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
@@ -128,11 +122,6 @@ def completed(
     }
 
 
-def outcome(project: str, label: str | None, filename: str, *, forced: bool = False) -> str:
-    """Return the line that the installer's log gets."""
-    return f"{project}: variant {label}{' (forced)' if forced else ''} -> {filename}\n"
-
-
 def _plain_abi(python: str) -> bool:
     """Tell whether extensions are those of an ordinary build of CPython."""
     first = EXTENSION_SUFFIXES[0] if EXTENSION_SUFFIXES else ""
@@ -148,17 +137,14 @@ def _hand_over(answer: Answer, libc: str, python: str, folder: str) -> str | Non
         options = index_options(os.environ)
     decision = completed(answer, libc, f"{python} {version}", options)
     payload, name = decision["payload"], answer["filename"]
-    text = render_json(decision).encode("utf-8")
-
-    def write(copy: BinaryIO) -> bool:
-        with open(answer["path"], "rb", buffering=0) as wheels:  # noqa: PTH123 - pathlib takes time
-            found = hashed_copy(Pieces(wheels, answer["ranges"]).readinto, copy)
-        promised = (answer["size"], payload["sha256"])
-        return found == promised and add_listed(
-            copy, answer["dist_info"], answer["decision_file"], text
-        )
-
-    if not write_beside(folder, name, write):
+    done = hand_over_checked(
+        answer["path"],
+        answer["ranges"],
+        (answer["size"], payload["sha256"]),
+        (answer["dist_info"], answer["decision_file"], render_json(decision).encode("utf-8")),
+        (folder, name),
+    )
+    if not done:
         return None
     sys.stdout.write(outcome(decision["project"], decision["label"], name))
     return str(name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from variantwheel_selector.errors import EditableRefusedError
 from variantwheel_selector.hooks import project_here
@@ -29,10 +28,13 @@ def wheel_requirements(config_settings: ConfigSettings | None) -> list[str]:
 
 def make_sdist(sdist_directory: str) -> str:
     """Pack the unpacked sdist in the current folder and return the archive's name."""
-    from variantwheel_selector.sdist import pack_sdist  # noqa: PLC0415 - the other hooks pack none
+    from pathlib import Path  # noqa: PLC0415 - the other hooks pack no sdist
+
+    from variantwheel_selector.manifest import parse_manifest  # noqa: PLC0415 - as above
+    from variantwheel_selector.sdist import pack_sdist  # noqa: PLC0415 - as above
     from variantwheel_selector.wheel_hook import read_manifest  # noqa: PLC0415 - as above
 
-    return pack_sdist(Path(), read_manifest(Path()), Path(sdist_directory))
+    return pack_sdist(Path(), parse_manifest(read_manifest()), Path(sdist_directory))
 
 
 def refuse_editable() -> NoReturn:

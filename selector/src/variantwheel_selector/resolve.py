@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import NamedTuple
 
 from variantwheel_selector.decision import DecidedCandidate
 from variantwheel_selector.errors import NothingFitsError, VariantMisfitError
@@ -16,6 +15,7 @@ from variantwheel_selector.matching import Judge, PropertyVerdict
 from variantwheel_selector.model import VariantProperty, check_label
 from variantwheel_selector.providers.support import Support
 from variantwheel_selector.record import record, replace
+from variantwheel_selector.typing_forms import NamedTuple
 from variantwheel_selector.variants_json import VariantsInfo
 from variantwheel_selector.wheel_name import WheelName
 

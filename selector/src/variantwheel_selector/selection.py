@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from variantwheel_selector.decision import Decision
 from variantwheel_selector.errors import StrictnessError, VariantMisfitError
@@ -17,6 +16,7 @@ from variantwheel_selector.settings import Settings
 from variantwheel_selector.tags import supported_tags
 from variantwheel_selector.variants_json import VariantsInfo
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from variantwheel_selector.profile import Profile
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
 
 from variantwheel_selector import stated_facts as facts
 from variantwheel_selector.model import LABEL_PATTERN
@@ -18,6 +17,7 @@ from variantwheel_selector.parse.nvidia_version import CudaVersion, cuda_version
 from variantwheel_selector.parse.rocm_version import RocmVersion, rocm_version
 from variantwheel_selector.record import record
 from variantwheel_selector.redaction import without_credentials
+from variantwheel_selector.typing_forms import Generic, TypeVar
 from variantwheel_selector.variant_pattern import VariantPattern, read_patterns
 
 T = TypeVar("T")

@@ -6,12 +6,13 @@ Most installations state nothing; then neither the keys nor the readers of value
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from variantwheel_selector.assumptions import NOTHING_ASSUMED, Assumed, Assumptions
 from variantwheel_selector.config_paths import nothing_is_stated
 from variantwheel_selector.record import field, record
+from variantwheel_selector.typing_forms import Generic, TypeVar, cast
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from variantwheel_selector.profile import Profile
     from variantwheel_selector.setting_keys import Key

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from variantwheel_selector.config_paths import CONFIG_VARIABLE, site_files, user_files
 from variantwheel_selector.errors import SettingsError
@@ -19,6 +18,7 @@ from variantwheel_selector.setting_keys import ASSUME_PREFIX, BY_NAME
 from variantwheel_selector.suggestion import suggestion
 from variantwheel_selector.wheel_name import normalize_project
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from variantwheel_selector.parse.toml_subset import TomlEntry
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
 
 from variantwheel_selector import setting_keys as keys
 from variantwheel_selector.config_paths import CONFIG_VARIABLE
@@ -28,7 +27,9 @@ from variantwheel_selector.setting_keys import (
 from variantwheel_selector.settings import ConfigSettings, Setting, Settings
 from variantwheel_selector.settings_file import ConfigFile, read_config_files
 from variantwheel_selector.suggestion import closest, suggestion
+from variantwheel_selector.typing_forms import TypeVar
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from variantwheel_selector.profile import Profile
 

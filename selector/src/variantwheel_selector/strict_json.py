@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import NoReturn
 
 from variantwheel_selector.errors import SelectorError
 from variantwheel_selector.record import record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 @record

@@ -20,7 +20,6 @@ from variantwheel_selector.payload import (
     check_members,
     check_wheel,
     copy_payload,
-    dist_info_folder,
 )
 from variantwheel_selector.wheel_file import write_beside
 from variantwheel_selector.wheel_name import WheelName
@@ -65,7 +64,7 @@ def hand_over(
         check_wheel(file, wheel, manifest, tags)
 
     plain = str(wheel.name.with_label(None))
-    _write(fill, folder / plain, dist_info_folder(wheel.name), decision)
+    _write(fill, folder / plain, wheel.name.dist_info, decision)
     return plain
 
 
@@ -76,7 +75,7 @@ def add_decision(path: Path, decision: Decision) -> None:
         with path.open("rb") as source:
             shutil.copyfileobj(source, file)
 
-    _write(fill, path, dist_info_folder(WheelName.from_str(path.name)), decision)
+    _write(fill, path, WheelName.from_str(path.name).dist_info, decision)
 
 
 def _write(

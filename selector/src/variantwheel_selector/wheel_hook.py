@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from pathlib import Path
 
-from variantwheel_selector.decision import Decision
+from variantwheel_selector.checked_wheel import hand_over_checked, outcome, was_checked
+from variantwheel_selector.decision import DECISION_FILE, Decision, render_decision
 from variantwheel_selector.errors import (
     ManifestError,
     NothingFitsError,
@@ -17,13 +15,15 @@ from variantwheel_selector.errors import (
 from variantwheel_selector.front_end import index_options
 from variantwheel_selector.hooks import project_here
 from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, PayloadWheel, parse_manifest
-from variantwheel_selector.prepared import outcome
 from variantwheel_selector.probe import probe
 from variantwheel_selector.record import record
 from variantwheel_selector.resolve import Candidate, nothing_fits
 from variantwheel_selector.selection import Release, Selection, select
 from variantwheel_selector.settings import Settings, read_settings
-from variantwheel_selector.wheel import add_decision, hand_over
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @record
@@ -31,7 +31,7 @@ class _Here:
     """The sdist in the current folder, judged for this machine."""
 
     manifest: Manifest
-    tags: tuple[str, ...]
+    manifest_text: bytes
     selection: Selection
 
 
@@ -51,39 +51,43 @@ def make_wheel(wheel_directory: str, config_settings: Mapping[str, object] | Non
     here = _judge_here(read_settings(config_settings, os.environ, project_here()))
     winner = here.selection.resolution.winner
     if here.selection.from_source:
-        return _build_source(here, Path(wheel_directory).resolve())
+        return _build_source(here, wheel_directory)
     if winner is None:
         raise _refusal(here)
-    return _hand_over_winner(here, winner, Path(wheel_directory))
+    return _hand_over_winner(here, winner, wheel_directory)
 
 
-def read_manifest(root: Path) -> Manifest:
-    """Read the manifest of an unpacked sdist.
+def read_manifest() -> bytes:
+    """Return the text of the manifest of the sdist in the current folder.
 
     Raises:
         ManifestError: There is none, or it cannot be read.
     """
     try:
-        text = (root / MANIFEST_PATH).read_bytes()
+        with open(MANIFEST_PATH, "rb") as file:  # noqa: PTH123 - pathlib takes time
+            return file.read()
     except OSError as error:
         raise ManifestError(
             f"cannot read {MANIFEST_PATH}: {error.strerror}; this is no complete selector sdist"
         ) from error
-    return parse_manifest(text)
 
 
 def _judge_here(settings: Settings) -> _Here:
-    manifest = read_manifest(Path())
+    text = read_manifest()
+    manifest = parse_manifest(text)
     machine = probe(manifest.variants.namespaces)
     selection = select(Release.from_manifest(manifest), settings, machine)
-    return _Here(manifest, selection.tags, selection)
+    return _Here(manifest, text, selection)
 
 
-def _hand_over_winner(here: _Here, winner: Candidate, folder: Path) -> str:
+def _hand_over_winner(here: _Here, winner: Candidate, folder: str) -> str:
     decision = _decision(here)
     payload = next(wheel for wheel in here.manifest.wheels if wheel.filename == winner.filename)
-    with _payload_path(here, payload) as path:
-        filename = hand_over(path, payload, here.manifest, here.tags, decision, folder)
+    filename = str(payload.name.with_label(None))
+    if not _handed_over_checked(here, payload, decision, (folder, filename)):
+        from variantwheel_selector.opened_wheel import hand_over_opened  # noqa: PLC0415 - rare
+
+        hand_over_opened(here.manifest, payload, here.selection, decision, folder)
     name = here.manifest.name
     sys.stdout.write(outcome(name, winner.label, filename, forced=decision.forced))
     for setting, text in decision.settings.items():
@@ -100,23 +104,28 @@ def _decision(here: _Here) -> Decision:
     return here.selection.decision(here.manifest.selector_version, options)
 
 
-@contextlib.contextmanager
-def _payload_path(here: _Here, payload: PayloadWheel) -> Iterator[Path]:
-    if here.manifest.embedded:
-        yield Path(payload.path)
-        return
-    # Embedded payloads do not pay for the network's modules.
-    from variantwheel_selector.fetching.payload_search import found_payload  # noqa: PLC0415
-    from variantwheel_selector.fetching.sources import stated_sources  # noqa: PLC0415
+def _handed_over_checked(
+    here: _Here, payload: PayloadWheel, decision: Decision, target: tuple[str, str]
+) -> bool:
+    """Write a wheel that need not be opened again; tell whether that was possible."""
+    if not here.manifest.embedded or not was_checked(here.manifest_text, payload.sha256):
+        return False
+    listed = (payload.name.dist_info, DECISION_FILE, render_decision(decision).encode("utf-8"))
+    ranges = payload.ranges or ((0, payload.size),)
+    try:
+        return hand_over_checked(
+            payload.path, ranges, (payload.size, payload.sha256), listed, target
+        )
+    except OSError:
+        return False  # who opens the wheel says what is wrong
 
-    sources = stated_sources(here.selection.settings, os.environ)
-    with found_payload(here.manifest, payload, sources, os.environ) as path:
-        yield path
 
+def _build_source(here: _Here, wheel_directory: str) -> str:
+    from pathlib import Path  # noqa: PLC0415 - rarely needed
 
-def _build_source(here: _Here, folder: Path) -> str:
     from variantwheel_selector.source_archive import SOURCE_ARCHIVE  # noqa: PLC0415 - rarely needed
     from variantwheel_selector.source_build import build_from_source  # noqa: PLC0415
+    from variantwheel_selector.wheel import add_decision  # noqa: PLC0415
 
     settings = here.selection.settings
     if here.manifest.source is None:
@@ -126,6 +135,7 @@ def _build_source(here: _Here, folder: Path) -> str:
             f"{settings.origin(SOURCE_BUILD)} asks for a source build, "
             f"but this sdist of {here.manifest.name} holds no sources"
         )
+    folder = Path(wheel_directory).resolve()
     filename = build_from_source(
         Path(SOURCE_ARCHIVE).resolve(), here.manifest.source, folder, dict(settings.for_source)
     )

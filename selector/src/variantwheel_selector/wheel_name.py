@@ -72,6 +72,11 @@ class WheelName:
         tag = f"{self.python}-{self.abi}-{self.platform}"
         return f"{self.distribution}-{self.version}{build}-{tag}{label}.whl"
 
+    @property
+    def dist_info(self) -> str:
+        """The name of the `.dist-info` folder inside."""
+        return f"{self.distribution}-{self.version}.dist-info"
+
     def with_label(self, label: str | None) -> WheelName:
         """Return the name with another label, or none."""
         return replace(self, label=None if label is None else check_label(label))

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from unit.selector.tiny_release import NULL, V3, V4, TinyRelease, release_info
-from variantwheel.prepared_answers import GLIBCS, PYTHONS, prepared_answers, render_answers
+from variantwheel.prepared_answers import GLIBCS, PYTHONS, prepared_answers, render_prepared
 from variantwheel_selector import backend
+from variantwheel_selector.checked_wheel import PREPARED_PATH
 from variantwheel_selector.config_paths import OTHER_TOOLS
 from variantwheel_selector.errors import PayloadError
 from variantwheel_selector.machine import (
@@ -25,7 +26,7 @@ from variantwheel_selector.machine import (
 )
 from variantwheel_selector.model import Variant
 from variantwheel_selector.parse.auxv import X86_HWCAP_BITS
-from variantwheel_selector.prepared import PREPARED_PATH, completed, hand_over_prepared, holds
+from variantwheel_selector.prepared import completed, hand_over_prepared, holds
 from variantwheel_selector.probe import probe
 from variantwheel_selector.providers.x86_64 import LEVEL_FLAGS
 from variantwheel_selector.record import replace
@@ -76,7 +77,7 @@ def releases(
         ]
     ):
         tiny = _release(tmp_path_factory.mktemp(str(number)), *variants, tag=tag)
-        answers = prepared_answers(tiny.manifest, tiny.root)
+        answers = prepared_answers(tiny.manifest)
         found.append((Release.from_manifest(tiny.manifest), json.loads(json.dumps(answers))))
     return found
 
@@ -185,12 +186,12 @@ def test_a_wheel_that_is_not_sound_is_not_promised(tmp_path: Path) -> None:
     tiny.wheels = [wheel for wheel in tiny.wheels if wheel.label == "null"]
     tiny.add("x86_64_v3", {**files, f"{tiny.dist_info}/METADATA": b"Name: other\nVersion: 1\n\n"})
     with pytest.raises(PayloadError, match="is a wheel of other 1"):
-        prepared_answers(tiny.manifest, tiny.root)
+        render_prepared(tiny.manifest, tiny.root)
 
 
 def test_nothing_is_prepared_for_other_machines(tmp_path: Path) -> None:
     tiny = _release(tmp_path, NULL, ARM, tag="py3-none-manylinux_2_17_aarch64")
-    assert prepared_answers(tiny.manifest, tiny.root) == []
+    assert prepared_answers(tiny.manifest) == []
 
 
 PLAIN = "tiny_native-1.0-py3-none-any.whl"
@@ -201,9 +202,9 @@ def sdist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TinyRelease:
     """An unpacked sdist with answers, in the current folder; nothing is stated."""
     tiny = _release(tmp_path / "sdist", NULL, V3)
     tiny.share()
-    answers = prepared_answers(tiny.manifest, tiny.root)
+    answers = prepared_answers(tiny.manifest)
     tiny.finish()
-    (tiny.root / PREPARED_PATH).write_text(render_answers(answers))
+    (tiny.root / PREPARED_PATH).write_text(render_prepared(tiny.manifest, tiny.root))
     for name in os.environ:
         if name.startswith(("PIP_", "UV_", "VARIANTWHEEL_")) or name in OTHER_TOOLS:
             monkeypatch.delenv(name)
@@ -299,7 +300,7 @@ def test_damaged_ranges_are_left_to_judging(
     assert backend.build_wheel(str(tmp_path / "prepared")) == PLAIN
     for answer in document["answers"]:
         answer["ranges"] = ranges
-    path.write_text(render_answers(document["answers"]))
+    path.write_text(json.dumps(document))
     assert hand_over_prepared(str(tmp_path / "none")) is None
     assert list(tmp_path.glob("none/*")) == []
     assert backend.build_wheel(str(tmp_path / "judged")) == PLAIN
@@ -344,9 +345,43 @@ def test_wheels_of_another_form_are_rewritten(sdist: TinyRelease, tmp_path: Path
     sdist.wheels.clear()
     for label in sdist.info.variants:
         sdist.add(label, record_last=False)
-    answers = prepared_answers(sdist.manifest, sdist.root)
     sdist.finish()
-    (sdist.root / PREPARED_PATH).write_text(render_answers(answers))
+    (sdist.root / PREPARED_PATH).write_text(render_prepared(sdist.manifest, sdist.root))
     assert backend.build_wheel(str(tmp_path / "out")) == PLAIN
     with zipfile.ZipFile(tmp_path / "out" / PLAIN) as archive:
         assert json.loads(archive.read(f"{sdist.dist_info}/variant-decision.json"))["label"]
+
+
+@pytest.mark.parametrize("change", ["", "manifest", "hash", "list", "form"])
+def test_judging_opens_only_wheels_that_were_not_checked(
+    sdist: TinyRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    monkeypatch.setenv("VARIANTWHEEL_VARIANT", "null")
+    path = sdist.root / PREPARED_PATH
+    document = json.loads(path.read_text())
+    if change == "manifest":
+        manifest = sdist.root / "payload/manifest.json"
+        manifest.write_bytes(manifest.read_bytes() + b"\n")
+    elif change == "hash":
+        document["checked"]["wheels"] = ["0" * 64]
+    elif change:
+        document["checked"] = [1] if change == "list" else {"wheels": 1, "manifest": 2}
+    path.write_text(json.dumps(document))
+    opened = []
+    monkeypatch.setattr("variantwheel_selector.wheel.check_wheel", lambda *_: opened.append(1))
+    assert backend.build_wheel(str(tmp_path / "out")) == PLAIN
+    assert len(opened) == bool(change)
+    path.unlink()
+    assert backend.build_wheel(str(tmp_path / "opened")) == PLAIN
+    assert (tmp_path / "opened" / PLAIN).read_bytes() == (tmp_path / "out" / PLAIN).read_bytes()
+
+
+def test_a_changed_wheel_is_not_handed_over_by_judging(
+    sdist: TinyRelease, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for wheel in sdist.wheels:
+        sdist.flip(wheel, sdist.content(wheel).index(b"__init__.py") + len("__init__.py") + 2)
+    with pytest.raises(SystemExit):
+        backend.build_wheel(str(tmp_path / "out"), {"variant": "null"})
+    assert "is not the released one" in capsys.readouterr().err
+    assert list((tmp_path / "out").iterdir()) == []

@@ -1,4 +1,4 @@
-"""`payload/prepared.json` of a selector sdist: what the selector answers on ordinary machines.
+"""`payload/prepared.json` of a selector sdist: sound wheels, and answers for ordinary machines.
 
 To find out what fits takes less time than to compile the program that does, as each installation
 from an sdist must. So the selector is asked here, for x86-64 Linux without any sign of a GPU, with
@@ -9,6 +9,7 @@ extremes of each kind of machine, for every version of Python and of glibc.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -19,9 +20,9 @@ from variantwheel_selector.front_end import VARIABLES
 from variantwheel_selector.gpu_signs import TOOLKIT
 from variantwheel_selector.json_text import render_json
 from variantwheel_selector.machine import AUXV, CPUINFO, DEVICE_FILES, Machine, PythonFacts
-from variantwheel_selector.manifest import Manifest, PayloadWheel
+from variantwheel_selector.manifest import Manifest, PayloadWheel, render_manifest
 from variantwheel_selector.parse.auxv import X86_HWCAP_BITS
-from variantwheel_selector.payload import check_wheel, dist_info_folder, open_payload
+from variantwheel_selector.payload import check_wheel, open_payload
 from variantwheel_selector.providers.x86_64 import LEVEL_FLAGS
 from variantwheel_selector.record import replace
 from variantwheel_selector.selection import Release, select
@@ -52,21 +53,23 @@ class _Kind:
     device_files: tuple[str, ...]
 
 
-def render_answers(answers: Sequence[dict[str, object]]) -> str:
-    """Write the file's text; deterministic."""
-    return render_json({"answers": list(answers)})
-
-
-def prepared_answers(manifest: Manifest, folder: Path) -> list[dict[str, object]]:
-    """Return the answers for a release; none where nothing of it fits an ordinary machine.
+def render_prepared(manifest: Manifest, folder: Path) -> str:
+    """Write the file's text; deterministic.
 
     Args:
         manifest: Of the sdist.
-        folder: The unpacked sdist; wheels that answers name are checked as for an installation.
+        folder: The unpacked sdist, all of whose wheels are checked as for an installation.
 
     Raises:
         PayloadError: A wheel is not sound.
     """
+    return render_json(
+        {"answers": prepared_answers(manifest), "checked": _checked(manifest, folder)}
+    )
+
+
+def prepared_answers(manifest: Manifest) -> list[dict[str, object]]:
+    """Return the answers for a release; none where nothing of it fits an ordinary machine."""
     release = Release.from_manifest(manifest)
     answers: list[dict[str, object]] = []
     for kind in _kinds(release):
@@ -77,8 +80,6 @@ def prepared_answers(manifest: Manifest, folder: Path) -> list[dict[str, object]
             if winner is None:
                 continue
             wheel = next(item for item in manifest.wheels if item.filename == winner.filename)
-            with open_payload(folder / wheel.path, wheel) as file:
-                check_wheel(file, wheel, manifest, selection.tags)
             answers.append(
                 {
                     "machine": machine.machine,
@@ -94,13 +95,24 @@ def prepared_answers(manifest: Manifest, folder: Path) -> list[dict[str, object]
     return answers
 
 
+def _checked(manifest: Manifest, folder: Path) -> dict[str, object]:
+    """Return the hashes of the manifest and of the wheels, which were found to agree with it."""
+    for wheel in manifest.wheels:
+        with open_payload(folder / wheel.path, wheel) as file:
+            check_wheel(file, wheel, manifest, wheel.name.tags())
+    return {
+        "manifest": hashlib.sha256(render_manifest(manifest).encode("utf-8")).hexdigest(),
+        "wheels": sorted(wheel.sha256 for wheel in manifest.wheels),
+    }
+
+
 def _handed_over(wheel: PayloadWheel) -> dict[str, object]:
     return {
         "filename": str(wheel.name.with_label(None)),
         "path": wheel.path,
         "ranges": [list(item) for item in wheel.ranges or ((0, wheel.size),)],
         "size": wheel.size,
-        "dist_info": dist_info_folder(wheel.name),
+        "dist_info": wheel.name.dist_info,
         "decision_file": DECISION_FILE,
         "index_variables": sorted(VARIABLES),
     }

@@ -15,13 +15,14 @@ from pathlib import Path, PurePosixPath
 
 from variantwheel.core_metadata import parse_core_metadata, static_metadata_problems
 from variantwheel.errors import ReleaseFolderError, SdistFormatError
-from variantwheel.prepared_answers import prepared_answers, render_answers
+from variantwheel.prepared_answers import render_prepared
 from variantwheel.project import Project
 from variantwheel.release_folder import read_variant_json
 from variantwheel.sdist_archive import SdistArchive
 from variantwheel.shared_pieces import share_pieces
 from variantwheel.toml_table import TomlTable, read_toml
 from variantwheel.wheel_archive import read_wheel, wheel_name_of
+from variantwheel_selector.checked_wheel import PREPARED_PATH
 from variantwheel_selector.errors import VariantsJsonError
 from variantwheel_selector.manifest import (
     MANIFEST_PATH,
@@ -32,7 +33,6 @@ from variantwheel_selector.manifest import (
     render_manifest,
 )
 from variantwheel_selector.package_copy import copy_package
-from variantwheel_selector.prepared import PREPARED_PATH
 from variantwheel_selector.record import replace
 from variantwheel_selector.sdist import pack_sdist
 from variantwheel_selector.source_archive import SOURCE_ARCHIVE, SourceFile, pack_sources
@@ -170,8 +170,7 @@ def write_selector_sdist(
         if embedded:
             with manifest_file.with_name(SHARED_FILE).open("wb") as file:
                 shared.write(file)
-            answers = prepared_answers(manifest, root)
-            (root / PREPARED_PATH).write_text(render_answers(answers), encoding="utf-8")
+            (root / PREPARED_PATH).write_text(render_prepared(manifest, root), encoding="utf-8")
         if sources is not None:
             needed = _needed_sources(sources.archive, project).files
             packed = (SourceFile(path, item.data, item.executable) for path, item in needed.items())

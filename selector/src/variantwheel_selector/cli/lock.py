@@ -23,7 +23,7 @@ from variantwheel_selector.lock import (
 )
 from variantwheel_selector.machine import Machine, read_machine
 from variantwheel_selector.manifest import Manifest
-from variantwheel_selector.payload import check_wheel, dist_info_folder, open_payload
+from variantwheel_selector.payload import check_wheel, open_payload
 from variantwheel_selector.record import replace
 from variantwheel_selector.sdist_source import (
     SelectorSdist,
@@ -152,7 +152,7 @@ def _write(
         open_payload(path, locked.wheel) as file,
     ):
         check_wheel(file, locked.wheel, manifest, tags)
-        dist_info = dist_info_folder(locked.wheel.name)
+        dist_info = locked.wheel.name.dist_info
         with zipfile.ZipFile(file) as archive:
             metadata = archive.read(f"{dist_info}/METADATA")
         file.seek(0)
