@@ -16,6 +16,7 @@ from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch.adasum_optimizer import AdasumStep, wrap_for_adasum
 from horovod.torch.buckets import BucketReducer, bucket_bytes
 from horovod.torch.compression import Compression, Compressor
+from horovod.torch.freed_memory import keep_freed_memory
 from horovod.torch.gradients import (
     ZERO_GRAD_TOO_EARLY,
     GradientReducer,
@@ -202,5 +203,6 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         wrapped._reducer = GradientReducer(names, reduction, backward_passes_per_step, grouped)  # noqa: SLF001
     wrapped._reduces = several and process_set.included()  # noqa: SLF001 - as above
     if wrapped._reduces:  # noqa: SLF001 - as above
+        keep_freed_memory()
         wrapped._reducer.watch(wrapped.param_groups)  # noqa: SLF001 - as above
     return wrapped
