@@ -2,10 +2,13 @@
 
 import os as _os
 
-# In a selector sdist most modules stand in one file.
+bundle_finder = None
+"""In a selector sdist, where most modules stand in one file, what imports them."""
+
 if _os.path.exists(f"{__path__[0]}/modules.txt"):  # noqa: PTH110 - pathlib takes time
     import sys as _sys
 
     from variantwheel_selector.module_bundle import BundleFinder as _BundleFinder
 
-    _sys.meta_path.append(_BundleFinder(__name__, __path__[0]))
+    bundle_finder = _BundleFinder(__name__, __path__[0])
+    _sys.meta_path.append(bundle_finder)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 
+from variantwheel_selector import bundle_finder
 from variantwheel_selector.config_paths import nothing_is_stated
 
 TYPE_CHECKING = False
@@ -47,9 +48,15 @@ def get_requires_for_build_wheel(config_settings: ConfigSettings | None = None) 
     if nothing_is_stated(config_settings, os.environ):
         return []  # source builds are off by default
     with _Told():
+        # The hooks that follow read the settings too, in processes of their own.
+        if bundle_finder is not None:
+            bundle_finder.start_keeping()
         from variantwheel_selector import rare_hooks
 
-        return rare_hooks.wheel_requirements(config_settings)
+        requirements = rare_hooks.wheel_requirements(config_settings)
+        if bundle_finder is not None:
+            bundle_finder.write_kept()
+        return requirements
 
 
 def prepare_metadata_for_build_wheel(

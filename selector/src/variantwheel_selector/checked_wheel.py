@@ -7,7 +7,6 @@ installation; `zipfile` and all that it imports is a good part of an installatio
 
 from __future__ import annotations
 
-import hashlib
 import json
 
 from variantwheel_selector.archive_tail import add_listed
@@ -35,24 +34,6 @@ def prepared_members() -> dict[str, object]:
     if not isinstance(found, dict):
         raise ValueError(f"{PREPARED_PATH} holds no object")  # noqa: TRY004 - as for other text
     return found
-
-
-def was_checked(manifest: bytes, sha256: str) -> bool:
-    """Tell whether a wheel of the sdist in the current folder was found to agree with its manifest.
-
-    Args:
-        manifest: The manifest's bytes.
-        sha256: Of the wheel, in hexadecimal.
-    """
-    try:
-        checked = prepared_members().get("checked")
-    except (OSError, ValueError, RecursionError):
-        return False
-    if not isinstance(checked, dict):
-        return False
-    wheels = checked.get("wheels")
-    same = checked.get("manifest") == hashlib.sha256(manifest).hexdigest()
-    return same and isinstance(wheels, list) and sha256 in wheels
 
 
 def hand_over_checked(

@@ -7,6 +7,7 @@ size and its path; after an empty line come the parts, one after the other, to b
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 BUNDLE = "modules.txt"
 """Its name in the package's folder; a package that is installed has none."""
+KEPT = "__pycache__/modules.bin"
+"""Beside it: what one process compiled for those that follow, as Python keeps it for files."""
 
 _INIT = "/__init__.py"
 _NO_PLACE = "<string>"
@@ -42,6 +45,8 @@ class BundleFinder:
         self._prefix = f"{package}."
         self._folder = folder
         self._files: dict[str, memoryview] | None = None
+        self._kept: dict[str, CodeType] = {}
+        self._keeping = False
 
     def find_spec(
         self,
@@ -64,11 +69,30 @@ class BundleFinder:
 
     def exec_module(self, module: ModuleType) -> None:
         """Execute a module's source."""
-        # `compile` could be told the file's name, but its first call makes all classes of `ast`,
-        # which takes as long as compiling two hundred lines.
-        source = self.get_data(str(module.__file__))
-        exec(source, module.__dict__)  # noqa: S102 - as Python's loaders do
-        _tell_place(module, str(module.__file__))
+        place = str(module.__file__)
+        source = self.get_data(place)
+        inside = place.removeprefix(f"{self._folder}/")
+        if self._keeping and inside not in self._kept:
+            self._kept[inside] = compile(source, place, "exec", dont_inherit=True)
+        code = self._kept.get(inside)
+        if code is not None:
+            exec(code, module.__dict__)  # noqa: S102 - as Python's loaders do
+            return
+        # `compile` is told the file's name, but its first call makes all classes of `ast`, which
+        # takes as long as compiling two hundred lines.
+        exec(source, module.__dict__)  # noqa: S102 - as above
+        _tell_place(module, place)
+
+    def start_keeping(self) -> None:
+        """Keep what is compiled from now on, for `write_kept`."""
+        self._keeping = True
+
+    def write_kept(self) -> None:
+        """Leave what was compiled for the processes that follow."""
+        from variantwheel_selector.kept_code import write_kept  # noqa: PLC0415 - rarely needed
+
+        self._keeping = False
+        write_kept(f"{self._folder}/{KEPT}", f"{self._folder}/{BUNDLE}", self._kept)
 
     def get_source(self, name: str) -> str | None:
         """Return a module's source, for tracebacks."""
@@ -98,6 +122,10 @@ class BundleFinder:
         if self._files is None:
             with open(f"{self._folder}/{BUNDLE}", "rb") as file:  # noqa: PTH123 - pathlib takes time
                 self._files = parse_bundle(file.read())
+            if os.path.exists(f"{self._folder}/{KEPT}"):  # noqa: PTH110 - as above
+                from variantwheel_selector.kept_code import read_kept  # noqa: PLC0415 - as above
+
+                self._kept = read_kept(f"{self._folder}/{KEPT}", f"{self._folder}/{BUNDLE}")
         return self._files
 
 

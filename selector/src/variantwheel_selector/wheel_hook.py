@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 
-from variantwheel_selector.checked_wheel import hand_over_checked, outcome, was_checked
+from variantwheel_selector.checked_wheel import hand_over_checked, outcome, prepared_members
 from variantwheel_selector.decision import DECISION_FILE, Decision, render_decision
 from variantwheel_selector.errors import (
     ManifestError,
@@ -108,7 +109,7 @@ def _handed_over_checked(
     here: _Here, payload: PayloadWheel, decision: Decision, target: tuple[str, str]
 ) -> bool:
     """Write a wheel that need not be opened again; tell whether that was possible."""
-    if not here.manifest.embedded or not was_checked(here.manifest_text, payload.sha256):
+    if not here.manifest.embedded or not _was_checked(here.manifest_text, payload.sha256):
         return False
     listed = (payload.name.dist_info, DECISION_FILE, render_decision(decision).encode("utf-8"))
     ranges = payload.ranges or ((0, payload.size),)
@@ -118,6 +119,24 @@ def _handed_over_checked(
         )
     except OSError:
         return False  # who opens the wheel says what is wrong
+
+
+def _was_checked(manifest: bytes, sha256: str) -> bool:
+    """Tell whether a wheel of the sdist in the current folder was found to agree with its manifest.
+
+    Args:
+        manifest: The manifest's bytes.
+        sha256: Of the wheel, in hexadecimal.
+    """
+    try:
+        checked = prepared_members().get("checked")
+    except (OSError, ValueError, RecursionError):
+        return False
+    if not isinstance(checked, dict):
+        return False
+    wheels = checked.get("wheels")
+    same = checked.get("manifest") == hashlib.sha256(manifest).hexdigest()
+    return same and isinstance(wheels, list) and sha256 in wheels
 
 
 def _build_source(here: _Here, wheel_directory: str) -> str:

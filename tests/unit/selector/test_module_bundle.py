@@ -1,5 +1,8 @@
 """Modules in one text file: what is in it, and that Python imports, shows and reads it."""
 
+import importlib.util
+import marshal
+import os
 import subprocess
 import sys
 import traceback
@@ -12,6 +15,7 @@ from hypothesis import strategies as st
 
 from variantwheel_selector.module_bundle import (
     BUNDLE,
+    KEPT,
     BundleFinder,
     parse_bundle,
 )
@@ -86,6 +90,86 @@ def test_other_files_are_data(folder: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"nothing\.txt"):
         finder.get_data(f"{folder}/nothing.txt")
     assert finder.find_spec("json") is None
+
+
+def _imported_anew(folder: Path) -> tuple[BundleFinder, str]:
+    """Import a module with another finder, as the next process would."""
+    finder = BundleFinder("bundled", str(folder))
+    spec = finder.find_spec("bundled.inner.part")
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    finder.exec_module(module)
+    try:
+        module.fail()
+    except KeyError as error:
+        return finder, "".join(traceback.format_exception(error))
+    raise AssertionError
+
+
+@pytest.mark.parametrize("change", ["", "time", "size", "damage", "other content", "gone"])
+def test_what_was_compiled_serves_the_next_process(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    bundle, kept = folder / BUNDLE, folder / KEPT
+    kept.parent.mkdir(exist_ok=True)
+    finder = BundleFinder("bundled", str(folder))
+    finder.start_keeping()
+    spec = finder.find_spec("bundled.inner.part")
+    assert spec is not None
+    finder.exec_module(importlib.util.module_from_spec(spec))
+    finder.write_kept()
+    assert [path.name for path in kept.parent.iterdir() if "modules" in path.name] == [kept.name]
+    before = bundle.stat()
+    changed = bundle.read_bytes().replace(b"'told'", b"'TOLD'")
+    bundle.write_bytes(changed + b"\n" if change == "size" else changed)
+    if change != "time":
+        os.utime(bundle, ns=(before.st_atime_ns, before.st_mtime_ns))
+    if change == "damage":
+        kept.write_bytes(kept.read_bytes()[:40])
+    elif change == "other content":
+        kept.write_bytes(marshal.dumps([1]))
+    elif change == "gone":
+        kept.unlink()
+    _, shown = _imported_anew(folder)
+    assert ("KeyError: 'told'" in shown) == (not change), "kept code, if nothing seems changed"
+    assert f'{folder}/inner/part.py", line 2, in fail' in shown
+
+
+@pytest.mark.parametrize("forbidden", ["by the user", "by the folder"])
+def test_nothing_is_kept_where_nothing_can_be_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, forbidden: str
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", forbidden == "by the user")
+    if forbidden == "by the user":
+        (folder / KEPT).parent.mkdir(exist_ok=True)
+    finder = BundleFinder("bundled", str(folder))
+    finder.start_keeping()
+    finder.write_kept()
+    assert not (folder / KEPT).exists()
+
+
+def test_hooks_compile_the_settings_once(tmp_path: Path) -> None:
+    """The first hook of a front end leaves them to the next one, if anything is stated."""
+    copy = copy_package(tmp_path)
+    program = (
+        "import os, sys\nsys.path.insert(0, sys.argv[1])\n"
+        "from variantwheel_selector import backend, bundle_finder\n"
+        "assert backend.get_requires_for_build_wheel() == []\n"
+        "print(len(bundle_finder._kept))\n"
+    )
+    found = []
+    for stated in ({}, {"VARIANTWHEEL_LOG": "short"}, {"VARIANTWHEEL_LOG": "short"}):
+        environment = {"PATH": os.environ["PATH"], "XDG_CONFIG_DIRS": str(tmp_path), **stated}
+        words = [sys.executable, "-c", program, str(tmp_path)]
+        done = subprocess.run(words, check=True, timeout=60, env=environment, cwd=tmp_path,
+                              capture_output=True)  # fmt: skip
+        found.append((int(done.stdout), (copy / KEPT).exists()))
+    (nothing, compiled, reused) = found
+    assert nothing == (0, False)
+    assert compiled[0] > 15
+    assert compiled[1]
+    assert reused == compiled
 
 
 def test_only_what_hooks_reach_is_copied() -> None:
