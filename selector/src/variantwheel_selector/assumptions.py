@@ -51,10 +51,10 @@ class Assumptions:
     cpu: Assumed[str] | None = None
     libc: Assumed[str] | None = None
 
-    @property
-    def about_gpus(self) -> bool:
-        """Whether anything is stated about GPUs or what they need."""
-        return any(item is not None for item in (self.cuda, self.sm, self.gfx, self.rocm))
+    def about_gpus(self, namespace: str) -> bool:
+        """Tell whether anything is stated about one maker's GPUs or what they need."""
+        stated = {"nvidia": (self.cuda, self.sm), "amd": (self.gfx, self.rocm)}.get(namespace, ())
+        return any(item is not None for item in stated)
 
 
 NOTHING_ASSUMED = Assumptions()

@@ -108,6 +108,14 @@ def test_without_a_sign_the_providers_say_the_same_as_the_shortcut(namespace: st
         assert provider.supported(machine) == supported(machine)[namespace]
     assumptions = Assumptions(cuda=Assumed((12, 8), "a test"))
     assert supported(found[0], assumptions=assumptions)["nvidia"].features
+    others = (
+        Assumptions(cuda=Assumed((12, 8), ""))
+        if namespace == "amd"
+        else (Assumptions(gfx=Assumed(("gfx942",), ""), rocm=Assumed((6, 3), "")))
+    )
+    for machine in found:
+        assert provider.supported(machine, others) == provider.supported(machine)
+        assert supported(machine, assumptions=others)[namespace] == provider.supported(machine)
 
 
 def test_order_follows_namespaces_then_values() -> None:

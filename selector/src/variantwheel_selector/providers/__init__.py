@@ -16,6 +16,12 @@ NAMESPACES = ("nvidia", "amd", "x86_64", "aarch64")
 
 DEFAULT_CAP = LevelCap()
 
+_FAMILIES = {
+    "x86_64": ("x86-64", ("x86_64", "amd64", "AMD64")),
+    "aarch64": ("AArch64", ("aarch64", "arm64", "ARM64")),
+}
+"""By namespace of a CPU, its name in words and those that systems have for it."""
+
 
 def supported(
     machine: Machine, *, cap: LevelCap = DEFAULT_CAP, assumptions: Assumptions = NOTHING_ASSUMED
@@ -65,7 +71,9 @@ def release_support(
 def _provided(
     namespace: str, machine: Machine, *, cap: LevelCap, assumptions: Assumptions
 ) -> Support:
-    absent = "" if assumptions.about_gpus else absent_gpu(namespace, machine)
+    absent = _other_family(namespace, machine)
+    if not absent and not assumptions.about_gpus(namespace):
+        absent = absent_gpu(namespace, machine)
     if absent:
         return Support(namespace, absent=absent)
     if namespace == "nvidia":
@@ -85,6 +93,12 @@ def _provided(
 
         return aarch64.supported(machine, cap=cap, assumed=assumptions.cpu)
     return Support(namespace, absent="this selector has no provider for it")
+
+
+def _other_family(namespace: str, machine: Machine) -> str:
+    """Return why a machine with another kind of CPU supports nothing of a namespace."""
+    words, names = _FAMILIES.get(namespace, ("", (machine.machine,)))
+    return "" if machine.machine in names else f"this machine is {machine.machine}, not {words}"
 
 
 def _static(namespace: str, provider: ProviderInfo) -> Support:

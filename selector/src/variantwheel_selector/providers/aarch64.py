@@ -43,12 +43,10 @@ def supported(
     """Return the architecture versions that a machine supports, newest first, and features.
 
     Args:
-        machine: The captured facts.
+        machine: The captured facts, of an AArch64 CPU.
         cap: Versions above it count as unsupported.
         assumed: The newest version, if the user states it.
     """
-    if machine.machine not in ("aarch64", "arm64", "ARM64"):
-        return Support(NAMESPACE, absent=f"this machine is {machine.machine}, not AArch64")
     if machine.pointer_bits != 64:
         return Support(
             NAMESPACE, absent=f"this Python is a {machine.pointer_bits}-bit program, not AArch64"
