@@ -16,9 +16,11 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from variantwheel_selector.decision import Decision, parse_decision
+from variantwheel_selector.decision import Decision
+from variantwheel_selector.decision_reading import parse_decision
 from variantwheel_selector.errors import SelectorError
-from variantwheel_selector.machine import Machine, PythonFacts, read_machine
+from variantwheel_selector.machine import Machine, PythonFacts
+from variantwheel_selector.machine_folder import read_machine
 from variantwheel_selector.manifest import Manifest, PayloadWheel, parse_manifest, render_manifest
 from variantwheel_selector.model import Variant
 from variantwheel_selector.parse.auxv import decode_auxv, parse_auxv

@@ -25,7 +25,7 @@ from integration.environments import ROOT, run
 from integration.environments import Release as Built
 from integration.many_variants import PROJECT, UV, Home, ManyVariants
 from variantwheel.release_folder import machine_of
-from variantwheel_selector.machine import read_machine
+from variantwheel_selector.machine_folder import read_machine
 from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, parse_manifest
 from variantwheel_selector.selection import Release, select
 from variantwheel_selector.settings import read_settings

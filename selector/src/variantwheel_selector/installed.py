@@ -6,7 +6,8 @@ import importlib.metadata
 import json
 
 from variantwheel_selector.conda_installation import CondaInstallation, find_conda_installation
-from variantwheel_selector.decision import DECISION_FILE, Decision, parse_decision
+from variantwheel_selector.decision import DECISION_FILE, Decision
+from variantwheel_selector.decision_reading import parse_decision
 from variantwheel_selector.errors import NotInstalledError
 from variantwheel_selector.record import record
 from variantwheel_selector.redaction import without_credentials

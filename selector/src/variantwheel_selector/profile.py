@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from variantwheel_selector.errors import MachineFolderError, SettingsError
-from variantwheel_selector.machine import Machine, read_machine
+from variantwheel_selector.machine import Machine
+from variantwheel_selector.machine_folder import read_machine
 from variantwheel_selector.providers.support import Support, SupportedFeature
 from variantwheel_selector.record import record
 

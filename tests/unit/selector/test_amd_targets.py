@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from unit.selector.gpu_release import PROVIDERS
 from unit.selector.tiny_release import NO_FILES
-from variantwheel_selector.machine import read_machine
+from variantwheel_selector.machine_folder import read_machine
 from variantwheel_selector.model import Variant
 from variantwheel_selector.providers.amd_targets import runnable_code, target_id
 from variantwheel_selector.selection import Release, select

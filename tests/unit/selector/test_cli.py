@@ -14,8 +14,8 @@ from unit.selector.test_machines import MACHINES
 from unit.selector.test_verify import install
 from unit.selector.tiny_release import TinyRelease
 from variantwheel_selector.cli import run_commandline
-from variantwheel_selector.decision import parse_decision
-from variantwheel_selector.machine import read_machine, write_machine
+from variantwheel_selector.decision_reading import parse_decision
+from variantwheel_selector.machine_folder import read_machine, write_machine
 from variantwheel_selector.record import replace
 from variantwheel_selector.variants_json import render_variants_json
 

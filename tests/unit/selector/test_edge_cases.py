@@ -12,7 +12,7 @@ import pytest
 
 from unit.selector.gpu_release import GPU_RELEASE
 from unit.selector.test_overrides import MACHINES
-from variantwheel_selector.machine import read_machine
+from variantwheel_selector.machine_folder import read_machine
 from variantwheel_selector.selection import select
 from variantwheel_selector.settings import Settings
 from variantwheel_selector.surroundings import surroundings

@@ -18,7 +18,7 @@ from variantwheel_selector.cli import run_commandline
 from variantwheel_selector.decision import DecidedCandidate, Decision, render_decision
 from variantwheel_selector.explain import better_lines, decision_lines
 from variantwheel_selector.front_end import index_options
-from variantwheel_selector.machine import read_machine
+from variantwheel_selector.machine_folder import read_machine
 from variantwheel_selector.probe import probe
 from variantwheel_selector.selection import select
 from variantwheel_selector.settings import Settings

@@ -11,7 +11,8 @@ import pytest
 from unit.selector.gpu_release import GPU_RELEASE
 from unit.selector.tiny_release import NO_FILES, make_machine
 from variantwheel_selector.assumptions import Assumed, Assumptions
-from variantwheel_selector.machine import Machine, read_machine, write_machine
+from variantwheel_selector.machine import Machine
+from variantwheel_selector.machine_folder import read_machine, write_machine
 from variantwheel_selector.parse.compute_cap import parse_compute_cap
 from variantwheel_selector.parse.kfd import parse_kfd_nodes
 from variantwheel_selector.parse.nvidia_version import parse_driver_version

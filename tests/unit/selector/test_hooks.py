@@ -12,7 +12,8 @@ import pytest
 
 from unit.selector.tiny_release import METADATA, TinyRelease, wheel_bytes
 from variantwheel_selector import backend
-from variantwheel_selector.decision import Decision, parse_decision
+from variantwheel_selector.decision import Decision
+from variantwheel_selector.decision_reading import parse_decision
 from variantwheel_selector.manifest import SourceProject, render_manifest
 from variantwheel_selector.source_archive import SOURCE_ARCHIVE, SourceFile, pack_sources
 

@@ -15,7 +15,7 @@ from packaging.pylock import Pylock
 from unit.selector.fault_server import Faults, faulty
 from unit.selector.tiny_release import TinyRelease, make_machine
 from variantwheel_selector.cli import run_commandline
-from variantwheel_selector.machine import write_machine
+from variantwheel_selector.machine_folder import write_machine
 from variantwheel_selector.providers.x86_64 import LEVEL_FLAGS
 
 if sys.version_info >= (3, 11):

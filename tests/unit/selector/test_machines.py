@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from unit.selector.tiny_release import NO_FILES, NULL, V3, V4, make_machine, release_info
-from variantwheel_selector.machine import read_machine
+from variantwheel_selector.machine_folder import read_machine
 from variantwheel_selector.model import Variant
 from variantwheel_selector.providers import supported
 from variantwheel_selector.providers.level_cap import NO_CAP

@@ -6,12 +6,8 @@ from typing import Any
 import pytest
 
 from unit.selector.tiny_release import TinyRelease
-from variantwheel_selector.decision import (
-    DecidedCandidate,
-    Decision,
-    parse_decision,
-    render_decision,
-)
+from variantwheel_selector.decision import DecidedCandidate, Decision, render_decision
+from variantwheel_selector.decision_reading import parse_decision
 from variantwheel_selector.errors import DecisionError, ManifestError
 from variantwheel_selector.manifest import SourceProject, parse_manifest, render_manifest
 

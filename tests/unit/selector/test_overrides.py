@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from unit.selector.gpu_release import GPU_RELEASE
 from unit.selector.tiny_release import NO_FILES, NULL, V3, V4, release_info
 from variantwheel_selector.errors import SettingsError, StrictnessError, VariantMisfitError
-from variantwheel_selector.machine import Machine, read_machine, write_machine, write_profile
+from variantwheel_selector.machine import Machine
+from variantwheel_selector.machine_folder import read_machine, write_machine, write_profile
 from variantwheel_selector.model import Variant
 from variantwheel_selector.profile import Profile, intersect
 from variantwheel_selector.providers import supported

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from packaging import tags
 
 from unit.selector.tiny_release import make_machine
-from variantwheel_selector.machine import PythonFacts, read_machine, write_machine
+from variantwheel_selector.machine import PythonFacts
+from variantwheel_selector.machine_folder import read_machine, write_machine
 from variantwheel_selector.parse.cpuinfo import cpu_flags
 from variantwheel_selector.probe import _abis, probe
 from variantwheel_selector.providers import supported

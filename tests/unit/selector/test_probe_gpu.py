@@ -12,7 +12,8 @@ import pytest
 
 from unit.selector.tiny_release import make_machine
 from variantwheel_selector.child_process import run_child
-from variantwheel_selector.machine import NVIDIA_DRIVER, Machine, read_machine, write_machine
+from variantwheel_selector.machine import NVIDIA_DRIVER, Machine
+from variantwheel_selector.machine_folder import read_machine, write_machine
 from variantwheel_selector.package_copy import copy_package
 from variantwheel_selector.parse.nvidia_driver import parse_nvidia_driver
 from variantwheel_selector.probe_gpu import GpuSearch, probe_gpu

@@ -11,7 +11,7 @@ import pytest
 from unit.selector.test_manifest import DECISION
 from unit.selector.tiny_release import TinyRelease
 from variantwheel_selector.archive_tail import record_hash
-from variantwheel_selector.decision import parse_decision
+from variantwheel_selector.decision_reading import parse_decision
 from variantwheel_selector.errors import PayloadError
 from variantwheel_selector.wheel import add_decision, hand_over
 

@@ -16,14 +16,8 @@ from variantwheel_selector import backend
 from variantwheel_selector.checked_wheel import PREPARED_PATH
 from variantwheel_selector.config_paths import OTHER_TOOLS
 from variantwheel_selector.errors import PayloadError
-from variantwheel_selector.machine import (
-    AUXV,
-    CPUINFO,
-    DEVICE_FILES,
-    Machine,
-    PythonFacts,
-    read_machine,
-)
+from variantwheel_selector.machine import AUXV, CPUINFO, DEVICE_FILES, Machine, PythonFacts
+from variantwheel_selector.machine_folder import read_machine
 from variantwheel_selector.model import Variant
 from variantwheel_selector.parse.auxv import X86_HWCAP_BITS
 from variantwheel_selector.prepared import completed, hand_over_prepared, holds

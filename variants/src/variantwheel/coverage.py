@@ -10,7 +10,8 @@ from pathlib import Path
 from variantwheel.ci_settings import CiSettings, python_version
 from variantwheel.errors import ReleaseFolderError
 from variantwheel_selector.assumptions import NOTHING_ASSUMED, Assumed, Assumptions
-from variantwheel_selector.machine import MACHINE_FILE, Machine, PythonFacts, read_machine
+from variantwheel_selector.machine import Machine, PythonFacts
+from variantwheel_selector.machine_folder import MACHINE_FILE, read_machine
 from variantwheel_selector.providers import aarch64, amd, nvidia, release_support, x86_64
 from variantwheel_selector.record import replace
 from variantwheel_selector.resolve import resolve

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from variantwheel_selector.cli.output import print_lines
-from variantwheel_selector.machine import write_machine, write_profile
+from variantwheel_selector.machine_folder import write_machine, write_profile
 from variantwheel_selector.probe import probe
 
 

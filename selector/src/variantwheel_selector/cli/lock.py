@@ -21,7 +21,8 @@ from variantwheel_selector.lock import (
     render_requirements,
     unlocked_requirements,
 )
-from variantwheel_selector.machine import Machine, read_machine
+from variantwheel_selector.machine import Machine
+from variantwheel_selector.machine_folder import read_machine
 from variantwheel_selector.manifest import Manifest
 from variantwheel_selector.payload import check_wheel, open_payload
 from variantwheel_selector.record import replace

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from variantwheel_selector.errors import UsageError
 from variantwheel_selector.json_text import render_json
-from variantwheel_selector.machine import Machine, read_machine
+from variantwheel_selector.machine import Machine
+from variantwheel_selector.machine_folder import read_machine
 from variantwheel_selector.probe import probe
 
 
