@@ -4,6 +4,7 @@
     python bench/installing.py --release .dev/demo/release --project horovod-variants
     python bench/installing.py --sizes-mib 0.1 --instructions   # of all processes, by valgrind
     python bench/installing.py --dependencies dist              # with what the project depends on
+    VARIANTWHEEL_FORBID=nvidia python bench/installing.py       # where the machine is judged
 
 One server on loopback has three releases: the plain wheel, the selector sdist, and an sdist whose
 hook copies the wheel and does nothing else, which is what pip and uv themselves take for an sdist.
@@ -241,7 +242,11 @@ def install(
     words = [*under, *command(installer, folder / "bin/python", index, project, alone=alone)]
     # Without this environment's settings, PYTHONDONTWRITEBYTECODE for example.
     kept = ("PATH", "HOME", "LANG", "TMPDIR")
-    environment = {name: os.environ[name] for name in kept if name in os.environ}
+    environment = {
+        name: text
+        for name, text in os.environ.items()
+        if name in kept or name.startswith("VARIANTWHEEL_")
+    }
     before, begin = os.times(), time.perf_counter()
     done = subprocess.run(words, check=False, capture_output=True, text=True, env=environment)
     seconds, after = time.perf_counter() - begin, os.times()

@@ -17,7 +17,7 @@ from variantwheel_selector.errors import NothingFitsError, UsageError
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.manifest import Manifest, PayloadWheel
 from variantwheel_selector.record import record
-from variantwheel_selector.resolve import nothing_fits
+from variantwheel_selector.resolution import nothing_fits
 from variantwheel_selector.selection import Release, select
 from variantwheel_selector.settings import Settings
 from variantwheel_selector.tags import supported_tags

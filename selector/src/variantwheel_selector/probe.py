@@ -21,7 +21,6 @@ from variantwheel_selector.machine import (
     CPUINFO,
     DEVICE_FILES,
     GLIBC_CPUID,
-    SYSCTL,
     TEXT_LIMITS,
     Machine,
     PythonFacts,
@@ -37,7 +36,6 @@ _CPUINFO_LIMIT = 16 * 1024
 _AUXV_LIMIT = 4 * 1024
 _ELF_LIMIT = 64 * 1024
 _MUSL_LIMIT = 4 * 1024 * 1024
-_SYSCTL_LIMIT = 4 * 1024
 _BATCH_PREFIXES = ("SLURM_", "PBS_", "LSB_", "SGE_", "FLUX_")
 _BATCH_FILES = ("/etc/slurm/slurm.conf", "/run/slurm", "/etc/pbs.conf")
 
@@ -68,8 +66,10 @@ def probe(
         if auxv is not None:
             texts[AUXV] = decode_auxv(auxv, pointer_bits)
         if machine == "x86_64" and pointer_bits == 64 and _must_ask_glibc(texts):
+            from variantwheel_selector.probe_cpu import glibc_cpuid  # noqa: PLC0415 - rarely needed
+
             try:
-                texts[GLIBC_CPUID] = _glibc_cpuid()
+                texts[GLIBC_CPUID] = glibc_cpuid()
             except (ImportError, OSError, AttributeError, ValueError) as error:
                 unknown["glibc_cpuid"] = f"glibc 2.33 or newer cannot be asked: {error}"
         nothing_seen = without_gpu() if gpu_search is None else None
@@ -91,7 +91,9 @@ def probe(
 
             texts |= probe_libraries()
     elif sys.platform == "darwin":
-        texts |= _sysctl(unknown)
+        from variantwheel_selector.probe_cpu import sysctl_values  # noqa: PLC0415 - on macOS alone
+
+        texts |= sysctl_values(unknown)
         unknown["device_files"] = f"GPUs are not looked for on {sys.platform}"
     else:
         unknown["cpu"] = f"CPU features are not read on {sys.platform}"
@@ -163,31 +165,6 @@ def _batch_system(environment: Mapping[str, str]) -> dict[str, str]:
     return {BATCH_SYSTEM: "".join(f"{line}\n" for line in lines)} if lines else {}
 
 
-def _sysctl(unknown: dict[str, str]) -> dict[str, str]:
-    """Ask macOS' kernel, in-process: `sysctlbyname` of libSystem."""
-    import ctypes  # noqa: PLC0415 - only here is it needed for sure
-
-    from variantwheel_selector.parse import sysctl  # noqa: PLC0415 - on macOS alone
-
-    try:
-        by_name = ctypes.CDLL(None).sysctlbyname
-    except (OSError, AttributeError) as error:
-        unknown["cpu"] = f"sysctl cannot be asked: {error}"
-        return {}
-    lines: list[str] = []
-    for name in sysctl.NAMES:
-        size = ctypes.c_size_t(_SYSCTL_LIMIT)
-        value = ctypes.create_string_buffer(_SYSCTL_LIMIT)
-        if by_name(name.encode(), value, ctypes.byref(size), None, ctypes.c_size_t(0)) != 0:
-            continue
-        raw = value.raw[: size.value]
-        text = raw.rstrip(b"\0").decode("latin-1")
-        if len(raw) in (4, 8) and not name.startswith("machdep.cpu."):
-            text = str(int.from_bytes(raw, sys.byteorder))
-        lines.append(f"{name}: {' '.join(text.split())}\n")
-    return {SYSCTL: "".join(lines)}
-
-
 def _python() -> PythonFacts:
     short = {"cpython": "cp", "pypy": "pp"}.get(sys.implementation.name, sys.implementation.name)
     major, minor = sys.version_info[:2]
@@ -211,33 +188,3 @@ def _abis(suffixes: Sequence[str]) -> tuple[str, ...]:
     if parts[0].startswith("pypy"):
         return ("_".join(parts[:2]),)
     return (parts[0],)
-
-
-def _glibc_cpuid() -> str:
-    """Ask glibc for CPUID.
-
-    Raises:
-        ImportError: This Python has no ctypes.
-        OSError: The running program's symbols cannot be looked up.
-        AttributeError: The C library is not glibc 2.33 or newer.
-        ValueError: glibc does not know one of the leaves.
-    """
-    import ctypes  # noqa: PLC0415 - costs more than all the rest and is rarely needed
-
-    from variantwheel_selector.parse.glibc_cpuid import (  # noqa: PLC0415 - as above
-        LEAVES,
-        CpuidLeaf,
-        format_leaf,
-    )
-
-    class Leaf(ctypes.Structure):
-        _fields_ = (("cpuid", ctypes.c_uint32 * 4), ("active", ctypes.c_uint32 * 4))
-
-    get_leaf = getattr(ctypes.CDLL(None), "__x86_get_cpuid_feature_leaf")
-    get_leaf.argtypes = [ctypes.c_uint]
-    get_leaf.restype = ctypes.POINTER(Leaf)
-    lines: list[str] = []
-    for index in LEAVES:
-        leaf = get_leaf(index).contents
-        lines.append(format_leaf(index, CpuidLeaf(tuple(leaf.cpuid), tuple(leaf.active))))
-    return "".join(lines)

@@ -10,11 +10,10 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from variantwheel_selector.decision import DecidedCandidate
-from variantwheel_selector.errors import NothingFitsError, VariantMisfitError
 from variantwheel_selector.matching import Judge, PropertyVerdict
 from variantwheel_selector.model import VariantProperty, check_label
 from variantwheel_selector.providers.support import Support
-from variantwheel_selector.record import record, replace
+from variantwheel_selector.record import record
 from variantwheel_selector.typing_forms import NamedTuple
 from variantwheel_selector.variants_json import VariantsInfo
 from variantwheel_selector.wheel_name import WheelName
@@ -136,55 +135,6 @@ def resolve(
         candidates += places[place]
     winner = candidates[0] if candidates and candidates[0].accepted else None
     return Resolution(tuple(candidates), winner)
-
-
-def choose(resolution: Resolution, label: str, *, forced: bool) -> Resolution:
-    """Return the resolution with the winner that the user asked for.
-
-    Args:
-        resolution: All candidates.
-        label: The label asked for.
-        forced: Whether it is taken even if its properties do not fit.
-
-    Raises:
-        VariantMisfitError: There is no such variant, no wheel of it for this Python and platform,
-            or it does not fit and `forced` is false.
-    """
-    found = next((item for item in resolution.candidates if item.label == label), None)
-    if found is None:
-        known = ", ".join(sorted(item.label for item in resolution.candidates if item.label))
-        raise VariantMisfitError(f"there is no variant {label!r}; the release has {known}")
-    if not found.accepted and (not forced or found.filename is None):
-        reasons = "".join(f"\n  {reason}" for reason in found.reasons)
-        advice = "" if found.filename is None else f"\n{label}! installs it nevertheless"
-        raise VariantMisfitError(f"variant {label!r} does not fit this machine{reasons}{advice}")
-    return replace(resolution, winner=found, forced=forced)
-
-
-def better_candidates(resolution: Resolution) -> tuple[Candidate, ...]:
-    """Return the rejected candidates that would come before the winner, the best first.
-
-    Those without a wheel for this Python and platform are left out, unless nothing fits.
-    """
-    rejected = [
-        item
-        for item in resolution.candidates
-        if not item.accepted and (item.filename is not None or resolution.winner is None)
-    ]
-    winner = resolution.winner
-    return tuple(
-        item
-        for item in rejected
-        if winner is None or item.verdict.sort_key < winner.verdict.sort_key
-    )
-
-
-def nothing_fits(project: str, version: str, resolution: Resolution) -> NothingFitsError:
-    """Return the error for a resolution without a winner."""
-    lines = [f"no variant of {project} {version} fits this machine"]
-    for item in resolution.candidates:
-        lines += [f"  {item.label or 'plain wheel'}: {reason}" for reason in item.reasons]
-    return NothingFitsError("\n".join(lines))
 
 
 def _without_variant(label: str | None) -> PropertyVerdict:

@@ -11,7 +11,7 @@ from variantwheel_selector.manifest import Manifest
 from variantwheel_selector.providers import LevelCap, Support, release_support
 from variantwheel_selector.providers.level_cap import NO_CAP
 from variantwheel_selector.record import field, record, replace
-from variantwheel_selector.resolve import Resolution, choose, resolve
+from variantwheel_selector.resolve import Resolution, resolve
 from variantwheel_selector.settings import Settings
 from variantwheel_selector.tags import supported_tags
 from variantwheel_selector.variants_json import VariantsInfo
@@ -144,6 +144,8 @@ def select(
     refusal = ""
     try:
         if settings.variant is not None:
+            from variantwheel_selector.resolution import choose  # noqa: PLC0415 - rarely needed
+
             resolution = choose(resolution, settings.variant, forced=settings.forced)
         if narrowed:
             from variantwheel_selector.narrowing import check_strictness  # noqa: PLC0415 - as above

@@ -18,7 +18,7 @@ from variantwheel_selector.hooks import project_here
 from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, PayloadWheel, parse_manifest
 from variantwheel_selector.probe import probe
 from variantwheel_selector.record import record
-from variantwheel_selector.resolve import Candidate, nothing_fits
+from variantwheel_selector.resolve import Candidate
 from variantwheel_selector.selection import Release, Selection, select
 from variantwheel_selector.settings import Settings, read_settings
 
@@ -163,6 +163,8 @@ def _build_source(here: _Here, wheel_directory: str) -> str:
 
 
 def _refusal(here: _Here) -> NothingFitsError:
+    from variantwheel_selector.resolution import nothing_fits  # noqa: PLC0415 - rarely needed
+
     manifest, machine = here.manifest, here.selection.machine
     error = nothing_fits(manifest.name, manifest.version, here.selection.resolution)
     facts = machine.facts()

@@ -130,7 +130,7 @@ def test_what_may_not_be_read_is_unknown(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(probing, "read_bounded", refuse)
     monkeypatch.setattr(gpu_probing, "read_bounded", refuse)
-    monkeypatch.setattr(probing, "_glibc_cpuid", lambda: "")
+    monkeypatch.setattr("variantwheel_selector.probe_cpu.glibc_cpuid", lambda: "")
     make(tmp_path, "/dev/kfd")
     make(tmp_path, "/sys/class/kfd/kfd/topology/nodes/1/properties", b"simd_count 1\n")
     machine = probing.probe(gpu_search=GpuSearch(str(tmp_path), environment={}))

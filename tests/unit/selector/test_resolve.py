@@ -14,7 +14,8 @@ from unit.selector.tiny_release import make_machine
 from variantwheel_selector.errors import VariantMisfitError
 from variantwheel_selector.model import Variant, VariantProperty
 from variantwheel_selector.providers import release_support
-from variantwheel_selector.resolve import Resolution, choose, nothing_fits, resolve
+from variantwheel_selector.resolution import choose, nothing_fits
+from variantwheel_selector.resolve import Resolution, resolve
 from variantwheel_selector.variants_json import (
     ProviderInfo,
     VariantsInfo,

@@ -16,10 +16,10 @@ from variantwheel_selector.variants_json import (
     PEP_850_SCHEMA,
     ProviderInfo,
     VariantsInfo,
-    merge_variants_info,
     parse_variants_json,
     render_variants_json,
 )
+from variantwheel_selector.variants_merge import merge_variants_info
 
 PROVIDER = st.one_of(
     st.builds(

@@ -19,10 +19,8 @@ from variantwheel.index_files import (
 from variantwheel.index_pages import project_json, project_page, root_json, root_page
 from variantwheel.release_folder import variants_json_name
 from variantwheel_selector.errors import VariantsJsonError
-from variantwheel_selector.variants_json import (
-    VariantsInfo,
-    merge_variants_info,
-)
+from variantwheel_selector.variants_json import VariantsInfo
+from variantwheel_selector.variants_merge import merge_variants_info
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from variantwheel_selector.errors import VariantsJsonError
 from variantwheel_selector.record import replace
 from variantwheel_selector.variants_json import (
     VariantsInfo,
-    merge_variants_info,
     parse_variants_json,
     render_variants_json,
 )
+from variantwheel_selector.variants_merge import merge_variants_info
 from variantwheel_selector.wheel_name import WheelName, escape_project
 
 

@@ -36,7 +36,8 @@ from variantwheel_selector.package_copy import copy_package
 from variantwheel_selector.record import replace
 from variantwheel_selector.sdist import pack_sdist
 from variantwheel_selector.source_archive import SOURCE_ARCHIVE, SourceFile, pack_sources
-from variantwheel_selector.variants_json import VariantsInfo, merge_variants_info
+from variantwheel_selector.variants_json import VariantsInfo
+from variantwheel_selector.variants_merge import merge_variants_info
 from variantwheel_selector.wheel_name import escape_project, normalize_project
 
 SIZE_BUDGET = 100 * 1024 * 1024

@@ -33,7 +33,7 @@ from variantwheel_selector.release_source import (
     release_from_index,
     release_from_sdist,
 )
-from variantwheel_selector.resolve import better_candidates
+from variantwheel_selector.resolution import better_candidates
 from variantwheel_selector.selection import Release, Selection, select
 from variantwheel_selector.settings import read_settings
 from variantwheel_selector.wheel_name import normalize_project
