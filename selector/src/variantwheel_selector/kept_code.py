@@ -33,8 +33,6 @@ def read_kept(path: str, bundle: str) -> dict[str, CodeType]:
 
 def write_kept(path: str, bundle: str, code: dict[str, CodeType]) -> None:
     """Leave code; where that is not possible, those that follow compile anew."""
-    if sys.dont_write_bytecode:
-        return
     beside = f"{path}.{os.getpid()}"
     try:
         content: Any = (_state(bundle), code)

@@ -84,11 +84,13 @@ class BundleFinder:
         _tell_place(module, place)
 
     def start_keeping(self) -> None:
-        """Keep what is compiled from now on, for `write_kept`."""
-        self._keeping = True
+        """Keep what is compiled from now on, for `write_kept`, unless Python is to write none."""
+        self._keeping = not sys.dont_write_bytecode
 
     def write_kept(self) -> None:
         """Leave what was compiled for the processes that follow."""
+        if not self._keeping:
+            return
         from variantwheel_selector.kept_code import write_kept  # noqa: PLC0415 - rarely needed
 
         self._keeping = False
