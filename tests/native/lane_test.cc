@@ -34,25 +34,29 @@ std::vector<std::unique_ptr<Lane>> Lanes(int ranks, bool spin) {
   return lanes;
 }
 
-// What a rank brings to a round: enough words to see one that is half written.
-using Data = std::array<uint64_t, 40>;
+// What a rank brings to a round: enough words to see one that is half written, of lengths on both
+// sides of where payloads get places of their own, of other lengths than the next rank brings.
+std::vector<uint64_t> DataOf(uint64_t value) {
+  constexpr std::array<size_t, 4> kWords{40, 1023, 1024, Lane::kMostPayload / sizeof(uint64_t)};
+  return std::vector<uint64_t>(kWords[(value / 100 + value) % kWords.size()], value);
+}
 
 void Bring(Lane& lane, uint64_t value) {
-  Data data;
-  data.fill(value);
+  const std::vector<uint64_t> data = DataOf(value);
   const uint64_t ticket = value * 3;
-  const auto place = lane.Write(std::as_bytes(std::span(&ticket, 1)), sizeof(data));
-  std::memcpy(place.data(), data.data(), sizeof(data));
+  const auto bytes = std::as_bytes(std::span(data));
+  const auto place = lane.Write(std::as_bytes(std::span(&ticket, 1)), bytes.size());
+  std::memcpy(place.data(), bytes.data(), bytes.size());
 }
 
 void ExpectBrought(const Lane& lane, int rank, uint64_t value) {
   const Lane::Place place = lane.At(rank);
   uint64_t ticket = 0;
-  Data data{};
+  std::vector<uint64_t> data = DataOf(value);
   EXPECT_EQ(place.ticket.size(), sizeof(ticket));
-  EXPECT_EQ(place.payload.size(), sizeof(data));
+  EXPECT_EQ(place.payload.size(), data.size() * sizeof(uint64_t));
   std::memcpy(&ticket, place.ticket.data(), sizeof(ticket));
-  std::memcpy(data.data(), place.payload.data(), sizeof(data));
+  std::memcpy(data.data(), place.payload.data(), place.payload.size());
   EXPECT_EQ(ticket, value * 3);
   EXPECT_TRUE(std::all_of(data.begin(), data.end(), [&](uint64_t word) { return word == value; }));
 }

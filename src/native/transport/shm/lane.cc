@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -38,6 +39,16 @@ constexpr size_t kLong = 1024;
 // In front of the ticket.
 constexpr size_t kHead = 8;
 
+// Payloads from here on have places that all together are twice what a second-level cache holds:
+// none has the lines any more where one is written anew. What is shorter is faster in two places,
+// which stay in the cache of whoever writes them.
+constexpr size_t kLongPayload = size_t{8} << 10;
+constexpr size_t kLongPlaces = 128;
+
+size_t TurnsOf(int ranks) {
+  return std::max<size_t>(2, std::bit_floor(kLongPlaces / static_cast<size_t>(ranks)));
+}
+
 // Where the payload begins, behind the head.
 size_t PayloadOffset(size_t ticket_bytes, size_t payload_bytes) {
   const size_t unit = payload_bytes < kLong ? kElement : kLine;
@@ -63,12 +74,18 @@ struct Lane::Board {
 struct Lane::Slot {
   alignas(2 * kLine) uint32_t ticket_bytes;
   uint32_t payload_bytes;
-  std::byte bytes[kMostTicket + kLine + kMostPayload];
+  std::byte bytes[kMostTicket + kLine + kLongPayload];
+};
+
+struct Lane::LongPlace {
+  alignas(2 * kLine) std::byte bytes[kMostPayload];
 };
 
 size_t Lane::Bytes(int ranks) {
   static_assert(offsetof(Slot, bytes) == kHead);
-  return sizeof(Board) + 2 * static_cast<size_t>(ranks) * sizeof(Slot);
+  static_assert(kRounds % kLongPlaces == 0);
+  return sizeof(Board) +
+         static_cast<size_t>(ranks) * (2 * sizeof(Slot) + TurnsOf(ranks) * sizeof(LongPlace));
 }
 
 Lane::Lane(int rank, std::shared_ptr<const Segment> segment,
@@ -87,19 +104,29 @@ Lane::Slot& Lane::SlotOf(int rank, uint32_t round) const {
   return first[2 * static_cast<size_t>(rank) + round % 2];
 }
 
+std::byte* Lane::PayloadOf(int rank, uint32_t round, size_t ticket_bytes,
+                           size_t payload_bytes) const {
+  Slot& slot = SlotOf(rank, round);
+  if (payload_bytes < kLongPayload) return slot.bytes + PayloadOffset(ticket_bytes, payload_bytes);
+  auto* first = reinterpret_cast<LongPlace*>(&SlotOf(ranks_, 0));
+  const size_t turns = TurnsOf(ranks_);
+  return first[turns * static_cast<size_t>(rank) + round % turns].bytes;
+}
+
 MutableBytes Lane::Write(ConstBytes ticket, size_t payload_bytes) {
   distances_->Mark();
   Slot& slot = SlotOf(rank_, round_);
   slot.ticket_bytes = static_cast<uint32_t>(ticket.size());
   slot.payload_bytes = static_cast<uint32_t>(payload_bytes);
   std::memcpy(slot.bytes, ticket.data(), ticket.size());
-  return {slot.bytes + PayloadOffset(ticket.size(), payload_bytes), payload_bytes};
+  return {PayloadOf(rank_, round_, ticket.size(), payload_bytes), payload_bytes};
 }
 
 Lane::Place Lane::At(int rank) const {
-  const Slot& slot = SlotOf(rank, round_ + kRounds - 1);
+  const uint32_t round = round_ + kRounds - 1;
+  const Slot& slot = SlotOf(rank, round);
   return {{slot.bytes, slot.ticket_bytes},
-          {slot.bytes + PayloadOffset(slot.ticket_bytes, slot.payload_bytes), slot.payload_bytes}};
+          {PayloadOf(rank, round, slot.ticket_bytes, slot.payload_bytes), slot.payload_bytes}};
 }
 
 bool Lane::TryMeet() {

@@ -11,7 +11,8 @@
 //
 // Each rank has two places, used in turn. A place is written again two rounds later, when the round
 // between them has been met; all ranks had come to it, so they were done with the one before. Only
-// a met round is read, so a rank that leaves may write its place again at once.
+// a met round is read, so a rank that leaves may write its place again at once. Long payloads have
+// places of their own with more turns.
 //
 // A generation cannot be mistaken: it does not move on without this rank.
 //
@@ -94,8 +95,10 @@ class Lane {
   struct Standing;
   struct Board;
   struct Slot;
+  struct LongPlace;
 
   Slot& SlotOf(int rank, uint32_t round) const;
+  std::byte* PayloadOf(int rank, uint32_t round, size_t ticket_bytes, size_t payload_bytes) const;
   bool Met() const;
   void Advance();
   bool AwaitBriefly() const;
