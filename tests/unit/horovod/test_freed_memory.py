@@ -47,8 +47,13 @@ def _probe(*, keep: bool) -> tuple[int, int]:
 
 @pytest.mark.torch
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's malloc")
-@pytest.mark.parametrize(("keep", "mapped"), [(False, 1), (True, 0)])
-def test_freed_gradients_stay_in_the_heap(*, keep: bool, mapped: int) -> None:
+@pytest.mark.parametrize(
+    ("keep", "stated", "mapped"),
+    [(False, {}, 1), (True, {}, 0), (True, {"MALLOC_TRIM_THRESHOLD_": "131072"}, 1)],
+)
+def test_freed_gradients_stay_in_the_heap(
+    *, keep: bool, stated: dict[str, str], mapped: int
+) -> None:
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_"))}
     script = f"import test_freed_memory as t; print(*t._probe(keep={keep}))"
     ran = subprocess.run(
@@ -57,6 +62,6 @@ def test_freed_gradients_stay_in_the_heap(*, keep: bool, mapped: int) -> None:
         text=True,
         check=True,
         timeout=120,
-        env=plain | {"PYTHONPATH": str(Path(__file__).parent)},
+        env=plain | stated | {"PYTHONPATH": str(Path(__file__).parent)},
     )
     assert ran.stdout.split() == [str(mapped), "0"]
