@@ -36,7 +36,8 @@ def write_kept(path: str, bundle: str, code: dict[str, CodeType]) -> None:
     beside = f"{path}.{os.getpid()}"
     try:
         content: Any = (_state(bundle), code)
-        with open(beside, "wb") as file:  # noqa: PTH123 - pathlib takes time
+        # Refused where another host that shares the folder writes under the same number.
+        with open(beside, "xb") as file:  # noqa: PTH123 - pathlib takes time
             file.write(marshal.dumps(content))
         os.replace(beside, path)  # noqa: PTH105 - as above
     except OSError:
