@@ -8,6 +8,7 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+from binascii import crc32
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def read_kept(path: str, bundle: str) -> dict[str, CodeType]:
+def read_kept(path: str, bundle: bytes) -> dict[str, CodeType]:
     """Return the code that was left; none if it is of another Python or another bundle.
 
     Args:
         path: Where it was left, as trusted as the bundle beside it.
-        bundle: The bundle's file.
+        bundle: What the bundle holds.
     """
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - pathlib takes time
@@ -31,20 +32,30 @@ def read_kept(path: str, bundle: str) -> dict[str, CodeType]:
     return kept
 
 
-def write_kept(path: str, bundle: str, code: dict[str, CodeType]) -> None:
-    """Leave code; where that is not possible, those that follow compile anew."""
+def write_kept(path: str, bundle: bytes, mode: int, code: dict[str, CodeType]) -> None:
+    """Leave code; where that is not possible, those that follow compile anew.
+
+    Args:
+        path: Where.
+        bundle: What the bundle holds that it was compiled from.
+        mode: Of the bundle's file: nobody else may write one, whatever the umask is now.
+        code: By the modules' paths in the bundle.
+    """
     beside = f"{path}.{os.getpid()}"
+    content: Any = (_state(bundle), code)
     try:
-        content: Any = (_state(bundle), code)
         # Refused where another host that shares the folder writes under the same number.
-        with open(beside, "xb") as file:  # noqa: PTH123 - pathlib takes time
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o666)
+    except OSError:
+        return
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - pathlib takes time
             file.write(marshal.dumps(content))
         os.replace(beside, path)  # noqa: PTH105 - as above
     except OSError:
-        pass
+        os.unlink(beside)  # noqa: PTH108 - as above
 
 
-def _state(bundle: str) -> tuple[object, ...]:
-    """Return what compiled code depends on; of the bundle what Python asks of its own files."""
-    found = os.stat(bundle)  # noqa: PTH116 - pathlib takes time
-    return (sys.version, sys.flags.optimize, found.st_size, found.st_mtime_ns)
+def _state(bundle: bytes) -> tuple[object, ...]:
+    """Return what compiled code depends on."""
+    return (sys.version, sys.flags.optimize, len(bundle), crc32(bundle))

@@ -44,6 +44,8 @@ class BundleFinder:
         """Take the package's name and folder; the bundle is read when a module is asked for."""
         self._prefix = f"{package}."
         self._folder = folder
+        self._data = b""
+        self._mode = 0
         self._files: dict[str, memoryview] | None = None
         self._kept: dict[str, CodeType] = {}
         self._keeping = False
@@ -85,7 +87,7 @@ class BundleFinder:
 
     def start_keeping(self) -> None:
         """Keep what is compiled from now on, for `write_kept`, unless Python is to write none."""
-        self._keeping = not sys.dont_write_bytecode
+        self._keeping = not sys.dont_write_bytecode and sys.pycache_prefix is None
 
     def write_kept(self) -> None:
         """Leave what was compiled for the processes that follow."""
@@ -94,7 +96,7 @@ class BundleFinder:
         from variantwheel_selector.kept_code import write_kept  # noqa: PLC0415 - rarely needed
 
         self._keeping = False
-        write_kept(f"{self._folder}/{KEPT}", f"{self._folder}/{BUNDLE}", self._kept)
+        write_kept(f"{self._folder}/{KEPT}", self._data, self._mode, self._kept)
 
     def get_source(self, name: str) -> str | None:
         """Return a module's source, for tracebacks."""
@@ -123,11 +125,13 @@ class BundleFinder:
     def _read(self) -> dict[str, memoryview]:
         if self._files is None:
             with open(f"{self._folder}/{BUNDLE}", "rb") as file:  # noqa: PTH123 - pathlib takes time
-                self._files = parse_bundle(file.read())
+                self._data = file.read()
+                self._mode = os.fstat(file.fileno()).st_mode
+            self._files = parse_bundle(self._data)
             if os.path.exists(f"{self._folder}/{KEPT}"):  # noqa: PTH110 - as above
                 from variantwheel_selector.kept_code import read_kept  # noqa: PLC0415 - as above
 
-                self._kept = read_kept(f"{self._folder}/{KEPT}", f"{self._folder}/{BUNDLE}")
+                self._kept = read_kept(f"{self._folder}/{KEPT}", self._data)
         return self._files
 
 

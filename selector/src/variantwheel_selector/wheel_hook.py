@@ -117,7 +117,7 @@ def _handed_over_checked(
         return hand_over_checked(
             payload.path, ranges, (payload.size, payload.sha256), listed, target
         )
-    except OSError:
+    except (OSError, ValueError, OverflowError):
         return False  # who opens the wheel says what is wrong
 
 

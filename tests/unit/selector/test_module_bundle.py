@@ -106,34 +106,62 @@ def _imported_anew(folder: Path) -> tuple[BundleFinder, str]:
     raise AssertionError
 
 
-@pytest.mark.parametrize("change", ["", "time", "size", "damage", "other content", "gone"])
-def test_what_was_compiled_serves_the_next_process(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, change: str
-) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    bundle, kept = folder / BUNDLE, folder / KEPT
-    kept.parent.mkdir(exist_ok=True)
+def _leave_compiled(folder: Path) -> None:
+    """Compile a module, and leave it as the first hook does."""
     finder = BundleFinder("bundled", str(folder))
     finder.start_keeping()
     spec = finder.find_spec("bundled.inner.part")
     assert spec is not None
     finder.exec_module(importlib.util.module_from_spec(spec))
     finder.write_kept()
+
+
+@pytest.mark.parametrize("change", ["", "text", "damage", "other content", "gone"])
+def test_what_was_compiled_serves_the_next_process(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    bundle, kept = folder / BUNDLE, folder / KEPT
+    kept.parent.mkdir(exist_ok=True)
+    _leave_compiled(folder)
     assert [path.name for path in kept.parent.iterdir() if "modules" in path.name] == [kept.name]
-    before = bundle.stat()
-    changed = bundle.read_bytes().replace(b"'told'", b"'TOLD'")
-    bundle.write_bytes(changed + b"\n" if change == "size" else changed)
-    if change != "time":
+    if change == "text":
+        before = bundle.stat()
+        bundle.write_bytes(bundle.read_bytes().replace(b"'told'", b"'TOLD'"))
         os.utime(bundle, ns=(before.st_atime_ns, before.st_mtime_ns))
-    if change == "damage":
+    elif change == "damage":
         kept.write_bytes(kept.read_bytes()[:40])
     elif change == "other content":
         kept.write_bytes(marshal.dumps([1]))
     elif change == "gone":
         kept.unlink()
-    _, shown = _imported_anew(folder)
-    assert ("KeyError: 'told'" in shown) == (not change), "kept code, if nothing seems changed"
+    finder, shown = _imported_anew(folder)
+    assert bool(finder._kept) == (not change)
+    assert f"KeyError: '{'TOLD' if change == 'text' else 'told'}'" in shown
     assert f'{folder}/inner/part.py", line 2, in fail' in shown
+
+
+def test_a_wider_umask_lets_nobody_else_write_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    (folder / BUNDLE).chmod(0o644)
+    (folder / KEPT).parent.mkdir(exist_ok=True)
+    umask = os.umask(0)
+    try:
+        _leave_compiled(folder)
+    finally:
+        os.umask(umask)
+    assert (folder / KEPT).stat().st_mode & 0o777 == 0o644
+
+
+def test_what_cannot_be_put_in_place_leaves_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    (folder / KEPT).mkdir(parents=True)
+    _leave_compiled(folder)
+    assert list((folder / KEPT).parent.glob("modules*")) == [folder / KEPT]
 
 
 @pytest.mark.parametrize("forbidden", ["by the user", "by the folder"])

@@ -167,7 +167,7 @@ def write_selector_sdist(
         copy_package(root / "_selector")
         manifest_file = root / MANIFEST_PATH
         manifest_file.parent.mkdir()
-        manifest_file.write_text(render_manifest(manifest), encoding="utf-8")
+        manifest_file.write_bytes(render_manifest(manifest).encode("utf-8"))
         if embedded:
             with manifest_file.with_name(SHARED_FILE).open("wb") as file:
                 shared.write(file)
