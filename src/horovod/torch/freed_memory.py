@@ -10,11 +10,10 @@ def keep_freed_memory() -> None:
     """Makes glibc's malloc keep up to 64 MiB of freed memory instead of giving it back at once.
 
     A training step frees what the next one allocates again. By default malloc returns the end of
-    its heap to the system as soon as more is free there than twice the largest block ever freed;
-    every page that comes back costs a fault: a step of ResNet-18 had 13,700 of them, 28 of its
-    130 ms, with gradients in shared memory. The threshold follows the program: once it has freed a
-    block of 32 MiB, malloc expects more of the kind (mallopt(3), "dynamic mmap threshold"). That is
-    all that happens here, so that MALLOC_TRIM_THRESHOLD_, GLIBC_TUNABLES and other allocators keep
-    their say.
+    its heap to the system as soon as more is free there than twice the largest block ever freed,
+    and every page that comes back costs a fault (docs/performance.md). The threshold follows the
+    program: once it has freed a block of 32 MiB, malloc expects more of the kind (mallopt(3),
+    M_MMAP_THRESHOLD: it is dynamic). That is all that happens here, so that MALLOC_TRIM_THRESHOLD_,
+    GLIBC_TUNABLES and other allocators keep their say.
     """
     torch.empty(_LARGEST, dtype=torch.uint8, device="cpu")

@@ -191,18 +191,20 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     grouped = group_parameters(groups, names)
     reduction = Reduction(op, compression, gradient_predivide_factor, process_set, sparse_as_dense)
     several = size() > 1 or _settings.ELASTIC.read(os.environ)
-    if op == Adasum and several and process_set.included():
+    reduces = several and process_set.included()
+    if reduces:
+        keep_freed_memory()
+    if op == Adasum and reduces:
         return wrap_for_adasum(optimizer, reduction)
     wrapped: Any = derive(optimizer, DistributedStep)
     wrapped._synchronized = False  # noqa: SLF001 - its own, set here as it has no constructor
     wrapped._should_synchronize = True  # noqa: SLF001 - as above
-    if gradient_as_bucket_view and several and process_set.included():
+    if gradient_as_bucket_view and reduces:
         room = bucket_bytes(bucket_cap_mb, os.environ)
         wrapped._reducer = BucketReducer(names, reduction, backward_passes_per_step, room)  # noqa: SLF001 - as above
     else:
         wrapped._reducer = GradientReducer(names, reduction, backward_passes_per_step, grouped)  # noqa: SLF001
-    wrapped._reduces = several and process_set.included()  # noqa: SLF001 - as above
-    if wrapped._reduces:  # noqa: SLF001 - as above
-        keep_freed_memory()
+    wrapped._reduces = reduces  # noqa: SLF001 - as above
+    if reduces:
         wrapped._reducer.watch(wrapped.param_groups)  # noqa: SLF001 - as above
     return wrapped
