@@ -18,10 +18,11 @@ void StreamCopy(std::byte* to, const std::byte* from, size_t bytes);
 // Copies within this rank: as StreamCopy when there is too much for a cache to keep it.
 void CopyLocally(std::byte* to, const std::byte* from, size_t bytes);
 
-// How a few KiB reach another core: out of this core's caches, or of memory, as all that is longer.
+// How bytes reach another core: out of this core's caches, or past them and out of memory.
 enum class HandOver : uint8_t { kThroughCaches, kPastCaches };
 
-// Copies for another core, as StreamCopy, but for the bytes that are faster handed on directly.
+// Copies for another core: as StreamCopy past the caches, but for the few bytes that are faster
+// handed on directly even then.
 void CopyToPeer(std::byte* to, const std::byte* from, size_t bytes, HandOver way);
 
 }  // namespace hvd

@@ -158,12 +158,7 @@ bool ShmTransport::Fill(Outgoing& outgoing) {
   const size_t count = std::min(
       {outgoing.rest.size(), outgoing.Room(), outgoing.chunk, outgoing.ring_bytes - offset});
   if (count == 0) return false;
-  // A ring is large enough that near cores get all of it faster through their caches.
-  if (outgoing.way == HandOver::kThroughCaches) {
-    std::memcpy(outgoing.memory + offset, outgoing.rest.data(), count);
-  } else {
-    CopyToPeer(outgoing.memory + offset, outgoing.rest.data(), count, outgoing.way);
-  }
+  CopyToPeer(outgoing.memory + offset, outgoing.rest.data(), count, outgoing.way);
   outgoing.rest = outgoing.rest.subspan(count);
   // Only the last piece of a message is no multiple of a line: the room always is one.
   outgoing.position += RoundUp(count);
