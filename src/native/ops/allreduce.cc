@@ -153,11 +153,13 @@ class CombineSink final : public Sink {
   const bool last_;
 };
 
-// It goes through a core's caches twice as much of each vector as with halves, which pays for long
-// ones where the cores are near.
+// It takes twice as much of each vector through a core's caches and arithmetic as halves do. That
+// pays for long ones where the cores are near and what they add up need not be converted.
 bool Reduction::ExchangesWholes() const {
   if (ranks_ != 2 || !commutes_ || prescale_ != 1.0 || !transport_.keeps_step()) return false;
-  return bytes_ <= kWholeBytes || transport_.AgreeNear(1 - rank_);
+  if (bytes_ <= kWholeBytes) return true;
+  const bool converts = dtype_ == DType::kFloat16 || dtype_ == DType::kBFloat16;
+  return !converts && transport_.AgreeNear(1 - rank_);
 }
 
 // Two ranks send each other all they have, and both add up what comes: as many bytes as by halves,

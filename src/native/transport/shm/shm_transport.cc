@@ -16,10 +16,15 @@
 namespace hvd {
 namespace {
 
-// Sending and receiving alternate after so many bytes: a quarter of the message, so that both ranks
-// are soon at work, within these bounds.
-constexpr size_t kSmallChunk = size_t{32} << 10;
-constexpr size_t kLargeChunk = size_t{128} << 10;
+// What is copied into a ring, or out of it, in one go: a quarter of the message within these
+// bounds. A rank that only receives waits for the first chunk; two that both send are busy with
+// theirs meanwhile.
+struct ChunkBounds {
+  size_t least;
+  size_t most;
+};
+constexpr ChunkBounds kOneWay{.least = size_t{32} << 10, .most = size_t{64} << 10};
+constexpr ChunkBounds kBothWays{.least = size_t{64} << 10, .most = size_t{256} << 10};
 // Messages start on a cache line, so that every span of one is aligned for any element.
 constexpr uint64_t kLine = 64;
 // A wake-up across cores takes 25 to 30 µs; waiting that long for a peer that is at work on its
@@ -31,8 +36,8 @@ constexpr std::chrono::microseconds kSpin{40};
 constexpr std::chrono::microseconds kLongSpin{1'000};
 constexpr std::chrono::milliseconds kSlice{50};
 
-size_t ChunkOf(size_t message_bytes) {
-  return std::clamp(std::bit_floor(message_bytes / 4), kSmallChunk, kLargeChunk);
+size_t ChunkOf(size_t message_bytes, ChunkBounds bounds) {
+  return std::clamp(std::bit_floor(message_bytes / 4), bounds.least, bounds.most);
 }
 
 constexpr uint64_t RoundUp(uint64_t value) { return (value + kLine - 1) / kLine * kLine; }
@@ -190,6 +195,7 @@ void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, S
   uint64_t& sent = sent_[static_cast<size_t>(to)];
   uint64_t& received = received_[static_cast<size_t>(from)];
   const size_t ring_bytes = segment_->ring_bytes();
+  const ChunkBounds bounds = out.empty() || in_bytes == 0 ? kOneWay : kBothWays;
   Outgoing outgoing{.to = to,
                     .way = distances_->For(to),
                     .rest = out,
@@ -197,14 +203,14 @@ void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, S
                     .ring = segment_->positions(channel_, rank_, to),
                     .memory = segment_->ring(channel_, rank_, to),
                     .ring_bytes = ring_bytes,
-                    .chunk = ChunkOf(out.size())};
+                    .chunk = ChunkOf(out.size(), bounds)};
   Incoming incoming{.from = from,
                     .rest = in_bytes,
                     .position = received,
                     .ring = segment_->positions(channel_, from, rank_),
                     .memory = segment_->ring(channel_, from, rank_),
                     .ring_bytes = ring_bytes,
-                    .chunk = ChunkOf(in_bytes),
+                    .chunk = ChunkOf(in_bytes, bounds),
                     .destination = in_bytes >= kLongCopy ? sink.Destination() : MutableBytes()};
   const bool in_step = to == from && out.size() == in_bytes;
   if (!out.empty()) distances_->Mark();
