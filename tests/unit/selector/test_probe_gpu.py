@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from unit.selector.tiny_release import make_machine
-from variantwheel_selector.child_process import run_child
+from variantwheel_selector.child_process import ChildEnd, run_child
 from variantwheel_selector.machine import NVIDIA_DRIVER, Machine
 from variantwheel_selector.machine_folder import read_machine, write_machine
 from variantwheel_selector.package_copy import copy_package
@@ -230,6 +230,29 @@ def test_a_child_that_no_signal_ends_is_not_waited_for(
     assert os.waitpid(group, os.WNOHANG) == (0, 0), "it must still be running"
     os.killpg(group, signal.SIGKILL)
     os.waitpid(group, 0)
+
+
+@pytest.mark.parametrize(
+    "missing", [(), ("pidfd_open",), ("memfd_create",), ("pidfd_open", "memfd_create")]
+)
+def test_children_where_the_system_lacks_a_call(
+    monkeypatch: pytest.MonkeyPatch, missing: tuple[str, ...]
+) -> None:
+    """Older kernels, and other systems than Linux."""
+    for name in missing:
+        monkeypatch.delattr(os, name)
+
+    def run(program: str, seconds: float, limit: int = 100) -> ChildEnd:
+        command = [sys.executable, "-I", "-S", "-c", program]
+        return run_child(command, {}, time.monotonic() + seconds, limit)
+
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
+    assert run("print(1)", 50) == ChildEnd(b"1\n", "")
+    assert run("import time; time.sleep(0.1); print(2)", 50) == ChildEnd(b"2\n", "")
+    assert run("raise SystemExit(3)", 50).trouble == "ended with exit status 3"
+    assert run("while True: print('x' * 1000)", 50, 5000).trouble == "printed more than 5000 bytes"
+    assert "left behind" in run("import time; print(4, flush=True); time.sleep(1000)", 0.3).trouble
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_before
 
 
 def test_a_program_that_is_not_there() -> None:
