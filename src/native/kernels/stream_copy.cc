@@ -7,9 +7,9 @@
 namespace hvd {
 namespace {
 
-// How many of the bytes, from the first on, cores that are apart are best handed out of a cache; of
-// more they get each line later than from memory.
-constexpr size_t kHandedOnApart = size_t{2} << 10;
+// From here on, cores that are apart get each line of what another has just written later than they
+// get it from memory.
+constexpr size_t kApartPastCaches = size_t{2} << 10;
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void CopyLocally(std::byte* to, const std::byte* from, size_t bytes) {
 }
 
 void CopyToPeer(std::byte* to, const std::byte* from, size_t bytes, HandOver way) {
-  if (way == HandOver::kPastCaches && bytes >= kHandedOnApart) {
+  if (way == HandOver::kPastCaches && bytes >= kApartPastCaches) {
     StreamCopy(to, from, bytes);
   } else if (bytes != 0) {
     std::memcpy(to, from, bytes);
