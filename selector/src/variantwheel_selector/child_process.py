@@ -2,14 +2,13 @@
 
 A driver in trouble keeps a process in the kernel where no signal reaches it. Whoever waits for
 such a process hangs as well, and `subprocess.run(timeout=...)` does wait after it has killed.
+Nor is `subprocess` imported for one call: that takes as long as Python takes to start.
 """
 
 from __future__ import annotations
 
 import os
 import select
-import signal
-import subprocess
 import time
 from contextlib import contextmanager
 
@@ -17,7 +16,7 @@ from variantwheel_selector.record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from typing import IO
 
 _FIRST_PAUSE_S = 0.001
@@ -39,12 +38,12 @@ class ChildEnd:
 
 
 def run_child(
-    command: Sequence[str], environment: Mapping[str, str], deadline: float, limit: int
+    command: list[str], environment: Mapping[str, str], deadline: float, limit: int
 ) -> ChildEnd:
     """Run a program in a session of its own and return what it printed.
 
     Args:
-        command: The program and its arguments.
+        command: The program's path and its arguments.
         environment: All of its environment variables.
         deadline: Until when it may run, in seconds of `time.monotonic`.
         limit: How many bytes it may print.
@@ -53,20 +52,42 @@ def run_child(
         return ChildEnd(b"", "was not started, because no time was left")
     try:
         with _output_file() as output:
-            # `with` would wait for the child, which is the one thing that must not happen.
-            process = subprocess.Popen(  # noqa: S603, RUF100
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.DEVNULL,
-                env=dict(environment),
-                start_new_session=True,
-            )
-            trouble = _watch(process, output.fileno(), deadline, limit)
+            child = _start(command, environment, output.fileno())
+            trouble = _watch(child, output.fileno(), deadline, limit)
             output.seek(0)
             return ChildEnd(output.read(limit), trouble)
     except (OSError, ValueError) as error:
         return ChildEnd(b"", f"could not be run: {error}")
+
+
+def _start(command: list[str], environment: Mapping[str, str], output: int) -> int:
+    actions: list[tuple[int, int, int] | tuple[int, int] | tuple[int, int, str, int, int]] = [
+        (os.POSIX_SPAWN_DUP2, output, 1),  # first: it may be 0 or 2
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+        # Left behind, it must not hold a pipe open to whose end somebody reads.
+        *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in _inherited()),
+    ]
+    try:
+        return os.posix_spawn(command[0], command, environment, file_actions=actions, setsid=True)
+    except NotImplementedError:  # Python was built for a C library that cannot
+        return os.posix_spawn(command[0], command, environment, file_actions=actions, setpgroup=0)
+
+
+def _inherited() -> list[int]:
+    """Return the descriptors beside the standard ones that a new process would be given."""
+    try:
+        descriptors = [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 - cheaper
+    except OSError:
+        return []
+    return [descriptor for descriptor in descriptors if descriptor > 2 and _inherits(descriptor)]
+
+
+def _inherits(descriptor: int) -> bool:
+    try:
+        return os.get_inheritable(descriptor)
+    except OSError:  # closed by now, as the one that listed them
+        return False
 
 
 def _output_file() -> IO[bytes]:
@@ -95,16 +116,16 @@ def _ending(pid: int) -> Iterator[select.poll | None]:
         os.close(descriptor)
 
 
-def _watch(process: subprocess.Popen[bytes], output: int, deadline: float, limit: int) -> str:
+def _watch(child: int, output: int, deadline: float, limit: int) -> str:
     pause = _FIRST_PAUSE_S
-    with _ending(process.pid) as ended:
-        while process.poll() is None:
+    with _ending(child) as ended:
+        while (status := _exit_status(child)) is None:
             if os.fstat(output).st_size > limit:
-                _abandon(process)
+                _abandon(child)
                 return f"printed more than {limit} bytes"
             left = deadline - time.monotonic()
             if left <= 0:
-                _abandon(process)
+                _abandon(child)
                 return "did not end in time and was left behind"
             if ended is None:
                 time.sleep(min(pause, left))
@@ -113,21 +134,31 @@ def _watch(process: subprocess.Popen[bytes], output: int, deadline: float, limit
             pause = min(2 * pause, _LONGEST_PAUSE_S)
     if os.fstat(output).st_size > limit:
         return f"printed more than {limit} bytes"
-    if process.returncode < 0:
-        return f"was ended by signal {-process.returncode}"
-    return f"ended with exit status {process.returncode}" if process.returncode else ""
+    if status < 0:
+        return f"was ended by signal {-status}"
+    return f"ended with exit status {status}" if status else ""
 
 
-def _abandon(process: subprocess.Popen[bytes]) -> None:
-    """Kill the child's group without relying on it to end."""
+def _exit_status(child: int) -> int | None:
+    """Return how a child ended, as a negative number if by a signal; None while it runs."""
     try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except OSError:
-        process.kill()
+        ended, status = os.waitpid(child, os.WNOHANG)
+    except ChildProcessError:  # this process ignores its children, and cannot know
+        return 0
+    return os.waitstatus_to_exitcode(status) if ended else None
+
+
+def _abandon(child: int) -> None:
+    """Kill the child's group without relying on it to end."""
+    from signal import SIGKILL  # noqa: PLC0415 - rarely needed
+
+    for kill in (os.killpg, os.kill):
+        try:
+            kill(child, SIGKILL)
+            break
+        except OSError:
+            continue
     # Most children end now and are reaped; one that cannot is not waited for.
     until = time.monotonic() + _GRACE_S
-    while process.poll() is None and time.monotonic() < until:
+    while _exit_status(child) is None and time.monotonic() < until:
         time.sleep(_FIRST_PAUSE_S)
-    if process.returncode is None:
-        # So that Popen neither warns about the child nor asks for it again.
-        process.returncode = -signal.SIGKILL

@@ -38,6 +38,10 @@ from variantwheel_selector.machine import (
 )
 from variantwheel_selector.record import record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 PCI_DEVICES = "/sys/bus/pci/devices"
 KFD_TOPOLOGY = "/sys/class/kfd/kfd/topology/nodes"
 
@@ -258,8 +262,6 @@ def _ask_nvidia(
     unknown: dict[str, str],
 ) -> None:
     # Costs more than everything else here, and is needed only now.
-    from pkgutil import get_data  # noqa: PLC0415
-
     from variantwheel_selector.child_process import run_child  # noqa: PLC0415
     from variantwheel_selector.parse.compute_cap import parse_compute_cap  # noqa: PLC0415
     from variantwheel_selector.parse.nvidia_driver import parse_nvidia_driver  # noqa: PLC0415
@@ -270,9 +272,7 @@ def _ask_nvidia(
         for name, value in environment.items()
         if name not in ("CUDA_VISIBLE_DEVICES", "LD_PRELOAD") and not name.startswith("PYTHON")
     }
-    # As text, by the loader of this module: in a selector sdist both stand in an archive.
-    query = (get_data(__name__, "nvidia_query.py") or b"").decode("utf-8")
-    command = [sys.executable, "-I", "-S", "-c", query, *search.library_folders]
+    command = [sys.executable, "-I", "-S", "-c", _query(), *search.library_folders]
     end = run_child(command, child_environment, deadline, TEXT_LIMITS[NVIDIA_DRIVER])
     if end.output:
         texts[NVIDIA_DRIVER] = _clean(end.output)
@@ -295,6 +295,13 @@ def _ask_nvidia(
     else:
         first = _clean(end.output).partition("\n")[0][:_LINE_LIMIT]
         unknown["nvidia_smi"] = f"nvidia-smi printed no compute capabilities but {first!r}"
+
+
+def _query() -> str:
+    """Return the program that asks, by this module's loader: both may stand in an archive."""
+    loader: Any = __spec__.loader
+    text: bytes = loader.get_data(f"{__file__.rpartition('/')[0]}/nvidia_query.py")
+    return text.decode("utf-8")
 
 
 def _find_program(name: str, environment: Mapping[str, str]) -> str | None:

@@ -1,5 +1,6 @@
 """Looking for GPUs in trees of real files, with real libraries that answer, hang and crash."""
 
+import json
 import os
 import shutil
 import signal
@@ -7,13 +8,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from unit.selector.tiny_release import make_machine
 from variantwheel_selector.child_process import ChildEnd, run_child
 from variantwheel_selector.machine import NVIDIA_DRIVER, Machine
 from variantwheel_selector.machine_folder import read_machine, write_machine
+from variantwheel_selector.nvidia_query import as_json
 from variantwheel_selector.package_copy import copy_package
 from variantwheel_selector.parse.nvidia_driver import parse_nvidia_driver
 from variantwheel_selector.probe_gpu import GpuSearch, probe_gpu
@@ -21,6 +26,7 @@ from variantwheel_selector.providers import supported
 
 pytestmark = pytest.mark.timeout(60)
 
+POSIX_SPAWN = os.posix_spawn
 SOURCE = Path(__file__).with_name("nvidia_libraries.c")
 SONAMES = {"NVML": "libnvidia-ml.so.1", "CUDA": "libcuda.so.1"}
 
@@ -223,7 +229,7 @@ def test_a_child_that_no_signal_ends_is_not_waited_for(
     # What a process in the kernel's hands does: it is told to end, and stays.
     told: list[int] = []
     monkeypatch.setattr("os.killpg", lambda group, _: told.append(group))
-    end = run_child(["sleep", "1000"], dict(os.environ), time.monotonic() + 0.2, 100)
+    end = run_child(["/bin/sleep", "1000"], dict(os.environ), time.monotonic() + 0.2, 100)
     monkeypatch.undo()
     assert "left behind" in end.trouble
     (group,) = told
@@ -233,14 +239,18 @@ def test_a_child_that_no_signal_ends_is_not_waited_for(
 
 
 @pytest.mark.parametrize(
-    "missing", [(), ("pidfd_open",), ("memfd_create",), ("pidfd_open", "memfd_create")]
+    "missing",
+    [(), ("pidfd_open",), ("memfd_create",), ("setsid",), ("pidfd_open", "memfd_create", "setsid")],
 )
 def test_children_where_the_system_lacks_a_call(
     monkeypatch: pytest.MonkeyPatch, missing: tuple[str, ...]
 ) -> None:
-    """Older kernels, and other systems than Linux."""
+    """Older kernels, older C libraries, and other systems than Linux."""
     for name in missing:
-        monkeypatch.delattr(os, name)
+        if name == "setsid":
+            monkeypatch.setattr(os, "posix_spawn", spawn_without_setsid)
+        else:
+            monkeypatch.delattr(os, name)
 
     def run(program: str, seconds: float, limit: int = 100) -> ChildEnd:
         command = [sys.executable, "-I", "-S", "-c", program]
@@ -253,6 +263,41 @@ def test_children_where_the_system_lacks_a_call(
     assert run("while True: print('x' * 1000)", 50, 5000).trouble == "printed more than 5000 bytes"
     assert "left behind" in run("import time; print(4, flush=True); time.sleep(1000)", 0.3).trouble
     assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+
+
+def spawn_without_setsid(*arguments: Any, setsid: bool = False, **options: Any) -> int:
+    """What `os.posix_spawn` does where Python was built for glibc before 2.26."""
+    if setsid:
+        raise NotImplementedError("setsid unavailable on this platform")
+    return POSIX_SPAWN(*arguments, **options)
+
+
+def test_children_hold_nothing_of_their_parent() -> None:
+    """Whoever reads a pipe to its end must not wait for a child that was left behind."""
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)  # noqa: FBT003 - takes no keywords
+    script = "import os; print(sorted(os.listdir('/proc/self/fd')), os.getsid(0) == os.getpid())"
+    end = run_child([sys.executable, "-I", "-S", "-c", script], {}, time.monotonic() + 50, 100)
+    os.close(reading)
+    os.close(writing)
+    # The last is the folder that is being listed.
+    assert end == ChildEnd(b"['0', '1', '2', '3'] True\n", "")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_what_the_child_prints_is_json(value: object) -> None:
+    assert json.loads(as_json(value)) == value
+    assert as_json(value).isascii()
+
+
+def test_a_path_that_is_no_text_is_json() -> None:
+    path = os.fsdecode(b"/lib\xff")
+    assert json.loads(as_json({"library": path})) == {"library": path}
 
 
 def test_a_program_that_is_not_there() -> None:
