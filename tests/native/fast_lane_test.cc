@@ -73,24 +73,25 @@ TEST(AllKindsRunFast) {
       UntilFast(runtime, [&](int i) {
         const std::string name = "n" + std::to_string(i);
         // Empty, in the places, and beyond them.
-        for (const int64_t count : {0, 1, 257, 4096, 5000, 250'000}) {
+        for (const int64_t count : {0, 1, 257, 4096, 5000, 250'000, 300'000}) {
           ExpectSum(runtime, rank, ranks, name, count, true);
         }
 
         // Rows differ by rank; those of the last are too many for the lane in every other call.
-        const int64_t rows = rank + 1 == ranks && i % 2 == 1 ? 6000 : rank;
+        const int64_t many = ranks == 2 ? 140'000 : 6000;
+        const int64_t rows = rank + 1 == ranks && i % 2 == 1 ? many : rank;
         const std::vector<int32_t> own(static_cast<size_t>(rows), rank);
         const Result gathered = Blocking(
             runtime, RequestFor<int32_t>(OpKind::kAllgather, name, {rows}), own.data(), nullptr);
         const auto* got = reinterpret_cast<const int32_t*>(gathered.outputs.at(0).data.get());
         std::vector<int32_t> expected;
         for (int other = 0; other < ranks; ++other) {
-          const int64_t theirs = other + 1 == ranks && i % 2 == 1 ? 6000 : other;
+          const int64_t theirs = other + 1 == ranks && i % 2 == 1 ? many : other;
           expected.insert(expected.end(), static_cast<size_t>(theirs), other);
         }
         EXPECT_EQ(std::vector<int32_t>(got, got + gathered.outputs.at(0).shape.at(0)), expected);
 
-        for (const int64_t count : {1, 9000}) {
+        for (const int64_t count : {1, 9000, 20'000}) {
           std::vector<int32_t> data(static_cast<size_t>(count), rank + 10);
           Request broadcast = RequestFor<int32_t>(OpKind::kBroadcast, name, {count});
           broadcast.root = i % ranks;
@@ -98,10 +99,21 @@ TEST(AllKindsRunFast) {
           EXPECT_EQ(data, std::vector<int32_t>(static_cast<size_t>(count), i % ranks + 10));
         }
 
-        const std::vector<int32_t> each(static_cast<size_t>(ranks), rank);
-        const Result all = Blocking(runtime, RequestFor<int32_t>(OpKind::kAlltoall, name, {ranks}),
-                                    each.data(), nullptr);
-        EXPECT_EQ(all.numbers, std::vector<int64_t>(static_cast<size_t>(ranks), 1));
+        for (const int64_t rows_each : {1, 2000, 150'000}) {
+          std::vector<int32_t> each(static_cast<size_t>(ranks * rows_each));
+          for (size_t at = 0; at < each.size(); ++at) each[at] = static_cast<int32_t>(at) + rank;
+          const auto count = static_cast<int64_t>(each.size());
+          const Result all = Blocking(
+              runtime, RequestFor<int32_t>(OpKind::kAlltoall, name, {count}), each.data(), nullptr);
+          EXPECT_EQ(all.numbers, std::vector<int64_t>(static_cast<size_t>(ranks), rows_each));
+          const auto* part = reinterpret_cast<const int32_t*>(all.outputs.at(0).data.get());
+          for (int other = 0; other < ranks; ++other) {
+            const auto begin = static_cast<int32_t>(rank * rows_each) + other;
+            bool right = true;
+            for (int32_t at = 0; at < rows_each; ++at) right = right && *part++ == begin + at;
+            EXPECT_TRUE(right);
+          }
+        }
 
         // Each rank sends one row to rank 0, and as many as its own number to the last.
         std::vector<int64_t> splits(static_cast<size_t>(ranks), 0);
@@ -123,7 +135,7 @@ TEST(AllKindsRunFast) {
         }
 
         // One row more for the first rank, in the places and beyond them.
-        for (const int64_t width : {3, 4000}) {
+        for (const int64_t width : {3, 4000, 60'000}) {
           const int64_t height = 2 * ranks + 1;
           std::vector<float> whole(static_cast<size_t>(height * width));
           for (size_t at = 0; at < whole.size(); ++at) {

@@ -36,13 +36,14 @@ std::vector<std::unique_ptr<Lane>> Lanes(int ranks, bool spin) {
 
 // What a rank brings to a round: enough words to see one that is half written, of lengths on both
 // sides of where payloads get places of their own, of other lengths than the next rank brings.
-std::vector<uint64_t> DataOf(uint64_t value) {
-  constexpr std::array<size_t, 4> kWords{40, 1023, 1024, Lane::kMostPayload / sizeof(uint64_t)};
-  return std::vector<uint64_t>(kWords[(value / 100 + value) % kWords.size()], value);
+std::vector<uint64_t> DataOf(int ranks, uint64_t value) {
+  const size_t most = Lane::MostPayload(ranks) / sizeof(uint64_t);
+  const std::array<size_t, 6> words{40, 1023, 1024, 2 * most / 3, 40, most};
+  return std::vector<uint64_t>(words[(value / 100 + value) % words.size()], value);
 }
 
 void Bring(Lane& lane, uint64_t value) {
-  const std::vector<uint64_t> data = DataOf(value);
+  const std::vector<uint64_t> data = DataOf(lane.ranks(), value);
   const uint64_t ticket = value * 3;
   const auto bytes = std::as_bytes(std::span(data));
   const auto place = lane.Write(std::as_bytes(std::span(&ticket, 1)), bytes.size());
@@ -52,7 +53,7 @@ void Bring(Lane& lane, uint64_t value) {
 void ExpectBrought(const Lane& lane, int rank, uint64_t value) {
   const Lane::Place place = lane.At(rank);
   uint64_t ticket = 0;
-  std::vector<uint64_t> data = DataOf(value);
+  std::vector<uint64_t> data = DataOf(lane.ranks(), value);
   EXPECT_EQ(place.ticket.size(), sizeof(ticket));
   EXPECT_EQ(place.payload.size(), data.size() * sizeof(uint64_t));
   std::memcpy(&ticket, place.ticket.data(), sizeof(ticket));
@@ -218,6 +219,26 @@ TEST(RanksMeetAllOrNoneWhileOthersHold) {
   for (const int ranks : {2, 3}) {
     MeetOften(ranks, false, 300, true);
     MeetOften(ranks, true, 300, true);
+  }
+}
+
+// Both ranks on one thread, so that one of them reads as late as it may.
+TEST(WhatWasBroughtStaysUntilTheNextRound) {
+  const auto lanes = Lanes(2, true);
+  std::mt19937 random(3);
+  uint64_t met = 0;
+  for (int round = 0; round < 300; ++round) {
+    // One that comes in vain writes again, of another length: only what was met moves on.
+    for (auto vain = random() % 8; vain > 0; --vain) Bring(*lanes[0], random() % 1000);
+    const uint64_t value = random() % 1000;
+    Bring(*lanes[0], value);
+    if (round > 0) ExpectBrought(*lanes[1], 0, met);
+    met = value;
+    Bring(*lanes[1], value + 1);
+    EXPECT_FALSE(lanes[0]->TryMeet());
+    EXPECT_TRUE(lanes[1]->TryMeet());
+    EXPECT_TRUE(lanes[0]->AwaitOthers());
+    ExpectBrought(*lanes[0], 1, value + 1);
   }
 }
 

@@ -17,6 +17,9 @@
 namespace hvd {
 namespace {
 
+// Longer data take longer than letting the caller's other threads run.
+constexpr size_t kAtOnce = size_t{16} << 10;
+
 bool MayRunHere(const BlockingCall& call) {
   return call.process_set == kGlobalProcessSet && call.device == kCpu &&
          call.kind <= OpKind::kReducescatter;
@@ -107,6 +110,7 @@ std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCa
   const ConstBytes ticket = std::as_bytes(writer.bytes());
   const int rank = lane_->rank();
   const int ranks = lane_->ranks();
+  if (DataBytes(call) > kAtOnce) call.pausing();
   Bring(call, rank, ranks, lane_->Write(ticket, BroughtBytes(call, rank, ranks)), lane_->way());
   if (!lane_->TryMeet()) {
     call.pausing();

@@ -17,14 +17,35 @@
 namespace hvd {
 namespace {
 
-// Every rank reads what all have brought; beyond this sum, transfers in parts are faster.
+// More than two ranks read what all have brought; beyond this sum, transfers in parts are faster.
 constexpr size_t kMostOfAll = size_t{128} << 10;
+// So are, for two ranks, a broadcast in whose parts the one reads while the other writes, ...
+constexpr size_t kMostOfBroadcast = size_t{64} << 10;
+// ... an allgather, of which only the result takes up caches, ...
+constexpr size_t kMostOfAllgather = size_t{512} << 10;
+// ... and what is converted in order to be added up, by halves (ops/allreduce.cc).
+constexpr size_t kMostConverted = size_t{128} << 10;
+// What is taken, reduced and converted in one go, and so stays in the first-level cache.
+constexpr size_t kPiece = size_t{16} << 10;
 
 using Splits = std::array<int64_t, Lane::kMostRanks>;
 
 bool KindIsShort(OpKind kind, size_t tensors) {
   if (kind == OpKind::kBarrier) return true;
   return kind <= OpKind::kReducescatter && tensors == 1;
+}
+
+// How much data a rank may have.
+size_t MostOf(OpKind kind, DType dtype, int ranks) {
+  const size_t most = Lane::MostData(ranks);
+  if (kind == OpKind::kBroadcast) return std::min(most, kMostOfBroadcast);
+  if (kind == OpKind::kAllgather) return std::min(most, kMostOfAllgather);
+  const bool converts = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+  return Reduces(kind) && converts ? std::min(most, kMostConverted) : most;
+}
+
+size_t MostOf(const BlockingCall& call, int ranks) {
+  return call.tensors.empty() ? 0 : MostOf(call.kind, call.tensor().dtype, ranks);
 }
 
 // Before an alltoall's data its rows for each rank.
@@ -64,8 +85,8 @@ const std::byte* Source(const BlockingCall& call) {
 // they travel in.
 void CopyOwn(const BlockingCall& call, size_t offset, std::byte* to, size_t count) {
   const TensorOutline& tensor = call.tensor();
-  const std::byte* own = Source(call) + offset;
-  // Those that are converted have no offset: they are whole tensors.
+  const size_t first = offset / SizeOf(tensor.dtype);
+  const std::byte* own = Source(call) + first * SizeOf(tensor.held.value_or(tensor.dtype));
   if (tensor.held) return Convert(*tensor.held, tensor.dtype, own, to, count);
   if (own != to) std::memcpy(to, own, count * SizeOf(tensor.dtype));
 }
@@ -195,6 +216,26 @@ Result Redistribute(const BlockingCall& call, int rank, std::span<const Lane::Pl
   return result;
 }
 
+// Args: destination: the caller's memory for the whole result.
+void ReduceWhole(const BlockingCall& call, int rank, std::span<const Lane::Place> places,
+                 std::byte* destination) {
+  const TensorOutline& tensor = call.tensor();
+  const size_t item = SizeOf(tensor.dtype);
+  const size_t count = DataBytes(call) / item;
+  alignas(64) std::array<std::byte, kPiece> travelled;
+  for (size_t done = 0; done < count;) {
+    const Part part{.offset = done * item, .count = std::min(count - done, kPiece / item)};
+    const auto brought = [&](int other) {
+      return places[static_cast<size_t>(other)].payload.data() + part.offset;
+    };
+    std::byte* to = destination + done * SizeOf(tensor.held.value_or(tensor.dtype));
+    Reduce(call, rank, static_cast<int>(places.size()), part, brought,
+           tensor.held ? travelled.data() : to);
+    if (tensor.held) Convert(tensor.dtype, *tensor.held, travelled.data(), to, part.count);
+    done += part.count;
+  }
+}
+
 void BringSplit(const BlockingCall& call, int rank, int ranks, std::byte* to, HandOver way) {
   Splits given;
   const std::span<const int64_t> splits = SplitsOf(call, ranks, given);
@@ -204,7 +245,7 @@ void BringSplit(const BlockingCall& call, int rank, int ranks, std::byte* to, Ha
   const size_t end = before + static_cast<size_t>(splits[index]) * row_bytes;
   const size_t all = static_cast<size_t>(Sum(splits)) * row_bytes;
   std::memcpy(to, splits.data(), splits.size_bytes());
-  if (all > Lane::kMostData) return;
+  if (all > MostOf(call, ranks)) return;
   to += splits.size_bytes();
   if (before != 0) CopyToPeer(to, Source(call), before, way);
   if (all != end) CopyToPeer(to + before, Source(call) + end, all - end, way);
@@ -217,7 +258,7 @@ size_t BroughtBytes(const BlockingCall& call, int rank, int ranks) {
   if (call.kind == OpKind::kBroadcast && call.root != rank) return 0;
   const size_t splits = SplitsBytes(call.kind, ranks);
   const size_t bytes = DataBytes(call);
-  if (bytes > Lane::kMostData) return splits;
+  if (bytes > MostOf(call, ranks)) return splits;
   if (call.kind != OpKind::kReducescatter) return bytes + splits;
   if (call.tensor().shape.empty() || !Commutes(call.op, ranks)) return bytes;
   return PartOf(call, 1 - rank, ranks).count * SizeOf(call.tensor().dtype);
@@ -245,23 +286,28 @@ void Bring(const BlockingCall& call, int rank, int ranks, MutableBytes place, Ha
 bool HasShortForm(const BlockingCall& call, int ranks) {
   if (!KindIsShort(call.kind, call.tensors.size())) return false;
   const size_t bytes = DataBytes(call);
-  if (bytes > Lane::kMostData) return false;
-  return call.kind == OpKind::kBroadcast || bytes * static_cast<size_t>(ranks) <= kMostOfAll;
+  if (bytes > MostOf(call, ranks)) return false;
+  return call.kind == OpKind::kBroadcast || ranks == 2 ||
+         bytes * static_cast<size_t>(ranks) <= kMostOfAll;
 }
 
 bool HasShortForm(std::span<const Request* const> requests) {
   const Request& first = *requests.front();
   if (!KindIsShort(first.kind, first.tensors.size())) return false;
+  const auto ranks = static_cast<int>(requests.size());
   size_t all = 0;
   for (const Request* request : requests) {
     size_t bytes = 0;
     for (const TensorSpec& tensor : request->tensors) {
       bytes += ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype);
     }
-    if (bytes > Lane::kMostData) return false;
+    if (!request->tensors.empty() &&
+        bytes > MostOf(request->kind, request->tensors.front().dtype, ranks)) {
+      return false;
+    }
     all += bytes;
   }
-  return first.kind == OpKind::kBroadcast || all <= kMostOfAll;
+  return first.kind == OpKind::kBroadcast || ranks == 2 || all <= kMostOfAll;
 }
 
 std::vector<int64_t> ReceivedRows(int rank, std::span<const Lane::Place> places) {
@@ -278,21 +324,7 @@ Result RunShort(const BlockingCall& call, int rank, std::span<const Lane::Place>
                 std::span<const int64_t> rows, const std::shared_ptr<OutputMemory>& outputs) {
   auto* destination = static_cast<std::byte*>(call.memory.destination);
   if (call.kind == OpKind::kAllreduce) {
-    const Part whole{.offset = 0, .count = DataBytes(call) / SizeOf(call.tensor().dtype)};
-    const auto brought = [&](int other) {
-      return places[static_cast<size_t>(other)].payload.data();
-    };
-    const auto reduce = [&](std::byte* to) {
-      Reduce(call, rank, static_cast<int>(places.size()), whole, brought, to);
-    };
-    const TensorOutline& tensor = call.tensor();
-    if (!tensor.held) {
-      reduce(destination);
-    } else {
-      alignas(64) std::array<std::byte, Lane::kMostPayload> travelled;
-      reduce(travelled.data());
-      Convert(tensor.dtype, *tensor.held, travelled.data(), destination, whole.count);
-    }
+    ReduceWhole(call, rank, places, destination);
   } else if (call.kind == OpKind::kAllgather) {
     return Gather(call, rank, places, rows, outputs);
   } else if (call.kind == OpKind::kReducescatter) {

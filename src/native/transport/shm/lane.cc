@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -39,20 +38,26 @@ constexpr size_t kLong = 1024;
 // In front of the ticket.
 constexpr size_t kHead = 8;
 
-// Payloads from here on have places that all together are twice what a second-level cache holds:
-// none has the lines any more where one is written anew. What is shorter is faster in two places,
-// which stay in the cache of whoever writes them.
+// Payloads from here on stand in rings that all together are twice what a second-level cache holds,
+// and no fewer than three fit into one: none has the lines any more where one is written anew. What
+// is shorter is faster in two places, which stay in the cache of whoever writes them.
 constexpr size_t kLongPayload = size_t{8} << 10;
-constexpr size_t kLongPlaces = 128;
+constexpr size_t kLongOfAll = size_t{2} << 20;
+constexpr size_t kFewest = 3;
+constexpr size_t kPair = 2 * kLine;
 
-size_t TurnsOf(int ranks) {
-  return std::max<size_t>(2, std::bit_floor(kLongPlaces / static_cast<size_t>(ranks)));
+constexpr size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// A rank's ring for payloads of so many bytes.
+constexpr size_t LongBytes(int ranks, size_t payload_bytes) {
+  const size_t usual = kLongOfAll / static_cast<size_t>(ranks) / kPair * kPair;
+  return std::max(usual, kFewest * RoundUp(payload_bytes, kPair));
 }
 
-// Where the payload begins, behind the head.
+// Where the payload, or what is in its stead, begins behind the head.
 size_t PayloadOffset(size_t ticket_bytes, size_t payload_bytes) {
-  const size_t unit = payload_bytes < kLong ? kElement : kLine;
-  return (kHead + ticket_bytes + unit - 1) / unit * unit - kHead;
+  const bool by_lines = payload_bytes >= kLong && payload_bytes < kLongPayload;
+  return RoundUp(kHead + ticket_bytes, by_lines ? kLine : kElement) - kHead;
 }
 
 }  // namespace
@@ -70,22 +75,18 @@ struct Lane::Board {
   Standing standing[kMostRanks];
 };
 
-// Ticket and payload follow each other, so that small ones share a cache line.
+// Ticket and payload follow each other, so that small ones share a cache line. In the stead of a
+// long one is the number of the byte in the rank's ring where it begins.
 struct Lane::Slot {
-  alignas(2 * kLine) uint32_t ticket_bytes;
+  alignas(kPair) uint32_t ticket_bytes;
   uint32_t payload_bytes;
   std::byte bytes[kMostTicket + kLine + kLongPayload];
 };
 
-struct Lane::LongPlace {
-  alignas(2 * kLine) std::byte bytes[kMostPayload];
-};
-
 size_t Lane::Bytes(int ranks) {
   static_assert(offsetof(Slot, bytes) == kHead);
-  static_assert(kRounds % kLongPlaces == 0);
   return sizeof(Board) +
-         static_cast<size_t>(ranks) * (2 * sizeof(Slot) + TurnsOf(ranks) * sizeof(LongPlace));
+         static_cast<size_t>(ranks) * (2 * sizeof(Slot) + LongBytes(ranks, MostPayload(ranks)));
 }
 
 Lane::Lane(int rank, std::shared_ptr<const Segment> segment,
@@ -104,13 +105,19 @@ Lane::Slot& Lane::SlotOf(int rank, uint32_t round) const {
   return first[2 * static_cast<size_t>(rank) + round % 2];
 }
 
-std::byte* Lane::PayloadOf(int rank, uint32_t round, size_t ticket_bytes,
-                           size_t payload_bytes) const {
-  Slot& slot = SlotOf(rank, round);
-  if (payload_bytes < kLongPayload) return slot.bytes + PayloadOffset(ticket_bytes, payload_bytes);
-  auto* first = reinterpret_cast<LongPlace*>(&SlotOf(ranks_, 0));
-  const size_t turns = TurnsOf(ranks_);
-  return first[turns * static_cast<size_t>(rank) + round % turns].bytes;
+std::byte* Lane::LongOf(int rank) const {
+  auto* first = reinterpret_cast<std::byte*>(&SlotOf(ranks_, 0));
+  return first + static_cast<size_t>(rank) * LongBytes(ranks_, MostPayload(ranks_));
+}
+
+// Behind the last one, or where the ring begins anew; but never over the last one, which may still
+// be read. It is in the way of a ring's begin only where its own begins less than one payload from
+// there, and then two more fit behind it.
+Lane::LongPlace Lane::NextPlace(size_t payload_bytes) const {
+  const size_t bytes = RoundUp(payload_bytes, kPair);
+  const bool anew = last_.end + bytes > LongBytes(ranks_, payload_bytes) && bytes <= last_.begin;
+  const size_t begin = anew ? 0 : last_.end;
+  return {.begin = begin, .end = begin + bytes};
 }
 
 MutableBytes Lane::Write(ConstBytes ticket, size_t payload_bytes) {
@@ -119,14 +126,27 @@ MutableBytes Lane::Write(ConstBytes ticket, size_t payload_bytes) {
   slot.ticket_bytes = static_cast<uint32_t>(ticket.size());
   slot.payload_bytes = static_cast<uint32_t>(payload_bytes);
   std::memcpy(slot.bytes, ticket.data(), ticket.size());
-  return {PayloadOf(rank_, round_, ticket.size(), payload_bytes), payload_bytes};
+  std::byte* place = slot.bytes + PayloadOffset(ticket.size(), payload_bytes);
+  next_ = last_;
+  if (payload_bytes >= kLongPayload) {
+    next_ = NextPlace(payload_bytes);
+    const uint64_t begin = next_.begin;
+    std::memcpy(place, &begin, sizeof(begin));
+    place = LongOf(rank_) + begin;
+  }
+  return {place, payload_bytes};
 }
 
 Lane::Place Lane::At(int rank) const {
   const uint32_t round = round_ + kRounds - 1;
   const Slot& slot = SlotOf(rank, round);
-  return {{slot.bytes, slot.ticket_bytes},
-          {PayloadOf(rank, round, slot.ticket_bytes, slot.payload_bytes), slot.payload_bytes}};
+  const std::byte* place = slot.bytes + PayloadOffset(slot.ticket_bytes, slot.payload_bytes);
+  if (slot.payload_bytes >= kLongPayload) {
+    uint64_t begin = 0;
+    std::memcpy(&begin, place, sizeof(begin));
+    place = LongOf(rank) + begin;
+  }
+  return {{slot.bytes, slot.ticket_bytes}, {place, slot.payload_bytes}};
 }
 
 bool Lane::TryMeet() {
@@ -161,6 +181,7 @@ bool Lane::AwaitOthers() {
 
 void Lane::Advance() {
   round_ = (round_ + 1) % kRounds;
+  last_ = next_;
   distances_->LookAround();
 }
 

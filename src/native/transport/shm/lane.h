@@ -11,8 +11,8 @@
 //
 // Each rank has two places, used in turn. A place is written again two rounds later, when the round
 // between them has been met; all ranks had come to it, so they were done with the one before. Only
-// a met round is read, so a rank that leaves may write its place again at once. Long payloads have
-// places of their own with more turns.
+// a met round is read, so a rank that leaves may write its place again at once. Long payloads stand
+// elsewhere, one behind the other around a ring, and move on with every round that was met.
 //
 // A generation cannot be mistaken: it does not move on without this rank.
 //
@@ -45,10 +45,14 @@ class Lane {
  public:
   // More ranks than the word has bits for have no lane.
   static constexpr int kMostRanks = 28;
-  // How much a rank may bring: data, and a number for each rank in front of it.
   static constexpr size_t kMostTicket = 448;
-  static constexpr size_t kMostData = size_t{16} << 10;
-  static constexpr size_t kMostPayload = kMostData + kMostRanks * sizeof(int64_t);
+  // How much a rank may bring: data, and a number for each rank in front of it. What one of two
+  // ranks brings is read once, so that it pays for longer to spare the second meeting that a
+  // transfer is.
+  static constexpr size_t MostData(int ranks) { return size_t{ranks == 2 ? 1024U : 16U} << 10; }
+  static constexpr size_t MostPayload(int ranks) {
+    return MostData(ranks) + static_cast<size_t>(ranks) * sizeof(int64_t);
+  }
 
   // What one rank has brought.
   struct Place {
@@ -95,10 +99,15 @@ class Lane {
   struct Standing;
   struct Board;
   struct Slot;
-  struct LongPlace;
+  // Where a rank's latest long payload stands among its long ones.
+  struct LongPlace {
+    size_t begin = 0;
+    size_t end = 0;
+  };
 
   Slot& SlotOf(int rank, uint32_t round) const;
-  std::byte* PayloadOf(int rank, uint32_t round, size_t ticket_bytes, size_t payload_bytes) const;
+  std::byte* LongOf(int rank) const;
+  LongPlace NextPlace(size_t payload_bytes) const;
   bool Met() const;
   void Advance();
   bool AwaitBriefly() const;
@@ -115,6 +124,8 @@ class Lane {
   const uint64_t all_;
   Board& board_;
   uint32_t round_ = 0;
+  LongPlace last_;  // of a round that was met
+  LongPlace next_;  // what was written last
 
   std::mutex hold_mutex_;
   int64_t holds_ = 0;
