@@ -1,6 +1,9 @@
 // The lane: that all ranks meet or none does, whatever they hold and whenever they leave.
 #include "transport/shm/lane.h"
 
+#include <sched.h>
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -213,6 +216,31 @@ TEST(RanksMeetInEveryRound) {
     MeetOften(ranks, false, 600, false);
     MeetOften(ranks, true, 300, false);
   }
+}
+
+// Rather than to spin until they sleep, each time, and have to be woken.
+TEST(RanksOnOneCoreOfferItToEachOther) {
+  constexpr uint64_t kRounds = 400;
+  const auto lanes = Lanes(2, true);
+  const int core = ::sched_getcpu();
+  std::atomic<int64_t> sleeps{0};
+  OnThreads(2, [&](int rank) {
+    cpu_set_t only;
+    CPU_ZERO(&only);
+    CPU_SET(static_cast<size_t>(core), &only);
+    EXPECT_EQ(::sched_setaffinity(0, sizeof(only), &only), 0);
+    rusage before{};
+    EXPECT_EQ(::getrusage(RUSAGE_THREAD, &before), 0);
+    Lane& lane = *lanes[static_cast<size_t>(rank)];
+    for (uint64_t met = 0; met < kRounds;) {
+      Bring(lane, met * 100 + static_cast<uint64_t>(rank));
+      if (lane.Meet()) ++met;
+    }
+    rusage after{};
+    EXPECT_EQ(::getrusage(RUSAGE_THREAD, &after), 0);
+    sleeps += after.ru_nvcsw - before.ru_nvcsw;
+  });
+  EXPECT_TRUE(sleeps < static_cast<int64_t>(kRounds) / 2);
 }
 
 TEST(RanksMeetAllOrNoneWhileOthersHold) {

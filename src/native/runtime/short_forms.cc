@@ -25,6 +25,8 @@ constexpr size_t kMostOfBroadcast = size_t{64} << 10;
 constexpr size_t kMostOfAllgather = size_t{512} << 10;
 // ... and what is converted in order to be added up, by halves (ops/allreduce.cc).
 constexpr size_t kMostConverted = size_t{128} << 10;
+// What lies in memory that all have mapped need not be brought (ops/mapped_allreduce.h).
+constexpr size_t kMostMapped = size_t{16} << 10;
 // What is taken, reduced and converted in one go, and so stays in the first-level cache.
 constexpr size_t kPiece = size_t{16} << 10;
 
@@ -35,17 +37,18 @@ bool KindIsShort(OpKind kind, size_t tensors) {
   return kind <= OpKind::kReducescatter && tensors == 1;
 }
 
-// How much data a rank may have.
-size_t MostOf(OpKind kind, DType dtype, int ranks) {
+// How much data a rank may have. Args: request: a Request or a BlockingCall.
+template <typename RequestLike>
+size_t MostOf(const RequestLike& request, int ranks) {
+  if (request.tensors.empty()) return 0;
   const size_t most = Lane::MostData(ranks);
-  if (kind == OpKind::kBroadcast) return std::min(most, kMostOfBroadcast);
-  if (kind == OpKind::kAllgather) return std::min(most, kMostOfAllgather);
+  if (request.kind == OpKind::kBroadcast) return std::min(most, kMostOfBroadcast);
+  if (request.kind == OpKind::kAllgather) return std::min(most, kMostOfAllgather);
+  if (!Reduces(request.kind)) return most;
+  if (!request.numbers.empty()) return std::min(most, kMostMapped);
+  const DType dtype = request.tensors.front().dtype;
   const bool converts = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
-  return Reduces(kind) && converts ? std::min(most, kMostConverted) : most;
-}
-
-size_t MostOf(const BlockingCall& call, int ranks) {
-  return call.tensors.empty() ? 0 : MostOf(call.kind, call.tensor().dtype, ranks);
+  return converts ? std::min(most, kMostConverted) : most;
 }
 
 // Before an alltoall's data its rows for each rank.
@@ -301,10 +304,7 @@ bool HasShortForm(std::span<const Request* const> requests) {
     for (const TensorSpec& tensor : request->tensors) {
       bytes += ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype);
     }
-    if (!request->tensors.empty() &&
-        bytes > MostOf(request->kind, request->tensors.front().dtype, ranks)) {
-      return false;
-    }
+    if (bytes > MostOf(*request, ranks)) return false;
     all += bytes;
   }
   return first.kind == OpKind::kBroadcast || ranks == 2 || all <= kMostOfAll;

@@ -8,6 +8,7 @@
 
 #include "transport/shm/futex.h"
 #include "transport/shm/pause.h"
+#include "transport/shm/seen_core.h"
 #include "transport/shm/segment.h"
 
 namespace hvd {
@@ -18,6 +19,9 @@ using Clock = std::chrono::steady_clock;
 // Waking a sleeper on another core takes 25 to 30 µs: a wait of that length costs at most twice
 // what the best choice would have, as long as no other rank needs the core.
 constexpr std::chrono::microseconds kSpin{40};
+// After a sleep that was shorter than this, a rank spins for as long: who has to be woken is late
+// by more than kSpin now and then, and two ranks would go on taking turns at waking each other.
+constexpr std::chrono::microseconds kLongSpin{1'000};
 // With fewer cores than ranks the wait hands its core on; this bounds it when nobody takes it.
 constexpr std::chrono::microseconds kYield{8};
 // After it, the ordinary way takes over, which notices lost and stalled ranks.
@@ -62,10 +66,11 @@ size_t PayloadOffset(size_t ticket_bytes, size_t payload_bytes) {
 
 }  // namespace
 
-// What a rank does elsewhere; written by itself.
+// What a rank does elsewhere, and where it was last; written by itself.
 struct alignas(64) Lane::Standing {
   std::atomic<uint64_t> begun;  // operations of all ranks, ever
   std::atomic<uint32_t> apart;  // others that it is held for
+  SeenCore core;
 };
 
 struct Lane::Board {
@@ -98,7 +103,8 @@ Lane::Lane(int rank, std::shared_ptr<const Segment> segment,
       spin_(spin),
       own_(uint64_t{1} << rank),
       all_((uint64_t{1} << ranks_) - 1),
-      board_(*reinterpret_cast<Board*>(segment_->lane())) {}
+      board_(*reinterpret_cast<Board*>(segment_->lane())),
+      spin_time_(kSpin) {}
 
 Lane::Slot& Lane::SlotOf(int rank, uint32_t round) const {
   auto* first = reinterpret_cast<Slot*>(segment_->lane() + sizeof(Board));
@@ -122,6 +128,7 @@ Lane::LongPlace Lane::NextPlace(size_t payload_bytes) const {
 
 MutableBytes Lane::Write(ConstBytes ticket, size_t payload_bytes) {
   distances_->Mark();
+  (void)board_.standing[rank_].core.Show();
   Slot& slot = SlotOf(rank_, round_);
   slot.ticket_bytes = static_cast<uint32_t>(ticket.size());
   slot.payload_bytes = static_cast<uint32_t>(payload_bytes);
@@ -174,7 +181,11 @@ bool Lane::TryMeet() {
 }
 
 bool Lane::AwaitOthers() {
-  if (!AwaitBriefly() && !Sleep() && Leave()) return false;
+  const Clock::time_point begin = Clock::now();
+  if (!AwaitBriefly(begin)) {
+    if (!Sleep() && Leave()) return false;
+    spin_time_ = Clock::now() - begin < kLongSpin ? kLongSpin : kSpin;
+  }
   Advance();
   return true;
 }
@@ -190,16 +201,26 @@ bool Lane::Met() const {
 }
 
 // Does not look at who is held: a rank that finishes an operation may be a little behind.
-bool Lane::AwaitBriefly() const {
-  const Clock::time_point end = Clock::now() + (spin_ ? kSpin : kYield);
+bool Lane::AwaitBriefly(Clock::time_point begin) const {
+  const Clock::time_point end = begin + (spin_ ? spin_time_ : kYield);
   do {
     for (int i = 0; i < 16; ++i) {
       if (Met()) return true;
       if (spin_) Pause();
     }
-    if (!spin_) ::sched_yield();
+    if (!spin_ || AwaitsThisCore()) ::sched_yield();
   } while (Clock::now() < end);
   return Met();
+}
+
+// Whether one of those that have not come may need this core in order to come.
+bool Lane::AwaitsThisCore() const {
+  const int core = board_.standing[rank_].core.Show();
+  const uint64_t missing = all_ & ~own_ & ~board_.word.load(std::memory_order_relaxed);
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if ((missing >> rank & 1) != 0 && board_.standing[rank].core.Is(core)) return true;
+  }
+  return false;
 }
 
 bool Lane::Sleep() {

@@ -110,7 +110,8 @@ class Lane {
   LongPlace NextPlace(size_t payload_bytes) const;
   bool Met() const;
   void Advance();
-  bool AwaitBriefly() const;
+  bool AwaitBriefly(std::chrono::steady_clock::time_point begin) const;
+  bool AwaitsThisCore() const;
   bool Sleep();
   bool Leave();
   void WakeSleepers();
@@ -123,6 +124,7 @@ class Lane {
   const uint64_t own_;
   const uint64_t all_;
   Board& board_;
+  std::chrono::microseconds spin_time_;  // of the next wait
   uint32_t round_ = 0;
   LongPlace last_;  // of a round that was met
   LongPlace next_;  // what was written last

@@ -10,6 +10,7 @@
 
 #include "base/unique_fd.h"
 #include "transport/shm/memory_file.h"
+#include "transport/shm/seen_core.h"
 
 namespace hvd {
 
@@ -17,6 +18,7 @@ namespace hvd {
 struct alignas(128) Doorbell {
   std::atomic<uint32_t> sequence;
   std::atomic<uint32_t> sleeping;
+  SeenCore core;
 };
 
 // Written by one rank, for others to time: so far from each other that no CPU fetches one with

@@ -1,5 +1,7 @@
 #include "transport/shm/shm_transport.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -125,8 +127,15 @@ void ShmTransport::Ring(int rank) {
   FutexWakeAll(bell.sequence);
 }
 
+// Whether one of the two may need this core in order to go on.
+bool ShmTransport::AwaitsThisCore(int to, int from) const {
+  const int core = segment_->doorbell(channel_, rank_).core.Show();
+  return segment_->doorbell(channel_, to).core.Is(core) ||
+         segment_->doorbell(channel_, from).core.Is(core);
+}
+
 template <typename Ready>
-void ShmTransport::WaitUntil(const Ready& ready) {
+void ShmTransport::WaitUntil(int to, int from, const Ready& ready) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   if (spin_) {
@@ -136,6 +145,7 @@ void ShmTransport::WaitUntil(const Ready& ready) {
         if (ready()) return;
         Pause();
       }
+      if (AwaitsThisCore(to, from)) ::sched_yield();
     } while (Clock::now() < end);
   }
   Doorbell& bell = segment_->doorbell(channel_, rank_);
@@ -214,12 +224,13 @@ void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, S
                     .destination = in_bytes >= kLongCopy ? sink.Destination() : MutableBytes()};
   const bool in_step = to == from && out.size() == in_bytes;
   if (!out.empty()) distances_->Mark();
+  (void)segment_->doorbell(channel_, rank_).core.Show();
   while (!outgoing.rest.empty() || incoming.rest != 0) {
     bool moved = !outgoing.rest.empty() && Fill(outgoing);
     const size_t most = in_step ? incoming.rest - outgoing.rest.size() : incoming.rest;
     if (most != 0) moved = Drain(incoming, sink, most) || moved;
     if (moved) continue;
-    WaitUntil([&] {
+    WaitUntil(to, from, [&] {
       return outgoing.Ready() ||
              (incoming.Ready() && (!in_step || incoming.rest > outgoing.rest.size()));
     });

@@ -47,8 +47,9 @@ class ShmTransport : public Transport {
   bool Fill(Outgoing& outgoing);
   bool Drain(Incoming& incoming, Sink& sink, size_t most);
   void Ring(int rank);
+  bool AwaitsThisCore(int to, int from) const;
   template <typename Ready>
-  void WaitUntil(const Ready& ready);
+  void WaitUntil(int to, int from, const Ready& ready);
 
   const int rank_;
   const std::shared_ptr<const Segment> segment_;
