@@ -11,7 +11,7 @@ def keep_freed_memory() -> None:
 
     A training step frees what the next one allocates again. By default malloc returns the end of
     its heap to the system as soon as more is free there than twice the largest block ever freed,
-    and every page that comes back costs a fault (docs/performance.md). The threshold follows the
+    and every page that comes back costs a fault (docs/findings.md). The threshold follows the
     program: once it has freed a block of 32 MiB, malloc expects more of the kind (mallopt(3),
     M_MMAP_THRESHOLD: it is dynamic). That is all that happens here, so that MALLOC_TRIM_THRESHOLD_,
     GLIBC_TUNABLES and other allocators keep their say.
