@@ -40,7 +40,7 @@ class ChildEnd:
 def run_child(
     command: list[str], environment: Mapping[str, str], deadline: float, limit: int
 ) -> ChildEnd:
-    """Run a program in a session of its own and return what it printed.
+    """Run a program in a session, or at least a group, of its own and return what it printed.
 
     Args:
         command: The program's path and its arguments.
