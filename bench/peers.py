@@ -115,6 +115,15 @@ def other_row(work: str, nbytes: int, names: Sequence[str]) -> Row:
     return Row(f"{work} {size_name(nbytes)}", entries, aims)
 
 
+def uneven_size(works: Sequence[str], sizes: Sequence[int], ranks: int) -> str:
+    """A size, and the work that cannot give each rank as many elements of it; "" if all can."""
+    for work in ("alltoall", "reducescatter"):
+        for nbytes in sizes if work in works else ():
+            if Case(work, nbytes).count % ranks:
+                return f"{work} of {size_name(nbytes)}"
+    return ""
+
+
 def choose_rows(options: argparse.Namespace) -> Callable[[Sequence[str]], list[Row]]:
     """The rows that the options ask for, once the names of the libraries are known."""
 
@@ -145,6 +154,8 @@ def main(arguments: Sequence[str]) -> int:
     made.add_argument("--works", type=parse_works, default=WORKS, help=",".join(WORKS))
     made.add_argument("--sizes", type=parse_sizes, help="such as 4,1KiB,64MiB")
     options = made.parse_args(arguments)
+    if uneven := uneven_size(options.works, options.sizes or OTHER_SIZES, options.ranks):
+        made.error(f"{uneven} cannot be divided among {options.ranks} ranks; leave out one of them")
     return run(options, choose_rows(options))
 
 

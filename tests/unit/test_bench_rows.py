@@ -30,6 +30,17 @@ def test_a_missed_aim_is_said_to_be_missed() -> None:
     assert "1.00 Gloo (1.00 .. 1.00) MISSED: half" in table([measured([1.0], Gloo=[1.0])])
 
 
+@pytest.mark.parametrize("work", ["alltoall", "reducescatter"])
+def test_sizes_that_ranks_cannot_share_are_refused(
+    work: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        peers.main(["--no-gloo", "--sizes", "1KiB,4", "--works", f"allreduce,{work}"])
+    assert f"error: {work} of 4 B cannot be divided among 2 ranks" in capsys.readouterr().err
+    assert not peers.uneven_size(["allreduce", "broadcast"], [4], 2)
+    assert not peers.uneven_size(peers.WORKS, [8, 1024], 2)
+
+
 def test_an_aim_without_its_peers_is_not_judged() -> None:
     assert measured([1.0]).verdicts() == []
 
