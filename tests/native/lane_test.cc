@@ -38,7 +38,8 @@ std::vector<std::unique_ptr<Lane>> Lanes(int ranks, bool spin) {
 }
 
 // What a rank brings to a round: enough words to see one that is half written, of lengths on both
-// sides of where payloads get places of their own, of other lengths than the next rank brings.
+// sides of where payloads get places of their own, of other lengths than the next rank brings; the
+// short one is the cheapest to check, hence twice.
 std::vector<uint64_t> DataOf(int ranks, uint64_t value) {
   const size_t most = Lane::MostPayload(ranks) / sizeof(uint64_t);
   const std::array<size_t, 6> words{40, 1023, 1024, 2 * most / 3, 40, most};

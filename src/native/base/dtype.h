@@ -25,6 +25,9 @@ enum class DType : uint8_t {
 // Bytes of one element.
 size_t SizeOf(DType dtype);
 
+// Whether it is one of the 16-bit types of numbers, which are reduced as float32.
+constexpr bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
+
 // NumPy's and PyTorch's name, such as "float32".
 const char* Name(DType dtype);
 

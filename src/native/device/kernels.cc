@@ -20,7 +20,6 @@ DeviceModule LoadFor(Driver& driver, const std::string& folder, int device) {
   return driver.LoadModule(ReadCodeFile(folder + "/" + name).c_str());
 }
 
-bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 bool IsWide(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
 
 }  // namespace

@@ -5,8 +5,7 @@
 namespace hvd {
 
 bool CanTravelAs(DType held, DType wire) {
-  return (held == DType::kFloat32 || held == DType::kFloat64) &&
-         (wire == DType::kFloat16 || wire == DType::kBFloat16);
+  return (held == DType::kFloat32 || held == DType::kFloat64) && IsHalf(wire);
 }
 
 void Convert(DType from, DType to, const void* source, void* destination, size_t count) {

@@ -107,11 +107,9 @@ void WidenToDoubles(const uint16_t* from, double* to, size_t count) {
   }
 }
 
-bool IsNarrow(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
-
 template <typename Format>
 void ConvertBy(DType from, DType to, const void* source, void* destination, size_t count) {
-  if (IsNarrow(to)) {
+  if (IsHalf(to)) {
     auto* halves = static_cast<uint16_t*>(destination);
     if (from == DType::kFloat64) {
       return NarrowDoubles<Format>(static_cast<const double*>(source), halves, count);

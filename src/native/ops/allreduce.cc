@@ -30,9 +30,6 @@ struct Part {
   size_t bytes;
 };
 
-// Two ranks that are not near send each other whole vectors up to here.
-constexpr size_t kWholeBytes = size_t{128} << 10;
-
 // Everything that does not change during one call.
 class Reduction {
  public:
@@ -157,9 +154,7 @@ class CombineSink final : public Sink {
 // pays for long ones where the cores are near and what they add up need not be converted.
 bool Reduction::ExchangesWholes() const {
   if (ranks_ != 2 || !commutes_ || prescale_ != 1.0 || !transport_.keeps_step()) return false;
-  if (bytes_ <= kWholeBytes) return true;
-  const bool converts = dtype_ == DType::kFloat16 || dtype_ == DType::kBFloat16;
-  return !converts && transport_.AgreeNear(1 - rank_);
+  return bytes_ <= kWholeBytes || (!IsHalf(dtype_) && transport_.AgreeNear(1 - rank_));
 }
 
 // Two ranks send each other all they have, and both add up what comes: as many bytes as by halves,

@@ -20,6 +20,10 @@ struct AllreduceOptions {
   double postscale = 1.0;  // the result is multiplied by it
 };
 
+// Two ranks exchange whole vectors up to here, wherever they are and whatever the type. Of longer
+// ones halves are faster where the elements are converted to be reduced, or the ranks not near.
+inline constexpr size_t kWholeBytes = size_t{128} << 10;
+
 // All ranks end with the same bits.
 void Allreduce(Transport& transport, const AllreduceOptions& options);
 

@@ -11,6 +11,7 @@
 #include "kernels/convert.h"
 #include "kernels/reduce.h"
 #include "kernels/scale.h"
+#include "ops/allreduce.h"
 #include "runtime/checks.h"
 #include "runtime/rows.h"
 
@@ -21,10 +22,8 @@ namespace {
 constexpr size_t kMostOfAll = size_t{128} << 10;
 // So are, for two ranks, a broadcast in whose parts the one reads while the other writes, ...
 constexpr size_t kMostOfBroadcast = size_t{64} << 10;
-// ... an allgather, whose result, twice as long, takes up the caches too, ...
+// ... an allgather, whose result, twice as long, takes up the caches too, and halves (kWholeBytes).
 constexpr size_t kMostOfAllgather = size_t{512} << 10;
-// ... and what is converted in order to be added up, by halves (ops/allreduce.cc).
-constexpr size_t kMostConverted = size_t{128} << 10;
 // What lies in memory that all have mapped need not be brought (ops/mapped_allreduce.h).
 constexpr size_t kMostMapped = size_t{16} << 10;
 // What is taken, reduced and converted in one go, and so stays in the first-level cache.
@@ -46,9 +45,12 @@ size_t MostOf(const RequestLike& request, int ranks) {
   if (request.kind == OpKind::kAllgather) return std::min(most, kMostOfAllgather);
   if (!Reduces(request.kind)) return most;
   if (!request.numbers.empty()) return std::min(most, kMostMapped);
-  const DType dtype = request.tensors.front().dtype;
-  const bool converts = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
-  return converts ? std::min(most, kMostConverted) : most;
+  return IsHalf(request.tensors.front().dtype) ? std::min(most, kWholeBytes) : most;
+}
+
+// Args: all: the bytes of all ranks, each of which has no more than MostOf.
+bool AreFew(OpKind kind, int ranks, size_t all) {
+  return kind == OpKind::kBroadcast || ranks == 2 || all <= kMostOfAll;
 }
 
 // Before an alltoall's data its rows for each rank.
@@ -290,8 +292,7 @@ bool HasShortForm(const BlockingCall& call, int ranks) {
   if (!KindIsShort(call.kind, call.tensors.size())) return false;
   const size_t bytes = DataBytes(call);
   if (bytes > MostOf(call, ranks)) return false;
-  return call.kind == OpKind::kBroadcast || ranks == 2 ||
-         bytes * static_cast<size_t>(ranks) <= kMostOfAll;
+  return AreFew(call.kind, ranks, bytes * static_cast<size_t>(ranks));
 }
 
 bool HasShortForm(std::span<const Request* const> requests) {
@@ -307,7 +308,7 @@ bool HasShortForm(std::span<const Request* const> requests) {
     if (bytes > MostOf(*request, ranks)) return false;
     all += bytes;
   }
-  return first.kind == OpKind::kBroadcast || ranks == 2 || all <= kMostOfAll;
+  return AreFew(first.kind, ranks, all);
 }
 
 std::vector<int64_t> ReceivedRows(int rank, std::span<const Lane::Place> places) {

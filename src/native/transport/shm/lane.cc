@@ -16,12 +16,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Waking a sleeper on another core takes 25 to 30 µs: a wait of that length costs at most twice
-// what the best choice would have, as long as no other rank needs the core.
-constexpr std::chrono::microseconds kSpin{40};
-// After a sleep that was shorter than this, a rank spins for as long: who has to be woken is late
-// by more than kSpin now and then, and two ranks would go on taking turns at waking each other.
-constexpr std::chrono::microseconds kLongSpin{1'000};
 // With fewer cores than ranks the wait hands its core on; this bounds it when nobody takes it.
 constexpr std::chrono::microseconds kYield{8};
 // After it, the ordinary way takes over, which notices lost and stalled ranks.
@@ -103,8 +97,7 @@ Lane::Lane(int rank, std::shared_ptr<const Segment> segment,
       spin_(spin),
       own_(uint64_t{1} << rank),
       all_((uint64_t{1} << ranks_) - 1),
-      board_(*reinterpret_cast<Board*>(segment_->lane())),
-      spin_time_(kSpin) {}
+      board_(*reinterpret_cast<Board*>(segment_->lane())) {}
 
 Lane::Slot& Lane::SlotOf(int rank, uint32_t round) const {
   auto* first = reinterpret_cast<Slot*>(segment_->lane() + sizeof(Board));
@@ -184,7 +177,7 @@ bool Lane::AwaitOthers() {
   const Clock::time_point begin = Clock::now();
   if (!AwaitBriefly(begin)) {
     if (!Sleep() && Leave()) return false;
-    spin_time_ = Clock::now() - begin < kLongSpin ? kLongSpin : kSpin;
+    spin_time_.Slept(Clock::now() - begin);
   }
   Advance();
   return true;
@@ -202,7 +195,7 @@ bool Lane::Met() const {
 
 // Does not look at who is held: a rank that finishes an operation may be a little behind.
 bool Lane::AwaitBriefly(Clock::time_point begin) const {
-  const Clock::time_point end = begin + (spin_ ? spin_time_ : kYield);
+  const Clock::time_point end = begin + (spin_ ? spin_time_.OfNextWait() : kYield);
   do {
     for (int i = 0; i < 16; ++i) {
       if (Met()) return true;

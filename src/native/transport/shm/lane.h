@@ -35,6 +35,7 @@
 #include <span>
 
 #include "transport/shm/core_distances.h"
+#include "transport/shm/spin_time.h"
 #include "transport/transport.h"
 
 namespace hvd {
@@ -124,7 +125,7 @@ class Lane {
   const uint64_t own_;
   const uint64_t all_;
   Board& board_;
-  std::chrono::microseconds spin_time_;  // of the next wait
+  SpinTime spin_time_;
   uint32_t round_ = 0;
   LongPlace last_;  // of a round that was met
   LongPlace next_;  // what was written last

@@ -29,13 +29,6 @@ constexpr ChunkBounds kOneWay{.least = size_t{32} << 10, .most = size_t{64} << 1
 constexpr ChunkBounds kBothWays{.least = size_t{64} << 10, .most = size_t{256} << 10};
 // Messages start on a cache line, so that every span of one is aligned for any element.
 constexpr uint64_t kLine = 64;
-// A wake-up across cores takes 25 to 30 µs; waiting that long for a peer that is at work on its
-// next piece costs at most twice what the best choice would have.
-constexpr std::chrono::microseconds kSpin{40};
-// After a sleep that was shorter than this, a rank spins for as long. A peer that is held up for a
-// moment makes it sleep; while it wakes up the peer has to wait for longer than kSpin, and sleeps
-// too; and so they would go on, piece by piece, taking turns at waking each other.
-constexpr std::chrono::microseconds kLongSpin{1'000};
 constexpr std::chrono::milliseconds kSlice{50};
 
 size_t ChunkOf(size_t message_bytes, ChunkBounds bounds) {
@@ -93,7 +86,6 @@ ShmTransport::ShmTransport(int rank, std::shared_ptr<const Segment> segment,
       spin_(spin),
       abort_(abort),
       interrupt_(std::move(interrupt)),
-      spin_time_(kSpin),
       sent_(static_cast<size_t>(segment_->ranks())),
       received_(static_cast<size_t>(segment_->ranks())),
       asked_(static_cast<size_t>(segment_->ranks())) {}
@@ -139,7 +131,7 @@ void ShmTransport::WaitUntil(int to, int from, const Ready& ready) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   if (spin_) {
-    const Clock::time_point end = begin + spin_time_;
+    const Clock::time_point end = begin + spin_time_.OfNextWait();
     do {
       for (int i = 0; i < 16; ++i) {
         if (ready()) return;
@@ -156,7 +148,7 @@ void ShmTransport::WaitUntil(int to, int from, const Ready& ready) {
     if (!done) FutexWait(bell.sequence, sequence, kSlice);
     bell.sleeping.store(0, std::memory_order_seq_cst);
     if (done) {
-      spin_time_ = Clock::now() - begin < kLongSpin ? kLongSpin : kSpin;
+      spin_time_.Slept(Clock::now() - begin);
       return;
     }
     abort_.ThrowIfTripped();

@@ -6,7 +6,6 @@
 #ifndef HVD_TRANSPORT_SHM_SHM_TRANSPORT_H_
 #define HVD_TRANSPORT_SHM_SHM_TRANSPORT_H_
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "transport/abort.h"
 #include "transport/shm/core_distances.h"
 #include "transport/shm/segment.h"
+#include "transport/shm/spin_time.h"
 #include "transport/transport.h"
 
 namespace hvd {
@@ -58,7 +58,7 @@ class ShmTransport : public Transport {
   const bool spin_;
   const Abort& abort_;
   const Deadline::Interrupt interrupt_;
-  std::chrono::microseconds spin_time_;  // of the next wait
+  SpinTime spin_time_;
   // By rank: where the next message starts in the ring.
   std::vector<uint64_t> sent_;
   std::vector<uint64_t> received_;
