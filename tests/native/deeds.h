@@ -36,6 +36,7 @@ struct Way {
 
 constexpr Way kWays[] = {
     {"on the fast lane", 2, TransportChoice::kShm, 1, Manner::kBlocking},
+    {"on the fast lane, by slices", 3, TransportChoice::kShm, 1, Manner::kBlocking},
     {"by callers that wait", 3, TransportChoice::kShm, 1, Manner::kWaiting},
     {"by the threads", 2, TransportChoice::kShm, 1, Manner::kPolling},
     {"several at once", 3, TransportChoice::kShm, 1, Manner::kSeveral},

@@ -416,6 +416,7 @@ TEST(AnAverageOfEqualIntegersIsExact) {
 }
 
 TEST(FloatsScaleWithOneRounding) {
+  const auto third = static_cast<float>(1.0 / 3);
   std::mt19937_64 random(5);
   for (const size_t count : kSizes) {
     std::vector<float> singles(count);
@@ -424,9 +425,12 @@ TEST(FloatsScaleWithOneRounding) {
     for (double& value : doubles) value = Sample<double>(DType::kFloat64, random);
     const std::vector<float> scaled_singles = Scaled(DType::kFloat32, 1.0 / 3, singles);
     const std::vector<double> scaled_doubles = Scaled(DType::kFloat64, 1.0 / 3, doubles);
+    std::vector<float> averages = singles;
+    hvd::Scale(DType::kFloat32, 1.0, averages.data(), count, 3.0);
     for (size_t i = 0; i < count; ++i) {
-      const float single = static_cast<float>(static_cast<double>(singles[i]) * (1.0 / 3));
-      EXPECT_TRUE(Same(DType::kFloat32, ReduceOp::kSum, scaled_singles[i], single));
+      EXPECT_TRUE(Same(DType::kFloat32, ReduceOp::kSum, scaled_singles[i], singles[i] * third));
+      const float average = static_cast<float>(static_cast<double>(singles[i]) * (1.0 / 3));
+      EXPECT_TRUE(Same(DType::kFloat32, ReduceOp::kSum, averages[i], average));
       EXPECT_TRUE(Same(DType::kFloat64, ReduceOp::kSum, scaled_doubles[i], doubles[i] * (1.0 / 3)));
     }
   }

@@ -19,20 +19,27 @@
 
 #include "harness.h"
 #include "ranks.h"
+#include "transport/abort.h"
 #include "transport/shm/segment.h"
 
 namespace {
 
+using hvd::Abort;
+using hvd::ConstBytes;
 using hvd::Lane;
+using hvd::MutableBytes;
 using hvd::Segment;
 using hvd::test::OnThreads;
 
-std::vector<std::unique_ptr<Lane>> Lanes(int ranks, bool spin) {
+const Abort kNever;
+
+std::vector<std::unique_ptr<Lane>> Lanes(int ranks, bool spin, const Abort& abort = kNever) {
   const auto segment = std::make_shared<const Segment>(Segment::Create(ranks));
   std::vector<std::unique_ptr<Lane>> lanes;
   for (int rank = 0; rank < ranks; ++rank) {
-    lanes.push_back(std::make_unique<Lane>(
-        rank, segment, std::make_shared<hvd::CoreDistances>(rank, segment), spin));
+    lanes.push_back(std::make_unique<Lane>(rank, segment,
+                                           std::make_shared<hvd::CoreDistances>(rank, segment),
+                                           spin, hvd::WaitCheck(abort)));
   }
   return lanes;
 }
@@ -113,6 +120,69 @@ void MeetOften(int ranks, bool spin, uint64_t rounds, bool holds) {
   });
   holder.join();
   if (holds && ranks > 1) EXPECT_TRUE(left.load() > 0);
+}
+
+// A number that all ranks draw alike, of what is brought to a long round: often the most.
+size_t WordsOf(int ranks, uint64_t round) {
+  const size_t most = Lane::MostInTurns(ranks) / sizeof(uint64_t);
+  constexpr size_t kLeast = Lane::kStays / sizeof(uint64_t);
+  std::mt19937 random(static_cast<unsigned>(round));
+  return random() % 3 == 0 ? kLeast + random() % (most - kLeast) : most;
+}
+
+MutableBytes BringWords(Lane& lane, uint64_t round, uint64_t value) {
+  const auto place = lane.Write({}, WordsOf(lane.ranks(), round) * sizeof(uint64_t));
+  for (size_t at = 0; at < place.size(); at += sizeof(value)) {
+    std::memcpy(place.data() + at, &value, sizeof(value));
+  }
+  return place;
+}
+
+// Args: first: of the words.
+void ExpectWords(ConstBytes payload, uint64_t first, uint64_t value) {
+  std::vector<uint64_t> words(payload.size() / sizeof(uint64_t));
+  std::memcpy(words.data(), payload.data(), payload.size());
+  EXPECT_EQ(words.front(), first);
+  EXPECT_TRUE(std::all_of(words.begin() + 1, words.end(), [&](uint64_t w) { return w == value; }));
+}
+
+// Operations of several rounds: each rank changes what it has brought to one round, brings more to
+// the next one, and reads both what it was brought then and what was changed, as late as it may.
+void MeetInTurns(int ranks, bool spin, uint64_t operations) {
+  const auto lanes = Lanes(ranks, spin);
+  const auto value = [](int rank, uint64_t round) {
+    return round * 100 + static_cast<uint64_t>(rank);
+  };
+  OnThreads(ranks, [&](int rank) {
+    Lane& lane = *lanes[static_cast<size_t>(rank)];
+    std::mt19937 random(static_cast<unsigned>(rank));
+    const auto places = [&] {
+      std::vector<Lane::Place> all;
+      for (int other = 0; other < ranks; ++other) all.push_back(lane.At(other));
+      return all;
+    };
+    uint64_t round = 0;
+    for (uint64_t operation = 0; operation < operations; ++operation) {
+      MutableBytes own = BringWords(lane, round, value(rank, round));
+      while (!lane.Meet()) own = BringWords(lane, round, value(rank, round));
+      std::vector<Lane::Place> brought = places();
+      const uint64_t end = round + operation % 4 + 1;
+      for (; round < end; ++round) {
+        const uint64_t changed = value(rank, round) + 50;
+        std::memcpy(own.data(), &changed, sizeof(changed));
+        const bool more = round + 1 < end;
+        if (more) own = BringWords(lane, round + 1, value(rank, round + 1));
+        lane.MeetAgain();
+        // Now and then one is late enough for the others to sleep, or to be two rounds further.
+        if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+        for (int other = 0; other < ranks; ++other) {
+          const auto& payload = brought[static_cast<size_t>(other)].payload;
+          ExpectWords(payload, value(other, round) + 50, value(other, round));
+        }
+        if (more) brought = places();
+      }
+    }
+  });
 }
 
 // The protocol of lane.h with every order of its steps, for a few rounds.
@@ -269,6 +339,44 @@ TEST(WhatWasBroughtStaysUntilTheNextRound) {
     EXPECT_TRUE(lanes[0]->AwaitOthers());
     ExpectBrought(*lanes[0], 1, value + 1);
   }
+}
+
+TEST(WhatWasBroughtStaysWhileRanksMeetAgain) {
+  for (const bool spin : {false, true}) {
+    MeetInTurns(2, spin, 200);
+    MeetInTurns(5, spin, 40);
+  }
+}
+
+TEST(RanksThatMeetAgainDoNotLeaveForOthers) {
+  const auto lanes = Lanes(2, false);
+  std::thread other([&] {
+    Bring(*lanes[1], 3);
+    while (!lanes[1]->Meet()) Bring(*lanes[1], 3);
+    lanes[1]->Hold(false);
+    // Longer than a slice of sleep.
+    std::this_thread::sleep_for(2 * hvd::WaitCheck::kSlice);
+    lanes[1]->MeetAgain();
+    lanes[1]->Release(false);
+  });
+  Bring(*lanes[0], 2);
+  while (!lanes[0]->Meet()) Bring(*lanes[0], 2);
+  lanes[0]->MeetAgain();
+  other.join();
+}
+
+TEST(AnAbortEndsTheWaitOfRanksThatMeetAgain) {
+  Abort abort;
+  const auto lanes = Lanes(2, false, abort);
+  std::thread other([&] {
+    Bring(*lanes[1], 3);
+    while (!lanes[1]->Meet()) Bring(*lanes[1], 3);
+    abort.Trip(hvd::Error(hvd::Error::Kind::kPeerLost, "lost meanwhile"));
+  });
+  Bring(*lanes[0], 2);
+  while (!lanes[0]->Meet()) Bring(*lanes[0], 2);
+  EXPECT_THROWS(lanes[0]->MeetAgain(), hvd::Error, "lost meanwhile");
+  other.join();
 }
 
 TEST(ARankThatWaitsInVainLeaves) {

@@ -87,7 +87,7 @@ void CheckPair(std::optional<HandOver> low, std::optional<HandOver> high) {
     const hvd::Abort abort;
     hvd::ShmTransport transport(
         rank, segment, std::make_shared<hvd::CoreDistances>(rank, segment, rank == 0 ? low : high),
-        hvd::Channel::kLane, true, abort);
+        hvd::Channel::kLane, true, hvd::WaitCheck(abort));
     CheckAll(transport);
   });
 }

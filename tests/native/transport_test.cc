@@ -53,7 +53,7 @@ Communicator ShmCommunicator(int ranks, bool spin, std::optional<hvd::HandOver> 
     const auto& segment = segments[static_cast<size_t>(rank)];
     result.transports.push_back(std::make_unique<hvd::ShmTransport>(
         rank, segment, std::make_shared<hvd::CoreDistances>(rank, segment, way),
-        hvd::Channel::kNegotiated, spin, *result.aborts.back()));
+        hvd::Channel::kNegotiated, spin, hvd::WaitCheck(*result.aborts.back())));
   }
   return result;
 }
@@ -218,7 +218,8 @@ TEST(TwoRanksAgreeWhetherTheyAreNear) {
     const int other = 3 - rank;
     const auto distances = std::make_shared<hvd::CoreDistances>(rank, segment);
     const Abort abort;
-    hvd::ShmTransport transport(rank, segment, distances, hvd::Channel::kLane, true, abort);
+    hvd::ShmTransport transport(rank, segment, distances, hvd::Channel::kLane, true,
+                                hvd::WaitCheck(abort));
     for (int turn = 0; turn < kTurns; ++turn) {
       const bool near = (turn / 3 % 2 == 0) == (rank == 1);
       for (int i = 0; i < 2; ++i) distances->Found(other, std::chrono::nanoseconds(near ? 1 : 999));
@@ -269,7 +270,8 @@ TEST(AnInterruptEndsAWaitOnShm) {
   const Abort abort;
   int asked = 0;
   hvd::ShmTransport transport(0, segment, std::make_shared<hvd::CoreDistances>(0, segment),
-                              hvd::Channel::kLane, false, abort, [&asked] { return ++asked == 2; });
+                              hvd::Channel::kLane, false,
+                              hvd::WaitCheck(abort, [&asked] { return ++asked == 2; }));
   std::vector<std::byte> in(100);
   EXPECT_THROWS(transport.Receive(1, in), Error, "interrupted");
   EXPECT_EQ(asked, 2);

@@ -182,7 +182,8 @@ HVD_KERNEL hvd_scale_bfloat16(const hvd::Pieces pieces, double factor, double di
 }
 
 HVD_KERNEL hvd_scale_float32(const hvd::Pieces pieces, double factor, double divisor) {
-  hvd::ScaleFloat<float>(pieces.item[blockIdx.y], factor / divisor);
+  const double narrow = static_cast<float>(factor);
+  hvd::ScaleFloat<float>(pieces.item[blockIdx.y], narrow / divisor);
 }
 
 HVD_KERNEL hvd_scale_float64(const hvd::Pieces pieces, double factor, double divisor) {

@@ -13,9 +13,9 @@ bool IsScalable(DType dtype);
 
 // data[i] = data[i] * factor / divisor, in place, with the same bits at every CPU level.
 //
-// Floating-point types are multiplied by factor / divisor.
-// float64 and float32 are multiplied in float64 and rounded once, so that the average of equal
-// float32 values is exact more often than with a factor that was rounded to float32 before.
+// Floating-point types are multiplied by factor / divisor, float32 by that of the factor as a
+// float32, as Horovod does. Both are multiplied in float64 and rounded once, so that the average of
+// equal float32 values is exact more often than with a quotient that was rounded to float32 before.
 // float16 and bfloat16 are multiplied in float32 by the factor as a float32, and rounded to nearest
 // even. Integers are multiplied and then divided in float64, so that an average of equal integers
 // is exact, truncated towards zero and held within the type's range; a NaN becomes 0. A factor and

@@ -108,7 +108,7 @@ void ScaleValues(DType dtype, double factor, void* data, size_t count, double di
     case DType::kBFloat16:
       return ScaleBFloat16(Narrow(factor / divisor), data, count);
     case DType::kFloat32:
-      return ScaleFloat32(factor / divisor, data, count);
+      return ScaleFloat32(static_cast<double>(Narrow(factor)) / divisor, data, count);
     case DType::kFloat64:
       return ScaleFloat64(factor / divisor, data, count);
     case DType::kBool:

@@ -111,7 +111,8 @@ std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCa
   const int rank = lane_->rank();
   const int ranks = lane_->ranks();
   if (DataBytes(call) > kAtOnce) call.pausing();
-  Bring(call, rank, ranks, lane_->Write(ticket, BroughtBytes(call, rank, ranks)), lane_->way());
+  own_ = lane_->Write(ticket, BroughtBytes(call, rank, ranks));
+  Bring(call, rank, ranks, own_, lane_->way());
   if (!lane_->TryMeet()) {
     call.pausing();
     if (!lane_->AwaitOthers()) return std::nullopt;
@@ -163,7 +164,7 @@ Result FastLane::RunShort(const BlockingCall& call, std::span<const Request* con
                                     : requests[rank]->tensors.front().shape.front();
     }
   }
-  return hvd::RunShort(call, lane_->rank(), places_, std::span(rows).first(places_.size()),
+  return hvd::RunShort(call, *lane_, places_, own_, std::span(rows).first(places_.size()),
                        ranks_->outputs());
 }
 

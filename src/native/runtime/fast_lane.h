@@ -74,7 +74,8 @@ class FastLane {
   const std::unique_ptr<Transport> transport_;
   const std::unique_ptr<ProcessSet> ranks_;  // all of them, on that transport
   std::mutex mutex_;                         // held by the caller that uses what stands above, and
-  std::vector<Lane::Place> places_;          // what each rank has brought
+  std::vector<Lane::Place> places_;          // what each rank has brought, and
+  MutableBytes own_;                         // this one, to be changed
   std::atomic<int64_t> holds_{0};
   std::atomic<bool> closed_{false};
   std::atomic<int64_t> completed_{0};

@@ -34,10 +34,12 @@ bool HasShortForm(std::span<const Request* const> requests);
 // The rows of an alltoall, short or not, that `rank` gets from each rank.
 std::vector<int64_t> ReceivedRows(int rank, std::span<const Lane::Place> places);
 
-// Args: places: what each rank has brought. rows: an allgather's, by rank. outputs: for results
-// that are not the caller's memory.
-Result RunShort(const BlockingCall& call, int rank, std::span<const Lane::Place> places,
-                std::span<const int64_t> rows, const std::shared_ptr<OutputMemory>& outputs);
+// Args: lane: where the ranks have met. places: what each of them has brought. own: what this one
+// has, to be changed. rows: an allgather's, by rank. outputs: for results that are not the caller's
+// memory.
+Result RunShort(const BlockingCall& call, Lane& lane, std::span<Lane::Place> places,
+                MutableBytes own, std::span<const int64_t> rows,
+                const std::shared_ptr<OutputMemory>& outputs);
 
 }  // namespace hvd
 

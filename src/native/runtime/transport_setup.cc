@@ -34,16 +34,16 @@ void SetUpShm(const TransportSetup& setup, std::optional<Segment> own, Transport
   result.segment_file = own->TakeFile();
   const auto segment = std::make_shared<const Segment>(std::move(*own));
   const auto distances = std::make_shared<CoreDistances>(rank, segment);
-  const auto transport = [&](Channel channel) {
-    // On the lane, an operation runs on the thread that a signal's handler has to run on.
-    return std::make_unique<ShmTransport>(
-        rank, segment, distances, channel, spin, setup.abort,
-        channel == Channel::kLane ? setup.options.interrupt : Deadline::Interrupt());
+  const auto transport = [&](Channel channel, const WaitCheck& check) {
+    return std::make_unique<ShmTransport>(rank, segment, distances, channel, spin, check);
   };
-  result.transport = transport(Channel::kNegotiated);
+  result.transport = transport(Channel::kNegotiated, WaitCheck(setup.abort));
   if (ranks > Lane::kMostRanks) return;
-  result.fast_lane = std::make_unique<FastLane>(
-      std::make_unique<Lane>(rank, segment, distances, spin), transport(Channel::kLane));
+  // On the lane, an operation runs on the thread that a signal's handler has to run on.
+  const WaitCheck check(setup.abort, setup.options.interrupt);
+  result.fast_lane =
+      std::make_unique<FastLane>(std::make_unique<Lane>(rank, segment, distances, spin, check),
+                                 transport(Channel::kLane, check));
 }
 
 std::string Describe(const TransportSetup& setup, size_t rank) {
@@ -194,7 +194,7 @@ void SetUpMixed(const TransportSetup& setup, Reach reach, Transports& result) {
       const int place = topology.PlaceOf(rank);
       near = std::make_unique<ShmTransport>(
           place, mapped, std::make_shared<CoreDistances>(place, mapped), Channel::kNegotiated,
-          MaySpin(setup.table, rank), *halt);
+          MaySpin(setup.table, rank), WaitCheck(*halt));
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::kInterrupted) throw;
       // The others wait for this rank's connections, so these come first.

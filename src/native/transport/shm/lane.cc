@@ -18,8 +18,6 @@ using Clock = std::chrono::steady_clock;
 
 // With fewer cores than ranks the wait hands its core on; this bounds it when nobody takes it.
 constexpr std::chrono::microseconds kYield{8};
-// After it, the ordinary way takes over, which notices lost and stalled ranks.
-constexpr std::chrono::milliseconds kSleep{50};
 
 // Rounds of waiting that are over before the clock has been read twice.
 constexpr int kTogether = 16;
@@ -36,25 +34,11 @@ constexpr size_t kLong = 1024;
 // In front of the ticket.
 constexpr size_t kHead = 8;
 
-// Payloads from here on stand in rings that all together are twice what a second-level cache holds,
-// and no fewer than three fit into one: none has the lines any more where one is written anew. What
-// is shorter is faster in two places, which stay in the cache of whoever writes them.
-constexpr size_t kLongPayload = size_t{8} << 10;
-constexpr size_t kLongOfAll = size_t{2} << 20;
-constexpr size_t kFewest = 3;
-constexpr size_t kPair = 2 * kLine;
-
 constexpr size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
-
-// A rank's ring for payloads of so many bytes.
-constexpr size_t LongBytes(int ranks, size_t payload_bytes) {
-  const size_t usual = kLongOfAll / static_cast<size_t>(ranks) / kPair * kPair;
-  return std::max(usual, kFewest * RoundUp(payload_bytes, kPair));
-}
 
 // Where the payload, or what is in its stead, begins behind the head.
 size_t PayloadOffset(size_t ticket_bytes, size_t payload_bytes) {
-  const bool by_lines = payload_bytes >= kLong && payload_bytes < kLongPayload;
+  const bool by_lines = payload_bytes >= kLong && payload_bytes < Lane::kStays;
   return RoundUp(kHead + ticket_bytes, by_lines ? kLine : kElement) - kHead;
 }
 
@@ -77,27 +61,29 @@ struct Lane::Board {
 // Ticket and payload follow each other, so that small ones share a cache line. In the stead of a
 // long one is the number of the byte in the rank's ring where it begins.
 struct Lane::Slot {
-  alignas(kPair) uint32_t ticket_bytes;
+  alignas(2 * kLine) uint32_t ticket_bytes;
   uint32_t payload_bytes;
-  std::byte bytes[kMostTicket + kLine + kLongPayload];
+  std::byte bytes[kMostTicket + kLine + kStays];
 };
 
 size_t Lane::Bytes(int ranks) {
   static_assert(offsetof(Slot, bytes) == kHead);
-  return sizeof(Board) +
-         static_cast<size_t>(ranks) * (2 * sizeof(Slot) + LongBytes(ranks, MostPayload(ranks)));
+  return sizeof(Board) + static_cast<size_t>(ranks) *
+                             (2 * sizeof(Slot) + LongPlaces::Bytes(ranks, MostPayload(ranks)));
 }
 
 Lane::Lane(int rank, std::shared_ptr<const Segment> segment,
-           std::shared_ptr<CoreDistances> distances, bool spin)
+           std::shared_ptr<CoreDistances> distances, bool spin, WaitCheck check)
     : segment_(std::move(segment)),
       distances_(std::move(distances)),
       rank_(rank),
       ranks_(segment_->ranks()),
       spin_(spin),
+      check_(std::move(check)),
       own_(uint64_t{1} << rank),
       all_((uint64_t{1} << ranks_) - 1),
-      board_(*reinterpret_cast<Board*>(segment_->lane())) {}
+      board_(*reinterpret_cast<Board*>(segment_->lane())),
+      long_(ranks_) {}
 
 Lane::Slot& Lane::SlotOf(int rank, uint32_t round) const {
   auto* first = reinterpret_cast<Slot*>(segment_->lane() + sizeof(Board));
@@ -106,17 +92,7 @@ Lane::Slot& Lane::SlotOf(int rank, uint32_t round) const {
 
 std::byte* Lane::LongOf(int rank) const {
   auto* first = reinterpret_cast<std::byte*>(&SlotOf(ranks_, 0));
-  return first + static_cast<size_t>(rank) * LongBytes(ranks_, MostPayload(ranks_));
-}
-
-// Behind the last one, or where the ring begins anew; but never over the last one, which may still
-// be read. It is in the way of a ring's begin only where its own begins less than one payload from
-// there, and then two more fit behind it.
-Lane::LongPlace Lane::NextPlace(size_t payload_bytes) const {
-  const size_t bytes = RoundUp(payload_bytes, kPair);
-  const bool anew = last_.end + bytes > LongBytes(ranks_, payload_bytes) && bytes <= last_.begin;
-  const size_t begin = anew ? 0 : last_.end;
-  return {.begin = begin, .end = begin + bytes};
+  return first + static_cast<size_t>(rank) * LongPlaces::Bytes(ranks_, MostPayload(ranks_));
 }
 
 MutableBytes Lane::Write(ConstBytes ticket, size_t payload_bytes) {
@@ -125,12 +101,11 @@ MutableBytes Lane::Write(ConstBytes ticket, size_t payload_bytes) {
   Slot& slot = SlotOf(rank_, round_);
   slot.ticket_bytes = static_cast<uint32_t>(ticket.size());
   slot.payload_bytes = static_cast<uint32_t>(payload_bytes);
-  std::memcpy(slot.bytes, ticket.data(), ticket.size());
+  std::ranges::copy(ticket, slot.bytes);
   std::byte* place = slot.bytes + PayloadOffset(ticket.size(), payload_bytes);
-  next_ = last_;
-  if (payload_bytes >= kLongPayload) {
-    next_ = NextPlace(payload_bytes);
-    const uint64_t begin = next_.begin;
+  long_.SkipNext();
+  if (payload_bytes >= kStays) {
+    const uint64_t begin = long_.Next(payload_bytes);
     std::memcpy(place, &begin, sizeof(begin));
     place = LongOf(rank_) + begin;
   }
@@ -141,7 +116,7 @@ Lane::Place Lane::At(int rank) const {
   const uint32_t round = round_ + kRounds - 1;
   const Slot& slot = SlotOf(rank, round);
   const std::byte* place = slot.bytes + PayloadOffset(slot.ticket_bytes, slot.payload_bytes);
-  if (slot.payload_bytes >= kLongPayload) {
+  if (slot.payload_bytes >= kStays) {
     uint64_t begin = 0;
     std::memcpy(&begin, place, sizeof(begin));
     place = LongOf(rank) + begin;
@@ -176,16 +151,27 @@ bool Lane::TryMeet() {
 bool Lane::AwaitOthers() {
   const Clock::time_point begin = Clock::now();
   if (!AwaitBriefly(begin)) {
-    if (!Sleep() && Leave()) return false;
+    // The ordinary way notices lost and stalled ranks.
+    if (!Sleep(true) && Leave()) return false;
     spin_time_.Slept(Clock::now() - begin);
   }
   Advance();
   return true;
 }
 
+void Lane::MeetAgain() {
+  if (TryMeet()) return;
+  const Clock::time_point begin = Clock::now();
+  if (!AwaitBriefly(begin)) {
+    while (!Sleep(false)) check_(true);
+    spin_time_.Slept(Clock::now() - begin);
+  }
+  Advance();
+}
+
 void Lane::Advance() {
   round_ = (round_ + 1) % kRounds;
-  last_ = next_;
+  long_.MoveOn();
   distances_->LookAround();
 }
 
@@ -216,14 +202,15 @@ bool Lane::AwaitsThisCore() const {
   return false;
 }
 
-bool Lane::Sleep() {
-  const Clock::time_point end = Clock::now() + kSleep;
+// Args: leaves: as soon as another rank may be waiting elsewhere for what this one does here.
+bool Lane::Sleep(bool leaves) {
+  const Clock::time_point end = Clock::now() + WaitCheck::kSlice;
   while (true) {
     const uint32_t sequence = board_.sequence.load(std::memory_order_seq_cst);
     board_.sleepers.fetch_add(1, std::memory_order_seq_cst);
     const bool met = board_.word.load(std::memory_order_seq_cst) >> kRoundShift != round_;
     const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    const bool sleeps = !met && rest.count() > 0 && !AwaitedElsewhere();
+    const bool sleeps = !met && rest.count() > 0 && !(leaves && AwaitedElsewhere());
     if (sleeps) FutexWait(board_.sequence, sequence, rest);
     board_.sleepers.fetch_sub(1, std::memory_order_seq_cst);
     if (!sleeps) return met;

@@ -26,7 +26,9 @@
 #ifndef HVD_TRANSPORT_SHM_LANE_H_
 #define HVD_TRANSPORT_SHM_LANE_H_
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +37,9 @@
 #include <span>
 
 #include "transport/shm/core_distances.h"
+#include "transport/shm/long_places.h"
 #include "transport/shm/spin_time.h"
+#include "transport/shm/wait_check.h"
 #include "transport/transport.h"
 
 namespace hvd {
@@ -50,10 +54,17 @@ class Lane {
   // How much a rank may bring: data, and a number for each rank in front of it. What one of two
   // ranks brings is read once, so that it pays for longer to spare the second meeting that a
   // transfer is.
-  static constexpr size_t MostData(int ranks) { return size_t{ranks == 2 ? 1024U : 16U} << 10; }
+  static constexpr size_t MostData(int ranks) {
+    return std::min(size_t{1} << 20, (size_t{4} << 20) / std::bit_ceil(static_cast<size_t>(ranks)));
+  }
   static constexpr size_t MostPayload(int ranks) {
     return MostData(ranks) + static_cast<size_t>(ranks) * sizeof(int64_t);
   }
+
+  // Payloads of so many bytes stay for a round more.
+  static constexpr size_t kStays = LongPlaces::kLeast;
+  // What a rank may bring to one round while others read what it has brought to the two before.
+  static constexpr size_t MostInTurns(int ranks) { return LongPlaces::MostInTurns(ranks); }
 
   // What one rank has brought.
   struct Place {
@@ -64,7 +75,7 @@ class Lane {
   // Args: segment: of at most kMostRanks. distances: of this rank on it. spin: whether every rank
   // can have a core to itself.
   Lane(int rank, std::shared_ptr<const Segment> segment, std::shared_ptr<CoreDistances> distances,
-       bool spin);
+       bool spin, WaitCheck check);
 
   // Bytes of shared memory for as many ranks; zeros are its start.
   static size_t Bytes(int ranks);
@@ -80,6 +91,11 @@ class Lane {
   bool AwaitOthers();
   // Both in turn.
   bool Meet() { return TryMeet() || AwaitOthers(); }
+  // For ranks that have met for an operation of which they are in the middle: comes to the next
+  // round with nothing, and waits until it is met. What was brought to the round before stays as
+  // long as if it had been brought to this one, where it is of kStays and more bytes, and a rank
+  // may change its own there. Throws what the check throws.
+  void MeetAgain();
   // Of the round that was met last, until the next Write.
   Place At(int rank) const;
 
@@ -100,20 +116,14 @@ class Lane {
   struct Standing;
   struct Board;
   struct Slot;
-  // Where a rank's latest long payload stands among its long ones.
-  struct LongPlace {
-    size_t begin = 0;
-    size_t end = 0;
-  };
 
   Slot& SlotOf(int rank, uint32_t round) const;
   std::byte* LongOf(int rank) const;
-  LongPlace NextPlace(size_t payload_bytes) const;
   bool Met() const;
   void Advance();
   bool AwaitBriefly(std::chrono::steady_clock::time_point begin) const;
   bool AwaitsThisCore() const;
-  bool Sleep();
+  bool Sleep(bool leaves);
   bool Leave();
   void WakeSleepers();
 
@@ -122,13 +132,13 @@ class Lane {
   const int rank_;
   const int ranks_;
   const bool spin_;
+  const WaitCheck check_;
   const uint64_t own_;
   const uint64_t all_;
   Board& board_;
   SpinTime spin_time_;
   uint32_t round_ = 0;
-  LongPlace last_;  // of a round that was met
-  LongPlace next_;  // what was written last
+  LongPlaces long_;  // this rank's
 
   std::mutex hold_mutex_;
   int64_t holds_ = 0;

@@ -29,7 +29,6 @@ constexpr ChunkBounds kOneWay{.least = size_t{32} << 10, .most = size_t{64} << 1
 constexpr ChunkBounds kBothWays{.least = size_t{64} << 10, .most = size_t{256} << 10};
 // Messages start on a cache line, so that every span of one is aligned for any element.
 constexpr uint64_t kLine = 64;
-constexpr std::chrono::milliseconds kSlice{50};
 
 size_t ChunkOf(size_t message_bytes, ChunkBounds bounds) {
   return std::clamp(std::bit_floor(message_bytes / 4), bounds.least, bounds.most);
@@ -78,14 +77,13 @@ struct ShmTransport::Incoming {
 
 ShmTransport::ShmTransport(int rank, std::shared_ptr<const Segment> segment,
                            std::shared_ptr<CoreDistances> distances, Channel channel, bool spin,
-                           const Abort& abort, Deadline::Interrupt interrupt)
+                           WaitCheck check)
     : rank_(rank),
       segment_(std::move(segment)),
       distances_(std::move(distances)),
       channel_(channel),
       spin_(spin),
-      abort_(abort),
-      interrupt_(std::move(interrupt)),
+      check_(std::move(check)),
       sent_(static_cast<size_t>(segment_->ranks())),
       received_(static_cast<size_t>(segment_->ranks())),
       asked_(static_cast<size_t>(segment_->ranks())) {}
@@ -145,17 +143,13 @@ void ShmTransport::WaitUntil(int to, int from, const Ready& ready) {
     const uint32_t sequence = bell.sequence.load(std::memory_order_seq_cst);
     bell.sleeping.store(1, std::memory_order_seq_cst);
     const bool done = ready();
-    if (!done) FutexWait(bell.sequence, sequence, kSlice);
+    if (!done) FutexWait(bell.sequence, sequence, WaitCheck::kSlice);
     bell.sleeping.store(0, std::memory_order_seq_cst);
     if (done) {
       spin_time_.Slept(Clock::now() - begin);
       return;
     }
-    abort_.ThrowIfTripped();
-    // Only after a slice in which nothing came: the question may have to wait for a lock.
-    if (interrupt_ && bell.sequence.load(std::memory_order_relaxed) == sequence && interrupt_()) {
-      throw Error(Error::Kind::kInterrupted, "interrupted");
-    }
+    check_(bell.sequence.load(std::memory_order_relaxed) == sequence);
   }
 }
 

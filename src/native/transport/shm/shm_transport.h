@@ -11,23 +11,21 @@
 #include <memory>
 #include <vector>
 
-#include "base/deadline.h"
-#include "transport/abort.h"
 #include "transport/shm/core_distances.h"
 #include "transport/shm/segment.h"
 #include "transport/shm/spin_time.h"
+#include "transport/shm/wait_check.h"
 #include "transport/transport.h"
 
 namespace hvd {
 
 class ShmTransport : public Transport {
  public:
-  // Args: distances: of this rank on this segment. channel: used by this transport alone. abort:
-  // outlives the transport. spin: whether every rank can have a core to itself, so that a short
-  // busy wait before sleeping pays. interrupt: asked now and then during a long wait.
+  // Args: distances: of this rank on this segment. channel: used by this transport alone. spin:
+  // whether every rank can have a core to itself, so that a short busy wait before sleeping pays.
   ShmTransport(int rank, std::shared_ptr<const Segment> segment,
                std::shared_ptr<CoreDistances> distances, Channel channel, bool spin,
-               const Abort& abort, Deadline::Interrupt interrupt = {});
+               WaitCheck check);
 
   int rank() const override { return rank_; }
   int size() const override { return segment_->ranks(); }
@@ -56,8 +54,7 @@ class ShmTransport : public Transport {
   const std::shared_ptr<CoreDistances> distances_;
   const Channel channel_;
   const bool spin_;
-  const Abort& abort_;
-  const Deadline::Interrupt interrupt_;
+  const WaitCheck check_;
   SpinTime spin_time_;
   // By rank: where the next message starts in the ring.
   std::vector<uint64_t> sent_;

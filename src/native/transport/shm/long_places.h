@@ -1,0 +1,66 @@
+// Where one rank's long payloads stand in the lane: one behind the other around a ring.
+//
+// The rings are so long that no core has the lines in its cache any more when they are written
+// anew: all together they are twice what a second-level cache holds. Shorter payloads are faster in
+// two places, which stay in the cache of whoever writes them.
+#ifndef HVD_TRANSPORT_SHM_LONG_PLACES_H_
+#define HVD_TRANSPORT_SHM_LONG_PLACES_H_
+
+#include <algorithm>
+#include <cstddef>
+
+namespace hvd {
+
+class LongPlaces {
+ public:
+  static constexpr size_t kLeast = size_t{8} << 10;
+
+  // Args: ranks: that have a ring each. payload_bytes: the most that there will be.
+  static constexpr size_t Bytes(int ranks, size_t payload_bytes) {
+    return std::max(Usual(ranks), kFewest * RoundUp(payload_bytes));
+  }
+
+  // The longest payloads of which any three that follow each other stand apart: as long as four fit
+  // into the ring.
+  static constexpr size_t MostInTurns(int ranks) { return Usual(ranks) / 4 / kPair * kPair; }
+
+  explicit LongPlaces(int ranks) : ranks_(ranks) {}
+
+  // The byte of the ring where the next payload begins: behind the last one, or where the ring
+  // begins anew; but never over the last one, which may still be read. It is in the way of a ring's
+  // begin only where its own begins less than one payload from there, and then two more fit behind.
+  size_t Next(size_t payload_bytes) {
+    const size_t bytes = RoundUp(payload_bytes);
+    const bool anew = last_.end + bytes > Bytes(ranks_, payload_bytes) && bytes <= last_.begin;
+    const size_t begin = anew ? 0 : last_.end;
+    next_ = {.begin = begin, .end = begin + bytes};
+    return begin;
+  }
+  // There is no next payload.
+  void SkipNext() { next_ = last_; }
+  // The next one has become the last one.
+  void MoveOn() { last_ = next_; }
+
+ private:
+  struct Place {
+    size_t begin = 0;
+    size_t end = 0;
+  };
+
+  static constexpr size_t kPair = 128;  // two cache lines, which are fetched together
+  static constexpr size_t kOfAll = size_t{2} << 20;
+  static constexpr size_t kFewest = 3;
+
+  static constexpr size_t RoundUp(size_t bytes) { return (bytes + kPair - 1) / kPair * kPair; }
+  static constexpr size_t Usual(int ranks) {
+    return kOfAll / static_cast<size_t>(ranks) / kPair * kPair;
+  }
+
+  int ranks_;
+  Place last_;
+  Place next_;
+};
+
+}  // namespace hvd
+
+#endif  // HVD_TRANSPORT_SHM_LONG_PLACES_H_

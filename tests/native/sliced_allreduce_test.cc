@@ -1,0 +1,151 @@
+// Allreduces of more than two ranks on the fast lane, by slices and in turns.
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/half.h"
+#include "harness.h"
+#include "ranks.h"
+#include "runtime/runtime.h"
+#include "transport/shm/lane.h"
+
+namespace {
+
+using hvd::DType;
+using hvd::Lane;
+using hvd::OpKind;
+using hvd::ReduceOp;
+using hvd::Request;
+using hvd::Runtime;
+using hvd::TransportChoice;
+using hvd::test::OnRanks;
+using hvd::test::RequestFor;
+using hvd::test::RunNow;
+using hvd::test::Start;
+using hvd::test::Wait;
+
+// Small numbers, whose sums every type holds exactly.
+int Number(int rank, size_t at) {
+  return static_cast<int>((at * 7 + static_cast<size_t>(rank)) % 9);
+}
+
+int Reduced(ReduceOp op, int ranks, size_t at) {
+  int result = Number(0, at);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const int next = Number(rank, at);
+    if (op == ReduceOp::kMin) {
+      result = std::min(result, next);
+    } else if (op == ReduceOp::kMax) {
+      result = std::max(result, next);
+    } else {
+      result += next;
+    }
+  }
+  return result;
+}
+
+template <typename T>
+T Element(int number) {
+  return static_cast<T>(number);
+}
+
+// A bfloat16.
+template <>
+uint16_t Element<uint16_t>(int number) {
+  return hvd::BFloat16FromFloat(static_cast<float>(number));
+}
+
+template <typename T>
+void Check(Runtime& runtime, int rank, int ranks, const std::string& name, DType dtype, ReduceOp op,
+           size_t count, bool in_place) {
+  std::vector<T> source(count);
+  for (size_t at = 0; at < count; ++at) source[at] = Element<T>(Number(rank, at));
+  std::vector<T> apart(in_place ? 0 : count);
+  T* const destination = in_place ? source.data() : apart.data();
+  Request request = RequestFor<float>(OpKind::kAllreduce, name, {static_cast<int64_t>(count)});
+  request.tensors.front().dtype = dtype;
+  request.op = op;
+  if (!RunNow(runtime, request, {source.data(), destination})) {
+    (void)Wait(runtime, Start(runtime, request, source.data(), destination));
+  }
+  bool right = true;
+  for (size_t at = 0; at < count; ++at) {
+    right = right && destination[at] == Element<T>(Reduced(op, ranks, at));
+  }
+  EXPECT_TRUE(right);
+}
+
+// Of elements that make so many bytes, on both sides of every bound.
+std::vector<size_t> Counts(int ranks, size_t item) {
+  const size_t turn = Lane::MostInTurns(ranks);
+  std::vector<size_t> counts;
+  for (const size_t bytes : {size_t{16} << 10, turn, turn + 64, 2 * turn, 3 * turn + 1000}) {
+    counts.insert(counts.end(), {bytes / item - 1, bytes / item, bytes / item + 1});
+  }
+  return counts;
+}
+
+}  // namespace
+
+TEST(LongAllreducesOfManyRanksGoBySlicesAndInTurns) {
+  for (const int ranks : {3, 4, 7}) {
+    OnRanks(ranks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+      std::mt19937 random(11);  // the same on all ranks
+      int number = 0;
+      const auto next = [&] { return "n" + std::to_string(number++); };
+      for (int pass = 0; pass < 2; ++pass) {
+        for (const size_t count : Counts(ranks, sizeof(float))) {
+          const auto op = random() % 2 == 0 ? ReduceOp::kSum : ReduceOp::kMax;
+          const bool in_place = random() % 2 == 0;
+          Check<float>(runtime, rank, ranks, next(), DType::kFloat32, op, count, in_place);
+          // What stands in the places moves on by various lengths.
+          const size_t between = random() % 9000;
+          Check<uint8_t>(runtime, rank, ranks, next(), DType::kUint8, ReduceOp::kMin, between,
+                         true);
+        }
+        for (const size_t count : Counts(ranks, sizeof(uint16_t))) {
+          Check<uint16_t>(runtime, rank, ranks, next(), DType::kBFloat16, ReduceOp::kSum, count,
+                          random() % 2 == 0);
+        }
+        for (const size_t count : Counts(ranks, sizeof(uint8_t))) {
+          Check<uint8_t>(runtime, rank, ranks, next(), DType::kUint8, ReduceOp::kSum, count, false);
+        }
+      }
+      EXPECT_TRUE(runtime.fast_operations() > 0);
+    });
+  }
+}
+
+TEST(SlicesAreScaledAndConverted) {
+  constexpr int kRanks = 3;
+  OnRanks(kRanks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+    const size_t turn = Lane::MostInTurns(kRanks);
+    for (const size_t count : {turn / 8, turn, 2 * turn + 9}) {
+      for (const bool travels : {false, true}) {
+        Request request = RequestFor<float>(OpKind::kAllreduce,
+                                            "scaled" + std::to_string(count + (travels ? 1 : 0)),
+                                            {static_cast<int64_t>(count)});
+        if (travels)
+          request.tensors.front() = {
+              DType::kFloat16, {static_cast<int64_t>(count)}, DType::kFloat32};
+        request.op = ReduceOp::kAverage;
+        request.prescale = 3.0;
+        request.postscale = 0.5;
+        std::vector<float> data(count);
+        for (size_t at = 0; at < count; ++at) data[at] = static_cast<float>(Number(rank, at));
+        if (!RunNow(runtime, request, {data.data(), data.data()})) {
+          (void)Wait(runtime, Start(runtime, request, data.data(), data.data()));
+        }
+        bool right = true;
+        for (size_t at = 0; at < count; ++at) {
+          right =
+              right && data[at] == 0.5F * static_cast<float>(Reduced(ReduceOp::kSum, kRanks, at));
+        }
+        EXPECT_TRUE(right);
+      }
+    }
+  });
+}
