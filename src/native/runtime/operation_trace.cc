@@ -66,12 +66,7 @@ void OperationTrace::RecordNegotiated(int32_t process_set, const std::string& na
 }
 
 void OperationTrace::RecordAnswered(const std::vector<Response>& responses) const {
-  if (timeline_->marks_cycles()) {
-    TraceEvent event;
-    event.type = TraceEvent::Type::kCycle;
-    event.time = TraceEvent::Clock::now();
-    timeline_->Record(std::move(event));
-  }
+  MarkCycle(TraceEvent::Clock::now());
   for (const Response& response : responses) {
     for (const std::string& name : response.names) {
       TraceEvent event = EventOf(TraceEvent::Type::kQueued, response.process_set, name);
@@ -79,6 +74,14 @@ void OperationTrace::RecordAnswered(const std::vector<Response>& responses) cons
       timeline_->Record(std::move(event));
     }
   }
+}
+
+void OperationTrace::MarkCycle(Clock::time_point time) const {
+  if (!timeline_->marks_cycles()) return;
+  TraceEvent event;
+  event.type = TraceEvent::Type::kCycle;
+  event.time = time;
+  timeline_->Record(std::move(event));
 }
 
 void OperationTrace::RecordDoing(const Request& request, std::string_view activity) const {
@@ -95,6 +98,7 @@ void OperationTrace::RecordDone(const Request& request, std::string_view error) 
 
 void OperationTrace::RecordAtOnce(const Request& request, int rank, Clock::time_point begin,
                                   Clock::time_point met) const {
+  MarkCycle(met);
   TraceEvent event = EventOf(TraceEvent::Type::kAtOnce, request.process_set, request.name);
   event.done = event.time;
   event.time = begin;

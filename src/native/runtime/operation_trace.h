@@ -58,6 +58,7 @@ class OperationTrace {
   void RecordRequested(OpKind kind, int32_t process_set, const std::string& name, int rank) const;
   void RecordNegotiated(int32_t process_set, const std::string& name) const;
   void RecordAnswered(const std::vector<Response>& responses) const;
+  void MarkCycle(Clock::time_point time) const;
   void RecordDoing(const Request& request, std::string_view activity) const;
   void RecordDone(const Request& request, std::string_view error) const;
   void RecordAtOnce(const Request& request, int rank, Clock::time_point begin,

@@ -18,7 +18,7 @@ struct TraceEvent {
     kActivity,    // `label` begins, and ends what it did before
     kDone,        // with `arguments`
     kAtOnce,      // all of it: negotiation, `label` with `activity` and `arguments`
-    kCycle,       // an answer of the coordinator
+    kCycle,       // ranks have agreed: an answer of the coordinator, or a meeting on the fast lane
     kLost,        // `count` events were not recorded
   };
 

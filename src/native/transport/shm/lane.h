@@ -12,7 +12,7 @@
 // Each rank has two places, used in turn. A place is written again two rounds later, when the round
 // between them has been met; all ranks had come to it, so they were done with the one before. Only
 // a met round is read, so a rank that leaves may write its place again at once. Long payloads stand
-// elsewhere, one behind the other around a ring, and move on with every round that was met.
+// elsewhere (long_places.h), and move on with every round to which such a one was brought.
 //
 // A generation cannot be mistaken: it does not move on without this rank.
 //
@@ -26,9 +26,7 @@
 #ifndef HVD_TRANSPORT_SHM_LANE_H_
 #define HVD_TRANSPORT_SHM_LANE_H_
 
-#include <algorithm>
 #include <atomic>
-#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -51,12 +49,9 @@ class Lane {
   // More ranks than the word has bits for have no lane.
   static constexpr int kMostRanks = 28;
   static constexpr size_t kMostTicket = 448;
-  // How much a rank may bring: data, and a number for each rank in front of it. What one of two
-  // ranks brings is read once, so that it pays for longer to spare the second meeting that a
-  // transfer is.
-  static constexpr size_t MostData(int ranks) {
-    return std::min(size_t{1} << 20, (size_t{4} << 20) / std::bit_ceil(static_cast<size_t>(ranks)));
-  }
+  // How much a rank may bring: data, and a number for each rank in front of it. Bringing it spares
+  // the second meeting that a transfer is.
+  static constexpr size_t MostData(int ranks) { return LongPlaces::Share(ranks); }
   static constexpr size_t MostPayload(int ranks) {
     return MostData(ranks) + static_cast<size_t>(ranks) * sizeof(int64_t);
   }
@@ -91,10 +86,11 @@ class Lane {
   bool AwaitOthers();
   // Both in turn.
   bool Meet() { return TryMeet() || AwaitOthers(); }
-  // For ranks that have met for an operation of which they are in the middle: comes to the next
-  // round with nothing, and waits until it is met. What was brought to the round before stays as
-  // long as if it had been brought to this one, where it is of kStays and more bytes, and a rank
-  // may change its own there. Throws what the check throws.
+  // In the middle of an operation for which the ranks have met: comes to the next round, with what
+  // was written since if anything was, and waits until it is met; no rank leaves. What was brought
+  // to the round before, and changed since by the one whose it is, can still be read then, if it
+  // has kStays and more bytes: until the next Write if that comes next, and until the round after
+  // for up to MostInTurns. Throws what the check throws.
   void MeetAgain();
   // Of the round that was met last, until the next Write.
   Place At(int rank) const;

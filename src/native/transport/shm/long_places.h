@@ -1,8 +1,8 @@
 // Where one rank's long payloads stand in the lane: one behind the other around a ring.
 //
 // The rings are so long that no core has the lines in its cache any more when they are written
-// anew: all together they are twice what a second-level cache holds. Shorter payloads are faster in
-// two places, which stay in the cache of whoever writes them.
+// anew: all together they are at least twice what a second-level cache holds. Shorter payloads are
+// faster in two places, which stay in the cache of whoever writes them.
 #ifndef HVD_TRANSPORT_SHM_LONG_PLACES_H_
 #define HVD_TRANSPORT_SHM_LONG_PLACES_H_
 
@@ -15,14 +15,19 @@ class LongPlaces {
  public:
   static constexpr size_t kLeast = size_t{8} << 10;
 
-  // Args: ranks: that have a ring each. payload_bytes: the most that there will be.
-  static constexpr size_t Bytes(int ranks, size_t payload_bytes) {
-    return std::max(Usual(ranks), kFewest * RoundUp(payload_bytes));
+  // How much of the memory is one rank's, unless its payloads need more.
+  static constexpr size_t Share(int ranks) {
+    return std::min(kMostShare, kOfAll / static_cast<size_t>(ranks) / kPair * kPair);
   }
 
-  // The longest payloads of which any three that follow each other stand apart: as long as four fit
-  // into the ring.
-  static constexpr size_t MostInTurns(int ranks) { return Usual(ranks) / 4 / kPair * kPair; }
+  // The size of a ring. Args: payload_bytes: of the longest.
+  static constexpr size_t Bytes(int ranks, size_t payload_bytes) {
+    return std::max(Share(ranks), kFewest * RoundUp(payload_bytes));
+  }
+
+  // The longest payloads of which any three that follow each other stand apart, as four of them fit
+  // into a ring.
+  static constexpr size_t MostInTurns(int ranks) { return Share(ranks) / 4 / kPair * kPair; }
 
   explicit LongPlaces(int ranks) : ranks_(ranks) {}
 
@@ -48,13 +53,11 @@ class LongPlaces {
   };
 
   static constexpr size_t kPair = 128;  // two cache lines, which are fetched together
-  static constexpr size_t kOfAll = size_t{2} << 20;
+  static constexpr size_t kMostShare = size_t{1} << 20;
+  static constexpr size_t kOfAll = size_t{4} << 20;
   static constexpr size_t kFewest = 3;
 
   static constexpr size_t RoundUp(size_t bytes) { return (bytes + kPair - 1) / kPair * kPair; }
-  static constexpr size_t Usual(int ranks) {
-    return kOfAll / static_cast<size_t>(ranks) / kPair * kPair;
-  }
 
   int ranks_;
   Place last_;
