@@ -21,6 +21,7 @@ FILES = (
     "waiting_checks.py",
     "output_checks.py",
     "optimizer_checks.py",
+    "optimizer_state_checks.py",
     "overlap_checks.py",
     "shared_memory_checks.py",
     "bucket_checks.py",

@@ -79,6 +79,46 @@ def _put_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:
     return value
 
 
+def _take_over(old: dict[Any, Any], new: Mapping[Any, Any]) -> None:
+    """Puts values into a dict, and tensors into those that it has where they fit."""
+    for key, value in new.items():
+        present = old.get(key)
+        if (
+            isinstance(value, torch.Tensor)
+            and isinstance(present, torch.Tensor)
+            and (present.shape, present.dtype) == (value.shape, value.dtype)
+        ):
+            present.detach().copy_(value)
+        else:
+            old[key] = value
+
+
+def _load_in_place(optimizer: torch.optim.Optimizer, received: dict[str, Any]) -> None:
+    """Loads a state into the groups and tensors that there are.
+
+    `load_state_dict` makes new ones, while learning-rate schedulers, and the optimizer that a
+    wrapped one was made of, go on with the old ones.
+    """
+    groups, state = optimizer.param_groups, optimizer.state
+    old_groups, old_state = list(groups), dict(state)
+    optimizer.load_state_dict(received)
+    for group, loaded in zip(old_groups, optimizer.param_groups, strict=True):
+        _take_over(group, loaded)
+    new_state = dict(optimizer.state)
+    state.clear()
+    for key, value in new_state.items():
+        known = old_state.get(key)
+        if isinstance(known, dict) and isinstance(value, dict):
+            for gone in known.keys() - value.keys():
+                del known[gone]
+            _take_over(known, value)
+            state[key] = known
+        else:
+            state[key] = value
+    groups[:] = old_groups
+    optimizer.param_groups, optimizer.state = groups, state
+
+
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer,
     root_rank: int,
@@ -86,7 +126,8 @@ def broadcast_optimizer_state(
 ) -> None:
     """Overwrites an optimizer's state and options with the root's.
 
-    Ranks whose optimizer has no state yet get the root's; where that has none, so have all.
+    Ranks whose optimizer has no state yet get the root's; where that has none, so have all. The
+    groups stay the same objects, as do the tensors of the state where shape and type agree.
 
     Args:
         optimizer: of the same parameters on all ranks.
@@ -113,7 +154,7 @@ def broadcast_optimizer_state(
     for handle in handles:
         synchronize(handle)
     if state is not None:
-        optimizer.load_state_dict(state)
+        _load_in_place(optimizer, state)
 
 
 def broadcast_object(
