@@ -153,6 +153,7 @@ class BucketReducer:
         self._bucket_of: dict[Parameter, Bucket] = {}
         self._member: Member | None = None
         self._seen: dict[Parameter, int] = {}
+        self._sparse_dimensions: dict[Parameter, int] = {}  # of those that are sparse again then
         self._hooks: list[Any] = []
         weakref.finalize(self, remove, self._hooks).atexit = False
 
@@ -205,6 +206,7 @@ class BucketReducer:
                     f"the gradient of {name!r} is sparse and has no place in a bucket; use"
                     " sparse_as_dense=True, or leave gradient_as_bucket_view out"
                 )
+            self._sparse_dimensions[parameter] = gradient.sparse_dim()
             parameter.grad = gradient.to_dense()
         bucket = self._bucket_of[parameter]
         bucket.take(parameter)
@@ -249,6 +251,10 @@ class BucketReducer:
                 synchronize(handle)
             except HorovodInternalError as error:
                 failure = failure or error
+                continue
+            for parameter in bucket.views.keys() & self._sparse_dimensions.keys():
+                view = bucket.views[parameter]
+                parameter.grad = view.to_sparse(self._sparse_dimensions[parameter])
         self._seen.clear()
         if failure is not None:
             raise failure

@@ -37,7 +37,7 @@ class Reduction:
     Attributes:
         predivide: gradients are divided by it before the sum and multiplied after it.
         op: Average, Sum, Min, Max, Product or Adasum.
-        sparse_as_dense: whether sparse gradients are made dense and reduced like the others.
+        sparse_as_dense: whether sparse gradients travel dense, like the others.
     """
 
     op: int
@@ -235,7 +235,7 @@ class GradientReducer:
             self._start_group(members)
 
     def _ready_gradient(self, parameter: Parameter) -> torch.Tensor:
-        """A parameter's gradient, as it will be sent."""
+        """A parameter's gradient as it will be sent; a sparse one stays so on this rank."""
         gradient = parameter.grad
         if gradient is None:
             # Another rank may have a gradient for it, as models may differ in what they execute.
@@ -243,7 +243,7 @@ class GradientReducer:
         if gradient.layout != torch.strided:
             self._sparse_dimensions[parameter] = gradient.sparse_dim()
             if self._reduction.sparse_as_dense:
-                gradient = parameter.grad = gradient.to_dense()
+                return gradient.to_dense()
         return gradient
 
     def _send(self, gradient: _Gradient, flight: _InFlight) -> None:
@@ -299,7 +299,7 @@ class GradientReducer:
     def _nothing(self, parameter: Parameter) -> torch.Tensor:
         """An empty gradient of the kind that the parameter has had on this rank."""
         dimensions = self._sparse_dimensions.get(parameter)
-        if dimensions is not None and not self._reduction.sparse_as_dense:
+        if dimensions is not None:
             return torch.sparse_coo_tensor(
                 torch.empty((dimensions, 0), dtype=torch.int64),
                 torch.empty((0, *parameter.shape[dimensions:]), dtype=parameter.dtype),
@@ -350,8 +350,14 @@ class GradientReducer:
             parameter.grad = arrived
             return
         reduced = self._reduction.compression.decompress(arrived, flight.sent.context)
-        if parameter.grad is not None and reduced is not parameter.grad:
-            parameter.grad.detach().copy_(reduced)
+        own = parameter.grad
+        if own is None or own is reduced:
+            return
+        if own.layout is torch.strided:
+            own.detach().copy_(reduced)
+        else:
+            # It has travelled dense; SparseAdam, for example, takes sparse ones alone.
+            parameter.grad = reduced.to_sparse(own.sparse_dim())
 
 
 class Counts(Protocol[Followed_contra]):

@@ -163,7 +163,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         gradient_predivide_factor: with Average: divide by it before the sum, multiply after it.
         num_groups: deprecated, use `groups`.
         groups: gradients that are sent together: a number of groups, or lists of parameters.
-        sparse_as_dense: makes sparse gradients dense before they are reduced.
+        sparse_as_dense: reduces sparse gradients as dense ones; they are sparse again afterwards.
         process_set: whose ranks take part; on other ranks the optimizer works alone.
         gradient_as_bucket_view: gradients live in buckets that all ranks of a host map, and are
             reduced there (`shared_empty`): each `grad` becomes a view into its bucket, also after

@@ -120,6 +120,35 @@ def check_sparse_gradients() -> None:
             torch.testing.assert_close(moved, torch.tensor(expected))
 
 
+def check_gradients_that_travel_dense_are_sparse_again() -> None:
+    for options in (
+        {},
+        {"groups": 1},
+        {"compression": hvd.Compression.fp16},
+        {"gradient_as_bucket_view": True},
+    ):
+        table = torch.nn.Embedding(6, 2, sparse=True)
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SparseAdam(table.parameters(), lr=0.1),
+            sparse_as_dense=True,
+            op=hvd.Sum,
+            **options,
+        )
+        for everyone in (True, False):
+            optimizer.zero_grad()
+            if everyone or hvd.rank() == 0:
+                run_backward(table(torch.tensor([2, 2, 5])).sum())
+            optimizer.synchronize()
+            gradient = table.weight.grad
+            assert gradient is not None
+            assert gradient.layout == torch.sparse_coo, options
+            assert gradient.sparse_dim() == 1
+            summed = float(hvd.size() if everyone else 1)
+            assert gradient.to_dense()[:, 0].tolist() == [0, 0, 2 * summed, 0, 0, summed]
+            with optimizer.skip_synchronize():
+                optimizer.step()
+
+
 def check_a_sparse_gradient_that_some_ranks_lack() -> None:
     table = torch.nn.Embedding(3, 1, sparse=True)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0), op=hvd.Sum)
