@@ -63,14 +63,13 @@ def alltoall_async(
     """Starts sending parts of a tensor to all ranks; arguments as of `alltoall`.
 
     Returns:
-        A handle; `synchronize` gives the parts received, and how many rows came from each rank
-        where `splits` was given. Until then, neither `tensor` nor `output` may be touched.
+        A handle; `synchronize` gives the parts received and the rows that came from each rank, with
+        or without `splits`. Until then, neither `tensor` nor `output` may be touched.
     """
     receive = receiving(output)
 
     def finish(received: Any, received_splits: list[int]) -> Any:
-        result = receive(received)
-        return result if splits is None else (result, _counts_tensor(received_splits))
+        return receive(received), _counts_tensor(received_splits)
 
     return _start_alltoall(tensor, splits, name, process_set, finish, output)
 
@@ -144,12 +143,14 @@ def alltoall(
     if process_set is global_process_set and splits is None:
         done = CALLS.now.alltoall(tensor, name, output)
         if isinstance(done, str):
-            return synchronize(alltoall_async(tensor, name=done, output=output))
+            received, _ = synchronize(alltoall_async(tensor, name=done, output=output))
+            return received
         if done is not None:
             return done if output is None else fill(output, done)
     if output is not None:
         refuse_gradient(tensor)
-        return synchronize(alltoall_async(tensor, splits, name, process_set, output=output))
+        pair = synchronize(alltoall_async(tensor, splits, name, process_set, output=output))
+        return pair[0] if splits is None else pair
     if needs_gradient(tensor):
         received, received_splits = apply(_Alltoall, tensor, splits, name, process_set)
         return received if splits is None else (received, received_splits)

@@ -47,7 +47,10 @@ def check_alltoall() -> None:
     handle = hvd.alltoall_async(mine(n), splits=[1] * n)
     received, rows = hvd.synchronize(handle)
     assert torch.equal(received[:, 0], torch.tensor([2.0 * me + 100 * r for r in range(n)]))
-    assert torch.is_tensor(hvd.synchronize(hvd.alltoall_async(mine(n))))
+    evenly, rows = hvd.synchronize(hvd.alltoall_async(mine(n)))
+    assert torch.equal(evenly, received)
+    assert (rows.tolist(), rows.dtype) == ([1] * n, torch.int32)
+    assert torch.equal(hvd.alltoall(mine(n)), received)
     with pytest.raises(ValueError, match="split"):
         hvd.alltoall(mine(n), splits=[n + 1] * n)
 
