@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from horovod._collectives import COLLECTIVES
+from horovod._splits import read_splits
 from horovod.array.exporters import export, receiving
 from horovod.array.waiting import synchronize
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
@@ -123,7 +124,7 @@ def alltoall_async(
 ) -> int:
     """Starts sending parts of an array to all ranks; `synchronize` gives what `alltoall` gives."""
     exported = export(tensor)
-    rows = None if splits is None else [int(count) for count in splits]
+    rows = read_splits(splits)
     place, receive = receiving(output, exported)
 
     def finish(received: "_bindings.Buffer | None", received_splits: list[int]) -> Any:

@@ -7,6 +7,7 @@ import torch
 
 from horovod._collectives import COLLECTIVES
 from horovod._reduce_op import Average, Sum, choose_op
+from horovod._splits import bad_splits, read_splits
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 from horovod.torch import blocking
 from horovod.torch.autograd import apply, gradient_name, needs_gradient, refuse_gradient
@@ -25,6 +26,8 @@ from horovod.torch.operands import (
 
 Splits = torch.Tensor | list[int] | tuple[int, ...] | None
 
+_INTEGERS = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
+
 
 def _counts_tensor(counts: list[int]) -> torch.Tensor:
     """Rows that came from each rank: int32 as in Horovod, int64 where that is too narrow."""
@@ -32,15 +35,28 @@ def _counts_tensor(counts: list[int]) -> torch.Tensor:
     return torch.tensor(counts, dtype=torch.int64 if wide else torch.int32)
 
 
+def _rows(splits: Splits) -> list[int] | None:
+    """Reads the `splits` of an alltoall.
+
+    Raises:
+        ValueError: they are no whole numbers, or not in one dimension.
+    """
+    if not isinstance(splits, torch.Tensor):
+        return read_splits(splits)
+    if splits.dim() != 1 or splits.dtype not in _INTEGERS:
+        raise bad_splits(splits)
+    rows: list[int] = splits.tolist()
+    return rows
+
+
 def _start_alltoall(
     tensor: torch.Tensor,
-    splits: Splits,
+    rows: list[int] | None,
     name: str | None,
     process_set: ProcessSet,
     finish: Callable[[Any, list[int]], Any],
     output: torch.Tensor | None = None,
 ) -> int:
-    rows = None if splits is None else [int(count) for count in splits]
     source = operand(contiguous(tensor))
     return COLLECTIVES.alltoall(
         source,
@@ -71,14 +87,14 @@ def alltoall_async(
     def finish(received: Any, received_splits: list[int]) -> Any:
         return receive(received), _counts_tensor(received_splits)
 
-    return _start_alltoall(tensor, splits, name, process_set, finish, output)
+    return _start_alltoall(tensor, _rows(splits), name, process_set, finish, output)
 
 
 def _redistribute(
     tensor: torch.Tensor, splits: Splits, name: str | None, process_set: ProcessSet
 ) -> tuple[torch.Tensor, list[int]]:
     """Sends and waits: on this thread if all ranks come, else the way of `alltoall_async`."""
-    rows = None if splits is None else [int(count) for count in splits]
+    rows = _rows(splits)
     result, name = blocking.alltoall(tensor, rows, name, process_set)
     if result is not None:
         return result
@@ -130,8 +146,8 @@ def alltoall(
 
     Args:
         tensor: cut along its first dimension; the other dimensions are the same on all ranks.
-        splits: how many rows each rank gets, a list or a tensor of integers; None for the same
-            number each.
+        splits: how many rows each rank gets, a list of whole numbers or a one-dimensional tensor of
+            integers; None for the same number each.
         name: the same on all ranks; without it, unnamed operations must start in the same order.
         process_set: whose ranks take part.
         output: memory for the parts received, as of `allgather`.

@@ -410,6 +410,15 @@ def check_alltoall() -> None:
     assert got.tolist() == [100 * a + 2 * me + i for a in range(n) for i in range(2)]
 
 
+def check_alltoall_splits_are_whole_numbers() -> None:
+    n = hvd.size()
+    for splits in (np.ones(n), np.ones(n, bool), np.ones((n, 1), int), [1.0] * n, [True] * n, 1):
+        with pytest.raises(ValueError, match="expects splits to be a list of whole numbers"):
+            hvd.alltoall(np.zeros(n), splits=splits)
+    for good in (np.ones(n, np.int32), array.array("q", [1] * n), (1,) * n):
+        assert list(hvd.alltoall(np.zeros(n), splits=good)[1]) == [1] * n
+
+
 def check_alltoall_splits_must_fit() -> None:
     n = hvd.size()
     with pytest.raises(ValueError, match="Sum of splits entries is greater than the first"):

@@ -55,6 +55,30 @@ def check_alltoall() -> None:
         hvd.alltoall(mine(n), splits=[n + 1] * n)
 
 
+def check_splits_that_are_no_whole_numbers_are_refused() -> None:
+    n = hvd.size()
+    bad: list[Any] = [
+        torch.ones(n),
+        torch.ones(n, dtype=torch.bool),
+        torch.ones((n, 1), dtype=torch.int32),
+        torch.tensor(1),
+        [1.0] * n,
+        [True] * n,
+        [[1]] * n,
+        "1" * n,
+        1,
+    ]
+    for splits in bad:
+        for call in (hvd.alltoall, hvd.alltoall_async):
+            with pytest.raises(ValueError, match="expects splits to be a list of whole numbers"):
+                call(mine(n), splits=splits)
+        with pytest.raises(ValueError, match="expects splits to be a list of whole numbers"):
+            hvd.alltoall(mine(n).requires_grad_(), splits=splits)
+    ones = torch.ones(n, dtype=torch.int64)
+    for good in (ones, ones.to(torch.uint8), list(ones), (1,) * n):
+        assert hvd.alltoall(mine(n), splits=good)[1].tolist() == [1] * n
+
+
 def check_gradient_of_alltoall() -> None:
     n, me = hvd.size(), hvd.rank()
     tensor = mine(n + 2).requires_grad_()  # two rows go to nobody
