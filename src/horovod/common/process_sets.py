@@ -1,6 +1,7 @@
 """Process sets: which ranks take part in a collective, registered by `init()` or later."""
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from horovod import _communicator_sets
@@ -8,34 +9,47 @@ from horovod._collectives import COLLECTIVES
 from horovod._session import SESSION
 
 
+def _read_ranks(given: Iterable[int]) -> list[int]:
+    """The ranks that somebody has named, ascending.
+
+    Raises:
+        ValueError: they are not whole numbers.
+    """
+    try:
+        if not isinstance(given, str | bytes):
+            return sorted(operator.index(rank) for rank in given)
+    except TypeError:
+        pass
+    raise ValueError(
+        "ProcessSet takes whole numbers, the ranks of its members, or a communicator of mpi4py, not"
+        f" {given!r}"
+    )
+
+
 class ProcessSet:
     """A set of ranks.
 
     Args:
-        ranks_or_comm: global ranks of the members, named alike on all ranks; or a communicator of
-            mpi4py, which its members name, in a job whose ranks have met through MPI.
+        ranks_or_comm: global ranks of the members in any order, named alike on all ranks; or a
+            communicator of mpi4py, which its members name, in a job whose ranks have met through
+            MPI.
 
     Attributes:
         process_set_id: 0 for the global set, None for one that is not registered.
         mpi_comm: the communicator, None if ranks were given.
 
     Raises:
-        TypeError: it is something else.
+        ValueError: it is something else.
     """
 
-    def __init__(self, ranks_or_comm: Sequence[int] | Any) -> None:
+    def __init__(self, ranks_or_comm: Iterable[int] | Any) -> None:
         self._ranks: list[int] | None = None
         self.process_set_id: int | None = None
         self.mpi_comm: Any = None
         if _communicator_sets.is_communicator(ranks_or_comm):
             self.mpi_comm = ranks_or_comm
-        elif isinstance(ranks_or_comm, Sequence | range | set | frozenset):
-            self._ranks = sorted(ranks_or_comm)
         else:
-            raise TypeError(
-                "ProcessSet takes a list of ranks or a communicator of mpi4py, not"
-                f" {type(ranks_or_comm).__name__}"
-            )
+            self._ranks = _read_ranks(ranks_or_comm)
 
     @property
     def ranks(self) -> list[int]:
@@ -162,7 +176,7 @@ def _require_dynamic() -> None:
         )
 
 
-def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
+def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
     """Registers a process set after `init()`; all ranks of the job call it with the same ranks.
 
     Needs HOROVOD_DYNAMIC_PROCESS_SETS=1, or `init(process_sets="dynamic")`.

@@ -156,8 +156,24 @@ def check_sets_that_cannot_be_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=text):
             hvd.add_process_set(ranks)
-    with pytest.raises(TypeError, match="a communicator of mpi4py, not object"):
-        hvd.ProcessSet(object())
+    named: list[Any] = [object(), 3, "01", b"01", ["0"], [0.5], [None, 1], {"a": 1}]
+    for ranks in named:
+        with pytest.raises(ValueError, match="takes whole numbers, the ranks of its members"):
+            hvd.ProcessSet(ranks)
+
+
+def check_ranks_may_come_from_anything_that_has_them() -> None:
+    ranks: list[Any] = [
+        reversed(range(3)),
+        (rank for rank in (1, 0, 2)),
+        {2: "a", 0: "b", 1: "c"}.keys(),
+        {0, 1, 2},
+        np.arange(3),
+    ]
+    for each in ranks:
+        named = hvd.ProcessSet(each).ranks
+        assert named == [0, 1, 2]
+        assert all(type(rank) is int for rank in named)
 
 
 def check_unlike_sets_fail_on_all_ranks() -> None:
