@@ -56,7 +56,7 @@ class ProcessSet:
         """Global ranks of the members, ascending.
 
         Raises:
-            ValueError: before `init()`, of the global set and of a communicator's.
+            ValueError: before `init()`, of a communicator's.
         """
         if self._ranks is None:
             raise ValueError(
@@ -65,13 +65,22 @@ class ProcessSet:
             )
         return list(self._ranks)
 
-    def size(self) -> int:
-        """Number of members."""
-        return len(self.ranks)
+    def size(self) -> int | None:
+        """Number of members; None for a set that is not registered."""
+        return None if self.process_set_id is None else len(_members_of(self.process_set_id))
 
-    def rank(self) -> int:
-        """This process's place among the members, -1 when it is none."""
-        return self.ranks.index(me) if (me := SESSION.member.placement.rank) in self.ranks else -1
+    def rank(self) -> int | None:
+        """This process's place among the members; None for a set that is not registered.
+
+        Raises:
+            ValueError: it is no member.
+        """
+        if self.process_set_id is None:
+            return None
+        members, rank = _members_of(self.process_set_id), SESSION.member.placement.rank
+        if rank not in members:
+            raise ValueError(f"{self!r}: rank {rank} is not a member of this process set")
+        return members.index(rank)
 
     def included(self) -> bool:
         """Whether this process is a member."""
@@ -96,7 +105,9 @@ class _GlobalProcessSet(ProcessSet):
 
     @property
     def ranks(self) -> list[int]:
-        return list(range(SESSION.member.placement.size))
+        """All ranks; none before `init()`."""
+        member = SESSION.current
+        return list(range(member.placement.size)) if member is not None else []
 
     def __repr__(self) -> str:
         return f"ProcessSet(process_set_id={self.process_set_id}, ranks=all)"
@@ -123,6 +134,23 @@ def registered_id(process_set: ProcessSet) -> int:
             " Pass it to hvd.init(process_sets=...) or hvd.add_process_set(...) first."
         )
     return process_set.process_set_id
+
+
+def _members_of(number: int) -> list[int]:
+    """The global ranks of a process set's members.
+
+    Raises:
+        ValueError: there is no set with this number.
+    """
+    ranks = SESSION.member.process_sets.get(number)
+    if ranks is None:
+        raise ValueError(f"Process set {number} does not exist, or was removed.")
+    return ranks
+
+
+def size_of(process_set: ProcessSet) -> int:
+    """Number of members of a process set; raises as `registered_id`."""
+    return len(_members_of(registered_id(process_set)))
 
 
 def register(process_sets: Sequence[ProcessSet]) -> None:
@@ -198,20 +226,25 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     Needs what `add_process_set` needs.
 
     Returns:
-        Whether it was registered; then its `process_set_id` is None from now on. The global set
-        stays.
+        Whether it was registered; then its `process_set_id` is None from now on, as is that of
+        others that stand for it. The global set stays.
 
     Raises:
         ValueError: process sets may not be changed after `init()`.
         HorovodInternalError: the ranks named different sets.
     """
-    _require_dynamic()
     number = process_set.process_set_id
-    process_sets = SESSION.member.process_sets
-    if number is None or number == 0 or number not in process_sets:
+    if number is None or number == 0:
+        return False
+    _require_dynamic()
+    member = SESSION.member
+    if number not in member.process_sets:
         return False
     COLLECTIVES.remove_process_set(number)
-    process_sets.pop(number, None)
+    member.process_sets.pop(number, None)
+    for same in [each for each in member.registered if each.process_set_id == number]:
+        member.registered.remove(same)
+        same.process_set_id = None
     process_set.process_set_id = None
     return True
 
@@ -229,7 +262,4 @@ def process_set_included(process_set_id: int = 0) -> bool:
     Raises:
         ValueError: there is no such set.
     """
-    ranks = SESSION.member.process_sets.get(process_set_id)
-    if ranks is None:
-        raise ValueError(f"Process set {process_set_id} does not exist, or was removed.")
-    return SESSION.member.placement.rank in ranks
+    return SESSION.member.placement.rank in _members_of(process_set_id)

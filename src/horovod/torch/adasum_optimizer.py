@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from horovod.common.process_sets import size_of
 from horovod.torch.adasum import require_power_of_2
 from horovod.torch.gradients import Reduction
 from horovod.torch.mpi_ops import Adasum, grouped_allreduce_async, synchronize
@@ -68,7 +69,7 @@ def wrap_for_adasum(optimizer: torch.optim.Optimizer, reduction: Reduction) -> A
     Raises:
         NotImplementedError: the number of ranks is not a power of two.
     """
-    require_power_of_2(reduction.process_set.size())
+    require_power_of_2(size_of(reduction.process_set))
     wrapped = derive(optimizer, AdasumStep)
     wrapped._reduction = reduction  # noqa: SLF001 - its own, set here as it has no constructor
     return wrapped

@@ -8,7 +8,7 @@ import torch
 
 from horovod._collectives import COLLECTIVES
 from horovod._reduce_op import Adasum, Average, choose_op
-from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
+from horovod.common.process_sets import ProcessSet, global_process_set, registered_id, size_of
 from horovod.torch.adasum import combine_all, require_combinable
 from horovod.torch.autograd import apply, gradient_name
 from horovod.torch.compression import Compression, Compressor, outgoing
@@ -82,7 +82,7 @@ def _start_adasum(
     factors: tuple[float, float],
     process_set: ProcessSet,
 ) -> int:
-    require_combinable(works, process_set.size())
+    require_combinable(works, size_of(process_set))
     before, after = factors
     return COLLECTIVES.grouped_allgather(
         [operand(work.unsqueeze(0)) for work in works],

@@ -8,7 +8,7 @@ import torch
 from horovod._collectives import COLLECTIVES
 from horovod._reduce_op import Average, Sum, choose_op
 from horovod._splits import bad_splits, read_splits
-from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
+from horovod.common.process_sets import ProcessSet, global_process_set, registered_id, size_of
 from horovod.torch import blocking
 from horovod.torch.autograd import apply, gradient_name, needs_gradient, refuse_gradient
 from horovod.torch.blocking import CALLS
@@ -231,7 +231,7 @@ def gradient_factor(
     divide by their number but multiplies.
     """
     scale = prescale_factor * postscale_factor
-    return scale * process_set.size() if op == Sum else scale
+    return scale * size_of(process_set) if op == Sum else scale
 
 
 class _Reducescatter(torch.autograd.Function):

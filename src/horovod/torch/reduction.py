@@ -8,7 +8,7 @@ import torch
 from horovod._collectives import COLLECTIVES
 from horovod._operations import DTYPES
 from horovod._reduce_op import Adasum, choose_op
-from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
+from horovod.common.process_sets import ProcessSet, global_process_set, registered_id, size_of
 from horovod.torch import blocking
 from horovod.torch.adasum import combine_all, require_combinable
 from horovod.torch.autograd import apply, gradient_name, needs_gradient
@@ -75,7 +75,7 @@ def _start_adasum(
     process_set: ProcessSet,
 ) -> int:
     """Gathers all ranks' tensors and combines them here, the same on all ranks."""
-    require_combinable([work], process_set.size())
+    require_combinable([work], size_of(process_set))
 
     def finish(buffer: Any) -> torch.Tensor:
         gathered = from_buffer(buffer)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 from horovod._reduce_op import Average, Sum
-from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.common.process_sets import ProcessSet, global_process_set, size_of
 from horovod.torch.gathering import allgather_async
 from horovod.torch.handles import synchronize
 
@@ -53,7 +53,7 @@ def sparse_allreduce_async(
         values: torch.Tensor = synchronize(values_handle)
         indices: torch.Tensor = synchronize(indices_handle)
         if op == Average:
-            values = values / process_set.size()
+            values = values / size_of(process_set)
         where = indices.reshape(-1, dimensions).t()
         # The entries come from tensors that were in order; without the word, PyTorch warns.
         return torch.sparse_coo_tensor(where, values, shape, check_invariants=False)

@@ -232,7 +232,7 @@ def check_gradients_of_groups() -> None:
 
 def check_operations_over_a_process_set() -> None:
     members = part_of_set()
-    n = members.size()
+    n = len(members.ranks)
     if not members.included():
         with pytest.raises(ValueError, match="not a member of the provided process set"):
             hvd.allreduce(mine(2), process_set=members)
@@ -271,7 +271,7 @@ def check_an_optimizer_over_a_process_set() -> None:
         )
         run_backward((weight * (hvd.rank() + 1)).sum())
         optimizer.step()
-        mean = sum(r + 1 for r in members.ranks) / members.size()
+        mean = sum(r + 1 for r in members.ranks) / len(members.ranks)
         expected = -mean if members.included() else -(hvd.rank() + 1.0)
         assert weight.tolist() == [expected] * 2
         optimizer.zero_grad()
