@@ -139,6 +139,10 @@ class HorovodBasics:
         """Whether this rank is in the process set with a number; ValueError if there is none."""
         return _process_sets.process_set_included(process_set_id)
 
+    def _get_process_set_ids_and_ranks(self) -> dict[int, list[int]]:
+        """The registered process sets: number to global ranks; callers of Horovod's use it."""
+        return _process_sets.get_process_set_ids_and_ranks()
+
     def mpi_threads_supported(self) -> bool:
         """Whether MPI may be called from several threads at once; False without MPI."""
         mpi = SESSION.member.mpi

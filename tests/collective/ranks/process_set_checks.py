@@ -62,6 +62,7 @@ def check_sets_know_their_ranks() -> None:
     assert table[0] == list(range(n))
     assert [table[i or -1] for i in ids] == [front.ranks, even.ranks, last.ranks]
     basics = HorovodBasics()
+    assert basics._get_process_set_ids_and_ranks() == table
     assert basics.process_set_included(0)
     assert basics.process_set_included(even.process_set_id or -1) == (me % 2 == 0)
     with pytest.raises(ValueError, match="does not exist"):
