@@ -58,14 +58,17 @@ def world_ranks(communicator: Any) -> tuple[int, ...]:
     return tuple(sorted(numbers))
 
 
-def exchange(process_sets: Iterable[Any]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+def exchange(
+    process_sets: Iterable[Any],
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], str]:
     """Joins what all ranks of the job have named; all of them call this at the same time.
 
     Args:
         process_sets: objects with `mpi_comm`, or None there and `ranks`.
 
     Returns:
-        The ranks of each set of this rank; and of all sets of the job, alike on all ranks.
+        The ranks of each set of this rank; and of all sets of the job, alike on all ranks; and what
+        `duplicate` says.
 
     Raises:
         ValueError: a communicator or a process set is not possible in this job.
@@ -85,7 +88,7 @@ def exchange(process_sets: Iterable[Any]) -> tuple[list[tuple[int, ...]], list[t
     everybody: list[Named] = _objects.allgather_object(Named(world_rank, sets), "process_sets")
     try:
         resolved = resolve(everybody)
-        return resolved[SESSION.member.placement.rank], merge(resolved)
+        return resolved[SESSION.member.placement.rank], merge(resolved), duplicate(resolved)
     except (ValueError, HorovodInternalError):
         # All ranks raise the same; one that left the job now would take the answer from the others.
         with contextlib.suppress(HorovodInternalError):
@@ -137,21 +140,28 @@ def _in_the_job(members: Sequence[int], known: Mapping[int | None, int]) -> tupl
 
 
 def merge(resolved: Sequence[Sequence[tuple[int, ...]]]) -> list[tuple[int, ...]]:
-    """All process sets of a job: by their places in the ranks' lists, then by rank.
+    """All process sets of a job but the global one: by their places in the ranks' lists, then rank.
 
     Args:
         resolved: the sets of each rank.
+    """
+    everyone = tuple(range(len(resolved)))
+    by_place = itertools.chain.from_iterable(itertools.zip_longest(*resolved))
+    return list(dict.fromkeys(ranks for ranks in by_place if ranks not in (None, everyone)))
 
-    Raises:
-        ValueError: a rank has named the same members twice, or all ranks.
+
+def duplicate(resolved: Sequence[Sequence[tuple[int, ...]]]) -> str:
+    """Says which rank has named the same members twice, or all ranks; "" if none has.
+
+    Args:
+        resolved: the sets of each rank.
     """
     everyone = tuple(range(len(resolved)))
     for rank, sets in enumerate(resolved):
         for place, ranks in enumerate(sets):
             if ranks == everyone or ranks in sets[:place]:
-                raise ValueError(
+                return (
                     f"rank {rank} has named {list(ranks)}: a process set containing the same ranks"
                     " already exists"
                 )
-    by_place = itertools.chain.from_iterable(itertools.zip_longest(*resolved))
-    return list(dict.fromkeys(ranks for ranks in by_place if ranks is not None))
+    return ""

@@ -83,14 +83,12 @@ class Session:
     def start(
         self,
         *,
-        dynamic_process_sets: bool = False,
         communicator: Any = None,
         ranks: tuple[int, ...] = (),
     ) -> bool:
         """Joins the job that the environment describes; does nothing when it has been joined.
 
         Args:
-            dynamic_process_sets: they may be changed later, whatever the environment says.
             communicator: of mpi4py: its ranks are the job, whatever the environment says.
             ranks: of the launcher's job that form this one; empty for all.
 
@@ -108,17 +106,11 @@ class Session:
                 return False
             member = None
             while member is None:
-                member = self._join(
-                    dynamic_process_sets=dynamic_process_sets,
-                    communicator=communicator,
-                    ranks=ranks,
-                )
+                member = self._join(communicator, ranks)
             self._become(member)
             return True
 
-    def _join(
-        self, *, dynamic_process_sets: bool, communicator: Any, ranks: tuple[int, ...]
-    ) -> Member | None:
+    def _join(self, communicator: Any, ranks: tuple[int, ...]) -> Member | None:
         """Joins the job; None when an elastic job has to be formed anew before."""
         elastic = _launcher_store.is_elastic_worker(os.environ)
         if elastic and ranks:
@@ -167,7 +159,7 @@ class Session:
             core,
             os.getpid(),
             process_sets={0: list(range(placement.size))},
-            dynamic_process_sets=dynamic_process_sets or placement.dynamic_process_sets,
+            dynamic_process_sets=placement.dynamic_process_sets,
             mpi=mpi,
             generation=generation,
         )

@@ -27,7 +27,7 @@ class HorovodBasics:
     def init(
         self, comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = None
     ) -> None:
-        """Joins the job; a second call does nothing.
+        """Joins the job; a second call looks up process sets, and does nothing else.
 
         Args:
             comm: None for all ranks that the launcher has started; a list of some of them, which
@@ -36,11 +36,12 @@ class HorovodBasics:
                 with one of their own or not at all.
             process_sets: the same on all ranks, but for communicators, which their members name:
                 sets to register, each then has its number; or "dynamic", which lets them be added
-                and removed later.
+                and removed later, also after another `init()` of this process.
 
         Raises:
             TypeError: `comm` is something else.
-            ValueError: a list in `comm`, or a process set, is not possible in this job.
+            ValueError: a list in `comm`, or a process set, is not possible in this job; or a set
+                was named twice, then the job has been joined.
             HorovodInternalError: not all ranks came in time, or named other process sets.
         """
         if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
@@ -49,19 +50,27 @@ class HorovodBasics:
                 ' "dynamic"'
             )
         communicator, ranks = read_comm(comm)
-        dynamic = isinstance(process_sets, str)
-        if not SESSION.start(dynamic_process_sets=dynamic, communicator=communicator, ranks=ranks):
+        if isinstance(process_sets, str):
+            # For later calls of init(), too.
+            os.environ[_settings.DYNAMIC_PROCESS_SETS.name] = "1"
+            process_sets = None
+        joined = SESSION.start(communicator=communicator, ranks=ranks)
+        if joined:
+            _process_sets.global_process_set.mpi_comm = communicator
+        if process_sets is None:
             return
-        _process_sets.global_process_set.mpi_comm = communicator
-        if process_sets is None or isinstance(process_sets, str):
-            return
-        registered = False
-        try:
-            _process_sets.register(process_sets)
-            registered = True
-        finally:
-            if not registered:
-                SESSION.stop()
+        if joined:
+            registered = False
+            try:
+                left_out = _process_sets.register(list(process_sets))
+                registered = True
+            finally:
+                if not registered:
+                    SESSION.stop()
+        else:
+            left_out = _process_sets.look_up(list(process_sets))
+        if left_out:
+            raise ValueError(f"{left_out}; the job runs with the other process sets")
 
     def shutdown(self) -> None:
         """Leaves the job. Happens by itself when the process ends."""

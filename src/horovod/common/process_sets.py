@@ -153,19 +153,22 @@ def size_of(process_set: ProcessSet) -> int:
     return len(_members_of(registered_id(process_set)))
 
 
-def register(process_sets: Sequence[ProcessSet]) -> None:
+def register(process_sets: Sequence[ProcessSet]) -> str:
     """Registers process sets on all ranks, which call this with the same ones.
 
     Under MPI, communicators among them are joined: each rank names those it is a member of.
 
+    Returns:
+        Which one has been left out, as there is such a set already; "" if none was.
+
     Raises:
-        ValueError: a rank is not in the job, a set is empty, there is such a set already, or a
-            communicator comes without MPI.
+        ValueError: a rank is not in the job, a set is empty, or a communicator comes without MPI.
         HorovodInternalError: the ranks named different ones.
     """
     member = SESSION.member
+    left_out = ""
     if member.mpi is not None:
-        own, everybodys = _communicator_sets.exchange(process_sets)
+        own, everybodys, left_out = _communicator_sets.exchange(process_sets)
     elif any(process_set.mpi_comm is not None for process_set in process_sets):
         raise ValueError(
             "hvd.ProcessSet(communicator) needs a job whose ranks have met through MPI: start it"
@@ -173,9 +176,8 @@ def register(process_sets: Sequence[ProcessSet]) -> None:
         )
     else:
         own = everybodys = [tuple(process_set.ranks) for process_set in process_sets]
-    if not everybodys:
-        return
     known = {tuple(ranks): number for number, ranks in member.process_sets.copy().items()}
+    added: list[tuple[int, ...]] = []
     for ranks in everybodys:
         size = member.placement.size
         if not ranks or len(set(ranks)) < len(ranks) or ranks[0] < 0 or ranks[-1] >= size:
@@ -183,17 +185,62 @@ def register(process_sets: Sequence[ProcessSet]) -> None:
                 f"ProcessSet({list(ranks)}): a process set names at least one rank, none of them"
                 f" twice, each from 0 to {size - 1}"
             )
-        if ranks in known:
-            raise ValueError(
+        if ranks in known or ranks in added:
+            left_out = left_out or (
                 f"ProcessSet({list(ranks)}): a process set containing the same ranks already exists"
             )
-        known[ranks] = -1
-    for ranks, number in zip(everybodys, COLLECTIVES.add_process_sets(everybodys), strict=True):
-        known[ranks] = number
-        member.process_sets[number] = list(ranks)
+        else:
+            added.append(ranks)
+    if not added:
+        return left_out
+    numbers = dict(zip(added, COLLECTIVES.add_process_sets(added), strict=True))
+    member.process_sets.update((number, list(ranks)) for ranks, number in numbers.items())
     for process_set, ranks in zip(process_sets, own, strict=True):
-        process_set.become(known[ranks], ranks)
-        member.registered.append(process_set)
+        if ranks in numbers:
+            process_set.become(numbers.pop(ranks), ranks)
+            member.registered.append(process_set)
+    return left_out
+
+
+def look_up(process_sets: Sequence[ProcessSet]) -> str:
+    """Gives process sets the numbers of those with the same members that are registered.
+
+    Returns:
+        Which one was left out, as it is the global one or another one of them; "" if none was.
+
+    Raises:
+        ValueError: there is no such set.
+    """
+    member = SESSION.member
+    numbers = {tuple(ranks): number for number, ranks in member.process_sets.copy().items()}
+    left_out, seen = "", {0}
+    for process_set in process_sets:
+        ranks = _known_ranks(process_set)
+        if ranks not in numbers:
+            raise ValueError(
+                f"{process_set!r}: there is no such process set, and hvd.init() has been called"
+                " before; use hvd.add_process_set(...)"
+            )
+        number = numbers[ranks]
+        if number in seen:
+            left_out = f"ProcessSet({list(ranks)}) is a duplicate of another process set"
+            continue
+        seen.add(number)
+        process_set.become(number, ranks)
+        if process_set not in member.registered:
+            member.registered.append(process_set)
+    return left_out
+
+
+def _known_ranks(process_set: ProcessSet) -> tuple[int, ...]:
+    """The ranks of a set; of a communicator, if one with the same members is registered."""
+    if process_set.mpi_comm is None:
+        return tuple(process_set.ranks)
+    members = _communicator_sets.world_ranks(process_set.mpi_comm)
+    for other in SESSION.member.registered:
+        if other.mpi_comm is not None and _communicator_sets.world_ranks(other.mpi_comm) == members:
+            return tuple(other.ranks)
+    return ()
 
 
 def _require_dynamic() -> None:
@@ -216,7 +263,8 @@ def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
     _require_dynamic()
-    register([process_set])
+    if left_out := register([process_set]):
+        raise ValueError(left_out)
     return process_set
 
 

@@ -21,8 +21,14 @@ def refused(*process_sets: hvd.ProcessSet) -> str:
     try:
         BASICS.init(comm=MPI.COMM_WORLD, process_sets=process_sets)
     except ValueError as error:
+        said = str(error)
+        if BASICS.is_initialized():
+            # Registered all the same is what was named once.
+            BASICS.init(process_sets=[hvd.ProcessSet(process_sets[0].mpi_comm)])
+            said += f" {get_process_set_ids_and_ranks()}"
         MPI.COMM_WORLD.Barrier()
-        return str(error)
+        BASICS.shutdown()
+        return said
     raise AssertionError(f"{process_sets} were accepted")
 
 
