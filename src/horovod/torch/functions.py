@@ -119,6 +119,19 @@ def _load_in_place(optimizer: torch.optim.Optimizer, received: dict[str, Any]) -
     optimizer.param_groups, optimizer.state = groups, state
 
 
+def _zero_missing_gradients(optimizer: torch.optim.Optimizer) -> None:
+    """Gives parameters without a gradient one of zeros, which scripts then find as under Horovod.
+
+    Horovod makes a step with them, which fills the state; under weight decay, it moves parameters.
+    """
+    sparse = isinstance(optimizer, torch.optim.SparseAdam)
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.requires_grad and parameter.grad is None:
+                zeros = torch.zeros_like(parameter)
+                parameter.grad = zeros.to_sparse(1) if sparse else zeros
+
+
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer,
     root_rank: int,
@@ -127,7 +140,8 @@ def broadcast_optimizer_state(
     """Overwrites an optimizer's state and options with the root's.
 
     Ranks whose optimizer has no state yet get the root's; where that has none, so have all. The
-    groups stay the same objects, as do the tensors of the state where shape and type agree.
+    groups stay the same objects, as do the tensors of the state where shape and type agree. Where
+    there was no state, parameters that have no gradient get zeros as one.
 
     Args:
         optimizer: of the same parameters on all ranks.
@@ -139,6 +153,8 @@ def broadcast_optimizer_state(
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")  # noqa: TRY004 - Horovod's error
+    if not any(optimizer.state.values()):
+        _zero_missing_gradients(optimizer)
     tensors: list[torch.Tensor] = []
     if rank() == root_rank:
         skeleton = _take_tensors(optimizer.state_dict(), tensors)

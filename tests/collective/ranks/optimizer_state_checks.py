@@ -81,3 +81,48 @@ def check_state_that_only_the_root_lacks_goes() -> None:
     hvd.broadcast_optimizer_state(optimizer, 0)
     assert optimizer.state is state
     assert not state
+
+
+def check_a_fresh_optimizer_gets_gradients_of_zeros() -> None:
+    for options in ({}, {"gradient_as_bucket_view": True}, {"groups": 1}, {"op": hvd.Adasum}):
+        if "op" in options and hvd.size() & (hvd.size() - 1):
+            continue
+        layer = torch.nn.Linear(2, 2)
+        frozen = torch.nn.Parameter(torch.ones(1), requires_grad=False)
+        hvd.broadcast_parameters(layer.state_dict(), 0)
+        before = layer.weight.detach().clone()
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD([*layer.parameters(), frozen], 1.0, momentum=0.9, weight_decay=0.1),
+            **options,
+        )
+        layer.bias.grad = torch.ones(2)
+        hvd.broadcast_optimizer_state(optimizer, 0)
+        assert layer.weight.grad is not None
+        assert layer.weight.grad.tolist() == [[0.0] * 2] * 2
+        assert layer.bias.grad.tolist() == [1.0] * 2
+        assert frozen.grad is None
+        assert not optimizer.state
+        assert torch.equal(layer.weight, before)
+        # They take part in what follows as any others do.
+        run_backward((layer.weight * 2.0).sum())
+        optimizer.step()
+        torch.testing.assert_close(layer.weight.detach(), before * 0.9 - 2.0)
+        optimizer.zero_grad()
+        if "gradient_as_bucket_view" not in options:
+            assert layer.weight.grad is None
+        hvd.broadcast_optimizer_state(optimizer, 0)  # which is no longer a fresh one
+        if "gradient_as_bucket_view" not in options:
+            assert layer.weight.grad is None
+
+
+def check_a_fresh_optimizer_for_sparse_gradients_gets_sparse_ones() -> None:
+    table = torch.nn.Embedding(4, 2, sparse=True)
+    hvd.broadcast_parameters(table.state_dict(), 0)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SparseAdam(table.parameters()))
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert table.weight.grad is not None
+    assert table.weight.grad.layout == torch.sparse_coo
+    run_backward(table(torch.tensor([hvd.rank()])).sum())
+    optimizer.step()
+    weights = hvd.allgather(table.weight.detach().unsqueeze(0))
+    assert torch.equal(weights, weights[:1].expand_as(weights))
