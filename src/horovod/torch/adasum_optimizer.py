@@ -1,22 +1,65 @@
 """The distributed optimizer for Adasum: what each rank's own step changes is summed adaptively."""
 
 import contextlib
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from horovod.common.process_sets import size_of
 from horovod.torch.adasum import require_power_of_2
-from horovod.torch.gradients import Reduction
+from horovod.torch.gradients import (
+    TOO_MANY_PASSES,
+    ZERO_GRAD_TOO_EARLY,
+    Parameter,
+    Reduction,
+    follow,
+    remove,
+)
 from horovod.torch.mpi_ops import Adasum, grouped_allreduce_async, synchronize
 from horovod.torch.wrapping import derive, leaving_hooks_to_the_wrapped, require_passes
+
+
+class Passes:
+    """Counts the backward passes that have added to gradients since the last step.
+
+    Args:
+        allowed: how many there may be.
+    """
+
+    def __init__(self, allowed: int) -> None:
+        self.allowed = allowed
+        self.seen: dict[Parameter, int] = {}
+        self._watched: set[Parameter] = set()
+        self._hooks: list[Any] = []
+        weakref.finalize(self, remove, self._hooks).atexit = False
+
+    def watch(self, groups: Sequence[Mapping[str, Any]]) -> None:
+        """Follows the gradients of all parameters that need one and are not followed yet."""
+        for group in groups:
+            for parameter in group["params"]:
+                if parameter.requires_grad and parameter not in self._watched:
+                    self._watched.add(parameter)
+                    self._hooks.append(follow(parameter, self, parameter))
+
+    def count(self, parameter: Parameter) -> None:
+        """Notes that a backward pass has added to a gradient.
+
+        Raises:
+            AssertionError: it was one too many, with Horovod's text.
+        """
+        seen = self.seen.get(parameter, 0) + 1
+        if seen > self.allowed:
+            raise AssertionError(TOO_MANY_PASSES)
+        self.seen[parameter] = seen
 
 
 class AdasumStep(torch.optim.Optimizer):
     """Each rank steps with its own gradients; parameters move by the adaptive sum of the steps."""
 
     _reduction: Reduction
+    _passes: Passes
 
     @leaving_hooks_to_the_wrapped
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -27,7 +70,7 @@ class AdasumStep(torch.optim.Optimizer):
             for parameter in group["params"]
             if parameter.requires_grad
         }
-        loss = super().step() if closure is None else super().step(closure)
+        loss = super().step() if closure is None else super().step(self._counting_anew(closure))
         compression = self._reduction.compression
         pairs = [
             compression.compress(parameter.detach() - start) for parameter, start in before.items()
@@ -43,7 +86,31 @@ class AdasumStep(torch.optim.Optimizer):
             before.items(), summed, pairs, strict=True
         ):
             parameter.detach().copy_(start + compression.decompress(delta, context))
+        self._passes.seen.clear()
         return loss
+
+    def _counting_anew(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        def evaluate() -> Any:
+            self._passes.seen.clear()
+            return closure()
+
+        return evaluate
+
+    def zero_grad(self, *args: Any, **kwargs: Any) -> None:
+        """As the wrapped optimizer's, refused between a backward pass and the step."""
+        if self._passes.seen:
+            raise AssertionError(ZERO_GRAD_TOO_EARLY)
+        super().zero_grad(*args, **kwargs)
+
+    def load_state_dict(self, state_dict: Any) -> None:
+        """Takes over a state, and forgets the passes of a step that has not been made."""
+        self._passes.seen.clear()
+        super().load_state_dict(state_dict)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds parameters, which move by the sum of the steps too."""
+        super().add_param_group(param_group)
+        self._passes.watch(self.param_groups)
 
     def synchronize(self) -> None:
         """Does nothing: there is nothing to wait for before a step."""
@@ -59,17 +126,32 @@ class AdasumStep(torch.optim.Optimizer):
         )
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """Any number of passes adds up locally before a step."""
+        """Changes how many backward passes may add up locally before a step."""
         require_passes(passes)
+        self._passes.allowed = passes
+
+    @property
+    def backward_passes_per_step(self) -> int:
+        """How many backward passes may add up locally before a step."""
+        return self._passes.allowed
+
+    @backward_passes_per_step.setter
+    def backward_passes_per_step(self, passes: int) -> None:
+        self.set_backward_passes_per_step(passes)
 
 
-def wrap_for_adasum(optimizer: torch.optim.Optimizer, reduction: Reduction) -> Any:
+def wrap_for_adasum(
+    optimizer: torch.optim.Optimizer,
+    reduction: Reduction,
+    passes: int,
+    attributes: Mapping[str, Any],
+) -> Any:
     """Wraps an optimizer; see `DistributedOptimizer`.
 
     Raises:
         NotImplementedError: the number of ranks is not a power of two.
     """
     require_power_of_2(size_of(reduction.process_set))
-    wrapped = derive(optimizer, AdasumStep)
-    wrapped._reduction = reduction  # noqa: SLF001 - its own, set here as it has no constructor
-    return wrapped
+    counted = Passes(passes)
+    counted.watch(optimizer.param_groups)
+    return derive(optimizer, AdasumStep, _reduction=reduction, _passes=counted, **attributes)

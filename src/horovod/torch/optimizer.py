@@ -100,6 +100,15 @@ class DistributedStep(torch.optim.Optimizer):
         require_passes(passes)
         self._reducer.passes = passes
 
+    @property
+    def backward_passes_per_step(self) -> int:
+        """How many backward passes add up locally before a step."""
+        return self._reducer.passes
+
+    @backward_passes_per_step.setter
+    def backward_passes_per_step(self, passes: int) -> None:
+        self.set_backward_passes_per_step(passes)
+
     def load_state_dict(self, state_dict: Any) -> None:
         """Takes over a state; gradients that are on their way are awaited, no others sent.
 
@@ -194,17 +203,30 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     reduces = several and process_set.included()
     if reduces:
         keep_freed_memory()
+    attributes: dict[str, Any] = {
+        "_parameter_names": names,
+        "op": op,
+        "gradient_predivide_factor": gradient_predivide_factor,
+        "sparse_as_dense": sparse_as_dense,
+        "process_set": process_set,
+    }
     if op == Adasum and reduces:
-        return wrap_for_adasum(optimizer, reduction)
-    wrapped: Any = derive(optimizer, DistributedStep)
-    wrapped._synchronized = False  # noqa: SLF001 - its own, set here as it has no constructor
-    wrapped._should_synchronize = True  # noqa: SLF001 - as above
+        return wrap_for_adasum(optimizer, reduction, backward_passes_per_step, attributes)
+    reducer: GradientReducer | BucketReducer
     if gradient_as_bucket_view and reduces:
         room = bucket_bytes(bucket_cap_mb, os.environ)
-        wrapped._reducer = BucketReducer(names, reduction, backward_passes_per_step, room)  # noqa: SLF001 - as above
+        reducer = BucketReducer(names, reduction, backward_passes_per_step, room)
     else:
-        wrapped._reducer = GradientReducer(names, reduction, backward_passes_per_step, grouped)  # noqa: SLF001
-    wrapped._reduces = reduces  # noqa: SLF001 - as above
+        reducer = GradientReducer(names, reduction, backward_passes_per_step, grouped)
+    wrapped = derive(
+        optimizer,
+        DistributedStep,
+        _reducer=reducer,
+        _reduces=reduces,
+        _synchronized=False,
+        _should_synchronize=True,
+        **attributes,
+    )
     if reduces:
-        wrapped._reducer.watch(wrapped.param_groups)  # noqa: SLF001 - as above
+        reducer.watch(wrapped.param_groups)
     return wrapped

@@ -7,6 +7,9 @@ import torch
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 
+# That of `DistributedOptimizer`: by it Horovod, and scripts, know a wrapped optimizer.
+_MODULE = "horovod.torch.optimizer"
+
 
 def leaving_hooks_to_the_wrapped(step: Step) -> Step:
     """Keeps PyTorch, which looks for this mark, from running step hooks around this step too."""
@@ -14,17 +17,21 @@ def leaving_hooks_to_the_wrapped(step: Step) -> Step:
     return step
 
 
-def derive(optimizer: torch.optim.Optimizer, before: type[torch.optim.Optimizer]) -> Any:
+def derive(
+    optimizer: torch.optim.Optimizer, before: type[torch.optim.Optimizer], **attributes: Any
+) -> Any:
     """Makes an optimizer that shares state, options and parameters with the one that is passed.
 
     Args:
         optimizer: the user's.
         before: the class that stands before the user's in the method order.
+        attributes: that the result has besides.
     """
     kind = type(optimizer)
-    derived: Any = object.__new__(type(kind.__name__, (before, kind), {}))
+    derived: Any = object.__new__(type(kind.__name__, (before, kind), {"__module__": _MODULE}))
     derived.__dict__.update(optimizer.__dict__)
     derived.__dict__.pop("step", None)  # a learning-rate scheduler's wrapper around the original's
+    derived.__dict__.update(attributes)
     return derived
 
 

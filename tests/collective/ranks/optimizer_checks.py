@@ -161,6 +161,43 @@ def check_zero_grad_between_the_passes_of_a_step_is_refused() -> None:
     assert model.weight.grad.tolist() == [[2.0, 2.0]]
 
 
+def check_passes_are_counted_with_adasum_too() -> None:
+    if hvd.size() & (hvd.size() - 1):
+        return
+    layer = torch.nn.Linear(2, 1)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=0.1), op=hvd.Adasum)
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        loss = layer(torch.ones(1, 2)).sum()
+        run_backward(loss)
+        return loss
+
+    for passes in (1, 2):
+        optimizer.set_backward_passes_per_step(passes)
+        for _ in range(passes):
+            run_backward(layer(torch.ones(1, 2)).sum())
+            with pytest.raises(AssertionError, match="prohibited as it can cause a race"):
+                optimizer.zero_grad()
+        with pytest.raises(AssertionError, match="more than backward_passes_per_step times"):
+            run_backward(layer(torch.ones(1, 2)).sum())
+        optimizer.step()
+        optimizer.zero_grad()
+        assert torch.is_tensor(optimizer.step(closure))
+    optimizer.zero_grad()
+    # A step that was not made is forgotten with the state that is loaded.
+    run_backward(layer(torch.ones(1, 2)).sum())
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.zero_grad()
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))]})
+    (added,) = optimizer.param_groups[1]["params"]
+    run_backward(added * 2.0)
+    with pytest.raises(AssertionError, match="prohibited as it can cause a race"):
+        optimizer.zero_grad()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
 def check_a_model_may_get_another_optimizer() -> None:
     model = torch.nn.Linear(2, 1)
     for rate in (0.1, 0.01):
@@ -171,6 +208,12 @@ def check_a_model_may_get_another_optimizer() -> None:
         optimizer.step()
         optimizer.zero_grad()
         del optimizer
+    for _ in range(2 if hvd.size() & (hvd.size() - 1) == 0 else 0):
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(model.parameters(), lr=0.1), op=hvd.Adasum
+        )
+        model(torch.ones(1, 2)).sum().backward()
+        del optimizer  # with its count of one pass
 
 
 def check_step_hooks_run_once_a_step() -> None:
@@ -288,6 +331,41 @@ def check_the_wrapped_optimizer_is_still_itself() -> None:
     optimizer.step()
     after.step()
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.005)
+
+
+def check_attributes_of_a_wrapped_optimizer_are_horovods() -> None:
+    layer = torch.nn.Linear(2, 1)
+    names = {parameter: name for name, parameter in layer.named_parameters()}
+    for options in (
+        {},
+        {"op": hvd.Sum, "sparse_as_dense": True, "backward_passes_per_step": 2},
+        {"gradient_predivide_factor": 2.0, "gradient_as_bucket_view": True},
+        {"op": hvd.Adasum, "backward_passes_per_step": 3},
+    ):
+        op = options.get("op", hvd.Average)
+        if op == hvd.Adasum and hvd.size() & (hvd.size() - 1):
+            continue
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(layer.parameters(), lr=0.1),
+            named_parameters=layer.named_parameters(),
+            **options,
+        )
+        assert type(optimizer).__module__ == hvd.DistributedOptimizer.__module__
+        assert optimizer.__module__ == hvd.DistributedOptimizer.__module__
+        assert optimizer._parameter_names == names
+        assert optimizer.op == op
+        assert optimizer.process_set is hvd.global_process_set
+        assert optimizer.sparse_as_dense == options.get("sparse_as_dense", False)
+        factor = options.get("gradient_predivide_factor", 1.0)
+        assert optimizer.gradient_predivide_factor == factor
+        passes = options.get("backward_passes_per_step", 1)
+        assert optimizer.backward_passes_per_step == passes
+        optimizer.set_backward_passes_per_step(passes + 1)
+        assert optimizer.backward_passes_per_step == passes + 1
+        optimizer.backward_passes_per_step = passes
+        assert optimizer.backward_passes_per_step == passes
+        with pytest.raises(ValueError, match="must be > 0"):
+            optimizer.backward_passes_per_step = 0
 
 
 def check_arguments_of_the_optimizer() -> None:
