@@ -56,11 +56,12 @@ def test_recording_can_be_started_and_stopped(recorded: tuple[Path, Launched]) -
         assert "before" not in text
         assert (folder / "later" / f"{number}.rank1.json").exists() == (number == 1)
     for rank in (0, 1):
-        (refused, unwritable, *_) = launched.lines(rank)
-        assert "is being written" in refused
-        assert "hvd.stop_timeline()" in refused
+        (ignored, unwritable, *_) = launched.lines(rank)
+        assert "is ignored: a timeline is being written" in ignored
+        assert "hvd.stop_timeline()" in ignored
         assert "no such folder" in unwritable
         assert unwritable.endswith("No such file or directory")
+    assert not list(folder.glob("second*"))
 
 
 def test_a_killed_rank_leaves_what_viewers_show(recorded: tuple[Path, Launched]) -> None:

@@ -1,6 +1,7 @@
 """Starting and ending the runtime, who this rank is, and what is built in."""
 
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -89,6 +90,8 @@ class HorovodBasics:
     ) -> None:
         """Begins to record operations, for Chrome's and Perfetto's viewers; may be called often.
 
+        While one is being recorded, it only warns.
+
         Args:
             file_path: where rank 0 writes to; a file that is there is replaced.
             mark_cycles: also when the coordinator has answered.
@@ -96,7 +99,7 @@ class HorovodBasics:
                 `trace.json`; None for what HOROVOD_TIMELINE_ALL_RANKS says.
 
         Raises:
-            ValueError: `init()` has not been called, or a timeline is being recorded.
+            ValueError: `init()` has not been called.
             OSError: the file cannot be written.
         """
         member = SESSION.member
@@ -105,7 +108,12 @@ class HorovodBasics:
             all_ranks = _settings.TIMELINE_ALL_RANKS.read(os.environ)
         rank = member.placement.rank
         if rank == 0 or all_ranks:
-            member.runtime.start_timeline(_timeline.file_of(file_path, rank), mark_cycles)
+            path = _timeline.file_of(file_path, rank)
+            try:
+                member.runtime.start_timeline(path, mark_cycles)
+            except ValueError as error:
+                # Not all ranks may record, and one alone must not fail.
+                warnings.warn(f"hvd.start_timeline({path!r}) is ignored: {error}", stacklevel=2)
 
     def stop_timeline(self) -> None:
         """Ends the recording and completes its file; does nothing when there is none.

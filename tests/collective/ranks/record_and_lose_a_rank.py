@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,10 @@ folder = Path(sys.argv[1])
 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher ends the others; they finish first
 hvd.init()
 values = np.ones(1000, np.float32)
-try:
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
     hvd.start_timeline(str(folder / "second.json"))
-except ValueError as error:
-    print(f"refused: {error}")
+print(f"ignored: {[str(warning.message) for warning in said]}")
 for turn in range(20):
     hvd.allreduce_(values, name=f"before {turn % 2}")
 hvd.stop_timeline()
