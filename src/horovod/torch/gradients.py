@@ -96,7 +96,7 @@ class _Group:
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
-        self._results: list[torch.Tensor] | None = None
+        self._results: Sequence[torch.Tensor] | None = None
 
     def result(self, position: int) -> torch.Tensor:
         """The gradient at a position of the group."""

@@ -56,7 +56,7 @@ def start_grouped_allreduce(
             for work, wire_dtype in zip(works, wire_dtypes or [None] * len(works), strict=True)
         ],
         [operand(result) for result in results],
-        lambda _: [finish(None) for finish in finishes],
+        lambda _: tuple(finish(None) for finish in finishes),
         name=name,
         op=op,
         prescale=prescale_factor,
@@ -65,19 +65,20 @@ def start_grouped_allreduce(
     )
 
 
-def _copying_to(targets: Tensors | None) -> Callable[[Tensors], list[torch.Tensor]]:
-    def finish(results: Tensors) -> list[torch.Tensor]:
+def _copying_to(targets: Tensors | None) -> Callable[[Tensors], tuple[torch.Tensor, ...]]:
+    def finish(results: Tensors) -> tuple[torch.Tensor, ...]:
         if targets is None:
-            return list(results)
+            return tuple(results)
+        pairs = zip(targets, results, strict=True)
         with torch.no_grad():
-            return [target.copy_(result) for target, result in zip(targets, results, strict=True)]
+            return tuple(target.copy_(result) for target, result in pairs)
 
     return finish
 
 
 def _start_adasum(
     works: Tensors,
-    finish: Callable[[Tensors], list[torch.Tensor]],
+    finish: Callable[[Tensors], tuple[torch.Tensor, ...]],
     name: str | None,
     factors: tuple[float, float],
     process_set: ProcessSet,
@@ -106,7 +107,7 @@ def grouped_allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Starts reducing several tensors into new ones; `synchronize` gives the list of them.
+    """Starts reducing several tensors into new ones; `synchronize` gives a tuple of them.
 
     Args:
         tensors: the same shapes and types in the same order on all ranks.
@@ -158,7 +159,7 @@ class _GroupedAllreduce(torch.autograd.Function):
         handle = start_grouped_allreduce(
             tensors, name, *ctx.arguments, in_place=False, wire_dtypes=wire_dtypes
         )
-        return tuple(synchronize(handle))
+        return synchronize(handle)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
@@ -214,10 +215,10 @@ def grouped_allreduce_(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
-) -> list[torch.Tensor]:
+) -> tuple[torch.Tensor, ...]:
     """Like `grouped_allreduce`, in place and without a gradient."""
     op = choose_op(op, average=average, adasum=True)
-    results: list[torch.Tensor] = synchronize(
+    results: tuple[torch.Tensor, ...] = synchronize(
         start_grouped_allreduce(
             tensors, name, op, prescale_factor, postscale_factor, process_set, in_place=True
         )
@@ -228,10 +229,10 @@ def grouped_allreduce_(
 def grouped_allgather_async(
     tensors: Tensors, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    """Starts several allgathers; `synchronize` gives the list of their results."""
+    """Starts several allgathers; `synchronize` gives a tuple of their results."""
     return COLLECTIVES.grouped_allgather(
         [operand(contiguous(tensor)) for tensor in tensors],
-        lambda buffers: [from_buffer(buffer) for buffer in buffers],
+        lambda buffers: tuple(map(from_buffer, buffers)),
         name=name,
         process_set=registered_id(process_set),
     )
@@ -243,7 +244,7 @@ class _GroupedAllgather(torch.autograd.Function):
         ctx.name = gradient_name(name)
         ctx.process_set = process_set
         ctx.rows = [tensor.shape[0] if tensor.dim() else 1 for tensor in tensors]
-        return tuple(synchronize(grouped_allgather_async(tensors, name, process_set)))
+        return synchronize(grouped_allgather_async(tensors, name, process_set))
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
@@ -260,9 +261,10 @@ class _GroupedAllgather(torch.autograd.Function):
 
 def grouped_allgather(
     tensors: Tensors, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> list[torch.Tensor]:
+) -> tuple[torch.Tensor, ...]:
     """Joins all ranks' tensors along their first dimensions, in which they may differ."""
-    return list(apply(_GroupedAllgather, name, process_set, *tensors))
+    gathered: tuple[torch.Tensor, ...] = apply(_GroupedAllgather, name, process_set, *tensors)
+    return gathered
 
 
 def grouped_reducescatter_async(
@@ -273,10 +275,10 @@ def grouped_reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """Starts several reducescatters; `synchronize` gives the list of their results."""
+    """Starts several reducescatters; `synchronize` gives a tuple of their results."""
     return COLLECTIVES.grouped_reducescatter(
         [operand(contiguous(tensor)) for tensor in tensors],
-        lambda buffers: [from_buffer(buffer) for buffer in buffers],
+        lambda buffers: tuple(map(from_buffer, buffers)),
         name=name,
         op=choose_op(op, average=None),
         prescale=prescale_factor,
@@ -302,7 +304,7 @@ class _GroupedReducescatter(torch.autograd.Function):
         handle = grouped_reducescatter_async(
             tensors, name, op, process_set, prescale_factor, postscale_factor
         )
-        return tuple(synchronize(handle))
+        return synchronize(handle)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:

@@ -135,7 +135,7 @@ def _require_buckets_possible(op: int, compression: type[Compressor], groups: An
     excluded = {
         "op=Adasum": op == Adasum,
         f"compression={compression.__name__}": compression is not Compression.none,
-        "groups": groups not in (None, 0),
+        "groups": groups is not None,
     }
     if found := [argument for argument, given in excluded.items() if given]:
         raise ValueError(

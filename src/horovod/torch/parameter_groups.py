@@ -28,14 +28,13 @@ def group_parameters(groups: Any, names: Mapping[Parameter, str]) -> Sequence[Se
         return ()
     if isinstance(groups, list):
         return _check_lists(groups)
-    if isinstance(groups, bool) or not isinstance(groups, int) or groups < 0:
+    if isinstance(groups, bool) or not isinstance(groups, int) or groups <= 0:
         raise ValueError(
             "groups should be a non-negative integer or a list of list of torch.Tensor."
         )
-    if groups == 0:
-        return ()
     trained = [parameter for parameter in names if parameter.requires_grad]
-    return split_list(sorted(trained, key=lambda parameter: names[parameter]), groups)
+    parts = split_list(sorted(trained, key=lambda parameter: names[parameter]), groups)
+    return [part for part in parts if part]
 
 
 def _check_lists(groups: Sequence[Any]) -> Sequence[Sequence[Parameter]]:

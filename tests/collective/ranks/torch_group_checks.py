@@ -155,23 +155,24 @@ def check_grouped_allreduce() -> None:
     first = sum(mine(3, rank=r) for r in range(n))
     expected = [first, torch.full((2, 2, 2), n * (n + 1) / 2)]
 
-    def same(results: list[torch.Tensor], factor: float = 1.0) -> None:
-        assert isinstance(results, list)
+    def same(results: Any, factor: float = 1.0, kind: type = list) -> None:
+        assert type(results) is kind
         for result, wanted in zip(results, expected, strict=True):
             torch.testing.assert_close(result, wanted * factor)
 
     same(hvd.grouped_allreduce(tensors, op=hvd.Sum))
     same(hvd.grouped_allreduce(tensors, name="group"), 1 / n)
     same(hvd.grouped_allreduce(tensors, op=hvd.Sum, prescale_factor=2.0, postscale_factor=3.0), 6)
-    same(hvd.synchronize(hvd.grouped_allreduce_async(tensors, op=hvd.Sum)))
+    same(hvd.synchronize(hvd.grouped_allreduce_async(tensors, op=hvd.Sum)), kind=tuple)
     assert torch.equal(tensors[0], mine(3))
     places = [tensor.clone() for tensor in tensors]
     results = hvd.grouped_allreduce_(places, op=hvd.Sum)
     assert all(one is other for one, other in zip(results, places, strict=True))
-    same(places)
+    same(results, kind=tuple)
     places = [tensor.clone() for tensor in tensors]
-    assert hvd.synchronize(hvd.grouped_allreduce_async_(places, op=hvd.Sum))[0] is places[0]
-    same(places)
+    results = hvd.synchronize(hvd.grouped_allreduce_async_(places, op=hvd.Sum))
+    assert results[0] is places[0]
+    same(results, kind=tuple)
     half = hvd.grouped_allreduce(tensors, op=hvd.Sum, compression=hvd.Compression.fp16)
     assert half[0].dtype == torch.float32
     with pytest.warns(DeprecationWarning, match="has been replaced") as warned:
@@ -207,7 +208,7 @@ def check_grouped_allgather() -> None:
         hvd.grouped_allgather(tensors),
         hvd.synchronize(hvd.grouped_allgather_async(tensors, name="gather")),
     ):
-        assert isinstance(results, list)
+        assert isinstance(results, tuple)
         assert all(torch.equal(a, b) for a, b in zip(results, expected, strict=True))
 
 
