@@ -143,10 +143,11 @@ def ccl_built(verbose: bool = False) -> bool:
 
 
 @contextlib.contextmanager
-def env(**kwargs: str) -> Iterator[None]:
-    """Sets environment variables for the duration of a block."""
-    before = {name: os.environ.get(name) for name in kwargs}
-    os.environ.update(kwargs)
+def env(**kwargs: str | None) -> Iterator[None]:
+    """Sets environment variables for the duration of a block; leaves those alone that are None."""
+    values = {name: value for name, value in kwargs.items() if value is not None}
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
@@ -158,7 +159,7 @@ def env(**kwargs: str) -> Iterator[None]:
 
 
 def split_list(values: Sequence[Any], num_parts: int) -> list[list[Any]]:
-    """Cuts a list into at most `num_parts` runs, the first ones one longer if need be."""
+    """Cuts a list into `num_parts` runs, each as long as the next one or one longer."""
     length, longer = divmod(len(values), num_parts)
     parts = []
     start = 0
@@ -166,7 +167,7 @@ def split_list(values: Sequence[Any], num_parts: int) -> list[list[Any]]:
         end = start + length + (index < longer)
         parts.append(list(values[start:end]))
         start = end
-    return [part for part in parts if part]
+    return parts
 
 
 def num_rank_is_power_2(num_rank: int) -> bool:

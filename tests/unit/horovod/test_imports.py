@@ -46,19 +46,31 @@ from horovod.common.basics import HorovodBasics
 from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from horovod.common.exceptions import HorovodVersionMismatchError
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.common.util import extension_available, gloo_built, num_rank_is_power_2, split_list
+from horovod.common.util import env, extension_available, gloo_built, num_rank_is_power_2
+from horovod.common.util import split_list
 from horovod.runner.launch import parse_args, run_commandline
 basics = HorovodBasics(__file__ if "__file__" in globals() else "", "mpi_lib_v2")
 print(basics.gloo_built(), basics.mpi_built(), basics.nccl_built(), basics.is_initialized())
 print(issubclass(HorovodInternalError, RuntimeError), HostsUpdatedInterrupt(True).skip_sync)
 print(HorovodVersionMismatchError("torch", "1", "2"))
 print(split_list([1, 2, 3], 2), num_rank_is_power_2(6), extension_available("nonsense"))
+print(split_list([1, 2, 3], 5))
+import os
+os.environ["TO_STAY"] = "1"
+with env(TO_STAY=None, FOR_NOW="2"):
+    print(os.environ["TO_STAY"], os.environ["FOR_NOW"])
+print(os.environ["TO_STAY"], "FOR_NOW" in os.environ)
 """
     lines = run(code).splitlines()
     assert lines[0] == "True False 0 False"
     assert lines[1] == "True True"
     assert "Framework torch installed with version 2 but found version 1." in lines[2]
-    assert lines[-1] == "[[1, 2], [3]] False False"
+    assert lines[-4:] == [
+        "[[1, 2], [3]] False False",
+        "[[1], [2], [3], [], []]",
+        "1 2",
+        "1 False",
+    ]
 
 
 def test_asking_before_init_is_refused_in_horovods_words() -> None:
