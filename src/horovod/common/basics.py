@@ -10,6 +10,7 @@ from horovod._gpu import gpu_support
 from horovod._loader import _bindings, select_core
 from horovod._mpi import MpiNotFoundError, find_mpi
 from horovod._mpi_jobs import MULTIPLE, read_comm
+from horovod._reduce_op import Adasum, Average, Max, Min, Product, Sum
 from horovod._session import SESSION
 from horovod.common import process_sets as _process_sets
 from horovod.common.process_sets import ProcessSet
@@ -21,6 +22,8 @@ class HorovodBasics:
     Args:
         args: Horovod's callers pass where the extension lies; there is only one here.
     """
+
+    Average, Sum, Adasum, Min, Max, Product = Average, Sum, Adasum, Min, Max, Product
 
     def __init__(self, *args: Any) -> None:
         self._location = args

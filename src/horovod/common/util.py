@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from horovod._reduce_op import choose_op
 from horovod.common.basics import HorovodBasics
 
 _IMPORT_DEADLINE = (
     120.0  # seconds; a cold import of a large framework from a network disk takes long
 )
 
-_EXTENSIONS = ("array", "torch")  # the front ends that there are
+EXTENSIONS = ["array", "torch"]  # the front ends that there are
 
 _Answer = TypeVar("_Answer")
 
@@ -58,10 +59,10 @@ def check_extension(ext_name: str, ext_env_var: str = "", pkg_path: str = "", *a
         ImportError: there is no such front end, or the native module does not load.
     """
     front_end = ext_name.removeprefix("horovod.").split(".")[0]
-    if front_end not in _EXTENSIONS:
+    if front_end not in EXTENSIONS:
         raise ImportError(
             f"Extension {ext_name} has not been built: horovod-variants serves"
-            f" {' and '.join(f'horovod.{name}' for name in _EXTENSIONS)}"
+            f" {' and '.join(f'horovod.{name}' for name in EXTENSIONS)}"
         )
     importlib.import_module("horovod._loader")
 
@@ -168,6 +169,15 @@ def split_list(values: Sequence[Any], num_parts: int) -> list[list[Any]]:
         parts.append(list(values[start:end]))
         start = end
     return parts
+
+
+def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[[Any, Any], int]:
+    """What resolves Horovod's two ways of naming a reduction, called with `op` and `average`.
+
+    Args:
+        reduce_ops: Horovod's callers pass what has the reductions; they are the same everywhere.
+    """
+    return lambda op, average: choose_op(op, average=average, adasum=True)
 
 
 def num_rank_is_power_2(num_rank: int) -> bool:

@@ -5,13 +5,30 @@ import torch
 from horovod._reduce_op import Adasum, Average, Max, Min, Product, Sum
 from horovod.common.basics import HorovodBasics
 from horovod.common.exceptions import HorovodInternalError
-from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.common.process_sets import (
+    ProcessSet,
+    add_process_set,
+    global_process_set,
+    remove_process_set,
+)
+from horovod.common.util import get_average_backwards_compatibility_fun
+from horovod.torch.autograd_functions import (
+    HorovodAllgather,
+    HorovodAllreduce,
+    HorovodAlltoall,
+    HorovodBroadcast,
+    HorovodGroupedAllgather,
+    HorovodGroupedAllreduce,
+    HorovodGroupedReducescatter,
+    HorovodReducescatter,
+)
 from horovod.torch.broadcasting import (
     broadcast,
     broadcast_,
     broadcast_async,
     broadcast_async_,
 )
+from horovod.torch.compression import Compression
 from horovod.torch.gathering import allgather, allgather_async
 from horovod.torch.grouped import (
     grouped_allgather,
@@ -37,12 +54,22 @@ from horovod.torch.sparse import sparse_allreduce_async
 __all__ = [
     "Adasum",
     "Average",
+    "Compression",
+    "HorovodAllgather",
+    "HorovodAllreduce",
+    "HorovodAlltoall",
+    "HorovodBroadcast",
+    "HorovodGroupedAllgather",
+    "HorovodGroupedAllreduce",
+    "HorovodGroupedReducescatter",
     "HorovodInternalError",
+    "HorovodReducescatter",
     "Max",
     "Min",
     "ProcessSet",
     "Product",
     "Sum",
+    "add_process_set",
     "allgather",
     "allgather_async",
     "allreduce",
@@ -69,6 +96,7 @@ __all__ = [
     "poll",
     "reducescatter",
     "reducescatter_async",
+    "remove_process_set",
     "sparse_allreduce_async",
     "synchronize",
 ]
@@ -97,6 +125,8 @@ ddl_built = _basics.ddl_built
 ccl_built = _basics.ccl_built
 cuda_built = _basics.cuda_built
 rocm_built = _basics.rocm_built
+
+handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(_basics)
 
 
 def _check_has_gpu() -> bool:

@@ -126,6 +126,11 @@ class DistributedStep(torch.optim.Optimizer):
             self._reducer.watch(self.param_groups)
 
 
+# Horovod's names.
+_DistributedOptimizer = DistributedStep
+_DistributedAdasumOptimizer = AdasumStep
+
+
 def _require_buckets_possible(op: int, compression: type[Compressor], groups: Any) -> None:
     """Refuses what gradients in buckets cannot do.
 

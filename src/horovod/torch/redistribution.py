@@ -122,11 +122,13 @@ class _Alltoall(torch.autograd.Function):
         received_splits = _counts_tensor(counts)
         ctx.arguments = (received_splits, gradient_name(name), process_set)
         ctx.rows = tensor.shape[0]
+        if splits is None:
+            return received
         ctx.mark_non_differentiable(received_splits)
         return received, received_splits
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
+    def backward(ctx: Any, grad: torch.Tensor, *_: Any) -> Any:
         back, _ = apply(_Alltoall, grad, *ctx.arguments)
         missing = ctx.rows - back.shape[0]  # rows that went to nobody
         if missing:
@@ -168,8 +170,7 @@ def alltoall(
         pair = synchronize(alltoall_async(tensor, splits, name, process_set, output=output))
         return pair[0] if splits is None else pair
     if needs_gradient(tensor):
-        received, received_splits = apply(_Alltoall, tensor, splits, name, process_set)
-        return received if splits is None else (received, received_splits)
+        return apply(_Alltoall, tensor, splits, name, process_set)
     received, counts = _redistribute(tensor, splits, name, process_set)
     return received if splits is None else (received, _counts_tensor(counts))
 

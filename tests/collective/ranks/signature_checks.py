@@ -2,9 +2,14 @@
 
 import inspect
 
+import pytest
+import torch
+
 import horovod.torch as hvd
 from horovod.common import elastic as common_elastic
+from horovod.common.util import EXTENSIONS, get_average_backwards_compatibility_fun
 from horovod.torch import mpi_ops
+from horovod.torch.optimizer import _DistributedOptimizer
 
 REDUCTION = "op prescale_factor=1.0 postscale_factor=1.0 process_set"
 SIGNATURES = {
@@ -68,6 +73,12 @@ OBJECTS = (
     "Average Sum Adasum Min Max Product ProcessSet global_process_set HorovodInternalError"
     " Compression elastic"
 )
+MPI_OPS = (
+    "is_homogeneous add_process_set remove_process_set Compression _basics"
+    " handle_average_backwards_compatibility HorovodAllgather HorovodAllreduce HorovodAlltoall"
+    " HorovodBroadcast HorovodGroupedAllgather HorovodGroupedAllreduce HorovodGroupedReducescatter"
+    " HorovodReducescatter"
+)
 ELASTIC = {
     "run": "func",
     "TorchState": "model=None optimizer=None **kwargs",
@@ -77,6 +88,10 @@ STATE = (
     "register_reset_callbacks on_reset on_hosts_updated commit check_host_updates save restore"
     " sync reset"
 )
+
+
+def sgd() -> torch.optim.Optimizer:
+    return torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
 
 
 def described(function: object) -> str:
@@ -107,17 +122,31 @@ def check_names_are_horovods() -> None:
     assert [hvd.Average, hvd.Sum, hvd.Adasum, hvd.Min, hvd.Max, hvd.Product] == list(range(6))
     for name in SIGNATURES:
         if name not in ("DistributedOptimizer", "SyncBatchNorm") and "object" not in name:
-            assert hasattr(mpi_ops, name) or name.startswith(
-                ("broadcast_p", "broadcast_opt", "add_", "remove_")
-            ), name
-    assert hasattr(mpi_ops, "is_homogeneous")
+            assert hasattr(mpi_ops, name) or name.startswith(("broadcast_p", "broadcast_opt")), name
+    for name in MPI_OPS.split():
+        assert hasattr(mpi_ops, name), name
+    assert isinstance(hvd.DistributedOptimizer(sgd()), _DistributedOptimizer)
     for name in STATE.split():
         assert callable(getattr(common_elastic.ObjectState, name)), name
     for name in ("none", "fp16", "bf16"):
         assert hasattr(hvd.Compression, name)
 
 
+def check_a_reduction_is_named_in_either_way() -> None:
+    choose = get_average_backwards_compatibility_fun(mpi_ops._basics)
+    assert choose(None, None) == hvd.Average == mpi_ops._basics.Average
+    assert choose(hvd.Adasum, None) == hvd.Adasum
+    with pytest.warns(DeprecationWarning, match="has been replaced with `op`"):
+        assert choose(None, False) == hvd.Sum  # noqa: FBT003 - Horovod's signature
+    with (
+        pytest.warns(DeprecationWarning, match="has been replaced"),
+        pytest.raises(ValueError, match="supersedes average"),
+    ):
+        choose(hvd.Sum, True)  # noqa: FBT003 - as above
+
+
 def check_what_is_built_in_is_said_truthfully() -> None:
+    assert "torch" in EXTENSIONS
     assert hvd.gloo_built()
     assert hvd.gloo_enabled()
     assert hvd.mpi_built() in (True, False)  # as the machine has one, or not

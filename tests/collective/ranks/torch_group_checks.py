@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from horovod.torch import mpi_ops
 from horovod.torch.adasum import combine_all
 
 SETS: list[hvd.ProcessSet] = []
@@ -155,7 +156,7 @@ def check_grouped_allreduce() -> None:
     first = sum(mine(3, rank=r) for r in range(n))
     expected = [first, torch.full((2, 2, 2), n * (n + 1) / 2)]
 
-    def same(results: Any, factor: float = 1.0, kind: type = list) -> None:
+    def same(results: Any, factor: float = 1.0, kind: Any = list) -> None:
         assert type(results) is kind
         for result, wanted in zip(results, expected, strict=True):
             torch.testing.assert_close(result, wanted * factor)
@@ -229,6 +230,44 @@ def check_gradients_of_groups() -> None:
     before = sum(range(1, me + 1))
     assert ragged.grad is not None
     assert ragged.grad[:, 0].tolist() == [float(before + i) for i in range(me + 1)]
+
+
+def check_autograd_functions_take_horovods_arguments() -> None:
+    n, everyone = hvd.size(), hvd.global_process_set
+    factors = (1.0, 1.0)
+    one: dict[Any, tuple[Any, ...]] = {
+        mpi_ops.HorovodAllreduce: (None, None, hvd.Sum, *factors, everyone),
+        mpi_ops.HorovodAllgather: (None, everyone),
+        mpi_ops.HorovodBroadcast: (0, None, everyone),
+        mpi_ops.HorovodAlltoall: (None, None, everyone),
+        mpi_ops.HorovodReducescatter: (None, hvd.Sum, everyone, *factors),
+    }
+    expected = {
+        "Allreduce": hvd.allreduce(mine(n), op=hvd.Sum),
+        "Allgather": hvd.allgather(mine(n)),
+        "Broadcast": hvd.broadcast(mine(n), 0),
+        "Alltoall": hvd.alltoall(mine(n)),
+        "Reducescatter": hvd.reducescatter(mine(n), op=hvd.Sum),
+    }
+    for (function, arguments), wanted in zip(one.items(), expected.values(), strict=True):
+        tensor = mine(n).requires_grad_()
+        result = function.apply(tensor, *arguments)
+        assert torch.equal(result, wanted), function
+        run_backward(result.sum())
+        assert tensor.grad is not None
+        assert tensor.grad.shape == tensor.shape
+    several: dict[Any, tuple[Any, ...]] = {
+        mpi_ops.HorovodGroupedAllreduce: (None, None, hvd.Sum, *factors, everyone),
+        mpi_ops.HorovodGroupedAllgather: (None, everyone),
+        mpi_ops.HorovodGroupedReducescatter: (None, hvd.Sum, everyone, *factors),
+    }
+    for function, arguments in several.items():
+        tensor = mine(n).requires_grad_()
+        results = function.apply(*arguments, tensor, mine(n))
+        assert torch.equal(results[0], expected[function.__name__.rpartition("Grouped")[2]])
+        run_backward(results[0].sum())
+        assert tensor.grad is not None
+        assert tensor.grad.shape == tensor.shape
 
 
 def check_operations_over_a_process_set() -> None:
