@@ -164,9 +164,18 @@ class HorovodBasics:
         return _process_sets.get_process_set_ids_and_ranks()
 
     def mpi_threads_supported(self) -> bool:
-        """Whether MPI may be called from several threads at once; False without MPI."""
-        mpi = SESSION.member.mpi
-        return mpi is not None and mpi.threads == MULTIPLE
+        """Whether MPI may be called from several threads at once.
+
+        Raises:
+            ValueError: the ranks have not met through MPI.
+        """
+        member = SESSION.current
+        if member is None or member.mpi is None:
+            raise ValueError(
+                "Horovod MPI is not enabled: the ranks of this job have not met through MPI, which"
+                " they do under mpirun and horovodrun --mpi"
+            )
+        return member.mpi.threads == MULTIPLE
 
     def mpi_enabled(self) -> bool:
         """Whether the ranks of this job have met through MPI."""

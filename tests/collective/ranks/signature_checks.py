@@ -151,6 +151,7 @@ def check_what_is_built_in_is_said_truthfully() -> None:
     assert hvd.gloo_enabled()
     assert hvd.mpi_built() in (True, False)  # as the machine has one, or not
     assert not hvd.mpi_enabled()
-    assert not hvd.mpi_threads_supported()
+    with pytest.raises(ValueError, match="MPI is not enabled"):
+        hvd.mpi_threads_supported()
     assert not hvd.ddl_built()
     assert not hvd.ccl_built()
