@@ -1,6 +1,5 @@
 """State that survives the loss of ranks, and the loop that trains on with those that are left."""
 
-import abc
 import copy
 import functools
 import os
@@ -66,8 +65,10 @@ class WorkerNotificationManager:
 notification_manager = WorkerNotificationManager()
 
 
-class State(abc.ABC):
+class State:
     """What has to be the same on all ranks, and must not be lost.
+
+    A subclass has `save`, `restore` and `sync`, of which it may leave out what nobody calls.
 
     Args:
         bcast_object: sends rank 0's object to all ranks.
@@ -125,29 +126,50 @@ class State(abc.ABC):
         if update != HostUpdateResult.no_update:
             raise HostsUpdatedInterrupt(skip_sync=False)
 
-    @abc.abstractmethod
     def save(self) -> None:
         """Keeps the state in memory."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def restore(self) -> None:
         """Goes back to what was kept."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def sync(self) -> None:
         """Gives all ranks the state of rank 0."""
+        raise NotImplementedError
 
-    def reset(self) -> None:  # noqa: B027 - not every state has anything to do
-        """Adapts the state to other ranks."""
+    def reset(self) -> None:
+        """Adapts the state to other ranks; not every state has anything to do."""
+
+
+def copied(value: Any, copy_leaf: Callable[[Any], Any] = copy.deepcopy) -> Any:
+    """A copy of a value, which is kept as it is where it cannot be copied.
+
+    Args:
+        value: anything; if a list, tuple or dict cannot be copied as a whole, its items are copied
+            one by one.
+        copy_leaf: copies everything else.
+    """
+    try:
+        return copy_leaf(value)
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - objects may refuse to be copied in any way
+        if type(value) is dict:
+            return {key: copied(item, copy_leaf) for key, item in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)(copied(item, copy_leaf) for item in value)
+        return value
 
 
 class ObjectState(State):
-    """Any values that can be copied and pickled.
+    """Any values that can be pickled.
 
     Args:
         bcast_object: sends rank 0's object to all ranks.
         get_rank: this rank.
-        kwargs: values by name; they become attributes.
+        kwargs: values by name; they become attributes, and stay the objects that they are until
+            others take their places: in `restore`, and on all ranks but rank 0 in `sync`.
     """
 
     if TYPE_CHECKING:
@@ -158,24 +180,39 @@ class ObjectState(State):
         self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int], **kwargs: Any
     ) -> None:
         super().__init__(bcast_object=bcast_object, get_rank=get_rank)
-        self._saved_state = copy.deepcopy(kwargs)
-        self.restore()
+        for name, value in kwargs.items():
+            setattr(self, name, value)
+        self._saved_state = kwargs
+        self._keep_values()
 
     def save(self) -> None:
-        """Keeps copies of the values, which later changes of these do not reach."""
-        self._saved_state = {name: copy.deepcopy(getattr(self, name)) for name in self._saved_state}
+        """Keeps copies of the values, which later changes of these do not reach.
+
+        What cannot be copied is kept as it is.
+        """
+        self._keep_values()
 
     def restore(self) -> None:
         """Goes back to the values that were kept."""
-        for name, value in self._saved_state.items():
-            setattr(self, name, copy.deepcopy(value))
+        self._put_values_back()
 
     def sync(self) -> None:
-        """Gives all ranks the values of rank 0, and keeps them."""
+        """Gives all ranks the values that rank 0 has now, and keeps them."""
         if self._saved_state:
-            self.save()
+            self._keep_values()
             self._saved_state = self._bcast_object(self._saved_state)
-            self.restore()
+            if self._rank() != 0:
+                self._put_values_back()
+
+    def _keep_values(self) -> None:
+        self._saved_state = {name: self._copy(getattr(self, name)) for name in self._saved_state}
+
+    def _put_values_back(self) -> None:
+        for name, value in self._saved_state.items():
+            setattr(self, name, self._copy(value))
+
+    def _copy(self, value: Any) -> Any:
+        return copied(value)
 
 
 def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[..., Result]:

@@ -1,12 +1,19 @@
 """Elastic state: what is kept, restored and synchronised, and how samples are spread."""
 
+import threading
 from typing import Any
 
 import pytest
 import torch
 
 import horovod.torch as hvd
-from horovod.common.elastic import HostUpdateResult, ObjectState, notification_manager, run_fn
+from horovod.common.elastic import (
+    HostUpdateResult,
+    ObjectState,
+    State,
+    notification_manager,
+    run_fn,
+)
 from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from horovod.torch.elastic.state import (
     StateHandler,
@@ -125,8 +132,8 @@ def check_the_loop_around_training() -> None:
     happened.clear()
     assert run_fn(train, lambda: happened.append("reset"))(state, "done") == "done"
     assert happened == [
-        "sync", "restore 0", "train 0", "reset", "callback", "train 1", "failed", "restore 2",
-        "reset", "callback", "sync", "restore 1", "train 1",
+        "sync", "train 0", "reset", "callback", "train 1", "failed", "restore 2",
+        "reset", "callback", "sync", "train 1",
     ]  # fmt: skip
     notification_manager.handle_hosts_updated(9.0, HostUpdateResult.added)  # nobody listens now
     state.commit()
@@ -203,8 +210,93 @@ def check_handlers_of_the_users() -> None:
         state.thing.word = "lost"
         state.restore()
         assert state.thing.word == "of rank 0"
+        assert get_handler_registry() is not before
     finally:
         set_handler_registry(before)
+    assert get_handler_registry() is before
+    get_handler_registry().append((Thing, Keeping))
+    try:
+        thing = Thing()
+        state = hvd.elastic.TorchState(thing=thing)
+        thing.word = "lost"
+        state.restore()
+        assert (state.thing, thing.word) == (thing, "first")
+    finally:
+        before.pop()
+
+
+def check_a_state_may_leave_out_what_nobody_calls() -> None:
+    class Saving(State):
+        def save(self) -> None:
+            pass
+
+    state = Saving(hvd.broadcast_object, hvd.rank)
+    state.commit()
+    state.on_reset()
+    for method in (state.restore, state.sync):
+        with pytest.raises(NotImplementedError):
+            method()
+
+
+def check_what_a_state_is_given_stays_the_same_object() -> None:
+    _, optimizer = trained_model()
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=0)
+    sampler: torch.utils.data.DistributedSampler[Any] = torch.utils.data.DistributedSampler(
+        torch.utils.data.TensorDataset(torch.arange(8)), num_replicas=hvd.size(), rank=hvd.rank()
+    )
+    log = [hvd.rank()]
+    given: dict[str, Any] = {
+        "scheduler": scheduler,
+        "plateau": plateau,
+        "sampler": sampler,
+        "log": log,
+    }
+    state = hvd.elastic.TorchState(optimizer=optimizer, **given)
+    assert all(getattr(state, name) is value for name, value in given.items())
+    state.commit()
+    optimizer.step()
+    scheduler.step()
+    sampler.set_epoch(3)
+    plateau.best = -1.0
+    rate = optimizer.param_groups[0]["lr"]
+    state.restore()
+    assert (scheduler.last_epoch, sampler.epoch, plateau.best) == (0, 0, float("inf"))
+    assert optimizer.param_groups[0]["lr"] == 2 * rate
+    scheduler.last_epoch = sampler.epoch = hvd.rank() + 5
+    state.log = log
+    state.sync()
+    assert (scheduler.last_epoch, sampler.epoch, sampler.rank) == (5, 5, hvd.rank())
+    assert state.log == [0]
+    assert (state.log is log) == (hvd.rank() == 0)  # the others have rank 0's
+    del given["log"]
+    assert all(getattr(state, name) is value for name, value in given.items())
+    optimizer.step()
+    state.scheduler.step()
+    assert optimizer.param_groups[0]["lr"] == 0.05  # rank 0's, which the scheduler still moves
+
+
+def check_values_that_cannot_be_copied_are_kept() -> None:
+    weight = torch.ones(2, requires_grad=True)
+    computed = weight.sum()
+    lock = threading.Lock()
+    state = hvd.elastic.TorchState(loss=0.0, losses=[], lock=None)
+    state.loss, state.losses = computed, [{"first": computed}, (computed, lock)]
+    state.lock = lock
+    state.commit()
+    assert state.loss is computed
+    with torch.no_grad():
+        computed += 1
+    state.restore()
+    assert (state.loss.item(), state.loss.requires_grad) == (2.0, False)
+    assert (state.losses[0]["first"].item(), state.losses[1][0].item()) == (2.0, 2.0)
+    assert state.losses[1][1] is state.lock is lock
+    state.lock = state.losses = None  # which could not travel
+    state.sync()
+    plain: Any = ObjectState(hvd.broadcast_object, hvd.rank, lock=lock, word="a")
+    plain.word = "b"
+    plain.restore()
+    assert (plain.lock, plain.word) == (lock, "a")
 
 
 def check_gradients_travel_while_the_backward_pass_runs() -> None:

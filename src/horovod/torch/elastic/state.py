@@ -1,12 +1,11 @@
 """Models, optimizers and samplers as state that survives the loss of ranks."""
 
 import copy
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from horovod.common.elastic import ObjectState
+from horovod.common.elastic import ObjectState, copied
 from horovod.torch.elastic.sampler import ElasticSampler
 from horovod.torch.functions import (
     broadcast_object,
@@ -14,6 +13,13 @@ from horovod.torch.functions import (
     broadcast_parameters,
 )
 from horovod.torch.mpi_ops import rank
+
+
+def _copy_leaf(value: Any) -> Any:
+    """A copy; of a tensor that has been computed, one without the graph, which has no copies."""
+    if isinstance(value, torch.Tensor) and not value.is_leaf:
+        return value.detach().clone()
+    return copy.deepcopy(value)
 
 
 class StateHandler:
@@ -86,6 +92,29 @@ class OptimizerStateHandler(StateHandler):
         self.save()
 
 
+class LRSchedulerStateHandler(StateHandler):
+    """Keeps how far a learning-rate scheduler has come; its optimizer keeps the rates."""
+
+    def __init__(self, scheduler: Any) -> None:
+        super().__init__(scheduler)
+        self.save()
+
+    def save(self) -> None:
+        """Keeps copies."""
+        self._saved = copied(self.value.state_dict(), _copy_leaf)
+
+    def restore(self) -> None:
+        """Goes back to them."""
+        self.value.load_state_dict(copied(self._saved, _copy_leaf))
+
+    def sync(self) -> None:
+        """Broadcasts rank 0's."""
+        state = broadcast_object(self.value.state_dict())
+        if rank() != 0:
+            self.value.load_state_dict(state)
+        self.save()
+
+
 class SamplerStateHandler(StateHandler):
     """Keeps how far a sampler has come."""
 
@@ -107,23 +136,53 @@ class SamplerStateHandler(StateHandler):
         self.save()
 
 
+class DistributedSamplerStateHandler(StateHandler):
+    """Keeps the epoch of PyTorch's sampler, whose dataset, rank and size are the rank's own."""
+
+    def __init__(self, sampler: torch.utils.data.DistributedSampler[Any]) -> None:
+        super().__init__(sampler)
+        self.save()
+
+    def save(self) -> None:
+        """Keeps the number."""
+        self._saved: int = self.value.epoch
+
+    def restore(self) -> None:
+        """Goes back to it."""
+        self.value.set_epoch(self._saved)
+
+    def sync(self) -> None:
+        """Broadcasts rank 0's."""
+        self.value.set_epoch(broadcast_object(self.value.epoch))
+        self.save()
+
+
 Registry = list[tuple[type, type[StateHandler]]]
 
 _registry: Registry = [
     (torch.nn.Module, ModelStateHandler),
     (torch.optim.Optimizer, OptimizerStateHandler),
+    (torch.optim.lr_scheduler.LRScheduler, LRSchedulerStateHandler),
+    # In PyTorch before 2.2 no LRScheduler.
+    (torch.optim.lr_scheduler.ReduceLROnPlateau, LRSchedulerStateHandler),
     (ElasticSampler, SamplerStateHandler),
+    (torch.utils.data.DistributedSampler, DistributedSamplerStateHandler),
 ]
 
 
 def get_handler_registry() -> Registry:
-    """Which class is kept by which handler; the first one that fits counts."""
-    return list(_registry)
+    """Which class is kept by which handler; the first one that fits counts.
+
+    Returns:
+        The list itself: what is added to it counts for states made from then on.
+    """
+    return _registry
 
 
-def set_handler_registry(registry: Sequence[tuple[type, type[StateHandler]]]) -> None:
-    """Changes which class is kept by which handler, for states made from now on."""
-    _registry[:] = registry
+def set_handler_registry(registry: Registry) -> None:
+    """Puts another list in its place."""
+    global _registry  # noqa: PLW0603 - as in Horovod, the former list stays what it was
+    _registry = registry
 
 
 def _make_handler(value: Any) -> StateHandler | None:
@@ -139,8 +198,9 @@ class TorchState(ObjectState):
     Args:
         model: may be None.
         optimizer: may be None.
-        kwargs: further values; modules, optimizers and `ElasticSampler`s among them are kept by
-            their state, others are copied.
+        kwargs: further values; modules, optimizers, learning-rate schedulers and samplers
+            (`ElasticSampler`, PyTorch's `DistributedSampler`) among them are kept by their state
+            and never replaced, others are copied.
     """
 
     def __init__(
@@ -161,6 +221,9 @@ class TorchState(ObjectState):
         for name, handler in handlers.items():
             super().__setattr__(name, handler.value)
         super().__init__(bcast_object=broadcast_object, get_rank=rank, **plain)
+
+    def _copy(self, value: Any) -> Any:
+        return copied(value, _copy_leaf)
 
     def save(self) -> None:
         """Keeps everything in memory."""
