@@ -68,7 +68,7 @@ def test_local_ranks_stay_where_they_can() -> None:
 
 def test_discovery() -> None:
     assert parse_discovered("a:2\n\n# none\nb : 3".replace(" : ", ":"), None) == {"a": 2, "b": 3}
-    assert parse_discovered("a\nb:0\na:1\n", 4) == {"a": 5}
+    assert parse_discovered("a\nb:2\nc:0\na:1\nb:0\n", 4) == {"a": 1}  # the last line counts
     assert FixedHosts({"a": 1}).find_available_hosts_and_slots() == {"a": 1}
     assert HostDiscoveryScript("echo x:2").find_available_hosts_and_slots() == {"x": 2}
     for text, slots, complaint in (("a b", 1, "not of the form"), ("a", None, "--slots-per-host")):

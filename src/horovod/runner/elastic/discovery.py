@@ -80,6 +80,8 @@ class HostDiscoveryScript:
 def parse_discovered(text: str, slots: int | None) -> Mapping[str, int]:
     """Reads a discovery script's output; blank lines and comments (`#`) are passed over.
 
+    Of several lines for a host the last one counts.
+
     Args:
         text: the output.
         slots: of hosts without a number.
@@ -98,7 +100,5 @@ def parse_discovered(text: str, slots: int | None) -> Mapping[str, int]:
                 f"the discovery script printed {entry!r}, which is not of the form `<host>:<slots>`"
                 + ("" if match is None else "; or give the number with --slots-per-host")
             )
-        count = int(match[2]) if match[2] is not None else slots or 0
-        if count > 0:
-            hosts[match[1]] = hosts.get(match[1], 0) + count
-    return hosts
+        hosts[match[1]] = int(match[2]) if match[2] is not None else slots or 0
+    return {host: count for host, count in hosts.items() if count > 0}

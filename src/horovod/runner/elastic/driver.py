@@ -128,6 +128,10 @@ class Driver:
         self._hosts = {host: hosts[host] for host in order}
         self.advance()
 
+    def no_hosts_found(self, reason: str) -> None:
+        """The first look for hosts has failed: a mistake of the user's, which no waiting mends."""
+        self._fail(f"horovodrun: error: cannot tell the hosts: {reason}")
+
     def worker_ready(self, ready: Ready) -> None:
         """A worker asks for its place."""
         worker = self._workers.get(ready.worker)

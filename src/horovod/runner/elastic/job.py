@@ -62,7 +62,12 @@ class _Found:
     hosts: Mapping[str, int]
 
 
-_Events = queue.SimpleQueue[Ended | Signalled | Ready | _Found]
+@dataclass(frozen=True)
+class _NotFound:
+    reason: str
+
+
+_Events = queue.SimpleQueue[Ended | Signalled | Ready | _Found | _NotFound]
 
 
 @dataclass
@@ -208,13 +213,16 @@ def run_elastic_job(elastic: ElasticJob, exchange: Exchange | None = None) -> in
 
 
 def _discover(discovery: HostDiscovery, events: _Events, ended: threading.Event) -> None:
-    """Reports the hosts whenever they have changed."""
+    """Reports the hosts whenever they have changed, or that not even the first look finds any."""
     known: Mapping[str, int] | None = None
     complaint = ""
     while not ended.is_set():
         try:
             found = dict(discovery.find_available_hosts_and_slots())
         except DiscoveryError as error:
+            if known is None:
+                events.put(_NotFound(str(error)))
+                return
             if str(error) != complaint:
                 complaint = str(error)
                 say(f"horovodrun: cannot tell the hosts this time: {complaint}")
@@ -251,13 +259,15 @@ class _Running:
     launcher: _Launcher
     verdict: int | None = None
 
-    def take(self, event: Ended | Signalled | Ready | _Found) -> None:
+    def take(self, event: Ended | Signalled | Ready | _Found | _NotFound) -> None:
         if isinstance(event, Ended):
             self.driver.worker_ended(event.rank, event.code)
         elif isinstance(event, Ready):
             self.driver.worker_ready(event)
         elif isinstance(event, _Found):
             self.driver.hosts_found(event.hosts)
+        elif isinstance(event, _NotFound):
+            self.driver.no_hosts_found(event.reason)
         else:
             again = self.verdict is not None
             self.verdict = 128 + event.number
