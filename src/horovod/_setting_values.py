@@ -76,10 +76,12 @@ def seconds(text: str) -> float:
     return value
 
 
+_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
 def switch(text: str) -> bool:
-    if text not in ("0", "1"):
-        raise ValueError
-    return text == "1"
+    word = _WORDS.get(text.lower())
+    return int(text) != 0 if word is None else word
 
 
 def choice(*accepted: str) -> Callable[[str], str]:
@@ -115,7 +117,7 @@ def amount(text: str) -> float:
 AMOUNT = "a number, 0 or more"
 SHARE = "a number between 0 and 1"
 SECONDS_OR_NEVER = "a number of seconds, 0 for never"
-SWITCH = "0 or 1"
+SWITCH = "0 or another whole number, false or true, no or yes, off or on"
 COUNT = "a whole number, 0 or more"
 POSITIVE = "a whole number, 1 or more"
 SECONDS = "a number of seconds above 0"

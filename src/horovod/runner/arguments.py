@@ -44,6 +44,10 @@ class _Refusal(argparse.Action):
         parser.error(f"{option_string} {self._reason}")
 
 
+def _warn(text: str) -> None:
+    sys.stderr.write(f"horovodrun: warning: {text}\n")
+
+
 def _positive(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 1 or more")
@@ -244,7 +248,7 @@ def _check_elastic(parser: argparse.ArgumentParser, parsed: argparse.Namespace) 
 
 def _less_important(flags: Sequence[str], given: argparse.Namespace) -> list[str]:
     """The file's flags, less those that contradict the controller of the command line."""
-    contradicting = {"--mpi", "--gloo"} if given.mpi or given.gloo else set()
+    contradicting = {"--mpi", "--gloo", "--jsrun"} if given.mpi or given.gloo else set()
     if given.gloo:
         contradicting |= {"--mpi-args", "--binding-args"}
     return [flag for flag in flags if flag.partition("=")[0] not in contradicting]
@@ -256,11 +260,13 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parsed = parser.parse_args(arguments)
     if parsed.config_file is not None:
         try:
-            flags = read_flags(parsed.config_file)
+            said = read_flags(parsed.config_file)
         except ConfigFileError as error:
             parser.error(f"--config-file {parsed.config_file}: {error}")
+        for line in said.passed_over:
+            _warn(f"--config-file {parsed.config_file}: {line}; it is passed over")
         given = sys.argv[1:] if arguments is None else arguments
-        parsed = parser.parse_args([*_less_important(flags, parsed), *given])
+        parsed = parser.parse_args([*_less_important(said.flags, parsed), *given])
     if parsed.command[:1] == ["--"]:
         del parsed.command[0]
     if not parsed.mpi and (parsed.mpi_args is not None or parsed.binding_args is not None):

@@ -1,15 +1,19 @@
 """The settings file of `horovodrun --config-file`: Horovod's sections, as the flags they stand for.
 
-The file is YAML, of which only what such a file needs is understood: sections, and in them keys
-with one plain or quoted value each.
+The file is YAML, of which only what such a file needs is understood: sections, as blocks or as
+`{key: value}` in one line, and in them keys with one plain or quoted value each.
 """
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from horovod._setting_values import SWITCH, switch
 
 # Section and key to the flag; of a switch, the flags for true and for false ("" for none).
 FLAGS: Mapping[str, Mapping[str, str | tuple[str, str]]] = {
+    # In Horovod one word, as in `controller: gloo`.
     "controller": {"gloo": ("--gloo", ""), "mpi": ("--mpi", ""), "jsrun": ("--jsrun", "")},
     "params": {
         "fusion_threshold_mb": "--fusion-threshold-mb",
@@ -47,78 +51,139 @@ FLAGS: Mapping[str, Mapping[str, str | tuple[str, str]]] = {
     },
     "logging": {
         "level": "--log-level",
+        "with_timestamp": ("--log-with-timestamp", "--log-without-timestamp"),
         "hide_timestamp": ("--log-without-timestamp", "--log-with-timestamp"),
     },
 }
-_SWITCH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-_LINE = re.compile(r"( *)([A-Za-z][\w-]*):(?: +(.*))?")
+_LINE = re.compile(r"( *)([\"']?)([A-Za-z_][\w.-]*)\2:(?: +(.*))?")
 _VALUE = re.compile(
     r"(?:\"([^\"\\]*)\"|'([^']*)'|([^\s\"'\[\]{}&*!|>%@`#,].*?))"
     r"(?: +#.*)?"
 )
+_MAP = re.compile(r"\{ *(.*?),? *\}(?: +#.*)?")
+_ITEM = re.compile(
+    r" *([\"']?)([A-Za-z_][\w.-]*)\1:(?: +(\"[^\"]*\"|'[^']*'|[^\"'{}\[\],]*))? *(?:,|$)"
+)
+_NULL = re.compile(r"(?:~|null|Null|NULL|)(?: *#.*)?")
 
 
 class ConfigFileError(ValueError):
     """The file cannot be read, or says something that is not understood."""
 
 
-def _entries(text: str) -> Iterator[tuple[int, str, str, str]]:
-    """Line number, section, key and value of each setting.
+@dataclass
+class FileFlags:
+    """What a settings file says.
+
+    Attributes:
+        flags: the command line that says the same.
+        passed_over: what Horovod does not look at either, a sentence for each.
+    """
+
+    flags: list[str] = field(default_factory=list)
+    passed_over: list[str] = field(default_factory=list)
+
+
+def flags_of(text: str) -> FileFlags:
+    """Reads a settings file; a key without a value, or with null, says nothing.
 
     Raises:
-        ConfigFileError: a line is no section and no setting.
+        ConfigFileError: a line, or the value of a key, is not understood; the message names it.
     """
+    said = FileFlags()
     section = ""
+    unknown: int | None = None  # how far what is passed over is indented
     for number, line in enumerate(text.splitlines(), 1):
-        if line.strip() in ("", "---") or line.lstrip().startswith("#"):
+        bare = line.strip()
+        if bare in ("", "---", "...") or bare.startswith("#"):
             continue
+        depth = len(line) - len(line.lstrip(" "))
+        if unknown is not None and (depth, bare.startswith("-")) > (unknown, False):
+            continue
+        unknown = None
         found = _LINE.fullmatch(line.rstrip())
         if found is None:
             raise ConfigFileError(f"line {number} is neither `section:` nor `key: value`")
-        indent, key, written = found[1], found[2].replace("-", "_"), found[3] or ""
-        if not indent:
-            if written and not written.startswith("#"):
-                raise ConfigFileError(f"line {number}: `{key}` is no section")
+        key, written = found[3].replace("-", "_"), found[4] or ""
+        if depth:
+            if not section:
+                raise ConfigFileError(f"line {number} is indented, and in no section")
+            known = _add(said, number, section, key, written)
+        else:
             section = key
-            continue
-        if not section:
-            raise ConfigFileError(f"line {number} is indented, and in no section")
-        value = _VALUE.fullmatch(written)
-        if value is None:
-            raise ConfigFileError(f"line {number}: `{key}` needs one plain or quoted value")
-        yield number, section, key, value[1] or value[2] or value[3] or ""
+            known = _begin(said, number, section, written)
+        unknown = None if known else depth
+    return said
 
 
-def flags_of(text: str) -> list[str]:
-    """The command line that says the same as a settings file.
+def _begin(said: FileFlags, number: int, section: str, written: str) -> bool:
+    """Takes a section's first line; False if it is unknown."""
+    if section not in FLAGS:
+        said.passed_over.append(
+            f"line {number}: there is no section `{section}`, but {', '.join(FLAGS)}"
+        )
+        return False
+    if _NULL.fullmatch(written):
+        return True
+    if (inline := _MAP.fullmatch(written)) is not None:
+        for key, value in _items(number, section, inline[1]):
+            _add(said, number, section, key, value)
+    elif section == "controller":
+        name = _value_of(number, section, written).lower()
+        if name not in FLAGS[section]:
+            known = ", ".join(FLAGS[section])
+            raise ConfigFileError(f"line {number}: `{section}` is one of {known}, not {name!r}")
+        _add(said, number, section, name, "true")
+    else:
+        raise ConfigFileError(f"line {number}: `{section}` is no section")
+    return True
 
-    Raises:
-        ConfigFileError: a section, key or value is not understood; the message names the line.
-    """
-    flags: list[str] = []
-    for number, section, key, value in _entries(text):
-        if section not in FLAGS:
+
+def _items(number: int, section: str, text: str) -> Iterator[tuple[str, str]]:
+    """Keys and values between braces."""
+    at = 0
+    while at < len(text):
+        item = _ITEM.match(text, at)
+        if item is None:
             raise ConfigFileError(
-                f"line {number}: there is no section `{section}`, but {', '.join(FLAGS)}"
+                f"line {number}: `{section}` is not of the form {{key: value, …}}"
             )
-        flag = FLAGS[section].get(key)
-        if flag is None:
-            raise ConfigFileError(
-                f"line {number}: `{section}` has no `{key}`, but {', '.join(FLAGS[section])}"
-            )
-        if isinstance(flag, str):
-            # In one word, a value may begin as flags do: mpi_args.
-            flags += [f"{flag}={value}"] if value.startswith("-") else [flag, value]
-            continue
-        switch = _SWITCH.get(value.lower())
-        if switch is None:
-            raise ConfigFileError(f"line {number}: `{key}` is true or false, not {value!r}")
-        flags += [chosen] if (chosen := flag[0] if switch else flag[1]) else []
-    return flags
+        yield item[2].replace("-", "_"), (item[3] or "").strip()
+        at = item.end()
 
 
-def read_flags(path: str) -> list[str]:
-    """The command line that says the same as a file.
+def _value_of(number: int, key: str, written: str) -> str:
+    value = _VALUE.fullmatch(written)
+    if value is None:
+        raise ConfigFileError(f"line {number}: `{key}` needs one plain or quoted value")
+    return value[1] or value[2] or value[3] or ""
+
+
+def _add(said: FileFlags, number: int, section: str, key: str, written: str) -> bool:
+    """Adds the flag of a key; False if it is unknown."""
+    flag = FLAGS[section].get(key)
+    if flag is None:
+        said.passed_over.append(
+            f"line {number}: `{section}` has no `{key}`, but {', '.join(FLAGS[section])}"
+        )
+        return False
+    if _NULL.fullmatch(written):
+        return True
+    value = _value_of(number, key, written)
+    if isinstance(flag, str):
+        # In one word, a value may begin as flags do: mpi_args.
+        said.flags.append(f"{flag}={value}")
+        return True
+    try:
+        chosen = flag[0] if switch(value) else flag[1]
+    except ValueError:
+        raise ConfigFileError(f"line {number}: `{key}` is {SWITCH}, not {value!r}") from None
+    said.flags += [chosen] if chosen else []
+    return True
+
+
+def read_flags(path: str) -> FileFlags:
+    """Reads the settings file at a path.
 
     Raises:
         ConfigFileError: see `flags_of`; or the file cannot be read.

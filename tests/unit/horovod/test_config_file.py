@@ -61,12 +61,11 @@ def test_every_key_is_a_flag() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("params:\n  fusion: 1", "line 2: `params` has no `fusion`, but fusion_threshold_mb"),
-        ("parameters:\n  x: 1", "line 2: there is no section `parameters`, but controller"),
-        ("timeline:\n  mark_cycles: 2", "line 2: `mark_cycles` is true or false, not '2'"),
+        ("timeline:\n  mark_cycles: maybe", "line 2: `mark_cycles` is 0 or another whole number"),
         ("timeline:\n  filename: [a]", "line 2: `filename` needs one plain or quoted value"),
-        ("timeline:\n  filename:", "line 2: `filename` needs one plain or quoted value"),
         ("timeline: on", "line 1: `timeline` is no section"),
+        ("timeline: {filename: {a: b}}", "line 1: `timeline` is not of the form {key: value, …}"),
+        ("controller: smoke", "`controller` is one of gloo, mpi, jsrun, not 'smoke'"),
         ("  filename: a", "line 1 is indented, and in no section"),
         ("- a", "line 1 is neither `section:` nor `key: value`"),
     ],
@@ -85,9 +84,55 @@ def test_a_file_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_comment_may_follow_a_quoted_value() -> None:
-    assert flags_of('timeline:\n  filename: "trace.json"  # where\n') == [
-        "--timeline-filename",
-        "trace.json",
+    said = flags_of('timeline:\n  filename: "trace.json"  # where\n')
+    assert said.flags == ["--timeline-filename=trace.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        ("controller: gloo", ["--gloo"]),
+        ("controller: MPI  # as Horovod writes it", ["--mpi"]),
+        ("controller: jsrun", ["--jsrun"]),
+        ("controller:\n  gloo: 1", ["--gloo"]),
+        ("logging:\n  with_timestamp: false", ["--log-without-timestamp"]),
+        ("logging:\n  with_timestamp: on", ["--log-with-timestamp"]),
+        ("timeline:\n  filename: null\n  mark_cycles: ~\n  all_ranks:", []),
+        ("timeline: ~\nparams:  # nothing\nautotune: {}", []),
+        (
+            "params: {'fusion_threshold_mb': 32, hierarchical_allreduce: no, cycle-time-ms: } # a",
+            ["--fusion-threshold-mb=32", "--no-hierarchical-allreduce"],
+        ),
+        ('timeline: {filename: "a, b.json",}', ["--timeline-filename=a, b.json"]),
+        ("library_options:\n  mpi_args: --bind-to core", ["--mpi-args=--bind-to core"]),
+    ],
+)
+def test_what_horovods_files_say(text: str, flags: list[str]) -> None:
+    assert flags_of(text).flags == flags
+    assert flags_of(text).passed_over == []
+
+
+def test_what_is_unknown_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "verbose: true\n"
+        "hosts:\n- a\n- b: [1]\n"
+        "params:\n  fusion: {a: 1}\n  deep:\n    deeper: |\n      text\n  cache_capacity: 7\n"
+        "more:\n  - filename: x\n"
+        "timeline: {colour: red, filename: t.json}\n"
+    )
+    args = parse_args(["-np", "2", "--config-file", str(file), "python", "x.py"])
+    assert args.variables == {"HOROVOD_CACHE_CAPACITY": "7", "HOROVOD_TIMELINE": "t.json"}
+    assert capsys.readouterr().err.splitlines() == [
+        f"horovodrun: warning: --config-file {file}: {line}; it is passed over"
+        for line in (
+            f"line 1: there is no section `verbose`, but {', '.join(FLAGS)}",
+            f"line 2: there is no section `hosts`, but {', '.join(FLAGS)}",
+            f"line 6: `params` has no `fusion`, but {', '.join(FLAGS['params'])}",
+            f"line 7: `params` has no `deep`, but {', '.join(FLAGS['params'])}",
+            f"line 11: there is no section `more`, but {', '.join(FLAGS)}",
+            f"line 13: `timeline` has no `colour`, but {', '.join(FLAGS['timeline'])}",
+        )
     ]
 
 
