@@ -62,10 +62,10 @@ START_TIMEOUT = Setting(
 )
 GLOO_TIMEOUT = Setting(
     "HOROVOD_GLOO_TIMEOUT_SECONDS",
-    seconds,
-    SECONDS,
+    amount,
+    AMOUNT,
     0.0,
-    "Horovod's name for the same; HOROVOD_START_TIMEOUT comes first",
+    "Horovod's name for the same; HOROVOD_START_TIMEOUT comes first; 0 for its default",
 )
 TRANSPORT = Setting(
     "HOROVOD_TRANSPORT",
@@ -178,15 +178,15 @@ AUTOTUNE_WARMUP_SAMPLES = Setting(
 )
 AUTOTUNE_STEPS_PER_SAMPLE = Setting(
     "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
-    positive,
-    POSITIVE,
+    count,
+    COUNT,
     10,
     "how often the same operation runs in a sample",
 )
 AUTOTUNE_MOST_SAMPLES = Setting(
     "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
-    positive,
-    POSITIVE,
+    count,
+    COUNT,
     20,
     "samples that the search takes at most",
 )
@@ -248,7 +248,7 @@ TIMELINE_ALL_RANKS = Setting(
     meaning="every rank records a timeline, rank 1 that of trace.json to trace.rank1.json",
 )
 ELASTIC = Setting(
-    "HOROVOD_ELASTIC", switch, "0 or 1", default=False, meaning="whether ranks may come and go"
+    "HOROVOD_ELASTIC", switch, SWITCH, default=False, meaning="whether ranks may come and go"
 )
 ELASTIC_TIMEOUT = Setting(
     "HOROVOD_ELASTIC_TIMEOUT",

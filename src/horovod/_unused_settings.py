@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from horovod._setting_values import (
-    POSITIVE,
+    COUNT,
     SHARE,
     SWITCH,
     Setting,
-    positive,
+    count,
     share,
     switch,
 )
@@ -47,14 +47,14 @@ def _unused_switch(name: str, reason: str) -> Unused:
 
 UNUSED: tuple[Unused, ...] = (
     _unused_switch("HOROVOD_TORUS_ALLREDUCE", _NO_NCCL),
-    _unused("HOROVOD_NUM_NCCL_STREAMS", positive, POSITIVE, 1, _NO_NCCL),
+    _unused("HOROVOD_NUM_NCCL_STREAMS", count, COUNT, 1, _NO_NCCL),
     _unused_switch("HOROVOD_ENABLE_ASYNC_COMPLETION", _NO_NCCL),
     _unused("HOROVOD_BATCH_D2D_MEMCOPIES", switch, SWITCH, True, _NO_NCCL),  # noqa: FBT003
     _unused_switch("HOROVOD_DISABLE_NVTX_RANGES", "no NVTX ranges are written"),
     _unused_switch("HOROVOD_ENABLE_XLA_OPS", _NO_TENSORFLOW),
     _unused("HOROVOD_CCL_CACHE", switch, SWITCH, False, _NO_CCL),  # noqa: FBT003
     _unused("HOROVOD_CCL_BGT_AFFINITY", str, "core numbers", "", _NO_CCL),
-    _unused("HOROVOD_ADASUM_MPI_CHUNK_SIZE", positive, POSITIVE, 2**30, _NO_MPI_OPERATIONS),
+    _unused("HOROVOD_ADASUM_MPI_CHUNK_SIZE", count, COUNT, 2**30, _NO_MPI_OPERATIONS),
     _unused("HOROVOD_THREAD_AFFINITY", str, "core numbers", "", "threads are not bound to cores"),
     _unused("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", share, SHARE, 0.8, _NO_PROCESS),
 )

@@ -94,13 +94,29 @@ def test_flags_for_variables() -> None:
 
 
 @pytest.mark.parametrize(
+    "flag",
+    [
+        "--fusion-threshold-mb", "--cycle-time-ms", "--cache-capacity", "--autotune-warmup-samples",
+        "--autotune-steps-per-sample", "--autotune-bayes-opt-max-samples",
+        "--autotune-gaussian-process-noise", "--stall-check-warning-time-seconds",
+        "--stall-check-shutdown-time-seconds", "--num-nccl-streams", "--thread-affinity",
+        "--gloo-timeout-seconds",
+    ],
+)  # fmt: skip
+def test_zero_is_a_value_wherever_horovod_takes_it(flag: str) -> None:
+    (value,) = parse_args(["-np", "2", flag, "0", "x"]).variables.values()
+    assert float(value) == 0
+
+
+@pytest.mark.parametrize(
     ("flag", "value", "message"),
     [
         ("--fusion-threshold-mb", "-1", "it must be a whole number, 0 or more"),
         ("--fusion-threshold-mb", "many", "'many' is not a number"),
         ("--cycle-time-ms", "nan", "it must be a number, 0 or more"),
         ("--log-level", "loud", "it must be trace, debug, info, warning, error, fatal"),
-        ("--gloo-timeout-seconds", "0", "it must be a number of seconds above 0"),
+        ("--gloo-timeout-seconds", "-1", "it must be a number, 0 or more"),
+        ("--num-nccl-streams", "-1", "it must be a whole number, 0 or more"),
     ],
 )
 def test_values_of_flags_are_checked(

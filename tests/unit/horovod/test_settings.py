@@ -51,6 +51,16 @@ def test_bad_values_are_refused_with_what_is_accepted(name: str, value: str, acc
     assert f"{name}={value!r} is not accepted: it must be {accepted}" in str(refusal.value)
 
 
+@pytest.mark.parametrize("setting", [_settings.AUTOTUNE, _settings.HIERARCHICAL_ALLREDUCE])
+def test_switches_are_numbers_or_words(setting: Setting[bool]) -> None:
+    for text in ("1", "2", "-1", "010", "true", "True", "yes", "ON"):
+        assert setting.read({setting.name: text}) is True, text
+    for text in ("0", "00", "false", "No", "off"):
+        assert setting.read({setting.name: text}) is False, text
+    with pytest.raises(SettingError, match="='maybe' is not accepted: it must be 0 or another"):
+        setting.read({setting.name: "maybe"})
+
+
 def test_a_bad_secret_is_not_repeated() -> None:
     with pytest.raises(SettingError, match="at least 16 bytes") as refusal:
         read_placement({**JOB, "_HOROVOD_SECRET_KEY": "c0ffee"})
@@ -87,6 +97,7 @@ def test_a_rank_beyond_the_size_is_refused() -> None:
 def test_horovods_two_time_outs() -> None:
     assert _settings.start_timeout({}) == 30.0
     assert _settings.start_timeout({"HOROVOD_GLOO_TIMEOUT_SECONDS": "7"}) == 7.0
+    assert _settings.start_timeout({"HOROVOD_GLOO_TIMEOUT_SECONDS": "0"}) == 30.0
     both = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "7", "HOROVOD_START_TIMEOUT": "9"}
     assert _settings.start_timeout(both) == 9.0
 
