@@ -52,6 +52,14 @@ def test_workers_get_horovods_environment() -> None:
     )
     launched = horovodrun("-np", "1", "--start-timeout", "77", *python(code), env={"MINE": "kept"})
     assert launched.lines(0) == ["127.0.0.1 77.0 1 64 kept"]
+    launched = horovodrun(
+        "-np",
+        "1",
+        "MINE=1",
+        "HIS=a b",
+        *python("import os; print(os.environ['MINE'], os.environ['HIS'])"),
+    )
+    assert launched.lines(0) == ["1 a b"]
 
 
 def test_every_job_has_a_secret_of_its_own() -> None:

@@ -4,10 +4,11 @@ import argparse
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from horovod import _installation
+from horovod.runner.command_line import command_of, split_words
 from horovod.runner.config_file import ConfigFileError, read_flags
 from horovod.runner.variable_flags import add_variable_flags
 
@@ -122,7 +123,6 @@ def make_parser() -> argparse.ArgumentParser:
         description=DESCRIPTION,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("-v", "--version", action="version", version=_installation.version())
@@ -213,26 +213,28 @@ def make_parser() -> argparse.ArgumentParser:
 
 def is_elastic(parsed: argparse.Namespace) -> bool:
     """Whether ranks may come and go."""
-    return (
-        parsed.host_discovery_script is not None
-        or parsed.min_np is not None
-        or parsed.max_np is not None
-    )
+    return parsed.host_discovery_script is not None or parsed.min_np is not None
+
+
+def _warn_of_idle(flags: Mapping[str, Any], needed: str) -> None:
+    """Says of flags that nothing looks at them, as nothing does in Horovod."""
+    for flag, value in flags.items():
+        if value is not None:
+            _warn(f"{flag} has no effect without {needed}")
 
 
 def _check_elastic(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
     if not is_elastic(parsed):
-        for flag, value in (
-            ("--slots-per-host", parsed.slots_per_host),
-            ("--elastic-timeout", parsed.elastic_timeout),
-            ("--reset-limit", parsed.reset_limit),
-            ("--blacklist-cooldown-range", parsed.blacklist_cooldown_range),
-        ):
-            if value is not None:
-                parser.error(
-                    f"{flag} goes with --min-np, --max-np or --host-discovery-script, which make a"
-                    " job elastic"
-                )
+        _warn_of_idle(
+            {
+                "--max-np": parsed.max_np,
+                "--slots-per-host": parsed.slots_per_host,
+                "--elastic-timeout": parsed.elastic_timeout,
+                "--reset-limit": parsed.reset_limit,
+                "--blacklist-cooldown-range": parsed.blacklist_cooldown_range,
+            },
+            "--min-np or --host-discovery-script, which make a job elastic",
+        )
         return
     if parsed.np is None:
         parsed.np = parsed.min_np
@@ -257,7 +259,8 @@ def _less_important(flags: Sequence[str], given: argparse.Namespace) -> list[str
 def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Reads the command line; ends the process with code 2 when it is wrong."""
     parser = make_parser()
-    parsed = parser.parse_args(arguments)
+    own, command = split_words(parser, sys.argv[1:] if arguments is None else arguments)
+    parsed = parser.parse_args(own)
     if parsed.config_file is not None:
         try:
             said = read_flags(parsed.config_file)
@@ -265,12 +268,11 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
             parser.error(f"--config-file {parsed.config_file}: {error}")
         for line in said.passed_over:
             _warn(f"--config-file {parsed.config_file}: {line}; it is passed over")
-        given = sys.argv[1:] if arguments is None else arguments
-        parsed = parser.parse_args([*_less_important(said.flags, parsed), *given])
-    if parsed.command[:1] == ["--"]:
-        del parsed.command[0]
-    if not parsed.mpi and (parsed.mpi_args is not None or parsed.binding_args is not None):
-        parser.error("--mpi-args and --binding-args go with --mpi")
+        parsed = parser.parse_args([*_less_important(said.flags, parsed), *own])
+    parsed.command = command_of([*parsed.command, *command])
+    if not parsed.mpi:
+        idle = {"--mpi-args": parsed.mpi_args, "--binding-args": parsed.binding_args}
+        _warn_of_idle(idle, "--mpi")
     if parsed.mpi and is_elastic(parsed):
         parser.error("an elastic job needs the built-in launcher; leave out --mpi")
     if parsed.json and not parsed.check_build:

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from horovod.runner.arguments import REFUSED_FLAGS, parse_args
+from horovod.runner.arguments import REFUSED_FLAGS, is_elastic, parse_args
 from horovod.runner.ssh import SshOptions, forwarded, ssh_command
 
 
@@ -19,6 +19,58 @@ def test_the_command_keeps_its_own_flags() -> None:
 
 def test_two_dashes_may_stand_before_the_command() -> None:
     assert parse_args(["-np", "1", "--", "./run"]).command == ["./run"]
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["FOO=1", "python", "x.py"], ["env", "FOO=1", "python", "x.py"]),
+        (["--", "A=", "_B2=c=d e", "./run"], ["env", "A=", "_B2=c=d e", "./run"]),
+        (["./run", "FOO=1"], ["./run", "FOO=1"]),
+        (["2=1", "x"], ["2=1", "x"]),
+    ],
+)
+def test_variables_may_stand_before_the_command(words: list[str], command: list[str]) -> None:
+    assert parse_args(["-np", "1", *words]).command == command
+
+
+def test_flags_may_be_abbreviated() -> None:
+    args = parse_args(
+        [
+            "-n", "2", "--min-np", "1", "--slots", "3", "--black", "5", "9", "--host-disc=s.sh",
+            "-p22", "--cycle", "2", "--verb", "--no-hierarchical-allr",
+            "python", "x.py", "--slots", "7", "--host", "--time", "-np", "--", "--verb",
+        ]
+    )  # fmt: skip
+    assert (args.np, args.min_np, args.slots_per_host, args.ssh_port) == (2, 1, 3, 22)
+    assert (args.blacklist_cooldown_range, args.host_discovery_script) == ([5.0, 9.0], "s.sh")
+    assert args.variables == {"HOROVOD_CYCLE_TIME": "2", "HOROVOD_HIERARCHICAL_ALLREDUCE": "0"}
+    assert args.verbose
+    assert args.command == [
+        "python", "x.py", "--slots", "7", "--host", "--time", "-np", "--", "--verb",
+    ]  # fmt: skip
+
+
+def test_flags_that_nothing_looks_at_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    args = parse_args(
+        [
+            "-np", "4", "--max-np", "3", "--slots-per-host", "2", "--elastic-timeout", "9",
+            "--reset-limit", "0", "--blacklist-cooldown-range", "9", "3", "--mpi-args=-v",
+            "--binding-args", "x", "python",
+        ]
+    )  # fmt: skip
+    assert not is_elastic(args)
+    mpi_args, binding_args, *elastic = capsys.readouterr().err.splitlines()
+    assert [line.split()[2] for line in elastic] == [
+        "--max-np", "--slots-per-host", "--elastic-timeout", "--reset-limit",
+        "--blacklist-cooldown-range",
+    ]  # fmt: skip
+    assert all("no effect without --min-np or --host-discovery" in line for line in elastic)
+    assert mpi_args == "horovodrun: warning: --mpi-args has no effect without --mpi"
+    assert binding_args == "horovodrun: warning: --binding-args has no effect without --mpi"
+    assert is_elastic(parse_args(["-np", "2", "--min-np", "1", "--reset-limit", "0", "x"]))
+    parse_args(["-np", "2", "--mpi", "--mpi-args=-v", "x"])
+    assert capsys.readouterr().err == ""
 
 
 def test_horovods_spellings() -> None:
@@ -129,8 +181,7 @@ def test_values_of_flags_are_checked(
     ("arguments", "message"),
     [
         (["-np", "2", "--min-np", "3"], "--min-np 3 <= -np 2"),
-        (["-np", "4", "--max-np", "3"], "-np 4 <= --max-np 3 does not hold"),
-        (["-np", "2", "--reset-limit", "1"], "--reset-limit goes with --min-np"),
+        (["-np", "4", "--min-np", "1", "--max-np", "3"], "-np 4 <= --max-np 3 does not hold"),
         (["--min-np", "2", "--blacklist-cooldown-range", "9", "3"], "MIN is above MAX"),
     ],
 )
@@ -143,11 +194,13 @@ def test_elastic_flags_that_contradict_each_other(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-np", "2", "--mpi-args=-v", "python"], "--mpi-args and --binding-args go with --mpi"),
         (["-np", "2", "--min-np", "1", "--mpi", "x"], "needs the built-in launcher"),
         (["-np", "2", "--gloo", "--mpi", "x"], "not allowed with argument"),
         (["python", "x.py"], "required: -np/--num-proc"),
         (["-np", "2"], "there is no command to run"),
+        (["-np", "2", "FOO=1", "BAR=2"], "there is no command to run"),
+        (["-np", "2", "--host", "a:2", "x"], "ambiguous option: --host could match"),
+        (["-np", "2", "--fly", "x"], "unrecognized arguments: --fly"),
         (["-np", "0", "x"], "is not a whole number, 1 or more"),
         (["-np", "2", "--start-timeout", "inf", "x"], "is not a number of seconds above 0"),
         (["-np", "2", "--json", "x"], "--json goes with --check-build"),
