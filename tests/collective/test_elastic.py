@@ -75,9 +75,21 @@ def test_a_job_that_cannot_go_on_ends_with_the_first_failure() -> None:
     assert launched.code == 3
     assert "on localhost ended with code 3." in launched.err
     assert "Traceback" not in launched.err
-    ends_early = horovodrun("-np", "2", "--min-np", "2", sys.executable, "-c", "pass")
-    assert ends_early.code == 1
-    assert "ended with code 0 before it had called hvd.init()" in ends_early.err
+    assert "The first process to do so was:\nProcess name: worker " in launched.err
+    one_ends_early = (
+        "import os, sys, horovod.array as hvd\n"
+        "if os.environ['HOROVOD_RANK'] == '1': sys.exit(0)\n"
+        "hvd.init()"
+    )
+    launched = horovodrun("-np", "2", "--min-np", "2", sys.executable, "-c", one_ends_early)
+    assert launched.code == 1
+    assert "ended with code 0 before it had called hvd.init()" in launched.err
+
+
+def test_a_program_without_horovod_is_run() -> None:
+    launched = horovodrun("-np", "2", "--min-np", "1", sys.executable, "-c", "print('done')")
+    assert (launched.code, launched.err) == (0, "")
+    assert launched.lines(0) == launched.lines(1) == ["done"]
 
 
 @pytest.mark.parametrize(

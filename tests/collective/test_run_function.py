@@ -1,5 +1,6 @@
 """`horovod.run`: a function on all ranks, its results and its failures."""
 
+import inspect
 from typing import Any
 
 import pytest
@@ -43,6 +44,32 @@ def test_a_failure_is_raised(capfd: pytest.CaptureFixture[str]) -> None:
     assert "LookupError: the moon is not there" in capfd.readouterr().err
 
 
+def test_a_failure_of_an_elastic_job_is_raised() -> None:
+    def fails() -> None:
+        import horovod.array as hvd  # noqa: PLC0415 - this runs on the ranks
+
+        hvd.init()
+        raise LookupError
+
+    with pytest.raises(RuntimeError, match="to do so was:\nProcess name: 0\nExit code: 1"):
+        horovod.run(fails, min_num_proc=1)
+
+
+def test_arguments_of_mpi_are_idle_without_it() -> None:
+    with pytest.warns(UserWarning, match="mpi_args has no effect without use_mpi=True"):
+        assert horovod.run(max, (1, 2), mpi_args="--verbose") == [2]
+
+
+def test_positions_are_horovods() -> None:
+    names = list(inspect.signature(horovod.run).parameters)
+    assert names[10:15] == [
+        "hostfile", "start_timeout", "ssh_port", "ssh_identity_file", "disable_cache",
+    ]  # fmt: skip
+    assert names[20:26] == [
+        "network_interface", "executable", "np", "min_np", "max_np", "host_discovery_script",
+    ]  # fmt: skip
+
+
 def test_arguments_that_contradict_each_other() -> None:
     with pytest.raises(ValueError, match="hosts and hostfile only allow one"):
         horovod.run(summed, hosts="localhost:1", hostfile="hosts")
@@ -50,8 +77,6 @@ def test_arguments_that_contradict_each_other() -> None:
         horovod.run(summed, use_gloo=True, use_mpi=True)
     with pytest.raises(ValueError, match="An elastic job needs the built-in launcher"):
         horovod.run(summed, use_mpi=True, min_num_proc=1)
-    with pytest.raises(ValueError, match="mpi_args goes with use_mpi"):
-        horovod.run(summed, mpi_args="--verbose")
     with (
         pytest.warns(DeprecationWarning, match="`np` of horovod.run is deprecated"),
         pytest.raises(ValueError, match="Requested more processes"),

@@ -100,8 +100,8 @@ class Exchange(Protocol):
     def before(self, store: RendezvousServer) -> None:
         """Called before any rank is started."""
 
-    def after(self, store: RendezvousServer, failed: int | None) -> None:
-        """Called when all ranks have ended; `failed` is the one that failed first."""
+    def after(self, store: RendezvousServer, failed: str | None) -> None:
+        """Called when all ranks have ended; `failed` is the name of the one that failed first."""
 
 
 class NoExchange:
@@ -110,7 +110,7 @@ class NoExchange:
     def before(self, store: RendezvousServer) -> None:
         """Puts nothing into the store."""
 
-    def after(self, store: RendezvousServer, failed: int | None) -> None:
+    def after(self, store: RendezvousServer, failed: str | None) -> None:
         """Takes nothing out of it."""
 
 
@@ -290,7 +290,8 @@ def run_job(job: Job, exchange: Exchange | None = None) -> int:
             group.start()
         supervision = Supervision(groups, events, {slot.rank for slot in job.slots})
         code = supervision.wait()
-        exchange.after(store, None if supervision.failure is None else supervision.failure.rank)
+        failure = supervision.failure
+        exchange.after(store, None if failure is None else str(failure.rank))
         return code
 
 

@@ -71,7 +71,6 @@ def run(
     cooldown_range: Sequence[float] | None = None,
     hosts: str | None = None,
     hostfile: str | None = None,
-    host_discovery_script: str | None = None,
     start_timeout: float | None = None,
     ssh_port: int | None = None,
     ssh_identity_file: str | None = None,
@@ -82,11 +81,13 @@ def run(
     use_mpi: bool | None = None,
     mpi_args: str | None = None,
     network_interface: str | None = None,
-    network_interfaces: str | None = None,
     executable: str | None = None,
     np: int | None = None,
     min_np: int | None = None,
     max_np: int | None = None,
+    *,
+    host_discovery_script: str | None = None,
+    network_interfaces: str | None = None,
 ) -> list[Any]:
     """Calls a function on all ranks, as the program of a job of its own.
 
@@ -97,13 +98,12 @@ def run(
         kwargs: its keyword arguments.
         num_proc: number of ranks, 1 by default.
         min_num_proc: makes the job elastic; see `horovodrun --min-np`.
-        max_num_proc: likewise, `--max-np`.
+        max_num_proc: of an elastic job; see `--max-np`.
         slots: of hosts that the discovery script prints without a number.
         reset_limit: how often an elastic job is formed anew at most.
         cooldown_range: seconds that a host is left out after a failure, at first and at most.
         hosts: as `host-1:2,host-2:4`.
         hostfile: path of a file with lines of `<host> slots=<n>`.
-        host_discovery_script: prints the hosts that there are.
         start_timeout: seconds for the ranks to find each other.
         ssh_port: of the other hosts.
         ssh_identity_file: private key for them.
@@ -114,11 +114,12 @@ def run(
         use_mpi: the ranks are started by the mpirun that is installed.
         mpi_args: words for its command line, in one text.
         network_interface: deprecated, use `network_interfaces`.
-        network_interfaces: names of interfaces with commas between them.
         executable: the Python to run; by default this one.
         np: deprecated, use `num_proc`.
         min_np: deprecated, use `min_num_proc`.
         max_np: deprecated, use `max_num_proc`.
+        host_discovery_script: prints the hosts that there are; makes the job elastic.
+        network_interfaces: names of interfaces with commas between them.
 
     Returns:
         What the function returned, by rank; in an elastic job of the first `min_num_proc` ranks.
@@ -133,7 +134,7 @@ def run(
     if use_gloo and use_mpi:
         raise ValueError("Argument use_gloo and use_mpi only allow one set True.")
     if mpi_args and not use_mpi:
-        raise ValueError("Argument mpi_args goes with use_mpi=True.")
+        warnings.warn("Argument mpi_args has no effect without use_mpi=True.", stacklevel=2)
     interfaces = _renamed(
         "network_interface", "network_interfaces", network_interface, network_interfaces
     )
@@ -178,14 +179,14 @@ class _Exchange:
     def __init__(self, parcel: bytes) -> None:
         self._parcel = parcel
         self._results: list[bytes] = []
-        self.first_failure: int | None = None
+        self.first_failure: str | None = None
 
     def before(self, store: RendezvousServer) -> None:
         """Offers the function."""
         for key, value in parcels.pack(FUNCTION, self._parcel):
             store.put(key, value)
 
-    def after(self, store: RendezvousServer, failed: int | None) -> None:
+    def after(self, store: RendezvousServer, failed: str | None) -> None:
         """Takes the results."""
         self.first_failure = failed
         while (found := parcels.unpack(result_of(len(self._results)), store.find)) is not None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from horovod.runner.elastic.blacklist import Blacklist
-from horovod.runner.elastic.driver import ADDED, REMOVED, Driver, Limits
+from horovod.runner.elastic.driver import ADDED, REMOVED, Driver, Failure, Limits
 from horovod.runner.elastic.messages import Place, Ready
 from horovod.runner.hosts import SlotInfo
 
@@ -259,6 +259,54 @@ def test_a_loss_while_others_finish_is_reported() -> None:
     assert "finished already" in game.world.places[2].reason
     game.end(2, 0)
     assert game.driver.verdict == 4
+
+
+def test_a_program_that_never_asks_for_a_place_may_end() -> None:
+    game = Game(start=2, least=1)
+    game.hosts(a=1, b=1)
+    game.world.time = 60.0
+    game.driver.tick()  # nobody waits for anybody
+    game.end(1, 0)
+    game.world.time = 120.0
+    game.driver.tick()
+    assert game.driver.verdict is None
+    game.end(0, 0)
+    assert game.world.started == [("a", [0]), ("b", [1])]
+    assert (game.driver.verdict, game.world.said) == (0, [])
+    game = Game(start=2, least=1)
+    game.hosts(a=1, b=1)
+    game.end(1, 0)
+    game.end(0, 3)
+    assert game.driver.verdict == 3
+
+
+def test_who_waits_shows_that_others_should_have_asked() -> None:
+    game = Game(start=2, least=1)
+    game.hosts(a=1, b=1)
+    game.end(1, 0)
+    game.ready(0)
+    assert game.world.said[0] == (
+        "Worker 1 on b ended with code 0 before it had called hvd.init()."
+    )
+    assert game.world.ranks() == {0: 0}
+    game = Game(start=2, least=1)
+    game.hosts(a=1, b=1)
+    game.ready(0)
+    game.end(1, 0)
+    assert "before it had called hvd.init()" in game.world.said[0]
+
+
+def test_the_first_failure_has_a_name() -> None:
+    game = Game(start=3, least=3, can_grow=False)
+    game.hosts(a=3)
+    game.ready(0, 1, 2)
+    game.end(1, 7)
+    game.end(0, 1)
+    assert game.driver.failure == Failure("1", 7)
+    game = Game(start=1, least=1, can_grow=False)
+    game.hosts(a=1)
+    game.end(0, 7)
+    assert game.driver.failure == Failure("worker 0", 7)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

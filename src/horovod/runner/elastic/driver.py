@@ -16,7 +16,6 @@ from horovod.runner.elastic.seating import Plan, Seat, assign, make_plan
 from horovod.runner.hosts import SlotInfo
 
 REMOVED, ADDED = 1, 2  # horovod.common.elastic.HostUpdateResult
-NO_FAILURE = 0
 FAILED = 1
 
 
@@ -69,6 +68,19 @@ class Limits:
     timeout: float
 
 
+@dataclass(frozen=True)
+class Failure:
+    """The first worker that has failed.
+
+    Attributes:
+        name: its rank, or what it was when it had none yet.
+        code: the job's exit code, if it cannot go on.
+    """
+
+    name: str
+    code: int
+
+
 class Surroundings(Protocol):
     """What the driver acts on."""
 
@@ -98,6 +110,7 @@ class Driver:
     Attributes:
         verdict: the job's exit code once it is decided; then the workers that are left should be
             ended.
+        failure: the first one since the job was last formed.
     """
 
     limits: Limits
@@ -105,12 +118,13 @@ class Driver:
     blacklist: Blacklist
     can_grow: bool
     verdict: int | None = None
+    failure: Failure | None = None
     _hosts: Mapping[str, int] | None = None  # until they have been discovered
     _workers: dict[int, Worker] = field(default_factory=dict)
     _started: int = 0
     _rounds: int = 0
     _finishing: bool = False
-    _first_failure: int = NO_FAILURE
+    _never_asked: list[Worker] = field(default_factory=list)  # ended with 0 before the first round
     _announced: bool = False
     _broken: bool = True  # whether a round has to begin before anybody can go on
     _deadline: float | None = None
@@ -142,6 +156,9 @@ class Driver:
             return
         self._broken = self._broken or worker.situation is Situation.TRAINING
         worker.situation = Situation.WAITING
+        never_asked, self._never_asked = self._never_asked, []
+        for missing in never_asked:  # this one would wait for them
+            self._worker_failed(missing, 0)
         self.advance()
 
     def worker_ended(self, number: int, code: int) -> None:
@@ -153,13 +170,21 @@ class Driver:
             pass
         elif worker.situation is Situation.TRAINING and code == 0:
             self._finishing = True
-            self._first_failure = NO_FAILURE  # what was lost before has not hindered this one
+            self.failure = None  # what was lost before has not hindered this one
+        elif self._may_need_no_place(worker, code):
+            self._never_asked.append(worker)
         else:
             self._broken = self._broken or worker.situation is Situation.TRAINING
             self._worker_failed(worker, code)
-        if not self._workers and self.verdict is None and (self._rounds or self._first_failure):
-            self.verdict = self._first_failure
+        begun = self._rounds or self._never_asked or self.failure
+        if not self._workers and self.verdict is None and begun:
+            self.verdict = 0 if self.failure is None else self.failure.code
         self.advance()
+
+    def _may_need_no_place(self, worker: Worker, code: int) -> bool:
+        """Whether its program may be one that never calls `init`, as far as anybody has shown."""
+        starting = worker.situation is Situation.STARTING and not self._rounds
+        return starting and code == 0 and not self._of(Situation.WAITING)
 
     def _worker_failed(self, worker: Worker, code: int) -> None:
         if self.verdict is not None:
@@ -169,7 +194,8 @@ class Driver:
         self.surroundings.say(
             f"Worker {worker.number}{rank} on {worker.host} ended with code {code}{early}."
         )
-        self._first_failure = self._first_failure or code or FAILED
+        name = f"worker {worker.number}" if worker.place is None else str(worker.place.rank)
+        self.failure = self.failure or Failure(name, code or FAILED)
         if self._finishing:
             return
         usable = self.blacklist.usable(self._hosts or {})
@@ -203,6 +229,8 @@ class Driver:
         if self._finishing:
             self._refuse_waiting("other workers have finished already")
             return
+        if self._never_asked:
+            return  # the others may end in the same way; nobody is started anew
         if self._broken and self._deadline is None:
             self._deadline = self.surroundings.now() + self.limits.timeout
         if self._hosts is None:
@@ -233,8 +261,11 @@ class Driver:
         ]
         return make_plan(self.blacklist.usable(self._hosts or {}), present, self.limits.most)
 
+    def _needed(self) -> int:
+        return self.limits.least if self._rounds or self.failure else self.limits.start
+
     def _enough(self, plan: Plan) -> bool:
-        needed = self.limits.least if self._rounds or self._first_failure else self.limits.start
+        needed = self._needed()
         if plan.size >= needed:
             return True
         if not self.can_grow and self.blacklist.next_return() is None:
@@ -296,7 +327,7 @@ class Driver:
         self._rounds += 1
         self._announced = self._broken = False
         self._deadline = None
-        self._first_failure = NO_FAILURE
+        self.failure = None
         for number, place in assign(plan).items():
             worker = self._workers[number]
             worker.place = place
@@ -308,6 +339,8 @@ class Driver:
     def _give_up_waiting(self) -> None:
         self._deadline = None
         late = [*self._of(Situation.TRAINING), *self._of(Situation.STARTING)]
+        if late and not self._of(Situation.WAITING) and self._plan().size >= self._needed():
+            return  # nobody waits for anybody
         if self._of(Situation.WAITING) and late:
             for host in sorted({worker.host for worker in late}):
                 numbers = [str(worker.number) for worker in late if worker.host == host]
@@ -324,4 +357,4 @@ class Driver:
 
     def _fail(self, reason: str) -> None:
         self.surroundings.say(reason)
-        self.verdict = self._first_failure or FAILED
+        self.verdict = FAILED if self.failure is None else self.failure.code

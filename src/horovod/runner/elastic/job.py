@@ -15,6 +15,7 @@ from horovod.runner.elastic.driver import Driver, Limits
 from horovod.runner.elastic.messages import News, Place, Ready
 from horovod.runner.hosts import SlotInfo, is_local
 from horovod.runner.job import (
+    FAILED,
     SECRET_BYTES,
     Ended,
     Exchange,
@@ -206,7 +207,12 @@ def run_elastic_job(elastic: ElasticJob, exchange: Exchange | None = None) -> in
         finder.start()
         try:
             code = _run(driver, launcher, events)
-            exchange.after(store, None)
+            failure = driver.failure
+            if failure is not None and failure.code == code:
+                say(FAILED.format(name=failure.name, code=code))
+                exchange.after(store, failure.name)
+            else:
+                exchange.after(store, None)
             return code
         finally:
             ended.set()
