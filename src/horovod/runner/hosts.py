@@ -49,7 +49,7 @@ class SlotInfo:
 
 
 def parse_hosts(text: str) -> list[HostInfo]:
-    """Reads `host:slots,host:slots`.
+    """Reads `host:slots,host:slots`; a host with 0 slots is left out.
 
     Raises:
         HostsError: in Horovod's words.
@@ -57,7 +57,7 @@ def parse_hosts(text: str) -> list[HostInfo]:
     hosts = []
     for item in text.split(","):
         match = re.fullmatch(rf"{_HOST}:([0-9]{{1,9}})", item.strip())
-        if match is None or int(match[2]) < 1:
+        if match is None:
             raise HostsError(INVALID_HOSTS)
         hosts.append(HostInfo(match[1].strip("[]"), int(match[2])))
     return _merge(hosts)
@@ -65,6 +65,8 @@ def parse_hosts(text: str) -> list[HostInfo]:
 
 def parse_hostfile(text: str, name: str) -> list[HostInfo]:
     """Reads lines of `host slots=n`; blank lines and comments (`#`) are passed over.
+
+    A host with 0 slots is left out.
 
     Args:
         text: of the file.
@@ -79,7 +81,7 @@ def parse_hostfile(text: str, name: str) -> list[HostInfo]:
         if not entry:
             continue
         match = re.fullmatch(rf"{_HOST}\s+slots\s*=\s*([0-9]{{1,9}})", entry)
-        if match is None or int(match[2]) < 1:
+        if match is None:
             raise HostsError(
                 f"{name}, line {number}: {entry!r} is not of the form `<host> slots=<n>`"
             )
@@ -90,11 +92,11 @@ def parse_hostfile(text: str, name: str) -> list[HostInfo]:
 
 
 def _merge(hosts: Iterable[HostInfo]) -> list[HostInfo]:
-    """A host that is named twice has the slots of both."""
+    """A host that is named twice has the slots of both; one without slots is left out."""
     slots: dict[str, int] = {}
     for host in hosts:
         slots[host.hostname] = slots.get(host.hostname, 0) + host.slots
-    return [HostInfo(name, count) for name, count in slots.items()]
+    return [HostInfo(name, count) for name, count in slots.items() if count]
 
 
 def get_host_assignments(hosts: Sequence[HostInfo], num_proc: int) -> list[SlotInfo]:

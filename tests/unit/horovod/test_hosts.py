@@ -25,8 +25,15 @@ def test_a_host_named_twice_has_the_slots_of_both() -> None:
     assert parse_hosts("a:2,b:1,a:3") == [HostInfo("a", 5), HostInfo("b", 1)]
 
 
+def test_a_host_without_slots_is_left_out() -> None:
+    assert parse_hosts("a:0,b:2") == [HostInfo("b", 2)]
+    assert parse_hostfile("a slots=1\nb slots=0\n", "f") == [HostInfo("a", 1)]
+    with pytest.raises(HostsError, match=r"Requested more processes \(1\) than .* slots \(0\)"):
+        get_host_assignments(parse_hosts("a:0"), 1)
+
+
 @pytest.mark.parametrize(
-    "text", ["", "a", "a:", "a:x", "a:0", "a:-1", "a:1,", "a:" + "9" * 5000, "-oProxy=x:1", "a b:1"]
+    "text", ["", "a", "a:", "a:x", "a:-1", "a:1,", "a:" + "9" * 5000, "-oProxy=x:1", "a b:1"]
 )
 def test_other_forms_are_refused_in_horovods_words(text: str) -> None:
     with pytest.raises(HostsError) as refusal:
