@@ -20,6 +20,7 @@ class Collectives(Reductions):
         name: str | None,
         process_set: int = 0,
         output: Operand | None = None,
+        waits: bool = False,
     ) -> int:
         """Starts joining all ranks' tensors along the first dimension, in which they may differ.
 
@@ -29,6 +30,7 @@ class Collectives(Reductions):
             name: see `Operations`.
             process_set: see `Operations`.
             output: where the result goes if it has as many rows; see `check_output`.
+            waits: see `Operations`.
         """
         return self._start(
             "allgather",
@@ -37,6 +39,7 @@ class Collectives(Reductions):
             lambda got: finish(buffer_of(got)),
             destinations=() if output is None else (output,),
             process_set=process_set,
+            waits=waits,
         )
 
     def grouped_allgather(
@@ -66,6 +69,7 @@ class Collectives(Reductions):
         root: int,
         name: str | None,
         process_set: int = 0,
+        waits: bool = False,
     ) -> int:
         """Starts sending one rank's tensor to all; the source counts on the root alone.
 
@@ -76,6 +80,7 @@ class Collectives(Reductions):
             root: a global rank, whatever the process set.
             name: see `Operations`.
             process_set: see `Operations`.
+            waits: see `Operations`.
         """
         return self._start(
             "broadcast",
@@ -84,6 +89,7 @@ class Collectives(Reductions):
             finish,
             destinations=(destination,),
             process_set=process_set,
+            waits=waits,
             root=root,
         )
 
@@ -96,26 +102,30 @@ class Collectives(Reductions):
         name: str | None,
         process_set: int = 0,
         output: Operand | None = None,
+        waits: bool = False,
     ) -> int:
         """Starts sending parts of this rank's tensor to all ranks, and receiving theirs.
 
         Args:
             source: cut along its first dimension.
             finish: called with the parts that this rank gets, joined along the first dimension in
-                the order of the ranks, and with the number of rows that came from each.
+                the order of the ranks, and with the number of rows that came from each; with none
+                where `waits`, and even parts lie in the output.
             splits: how many rows go to each rank of the process set; their sum may be smaller than
                 the first dimension. None for even parts.
             name: see `Operations`.
             process_set: see `Operations`.
             output: as of `allgather`.
+            waits: see `Operations`.
         """
         return self._start(
             "alltoall",
             name,
             (source,),
-            lambda got: finish(buffer_of(got), got[1]),
+            lambda got: finish(buffer_of(got), got[1] if got else []),
             destinations=() if output is None else (output,),
             process_set=process_set,
+            waits=waits,
             numbers=() if splits is None else splits,
         )
 
@@ -140,7 +150,10 @@ class Collectives(Reductions):
 
     def barrier(self, process_set: int = 0, *, name: str | None = None) -> None:
         """Waits until all ranks of a process set have come here."""
-        self.synchronize(self._start("barrier", name, (), lambda _: None, process_set=process_set))
+        handle = self._start(
+            "barrier", name, (), lambda _: None, process_set=process_set, waits=True
+        )
+        self.synchronize(handle)
 
     def join(self) -> int:
         """Takes part with zeros in the others' allreduces until all ranks have joined.

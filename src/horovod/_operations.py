@@ -40,6 +40,9 @@ class Operand(NamedTuple):
     wire_dtype: str | None = None
 
 
+_NOTHING = Operand(0, (), next(iter(DTYPES)), None)  # of a barrier
+
+
 class Pending(NamedTuple):
     """An operation on its way.
 
@@ -82,12 +85,16 @@ class Operations:
     * a `Buffer` for allgather and reducescatter, a list of them for their grouped forms,
     * a `Buffer` and the list of rows received from each rank for alltoall,
     * None in place of a `Buffer` where the result lies in the caller's output.
+
+    With `waits`, the caller waits for the handle at once: then all ranks of the job may run the
+    operation right here, on their callers' threads, and the handle is of one that is done.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._handles = itertools.count(step=2)  # others count the odd ones (torch/started.py)
         self._pending: dict[int, Pending] = {}
+        self._finished: dict[int, Any] = {}  # results of what callers wait for at once
         # Whose operations come in now.
         self._newest: Callable[[], Member | None] = lambda: None
 
@@ -178,6 +185,8 @@ class Operations:
         Raises:
             HorovodInternalError: the operation failed on all ranks, or a rank was lost.
         """
+        if handle in self._finished:
+            return self._finished.pop(handle)
         pending = self._pending.get(handle)
         if pending is None:
             return None
@@ -242,8 +251,13 @@ class Operations:
         *,
         destinations: Sequence[Operand] = (),
         process_set: int = 0,
+        waits: bool = False,
         **options: Any,
     ) -> int:
+        if waits and process_set == 0 and len(sources) < 2:
+            handle, name = self._try_now(kind, name, sources, finish, destinations, options)
+            if handle is not None:
+                return handle
         member = self._ready_member()
         if sources:
             options |= {"device": _device(sources), "stream": sources[0].stream}
@@ -268,6 +282,41 @@ class Operations:
             ),
         )
         return self._keep(member, ticket, (*sources, *destinations), finish)
+
+    def _try_now(
+        self,
+        kind: str,
+        name: str | None,
+        sources: Sequence[Operand],
+        finish: Callable[[Any], Any],
+        destinations: Sequence[Operand],
+        options: Mapping[str, Any],
+    ) -> tuple[int | None, str | None]:
+        """Runs an operation on this thread if it can be, and all ranks come for it now.
+
+        Returns:
+            Its handle, or None; and the name to start it with.
+        """
+        source = sources[0] if sources else _NOTHING
+        if source.device != CPU:
+            return None, name
+        destination = destinations[0] if destinations else _NOTHING
+        done, name = self.run_now(
+            kind,
+            name,
+            source.address,
+            destination.address,
+            source.shape,
+            dtype_code(source.dtype),
+            rows=next(iter(destination.shape), 0),
+            wire_dtype=None if source.wire_dtype is None else dtype_code(source.wire_dtype),
+            **options,
+        )
+        if done is False:
+            return None, name
+        handle = next(self._handles)
+        self._finished[handle] = finish(done)
+        return handle, name
 
     def _keep(
         self,

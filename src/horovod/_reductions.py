@@ -21,6 +21,7 @@ class Reductions(Operations):
         prescale: float,
         postscale: float,
         process_set: int = 0,
+        waits: bool = False,
     ) -> int:
         """Starts a reduction over all ranks of a process set.
 
@@ -33,8 +34,9 @@ class Reductions(Operations):
             prescale: multiplies every rank's contribution.
             postscale: multiplies the result.
             process_set: see `Operations`.
+            waits: see `Operations`.
         """
-        if source.device != CPU:
+        if waits or source.device != CPU:
             return self._start(
                 "allreduce",
                 name,
@@ -42,6 +44,7 @@ class Reductions(Operations):
                 finish,
                 destinations=(destination,),
                 process_set=process_set,
+                waits=waits,
                 op=op,
                 prescale=prescale,
                 postscale=postscale,
@@ -109,6 +112,7 @@ class Reductions(Operations):
         postscale: float,
         process_set: int = 0,
         output: Operand | None = None,
+        waits: bool = False,
     ) -> int:
         """Starts a reduction of which each rank gets a part along the first dimension.
 
@@ -124,6 +128,7 @@ class Reductions(Operations):
             postscale: multiplies the result.
             process_set: see `Operations`.
             output: where the result goes if it has as many rows; see `check_output`.
+            waits: see `Operations`.
         """
         return self._start(
             "reducescatter",
@@ -132,6 +137,7 @@ class Reductions(Operations):
             lambda got: finish(buffer_of(got)),
             destinations=() if output is None else (output,),
             process_set=process_set,
+            waits=waits,
             op=op,
             prescale=prescale,
             postscale=postscale,

@@ -12,6 +12,21 @@ if TYPE_CHECKING:
     from horovod._native import _bindings
 
 
+def _start_allgather(
+    tensor: Any, name: str | None, process_set: ProcessSet, output: Any, *, waits: bool
+) -> int:
+    exported = export(tensor)
+    place, finish = receiving(output, exported)
+    return COLLECTIVES.allgather(
+        exported.operand,
+        finish,
+        name=name,
+        process_set=registered_id(process_set),
+        output=place,
+        waits=waits,
+    )
+
+
 def allgather_async(
     tensor: Any,
     name: str | None = None,
@@ -29,15 +44,7 @@ def allgather_async(
             `synchronize` returns; not in Horovod, and each rank's own affair. Neither may be
             touched until then.
     """
-    exported = export(tensor)
-    place, finish = receiving(output, exported)
-    return COLLECTIVES.allgather(
-        exported.operand,
-        finish,
-        name=name,
-        process_set=registered_id(process_set),
-        output=place,
-    )
+    return _start_allgather(tensor, name, process_set, output, waits=False)
 
 
 def allgather(
@@ -48,11 +55,17 @@ def allgather(
     output: Any = None,
 ) -> Any:
     """Joins all ranks' arrays along the first dimension; arguments as of `allgather_async`."""
-    return synchronize(allgather_async(tensor, name, process_set, output=output))
+    return synchronize(_start_allgather(tensor, name, process_set, output, waits=True))
 
 
 def _start_broadcast(
-    tensor: Any, root_rank: int, name: str | None, process_set: ProcessSet, *, in_place: bool
+    tensor: Any,
+    root_rank: int,
+    name: str | None,
+    process_set: ProcessSet,
+    *,
+    in_place: bool,
+    waits: bool = False,
 ) -> int:
     exported = export(tensor)
     destination, result = (
@@ -71,6 +84,7 @@ def _start_broadcast(
         root=root_rank,
         name=name,
         process_set=registered_id(process_set),
+        waits=waits,
     )
 
 
@@ -101,7 +115,9 @@ def broadcast(
     process_set: ProcessSet = global_process_set,
 ) -> Any:
     """Returns the root's array on all ranks."""
-    return synchronize(broadcast_async(tensor, root_rank, name, process_set))
+    return synchronize(
+        _start_broadcast(tensor, root_rank, name, process_set, in_place=False, waits=True)
+    )
 
 
 def broadcast_(
@@ -111,18 +127,20 @@ def broadcast_(
     process_set: ProcessSet = global_process_set,
 ) -> Any:
     """Like `broadcast`, in place."""
-    return synchronize(broadcast_async_(tensor, root_rank, name, process_set))
+    return synchronize(
+        _start_broadcast(tensor, root_rank, name, process_set, in_place=True, waits=True)
+    )
 
 
-def alltoall_async(
+def _start_alltoall(
     tensor: Any,
-    splits: Any = None,
-    name: str | None = None,
-    process_set: ProcessSet = global_process_set,
+    splits: Any,
+    name: str | None,
+    process_set: ProcessSet,
+    output: Any,
     *,
-    output: Any = None,
+    waits: bool,
 ) -> int:
-    """Starts sending parts of an array to all ranks; `synchronize` gives what `alltoall` gives."""
     exported = export(tensor)
     rows = read_splits(splits)
     place, receive = receiving(output, exported)
@@ -138,7 +156,20 @@ def alltoall_async(
         name=name,
         process_set=registered_id(process_set),
         output=place,
+        waits=waits,
     )
+
+
+def alltoall_async(
+    tensor: Any,
+    splits: Any = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    *,
+    output: Any = None,
+) -> int:
+    """Starts sending parts of an array to all ranks; `synchronize` gives what `alltoall` gives."""
+    return _start_alltoall(tensor, splits, name, process_set, output, waits=False)
 
 
 def alltoall(
@@ -161,4 +192,4 @@ def alltoall(
     Returns:
         The parts in the order of their ranks; with `splits`, also the list of the rows of each.
     """
-    return synchronize(alltoall_async(tensor, splits, name, process_set, output=output))
+    return synchronize(_start_alltoall(tensor, splits, name, process_set, output, waits=True))

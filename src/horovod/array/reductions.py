@@ -18,6 +18,7 @@ def _start_allreduce(
     process_set: ProcessSet,
     *,
     in_place: bool,
+    waits: bool = False,
 ) -> int:
     op = choose_op(op, average=None)
     exported = export(tensor)
@@ -39,6 +40,7 @@ def _start_allreduce(
         prescale=prescale_factor,
         postscale=postscale_factor,
         process_set=registered_id(process_set),
+        waits=waits,
     )
 
 
@@ -91,8 +93,9 @@ def allreduce(
     process_set: ProcessSet = global_process_set,
 ) -> Any:
     """Reduces an array over all ranks; arguments as of `allreduce_async`."""
+    factors = (prescale_factor, postscale_factor)
     return synchronize(
-        allreduce_async(tensor, name, op, prescale_factor, postscale_factor, process_set)
+        _start_allreduce(tensor, name, op, *factors, process_set, in_place=False, waits=True)
     )
 
 
@@ -105,8 +108,35 @@ def allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> Any:
     """Like `allreduce`, in place."""
+    factors = (prescale_factor, postscale_factor)
     return synchronize(
-        allreduce_async_(tensor, name, op, prescale_factor, postscale_factor, process_set)
+        _start_allreduce(tensor, name, op, *factors, process_set, in_place=True, waits=True)
+    )
+
+
+def _start_reducescatter(
+    tensor: Any,
+    name: str | None,
+    op: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+    output: Any,
+    *,
+    waits: bool,
+) -> int:
+    exported = export(tensor)
+    place, finish = receiving(output, exported)
+    return COLLECTIVES.reducescatter(
+        exported.operand,
+        finish,
+        name=name,
+        op=choose_op(op, average=None),
+        prescale=prescale_factor,
+        postscale=postscale_factor,
+        process_set=registered_id(process_set),
+        output=place,
+        waits=waits,
     )
 
 
@@ -121,18 +151,8 @@ def reducescatter_async(
     output: Any = None,
 ) -> int:
     """Starts a reduction of which each rank gets a part; arguments as of `reducescatter`."""
-    exported = export(tensor)
-    place, finish = receiving(output, exported)
-    return COLLECTIVES.reducescatter(
-        exported.operand,
-        finish,
-        name=name,
-        op=choose_op(op, average=None),
-        prescale=prescale_factor,
-        postscale=postscale_factor,
-        process_set=registered_id(process_set),
-        output=place,
-    )
+    factors = (prescale_factor, postscale_factor)
+    return _start_reducescatter(tensor, name, op, *factors, process_set, output, waits=False)
 
 
 def reducescatter(
@@ -158,4 +178,6 @@ def reducescatter(
         output: an array for this rank's share, as of `allgather_async`.
     """
     factors = (prescale_factor, postscale_factor)
-    return synchronize(reducescatter_async(tensor, name, op, *factors, process_set, output=output))
+    return synchronize(
+        _start_reducescatter(tensor, name, op, *factors, process_set, output, waits=True)
+    )

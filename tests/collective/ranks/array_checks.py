@@ -35,6 +35,36 @@ def check_transport_is_the_forced_one() -> None:
     assert SESSION.member.runtime.transport == os.environ["HOROVOD_TRANSPORT"]
 
 
+def ran_at_once(call: Callable[[], object]) -> bool:
+    """Whether a call, repeated until the ranks come to it together, gets by without a thread."""
+    runtime = SESSION.member.runtime
+    for _ in range(50):
+        before = runtime.fast_operations
+        call()
+        if hvd.allreduce(np.array(runtime.fast_operations - before), op=hvd.Min):
+            return True
+    return False
+
+
+def check_blocking_calls_run_at_once() -> None:
+    own = np.ones((hvd.size(), 3))
+    place = np.empty_like(own)
+    calls: list[Callable[[], object]] = [
+        lambda: hvd.allreduce(own),
+        lambda: hvd.allreduce_(own, name="at.once"),
+        lambda: hvd.broadcast(own, 0),
+        lambda: hvd.broadcast_(own, 1, "at.once"),
+        lambda: hvd.allgather(own),
+        lambda: hvd.alltoall(own),
+        lambda: hvd.alltoall(own, output=place),
+        lambda: hvd.alltoall(own, [1] * hvd.size(), output=place),
+        lambda: hvd.reducescatter(own, op=hvd.Sum),
+        hvd.barrier,
+    ]
+    for call in calls:
+        assert ran_at_once(call) == (SESSION.member.runtime.transport == "shm")
+
+
 def check_ranks_are_all_there() -> None:
     assert hvd.allgather(np.array([hvd.rank()])).tolist() == list(range(hvd.size()))
     assert hvd.local_rank() == hvd.rank()
