@@ -290,9 +290,9 @@ def remove_process_set(process_set: ProcessSet) -> bool:
         return False
     COLLECTIVES.remove_process_set(number)
     member.process_sets.pop(number, None)
-    for same in [each for each in member.registered if each.process_set_id == number]:
-        member.registered.remove(same)
-        same.process_set_id = None
+    for registered in member.registered:
+        if registered.process_set_id == number:
+            registered.process_set_id = None
     process_set.process_set_id = None
     return True
 

@@ -320,7 +320,10 @@ def check_every_optimizers_state_can_be_broadcast() -> None:
             optimizer.zero_grad()
             run_backward(model(torch.randn(4, 3)).sum())
             optimizer.step()
+        group, state = optimizer.param_groups[0], optimizer.state
         hvd.broadcast_optimizer_state(optimizer, 0)
+        assert optimizer.param_groups[0] is group, name
+        assert optimizer.state is state, name
         everyones = hvd.allgather_object(optimizer.state_dict())
         assert repr(everyones[0]) == repr(everyones[hvd.rank()]), name
         tried.append(name)
