@@ -16,9 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// With fewer cores than ranks the wait hands its core on time and time again; this bounds it when
-// nobody takes it. Waking up costs as much as 25 µs then, too, and the ranks for which one waits
-// take turns on their cores.
+// With fewer cores than ranks a wait hands its core on time and time again, to ranks that it waits
+// for as likely as not; this bounds it when nobody takes it.
 constexpr std::chrono::microseconds kYield{100};
 
 // Rounds of waiting that are over before the clock has been read twice.
