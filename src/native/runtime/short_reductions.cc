@@ -139,11 +139,13 @@ void ReduceSlice(const BlockingCall& call, Lane& lane, std::span<const Lane::Pla
 }
 
 // Each turn is brought to one meeting, and its sums are there at the next one, to which the next
-// turn is brought. What is brought meanwhile is never in the place of either (Lane::MostInTurns).
+// turn is brought. What is brought never stands in the place of the two turns before it, which the
+// others may still read (Lane::MostInTurns).
 void ReduceBySlices(const BlockingCall& call, Lane& lane, std::span<Lane::Place> places,
                     MutableBytes own) {
   const size_t item = SizeOf(call.tensor().dtype);
   const size_t bytes = DataBytes(call);
+  call.pausing();  // it may have to wait for long
   for (size_t done = 0; done < bytes;) {
     const size_t turn = own.size();
     ReduceSlice(call, lane, places, own);
