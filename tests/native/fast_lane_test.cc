@@ -221,7 +221,8 @@ TEST(PartsOfUnlikeSizesLieWhereTheyFit) {
     UntilFast(runtime, [&](int i) {
       // Rank 0 sends all of its rows to the last one; the others the same number to all. In the
       // lane, and so long that only the numbers of rows go there.
-      const size_t width = i % 2 == 0 ? 1 : 2500;
+      const size_t long_width = i % 8 == 1 ? 100'000 : 2500;
+      const size_t width = i % 2 == 0 ? 1 : long_width;
       const auto rows_of = [width](const std::vector<int32_t>& values) {
         std::vector<int32_t> rows;
         for (const int32_t value : values) rows.insert(rows.end(), width, value);
@@ -246,6 +247,32 @@ TEST(PartsOfUnlikeSizesLieWhereTheyFit) {
                 rows_of(expected));
     });
   });
+}
+
+// A tensor that is too long for the lane, of which few enough rows go out.
+TEST(RowsThatGoToNobodyAreNotBrought) {
+  for (const int ranks : {2, 3}) {
+    OnRanks(ranks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+      UntilFast(runtime, [&](int i) {
+        constexpr int64_t kRows = 400'000;
+        const std::vector<int32_t> source(kRows, rank + i);
+        const std::vector<int64_t> splits(static_cast<size_t>(ranks), 30'000);
+        const std::string name = "few" + std::to_string(i);
+        const Request request = RequestFor<int32_t>(OpKind::kAlltoall, name, {kRows});
+        auto result = RunNow(runtime, request, {source.data(), nullptr}, splits);
+        if (!result) {
+          result = Wait(runtime, runtime.Enqueue(request, {{source.data(), nullptr}}, splits));
+        }
+        EXPECT_EQ(result->numbers, splits);
+        const auto* got = reinterpret_cast<const int32_t*>(result->outputs.at(0).data.get());
+        bool right = true;
+        for (int other = 0; other < ranks; ++other) {
+          for (int k = 0; k < 30'000; ++k) right = right && *got++ == other + i;
+        }
+        EXPECT_TRUE(right);
+      });
+    });
+  }
 }
 
 TEST(ReductionsOfAnyOrderAreScattered) {

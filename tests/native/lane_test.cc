@@ -48,7 +48,8 @@ std::vector<std::unique_ptr<Lane>> Lanes(int ranks, bool spin, const Abort& abor
 // sides of where payloads get places of their own, of other lengths than the next rank brings; the
 // short one is the cheapest to check, hence twice.
 std::vector<uint64_t> DataOf(int ranks, uint64_t value) {
-  const size_t most = Lane::MostPayload(ranks) / sizeof(uint64_t);
+  // Of more ranks less than there may be, for the time that the checks take.
+  const size_t most = Lane::MostPayload(ranks) / sizeof(uint64_t) / (ranks == 2 ? 1 : 16);
   const std::array<size_t, 6> words{40, 1023, 1024, 2 * most / 3, 40, most};
   return std::vector<uint64_t>(words[(value / 100 + value) % words.size()], value);
 }
@@ -343,8 +344,8 @@ TEST(WhatWasBroughtStaysUntilTheNextRound) {
 
 TEST(WhatWasBroughtStaysWhileRanksMeetAgain) {
   for (const bool spin : {false, true}) {
-    MeetInTurns(2, spin, 200);
-    MeetInTurns(5, spin, 40);
+    MeetInTurns(2, spin, 60);
+    MeetInTurns(5, spin, 12);
   }
 }
 
@@ -363,6 +364,56 @@ TEST(RanksThatMeetAgainDoNotLeaveForOthers) {
   while (!lanes[0]->Meet()) Bring(*lanes[0], 2);
   lanes[0]->MeetAgain();
   other.join();
+}
+
+TEST(LongPayloadsStandApartAsLongAsTheyAreRead) {
+  std::mt19937 random(5);
+  const auto up_to = [&](size_t least, size_t most) {
+    return random() % 3 == 0 ? most : least + random() % (most - least + 1);
+  };
+  for (int ranks = 2; ranks <= Lane::kMostRanks; ++ranks) {
+    hvd::LongPlaces places(ranks);
+    const size_t all = hvd::LongPlaces::Bytes(ranks, Lane::MostPayload(ranks));
+    std::vector<std::pair<size_t, size_t>> read;  // begin and end of what others may still read
+    const auto bring = [&](size_t bytes) {
+      const size_t begin = places.Next(bytes);
+      EXPECT_TRUE(begin + bytes <= all);
+      for (const auto& [from, to] : read) EXPECT_TRUE(begin + bytes <= from || to <= begin);
+      return std::pair(begin, begin + bytes);
+    };
+    for (int operation = 0; operation < 2000; ++operation) {
+      const int turns = random() % 2 == 0 ? 1 : 2 + static_cast<int>(random() % 5);
+      for (int turn = 0; turn < turns; ++turn) {
+        const size_t most = turns == 1 ? Lane::MostPayload(ranks) : Lane::MostInTurns(ranks);
+        // One that is brought in vain is brought again.
+        if (turn == 0 && random() % 4 == 0) (void)bring(up_to(Lane::kStays, most));
+        const auto place = bring(up_to(Lane::kStays, most));
+        places.MoveOn();
+        read.push_back(place);
+        if (read.size() > 2 || turn == 0)
+          read.erase(read.begin(), read.end() - (turn == 0 ? 1 : 2));
+      }
+      // Others are done with all but the last when the next operation's first round is met.
+      read.erase(read.begin(), read.end() - 1);
+    }
+  }
+}
+
+TEST(AnInterruptEndsTheWaitOfARankThatMeetsAgain) {
+  const Abort abort;
+  const auto segment = std::make_shared<const Segment>(Segment::Create(2));
+  const auto distances = std::make_shared<hvd::CoreDistances>(0, segment);
+  std::atomic<int> asked{0};
+  Lane lane(0, segment, distances, false, hvd::WaitCheck(abort, [&] { return ++asked == 2; }));
+  Lane other(1, segment, std::make_shared<hvd::CoreDistances>(1, segment), false,
+             hvd::WaitCheck(abort));
+  Bring(lane, 2);
+  EXPECT_FALSE(lane.TryMeet());
+  Bring(other, 3);
+  EXPECT_TRUE(other.TryMeet());
+  EXPECT_TRUE(lane.AwaitOthers());
+  EXPECT_THROWS(lane.MeetAgain(), hvd::Error, "interrupted");
+  EXPECT_EQ(asked.load(), 2);
 }
 
 TEST(AnAbortEndsTheWaitOfRanksThatMeetAgain) {

@@ -1,6 +1,5 @@
 // Allreduces of more than two ranks on the fast lane, by slices and in turns.
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -102,7 +101,7 @@ TEST(LongAllreducesOfManyRanksGoBySlicesAndInTurns) {
           const bool in_place = random() % 2 == 0;
           Check<float>(runtime, rank, ranks, next(), DType::kFloat32, op, count, in_place);
           // What stands in the places moves on by various lengths.
-          const size_t between = random() % 9000;
+          const size_t between = random() % 90'000;
           Check<uint8_t>(runtime, rank, ranks, next(), DType::kUint8, ReduceOp::kMin, between,
                          true);
         }
@@ -117,6 +116,18 @@ TEST(LongAllreducesOfManyRanksGoBySlicesAndInTurns) {
       EXPECT_TRUE(runtime.fast_operations() > 0);
     });
   }
+}
+
+// Some have no slice.
+TEST(AsManyRanksAsThereCanBeReduceSlices) {
+  constexpr int kRanks = Lane::kMostRanks;
+  OnRanks(kRanks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+    for (const size_t bytes : {size_t{16} << 10, Lane::MostInTurns(kRanks) + 8}) {
+      const std::string name = "many" + std::to_string(bytes);
+      const size_t count = bytes / sizeof(int64_t);
+      Check<int64_t>(runtime, rank, kRanks, name, DType::kInt64, ReduceOp::kSum, count, true);
+    }
+  });
 }
 
 TEST(SlicesAreScaledAndConverted) {

@@ -110,7 +110,8 @@ std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCa
   const ConstBytes ticket = std::as_bytes(writer.bytes());
   const int rank = lane_->rank();
   const int ranks = lane_->ranks();
-  if (DataBytes(call) > kAtOnce) call.pausing();
+  const size_t read_from = call.kind == OpKind::kAllgather ? static_cast<size_t>(ranks) : 1;
+  if (DataBytes(call) * read_from > kAtOnce) call.pausing();
   own_ = lane_->Write(ticket, BroughtBytes(call, rank, ranks));
   Bring(call, rank, ranks, own_, lane_->way());
   if (!lane_->TryMeet()) {
@@ -124,9 +125,18 @@ std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCa
     place = lane_->At(each);
     alike = alike && (each == rank || SameBytes(place.ticket, ticket));
   }
-  auto result = RunHere(call, make, alike);
-  if (result) completed_.fetch_add(1, std::memory_order_relaxed);
-  return result;
+  try {
+    auto result = RunHere(call, make, alike);
+    if (result) completed_.fetch_add(1, std::memory_order_relaxed);
+    return result;
+  } catch (const Error& error) {
+    // Else others may be in the middle of it: what came next from here would seem to be a part.
+    if (error.kind() != Error::Kind::kMismatch) Close();
+    throw;
+  } catch (...) {
+    Close();
+    throw;
+  }
 }
 
 std::optional<Result> FastLane::RunHere(const BlockingCall& call, const MakeOperation& make,

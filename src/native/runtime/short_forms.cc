@@ -118,7 +118,9 @@ Result Redistribute(const BlockingCall& call, int rank, std::span<const Lane::Pl
   return result;
 }
 
-void BringSplit(const BlockingCall& call, int rank, int ranks, std::byte* to, HandOver way) {
+// Args: place: for the rows alone where there are too many data; of these not all may be for
+// anybody.
+void BringSplit(const BlockingCall& call, int rank, int ranks, MutableBytes place, HandOver way) {
   Splits given;
   const std::span<const int64_t> splits = SplitsOf(call, ranks, given);
   const size_t row_bytes = RowBytes(call);
@@ -126,9 +128,9 @@ void BringSplit(const BlockingCall& call, int rank, int ranks, std::byte* to, Ha
   const size_t before = static_cast<size_t>(Sum(splits.first(index))) * row_bytes;
   const size_t end = before + static_cast<size_t>(splits[index]) * row_bytes;
   const size_t all = static_cast<size_t>(Sum(splits)) * row_bytes;
-  std::memcpy(to, splits.data(), splits.size_bytes());
-  if (all > MostOf(call, ranks)) return;
-  to += splits.size_bytes();
+  std::memcpy(place.data(), splits.data(), splits.size_bytes());
+  if (place.size() == splits.size_bytes()) return;
+  std::byte* const to = place.data() + splits.size_bytes();
   if (before != 0) CopyToPeer(to, Source(call), before, way);
   if (all != end) CopyToPeer(to + before, Source(call) + end, all - end, way);
 }
@@ -150,7 +152,7 @@ size_t BroughtBytes(const BlockingCall& call, int rank, int ranks) {
 void Bring(const BlockingCall& call, int rank, int ranks, MutableBytes place, HandOver way) {
   if (place.empty()) return;
   if (call.kind == OpKind::kAlltoall) {
-    if (!call.tensor().shape.empty()) BringSplit(call, rank, ranks, place.data(), way);
+    if (!call.tensor().shape.empty()) BringSplit(call, rank, ranks, place, way);
     return;
   }
   const bool part = call.kind == OpKind::kReducescatter && !call.tensor().shape.empty() &&

@@ -1,5 +1,5 @@
-// Operations on so little data that every rank brings all of it to the fast lane, and works out its
-// result from what all have brought.
+// Operations of which every rank brings its data to the fast lane, and works out its result from
+// what all have brought: all of them at once, or, of long allreduces, in turns.
 #ifndef HVD_RUNTIME_SHORT_FORMS_H_
 #define HVD_RUNTIME_SHORT_FORMS_H_
 
@@ -18,8 +18,9 @@
 
 namespace hvd {
 
-// How many bytes `rank` of `ranks` brings: none when that is too much, or nothing is needed of it,
-// but of an alltoall always its rows for each rank, which no other one knows.
+// How many bytes `rank` of `ranks` brings to the first meeting: none when that is too much, or
+// nothing is needed of it, but of an alltoall always its rows for each rank, which no other one
+// knows.
 size_t BroughtBytes(const BlockingCall& call, int rank, int ranks);
 
 // Writes them into this rank's place. Ranks do so before they know whether they will meet.

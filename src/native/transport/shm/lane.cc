@@ -164,7 +164,7 @@ void Lane::MeetAgain() {
   if (TryMeet()) return;
   const Clock::time_point begin = Clock::now();
   if (!AwaitBriefly(begin)) {
-    while (!Sleep(false)) check_(true);
+    while (!Sleep(false) && !Met()) check_(true);
     spin_time_.Slept(Clock::now() - begin);
   }
   Advance();

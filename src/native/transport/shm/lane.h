@@ -7,7 +7,8 @@
 // compare-and-swap alone. A rank writes its place and sets its bit; whoever sets the last one
 // clears all bits and raises the generation in the same swap, and by that the round is met for
 // everybody. A rank may leave as long as the round is not met, by clearing its own bit: the swap
-// fails if it is too late. So each rank either meets all others or none.
+// fails if it is too late. So each rank either meets all others or none; but for one that gives up
+// in the middle of an operation (MeetAgain), which never comes here again.
 //
 // Each rank has two places, used in turn. A place is written again two rounds later, when the round
 // between them has been met; all ranks had come to it, so they were done with the one before. Only

@@ -31,9 +31,10 @@ class LongPlaces {
 
   explicit LongPlaces(int ranks) : ranks_(ranks) {}
 
-  // The byte of the ring where the next payload begins: behind the last one, or where the ring
-  // begins anew; but never over the last one, which may still be read. It is in the way of a ring's
-  // begin only where its own begins less than one payload from there, and then two more fit behind.
+  // The byte where the next payload begins: behind the last one, or where the ring begins anew; but
+  // never over the last one, which may still be read. It is in the way of a ring's begin only where
+  // its own begins less than one payload from there: then the next one stands behind it, perhaps
+  // beyond the end of the ring for payloads like it, but within that for the longest.
   size_t Next(size_t payload_bytes) {
     const size_t bytes = RoundUp(payload_bytes);
     const bool anew = last_.end + bytes > Bytes(ranks_, payload_bytes) && bytes <= last_.begin;
