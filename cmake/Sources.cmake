@@ -34,8 +34,9 @@ set(HVD_CORE_SOURCES
   runtime/peer.cc runtime/process_sets.cc runtime/request.cc
   runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc
   runtime/response_runner.cc runtime/rows.cc
-  runtime/runtime.cc runtime/shared_buffers.cc runtime/short_forms.cc runtime/short_reductions.cc runtime/short_results.cc runtime/stall_inspector.cc
-  runtime/tensor_table.cc runtime/transport_setup.cc runtime/unnamed_operations.cc)
+  runtime/runtime.cc runtime/shared_buffers.cc runtime/short_forms.cc runtime/short_reductions.cc
+  runtime/short_results.cc runtime/stall_inspector.cc runtime/tensor_table.cc
+  runtime/transport_setup.cc runtime/unnamed_operations.cc)
 list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
 # What is compiled for each CPU level: the table of kernels, and all that it leads to.
@@ -63,5 +64,5 @@ list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/nat
 
 set(HVD_NATIVE_TESTS auth autotune collectives compression convert coordinator core_distances deaths descriptors device
   fast_lane gathering gpu
-  heartbeats hosts kernels lane levels loss mpi pair_allreduce runtime sha256 shared_buffers sliced_allreduce soak socket stall timeline
-  topology trace_text transport unnamed waiting wire)
+  heartbeats hosts kernels lane levels loss mpi pair_allreduce runtime sha256 shared_buffers
+  sliced_allreduce soak socket stall timeline topology trace_text transport unnamed waiting wire)

@@ -149,9 +149,14 @@ class Collectives(Reductions):
         return buffer
 
     def barrier(self, process_set: int = 0, *, name: str | None = None) -> None:
-        """Waits until all ranks of a process set have come here."""
+        """Waits until all ranks of a process set have come here.
+
+        Args:
+            process_set: see `Operations`.
+            name: of one for which the ranks have not met on their callers' threads.
+        """
         handle = self._start(
-            "barrier", name, (), lambda _: None, process_set=process_set, waits=True
+            "barrier", name, (), lambda _: None, process_set=process_set, waits=name is None
         )
         self.synchronize(handle)
 

@@ -40,7 +40,7 @@ class Operand(NamedTuple):
     wire_dtype: str | None = None
 
 
-_NOTHING = Operand(0, (), next(iter(DTYPES)), None)  # of a barrier
+_NO_TENSOR = Operand(0, (), next(iter(DTYPES)), None)  # of a barrier
 
 
 class Pending(NamedTuple):
@@ -297,10 +297,10 @@ class Operations:
         Returns:
             Its handle, or None; and the name to start it with.
         """
-        source = sources[0] if sources else _NOTHING
+        source = sources[0] if sources else _NO_TENSOR
         if source.device != CPU:
             return None, name
-        destination = destinations[0] if destinations else _NOTHING
+        destination = destinations[0] if destinations else _NO_TENSOR
         done, name = self.run_now(
             kind,
             name,

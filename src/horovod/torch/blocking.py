@@ -227,15 +227,3 @@ def reducescatter(
         postscale=postscale,
     )
     return from_buffer(done[0][0]) if done else None, name
-
-
-def barrier(process_set: ProcessSet) -> tuple[bool, str | None]:
-    """Waits until all ranks have come here.
-
-    Returns:
-        Whether they have; else the ordinary way has to be taken, with the name returned.
-    """
-    if process_set is not global_process_set:
-        return False, None
-    done, name = COLLECTIVES.run_now("barrier", None, 0, 0, (), 0)
-    return done is not False, name

@@ -2,7 +2,6 @@
 
 from horovod._collectives import COLLECTIVES
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
-from horovod.torch import blocking
 from horovod.torch.blocking import CALLS
 
 
@@ -14,10 +13,7 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
             return COLLECTIVES.barrier(name=met)
         if met is not None:
             return None
-    done, name = blocking.barrier(process_set)
-    if not done:
-        COLLECTIVES.barrier(registered_id(process_set), name=name)
-    return None
+    return COLLECTIVES.barrier(registered_id(process_set))
 
 
 def join(device: int = -1) -> int:  # noqa: ARG001 - Horovod's signature; it named a GPU
