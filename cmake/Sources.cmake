@@ -18,9 +18,9 @@ set(HVD_CORE_SOURCES
   transport/shm/core_distances.cc transport/shm/futex.cc transport/shm/lane.cc transport/shm/memory_file.cc
   transport/shm/segment.cc transport/shm/shm_transport.cc
   transport/tcp/tcp_transport.cc
-  ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/broadcast.cc
-  ops/device_collectives.cc ops/hierarchical.cc ops/mapped_allreduce.cc ops/reducescatter.cc
-  ops/ring.cc
+  ops/ahead.cc ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/broadcast.cc
+  ops/device_collectives.cc ops/gather_blocks.cc ops/hierarchical.cc ops/mapped_allreduce.cc
+  ops/operand_sink.cc ops/reducescatter.cc
   timeline/timeline.cc timeline/trace_text.cc
   runtime/agreement.cc runtime/announcements.cc runtime/autotune_log.cc runtime/autotuner.cc
   runtime/blocking_call.cc runtime/bootstrap.cc runtime/bootstrap_messages.cc
@@ -43,11 +43,11 @@ list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/
 set(HVD_KERNEL_SOURCES ${HVD_CORE_SOURCES})
 list(FILTER HVD_KERNEL_SOURCES INCLUDE REGEX "/kernels/(convert_values|reduce_[a-z]+|scale_values|stream_bytes|table)\\.cc$")
 
-# All that neither moves tensors nor reduces them: in releases, which clang compiles, small before
-# fast. Agreement on an operation waits for other threads and ranks, not for instructions.
+# All that neither copies tensors nor reduces them itself: in releases, which clang compiles, small
+# before fast. Agreement on an operation waits for other threads and ranks, not for instructions.
 set(HVD_COLD_SOURCES ${HVD_CORE_SOURCES})
 list(FILTER HVD_COLD_SOURCES INCLUDE REGEX "/native/(base/(cpu|descriptors|error|log|sha256|\
-shared_library|wire)|device/|ops/(device_collectives|hierarchical)|timeline/|transport/(mpi|mixed|nccl)/|\
+shared_library|wire)|device/|ops/(ahead|device_collectives|gather_blocks|hierarchical)|timeline/|transport/(mpi|mixed|nccl)/|\
 transport/(abort|auth|hash_store|socket|tcp_store|topology)|runtime/)")
 list(FILTER HVD_COLD_SOURCES EXCLUDE REGEX "/runtime/(executor|fast_lane|output_memory)")
 set_source_files_properties(${HVD_COLD_SOURCES} PROPERTIES
@@ -64,5 +64,5 @@ list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/nat
 
 set(HVD_NATIVE_TESTS auth autotune collectives compression convert coordinator core_distances deaths descriptors device
   fast_lane gathering gpu
-  heartbeats hosts kernels lane levels loss mpi pair_allreduce runtime sha256 shared_buffers
+  heartbeats hosts kernels lane levels loss mpi pair_allreduce rank_order runtime sha256 shared_buffers
   sliced_allreduce soak socket stall timeline topology trace_text transport unnamed waiting wire)

@@ -10,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -167,6 +168,48 @@ void ChainOneMessage(Communicator& communicator) {
   });
 }
 
+// Every rank posts in turn, what fits into its ring and what does not, and then all at once; other
+// messages go between them.
+void PostAllSizes(Communicator& communicator) {
+  const int ranks = static_cast<int>(communicator.transports.size());
+  const std::vector<size_t> sizes = {0, 1, 63, 64, 65, 4095, 65537, 524'288, 5'000'003};
+  OnThreads(ranks, [&](int rank) {
+    Transport& transport = *communicator.transports[static_cast<size_t>(rank)];
+    const auto fetch = [&](int from, size_t size, bool as_is) {
+      const auto expected = Pattern(from, size);
+      if (as_is) {
+        std::vector<std::byte> in(size);
+        hvd::CopySink sink(in);
+        transport.Fetch(from, size, sink);
+        EXPECT_TRUE(in == expected);
+      } else {
+        StreamSink sink;
+        transport.Fetch(from, size, sink);
+        EXPECT_TRUE(sink.received == expected);
+      }
+    };
+    for (const size_t size : sizes) {
+      for (int from = 0; from < ranks; ++from) {
+        if (from == rank) {
+          transport.Post(Pattern(rank, size));
+        } else {
+          fetch(from, size, (size + static_cast<size_t>(from)) % 2 == 0);
+        }
+      }
+      std::byte whom{};
+      hvd::CopySink sink({&whom, 1});
+      const auto own = static_cast<std::byte>(rank);
+      transport.Exchange((rank + 1) % ranks, {&own, 1}, (rank + ranks - 1) % ranks, 1, sink);
+      EXPECT_EQ(static_cast<int>(whom), (rank + ranks - 1) % ranks);
+      const size_t ahead = std::min(size, transport.ahead_bytes() / 4);
+      for (int i = 0; i < 4; ++i) transport.Post(Pattern(rank, ahead));
+      for (int from = ranks - 1; from >= 0; --from) {
+        for (int i = 0; from != rank && i < 4; ++i) fetch(from, ahead, i % 2 == 0);
+      }
+    }
+  });
+}
+
 void ExpectAbortEndsTheWait(Communicator& communicator) {
   std::thread trip(
       [&] { communicator.aborts[0]->Trip(Error(Error::Kind::kPeerLost, "rank 1 was lost")); });
@@ -254,9 +297,33 @@ TEST(MessagesAreSentOnOneWayToo) {
   ChainOneMessage(tcp);
 }
 
+TEST(WhatARankPostsAllOthersFetch) {
+  for (const int ranks : {3, 4, 9}) {
+    for (const bool spin : {false, true}) {
+      if (spin && ranks > 3) continue;  // spinning many ranks on few cores proves no more
+      Communicator communicator = ShmCommunicator(ranks, spin);
+      EXPECT_TRUE(communicator.transports[0]->posts());
+      PostAllSizes(communicator);
+      PostAllSizes(communicator);
+    }
+  }
+  Communicator tcp = TcpCommunicator(3);
+  EXPECT_FALSE(tcp.transports[0]->posts());
+  EXPECT_THROWS(tcp.transports[0]->Post({}), std::logic_error, "does not post");
+}
+
 TEST(AbortEndsAWaitOnShm) {
   Communicator communicator = ShmCommunicator(2, false);
   ExpectAbortEndsTheWait(communicator);
+}
+
+TEST(AbortEndsAWaitForRoomToPost) {
+  Communicator communicator = ShmCommunicator(3, false);
+  std::thread trip(
+      [&] { communicator.aborts[0]->Trip(Error(Error::Kind::kPeerLost, "rank 1 was lost")); });
+  const std::vector<std::byte> much(size_t{64} << 20);
+  EXPECT_THROWS(communicator.transports[0]->Post(much), Error, "rank 1 was lost");
+  trip.join();
 }
 
 TEST(AbortEndsAWaitOnTcp) {

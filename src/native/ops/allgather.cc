@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "kernels/stream_copy.h"
+#include "ops/gather_blocks.h"
 #include "ops/hierarchical.h"
-#include "ops/ring.h"
 
 namespace hvd {
 
@@ -25,7 +25,7 @@ void Allgather(Transport& transport, const void* source, std::span<const size_t>
   std::vector<std::vector<MutableBytes>> rings;
   rings.reserve(blocks.size());
   for (const MutableBytes block : blocks) rings.push_back({block});
-  RingGather(transport, rings);
+  GatherBlocks(transport, rings);
 }
 
 }  // namespace hvd

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "kernels/scale.h"
+#include "ops/ahead.h"
 #include "ops/hierarchical.h"
 
 namespace hvd {
@@ -259,6 +260,7 @@ void Allreduce(Transport& transport, const AllreduceOptions& options) {
   if (topology != nullptr && topology->choice().allreduce) {
     return HierarchicalAllreduce(transport, *topology, options);
   }
+  if (SendsAhead(transport)) return AllreduceAhead(transport, options);
   const size_t item = SizeOf(options.dtype);
   const size_t in_one_go = CountInOneGo(transport, options.count, options.dtype);
   if (in_one_go == options.count) return Reduction(transport, options).Run();

@@ -51,6 +51,13 @@ void Chain(Transport& transport, int root, MutableBytes data) {
   }
 }
 
+// The root writes for all others at once.
+void Publish(Transport& transport, int root, MutableBytes data) {
+  if (transport.rank() == root) return transport.Post(data);
+  CopySink sink(data);
+  transport.Fetch(root, data.size(), sink);
+}
+
 }  // namespace
 
 void Broadcast(Transport& transport, int root, const void* source, void* destination,
@@ -62,6 +69,8 @@ void Broadcast(Transport& transport, int root, const void* source, void* destina
   const MutableBytes data(static_cast<std::byte*>(destination), bytes);
   if (const Topology* topology = transport.topology()) {
     HierarchicalBroadcast(transport, *topology, root, data);
+  } else if (transport.posts()) {
+    Publish(transport, root, data);
   } else if (bytes <= kTreeBytes) {
     Tree(transport, root, data);
   } else if (transport.size() > 1) {

@@ -7,8 +7,8 @@
 
 #include "kernels/scale.h"
 #include "ops/broadcast.h"
+#include "ops/gather_blocks.h"
 #include "ops/reducescatter.h"
-#include "ops/ring.h"
 #include "transport/subset_transport.h"
 
 namespace hvd {
@@ -94,7 +94,7 @@ void HierarchicalAllreduce(Transport& transport, const Topology& topology,
       Scale(options.dtype, options.postscale, own, counts[place], divisor);
     }
   }
-  RingGather(near, blocks);
+  GatherBlocks(near, blocks);
 }
 
 void HierarchicalAllgather(Transport& transport, const Topology& topology,
@@ -110,7 +110,7 @@ void HierarchicalAllgather(Transport& transport, const Topology& topology,
   for (size_t i = 0; i < of_neighbours.size(); ++i) {
     Append(of_neighbours[i], blocks[static_cast<size_t>(hosts[own_host][i])]);
   }
-  RingGather(near, of_neighbours);
+  GatherBlocks(near, of_neighbours);
 
   if (place < lanes) {
     SubsetTransport far(transport, topology.Lane(static_cast<int>(place)));
@@ -119,7 +119,7 @@ void HierarchicalAllgather(Transport& transport, const Topology& topology,
     for (const std::vector<int>& host : hosts) {
       of_hosts.push_back(Carried(host, place, lanes, blocks));
     }
-    RingGather(far, of_hosts);
+    GatherBlocks(far, of_hosts);
   }
 
   std::vector<Blocks> from_afar(hosts[own_host].size());
@@ -131,7 +131,7 @@ void HierarchicalAllgather(Transport& transport, const Topology& topology,
       }
     }
   }
-  RingGather(near, from_afar);
+  GatherBlocks(near, from_afar);
 }
 
 void HierarchicalBroadcast(Transport& transport, const Topology& topology, int root,

@@ -19,6 +19,9 @@ struct ReducescatterOptions {
   ReduceOp op = ReduceOp::kSum;
   double prescale = 1.0;   // every rank's operand is multiplied by it
   double postscale = 1.0;  // the result is multiplied by it
+
+  // What of the source `rank` gets reduced.
+  ConstBytes Block(int rank) const;
 };
 
 void Reducescatter(Transport& transport, const ReducescatterOptions& options);

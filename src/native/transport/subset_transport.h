@@ -19,17 +19,16 @@ class SubsetTransport final : public Transport {
       : whole_(whole),
         ranks_(std::move(ranks)),
         rank_(static_cast<int>(std::find(ranks_.begin(), ranks_.end(), whole.rank()) -
-                               ranks_.begin())) {
+                               ranks_.begin())),
+        posts_(whole.PostsAmong(ranks_)) {
     if (whole.topology() != nullptr) topology_ = whole.topology()->Subset(ranks_);
   }
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
   const char* name() const override { return whole_.name(); }
-  size_t block_bytes() const override {
-    const bool near = !topology_ || topology_->hosts().size() == 1;
-    return near ? whole_.block_bytes() : 0;
-  }
+  size_t block_bytes() const override { return OfOneHost() ? whole_.block_bytes() : 0; }
+  size_t ahead_bytes() const override { return OfOneHost() ? whole_.ahead_bytes() : 0; }
   bool keeps_step() const override { return whole_.keeps_step(); }
   bool AgreeNear(int other) override {
     return whole_.AgreeNear(ranks_[static_cast<size_t>(other)]);
@@ -50,11 +49,19 @@ class SubsetTransport final : public Transport {
     whole_.Exchange(ranks_[static_cast<size_t>(to)], out, ranks_[static_cast<size_t>(from)],
                     in_bytes, sink);
   }
+  bool posts() const override { return posts_; }
+  void Post(ConstBytes out) override { whole_.Post(out); }
+  void Fetch(int from, size_t in_bytes, Sink& sink) override {
+    whole_.Fetch(ranks_[static_cast<size_t>(from)], in_bytes, sink);
+  }
 
  private:
+  bool OfOneHost() const { return !topology_ || topology_->hosts().size() == 1; }
+
   Transport& whole_;
   const std::vector<int> ranks_;
   const int rank_;
+  const bool posts_;
   std::optional<Topology> topology_;  // where the whole has one
 };
 

@@ -1,6 +1,7 @@
 #include "transport/transport.h"
 
 #include <cstring>
+#include <stdexcept>
 
 namespace hvd {
 
@@ -17,6 +18,12 @@ void Transport::Send(int to, ConstBytes out) {
 void Transport::Receive(int from, MutableBytes in) {
   CopySink sink(in);
   Exchange(from, {}, from, in.size(), sink);
+}
+
+void Transport::Post(ConstBytes /*out*/) { throw std::logic_error("this transport does not post"); }
+
+void Transport::Fetch(int /*from*/, size_t /*in_bytes*/, Sink& /*sink*/) {
+  throw std::logic_error("this transport does not post");
 }
 
 }  // namespace hvd

@@ -54,6 +54,9 @@ class Transport {
   virtual size_t block_bytes() const { return 0; }
   // Vectors from so many bytes on gain nothing from travelling together with others.
   virtual size_t lone_bytes() const { return size_t{512} << 10; }
+  // So many bytes may be sent to a rank in front of receiving anything: that does not wait for it,
+  // once it has received what it was sent before. 0: none.
+  virtual size_t ahead_bytes() const { return 0; }
   // Whether two ranks that exchange equally many bytes get none of them in front of those that were
   // read from `out`: the sink may write there as it goes.
   virtual bool keeps_step() const { return false; }
@@ -71,6 +74,16 @@ class Transport {
 
   void Send(int to, ConstBytes out);
   void Receive(int from, MutableBytes in);
+
+  // Whether a rank can write once what is for all others.
+  virtual bool posts() const { return false; }
+  // Whether these, this rank among them, can do so as a communicator of their own.
+  virtual bool PostsAmong(std::span<const int> /*ranks*/) const { return false; }
+  // For all others, where `posts`. Waits for those that have not fetched what was posted before,
+  // when it is more than ahead_bytes() with that.
+  virtual void Post(ConstBytes out);
+  // The next bytes that `from` has posted.
+  virtual void Fetch(int from, size_t in_bytes, Sink& sink);
 };
 
 }  // namespace hvd

@@ -1,5 +1,6 @@
 #include "transport/mixed/mixed_transport.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -40,6 +41,10 @@ void MixedTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes,
   } else {
     far_->Exchange(to, out, from, in_bytes, sink);
   }
+}
+
+bool MixedTransport::PostsAmong(std::span<const int> ranks) const {
+  return near_ && near_->posts() && std::ranges::equal(ranks, topology_.Neighbours(rank_));
 }
 
 void MixedTransport::SendTo(int to, ConstBytes out) {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,9 +34,16 @@ class MixedTransport : public Transport {
   int size() const override { return topology_.size(); }
   const char* name() const override { return name_.c_str(); }  // "shm+tcp", "shm+mpi"
   size_t block_bytes() const override { return near_ ? near_->block_bytes() : 0; }
+  size_t ahead_bytes() const override { return near_ ? near_->ahead_bytes() : 0; }
   const Topology* topology() const override { return &topology_; }
   std::vector<int> mapped_ranks() const override { return topology_.Neighbours(rank_); }
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override;
+  // Those of this host do.
+  bool PostsAmong(std::span<const int> ranks) const override;
+  void Post(ConstBytes out) override { near_->Post(out); }
+  void Fetch(int from, size_t in_bytes, Sink& sink) override {
+    near_->Fetch(topology_.PlaceOf(from), in_bytes, sink);
+  }
 
  private:
   void SendTo(int to, ConstBytes out);

@@ -16,10 +16,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// With fewer cores than ranks the wait hands its core on; this bounds it when nobody takes it, and
-// the share that it has of the core where those who work there run longer than who yields.
-constexpr std::chrono::microseconds kYield{8};
-
 // Rounds of waiting that are over before the clock has been read twice.
 constexpr int kTogether = 16;
 

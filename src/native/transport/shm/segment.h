@@ -1,6 +1,6 @@
 // The memory that all ranks of one host map: the meeting place of the lane (lane.h), a line of
 // cache of each rank (core_distances.h), and for each of two channels a doorbell for each rank and
-// a byte ring for each ordered pair.
+// a byte ring for each ordered pair, and for each rank one that all others read.
 #ifndef HVD_TRANSPORT_SHM_SEGMENT_H_
 #define HVD_TRANSPORT_SHM_SEGMENT_H_
 
@@ -17,8 +17,25 @@ namespace hvd {
 // Woken when a peer has filled or emptied one of this rank's rings.
 struct alignas(128) Doorbell {
   std::atomic<uint32_t> sequence;
-  std::atomic<uint32_t> sleeping;
+  std::atomic<uint32_t> awaited;  // whom the rank waits for while it sleeps (AwaitedRanks), or 0
   SeenCore core;
+};
+
+// Two ranks in one word, which is never 0.
+class AwaitedRanks {
+ public:
+  AwaitedRanks(int one, int other) : word_((Number(one) << 16) | Number(other)) {}
+  explicit AwaitedRanks(uint32_t word) : word_(word) {}
+
+  uint32_t word() const { return word_; }
+  bool Have(int rank) const {
+    return word_ >> 16 == Number(rank) || (word_ & 0xffff) == Number(rank);
+  }
+
+ private:
+  static uint32_t Number(int rank) { return static_cast<uint32_t>(rank) + 1; }
+
+  uint32_t word_;
 };
 
 // Written by one rank, for others to time: so far from each other that no CPU fetches one with
@@ -27,11 +44,13 @@ struct alignas(512) Mark {
   std::atomic<uint64_t> count;
 };
 
-// How far one rank has sent to another, in bytes since the start, which never wrap.
+// How far one rank has sent to another, in bytes since the start, which never wrap. Of a rank and
+// itself: how far it has posted.
 struct alignas(128) RingPositions {
   alignas(64) std::atomic<uint64_t> head;  // written by the sender, as is
   std::atomic<bool> near[2];               // what it says of the receiver, used in turn
   alignas(64) std::atomic<uint64_t> tail;  // written by the receiver
+  std::atomic<uint64_t> fetched;           // likewise: of what the sender has posted
 };
 
 // Two communicators that do not wait for each other.
@@ -54,6 +73,7 @@ class Segment {
   Mark& mark(int rank) const;
   Doorbell& doorbell(Channel channel, int rank) const;
   RingPositions& positions(Channel channel, int from, int to) const;
+  // Of a rank and itself: what it posts.
   std::byte* ring(Channel channel, int from, int to) const;
 
  private:

@@ -62,14 +62,15 @@ struct ShmTransport::Incoming {
   int from;
   size_t rest;
   uint64_t position;
-  RingPositions& ring;
-  std::byte* memory;
+  const std::atomic<uint64_t>& head;
+  std::atomic<uint64_t>& tail;
+  const std::byte* memory;
   size_t ring_bytes;
   size_t chunk;
   MutableBytes destination;  // empty when the bytes have to be looked at, or stay in cache
 
   size_t Available() const {
-    const uint64_t filled = ring.head.load(std::memory_order_seq_cst) - position;
+    const uint64_t filled = head.load(std::memory_order_seq_cst) - position;
     return std::min(static_cast<size_t>(filled), rest);
   }
   bool Ready() const { return rest != 0 && Available() != 0; }
@@ -86,6 +87,7 @@ ShmTransport::ShmTransport(int rank, std::shared_ptr<const Segment> segment,
       check_(std::move(check)),
       sent_(static_cast<size_t>(segment_->ranks())),
       received_(static_cast<size_t>(segment_->ranks())),
+      fetched_(static_cast<size_t>(segment_->ranks())),
       asked_(static_cast<size_t>(segment_->ranks())) {}
 
 std::vector<int> ShmTransport::mapped_ranks() const {
@@ -108,11 +110,11 @@ bool ShmTransport::AgreeNear(int other) {
   return said.near[turn % 2].load(std::memory_order_relaxed);
 }
 
-// The sleeper sets `sleeping` before it looks at the positions a last time, and the peer changes a
-// position before it looks at `sleeping`, all sequentially consistent: one of them sees the other.
+// The sleeper sets `awaited` before it looks at the positions a last time, and the peer changes a
+// position before it looks at `awaited`, all sequentially consistent: one of them sees the other.
 void ShmTransport::Ring(int rank) {
   Doorbell& bell = segment_->doorbell(channel_, rank);
-  if (bell.sleeping.load(std::memory_order_seq_cst) == 0) return;
+  if (!AwaitedRanks(bell.awaited.load(std::memory_order_seq_cst)).Have(rank_)) return;
   bell.sequence.fetch_add(1, std::memory_order_seq_cst);
   FutexWakeAll(bell.sequence);
 }
@@ -128,23 +130,21 @@ template <typename Ready>
 void ShmTransport::WaitUntil(int to, int from, const Ready& ready) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
-  if (spin_) {
-    const Clock::time_point end = begin + spin_time_.OfNextWait();
-    do {
-      for (int i = 0; i < 16; ++i) {
-        if (ready()) return;
-        Pause();
-      }
-      if (AwaitsThisCore(to, from)) ::sched_yield();
-    } while (Clock::now() < end);
-  }
+  const Clock::time_point end = begin + (spin_ ? spin_time_.OfNextWait() : kYield);
+  do {
+    for (int i = 0; i < 16; ++i) {
+      if (ready()) return;
+      if (spin_) Pause();
+    }
+    if (!spin_ || AwaitsThisCore(to, from)) ::sched_yield();
+  } while (Clock::now() < end);
   Doorbell& bell = segment_->doorbell(channel_, rank_);
   while (true) {
     const uint32_t sequence = bell.sequence.load(std::memory_order_seq_cst);
-    bell.sleeping.store(1, std::memory_order_seq_cst);
+    bell.awaited.store(AwaitedRanks(to, from).word(), std::memory_order_seq_cst);
     const bool done = ready();
     if (!done) FutexWait(bell.sequence, sequence, WaitCheck::kSlice);
-    bell.sleeping.store(0, std::memory_order_seq_cst);
+    bell.awaited.store(0, std::memory_order_seq_cst);
     if (done) {
       spin_time_.Slept(Clock::now() - begin);
       return;
@@ -182,7 +182,7 @@ bool ShmTransport::Drain(Incoming& incoming, Sink& sink, size_t most) {
   }
   incoming.rest -= count;
   incoming.position += RoundUp(count);
-  incoming.ring.tail.store(incoming.position, std::memory_order_seq_cst);
+  incoming.tail.store(incoming.position, std::memory_order_seq_cst);
   Ring(incoming.from);
   return true;
 }
@@ -203,7 +203,8 @@ void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, S
   Incoming incoming{.from = from,
                     .rest = in_bytes,
                     .position = received,
-                    .ring = segment_->positions(channel_, from, rank_),
+                    .head = segment_->positions(channel_, from, rank_).head,
+                    .tail = segment_->positions(channel_, from, rank_).tail,
                     .memory = segment_->ring(channel_, from, rank_),
                     .ring_bytes = ring_bytes,
                     .chunk = ChunkOf(in_bytes, bounds),
@@ -223,6 +224,84 @@ void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, S
   }
   sent = outgoing.position;
   received = incoming.position;
+  if (in_bytes != 0) distances_->Look(from);
+}
+
+bool ShmTransport::PostsAmong(std::span<const int> ranks) const {
+  return posts() && ranks.size() == static_cast<size_t>(size());
+}
+
+struct ShmTransport::Reader {
+  int rank;
+  uint64_t fetched;
+};
+
+uint64_t ShmTransport::FetchedBy(int reader) const {
+  return segment_->positions(channel_, rank_, reader).fetched.load(std::memory_order_seq_cst);
+}
+
+// Looks at each once: they go on meanwhile.
+ShmTransport::Reader ShmTransport::SlowestReader() const {
+  Reader slowest{.rank = rank_, .fetched = posted_};
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank == rank_) continue;
+    const uint64_t fetched = FetchedBy(rank);
+    if (fetched <= slowest.fetched) slowest = {.rank = rank, .fetched = fetched};
+  }
+  return slowest;
+}
+
+void ShmTransport::Post(ConstBytes out) {
+  const size_t ring_bytes = segment_->ring_bytes();
+  const size_t chunk = ChunkOf(out.size(), kOneWay);
+  std::byte* const memory = segment_->ring(channel_, rank_, rank_);
+  const HandOver way = distances_->ForAll();
+  if (!out.empty()) distances_->Mark();
+  (void)segment_->doorbell(channel_, rank_).core.Show();
+  while (!out.empty()) {
+    const auto room_by = [&](uint64_t fetched) {
+      return ring_bytes - static_cast<size_t>(posted_ - fetched);
+    };
+    if (room_by(fetched_by_all_) < std::min(out.size(), chunk)) {
+      fetched_by_all_ = SlowestReader().fetched;
+    }
+    const size_t room = room_by(fetched_by_all_);
+    if (room == 0) {
+      // As a sender: waking is worth it when a good part is free.
+      const int slowest = SlowestReader().rank;
+      const size_t wanted = std::min(out.size(), ring_bytes / 4);
+      WaitUntil(slowest, slowest, [&] { return room_by(FetchedBy(slowest)) >= wanted; });
+      continue;
+    }
+    const size_t offset = static_cast<size_t>(posted_ % ring_bytes);
+    const size_t count = std::min({out.size(), chunk, ring_bytes - offset, room});
+    CopyToPeer(memory + offset, out.data(), count, way);
+    out = out.subspan(count);
+    posted_ += RoundUp(count);
+    segment_->positions(channel_, rank_, rank_).head.store(posted_, std::memory_order_seq_cst);
+    for (int rank = 0; rank < size(); ++rank) {
+      if (rank != rank_) Ring(rank);
+    }
+  }
+}
+
+void ShmTransport::Fetch(int from, size_t in_bytes, Sink& sink) {
+  uint64_t& fetched = fetched_[static_cast<size_t>(from)];
+  Incoming incoming{.from = from,
+                    .rest = in_bytes,
+                    .position = fetched,
+                    .head = segment_->positions(channel_, from, from).head,
+                    .tail = segment_->positions(channel_, from, rank_).fetched,
+                    .memory = segment_->ring(channel_, from, from),
+                    .ring_bytes = segment_->ring_bytes(),
+                    .chunk = ChunkOf(in_bytes, kOneWay),
+                    .destination = in_bytes >= kLongCopy ? sink.Destination() : MutableBytes()};
+  (void)segment_->doorbell(channel_, rank_).core.Show();
+  while (incoming.rest != 0) {
+    if (Drain(incoming, sink, incoming.rest)) continue;
+    WaitUntil(from, from, [&] { return incoming.Ready(); });
+  }
+  fetched = incoming.position;
   if (in_bytes != 0) distances_->Look(from);
 }
 

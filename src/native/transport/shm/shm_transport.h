@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "transport/shm/core_distances.h"
@@ -31,19 +32,27 @@ class ShmTransport : public Transport {
   int size() const override { return segment_->ranks(); }
   const char* name() const override { return "shm"; }
   size_t block_bytes() const override { return size_t{128} << 10; }
+  size_t ahead_bytes() const override { return segment_->ring_bytes(); }
   bool keeps_step() const override { return true; }
   bool AgreeNear(int other) override;
   size_t lone_bytes() const override { return size_t{64} << 10; }
   std::vector<int> mapped_ranks() const override;
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override;
+  bool posts() const override { return size() > 2; }
+  bool PostsAmong(std::span<const int> ranks) const override;
+  void Post(ConstBytes out) override;
+  void Fetch(int from, size_t in_bytes, Sink& sink) override;
 
  private:
   // One direction of one Exchange: what is left of the message and where it stands in its ring.
   struct Outgoing;
   struct Incoming;
+  struct Reader;
 
   bool Fill(Outgoing& outgoing);
   bool Drain(Incoming& incoming, Sink& sink, size_t most);
+  uint64_t FetchedBy(int reader) const;
+  Reader SlowestReader() const;
   void Ring(int rank);
   bool AwaitsThisCore(int to, int from) const;
   template <typename Ready>
@@ -59,6 +68,9 @@ class ShmTransport : public Transport {
   // By rank: where the next message starts in the ring.
   std::vector<uint64_t> sent_;
   std::vector<uint64_t> received_;
+  std::vector<uint64_t> fetched_;
+  uint64_t posted_ = 0;
+  uint64_t fetched_by_all_ = 0;  // at least so much of that
   // By rank: how often AgreeNear was asked.
   std::vector<uint32_t> asked_;
 };

@@ -6,6 +6,11 @@
 
 namespace hvd {
 
+// With fewer cores than ranks a wait hands its core on for so long, before it sleeps; this bounds
+// it when nobody takes it, and the share that it has of the core where those who work there run
+// longer than who yields.
+constexpr std::chrono::microseconds kYield{8};
+
 class SpinTime {
  public:
   std::chrono::microseconds OfNextWait() const { return next_; }

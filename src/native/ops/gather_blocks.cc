@@ -1,11 +1,14 @@
-#include "ops/ring.h"
+#include "ops/gather_blocks.h"
 
 #include <algorithm>
 #include <cstddef>
 
+#include "ops/ahead.h"
+
 namespace hvd {
 
-void RingGather(Transport& transport, std::span<const std::vector<MutableBytes>> blocks) {
+void GatherBlocks(Transport& transport, std::span<const std::vector<MutableBytes>> blocks) {
+  if (SendsAhead(transport)) return GatherAhead(transport, blocks);
   const int ranks = transport.size();
   const int rank = transport.rank();
   const int next = (rank + 1) % ranks;

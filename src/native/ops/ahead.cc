@@ -1,0 +1,210 @@
+#include "ops/ahead.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+#include "ops/operand_sink.h"
+
+namespace hvd {
+namespace {
+
+// Parts are whole cache lines, and so whole elements.
+constexpr size_t kLine = 64;
+// What a rank sends to another in one go: a sum of so much stays in its core's cache.
+constexpr size_t kMostOfPart = size_t{256} << 10;
+// A rank sends a part while another has not received what it was sent since the part before the
+// last: four of them at most, two of operands and two of results.
+constexpr size_t kUnderWay = 4;
+
+size_t MostOfPart(const Transport& transport) {
+  return std::min(kMostOfPart, transport.ahead_bytes() / kUnderWay);
+}
+
+// Up to here each rank reduces whole vectors: the results need not be sent.
+constexpr size_t kWhole = size_t{16} << 10;
+constexpr size_t kAllWhole = size_t{128} << 10;
+
+bool ReducesWholes(const Transport& transport, size_t bytes) {
+  return bytes <= std::min(kWhole, transport.ahead_bytes() / kUnderWay) &&
+         bytes * static_cast<size_t>(transport.size()) <= kAllWhole;
+}
+
+struct Range {
+  size_t offset;
+  size_t bytes;
+};
+
+// The `index`-th of the parts of a range, of equal size but for the last ones.
+Range PartOf(Range whole, int index, int parts) {
+  const auto n = static_cast<size_t>(parts);
+  const size_t each = ((whole.bytes + n - 1) / n + kLine - 1) / kLine * kLine;
+  const size_t before = std::min(static_cast<size_t>(index) * each, whole.bytes);
+  return {whole.offset + before, std::min(each, whole.bytes - before)};
+}
+
+// Sends to every other rank what is its, to the next one first. Args: of: what a rank gets.
+template <typename Of>
+void SendToOthers(Transport& transport, const Of& of) {
+  for (int step = 1; step < transport.size(); ++step) {
+    const int to = (transport.rank() + step) % transport.size();
+    transport.Send(to, of(to));
+  }
+}
+
+// The same bytes to every other rank.
+void Publish(Transport& transport, ConstBytes bytes) {
+  if (transport.posts()) {
+    transport.Post(bytes);
+  } else {
+    SendToOthers(transport, [&](int) { return bytes; });
+  }
+}
+
+// What another rank has published.
+void Obtain(Transport& transport, int from, size_t bytes, Sink& sink) {
+  if (transport.posts()) {
+    transport.Fetch(from, bytes, sink);
+  } else {
+    transport.Exchange(from, {}, from, bytes, sink);
+  }
+}
+
+// Of every other rank, of the one before this one first. Args: of: where to.
+template <typename Of>
+void ObtainFromOthers(Transport& transport, const Of& of) {
+  for (int step = 1; step < transport.size(); ++step) {
+    const int from = (transport.rank() + transport.size() - step) % transport.size();
+    const MutableBytes to = of(from);
+    CopySink sink(to);
+    Obtain(transport, from, to.size(), sink);
+  }
+}
+
+enum class Way : uint8_t { kSent, kPublished };
+
+// Receives what all others have of this rank's part, and reduces it with its own.
+// Args: own: this rank's operand. result: apart from it.
+void ReduceInOrder(Transport& transport, const Arithmetic& arithmetic, Way way, ConstBytes own,
+                   std::byte* result) {
+  for (int rank = 0; rank < transport.size(); ++rank) {
+    OperandSink sink(arithmetic, {.first = rank == 0, .last = rank == transport.size() - 1},
+                     result);
+    if (rank == transport.rank()) {
+      sink.Consume(own);
+    } else if (way == Way::kPublished) {
+      Obtain(transport, rank, own.size(), sink);
+    } else {
+      transport.Exchange(rank, {}, rank, own.size(), sink);
+    }
+  }
+}
+
+}  // namespace
+
+bool SendsAhead(const Transport& transport) {
+  return transport.size() > 2 && transport.topology() == nullptr && transport.ahead_bytes() != 0;
+}
+
+// In blocks, of which each rank reduces a part. It sends the next block's operands before it
+// receives this one's results: so it waits for others once in each block.
+void AllreduceAhead(Transport& transport, const AllreduceOptions& options) {
+  const Arithmetic arithmetic(options.dtype, options.op, transport.size(), options.prescale,
+                              options.postscale);
+  const auto* source = static_cast<const std::byte*>(options.source);
+  auto* destination = static_cast<std::byte*>(options.destination);
+  const int ranks = transport.size();
+  const size_t bytes = options.count * SizeOf(options.dtype);
+  const size_t most = MostOfPart(transport);
+  std::unique_ptr<std::byte[]> memory;
+  if (source == destination) memory.reset(new std::byte[std::min(most, bytes)]);
+
+  if (ReducesWholes(transport, bytes)) {
+    const ConstBytes own(source, bytes);
+    Publish(transport, own);
+    std::byte* const result = memory ? memory.get() : destination;
+    ReduceInOrder(transport, arithmetic, Way::kPublished, own, result);
+    if (memory) std::copy_n(result, bytes, destination);
+    return;
+  }
+  const auto block_at = [&](size_t offset) -> Range {
+    return {offset, std::min(bytes - offset, most * static_cast<size_t>(ranks))};
+  };
+  const auto send_operands = [&](Range block) {
+    SendToOthers(transport, [&](int rank) -> ConstBytes {
+      const Range part = PartOf(block, rank, ranks);
+      return {source + part.offset, part.bytes};
+    });
+  };
+  Range block = block_at(0);
+  send_operands(block);
+  while (block.bytes != 0) {
+    const Range part = PartOf(block, transport.rank(), ranks);
+    std::byte* const result = memory ? memory.get() : destination + part.offset;
+    ReduceInOrder(transport, arithmetic, Way::kSent, {source + part.offset, part.bytes}, result);
+    Publish(transport, {result, part.bytes});
+    if (memory) std::copy_n(result, part.bytes, destination + part.offset);
+    const Range next = block_at(block.offset + block.bytes);
+    send_operands(next);
+    ObtainFromOthers(transport, [&](int rank) -> MutableBytes {
+      const Range other = PartOf(block, rank, ranks);
+      return {destination + other.offset, other.bytes};
+    });
+    block = next;
+  }
+}
+
+void ReducescatterAhead(Transport& transport, const ReducescatterOptions& options) {
+  const Arithmetic arithmetic(options.dtype, options.op, transport.size(), options.prescale,
+                              options.postscale);
+  const size_t most = MostOfPart(transport);
+  auto* result = static_cast<std::byte*>(options.destination);
+  const size_t longest = *std::ranges::max_element(options.counts) * SizeOf(options.dtype);
+  const auto part_of = [&](int rank, size_t offset) {
+    const ConstBytes block = options.Block(rank);
+    const ConstBytes rest = block.subspan(std::min(offset, block.size()));
+    return rest.first(std::min(rest.size(), most));
+  };
+  const auto send_operands = [&](size_t offset) {
+    SendToOthers(transport, [&](int rank) { return part_of(rank, offset); });
+  };
+  const bool in_place = options.Block(transport.rank()).data() == result;
+  std::unique_ptr<std::byte[]> memory;
+  if (in_place) memory.reset(new std::byte[std::min(most, longest)]);
+
+  send_operands(0);
+  for (size_t offset = 0; offset < longest; offset += most) {
+    send_operands(offset + most);
+    const ConstBytes own = part_of(transport.rank(), offset);
+    std::byte* const sum = in_place ? memory.get() : result;
+    ReduceInOrder(transport, arithmetic, Way::kSent, own, sum);
+    if (in_place) std::copy_n(sum, own.size(), result);
+    result += own.size();
+  }
+}
+
+void GatherAhead(Transport& transport, std::span<const std::vector<MutableBytes>> blocks) {
+  const size_t most = MostOfPart(transport);
+  std::vector<std::vector<MutableBytes>> parts(blocks.size());
+  size_t steps = 0;
+  for (size_t rank = 0; rank < blocks.size(); ++rank) {
+    for (MutableBytes rest : blocks[rank]) {
+      for (; !rest.empty(); rest = rest.subspan(parts[rank].back().size())) {
+        parts[rank].push_back(rest.first(std::min(rest.size(), most)));
+      }
+    }
+    steps = std::max(steps, parts[rank].size());
+  }
+  const auto part_of = [&](int rank, size_t step) {
+    const auto& of_rank = parts[static_cast<size_t>(rank)];
+    return step < of_rank.size() ? of_rank[step] : MutableBytes();
+  };
+  const auto publish = [&](size_t step) { Publish(transport, part_of(transport.rank(), step)); };
+  publish(0);
+  for (size_t step = 0; step < steps; ++step) {
+    publish(step + 1);
+    ObtainFromOthers(transport, [&](int rank) { return part_of(rank, step); });
+  }
+}
+
+}  // namespace hvd

@@ -1,0 +1,54 @@
+// Reducing vectors that arrive one after the other.
+#ifndef HVD_OPS_OPERAND_SINK_H_
+#define HVD_OPS_OPERAND_SINK_H_
+
+#include <array>
+#include <cstddef>
+
+#include "base/dtype.h"
+#include "kernels/reduce.h"
+#include "transport/transport.h"
+
+namespace hvd {
+
+// What operands become a result by.
+struct Arithmetic {
+  // Throws Error (kInvalid) when there is no such reduction.
+  // Args: ranks: an average divides by their number.
+  Arithmetic(DType dtype, ReduceOp op, int ranks, double prescale, double postscale);
+
+  DType dtype;
+  ReduceFn reduce;
+  double prescale;   // every operand is multiplied by it
+  double postscale;  // the result is multiplied by it
+  double divisor;    // and divided by this
+};
+
+// One operand.
+class OperandSink final : public Sink {
+ public:
+  // Where it stands among those of one result, which is all of these where there is but one.
+  struct Turn {
+    bool first;
+    bool last;
+  };
+
+  // Args: result: room for it, apart from the operand; what the operands before this one gave.
+  OperandSink(const Arithmetic& arithmetic, Turn turn, std::byte* result)
+      : arithmetic_(arithmetic), turn_(turn), result_(result) {}
+
+  void Consume(ConstBytes bytes) override;
+
+ private:
+  // What is scaled and reduced in one go, and so stays in the first-level cache.
+  static constexpr size_t kPiece = size_t{16} << 10;
+
+  const Arithmetic& arithmetic_;
+  const Turn turn_;
+  std::byte* result_;
+  alignas(64) std::array<std::byte, kPiece> scaled_;
+};
+
+}  // namespace hvd
+
+#endif  // HVD_OPS_OPERAND_SINK_H_

@@ -1,0 +1,169 @@
+// More than two ranks of a host reduce in the order of the ranks, to the same bits whether callers
+// meet or threads do the work, however many elements there are.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "harness.h"
+#include "kernels/reduce.h"
+#include "kernels/scale.h"
+#include "ranks.h"
+#include "runtime/runtime.h"
+
+namespace {
+
+using hvd::DType;
+using hvd::OpKind;
+using hvd::ReduceOp;
+using hvd::Request;
+using hvd::Runtime;
+using hvd::TransportChoice;
+using hvd::test::OnRanks;
+using hvd::test::RequestFor;
+using hvd::test::RunNow;
+using hvd::test::Start;
+using hvd::test::Wait;
+
+using Bytes = std::vector<std::byte>;
+
+// One reduction of a test.
+struct Work {
+  DType dtype = DType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  size_t count = 0;
+  double prescale = 1;
+  double postscale = 1;
+};
+
+// Whose sums are rounded.
+Bytes Operand(int rank, const Work& work) {
+  Bytes bytes(work.count * SizeOf(work.dtype));
+  for (size_t i = 0; i < work.count; ++i) {
+    const auto number = static_cast<double>((i * 7 + static_cast<size_t>(rank) * 5) % 1013);
+    const double value = std::pow(3.0, rank % 5) / (number + 3);
+    if (work.dtype == DType::kFloat32) {
+      const auto element = static_cast<float>(value);
+      std::memcpy(&bytes[i * sizeof(element)], &element, sizeof(element));
+    } else if (work.dtype == DType::kFloat64) {
+      std::memcpy(&bytes[i * sizeof(value)], &value, sizeof(value));
+    } else {
+      // A 16-bit type's bits: neither infinite nor a NaN.
+      const auto element =
+          static_cast<uint16_t>(0x2e00 + (i * 31 + static_cast<size_t>(rank) * 97) % 0x1000);
+      std::memcpy(&bytes[i * sizeof(element)], &element, sizeof(element));
+    }
+  }
+  return bytes;
+}
+
+Bytes Reduced(int ranks, const Work& work) {
+  Bytes result;
+  for (int rank = 0; rank < ranks; ++rank) {
+    Bytes operand = Operand(rank, work);
+    if (work.prescale != 1) Scale(work.dtype, work.prescale, operand.data(), work.count);
+    if (rank == 0) {
+      result = operand;
+    } else {
+      hvd::FindReduce(work.dtype, work.op)(operand.data(), result.data(), work.count);
+    }
+  }
+  const double divisor = work.op == ReduceOp::kAverage ? ranks : 1;
+  Scale(work.dtype, work.postscale, result.data(), work.count, divisor);
+  return result;
+}
+
+Request RequestOf(OpKind kind, const std::string& name, const Work& work) {
+  Request request = RequestFor<float>(kind, name, {static_cast<int64_t>(work.count)});
+  request.tensors.front().dtype = work.dtype;
+  request.op = work.op;
+  request.prescale = work.prescale;
+  request.postscale = work.postscale;
+  return request;
+}
+
+enum class Way : uint8_t { kCaller, kThreads, kThreadsInPlace };
+
+void CheckAllreduce(Runtime& runtime, int rank, int ranks, const std::string& name,
+                    const Work& work) {
+  const Bytes expected = Reduced(ranks, work);
+  for (const Way way : {Way::kCaller, Way::kThreads, Way::kThreadsInPlace}) {
+    const Request request = RequestOf(OpKind::kAllreduce, name, work);
+    Bytes source = Operand(rank, work);
+    Bytes apart(way == Way::kThreadsInPlace ? 0 : source.size());
+    std::byte* const destination = way == Way::kThreadsInPlace ? source.data() : apart.data();
+    if (way != Way::kCaller || !RunNow(runtime, request, {source.data(), destination})) {
+      (void)Wait(runtime, Start(runtime, request, source.data(), destination));
+    }
+    EXPECT_EQ(std::memcmp(destination, expected.data(), expected.size()), 0);
+    if (way != Way::kThreadsInPlace) EXPECT_TRUE(source == Operand(rank, work));
+  }
+}
+
+// The rows go to the first ranks first.
+void CheckReducescatter(Runtime& runtime, int rank, int ranks, const std::string& name,
+                        const Work& work) {
+  const Bytes reduced = Reduced(ranks, work);
+  const auto n = static_cast<size_t>(ranks);
+  const auto r = static_cast<size_t>(rank);
+  const size_t first = r * (work.count / n) + std::min(r, work.count % n);
+  const size_t own = work.count / n + (r < work.count % n ? 1 : 0);
+  const size_t item = SizeOf(work.dtype);
+  for (const Way way : {Way::kCaller, Way::kThreads}) {
+    const Request request = RequestOf(OpKind::kReducescatter, name, work);
+    const Bytes source = Operand(rank, work);
+    std::optional<hvd::Result> result;
+    if (way == Way::kCaller) result = RunNow(runtime, request, {source.data(), nullptr});
+    if (!result) result = Wait(runtime, Start(runtime, request, source.data(), nullptr));
+    const hvd::Output& output = result->outputs.at(0);
+    EXPECT_EQ(output.shape, std::vector<int64_t>{static_cast<int64_t>(own)});
+    EXPECT_EQ(std::memcmp(output.data.get(), reduced.data() + first * item, own * item), 0);
+  }
+}
+
+// On both sides of what is reduced whole, of a block of parts, and of several.
+std::vector<size_t> ByteCounts(int ranks) {
+  const size_t block = static_cast<size_t>(ranks) * (size_t{128} << 10);
+  return {8,          size_t{16} << 10, (size_t{16} << 10) + 8, 100'000,
+          block - 64, block + 64,       2 * block + 8,          3 * block + 1000};
+}
+
+}  // namespace
+
+TEST(SumsOfSeveralRanksAreThoseInTheirOrder) {
+  for (const int ranks : {3, 4, 6}) {
+    OnRanks(ranks, TransportChoice::kShm, [=](int rank, Runtime& runtime) {
+      int number = 0;
+      for (const size_t bytes : ByteCounts(ranks)) {
+        for (const DType dtype :
+             {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16}) {
+          Work work{.dtype = dtype, .op = ReduceOp::kSum, .count = bytes / SizeOf(dtype)};
+          const std::string name = "n" + std::to_string(number++);
+          CheckAllreduce(runtime, rank, ranks, "a" + name, work);
+          CheckReducescatter(runtime, rank, ranks, "r" + name, work);
+          work = {.dtype = dtype,
+                  .op = ReduceOp::kAverage,
+                  .count = work.count,
+                  .prescale = 0.3,
+                  .postscale = 1.7};
+          CheckAllreduce(runtime, rank, ranks, "as" + name, work);
+          CheckReducescatter(runtime, rank, ranks, "rs" + name, work);
+        }
+      }
+      EXPECT_TRUE(runtime.fast_operations() > 0);
+    });
+  }
+}
+
+// Their rings are so short that a block is, too.
+TEST(ManyRanksReduceShortPartsInTheirOrder) {
+  constexpr int kRanks = 24;
+  OnRanks(kRanks, TransportChoice::kShm, [](int rank, Runtime& runtime) {
+    for (const size_t count : {size_t{1}, size_t{1300}, size_t{1400}, size_t{120'001}}) {
+      const Work work{.count = count};
+      CheckAllreduce(runtime, rank, kRanks, "a" + std::to_string(count), work);
+      CheckReducescatter(runtime, rank, kRanks, "r" + std::to_string(count), work);
+    }
+  });
+}
