@@ -125,10 +125,10 @@ void MeetOften(int ranks, bool spin, uint64_t rounds, bool holds) {
 
 // A number that all ranks draw alike, of what is brought to a long round: often the most.
 size_t WordsOf(int ranks, uint64_t round) {
-  const size_t most = Lane::MostInTurns(ranks) / sizeof(uint64_t);
+  const size_t most = Lane::MostData(ranks) / sizeof(uint64_t);
   constexpr size_t kLeast = Lane::kStays / sizeof(uint64_t);
   std::mt19937 random(static_cast<unsigned>(round));
-  return random() % 3 == 0 ? kLeast + random() % (most - kLeast) : most;
+  return random() % 3 == 0 ? most : kLeast + random() % (most / 8);
 }
 
 MutableBytes BringWords(Lane& lane, uint64_t round, uint64_t value) {
@@ -147,40 +147,33 @@ void ExpectWords(ConstBytes payload, uint64_t first, uint64_t value) {
   EXPECT_TRUE(std::all_of(words.begin() + 1, words.end(), [&](uint64_t w) { return w == value; }));
 }
 
-// Operations of several rounds: each rank changes what it has brought to one round, brings more to
-// the next one, and reads both what it was brought then and what was changed, as late as it may.
-void MeetInTurns(int ranks, bool spin, uint64_t operations) {
+// In some operations each rank changes what it has brought, meets the others again, and reads what
+// they have changed, as late as it may.
+void MeetTwice(int ranks, bool spin, uint64_t operations) {
   const auto lanes = Lanes(ranks, spin);
-  const auto value = [](int rank, uint64_t round) {
-    return round * 100 + static_cast<uint64_t>(rank);
+  const auto value = [](int rank, uint64_t operation) {
+    return operation * 100 + static_cast<uint64_t>(rank);
   };
   OnThreads(ranks, [&](int rank) {
     Lane& lane = *lanes[static_cast<size_t>(rank)];
     std::mt19937 random(static_cast<unsigned>(rank));
-    const auto places = [&] {
-      std::vector<Lane::Place> all;
-      for (int other = 0; other < ranks; ++other) all.push_back(lane.At(other));
-      return all;
-    };
-    uint64_t round = 0;
     for (uint64_t operation = 0; operation < operations; ++operation) {
-      MutableBytes own = BringWords(lane, round, value(rank, round));
-      while (!lane.Meet()) own = BringWords(lane, round, value(rank, round));
-      std::vector<Lane::Place> brought = places();
-      const uint64_t end = round + operation % 4 + 1;
-      for (; round < end; ++round) {
-        const uint64_t changed = value(rank, round) + 50;
+      const uint64_t own_value = value(rank, operation);
+      MutableBytes own = BringWords(lane, operation, own_value);
+      while (!lane.Meet()) own = BringWords(lane, operation, own_value);
+      std::vector<Lane::Place> brought;
+      for (int other = 0; other < ranks; ++other) brought.push_back(lane.At(other));
+      const uint64_t changes = operation % 3 == 0 ? 0 : 50;
+      if (changes != 0) {
+        const uint64_t changed = own_value + changes;
         std::memcpy(own.data(), &changed, sizeof(changed));
-        const bool more = round + 1 < end;
-        if (more) own = BringWords(lane, round + 1, value(rank, round + 1));
         lane.MeetAgain();
-        // Now and then one is late enough for the others to sleep, or to be two rounds further.
-        if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
-        for (int other = 0; other < ranks; ++other) {
-          const auto& payload = brought[static_cast<size_t>(other)].payload;
-          ExpectWords(payload, value(other, round) + 50, value(other, round));
-        }
-        if (more) brought = places();
+      }
+      // Now and then one is late enough for the others to sleep, or to be two rounds further.
+      if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+      for (int other = 0; other < ranks; ++other) {
+        const uint64_t of_other = value(other, operation);
+        ExpectWords(brought[static_cast<size_t>(other)].payload, of_other + changes, of_other);
       }
     }
   });
@@ -344,8 +337,8 @@ TEST(WhatWasBroughtStaysUntilTheNextRound) {
 
 TEST(WhatWasBroughtStaysWhileRanksMeetAgain) {
   for (const bool spin : {false, true}) {
-    MeetInTurns(2, spin, 60);
-    MeetInTurns(5, spin, 12);
+    MeetTwice(2, spin, 120);
+    MeetTwice(5, spin, 24);
   }
 }
 
@@ -382,19 +375,12 @@ TEST(LongPayloadsStandApartAsLongAsTheyAreRead) {
       return std::pair(begin, begin + bytes);
     };
     for (int operation = 0; operation < 2000; ++operation) {
-      const int turns = random() % 2 == 0 ? 1 : 2 + static_cast<int>(random() % 5);
-      for (int turn = 0; turn < turns; ++turn) {
-        const size_t most = turns == 1 ? Lane::MostPayload(ranks) : Lane::MostInTurns(ranks);
-        // One that is brought in vain is brought again.
-        if (turn == 0 && random() % 4 == 0) (void)bring(up_to(Lane::kStays, most));
-        const auto place = bring(up_to(Lane::kStays, most));
-        places.MoveOn();
-        read.push_back(place);
-        if (read.size() > 2 || turn == 0)
-          read.erase(read.begin(), read.end() - (turn == 0 ? 1 : 2));
-      }
-      // Others are done with all but the last when the next operation's first round is met.
-      read.erase(read.begin(), read.end() - 1);
+      // One that is brought in vain is brought again.
+      if (random() % 4 == 0) (void)bring(up_to(Lane::kStays, Lane::MostPayload(ranks)));
+      const auto place = bring(up_to(Lane::kStays, Lane::MostPayload(ranks)));
+      places.MoveOn();
+      // Others are done with all but this one now that its round is met.
+      read = {place};
     }
   }
 }

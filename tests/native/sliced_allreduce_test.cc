@@ -1,4 +1,4 @@
-// Allreduces of more than two ranks on the fast lane, by slices and in turns.
+// Allreduces of more than two ranks on the fast lane, by slices and without.
 #include <algorithm>
 #include <cstdint>
 #include <random>
@@ -79,9 +79,9 @@ void Check(Runtime& runtime, int rank, int ranks, const std::string& name, DType
 
 // Of elements that make so many bytes, on both sides of every bound.
 std::vector<size_t> Counts(int ranks, size_t item) {
-  const size_t turn = Lane::MostInTurns(ranks);
+  const size_t most = std::min(Lane::MostData(ranks), size_t{256} << 10);
   std::vector<size_t> counts;
-  for (const size_t bytes : {size_t{16} << 10, turn, turn + 64, 2 * turn, 3 * turn + 1000}) {
+  for (const size_t bytes : {size_t{16} << 10, size_t{48} << 10, most, 3 * most + 1000}) {
     counts.insert(counts.end(), {bytes / item - 1, bytes / item, bytes / item + 1});
   }
   return counts;
@@ -89,7 +89,7 @@ std::vector<size_t> Counts(int ranks, size_t item) {
 
 }  // namespace
 
-TEST(LongAllreducesOfManyRanksGoBySlicesAndInTurns) {
+TEST(LongAllreducesOfManyRanksGoBySlices) {
   for (const int ranks : {3, 4, 7}) {
     OnRanks(ranks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
       std::mt19937 random(11);  // the same on all ranks
@@ -122,7 +122,7 @@ TEST(LongAllreducesOfManyRanksGoBySlicesAndInTurns) {
 TEST(AsManyRanksAsThereCanBeReduceSlices) {
   constexpr int kRanks = Lane::kMostRanks;
   OnRanks(kRanks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
-    for (const size_t bytes : {size_t{16} << 10, Lane::MostInTurns(kRanks) + 8}) {
+    for (const size_t bytes : {size_t{16} << 10, Lane::MostData(kRanks)}) {
       const std::string name = "many" + std::to_string(bytes);
       const size_t count = bytes / sizeof(int64_t);
       Check<int64_t>(runtime, rank, kRanks, name, DType::kInt64, ReduceOp::kSum, count, true);
@@ -133,8 +133,7 @@ TEST(AsManyRanksAsThereCanBeReduceSlices) {
 TEST(SlicesAreScaledAndConverted) {
   constexpr int kRanks = 3;
   OnRanks(kRanks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
-    const size_t turn = Lane::MostInTurns(kRanks);
-    for (const size_t count : {turn / 8, turn, 2 * turn + 9}) {
+    for (const size_t count : {size_t{20'000}, size_t{65'536}, size_t{140'009}}) {
       for (const bool travels : {false, true}) {
         Request request = RequestFor<float>(OpKind::kAllreduce,
                                             "scaled" + std::to_string(count + (travels ? 1 : 0)),

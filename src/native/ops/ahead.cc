@@ -21,12 +21,18 @@ size_t MostOfPart(const Transport& transport) {
   return std::min(kMostOfPart, transport.ahead_bytes() / kUnderWay);
 }
 
+// Likewise of what is for all.
+size_t MostToPublish(const Transport& transport) {
+  const size_t post = transport.post_bytes();
+  return post != 0 ? std::min(kMostOfPart, post / kUnderWay) : MostOfPart(transport);
+}
+
 // Up to here each rank reduces whole vectors: the results need not be sent.
 constexpr size_t kWhole = size_t{16} << 10;
 constexpr size_t kAllWhole = size_t{128} << 10;
 
 bool ReducesWholes(const Transport& transport, size_t bytes) {
-  return bytes <= std::min(kWhole, transport.ahead_bytes() / kUnderWay) &&
+  return bytes <= std::min(kWhole, MostToPublish(transport)) &&
          bytes * static_cast<size_t>(transport.size()) <= kAllWhole;
 }
 
@@ -54,7 +60,7 @@ void SendToOthers(Transport& transport, const Of& of) {
 
 // The same bytes to every other rank.
 void Publish(Transport& transport, ConstBytes bytes) {
-  if (transport.posts()) {
+  if (transport.post_bytes() != 0) {
     transport.Post(bytes);
   } else {
     SendToOthers(transport, [&](int) { return bytes; });
@@ -63,7 +69,7 @@ void Publish(Transport& transport, ConstBytes bytes) {
 
 // What another rank has published.
 void Obtain(Transport& transport, int from, size_t bytes, Sink& sink) {
-  if (transport.posts()) {
+  if (transport.post_bytes() != 0) {
     transport.Fetch(from, bytes, sink);
   } else {
     transport.Exchange(from, {}, from, bytes, sink);
@@ -115,11 +121,12 @@ void AllreduceAhead(Transport& transport, const AllreduceOptions& options) {
   auto* destination = static_cast<std::byte*>(options.destination);
   const int ranks = transport.size();
   const size_t bytes = options.count * SizeOf(options.dtype);
-  const size_t most = MostOfPart(transport);
-  std::unique_ptr<std::byte[]> memory;
+  const bool whole = ReducesWholes(transport, bytes);
+  const size_t most = whole ? bytes : MostOfPart(transport);
+  std::unique_ptr<std::byte[]> memory;  // for sums, where the operand is
   if (source == destination) memory.reset(new std::byte[std::min(most, bytes)]);
 
-  if (ReducesWholes(transport, bytes)) {
+  if (whole) {
     const ConstBytes own(source, bytes);
     Publish(transport, own);
     std::byte* const result = memory ? memory.get() : destination;
@@ -184,7 +191,7 @@ void ReducescatterAhead(Transport& transport, const ReducescatterOptions& option
 }
 
 void GatherAhead(Transport& transport, std::span<const std::vector<MutableBytes>> blocks) {
-  const size_t most = MostOfPart(transport);
+  const size_t most = MostToPublish(transport);
   std::vector<std::vector<MutableBytes>> parts(blocks.size());
   size_t steps = 0;
   for (size_t rank = 0; rank < blocks.size(); ++rank) {

@@ -69,7 +69,7 @@ void Broadcast(Transport& transport, int root, const void* source, void* destina
   const MutableBytes data(static_cast<std::byte*>(destination), bytes);
   if (const Topology* topology = transport.topology()) {
     HierarchicalBroadcast(transport, *topology, root, data);
-  } else if (transport.posts()) {
+  } else if (transport.post_bytes() != 0) {
     Publish(transport, root, data);
   } else if (bytes <= kTreeBytes) {
     Tree(transport, root, data);

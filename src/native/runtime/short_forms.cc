@@ -25,6 +25,9 @@ constexpr size_t kMostOfAllgather = size_t{512} << 10;
 // What lies in memory that all have mapped need not be brought (ops/mapped_allreduce.h).
 constexpr size_t kMostMapped = size_t{16} << 10;
 
+// For more than two ranks. What is longer need not be brought whole (ops/ahead.h).
+constexpr size_t kMostOfAllreduce = size_t{256} << 10;
+
 using Splits = std::array<int64_t, Lane::kMostRanks>;
 
 bool KindIsShort(OpKind kind, size_t tensors) {
@@ -39,7 +42,9 @@ size_t MostOf(const RequestLike& request, int ranks) {
   const size_t most = Lane::MostData(ranks);
   const bool reduces = Reduces(request.kind);
   if (reduces && !request.numbers.empty()) return std::min(most, kMostMapped);
-  if (ranks > 2) return request.kind == OpKind::kAllreduce ? SIZE_MAX : most;
+  if (ranks > 2) {
+    return request.kind == OpKind::kAllreduce ? std::min(most, kMostOfAllreduce) : most;
+  }
   if (request.kind == OpKind::kBroadcast) return std::min(most, kMostOfBroadcast);
   if (request.kind == OpKind::kAllgather) return std::min(most, kMostOfAllgather);
   const bool converts = reduces && IsHalf(request.tensors.front().dtype);
@@ -143,7 +148,6 @@ size_t BroughtBytes(const BlockingCall& call, int rank, int ranks) {
   const size_t splits = SplitsBytes(call.kind, ranks);
   const size_t bytes = DataBytes(call);
   if (bytes > MostOf(call, ranks)) return splits;
-  if (call.kind == OpKind::kAllreduce) return OperandBytes(call, ranks);
   if (call.kind != OpKind::kReducescatter) return bytes + splits;
   if (call.tensor().shape.empty() || !TakesOwnFromSource(call.op, ranks)) return bytes;
   return PartOf(call, 1 - rank, ranks).count * SizeOf(call.tensor().dtype);
@@ -190,7 +194,7 @@ std::vector<int64_t> ReceivedRows(int rank, std::span<const Lane::Place> places)
   return rows;
 }
 
-Result RunShort(const BlockingCall& call, Lane& lane, std::span<Lane::Place> places,
+Result RunShort(const BlockingCall& call, Lane& lane, std::span<const Lane::Place> places,
                 MutableBytes own, std::span<const int64_t> rows,
                 const std::shared_ptr<OutputMemory>& outputs) {
   const int rank = lane.rank();

@@ -38,7 +38,7 @@ std::vector<int64_t> ReceivedRows(int rank, std::span<const Lane::Place> places)
 // Args: lane: where the ranks have met. places: what each of them has brought. own: what this one
 // has, to be changed. rows: an allgather's, by rank. outputs: for results that are not the caller's
 // memory.
-Result RunShort(const BlockingCall& call, Lane& lane, std::span<Lane::Place> places,
+Result RunShort(const BlockingCall& call, Lane& lane, std::span<const Lane::Place> places,
                 MutableBytes own, std::span<const int64_t> rows,
                 const std::shared_ptr<OutputMemory>& outputs);
 

@@ -88,24 +88,15 @@ void Deliver(const BlockingCall& call, Part part, const std::byte* from) {
   std::memcpy(to, from, part.count * SizeOf(tensor.dtype));
 }
 
-size_t Lines(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
-
 bool IsSliced(const BlockingCall& call, int ranks) {
   return ranks > 2 && DataBytes(call) >= kLeastSliced;
 }
 
-// How much of the rest of an allreduce by slices the ranks bring to one meeting. None is so little
-// that it would not stay for the next one.
-size_t TurnOf(size_t rest, int ranks) {
-  const size_t most = Lane::MostInTurns(ranks);
-  return rest <= most ? rest : std::min(most, Lines(rest / 2));
-}
-
-// The slice of a turn that `rank` reduces; in bytes of the turn.
-Part SliceOf(size_t turn, size_t item, size_t rank, size_t ranks) {
-  const size_t each = Lines((turn + ranks - 1) / ranks);
-  const size_t begin = std::min(rank * each, turn);
-  return {begin, std::min(each, turn - begin) / item};
+// The slice that `rank` reduces of so many bytes.
+Part SliceOf(size_t bytes, size_t item, size_t rank, size_t ranks) {
+  const size_t each = ((bytes + ranks - 1) / ranks + kLine - 1) / kLine * kLine;
+  const size_t begin = std::min(rank * each, bytes);
+  return {begin, std::min(each, bytes - begin) / item};
 }
 
 void ReduceWhole(const BlockingCall& call, int rank, std::span<const Lane::Place> places) {
@@ -123,7 +114,7 @@ void ReduceWhole(const BlockingCall& call, int rank, std::span<const Lane::Place
   });
 }
 
-// One turn's slice, in this rank's own place: nobody else reads these bytes of it.
+// This rank's slice, in its own place: nobody else reads these bytes of it.
 void ReduceSlice(const BlockingCall& call, Lane& lane, std::span<const Lane::Place> places,
                  MutableBytes own) {
   const size_t item = SizeOf(call.tensor().dtype);
@@ -138,34 +129,20 @@ void ReduceSlice(const BlockingCall& call, Lane& lane, std::span<const Lane::Pla
   });
 }
 
-// Each turn is brought to one meeting, and its sums are there at the next one, to which the next
-// turn is brought. What is brought never stands in the place of the two turns before it, which the
-// others may still read (Lane::MostInTurns).
-void ReduceBySlices(const BlockingCall& call, Lane& lane, std::span<Lane::Place> places,
+// When they meet again, all have reduced theirs.
+void ReduceBySlices(const BlockingCall& call, Lane& lane, std::span<const Lane::Place> places,
                     MutableBytes own) {
   const size_t item = SizeOf(call.tensor().dtype);
-  const size_t bytes = DataBytes(call);
   call.pausing();  // it may have to wait for long
-  for (size_t done = 0; done < bytes;) {
-    const size_t turn = own.size();
-    ReduceSlice(call, lane, places, own);
-    const size_t next = TurnOf(bytes - done - turn, lane.ranks());
-    if (next != 0) {
-      own = lane.Write({}, next);
-      BringOperand(call, done + turn, own, lane.way());
+  ReduceSlice(call, lane, places, own);
+  lane.MeetAgain();
+  for (size_t step = 0; step < places.size(); ++step) {
+    // Not all from the same rank at the same time.
+    const size_t other = (static_cast<size_t>(lane.rank()) + step) % places.size();
+    const Part slice = SliceOf(own.size(), item, other, places.size());
+    if (slice.count != 0) {
+      Deliver(call, slice, places[other].payload.data() + slice.offset);
     }
-    lane.MeetAgain();
-    for (size_t step = 0; step < places.size(); ++step) {
-      // Not all from the same rank at the same time.
-      const size_t other = (static_cast<size_t>(lane.rank()) + step) % places.size();
-      const Part slice = SliceOf(turn, item, other, places.size());
-      if (slice.count != 0) {
-        Deliver(call, {.offset = done + slice.offset, .count = slice.count},
-                places[other].payload.data() + slice.offset);
-      }
-      if (next != 0) places[other] = lane.At(static_cast<int>(other));
-    }
-    done += turn;
   }
 }
 
@@ -212,12 +189,7 @@ Result ReduceOwnRows(const BlockingCall& call, int rank, std::span<const Lane::P
   return result;
 }
 
-size_t OperandBytes(const BlockingCall& call, int ranks) {
-  const size_t bytes = DataBytes(call);
-  return IsSliced(call, ranks) ? TurnOf(bytes, ranks) : bytes;
-}
-
-void ReduceToAll(const BlockingCall& call, Lane& lane, std::span<Lane::Place> places,
+void ReduceToAll(const BlockingCall& call, Lane& lane, std::span<const Lane::Place> places,
                  MutableBytes own) {
   if (IsSliced(call, lane.ranks())) {
     ReduceBySlices(call, lane, places, own);

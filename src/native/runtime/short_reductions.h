@@ -35,14 +35,11 @@ void BringOperand(const BlockingCall& call, size_t offset, MutableBytes place, H
 Result ReduceOwnRows(const BlockingCall& call, int rank, std::span<const Lane::Place> places,
                      const std::shared_ptr<OutputMemory>& outputs);
 
-// How much of its operand a rank brings to the first meeting of an allreduce.
-size_t OperandBytes(const BlockingCall& call, int ranks);
-
 // An allreduce into the caller's memory. Each rank reduces all that was brought; or, where that is
 // much for more than two, a slice of it in its own place, and when they have met again, each takes
-// all slices from there. What is longer goes in turns.
-// Args: places: changed. own: this rank's place.
-void ReduceToAll(const BlockingCall& call, Lane& lane, std::span<Lane::Place> places,
+// all slices from there.
+// Args: own: this rank's place.
+void ReduceToAll(const BlockingCall& call, Lane& lane, std::span<const Lane::Place> places,
                  MutableBytes own);
 
 }  // namespace hvd

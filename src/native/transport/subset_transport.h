@@ -20,7 +20,7 @@ class SubsetTransport final : public Transport {
         ranks_(std::move(ranks)),
         rank_(static_cast<int>(std::find(ranks_.begin(), ranks_.end(), whole.rank()) -
                                ranks_.begin())),
-        posts_(whole.PostsAmong(ranks_)) {
+        post_bytes_(whole.PostBytesAmong(ranks_)) {
     if (whole.topology() != nullptr) topology_ = whole.topology()->Subset(ranks_);
   }
 
@@ -49,7 +49,7 @@ class SubsetTransport final : public Transport {
     whole_.Exchange(ranks_[static_cast<size_t>(to)], out, ranks_[static_cast<size_t>(from)],
                     in_bytes, sink);
   }
-  bool posts() const override { return posts_; }
+  size_t post_bytes() const override { return post_bytes_; }
   void Post(ConstBytes out) override { whole_.Post(out); }
   void Fetch(int from, size_t in_bytes, Sink& sink) override {
     whole_.Fetch(ranks_[static_cast<size_t>(from)], in_bytes, sink);
@@ -61,7 +61,7 @@ class SubsetTransport final : public Transport {
   Transport& whole_;
   const std::vector<int> ranks_;
   const int rank_;
-  const bool posts_;
+  const size_t post_bytes_;
   std::optional<Topology> topology_;  // where the whole has one
 };
 

@@ -75,12 +75,11 @@ class Transport {
   void Send(int to, ConstBytes out);
   void Receive(int from, MutableBytes in);
 
-  // Whether a rank can write once what is for all others.
-  virtual bool posts() const { return false; }
-  // Whether these, this rank among them, can do so as a communicator of their own.
-  virtual bool PostsAmong(std::span<const int> /*ranks*/) const { return false; }
-  // For all others, where `posts`. Waits for those that have not fetched what was posted before,
-  // when it is more than ahead_bytes() with that.
+  // A rank can write once what is for all others: so many bytes that they have not fetched. 0: not.
+  virtual size_t post_bytes() const { return 0; }
+  // The same where these, this rank among them, are a communicator of their own.
+  virtual size_t PostBytesAmong(std::span<const int> /*ranks*/) const { return 0; }
+  // For all others, where post_bytes() is not 0. Waits for them when there would be more than that.
   virtual void Post(ConstBytes out);
   // The next bytes that `from` has posted.
   virtual void Fetch(int from, size_t in_bytes, Sink& sink);

@@ -43,8 +43,9 @@ void MixedTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes,
   }
 }
 
-bool MixedTransport::PostsAmong(std::span<const int> ranks) const {
-  return near_ && near_->posts() && std::ranges::equal(ranks, topology_.Neighbours(rank_));
+size_t MixedTransport::PostBytesAmong(std::span<const int> ranks) const {
+  const bool all = near_ && std::ranges::equal(ranks, topology_.Neighbours(rank_));
+  return all ? near_->post_bytes() : 0;
 }
 
 void MixedTransport::SendTo(int to, ConstBytes out) {

@@ -39,7 +39,7 @@ class MixedTransport : public Transport {
   std::vector<int> mapped_ranks() const override { return topology_.Neighbours(rank_); }
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override;
   // Those of this host do.
-  bool PostsAmong(std::span<const int> ranks) const override;
+  size_t PostBytesAmong(std::span<const int> ranks) const override;
   void Post(ConstBytes out) override { near_->Post(out); }
   void Fetch(int from, size_t in_bytes, Sink& sink) override {
     near_->Fetch(topology_.PlaceOf(from), in_bytes, sink);

@@ -59,8 +59,6 @@ class Lane {
 
   // Payloads of so many bytes stay for a round more.
   static constexpr size_t kStays = LongPlaces::kLeast;
-  // What a rank may bring to one round while others read what it has brought to the two before.
-  static constexpr size_t MostInTurns(int ranks) { return LongPlaces::MostInTurns(ranks); }
 
   // What one rank has brought.
   struct Place {
@@ -87,11 +85,10 @@ class Lane {
   bool AwaitOthers();
   // Both in turn.
   bool Meet() { return TryMeet() || AwaitOthers(); }
-  // In the middle of an operation for which the ranks have met: comes to the next round, with what
-  // was written since if anything was, and waits until it is met; no rank leaves. What was brought
-  // to the round before, and changed since by the one whose it is, can still be read then, if it
-  // has kStays and more bytes: until the next Write if that comes next, and until the round after
-  // for up to MostInTurns. Throws what the check throws.
+  // In the middle of an operation for which the ranks have met: comes to the next round, to which
+  // nothing is brought, and waits until it is met; no rank leaves. What was brought to the round
+  // before, and changed since by the one whose it is, can be read until the next Write if it has
+  // kStays and more bytes. Throws what the check throws.
   void MeetAgain();
   // Of the round that was met last, until the next Write.
   Place At(int rank) const;

@@ -25,10 +25,6 @@ class LongPlaces {
     return std::max(Share(ranks), kFewest * RoundUp(payload_bytes));
   }
 
-  // The longest payloads of which any three that follow each other stand apart, as four of them fit
-  // into a ring.
-  static constexpr size_t MostInTurns(int ranks) { return Share(ranks) / 4 / kPair * kPair; }
-
   explicit LongPlaces(int ranks) : ranks_(ranks) {}
 
   // The byte where the next payload begins: behind the last one, or where the ring begins anew; but

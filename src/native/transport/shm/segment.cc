@@ -15,14 +15,15 @@ constexpr size_t kPage = 4096;
 // two near cores, that makes messages of any length take half as long as with a ring of an eighth.
 constexpr size_t kLargestRing = size_t{2} << 20;
 constexpr size_t kSmallestRing = size_t{16} << 10;
-constexpr size_t kAllRings = size_t{64} << 20;
+// Of more ranks: all that one channel's take stays in the cache that many cores share.
+constexpr size_t kAllRings = size_t{8} << 20;
+constexpr size_t kAllPosts = size_t{8} << 20;
 
 constexpr size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
-// A power of two, so that the sum over all pairs stays bounded for many ranks.
-size_t RingBytes(size_t ranks) {
-  const size_t rings = std::max<size_t>(kChannels * ranks * (ranks - 1), 1);
-  return std::clamp(std::bit_floor(kAllRings / rings), kSmallestRing, kLargestRing);
+// A power of two, of which so many take no more than all may.
+size_t ShareOf(size_t all, size_t rings) {
+  return std::clamp(std::bit_floor(all / std::max<size_t>(rings, 1)), kSmallestRing, kLargestRing);
 }
 
 }  // namespace
@@ -30,19 +31,23 @@ size_t RingBytes(size_t ranks) {
 struct Segment::Layout {
   explicit Layout(int ranks)
       : n(static_cast<size_t>(ranks)),
-        ring_bytes(RingBytes(n)),
+        ring_bytes(ShareOf(kAllRings, n * (n - 1))),
+        post_bytes(n > 2 ? ShareOf(kAllPosts, n) : 0),
         marks(RoundUp(Lane::Bytes(ranks), kPage)),
         doorbells(RoundUp(marks + n * sizeof(Mark), kPage)),
         positions(doorbells + kChannels * n * sizeof(Doorbell)),
         rings(RoundUp(positions + kChannels * n * n * sizeof(RingPositions), kPage)),
-        bytes(rings + kChannels * n * n * ring_bytes) {}
+        posts(rings + kChannels * n * n * ring_bytes),
+        bytes(posts + kChannels * n * post_bytes) {}
 
   size_t n;
   size_t ring_bytes;
+  size_t post_bytes;
   size_t marks;
   size_t doorbells;
   size_t positions;
   size_t rings;
+  size_t posts;
   size_t bytes;
 };
 
@@ -53,6 +58,8 @@ Segment::Segment(MemoryFile file, int ranks) : file_(std::move(file)), ranks_(ra
   doorbells_ = layout.doorbells;
   positions_ = layout.positions;
   rings_ = layout.rings;
+  post_bytes_ = layout.post_bytes;
+  posts_ = layout.posts;
 }
 
 // The new file is all zeros, which is what all of it starts with.
@@ -90,6 +97,12 @@ RingPositions& Segment::positions(Channel channel, int from, int to) const {
 
 std::byte* Segment::ring(Channel channel, int from, int to) const {
   return file_.data() + rings_ + PairIndex(channel, from, to) * ring_bytes_;
+}
+
+std::byte* Segment::post(Channel channel, int rank) const {
+  const size_t index =
+      static_cast<size_t>(channel) * static_cast<size_t>(ranks_) + static_cast<size_t>(rank);
+  return file_.data() + posts_ + index * post_bytes_;
 }
 
 }  // namespace hvd

@@ -73,8 +73,10 @@ class Segment {
   Mark& mark(int rank) const;
   Doorbell& doorbell(Channel channel, int rank) const;
   RingPositions& positions(Channel channel, int from, int to) const;
-  // Of a rank and itself: what it posts.
   std::byte* ring(Channel channel, int from, int to) const;
+  // What a rank posts: a ring of so many bytes, 0 with two ranks.
+  size_t post_bytes() const { return post_bytes_; }
+  std::byte* post(Channel channel, int rank) const;
 
  private:
   // Where in the file the things for so many ranks lie.
@@ -91,6 +93,8 @@ class Segment {
   size_t doorbells_;
   size_t positions_;
   size_t rings_;
+  size_t post_bytes_;
+  size_t posts_;
 };
 
 }  // namespace hvd

@@ -227,8 +227,8 @@ void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, S
   if (in_bytes != 0) distances_->Look(from);
 }
 
-bool ShmTransport::PostsAmong(std::span<const int> ranks) const {
-  return posts() && ranks.size() == static_cast<size_t>(size());
+size_t ShmTransport::PostBytesAmong(std::span<const int> ranks) const {
+  return ranks.size() == static_cast<size_t>(size()) ? post_bytes() : 0;
 }
 
 struct ShmTransport::Reader {
@@ -252,9 +252,9 @@ ShmTransport::Reader ShmTransport::SlowestReader() const {
 }
 
 void ShmTransport::Post(ConstBytes out) {
-  const size_t ring_bytes = segment_->ring_bytes();
+  const size_t ring_bytes = post_bytes();
   const size_t chunk = ChunkOf(out.size(), kOneWay);
-  std::byte* const memory = segment_->ring(channel_, rank_, rank_);
+  std::byte* const memory = segment_->post(channel_, rank_);
   const HandOver way = distances_->ForAll();
   if (!out.empty()) distances_->Mark();
   (void)segment_->doorbell(channel_, rank_).core.Show();
@@ -292,8 +292,8 @@ void ShmTransport::Fetch(int from, size_t in_bytes, Sink& sink) {
                     .position = fetched,
                     .head = segment_->positions(channel_, from, from).head,
                     .tail = segment_->positions(channel_, from, rank_).fetched,
-                    .memory = segment_->ring(channel_, from, from),
-                    .ring_bytes = segment_->ring_bytes(),
+                    .memory = segment_->post(channel_, from),
+                    .ring_bytes = post_bytes(),
                     .chunk = ChunkOf(in_bytes, kOneWay),
                     .destination = in_bytes >= kLongCopy ? sink.Destination() : MutableBytes()};
   (void)segment_->doorbell(channel_, rank_).core.Show();

@@ -38,8 +38,8 @@ class ShmTransport : public Transport {
   size_t lone_bytes() const override { return size_t{64} << 10; }
   std::vector<int> mapped_ranks() const override;
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override;
-  bool posts() const override { return size() > 2; }
-  bool PostsAmong(std::span<const int> ranks) const override;
+  size_t post_bytes() const override { return segment_->post_bytes(); }
+  size_t PostBytesAmong(std::span<const int> ranks) const override;
   void Post(ConstBytes out) override;
   void Fetch(int from, size_t in_bytes, Sink& sink) override;
 
