@@ -16,14 +16,15 @@ constexpr size_t kPage = 4096;
 constexpr size_t kLargestRing = size_t{2} << 20;
 constexpr size_t kSmallestRing = size_t{16} << 10;
 // Of more ranks: all that one channel's take stays in the cache that many cores share.
+constexpr size_t kLargestOfMore = size_t{512} << 10;
 constexpr size_t kAllRings = size_t{8} << 20;
 constexpr size_t kAllPosts = size_t{8} << 20;
 
 constexpr size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
 // A power of two, of which so many take no more than all may.
-size_t ShareOf(size_t all, size_t rings) {
-  return std::clamp(std::bit_floor(all / std::max<size_t>(rings, 1)), kSmallestRing, kLargestRing);
+size_t ShareOf(size_t all, size_t rings, size_t largest) {
+  return std::clamp(std::bit_floor(all / std::max<size_t>(rings, 1)), kSmallestRing, largest);
 }
 
 }  // namespace
@@ -31,8 +32,8 @@ size_t ShareOf(size_t all, size_t rings) {
 struct Segment::Layout {
   explicit Layout(int ranks)
       : n(static_cast<size_t>(ranks)),
-        ring_bytes(ShareOf(kAllRings, n * (n - 1))),
-        post_bytes(n > 2 ? ShareOf(kAllPosts, n) : 0),
+        ring_bytes(ShareOf(kAllRings, n * (n - 1), n > 2 ? kLargestOfMore : kLargestRing)),
+        post_bytes(n > 2 ? ShareOf(kAllPosts, n, kLargestRing) : 0),
         marks(RoundUp(Lane::Bytes(ranks), kPage)),
         doorbells(RoundUp(marks + n * sizeof(Mark), kPage)),
         positions(doorbells + kChannels * n * sizeof(Doorbell)),
