@@ -391,7 +391,16 @@ TEST(OnlyTheJobsOwnSegmentIsOpened) {
 }
 
 TEST(RingsOfManyRanksStayBounded) {
-  const Segment segment = Segment::Create(64);
-  EXPECT_EQ(segment.ring_bytes(), size_t{16} << 10);
   EXPECT_EQ(Segment::Create(2).ring_bytes(), size_t{2} << 20);
+  EXPECT_EQ(Segment::Create(2).post_bytes(), 0);
+  size_t before = size_t{512} << 10;
+  for (const int ranks : {3, 4, 8, 12, 16, 24, 64}) {
+    const Segment segment = Segment::Create(ranks);
+    const auto n = static_cast<size_t>(ranks);
+    EXPECT_TRUE(segment.ring_bytes() <= before);
+    EXPECT_TRUE(segment.ring_bytes() * n * (n - 1) <= size_t{64} << 20);
+    EXPECT_TRUE(segment.post_bytes() * n <= size_t{8} << 20);
+    before = segment.ring_bytes();
+  }
+  EXPECT_EQ(before, size_t{16} << 10);
 }

@@ -15,10 +15,13 @@ constexpr size_t kPage = 4096;
 // two near cores, that makes messages of any length take half as long as with a ring of an eighth.
 constexpr size_t kLargestRing = size_t{2} << 20;
 constexpr size_t kSmallestRing = size_t{16} << 10;
-// Of more ranks: all that one channel's take stays in the cache that many cores share.
+// Of more ranks: all that one channel's take stays in the cache that many cores share, ...
 constexpr size_t kLargestOfMore = size_t{512} << 10;
 constexpr size_t kAllRings = size_t{8} << 20;
 constexpr size_t kAllPosts = size_t{8} << 20;
+// ... but for rings that would be so short that their ranks wait all the time.
+constexpr size_t kShortRing = size_t{64} << 10;
+constexpr size_t kAllShortRings = size_t{32} << 20;
 
 constexpr size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -27,13 +30,22 @@ size_t ShareOf(size_t all, size_t rings, size_t largest) {
   return std::clamp(std::bit_floor(all / std::max<size_t>(rings, 1)), kSmallestRing, largest);
 }
 
+size_t RingBytes(size_t ranks) {
+  const size_t rings = ranks * (ranks - 1);
+  if (ranks <= 2) return kLargestRing;
+  return std::max(ShareOf(kAllRings, rings, kLargestOfMore),
+                  ShareOf(kAllShortRings, rings, kShortRing));
+}
+
+size_t PostBytes(size_t ranks) { return ranks > 2 ? ShareOf(kAllPosts, ranks, kLargestRing) : 0; }
+
 }  // namespace
 
 struct Segment::Layout {
   explicit Layout(int ranks)
       : n(static_cast<size_t>(ranks)),
-        ring_bytes(ShareOf(kAllRings, n * (n - 1), n > 2 ? kLargestOfMore : kLargestRing)),
-        post_bytes(n > 2 ? ShareOf(kAllPosts, n, kLargestRing) : 0),
+        ring_bytes(RingBytes(n)),
+        post_bytes(PostBytes(n)),
         marks(RoundUp(Lane::Bytes(ranks), kPage)),
         doorbells(RoundUp(marks + n * sizeof(Mark), kPage)),
         positions(doorbells + kChannels * n * sizeof(Doorbell)),
