@@ -20,14 +20,20 @@ from typing import Any
 KIB, MIB = 1 << 10, 1 << 20
 RANKS = (8, 64, 256, 1024)
 
-# Of src/native/ops/allreduce.cc and hierarchical.cc, and of transport/shm/segment.cc.
+# Of src/native/ops/allreduce.cc, ahead.cc and hierarchical.cc, and of transport/shm/segment.cc.
 PAIRS_BYTES = 64 * KIB
 FLAT_BYTES = 16 * KIB
 FLAT_TOTAL = 128 * KIB
+WHOLE_BYTES = 16 * KIB
+WHOLE_TOTAL = 128 * KIB
 ONE_LANE = 16 * KIB
 LARGEST_RING = 2 * MIB
+LARGEST_OF_MORE = 512 * KIB
 SMALLEST_RING = 16 * KIB
-ALL_RINGS = 64 * MIB
+ALL_RINGS = 8 * MIB
+SHORT_RING = 64 * KIB
+ALL_SHORT_RINGS = 32 * MIB
+ALL_POSTS = 8 * MIB
 CHANNELS = 2
 
 # A request with one tensor and a name of 40 bytes, on the wire and in the coordinator's memory; and
@@ -94,6 +100,18 @@ def allreduce(ranks: int, nbytes: float, link: Link) -> float:
     return flat_or_ring(ranks, nbytes, link)
 
 
+def inside_a_host(ranks: int, nbytes: float, near: Link) -> float:
+    """Seconds of reducing parts of a vector and gathering them: nobody waits for a third rank."""
+    return 2 * (near.alpha + near.beta * nbytes * (ranks - 1) / ranks) if ranks > 1 else 0.0
+
+
+def on_a_host(ranks: int, nbytes: float, near: Link) -> float:
+    """Seconds of an allreduce on one host, where each rank may reduce a short vector whole."""
+    if nbytes <= WHOLE_BYTES and nbytes * ranks <= WHOLE_TOTAL and ranks > 1:
+        return near.alpha + near.beta * nbytes * (ranks - 1)
+    return inside_a_host(ranks, nbytes, near)
+
+
 def on_hosts(hosts: int, per_host: int, nbytes: float, constants: Constants) -> float:
     """Seconds of an allreduce that reduces inside the hosts first.
 
@@ -104,10 +122,10 @@ def on_hosts(hosts: int, per_host: int, nbytes: float, constants: Constants) -> 
         constants: of the machine.
     """
     if hosts == 1:
-        return allreduce(per_host, nbytes, constants.near)
+        return on_a_host(per_host, nbytes, constants.near)
     lanes = 1 if nbytes <= ONE_LANE else per_host
     part = nbytes / lanes
-    inside = 2 * (per_host - 1) * (constants.near.alpha + constants.near.beta * nbytes / per_host)
+    inside = inside_a_host(per_host, nbytes, constants.near)
     return inside + allreduce(hosts, part, replace(constants.far, beta=lanes * constants.far.beta))
 
 
@@ -131,11 +149,23 @@ def descriptors_of_rank_0(ranks: int, per_host: int) -> int:
     return connections(ranks, per_host) + (ranks - 1) + (per_host - 1) + OTHER_DESCRIPTORS
 
 
+def _share(of_all: int, rings: int, largest: int) -> int:
+    return min(max(1 << ((of_all // rings).bit_length() - 1), SMALLEST_RING), largest)
+
+
 def segment_bytes(per_host: int) -> int:
-    """Shared memory of a host, if all of it is used: a ring for each ordered pair and channel."""
-    rings = max(CHANNELS * per_host * (per_host - 1), 1)
-    ring = min(max(1 << ((ALL_RINGS // rings).bit_length() - 1), SMALLEST_RING), LARGEST_RING)
-    return CHANNELS * per_host * per_host * ring
+    """Shared memory of a host, if all of it is used: of each channel a ring for each ordered pair,
+    and for each of more than two ranks one that all others read.
+    """
+    if per_host == 1:
+        return 0
+    pairs = per_host * (per_host - 1)
+    if per_host == 2:
+        return CHANNELS * pairs * LARGEST_RING
+    ring = max(
+        _share(ALL_RINGS, pairs, LARGEST_OF_MORE), _share(ALL_SHORT_RINGS, pairs, SHORT_RING)
+    )
+    return CHANNELS * (pairs * ring + per_host * _share(ALL_POSTS, per_host, LARGEST_RING))
 
 
 def requests_bytes(ranks: int, tensors: int) -> int:
@@ -205,7 +235,7 @@ def report(constants: Constants, per_host: int = 8, ranks: Sequence[int] = RANKS
         return f"| {name} | {' | '.join(cells)} |"
 
     def latency(count: int, few: int) -> str:
-        inside = 2 * (per_host - 1) * near.alpha
+        inside = inside_a_host(per_host, 4, near)
         return _time(inside + (flat_or_ring(few, 4, far) if count > per_host else 0))
 
     pairs = list(zip(ranks, hosts, strict=True))

@@ -82,8 +82,17 @@ def test_more_hosts_or_bytes_never_cost_less_to_agree_and_connect(
 
 
 def test_shared_memory_stays_bounded_on_usual_hosts() -> None:
-    assert model.segment_bytes(8) == 64 * MIB
-    assert model.segment_bytes(64) == 128 * MIB
+    assert model.segment_bytes(2) == 8 * MIB
+    assert model.segment_bytes(8) == 30 * MIB
+    assert model.segment_bytes(64) == 142 * MIB
+
+
+def test_ranks_of_a_host_wait_for_others_twice_however_many_they_are() -> None:
+    free = Link(1e-6, 0)
+    assert [model.on_a_host(ranks, 4, free) for ranks in (1, 2, 8, 64)] == [0, 1e-6, 1e-6, 1e-6]
+    assert [model.on_a_host(ranks, MIB, free) for ranks in (2, 8, 64)] == [2e-6] * 3
+    bytes_only = Link(0, 1e-9)
+    assert model.on_a_host(8, MIB, bytes_only) == pytest.approx(2 * 7 / 8 * MIB * 1e-9)
 
 
 def test_the_report_has_a_column_for_each_number_of_ranks() -> None:
@@ -98,10 +107,16 @@ def test_the_report_has_a_column_for_each_number_of_ranks() -> None:
         ("ops/allreduce.cc", "kPairsBytes", model.PAIRS_BYTES),
         ("ops/allreduce.cc", "kFlatBytes", model.FLAT_BYTES),
         ("ops/allreduce.cc", "kFlatTotal", model.FLAT_TOTAL),
+        ("ops/ahead.cc", "kWhole", model.WHOLE_BYTES),
+        ("ops/ahead.cc", "kAllWhole", model.WHOLE_TOTAL),
         ("ops/hierarchical.cc", "kOneLane", model.ONE_LANE),
         ("transport/shm/segment.cc", "kLargestRing", model.LARGEST_RING),
         ("transport/shm/segment.cc", "kSmallestRing", model.SMALLEST_RING),
+        ("transport/shm/segment.cc", "kLargestOfMore", model.LARGEST_OF_MORE),
         ("transport/shm/segment.cc", "kAllRings", model.ALL_RINGS),
+        ("transport/shm/segment.cc", "kShortRing", model.SHORT_RING),
+        ("transport/shm/segment.cc", "kAllShortRings", model.ALL_SHORT_RINGS),
+        ("transport/shm/segment.cc", "kAllPosts", model.ALL_POSTS),
     ],
 )
 def test_its_thresholds_are_the_librarys(file: str, name: str, value: int) -> None:
