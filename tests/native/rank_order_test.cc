@@ -1,8 +1,10 @@
 // More than two ranks of a host reduce in the order of the ranks, to the same bits whether callers
 // meet or threads do the work, however many elements there are.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +37,7 @@ struct Work {
   size_t count = 0;
   double prescale = 1;
   double postscale = 1;
+  int32_t process_set = 0;  // whose ranks are numbered anew
 };
 
 // Whose sums are rounded.
@@ -80,6 +83,7 @@ Request RequestOf(OpKind kind, const std::string& name, const Work& work) {
   request.op = work.op;
   request.prescale = work.prescale;
   request.postscale = work.postscale;
+  request.process_set = work.process_set;
   return request;
 }
 
@@ -164,6 +168,33 @@ TEST(ManyRanksReduceShortPartsInTheirOrder) {
       const Work work{.count = count};
       CheckAllreduce(runtime, rank, kRanks, "a" + std::to_string(count), work);
       CheckReducescatter(runtime, rank, kRanks, "r" + std::to_string(count), work);
+    }
+  });
+}
+
+// Sets that overlap; where not all ranks read, nothing can be posted.
+TEST(RanksOfAProcessSetReduceInTheirOrder) {
+  const std::vector<std::vector<int>> members = {{0, 1, 2, 4}, {1, 2, 3}, {0, 2, 3, 4}};
+  OnRanks(5, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+    Request add;
+    add.name = "sets";
+    add.kind = OpKind::kAddProcessSets;
+    add.numbers = {4, 0, 1, 2, 4, 3, 1, 2, 3, 4, 0, 2, 3, 4};
+    const std::vector<int64_t> sets = Wait(runtime, runtime.Enqueue(add, {})).numbers;
+    for (const size_t bytes : {size_t{8}, size_t{16} << 10, size_t{300'000}, size_t{2'000'008}}) {
+      for (size_t set = 0; set < members.size(); ++set) {
+        const auto& of_set = members[set];
+        const auto found = std::ranges::find(of_set, rank);
+        if (found == of_set.end()) continue;
+        const Work work{.count = bytes / sizeof(float),
+                        .prescale = 0.3,
+                        .process_set = static_cast<int32_t>(sets[set])};
+        const auto index = static_cast<int>(found - of_set.begin());
+        const auto ranks = static_cast<int>(of_set.size());
+        const std::string name = std::to_string(bytes) + " of " + std::to_string(set);
+        CheckAllreduce(runtime, index, ranks, "a" + name, work);
+        CheckReducescatter(runtime, index, ranks, "r" + name, work);
+      }
     }
   });
 }

@@ -24,7 +24,7 @@ struct Arithmetic {
   double divisor;    // and divided by this
 };
 
-// One operand.
+// One operand. May be given a rank's own too, which is aligned for its elements alone.
 class OperandSink final : public Sink {
  public:
   // Where it stands among those of one result, which is all of these where there is but one.

@@ -1,7 +1,7 @@
 // The short way of a blocking operation: its caller meets the other ranks' callers in shared memory
 // (transport/shm/lane.h) and runs the operation right there, on its own thread.
 //
-// Every rank brings its request and its data, or the first of them. When all have met, each
+// Every rank brings its request and, unless that is long, its data. When all have met, each
 // compares all requests, with the same outcome everywhere: they agree and the operation runs, they
 // differ and it fails with the coordinator's text, or they are of different names, and all ranks
 // take the ordinary way. A rank that others do not come to meet takes it too.

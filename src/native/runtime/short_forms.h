@@ -1,5 +1,5 @@
 // Operations of which every rank brings its data to the fast lane, and works out its result from
-// what all have brought: all of them at once, or, of long allreduces, in turns.
+// what all have brought.
 #ifndef HVD_RUNTIME_SHORT_FORMS_H_
 #define HVD_RUNTIME_SHORT_FORMS_H_
 

@@ -54,8 +54,9 @@ class Transport {
   virtual size_t block_bytes() const { return 0; }
   // Vectors from so many bytes on gain nothing from travelling together with others.
   virtual size_t lone_bytes() const { return size_t{512} << 10; }
-  // So many bytes may be sent to a rank in front of receiving anything: that does not wait for it,
-  // once it has received what it was sent before. 0: none.
+  // So many bytes, each message rounded up to a cache line, may be sent to a rank in front of
+  // receiving anything: that does not wait for it, once it has received what it was sent before.
+  // 0: none.
   virtual size_t ahead_bytes() const { return 0; }
   // Whether two ranks that exchange equally many bytes get none of them in front of those that were
   // read from `out`: the sink may write there as it goes.
@@ -75,7 +76,8 @@ class Transport {
   void Send(int to, ConstBytes out);
   void Receive(int from, MutableBytes in);
 
-  // A rank can write once what is for all others: so many bytes that they have not fetched. 0: not.
+  // A rank can write once what is for all others: so many bytes, counted likewise, that they have
+  // not fetched. 0: not.
   virtual size_t post_bytes() const { return 0; }
   // The same where these, this rank among them, are a communicator of their own.
   virtual size_t PostBytesAmong(std::span<const int> /*ranks*/) const { return 0; }
