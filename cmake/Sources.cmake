@@ -43,11 +43,11 @@ list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/
 set(HVD_KERNEL_SOURCES ${HVD_CORE_SOURCES})
 list(FILTER HVD_KERNEL_SOURCES INCLUDE REGEX "/kernels/(convert_values|reduce_[a-z]+|scale_values|stream_bytes|table)\\.cc$")
 
-# All that neither copies tensors nor reduces them itself: in releases, which clang compiles, small
-# before fast. Agreement on an operation waits for other threads and ranks, not for instructions.
+# All that leaves copying and reducing tensors to kernels and system calls: in releases, which clang
+# compiles, small before fast. Agreement on an operation waits for other threads and ranks, not for instructions.
 set(HVD_COLD_SOURCES ${HVD_CORE_SOURCES})
-list(FILTER HVD_COLD_SOURCES INCLUDE REGEX "/native/(base/(cpu|descriptors|error|log|sha256|\
-shared_library|wire)|device/|ops/(ahead|device_collectives|gather_blocks|hierarchical)|timeline/|transport/(mpi|mixed|nccl)/|\
+list(FILTER HVD_COLD_SOURCES INCLUDE REGEX "/native/(base/(cpu|descriptors|error|event_set|log|sha256|\
+shared_library|wire)|device/|ops/|timeline/|transport/(mixed|mpi|nccl|tcp|shm/(memory_file|segment))|\
 transport/(abort|auth|hash_store|socket|tcp_store|topology)|runtime/)")
 list(FILTER HVD_COLD_SOURCES EXCLUDE REGEX "/runtime/(executor|fast_lane|output_memory)")
 set_source_files_properties(${HVD_COLD_SOURCES} PROPERTIES
