@@ -123,8 +123,8 @@ void ReduceTogether(Transport& transport, const Key& key, std::span<const Piece>
   }
 }
 
-// Reduces a tensor that is converted on its way, in steps that give the same bits as one: the memory
-// that it travels from stays in cache where these are small.
+// Reduces a tensor that is converted on its way, in steps that give the same bits as one: the
+// memory that it travels from stays in cache where these are small.
 void ReduceConverted(const ProcessSet& set, const Key& key, const Piece& piece,
                      const Phases& phases) {
   const DType dtype = std::get<DType>(key);
