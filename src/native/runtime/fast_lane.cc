@@ -143,6 +143,10 @@ std::optional<Result> FastLane::RunHere(const BlockingCall& call, const MakeOper
                                         bool alike) {
   if (alike && HasShortForm(call, lane_->ranks()) && IsAgreeable(call)) return RunShort(call, {});
   call.pausing();
+  if (alike && IsLongBroadcast(call, lane_->ranks())) {
+    RunBroadcast(call, places_[static_cast<size_t>(call.root)].payload, *transport_);
+    return Result{};
+  }
   const std::shared_ptr<Operation> operation = make();
   std::vector<Request> others;
   std::vector<const Request*> requests(places_.size(), &operation->request);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/allreduce.h"
+#include "ops/broadcast.h"
 #include "runtime/checks.h"
 #include "runtime/rows.h"
 #include "runtime/short_reductions.h"
@@ -19,7 +20,7 @@ namespace {
 
 // For two ranks transfers in parts are faster of a longer broadcast, in whose parts the one reads
 // while the other writes, ...
-constexpr size_t kMostOfBroadcast = size_t{64} << 10;
+constexpr size_t kMostOfBroadcast = size_t{128} << 10;
 // ... an allgather, whose result, twice as long, takes up the caches too, and halves (kWholeBytes).
 constexpr size_t kMostOfAllgather = size_t{512} << 10;
 // What lies in memory that all have mapped need not be brought (ops/mapped_allreduce.h).
@@ -147,7 +148,10 @@ size_t BroughtBytes(const BlockingCall& call, int rank, int ranks) {
   if (call.kind == OpKind::kBroadcast && call.root != rank) return 0;
   const size_t splits = SplitsBytes(call.kind, ranks);
   const size_t bytes = DataBytes(call);
-  if (bytes > MostOf(call, ranks)) return splits;
+  if (bytes > MostOf(call, ranks)) {
+    return call.kind == OpKind::kBroadcast ? std::min(MostOf(call, ranks), kMostOfBroadcast)
+                                           : splits;
+  }
   if (call.kind != OpKind::kReducescatter) return bytes + splits;
   if (call.tensor().shape.empty() || !TakesOwnFromSource(call.op, ranks)) return bytes;
   return PartOf(call, 1 - rank, ranks).count * SizeOf(call.tensor().dtype);
@@ -184,6 +188,11 @@ bool HasShortForm(std::span<const Request* const> requests) {
   });
 }
 
+bool IsLongBroadcast(const BlockingCall& call, int ranks) {
+  return call.kind == OpKind::kBroadcast && call.tensors.size() == 1 &&
+         DataBytes(call) > MostOf(call, ranks);
+}
+
 std::vector<int64_t> ReceivedRows(int rank, std::span<const Lane::Place> places) {
   std::vector<int64_t> rows(places.size());
   for (size_t other = 0; other < places.size(); ++other) {
@@ -214,6 +223,16 @@ Result RunShort(const BlockingCall& call, Lane& lane, std::span<const Lane::Plac
     }
   }
   return {};
+}
+
+void RunBroadcast(const BlockingCall& call, ConstBytes head, Transport& transport) {
+  const bool gives = transport.rank() == call.root;
+  const std::byte* source = Source(call);
+  auto* destination = static_cast<std::byte*>(call.memory.destination);
+  if (!gives) CopyLocally(destination, head.data(), head.size());
+  Broadcast(transport, call.root, source + head.size(), destination + head.size(),
+            DataBytes(call) - head.size());
+  if (gives && source != destination) CopyLocally(destination, source, head.size());
 }
 
 }  // namespace hvd

@@ -15,12 +15,14 @@
 #include "runtime/output_memory.h"
 #include "runtime/request.h"
 #include "transport/shm/lane.h"
+#include "transport/transport.h"
 
 namespace hvd {
 
 // How many bytes `rank` of `ranks` brings to the first meeting: none when that is too much, or
 // nothing is needed of it, but of an alltoall always its rows for each rank, which no other one
-// knows.
+// knows, and of a broadcast the first bytes, so that the root copies while it waits for the others,
+// and these have something to begin with.
 size_t BroughtBytes(const BlockingCall& call, int rank, int ranks);
 
 // Writes them into this rank's place. Ranks do so before they know whether they will meet.
@@ -32,6 +34,9 @@ bool HasShortForm(const BlockingCall& call, int ranks);
 // Whether the ranks' requests, which agree, have one: the same answer on all ranks.
 bool HasShortForm(std::span<const Request* const> requests);
 
+// Whether the call is one that goes on with RunBroadcast where all ranks' are like it.
+bool IsLongBroadcast(const BlockingCall& call, int ranks);
+
 // The rows of an alltoall, short or not, that `rank` gets from each rank.
 std::vector<int64_t> ReceivedRows(int rank, std::span<const Lane::Place> places);
 
@@ -41,6 +46,9 @@ std::vector<int64_t> ReceivedRows(int rank, std::span<const Lane::Place> places)
 Result RunShort(const BlockingCall& call, Lane& lane, std::span<const Lane::Place> places,
                 MutableBytes own, std::span<const int64_t> rows,
                 const std::shared_ptr<OutputMemory>& outputs);
+
+// Args: head: what the root has brought. transport: of the ranks, for the rest.
+void RunBroadcast(const BlockingCall& call, ConstBytes head, Transport& transport);
 
 }  // namespace hvd
 
