@@ -282,9 +282,8 @@ def reducescatter(
         output: memory for this rank's share, as of `allgather`; with `compression`, the share is
             copied there.
     """
-    factors = (prescale_factor, postscale_factor)
     if process_set is global_process_set and compression is NoneCompressor:
-        done = CALLS.now.reducescatter(tensor, name, op, *factors, output)
+        done = CALLS.now.reducescatter(tensor, name, op, prescale_factor, postscale_factor, output)
         if isinstance(done, str):
             return result_of(
                 reducescatter_async(
@@ -292,12 +291,14 @@ def reducescatter(
                     done,
                     choose_op(op, average=None),
                     global_process_set,
-                    *factors,
+                    prescale_factor,
+                    postscale_factor,
                     output=output,
                 )
             )
         if done is not None:
             return done if output is None else fill(output, done)
+    factors = (prescale_factor, postscale_factor)
     if output is not None:
         refuse_gradient(tensor)
         if compression is NoneCompressor:
