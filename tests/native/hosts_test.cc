@@ -231,6 +231,25 @@ TEST(EveryOperationIsRightOnSomeRanksOfSeveralHosts) {
   });
 }
 
+// Three and more of a host among them, all of its ranks or not, send ahead there.
+TEST(ProcessSetsOfSeveralHostsSendAheadWithinEach) {
+  OnHosts({0, 0, 0, 1, 1, 1, 1}, {}, [&](int rank, Transport& transport) {
+    for (const std::vector<int>& members :
+         {std::vector<int>{0, 1, 2, 3, 4, 5}, {0, 1, 2, 6}, {0, 3, 4, 5, 6}}) {
+      const auto found = std::ranges::find(members, rank);
+      if (found == members.end()) continue;
+      hvd::SubsetTransport subset(transport, members);
+      const std::vector<int>& of_host =
+          subset.topology()->Neighbours(static_cast<int>(found - members.begin()));
+      const hvd::SubsetTransport near(subset, of_host);
+      EXPECT_EQ(near.ahead_bytes() != 0, true);
+      const bool all = of_host.size() == (rank < 3 ? 3 : 4);
+      EXPECT_EQ(near.post_bytes() != 0, all);
+      CheckRandomOps(subset.rank(), subset, members.size(), 12);
+    }
+  });
+}
+
 // Whatever the order of the additions, all ranks must have the same bits.
 TEST(LargeVectorsAreRightWithoutHierarchyToo) {
   // More than goes through shared memory in one pass; a rank that is alone on its host has none.

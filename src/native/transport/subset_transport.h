@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -27,8 +28,8 @@ class SubsetTransport final : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
   const char* name() const override { return whole_.name(); }
-  size_t block_bytes() const override { return OfOneHost() ? whole_.block_bytes() : 0; }
-  size_t ahead_bytes() const override { return OfOneHost() ? whole_.ahead_bytes() : 0; }
+  size_t block_bytes() const override { return ByHost() ? whole_.block_bytes() : 0; }
+  size_t ahead_bytes() const override { return ByHost() ? whole_.ahead_bytes() : 0; }
   bool keeps_step() const override { return whole_.keeps_step(); }
   bool AgreeNear(int other) override {
     return whole_.AgreeNear(ranks_[static_cast<size_t>(other)]);
@@ -50,13 +51,20 @@ class SubsetTransport final : public Transport {
                     in_bytes, sink);
   }
   size_t post_bytes() const override { return post_bytes_; }
+  size_t PostBytesAmong(std::span<const int> ranks) const override {
+    std::vector<int> of_whole;
+    for (const int rank : ranks) of_whole.push_back(ranks_[static_cast<size_t>(rank)]);
+    return whole_.PostBytesAmong(of_whole);
+  }
   void Post(ConstBytes out) override { whole_.Post(out); }
   void Fetch(int from, size_t in_bytes, Sink& sink) override {
     whole_.Fetch(ranks_[static_cast<size_t>(from)], in_bytes, sink);
   }
 
  private:
-  bool OfOneHost() const { return !topology_ || topology_->hosts().size() == 1; }
+  // Whether only ranks of one host work together but where the topology tells: what holds for these
+  // holds here.
+  bool ByHost() const { return !topology_ || topology_->hosts().size() == 1 || topology_->mixed(); }
 
   Transport& whole_;
   const std::vector<int> ranks_;
