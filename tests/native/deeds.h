@@ -132,8 +132,9 @@ inline void Gather(Part& part) {
   part.Run(FloatsOf(OpKind::kAllgather, "gather", {500 * (part.rank() + 1), 3}));
 }
 
+// More than the root of a blocking one brings to the lane.
 inline void Spread(Part& part) {
-  Request request = FloatsOf(OpKind::kBroadcast, "spread", {20'000});
+  Request request = FloatsOf(OpKind::kBroadcast, "spread", {300'000});
   request.root = 1;
   part.Run(request);
 }
