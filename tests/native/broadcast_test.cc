@@ -9,6 +9,7 @@
 #include "harness.h"
 #include "ranks.h"
 #include "runtime/runtime.h"
+#include "transport/shm/lane.h"
 
 namespace {
 
@@ -74,6 +75,20 @@ TEST(EveryRankGetsWhatTheRootHas) {
       EXPECT_TRUE(runtime.fast_operations() > 0);
     });
   }
+}
+
+// Whose places are hardly longer than what is brought.
+TEST(AsManyRanksAsMeetGetWhatTheRootHas) {
+  constexpr int kRanks = hvd::Lane::kMostRanks;
+  OnRanks(kRanks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+    int round = 0;
+    for (const int64_t count :
+         {int64_t{32'769}, static_cast<int64_t>(hvd::Lane::MostData(kRanks) / 4) + 1}) {
+      std::vector<int32_t> data = Values(count, rank, ++round);
+      Run(runtime, Broadcast(count, kRanks - round, round), data, data);
+      EXPECT_EQ(data, Values(count, kRanks - round, round));
+    }
+  });
 }
 
 // All of them have brought the beginning of theirs.

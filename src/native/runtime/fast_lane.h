@@ -1,10 +1,11 @@
 // The short way of a blocking operation: its caller meets the other ranks' callers in shared memory
 // (transport/shm/lane.h) and runs the operation right there, on its own thread.
 //
-// Every rank brings its request and, unless that is long, its data. When all have met, each
-// compares all requests, with the same outcome everywhere: they agree and the operation runs, they
-// differ and it fails with the coordinator's text, or they are of different names, and all ranks
-// take the ordinary way. A rank that others do not come to meet takes it too.
+// Every rank brings its request and, unless that is long, its data; of a long broadcast the
+// beginning. When all have met, each compares all requests, with the same outcome everywhere: they
+// agree and the operation runs, they differ and it fails with the coordinator's text, or they are
+// of different names, and all ranks take the ordinary way. A rank that others do not come to meet
+// takes it too.
 //
 // What runs here has a transport of its own, so that its order and that of the negotiated
 // operations need not be the same on all ranks. No rank comes while it has operations under way

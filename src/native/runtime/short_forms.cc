@@ -19,7 +19,7 @@ namespace hvd {
 namespace {
 
 // For two ranks transfers in parts are faster of a longer broadcast, in whose parts the one reads
-// while the other writes, ...
+// while the other writes (of it so much is brought, by any number of ranks), ...
 constexpr size_t kMostOfBroadcast = size_t{128} << 10;
 // ... an allgather, whose result, twice as long, takes up the caches too, and halves (kWholeBytes).
 constexpr size_t kMostOfAllgather = size_t{512} << 10;
