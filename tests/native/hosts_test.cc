@@ -242,7 +242,7 @@ TEST(ProcessSetsOfSeveralHostsSendAheadWithinEach) {
       const std::vector<int>& of_host =
           subset.topology()->Neighbours(static_cast<int>(found - members.begin()));
       const hvd::SubsetTransport near(subset, of_host);
-      EXPECT_EQ(near.ahead_bytes() != 0, true);
+      EXPECT_TRUE(near.ahead_bytes() != 0);
       const bool all = of_host.size() == (rank < 3 ? 3 : 4);
       EXPECT_EQ(near.post_bytes() != 0, all);
       CheckRandomOps(subset.rank(), subset, members.size(), 12);
