@@ -8,8 +8,8 @@
 
 namespace hvd {
 
-// Args: source: read on the root only. destination: written on all ranks, may be
-// `source`, else apart from it.
+// Args: source: read on the root only. destination: written on all ranks, may be `source`,
+// else apart from it.
 void Broadcast(Transport& transport, int root, const void* source, void* destination, size_t bytes);
 
 }  // namespace hvd

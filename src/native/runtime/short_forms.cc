@@ -189,8 +189,7 @@ bool HasShortForm(std::span<const Request* const> requests) {
 }
 
 bool IsLongBroadcast(const BlockingCall& call, int ranks) {
-  return call.kind == OpKind::kBroadcast && call.tensors.size() == 1 &&
-         DataBytes(call) > MostOf(call, ranks);
+  return call.kind == OpKind::kBroadcast && call.tensors.size() == 1 && !HasShortForm(call, ranks);
 }
 
 std::vector<int64_t> ReceivedRows(int rank, std::span<const Lane::Place> places) {
