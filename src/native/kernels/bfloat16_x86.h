@@ -40,8 +40,19 @@ inline Words Round(Floats value) {
   const Words last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
   return _mm256_add_epi32(bits, _mm256_add_epi32(last, _mm256_set1_epi32(0x7fff)));
 }
-inline Words Join(Words even, Words odd) {
+// The upper halves of the words, and the lower ones.
+inline Words Upper(Words even, Words odd) {
   return _mm256_blend_epi16(_mm256_srli_epi32(even, 16), odd, 0xaa);
+}
+inline Words Lower(Words even, Words odd) {
+  return _mm256_blend_epi16(even, _mm256_slli_epi32(odd, 16), 0xaa);
+}
+inline Words AddHalf(Floats value) {
+  return _mm256_add_epi32(_mm256_castps_si256(value), _mm256_set1_epi32(0x8000));
+}
+// What AddHalf has rounded up from the middle has a lower half of zero: it becomes the even one.
+inline Words TiesToEven(Words upper, Words lower) {
+  return _mm256_and_si256(upper, _mm256_adds_epu16(lower, _mm256_set1_epi16(-2)));
 }
 // The upper halves of the words of the one, then those of the other.
 inline Words Pack(Words first, Words second) {
@@ -76,8 +87,19 @@ inline Words Round(Floats value) {
   const Words last = _mm_and_si128(_mm_srli_epi32(bits, 16), _mm_set1_epi32(1));
   return _mm_add_epi32(bits, _mm_add_epi32(last, _mm_set1_epi32(0x7fff)));
 }
-inline Words Join(Words even, Words odd) {
+// The upper halves of the words, and the lower ones.
+inline Words Upper(Words even, Words odd) {
   return _mm_or_si128(_mm_srli_epi32(even, 16), _mm_and_si128(odd, _mm_set1_epi32(-65536)));
+}
+inline Words Lower(Words even, Words odd) {
+  return _mm_or_si128(_mm_and_si128(even, _mm_set1_epi32(0xffff)), _mm_slli_epi32(odd, 16));
+}
+inline Words AddHalf(Floats value) {
+  return _mm_add_epi32(_mm_castps_si128(value), _mm_set1_epi32(0x8000));
+}
+// What AddHalf has rounded up from the middle has a lower half of zero: it becomes the even one.
+inline Words TiesToEven(Words upper, Words lower) {
+  return _mm_and_si128(upper, _mm_adds_epu16(lower, _mm_set1_epi16(-2)));
 }
 // The upper halves of the words of the one, then those of the other. As signed words, they keep
 // their bits.
@@ -105,7 +127,9 @@ inline Results Combine(Words a, Words b) {
 inline Floats NaNs(const Results& results) { return Unordered(results.even, results.odd); }
 
 inline Words WordsOf(const Results& results) {
-  return Join(Round(results.even), Round(results.odd));
+  const Words even = AddHalf(results.even);
+  const Words odd = AddHalf(results.odd);
+  return TiesToEven(Upper(even, odd), Lower(even, odd));
 }
 
 }  // namespace hvd::bfloat16_x86
