@@ -164,6 +164,17 @@ class Operations:
             raise
         return result, full_name[len(kind) + 1 :]
 
+    def new_output(self, shape: Sequence[int], dtype: str) -> "_bindings.Buffer":
+        """Memory of the CPU for a result, of which that of large ones is used again.
+
+        Raises:
+            HorovodInternalError: there is no more.
+        """
+        try:
+            return self._ready_member().runtime.new_output(shape, dtype_code(dtype))
+        except _bindings.CollectiveError as error:
+            raise internal_error(str(error)) from error
+
     def poll(self, handle: int) -> bool:
         """Whether an operation is done, or has failed, so that `synchronize` returns at once.
 

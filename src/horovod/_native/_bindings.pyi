@@ -13,6 +13,7 @@ DTYPES: dict[str, int]
 # "allreduce", "allgather", "broadcast", "barrier", "alltoall", "reducescatter", "join",
 # "add_process_sets", "remove_process_set", "share_memory"
 KINDS: dict[str, int]
+LARGE_RESULT: int  # bytes from which on memory for a result is the core's
 AVERAGE: int  # 0
 SUM: int  # 1
 ADASUM: int  # 2
@@ -352,6 +353,12 @@ class Runtime:
         Returns:
             False when it has to be enqueued instead, else what `wait` returns.
         """
+    def new_output(self, shape: Sequence[int], dtype: int) -> Buffer:
+        """Memory of the CPU for a result; what callers have dropped of large ones is used again.
+
+        Raises:
+            CollectiveError: there is no more, or the process was forked from the rank's.
+        """
     @property
     def fast_operations(self) -> int:
         """How many operations `run_now` has run."""
@@ -370,7 +377,7 @@ class Runtime:
         Args:
             exchange_api: its type's `__dlpack_c_exchange_api__`.
             types: whose instances the calls work on, and no subclass's.
-            new_result: makes a tensor like another one, for a result.
+            new_result: makes a tensor like another one, for a result that is not large.
             error: makes, of a text, what is raised when an operation fails on all ranks.
 
         Raises:

@@ -1,17 +1,16 @@
 """Torch tensors as the memory that collectives work on, and results as torch tensors."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils.dlpack import from_dlpack
 
+from horovod._collectives import COLLECTIVES
+from horovod._loader import _bindings
 from horovod._native import _buildinfo
 from horovod._operations import DTYPES, Operand
 from horovod._outputs import check_output, check_rows
-
-if TYPE_CHECKING:
-    from horovod._native import _bindings
 
 NAMES: dict[torch.dtype, str] = {getattr(torch, name): name for name in DTYPES}
 
@@ -70,6 +69,8 @@ def _require_gpu_build(device: torch.device) -> None:
 
 def new_result(tensor: torch.Tensor) -> torch.Tensor:
     """Contiguous memory of a tensor's shape and type for a result."""
+    if tensor.is_cpu and tensor.nbytes >= _bindings.LARGE_RESULT:
+        return from_buffer(COLLECTIVES.new_output(tuple(tensor.shape), NAMES[tensor.dtype]))
     return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
 
 
@@ -85,7 +86,7 @@ def copying_back(work: torch.Tensor, target: torch.Tensor) -> Callable[[Any], to
     return finish
 
 
-def from_buffer(buffer: "_bindings.Buffer") -> torch.Tensor:
+def from_buffer(buffer: _bindings.Buffer) -> torch.Tensor:
     """A tensor over memory that the core has allocated."""
     return from_dlpack(buffer)
 

@@ -6,6 +6,7 @@
 
 #include "bindings/dtypes.h"
 #include "bindings/exported_tensor.h"
+#include "bindings/results.h"
 
 namespace hvd {
 namespace {
@@ -31,8 +32,7 @@ size_t Bytes(const View& view) {
   return bytes;
 }
 
-}  // namespace
-
+// For one that was just made, and so is not to be read as negative.
 std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor) {
   bool known = false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(calls.types); ++i) {
@@ -53,6 +53,19 @@ std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor) {
   view.dtype = *dtype;
   return view;
 }
+
+// Over memory that the core has handed out.
+PyObject* Wrap(const Calls& calls, const hvd_output& output) {
+  auto* managed = ExportTensor<dlpack::ManagedTensorVersioned>(
+      {std::shared_ptr<void>(output.owner, calls.core->free_output), output.data},
+      {output.shape, output.shape + output.dimensions}, static_cast<DType>(output.dtype),
+      {.device_type = dlpack::kCpu, .device_id = 0});
+  void* tensor = nullptr;
+  if (calls.exchange->managed_tensor_to_py_object_no_sync(managed, &tensor) != 0) return nullptr;
+  return static_cast<PyObject*>(tensor);
+}
+
+}  // namespace
 
 std::optional<View> Look(Calls& calls, PyObject* tensor) {
   auto view = LookAtNew(calls, tensor);
@@ -80,13 +93,25 @@ PyObject* Wrap(const Calls& calls, hvd_result* result) {
   const std::unique_ptr<hvd_result, void (*)(hvd_result*)> owner(result, calls.core->free_result);
   hvd_output output;
   calls.core->take_output(result, 0, &output);
-  auto* managed = ExportTensor<dlpack::ManagedTensorVersioned>(
-      {std::shared_ptr<void>(output.owner, calls.core->free_output), output.data},
-      {output.shape, output.shape + output.dimensions}, static_cast<DType>(output.dtype),
-      {.device_type = dlpack::kCpu, .device_id = 0});
-  void* tensor = nullptr;
-  if (calls.exchange->managed_tensor_to_py_object_no_sync(managed, &tensor) != 0) return nullptr;
-  return static_cast<PyObject*>(tensor);
+  return Wrap(calls, output);
+}
+
+NewTensor MakeLike(const Calls& calls, PyObject* like, const View& view) {
+  if (Bytes(view) < kLargeResult) {
+    PyObject* object = PyObject_CallOneArg(calls.new_result, like);
+    if (object == nullptr) return {nullptr, nullptr};
+    if (const auto made = LookAtNew(calls, object)) return {object, made->tensor.data};
+    Py_DECREF(object);
+    return {nullptr, nullptr};
+  }
+  hvd_output output;
+  hvd_error error;
+  const dlpack::Tensor& tensor = view.tensor;
+  if (calls.core->new_output(calls.runtime, tensor.shape, static_cast<size_t>(tensor.ndim),
+                             static_cast<int32_t>(view.dtype), &output, &error) != 0) {
+    return {nullptr, nullptr};
+  }
+  return {Wrap(calls, output), output.data};
 }
 
 }  // namespace hvd

@@ -20,8 +20,6 @@ struct View {
 
 // Nothing for one that the ordinary way has to judge.
 std::optional<View> Look(Calls& calls, PyObject* tensor);
-// The same for one that was just made, and so is not to be read as negative.
-std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor);
 
 bool NeedsGradient(const Calls& calls, PyObject* tensor);
 
@@ -31,6 +29,13 @@ bool CanTake(const View& target, const View& source);
 
 // A tensor of the framework over the memory of a result, which is freed.
 PyObject* Wrap(const Calls& calls, hvd_result* result);
+
+struct NewTensor {
+  PyObject* object;  // the caller's; null where the ordinary way has to go on, or with an exception
+  void* data;
+};
+// One like another for a result (kLargeResult).
+NewTensor MakeLike(const Calls& calls, PyObject* like, const View& view);
 
 }  // namespace hvd
 

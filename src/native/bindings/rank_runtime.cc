@@ -202,6 +202,14 @@ class RankRuntime {
     if (done == 0) return py::bool_(false);
     return result == nullptr ? py::none() : py::cast(TakeResult(core_, result, gpu_type_));
   }
+  Buffer NewOutput(const std::vector<int64_t>& shape, int dtype) const {
+    hvd_output output;
+    hvd_error error;
+    if (core_.new_output(runtime_, shape.data(), shape.size(), dtype, &output, &error) != 0) {
+      ThrowCallError(error);
+    }
+    return BufferOf(core_, output, gpu_type_);
+  }
   int64_t fast_operations() const { return core_.fast_operations(runtime_); }
   int64_t mapped_operations() const { return core_.mapped_operations(runtime_); }
 
@@ -329,6 +337,7 @@ void BindRuntime(py::module_& module) {
   int code = 0;
   for (const char* kind : kKinds) kinds[kind] = code++;
   module.attr("KINDS") = kinds;
+  module.attr("LARGE_RESULT") = kLargeResult;
   module.def("nccl_version", &NcclVersion, arg("library"), arg("nccl_libraries"),
              "NCCL's version code, 22707 for 2.27.7, or why none can be opened.");
   py::class_<RankRuntime>(module, "Runtime",
@@ -366,6 +375,7 @@ void BindRuntime(py::module_& module) {
            arg("destination"), arg("shape"), arg("dtype"), arg("wire_dtype"), arg("op"),
            arg("prescale"), arg("postscale"), arg("root"), arg("numbers") = std::vector<int64_t>(),
            arg("rows") = 0)
+      .def("new_output", &RankRuntime::NewOutput, arg("shape"), arg("dtype"))
       .def_property_readonly("fast_operations", &RankRuntime::fast_operations)
       .def_property_readonly("mapped_operations", &RankRuntime::mapped_operations)
       .def("blocking_calls", &RankRuntime::Blocking, arg("exchange_api"), arg("types"),

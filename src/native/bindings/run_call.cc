@@ -104,16 +104,14 @@ PyObject* RunInto(Calls& calls, Kind kind, PyObject* tensor, PyObject* name,
   if (in_place) {
     return Run(calls, kind, name, &*source, {source->tensor.data, 0}, reduction, root, tensor);
   }
-  PyObject* result = PyObject_CallOneArg(calls.new_result, tensor);
-  if (result == nullptr) return nullptr;
-  PyObject* returned = nullptr;
-  if (const auto target = LookAtNew(calls, result)) {
-    returned = Run(calls, kind, name, &*source, {target->tensor.data, 0}, reduction, root, result);
-  } else {
-    returned = Py_None;
-    Py_INCREF(returned);
+  const NewTensor result = MakeLike(calls, tensor, *source);
+  if (result.object == nullptr) {
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    Py_RETURN_NONE;
   }
-  Py_DECREF(result);
+  PyObject* returned =
+      Run(calls, kind, name, &*source, {result.data, 0}, reduction, root, result.object);
+  Py_DECREF(result.object);
   return returned;
 }
 

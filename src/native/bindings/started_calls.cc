@@ -147,18 +147,20 @@ PyObject* StartAllreduce(PyObject* self, Arguments given, Py_ssize_t count) {
   const auto source = Look(calls, given[0]);
   if (!source || ::getpid() != object.process) Py_RETURN_NONE;
   py::object result;
+  void* destination = source->tensor.data;
   if (kInPlace) {
     result = py::reinterpret_borrow<py::object>(given[0]);
   } else {
-    result = py::reinterpret_steal<py::object>(PyObject_CallOneArg(calls.new_result, given[0]));
-    if (!result) return nullptr;
+    const NewTensor made = MakeLike(calls, given[0], *source);
+    if (made.object == nullptr && PyErr_Occurred() != nullptr) return nullptr;
+    if (made.object == nullptr) Py_RETURN_NONE;
+    result = py::reinterpret_steal<py::object>(made.object);
+    destination = made.data;
   }
-  const auto target = kInPlace ? source : Look(calls, result.ptr());
-  if (!target) Py_RETURN_NONE;
   const CallName name(calls, kAllreduce, given[1], static_cast<int>(process_set));
   if (!name.usable()) Py_RETURN_NONE;
   const hvd_tensor tensor{.source = source->tensor.data,
-                          .destination = target->tensor.data,
+                          .destination = destination,
                           .shape = source->tensor.shape,
                           .dimensions = static_cast<size_t>(source->tensor.ndim),
                           .dtype = static_cast<int32_t>(source->dtype),

@@ -46,6 +46,14 @@ Request RequestOf(const BlockingCall& call) {
   return request;
 }
 
+std::vector<Memory> MemoryOf(const BlockingCall& call) {
+  return std::vector<Memory>(call.tensors.size(), call.memory);
+}
+
+std::vector<int64_t> SplitsOf(const BlockingCall& call) {
+  return {call.splits.begin(), call.splits.end()};
+}
+
 size_t DataBytes(const BlockingCall& call) {
   if (call.tensors.empty()) return 0;
   return ElementCount(call.tensor().shape, call.tensor().dtype) * SizeOf(call.tensor().dtype);

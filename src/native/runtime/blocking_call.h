@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "runtime/operation.h"
 #include "runtime/request.h"
@@ -74,6 +75,9 @@ class CallOf {
 
 // What the ranks tell each other of it.
 Request RequestOf(const BlockingCall& call);
+// What an operation has of it beside that.
+std::vector<Memory> MemoryOf(const BlockingCall& call);
+std::vector<int64_t> SplitsOf(const BlockingCall& call);
 
 // Of one tensor, as it travels.
 size_t DataBytes(const BlockingCall& call);

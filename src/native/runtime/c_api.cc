@@ -1,9 +1,12 @@
 #include "runtime/c_api.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 
+#include "base/error.h"
+#include "base/str_cat.h"
 #include "kernels/chosen.h"
 #include "runtime/c_api_arguments.h"
 #include "runtime/c_api_errors.h"
@@ -123,8 +126,7 @@ int32_t WaitsAt(hvd_runtime* runtime, int64_t handle, const char* site, hvd_erro
 
 size_t OutputCount(const hvd_result* result) { return result->result.outputs.size(); }
 
-void TakeOutput(hvd_result* result, size_t index, hvd_output* output) {
-  hvd::Output& taken = result->result.outputs[index];
+void Pass(hvd::Output& taken, hvd_output* output) {
   auto owner = std::make_unique<OutputMemory>(std::move(taken.data));
   output->data = owner->get();
   output->owner = owner.release();
@@ -132,6 +134,23 @@ void TakeOutput(hvd_result* result, size_t index, hvd_output* output) {
   output->dimensions = taken.shape.size();
   output->dtype = static_cast<int32_t>(taken.dtype);
   std::copy(taken.shape.begin(), taken.shape.end(), output->shape);
+}
+
+int32_t NewOutput(const hvd_runtime* runtime, const int64_t* shape, size_t dimensions,
+                  int32_t dtype, hvd_output* output, hvd_error* error) {
+  return Guard(error, [&] {
+    if (dimensions > std::size(output->shape)) {
+      throw hvd::Error(hvd::Error::Kind::kInvalid,
+                       hvd::StrCat("a tensor cannot have ", dimensions, " dimensions"));
+    }
+    hvd::Output taken =
+        runtime->runtime.NewOutput(hvd::ReadDType(dtype), {shape, shape + dimensions});
+    Pass(taken, output);
+  });
+}
+
+void TakeOutput(hvd_result* result, size_t index, hvd_output* output) {
+  Pass(result->result.outputs[index], output);
 }
 
 const int64_t* Numbers(const hvd_result* result, size_t* count) {
@@ -169,6 +188,7 @@ extern "C" __attribute__((visibility("default"))) const hvd_core* hvd_core_api(v
       .poll = Poll,
       .wait = Wait,
       .waits_at = WaitsAt,
+      .new_output = NewOutput,
       .output_count = OutputCount,
       .take_output = TakeOutput,
       .free_output = FreeOutput,

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 17
+#define HVD_ABI_VERSION 18
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -188,6 +188,10 @@ typedef struct hvd_core {
 
   /* The caller waits for it at `site`, a line of its program: for rank 0's warning. */
   int32_t (*waits_at)(hvd_runtime* runtime, int64_t handle, const char* site, hvd_error* error);
+
+  /* Memory for a result, which the caller passes as a destination. */
+  int32_t (*new_output)(const hvd_runtime* runtime, const int64_t* shape, size_t dimensions,
+                        int32_t dtype, hvd_output* output, hvd_error* error);
 
   size_t (*output_count)(const hvd_result* result);
   /* Hands out the memory of one tensor, once. */

@@ -11,16 +11,10 @@
 namespace hvd {
 namespace {
 
-DType TypeOf(int32_t code) {
-  const auto dtype = DTypeFromCode(code);
-  if (!dtype) throw Error(Error::Kind::kInvalid, StrCat("no element type has code ", code));
-  return *dtype;
-}
-
 // The type of the tensor's memory, where it travels in another one.
 std::optional<DType> HeldType(const hvd_tensor& tensor) {
   if (tensor.dtype == tensor.wire_dtype) return std::nullopt;
-  return TypeOf(tensor.dtype);
+  return ReadDType(tensor.dtype);
 }
 
 Memory MemoryOf(const hvd_tensor& tensor) {
@@ -47,6 +41,12 @@ void ReadPlainFields(const hvd_request& from, RequestLike& to) {
 
 }  // namespace
 
+DType ReadDType(int32_t code) {
+  const auto dtype = DTypeFromCode(code);
+  if (!dtype) throw Error(Error::Kind::kInvalid, StrCat("no element type has code ", code));
+  return *dtype;
+}
+
 AskedOperation ReadOperation(const hvd_request& request) {
   AskedOperation asked;
   Request& r = asked.request;
@@ -54,7 +54,7 @@ AskedOperation ReadOperation(const hvd_request& request) {
   r.tensors.reserve(request.tensor_count);
   asked.memory.reserve(request.tensor_count);
   for (const hvd_tensor& tensor : std::span(request.tensors, request.tensor_count)) {
-    r.tensors.push_back({TypeOf(tensor.wire_dtype),
+    r.tensors.push_back({ReadDType(tensor.wire_dtype),
                          {tensor.shape, tensor.shape + tensor.dimensions},
                          HeldType(tensor)});
     asked.memory.push_back(MemoryOf(tensor));
@@ -72,7 +72,7 @@ BlockingCall ReadBlockingCall(const hvd_request& request, TensorOutline& outline
   ReadPlainFields(request, call);
   if (request.tensor_count == 1) {
     const hvd_tensor& tensor = request.tensors[0];
-    outline = {TypeOf(tensor.wire_dtype), {tensor.shape, tensor.dimensions}, HeldType(tensor)};
+    outline = {ReadDType(tensor.wire_dtype), {tensor.shape, tensor.dimensions}, HeldType(tensor)};
     call.tensors = {&outline, 1};
     call.memory = MemoryOf(tensor);
   }

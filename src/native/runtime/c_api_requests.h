@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/dtype.h"
 #include "runtime/blocking_call.h"
 #include "runtime/c_api.h"
 #include "runtime/operation.h"
@@ -19,7 +20,8 @@ struct AskedOperation {
   std::vector<int64_t> splits;
 };
 
-// Both throw Error (kInvalid) for a code that does not exist.
+// These throw Error (kInvalid) for a code that does not exist.
+DType ReadDType(int32_t code);
 AskedOperation ReadOperation(const hvd_request& request);
 // Of at most one tensor, or Error (kInvalid). Args: outline: of that tensor; the result refers to
 // it, and to the request.

@@ -53,6 +53,8 @@ class ProcessSets {
   std::shared_ptr<const ProcessSet> Find(int32_t id) const;
   void Add(int32_t id, std::vector<int> ranks);
   void Remove(int32_t id);
+  // For the results of the operations of all of them.
+  const std::shared_ptr<OutputMemory>& outputs() const { return outputs_; }
 
  private:
   Transport& all_;

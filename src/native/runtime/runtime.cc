@@ -206,12 +206,13 @@ int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vecto
 }
 
 std::optional<Result> Runtime::RunNow(const BlockingCall& call) {
-  if (!membership_.fast_lane || InForkedChild() || call.device != kCpu) return std::nullopt;
+  if (InForkedChild() || call.device != kCpu) return std::nullopt;
+  if (size_ == 1) return RunNowAlone(call);
+  if (!membership_.fast_lane) return std::nullopt;
   FastLane& lane = *membership_.fast_lane;
   try {
     const auto make = [&] {
-      return MakeOperation(RequestOf(call), std::vector<Memory>(call.tensors.size(), call.memory),
-                           {call.splits.begin(), call.splits.end()}, nullptr);
+      return MakeOperation(RequestOf(call), MemoryOf(call), SplitsOf(call), nullptr);
     };
     const bool in_shared_memory = call.kind == OpKind::kAllreduce && shared_.any();
     if (!trace_.on() && !in_shared_memory && IsPlain(call, size_)) return lane.Run(call, make);
@@ -244,7 +245,20 @@ std::optional<Result> Runtime::RunNow(const BlockingCall& call) {
   }
 }
 
+Result Runtime::RunNowAlone(const BlockingCall& call) {
+  call.pausing();
+  Result result = Take(Enqueue(RequestOf(call), MemoryOf(call), SplitsOf(call)));
+  run_alone_now_.fetch_add(1, std::memory_order_relaxed);
+  return result;
+}
+
+Output Runtime::NewOutput(DType dtype, std::vector<int64_t> shape) const {
+  if (InForkedChild()) throw Error(Error::Kind::kShutdown, "the process was forked");
+  return AllocateOutput(process_sets_.outputs(), dtype, std::move(shape));
+}
+
 int64_t Runtime::fast_operations() const {
+  if (size_ == 1) return run_alone_now_.load(std::memory_order_relaxed);
   return membership_.fast_lane ? membership_.fast_lane->completed() : 0;
 }
 

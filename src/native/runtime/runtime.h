@@ -3,6 +3,7 @@
 #ifndef HVD_RUNTIME_RUNTIME_H_
 #define HVD_RUNTIME_RUNTIME_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -56,6 +57,9 @@ class Runtime : private JobObserver {
   // it now (fast_lane.h). Nothing when it has to be enqueued instead. Throws what Enqueue or the
   // operation would.
   std::optional<Result> RunNow(const BlockingCall& call);
+  // Memory of the CPU for a result. Throws Error (kInternal) when there is none; in a forked child
+  // (kShutdown).
+  Output NewOutput(DType dtype, std::vector<int64_t> shape) const;
   // How many operations RunNow has run.
   int64_t fast_operations() const;
   // How many allreduces have worked on shared buffers where they are.
@@ -109,6 +113,7 @@ class Runtime : private JobObserver {
   // The error that all ranks report for a failure of the running operation.
   Error AgreeOnFailure(const Error& own);
   void RunAlone(Request request);
+  Result RunNowAlone(const BlockingCall& call);
   void EndTimeline();
 
   const int rank_;
@@ -131,6 +136,7 @@ class Runtime : private JobObserver {
   // In its place there: callers run their operations themselves, one at a time.
   std::mutex alone_mutex_;
   Coordinator alone_;
+  std::atomic<int64_t> run_alone_now_{0};
   std::mutex shutdown_mutex_;
   std::thread control_thread_;
   std::thread op_thread_;

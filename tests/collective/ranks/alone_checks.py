@@ -6,6 +6,8 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from horovod._loader import _bindings
+from horovod._session import SESSION
 
 
 def run_backward(loss: Any) -> None:
@@ -49,6 +51,27 @@ def check_every_operation() -> None:
     with pytest.raises(ValueError, match="invalid root rank 1"):
         hvd.broadcast(own, 1)
     assert hvd.join() == 0
+
+
+def check_blocking_calls_take_one_call_of_the_core() -> None:
+    own = torch.ones(3)
+    runtime = SESSION.member.runtime
+    for call in (
+        lambda: hvd.allreduce(own),
+        lambda: hvd.allreduce_(own, name="named"),
+        lambda: hvd.broadcast(own, 0),
+        lambda: hvd.allgather(own, output=torch.empty(3)),
+        lambda: hvd.alltoall(own),
+        lambda: hvd.reducescatter(own),
+        hvd.barrier,
+    ):
+        before = runtime.fast_operations
+        call()
+        assert runtime.fast_operations == before + 1
+    number = runtime.next_unnamed(_bindings.KINDS["broadcast"], 0)
+    with pytest.raises(ValueError, match="invalid root rank 1"):
+        hvd.broadcast_(own, 1)
+    assert runtime.next_unnamed(_bindings.KINDS["broadcast"], 0) == number + 1
 
 
 def check_gradients() -> None:

@@ -7,9 +7,11 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from horovod._loader import _bindings
 from horovod._session import SESSION
 from horovod.torch.blocking import CALLS, NoCalls
 
+LARGE_RESULT = _bindings.LARGE_RESULT
 ON_ONE_HOST = os.environ["HOROVOD_TRANSPORT"] == "shm"
 
 
@@ -65,6 +67,29 @@ def check_results_of_the_bindings() -> None:
     scalar = torch.tensor(1.0)
     assert hvd.allreduce_(scalar, op=hvd.Sum) is scalar
     assert scalar.item() == hvd.size()
+
+
+def check_memory_of_large_results_is_used_again() -> None:
+    large = torch.full((LARGE_RESULT // 4 + 3,), hvd.rank() + 1.0)
+    total = hvd.size() * (hvd.size() + 1) / 2
+    calls: dict[str, tuple[Callable[[], torch.Tensor], float]] = {
+        "allreduce": (lambda: hvd.allreduce(large, op=hvd.Sum), total),
+        "allreduce_async": (
+            lambda: hvd.synchronize(hvd.allreduce_async(large, op=hvd.Sum)),
+            total,
+        ),
+        "grouped_allreduce": (lambda: hvd.grouped_allreduce([large], op=hvd.Sum)[0], total),
+        "broadcast": (lambda: hvd.broadcast(large, 1), 2.0),
+        "broadcast_async": (lambda: hvd.synchronize(hvd.broadcast_async(large, 1)), 2.0),
+    }
+    for name, (call, expected) in calls.items():
+        first, second = call(), call()
+        assert (first == expected).all(), name
+        assert (second == expected).all(), name
+        places = {first.data_ptr(), second.data_ptr()}
+        assert len(places) == 2, name
+        del first, second
+        assert call().data_ptr() in places, name
 
 
 def check_what_the_bindings_leave_alone() -> None:
