@@ -260,6 +260,33 @@ TEST(TheLeastRecentlyUsedNumberIsDropped) {
   EXPECT_EQ(coordinator.TakeReady().size(), 0);
 }
 
+TEST(WhatFindsNoRoomAmongNumbersInUseGetsNone) {
+  Coordinator coordinator(2, {.fusion_bytes = 0, .cache_capacity = 2});
+  const auto ask = [&](const std::string& name) {
+    Request request = Allreduce();
+    request.name = name;
+    coordinator.Add(0, request);
+    coordinator.Add(1, request);
+    return coordinator.TakeReady();
+  };
+  const int64_t a = ask("a").at(0).response.ids[0];
+  const int64_t b = ask("b").at(0).response.ids[0];
+  coordinator.AddById(0, a);
+  coordinator.AddById(0, b);
+  const auto third = ask("c");
+  EXPECT_EQ(third.size(), 1);
+  EXPECT_EQ(third.at(0).response.names[0], "c");
+  EXPECT_EQ(third[0].response.ids[0], -1);
+  for (const int64_t id : {a, b}) {
+    coordinator.AddById(1, id);
+    EXPECT_EQ(coordinator.TakeReady().at(0).response.ids[0], id);
+  }
+  const auto fourth = ask("c");
+  EXPECT_EQ(fourth.size(), 2);
+  EXPECT_EQ(fourth[0].forget, a);
+  EXPECT_TRUE(fourth[1].response.ids[0] > b);
+}
+
 TEST(ARankThatJoinedIsNotWaitedFor) {
   Coordinator coordinator(3, {});
   Request join;

@@ -31,6 +31,7 @@ using hvd::OpKind;
 using hvd::ReduceOp;
 using hvd::Request;
 using hvd::Runtime;
+using hvd::RuntimeOptions;
 using hvd::TransportChoice;
 using hvd::test::OnRanks;
 using hvd::test::OnThreads;
@@ -233,6 +234,26 @@ TEST(OfThreadsThatWaitForOneHandleOneTakesIt) {
         }
       });
       EXPECT_EQ(whole.load(), 1);
+    }
+  });
+}
+
+TEST(MoreOperationsAreInFlightThanAreKnownByNumber) {
+  const auto store = std::make_shared<HashStore>();
+  OnThreads(2, [&](int rank) {
+    RuntimeOptions options = OptionsFor(rank, 2, TransportChoice::kShm, store);
+    options.agreement.cache_capacity = 4;
+    Runtime runtime(options);
+    constexpr size_t kInFlight = 20;
+    for (int round = 0; round < 10; ++round) {
+      std::vector<float> data(kInFlight, static_cast<float>(rank + round));
+      std::vector<int64_t> handles;
+      for (size_t i = 0; i < kInFlight; ++i) {
+        const auto request = RequestFor<float>(OpKind::kAllreduce, "t" + std::to_string(i), {1});
+        handles.push_back(Start(runtime, request, &data[i], &data[i]));
+      }
+      for (const int64_t handle : handles) (void)Wait(runtime, handle);
+      EXPECT_EQ(data, std::vector<float>(kInFlight, static_cast<float>(2 * round + 1)));
     }
   });
 }

@@ -203,17 +203,16 @@ int64_t Coordinator::Keep(const Entry& entry, const Response& response) {
                      std::all_of(entry.asked.begin(), entry.asked.end(),
                                  [&](const RankRequest& each) { return each.request == first; });
   if (!alike) return -1;
-  const int64_t id = cache_.Add(first, response.numbers);
   const auto in_use = [&](const Request& request) {
     return sets_.at(request.process_set).waiting.contains(request.name);
   };
-  for (const auto& [dropped, process_set] : cache_.Evict(in_use)) {
+  for (const auto& [dropped, process_set] : cache_.MakeRoom(in_use)) {
     ready_.push_back({.response = {},
                       .ranks = sets_.at(process_set).ranks,
                       .fusible = false,
                       .forget = dropped});
   }
-  return id;
+  return cache_.has_room() ? cache_.Add(first, response.numbers) : -1;
 }
 
 void Coordinator::Join(int rank) {

@@ -55,10 +55,10 @@ void ResponseCache::RemoveProcessSet(int32_t process_set) {
   for (const int64_t id : removed) Remove(id);
 }
 
-std::vector<std::pair<int64_t, int32_t>> ResponseCache::Evict(
+std::vector<std::pair<int64_t, int32_t>> ResponseCache::MakeRoom(
     const std::function<bool(const Request&)>& in_use) {
   std::vector<std::pair<int64_t, int32_t>> evicted;
-  for (auto use = uses_.begin(); use != uses_.end() && items_.size() > capacity_;) {
+  for (auto use = uses_.begin(); use != uses_.end() && !has_room();) {
     const int64_t id = *use++;
     const Request& request = items_.at(id).request;
     if (in_use(request)) continue;

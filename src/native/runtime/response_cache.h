@@ -34,16 +34,18 @@ class ResponseCache {
   const Item* Find(int64_t id) const;
   std::optional<int64_t> IdOf(int32_t process_set, const std::string& name) const;
 
-  // Returns the number. There must be none for that name.
+  // Returns the number. There must be room, and none for that name.
   int64_t Add(Request request, std::vector<int64_t> numbers);
   // The operation has run again.
   void Touch(int64_t id);
   void Remove(int64_t id);
   void RemoveProcessSet(int32_t process_set);
 
-  // Removes what exceeds the capacity, least recently used first, but for what `in_use` names.
-  // Returns the numbers and process sets.
-  std::vector<std::pair<int64_t, int32_t>> Evict(const std::function<bool(const Request&)>& in_use);
+  bool has_room() const { return items_.size() < capacity_; }
+  // Removes what stands in the way of one more, least recently used first, but for what `in_use`
+  // names: if that is all, there is no room. Returns the numbers and process sets.
+  std::vector<std::pair<int64_t, int32_t>> MakeRoom(
+      const std::function<bool(const Request&)>& in_use);
 
  private:
   const size_t capacity_;
