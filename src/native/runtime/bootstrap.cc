@@ -60,7 +60,18 @@ class Meeting {
         data_(Listener(addresses_), options.secret, DataPurpose(options, options.rank)) {}
 
   Membership Run() {
-    options_.rank == 0 ? Lead() : Follow();
+    if (options_.rank == 0) {
+      Lead();
+    } else {
+      const std::string endpoint = LeaderEndpoint();
+      try {
+        Follow(endpoint);
+      } catch (const Error& error) {
+        // Rank 0 was there.
+        if (error.kind() != Error::Kind::kIo) throw;
+        throw Error(Error::Kind::kPeerLost, error.what());
+      }
+    }
     membership_.transport = std::move(transports_.transport);
     membership_.fast_lane = std::move(transports_.fast_lane);
     return std::move(membership_);
@@ -106,7 +117,8 @@ class Meeting {
   }
 
   void Lead();
-  void Follow();
+  std::string LeaderEndpoint();
+  void Follow(const std::string& endpoint);
   void Describe(const Table& table);
 
   const RuntimeOptions& options_;
@@ -192,22 +204,26 @@ void Meeting::Lead() {
   }
 }
 
-void Meeting::Follow() {
-  auto& connections = membership_.connections;
-  std::string endpoint;
+std::string Meeting::LeaderEndpoint() {
   try {
-    endpoint = store_->Get(CoordinatorKey(), deadline_);
+    return store_->Get(CoordinatorKey(), deadline_);
+  } catch (const Error& error) {
+    if (error.kind() == Error::Kind::kInterrupted) throw;
+    const auto seconds = std::chrono::duration<double>(options_.start_timeout).count();
+    throw Error(error.kind(), StrCat("rank 0 did not come within ", seconds, " s: ", error.what()));
+  }
+}
+
+void Meeting::Follow(const std::string& endpoint) {
+  auto& connections = membership_.connections;
+  try {
     Socket socket = ConnectAuthenticated(ParseEndpoints(endpoint), options_.secret,
                                          ControlPurpose(options_), deadline_);
     socket.set_peer("rank 0 at " + socket.peer());
     connections.emplace_back(std::move(socket));
   } catch (const Error& error) {
     if (error.kind() == Error::Kind::kInterrupted) throw;
-    const auto seconds = std::chrono::duration<double>(options_.start_timeout).count();
-    throw Error(error.kind(),
-                endpoint.empty()
-                    ? StrCat("rank 0 did not come within ", seconds, " s: ", error.what())
-                    : StrCat("rank 0 cannot be reached: ", error.what()));
+    throw Error(error.kind(), StrCat("rank 0 cannot be reached: ", error.what()));
   }
 
   Connection& leader = connections.front();

@@ -30,10 +30,19 @@ void CheckSizes(const std::string& key, size_t value_bytes) {
   }
 }
 
+Socket Connect(std::vector<Endpoint> server, const Secret& secret, const Deadline& deadline) {
+  try {
+    return ConnectAuthenticated(std::move(server), secret, "store", deadline);
+  } catch (const Error& error) {
+    if (error.kind() == Error::Kind::kInterrupted) throw;
+    throw Error(error.kind(), StrCat("the launcher's store cannot be reached: ", error.what()));
+  }
+}
+
 }  // namespace
 
 TcpStore::TcpStore(std::vector<Endpoint> server, const Secret& secret, const Deadline& deadline)
-    : socket_(ConnectAuthenticated(std::move(server), secret, "store", deadline)) {
+    : socket_(Connect(std::move(server), secret, deadline)) {
   socket_.set_peer("the launcher's store at " + socket_.peer());
 }
 
