@@ -1,10 +1,12 @@
 """The one runtime of this process, which all front ends share."""
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +19,8 @@ from horovod._unused_settings import describe_unused
 from horovod.common.exceptions import HorovodInternalError
 
 NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
+_LEAVING_SECONDS = 5.0  # for threads to come back from the core when the process ends
+_TIMES_OUTSIDE = 5
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,11 @@ class Session:
     """Starts and ends runtimes, one at a time, as often as wished."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Signals' handlers may call what is called on their thread already.
+        self._lock = threading.RLock()
+        self._changing = False
+        self._end_wanted = False  # of the job that is being joined
+        os.register_at_fork(after_in_child=self._forget_other_threads)
         self._member: Member | None = None
         self._generation = 0
         # How often each list of ranks has been made a job, alike on all of them.
@@ -74,6 +82,19 @@ class Session:
         with self._lock:
             self._followers.append(change)
             change(self._member)
+
+    def _forget_other_threads(self) -> None:
+        """In a fork, nobody else holds the lock."""
+        self._lock = threading.RLock()
+        self._changing = False
+
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[None]:
+        self._changing = True
+        try:
+            yield
+        finally:
+            self._changing = False
 
     def _become(self, member: Member | None) -> None:
         self._member = member
@@ -98,16 +119,26 @@ class Session:
         Raises:
             HorovodInternalError: not all ranks came in time; the message says who is missing.
             SettingError: the environment is not usable.
-            ValueError: the ranks are not possible here.
+            ValueError: the ranks are not possible here; this is a signal's handler, within another
+                start or end.
         """
         with self._lock:
+            if self._changing:
+                raise ValueError(
+                    "hvd.init() was called by a signal's handler within hvd.init() or"
+                    " hvd.shutdown(); call it when that has returned"
+                )
             if self._member is not None:
                 self._member.require_own_process()
                 return False
-            member = None
-            while member is None:
-                member = self._join(communicator, ranks)
-            self._become(member)
+            self._end_wanted = False
+            with self._change():
+                member = None
+                while member is None:
+                    member = self._join(communicator, ranks)
+                self._become(member)
+            if self._end_wanted:
+                self.stop()
             return True
 
     def _join(self, communicator: Any, ranks: tuple[int, ...]) -> Member | None:
@@ -151,7 +182,7 @@ class Session:
         except HorovodInternalError as error:
             if not elastic:
                 raise
-            sys.stderr.write(f"{error} Asking for a new place.\n")
+            sys.stderr.write(f"{str(error).rstrip('.')}. Asking for a new place.\n")
             return None
         return Member(
             runtime,
@@ -178,22 +209,29 @@ class Session:
 
     def _leave_for_good(self) -> None:
         self.stop()
-        if os.getpid() == self._process:
-            self._mpi_jobs.finalize()
+        if os.getpid() != self._process:
+            return
+        self._mpi_jobs.finalize()
+        _wait_for_threads()
 
     def stop(self) -> None:
-        """Leaves the job; what is pending fails on all ranks. Does nothing when none is joined."""
+        """Leaves the job; what is pending fails on all ranks. Does nothing when none is joined.
+
+        By a signal's handler within `start`: as soon as it is joined.
+        """
         if self._in_fork():
             return
         # Whoever joins anew meanwhile waits: operations still use the memory of the old job.
         with self._lock:
             member = self._member
-            if member is None:
+            self._end_wanted = True
+            if member is None or self._changing:
                 return
-            self._become(None)
-            for process_set in member.registered:
-                process_set.process_set_id = None
-            member.runtime.shutdown()
+            with self._change():
+                self._become(None)
+                for process_set in member.registered:
+                    process_set.process_set_id = None
+                member.runtime.shutdown()
 
     def _in_fork(self) -> bool:
         """Whether the job was joined by the process that this one is a fork of.
@@ -226,6 +264,20 @@ class Session:
         if member is None:
             raise ValueError(NOT_INITIALIZED)
         return member
+
+
+def _wait_for_threads() -> None:
+    """Lets threads come back from the core, where they have learnt that the job has ended.
+
+    Whoever does so when the interpreter has begun to end aborts the process.
+    """
+    deadline = time.monotonic() + _LEAVING_SECONDS
+    outside = 0  # times in a row that none was seen inside, as between two calls
+    while outside < _TIMES_OUTSIDE and threading.active_count() > 1:
+        if time.monotonic() > deadline:
+            return
+        outside = 0 if _bindings.threads_inside() else outside + 1
+        time.sleep(0.001)
 
 
 def _start_runtime(

@@ -22,3 +22,9 @@ def test_a_job_may_start_and_end_while_threads_use_it(launch: Launch, ranks: int
     assert len(sums) == ranks, launched.err
     # On two ranks one of them ends each of 15 jobs, after a sum.
     assert ranks == 1 or sum(sums) >= 15
+
+
+def test_a_process_ends_when_its_threads_have_come_back(launch: Launch) -> None:
+    launched = launch(2, "daemon_waits.py")
+    assert launched.code == 0, launched.err
+    assert launched.lines(0) == launched.lines(1) == ["back"]

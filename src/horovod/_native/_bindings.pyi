@@ -48,6 +48,9 @@ class Buffer:
     def __dlpack__(self, **kwargs: Any) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
+def threads_inside() -> int:
+    """How many threads of this process are in the core without the interpreter's lock."""
+
 def allocate(shape: Sequence[int], dtype: str) -> Buffer:
     """A new zero-filled `Buffer`."""
 

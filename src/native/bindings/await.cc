@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "bindings/released_lock.h"
+
 namespace py = pybind11;
 
 namespace hvd {
@@ -38,7 +40,7 @@ Waited Await(const hvd_core& core, hvd_runtime* runtime, int64_t handle, const C
     if (was_done) {
       failed = core.wait(runtime, handle, 0, &done, result, error);
     } else {
-      const py::gil_scoped_release no_gil;
+      const ReleasedLock released;
       failed = core.wait(runtime, handle, kSliceMs, &done, result, error);
     }
     if (failed != 0) return done != 0 ? Waited::kFailed : Waited::kGone;

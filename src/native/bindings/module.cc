@@ -1,6 +1,8 @@
 // The Python module horovod._native._bindings.
 #include <pybind11/pybind11.h>
 
+#include <atomic>
+
 #include "base/cpu.h"
 #include "base/dtype.h"
 #include "bindings/buffer.h"
@@ -8,6 +10,7 @@
 #include "bindings/errors.h"
 #include "bindings/mpi_membership.h"
 #include "bindings/rank_runtime.h"
+#include "bindings/released_lock.h"
 #include "bindings/tensor_view.h"
 #include "runtime/c_api.h"
 
@@ -35,6 +38,9 @@ PYBIND11_MODULE(_bindings, module, py::mod_gil_not_used()) {
              "What the CPU and the operating system support: \"x86_64_v1\" and so on.");
   module.def("use_kernels", &hvd::UseKernels, py::arg("core"), py::arg("kernels"),
              "Takes the kernels of a CPU level from their library, for the whole process.");
+  module.def(
+      "threads_inside", [] { return hvd::threads_inside.load(std::memory_order_relaxed); },
+      "How many threads are in the core without the interpreter's lock.");
   hvd::BindErrors(module);
   hvd::BindBuffer(module);
   hvd::BindTensorView(module);

@@ -6,6 +6,7 @@
 
 #include "bindings/core_library.h"
 #include "bindings/errors.h"
+#include "bindings/released_lock.h"
 #include "bindings/signals.h"
 
 namespace py = pybind11;
@@ -34,7 +35,7 @@ MpiMembership::MpiMembership(const std::string& core, const std::string& plugin,
   hvd_error error;
   int32_t failed = 0;
   {
-    const py::gil_scoped_release no_gil;
+    const ReleasedLock released;
     failed = core_.mpi_open(plugin.c_str(), library.c_str(),
                             reinterpret_cast<const void*>(communicator), ranks.data(), ranks.size(),
                             threads, host.c_str(), timeout, SignalArrived, &job_, &error);
@@ -47,7 +48,7 @@ void MpiMembership::Finalize() const {
   hvd_error error;
   int32_t failed = 0;
   {
-    const py::gil_scoped_release no_gil;
+    const ReleasedLock released;
     failed = core_.mpi_finalize(job_, &error);
   }
   if (failed != 0) ThrowCallError(error);

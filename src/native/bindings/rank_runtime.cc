@@ -17,6 +17,7 @@
 #include "bindings/errors.h"
 #include "bindings/mpi_membership.h"
 #include "bindings/operation_kinds.h"
+#include "bindings/released_lock.h"
 #include "bindings/results.h"
 #include "bindings/signals.h"
 #include "bindings/started_calls.h"
@@ -99,7 +100,7 @@ class RankRuntime {
     hvd_error error;
     int32_t failed = 0;
     {
-      const py::gil_scoped_release no_gil;
+      const ReleasedLock released;
       failed = core_.create(&options, &runtime_, &error);
     }
     if (failed != 0) ThrowCallError(error);
@@ -195,7 +196,7 @@ class RankRuntime {
     int32_t done = 0;
     int32_t failed = 0;
     {
-      const py::gil_scoped_release no_gil;
+      const ReleasedLock released;
       failed = core_.run_now(runtime_, &request, &done, &result, &error);
     }
     if (failed != 0) ThrowCallError(error);
@@ -266,7 +267,7 @@ class RankRuntime {
     hvd_error error;
     int32_t failed = 0;
     {
-      const py::gil_scoped_release no_gil;
+      const ReleasedLock released;
       failed = core_.start_timeline(runtime_, path.c_str(), mark_cycles ? 1 : 0, &error);
     }
     if (failed != 0) ThrowCallError(error);
@@ -276,14 +277,14 @@ class RankRuntime {
     hvd_error error;
     int32_t failed = 0;
     {
-      const py::gil_scoped_release no_gil;
+      const ReleasedLock released;
       failed = core_.stop_timeline(runtime_, &error);
     }
     if (failed != 0) ThrowCallError(error);
   }
 
   void Shutdown() {
-    const py::gil_scoped_release no_gil;
+    const ReleasedLock released;
     core_.shutdown(runtime_);
   }
 
@@ -306,7 +307,7 @@ class RankRuntime {
     int32_t failed = 0;
     {
       // A job of one rank does the work right here.
-      const py::gil_scoped_release no_gil;
+      const ReleasedLock released;
       failed = core_.enqueue(runtime_, &request, &handle, &error);
     }
     if (failed != 0) ThrowCallError(error);

@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/error.h"
 #include "bindings/call_name.h"
+#include "bindings/released_lock.h"
 
 namespace hvd {
 namespace {
@@ -14,16 +16,13 @@ namespace {
 class LetOthersRun {
  public:
   static void Pausing(void* self) {
-    auto& state = static_cast<LetOthersRun*>(self)->state_;
-    if (state == nullptr) state = PyEval_SaveThread();
+    auto& released = static_cast<LetOthersRun*>(self)->released_;
+    if (!released) released.emplace();
   }
-  void Resume() {
-    if (state_ != nullptr) PyEval_RestoreThread(state_);
-    state_ = nullptr;
-  }
+  void Resume() { released_.reset(); }
 
  private:
-  PyThreadState* state_ = nullptr;
+  std::optional<ReleasedLock> released_;
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "bindings/call_name.h"
 #include "bindings/call_tensor.h"
 #include "bindings/operation_kinds.h"
+#include "bindings/released_lock.h"
 #include "bindings/run_call.h"
 
 namespace py = pybind11;
@@ -121,7 +122,7 @@ int32_t Enqueue(const StartedCalls& object, const hvd_request& request, int64_t*
   const hvd_core& core = *object.calls.core;
   // Takes no longer than letting go of the interpreter's lock, unless it runs the operation.
   if (!object.alone) return core.enqueue(object.calls.runtime, &request, ticket, error);
-  const py::gil_scoped_release no_gil;
+  const ReleasedLock released;
   return core.enqueue(object.calls.runtime, &request, ticket, error);
 }
 

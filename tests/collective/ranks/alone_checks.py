@@ -1,5 +1,11 @@
 """A script that no launcher has started: one rank, on which every call of Horovod's works."""
 
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -72,6 +78,67 @@ def check_blocking_calls_take_one_call_of_the_core() -> None:
     with pytest.raises(ValueError, match="invalid root rank 1"):
         hvd.broadcast_(own, 1)
     assert runtime.next_unnamed(_bindings.KINDS["broadcast"], 0) == number + 1
+
+
+@contextlib.contextmanager
+def whenever_membership_changes(call: Callable[[], None]) -> Iterator[None]:
+    """Calls something in the middle of `init` and `shutdown`."""
+    now = [False]
+    SESSION.follow(lambda _: call() if now[0] else None)
+    now[0] = True
+    try:
+        yield
+    finally:
+        now[0] = False
+
+
+def check_handlers_of_signals_may_end_the_job() -> None:
+    handled = []
+
+    def handle(*_: object) -> None:
+        hvd.shutdown()
+        with pytest.raises(ValueError, match="signal's handler"):
+            hvd.init()
+        handled.append(hvd.is_initialized())
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        with whenever_membership_changes(lambda: signal.raise_signal(signal.SIGUSR1)):
+            hvd.shutdown()
+            hvd.init()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    # The end that was wanted while the job was joined came after it.
+    assert handled == [False, True, False]
+    hvd.init()
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 1.0
+
+
+def check_a_fork_does_not_wait_for_threads_that_it_does_not_have() -> None:
+    ending, go_on = threading.Event(), threading.Event()
+
+    def pause() -> None:
+        ending.set()
+        go_on.wait()
+
+    thread = threading.Thread(target=hvd.shutdown)
+    with whenever_membership_changes(pause):
+        thread.start()
+        ending.wait()
+        child = os.fork()
+        if child == 0:
+            hvd.shutdown()
+            os._exit(0)
+        deadline = time.monotonic() + 30
+        while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if ended == (0, 0):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        go_on.set()
+        thread.join()
+    hvd.init()
+    assert ended == (child, 0)
 
 
 def check_gradients() -> None:
