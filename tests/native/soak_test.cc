@@ -386,7 +386,7 @@ TEST(RandomJobsGiveTheReferencesResults) {
       }
       options.generation = round;
       // Some of the operations of the first pass are forgotten before the second.
-      options.agreement.cache_capacity = std::vector<size_t>{0, 12, 1024}[Below(random, 3)];
+      options.agreement.cache_capacity = std::vector<size_t>{0, 3, 12, 1024}[Below(random, 4)];
       if (round % 2 == 1) options.agreement.fusion_bytes = 20'000;
       Runtime runtime(options);
       RunRank(rank, ender, plans, runtime, order_seed);
