@@ -124,7 +124,7 @@ CACHE_CAPACITY = Setting(
     "HOROVOD_CACHE_CAPACITY",
     count,
     COUNT,
-    1024,
+    16384,
     "named operations that ranks ask for by number once all have done so; 0 for none; rank 0's"
     " value counts",
 )

@@ -29,7 +29,7 @@ TransportChoice ParseTransportChoice(const std::string& text);
 struct AgreementOptions {
   int64_t fusion_bytes = int64_t{128} << 20;  // allreduced as one; 0: each tensor by itself
   bool fuse_groups = true;                    // also across groups
-  size_t cache_capacity = 1024;               // operations that are asked for by number; 0: none
+  size_t cache_capacity = 16384;              // operations that are asked for by number; 0: none
   // How long a request that nobody waits for may stay; by default as the ranks' cores suggest.
   std::optional<std::chrono::microseconds> gather_time = {};
 };
