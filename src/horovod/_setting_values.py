@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+MOST_RANKS = 1 << 20  # of a job, as the core has it
 
 
 class SettingError(ValueError):
@@ -55,9 +56,9 @@ def count(text: str) -> int:
     return value
 
 
-def positive(text: str) -> int:
+def ranks(text: str) -> int:
     value = int(text)
-    if value < 1:
+    if not 1 <= value <= MOST_RANKS:
         raise ValueError
     return value
 
@@ -119,5 +120,5 @@ SHARE = "a number between 0 and 1"
 SECONDS_OR_NEVER = "a number of seconds, 0 for never"
 SWITCH = "0 or another whole number, false or true, no or yes, off or on"
 COUNT = "a whole number, 0 or more"
-POSITIVE = "a whole number, 1 or more"
+RANKS = f"a whole number, 1 to {MOST_RANKS}"
 SECONDS = "a number of seconds above 0"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from horovod._setting_values import (
     AMOUNT,
     COUNT,
-    POSITIVE,
+    RANKS,
     SECONDS,
     SECONDS_OR_NEVER,
     SWITCH,
@@ -14,7 +14,7 @@ from horovod._setting_values import (
     choice,
     count,
     port,
-    positive,
+    ranks,
     seconds,
     secret,
     switch,
@@ -23,14 +23,14 @@ from horovod._setting_values import (
 LOG_LEVELS = ("trace", "debug", "info", "warning", "error", "fatal")
 
 RANK = Setting("HOROVOD_RANK", count, COUNT, 0, "this process among all")
-SIZE = Setting("HOROVOD_SIZE", positive, POSITIVE, 1, "number of processes")
+SIZE = Setting("HOROVOD_SIZE", ranks, RANKS, 1, "number of processes")
 LOCAL_RANK = Setting("HOROVOD_LOCAL_RANK", count, COUNT, 0, "this process among those of its host")
-LOCAL_SIZE = Setting("HOROVOD_LOCAL_SIZE", positive, POSITIVE, 1, "number of processes of the host")
+LOCAL_SIZE = Setting("HOROVOD_LOCAL_SIZE", ranks, RANKS, 1, "number of processes of the host")
 CROSS_RANK = Setting(
     "HOROVOD_CROSS_RANK", count, COUNT, 0, "this host among those with the same local rank"
 )
 CROSS_SIZE = Setting(
-    "HOROVOD_CROSS_SIZE", positive, POSITIVE, 1, "number of hosts with the same local rank"
+    "HOROVOD_CROSS_SIZE", ranks, RANKS, 1, "number of hosts with the same local rank"
 )
 HOSTNAME = Setting(
     "HOROVOD_HOSTNAME", str, "a host name", "localhost", "the host's name in the launcher's list"

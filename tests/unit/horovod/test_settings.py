@@ -35,8 +35,11 @@ def test_unset_and_empty_mean_the_default(setting: Setting[object]) -> None:
     ("name", "value", "accepted"),
     [
         ("HOROVOD_RANK", "-1", "a whole number, 0 or more"),
-        ("HOROVOD_SIZE", "0", "a whole number, 1 or more"),
-        ("HOROVOD_SIZE", "two", "a whole number, 1 or more"),
+        ("HOROVOD_SIZE", "0", "a whole number, 1 to 1048576"),
+        ("HOROVOD_SIZE", "two", "a whole number, 1 to 1048576"),
+        ("HOROVOD_SIZE", "99999999999999999999", "a whole number, 1 to 1048576"),
+        ("HOROVOD_LOCAL_SIZE", "1048577", "a whole number, 1 to 1048576"),
+        ("HOROVOD_CROSS_SIZE", "1048577", "a whole number, 1 to 1048576"),
         ("HOROVOD_TRANSPORT", "rdma", "auto, shm, tcp or mpi"),
         ("HOROVOD_CONTROLLER", "ddl", "auto, mpi, or gloo, which stands for"),
         ("HOROVOD_CPU_OPERATIONS", "ccl", "auto, mpi, or gloo, which stands for"),
@@ -87,6 +90,11 @@ def test_half_a_job_is_refused_rather_than_run_alone(missing: str) -> None:
     environment = {name: value for name, value in JOB.items() if name != missing}
     with pytest.raises(SettingError, match=f"{missing} is not"):
         read_placement(environment)
+
+
+def test_a_job_may_have_as_many_ranks_as_the_core_takes() -> None:
+    largest = read_placement({**JOB, "HOROVOD_SIZE": "1048576", "HOROVOD_RANK": "1048575"})
+    assert (largest.rank, largest.size) == (1048575, 1048576)
 
 
 def test_a_rank_beyond_the_size_is_refused() -> None:
