@@ -1,12 +1,13 @@
 """The address at which other hosts can reach this one."""
 
+import contextlib
 import fcntl
 import socket
 import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-LOOPBACK = "127.0.0.1"
+_LOOPBACKS = ("127.0.0.1", "::1")
 _SIOCGIFADDR = 0x8915  # linux/sockios.h: get an interface's address
 _DISCARD_PORT = 9
 _IPV6_ADDRESSES = Path("/proc/net/if_inet6")
@@ -72,6 +73,24 @@ def address_towards(hostname: str) -> str:
     raise NetworkError(f"no way to host {hostname!r}: {'; '.join(failures)}")
 
 
+def loopback_address() -> str:
+    """The address at which the processes of this host reach each other.
+
+    Raises:
+        NetworkError: its loopback interface has none.
+    """
+    for address in _LOOPBACKS:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+            probe.connect((address, _DISCARD_PORT))  # fails while the interface is down
+            return address
+    raise NetworkError(
+        f"this host has no loopback address: neither {' nor '.join(_LOOPBACKS)} can be used"
+        " (`ip link set lo up` brings both back)"
+    )
+
+
 def choose_addresses(remote_hosts: Sequence[str], interfaces: Sequence[str]) -> list[str]:
     """Where other hosts can reach the store: each of them at one of these addresses.
 
@@ -83,7 +102,7 @@ def choose_addresses(remote_hosts: Sequence[str], interfaces: Sequence[str]) -> 
         NetworkError: there is no usable address.
     """
     if not remote_hosts:
-        return [LOOPBACK]
+        return [loopback_address()]
     if not interfaces:
         return list(dict.fromkeys(map(address_towards, remote_hosts)))
     here = {name for _, name in socket.if_nameindex()}

@@ -29,11 +29,11 @@ from horovod.runner.job import (
     signals_as_events,
 )
 from horovod.runner.network import (
-    LOOPBACK,
     NetworkError,
     address_towards,
     any_address,
     interface_address,
+    loopback_address,
 )
 from horovod.runner.output import Output
 from horovod.runner.processes import CANNOT_START
@@ -142,7 +142,8 @@ class _Launcher:
             self._output.assign(worker, int(told["HOROVOD_RANK"]))
             # Workers tell each other the address at which they reach the store.
             remote = [host for host in self._hosts if not is_local(host)]
-            told["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = self._address(remote[0] if remote else LOOPBACK)
+            address = self._address(remote[0] if remote else "localhost")
+            told["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = address
         self._store.put(Place.key(worker, attempt), Place(place.round, told, place.reason).encode())
 
     def announce(self, round_number: int, update: int) -> None:
@@ -153,7 +154,7 @@ class _Launcher:
     def _address(self, host: str) -> str:
         if self._job.interfaces:
             return interface_address(self._job.interfaces[0])
-        return LOOPBACK if is_local(host) else address_towards(host)
+        return loopback_address() if is_local(host) else address_towards(host)
 
     def _end(self, group: Workers, *, kill: bool) -> None:
         ender = threading.Thread(target=group.kill if kill else group.stop)
