@@ -10,6 +10,7 @@ from typing import Any
 from horovod import _installation
 from horovod.runner.command_line import command_of, split_words
 from horovod.runner.config_file import ConfigFileError, read_flags
+from horovod.runner.streams import say
 from horovod.runner.variable_flags import add_variable_flags
 
 DESCRIPTION = "Starts the ranks of a job on this host or, over ssh, on several."
@@ -46,7 +47,7 @@ class _Refusal(argparse.Action):
 
 
 def _warn(text: str) -> None:
-    sys.stderr.write(f"horovodrun: warning: {text}\n")
+    say(f"horovodrun: warning: {text}")
 
 
 def _positive(text: str) -> int:

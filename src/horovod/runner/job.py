@@ -1,7 +1,6 @@
 """One job: the store, the workers of all hosts, and the first failure that ends them all."""
 
 import contextlib
-import io
 import itertools
 import queue
 import secrets
@@ -12,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Protocol, TextIO
+from typing import Protocol
 
 from horovod.runner.descriptors import allow_descriptors
 from horovod.runner.hosts import SlotInfo, is_local
@@ -22,6 +21,8 @@ from horovod.runner.processes import LocalWorkers
 from horovod.runner.remote import Order
 from horovod.runner.rendezvous import RendezvousServer, read_joined
 from horovod.runner.ssh import RemoteWorkers, SshOptions, forwarded
+from horovod.runner.streams import bytes_of, say, tell
+from horovod.runner.workers import Enders, Workers, killed_on_error
 
 SECRET_BYTES = 32
 FAILURE_SECONDS = 2.0  # for the other ranks to notice a failure and say so before they are ended
@@ -114,19 +115,6 @@ class NoExchange:
         """Takes nothing out of it."""
 
 
-class Workers(Protocol):
-    """The workers of one host."""
-
-    def start(self) -> None:
-        """Starts them."""
-
-    def stop(self) -> None:
-        """Ends them and returns when they have ended."""
-
-    def kill(self) -> None:
-        """Ends them without asking."""
-
-
 @dataclass(frozen=True)
 class Ended:
     """A worker has ended."""
@@ -167,7 +155,8 @@ class Supervision:
     remaining: set[int]
     failure: Ended | None = None
     signalled: int | None = None
-    _stoppers: list[threading.Thread] = field(default_factory=list)
+    _enders: Enders = field(default_factory=Enders)
+    _ending: bool = False
     _joined: dict[int, frozenset[int]] = field(default_factory=dict)
     _never_joined: set[int] = field(default_factory=set)
 
@@ -192,8 +181,7 @@ class Supervision:
                     deadline = time.monotonic()
             elif self._take(event):
                 deadline = time.monotonic() + FAILURE_SECONDS
-        for stopper in self._stoppers:
-            stopper.join()
+        self._enders.wait()
         return self._conclude()
 
     def _take(self, event: Ended) -> bool:
@@ -202,7 +190,7 @@ class Supervision:
         if event.code == 0 and event.rank not in self._joined:
             self._never_joined.add(event.rank)
             return self._miss_someone()
-        if event.code == 0 or self._stoppers:
+        if event.code == 0 or self._ending:
             return False
         say(f"Process {event.rank} exit with status code {event.code}.")
         if self.failure is not None:
@@ -218,7 +206,7 @@ class Supervision:
 
     def _miss_someone(self) -> bool:
         """Whether ranks wait in `init` for one that has ended without it; says so once."""
-        if self._stoppers or self.failure is not None:
+        if self._ending or self.failure is not None:
             return False
         waits = [
             (missing, rank)
@@ -237,10 +225,8 @@ class Supervision:
         return True
 
     def _end_all(self, *, kill: bool) -> None:
-        for group in self.groups:
-            stopper = threading.Thread(target=group.kill if kill else group.stop)
-            self._stoppers.append(stopper)
-            stopper.start()
+        self._ending = True
+        self._enders.end(self.groups, kill=kill)
 
     def _conclude(self) -> int:
         if self.failure is not None:
@@ -263,6 +249,7 @@ def run_job(job: Job, exchange: Exchange | None = None) -> int:
     Raises:
         NetworkError: there is no address at which the other hosts reach this one.
         OutputError: the output's copies cannot be written.
+        ThreadError: there is no room for the store's thread.
     """
     exchange = exchange or NoExchange()
     remote_hosts = [hostname for hostname in job.hosts() if not is_local(hostname)]
@@ -286,10 +273,11 @@ def run_job(job: Job, exchange: Exchange | None = None) -> int:
         settings = job.worker_settings(addresses, store.port, secret)
         exchange.before(store)
         groups = _make_groups(job, settings, output, events)
-        for group in groups:
-            group.start()
         supervision = Supervision(groups, events, {slot.rank for slot in job.slots})
-        code = supervision.wait()
+        with killed_on_error(lambda: groups):
+            for group in groups:
+                group.start()
+            code = supervision.wait()
         failure = supervision.failure
         exchange.after(store, None if failure is None else str(failure.rank))
         return code
@@ -304,22 +292,13 @@ def make_output(job: Job, size: int, put: Callable[[Signalled], None]) -> Output
     return Output(
         size,
         {
-            STDOUT: _bytes_of(sys.stdout, sys.__stdout__),
-            STDERR: _bytes_of(sys.stderr, sys.__stderr__),
+            STDOUT: bytes_of(sys.stdout, sys.__stdout__),
+            STDERR: bytes_of(sys.stderr, sys.__stderr__),
         },
         directory=job.output_directory,
         timestamp=job.timestamp,
         on_nobody_reads=lambda: put(Signalled(signal.SIGPIPE)),
     )
-
-
-def _bytes_of(*streams: TextIO | None) -> IO[bytes]:
-    """The first stream that takes bytes; in notebooks `sys.stdout` does not."""
-    for stream in streams:
-        if (buffer := getattr(stream, "buffer", None)) is not None:
-            taken: IO[bytes] = buffer
-            return taken
-    return io.BytesIO()
 
 
 def _make_groups(
@@ -366,7 +345,7 @@ def make_workers(
         say(f"Starting on {hostname} {'directly' if local else 'over ssh'}: ranks {ranks}.")
     if local:
         return LocalWorkers(order.commands({}), on_output, on_exit)
-    return RemoteWorkers(hostname, job.ssh, order, on_output, on_exit, _pass_on)
+    return RemoteWorkers(hostname, job.ssh, order, on_output, on_exit, tell)
 
 
 @contextlib.contextmanager
@@ -383,13 +362,3 @@ def signals_as_events(put: Callable[[Signalled], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _pass_on(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()
-
-
-def say(text: str) -> None:
-    """Tells the user on standard error."""
-    _pass_on(text + "\n")

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
 from horovod import _settings
@@ -24,6 +23,8 @@ from horovod.runner.mpi_run import MpiJob, MpirunError, exec_mpirun, run_mpirun
 from horovod.runner.network import NetworkError
 from horovod.runner.output import OutputError
 from horovod.runner.ssh import SshOptions
+from horovod.runner.streams import say
+from horovod.runner.threads import ThreadError
 
 __all__ = ["is_gloo_used", "make_parser", "parse_args", "run_commandline", "start"]
 
@@ -55,6 +56,7 @@ def start(args: argparse.Namespace, exchange: Exchange | None = None) -> int:
         NetworkError: there is no address at which the other hosts reach this one.
         OutputError: the output's copies cannot be written.
         SettingError: an environment variable is not accepted.
+        ThreadError: there is no room for the launcher's own threads.
         OSError: the current folder is gone.
     """
     if args.mpi:
@@ -90,7 +92,7 @@ def _run(args: argparse.Namespace) -> int:
         return _refuse(f"the current folder cannot be used: {error.strerror}")
     try:
         return start(args)
-    except (HostsError, MpirunError, NetworkError, OutputError, SettingError) as error:
+    except (HostsError, MpirunError, NetworkError, OutputError, SettingError, ThreadError) as error:
         return _refuse(str(error))
 
 
@@ -142,7 +144,7 @@ def _make_elastic(args: argparse.Namespace, job: Job) -> ElasticJob:
 
 
 def _refuse(reason: str) -> int:
-    sys.stderr.write(f"horovodrun: error: {reason}\n")
+    say(f"horovodrun: error: {reason}")
     return USAGE_ERROR
 
 

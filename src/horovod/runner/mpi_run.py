@@ -19,6 +19,7 @@ from horovod.runner.network import choose_addresses, listening_address
 from horovod.runner.processes import exit_code
 from horovod.runner.rendezvous import RendezvousServer
 from horovod.runner.ssh import SshOptions, forwarded
+from horovod.runner.streams import say
 
 _SECONDS = 30.0  # that mpirun may take to say its version
 OPEN_MPI, INTEL_MPI, MPICH = "Open MPI", "Intel MPI", "MPICH"
@@ -233,10 +234,10 @@ def _prepare(job: MpiJob) -> tuple[Mpirun, list[str], dict[str, str]]:
         _refuse_for_hydra(mpirun, job)
     command = make_command(mpirun, job)
     if job.verbose:
-        sys.stderr.write(f"{mpirun.program} is {mpirun.kind} ({mpirun.version}).\n")
-        sys.stderr.write(f"{shlex.join(command)}\n")
-    sys.stdout.flush()
-    sys.stderr.flush()
+        say(f"{mpirun.program} is {mpirun.kind} ({mpirun.version}).")
+        say(shlex.join(command))
+    if sys.stdout is not None:  # it was closed when Python started
+        sys.stdout.flush()
     return mpirun, command, {**job.environment, **job.settings(mpirun.kind)}
 
 

@@ -1,12 +1,13 @@
 """The workers' output: each line with its rank in front, and whole copies in files."""
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
+
+from horovod.runner.streams import drop_the_rest
 
 STDOUT, STDERR = "stdout", "stderr"
 STREAMS = (STDOUT, STDERR)
@@ -51,12 +52,6 @@ class LinePrefixer:
         stamp = time.strftime("%a %b %d %H:%M:%S %Y") if self._timestamp else ""
         end = b"" if line.endswith((b"\n", b"\r")) else b"\n"
         return (stamp + self.prefix).encode() + line + end
-
-
-def _drop_the_rest(sink: IO[bytes]) -> None:
-    """Lets Python end quietly, which tries to write what a stream still holds."""
-    with contextlib.suppress(OSError), Path(os.devnull).open("wb", buffering=0) as nowhere:
-        os.dup2(nowhere.fileno(), sink.fileno())
 
 
 def _prefix(rank: int, stream: str) -> str:
@@ -164,9 +159,10 @@ class Output:
             sink.flush()
         except BrokenPipeError:
             self._given_up.add(sink)
-            _drop_the_rest(sink)
+            drop_the_rest(sink)
             self._on_nobody_reads()
         except OSError as error:
             self._given_up.add(sink)
+            drop_the_rest(sink)
             lost = f"horovodrun: no more output goes to {name}: {error.strerror}\n"
             self._put(self._terminal[STDERR], STDERR, lost.encode())

@@ -14,6 +14,7 @@ from typing import IO
 
 from horovod.runner.output import STDERR, STDOUT
 from horovod.runner.process_groups import TERMINATE_SECONDS, end_group, signal_group
+from horovod.runner.threads import ThreadError, start_thread, why_not_started
 
 _DRAIN_SECONDS = 5.0  # for output of a worker that has ended, should a stranger hold the pipe open
 _CHUNK = 1 << 16
@@ -93,25 +94,23 @@ class LocalWorkers:
 
     def start(self) -> None:
         """Starts all workers; one that cannot be started is reported as ended with code 127."""
-        guardian = Guardian()
+        try:
+            guardian = Guardian()
+        except OSError as error:
+            for command in self._commands:
+                self._report(command.rank, f"cannot start a guardian: {why_not_started(error)}")
+            return
         self._running = 1  # this call, so that the guardian stays until all have been started
-        for command in self._commands:
-            with self._lock:
-                if self._stopping:
-                    self._on_exit(command.rank, exit_code(-signal.SIGTERM))
-                    continue
-                process = self._spawn(command)
-                if process is None:
-                    continue
-                self._groups.add(process.pid)
-                guardian.note(b"+", process.pid)
-                self._running += 1
-                watcher = threading.Thread(
-                    target=self._watch, args=(command.rank, process, guardian)
-                )
-                self._watchers.append(watcher)
-                watcher.start()
-        self._release(guardian)
+        try:
+            for command in self._commands:
+                with self._lock:
+                    if self._stopping:
+                        self._on_exit(command.rank, exit_code(-signal.SIGTERM))
+                    elif (process := self._spawn(command)) is not None:
+                        self._running += 1
+                        self._attend(command.rank, process, guardian)
+        finally:
+            self._release(guardian)
 
     def stop(self) -> None:
         """Ends all workers and what they started: SIGTERM, and SIGKILL for what remains."""
@@ -138,12 +137,39 @@ class LocalWorkers:
                 start_new_session=True,
             )
         except OSError as error:
-            reason = (
-                f"cannot start {command.arguments[0]!r} in {command.directory}: {error.strerror}\n"
-            )
-            self._on_output(command.rank, STDERR, reason.encode())
-            self._on_exit(command.rank, CANNOT_START)
+            what = f"{command.arguments[0]!r} in {command.directory}"
+            self._report(command.rank, f"cannot start {what}: {why_not_started(error)}")
             return None
+
+    def _report(self, rank: int, reason: str) -> None:
+        """Says why a worker does not run."""
+        self._on_output(rank, STDERR, f"{reason}\n".encode())
+        self._on_exit(rank, CANNOT_START)
+
+    def _attend(self, rank: int, process: "subprocess.Popen[bytes]", guardian: Guardian) -> None:
+        """Starts the threads that a worker needs; without them it is killed."""
+        self._groups.add(process.pid)
+        guardian.note(b"+", process.pid)
+        pumps: list[threading.Thread] = []
+        pipes = [(STDOUT, process.stdout), (STDERR, process.stderr)]
+        try:
+            for stream, pipe in pipes:
+                work = "a thread for a worker's output"
+                pumps.append(start_thread(self._pump, work, rank, stream, pipe, daemon=True))
+            watch = (rank, process, guardian, pumps)
+            self._watchers.append(start_thread(self._watch, "a worker's watcher", *watch))
+        except ThreadError as error:
+            signal_group(process.pid, signal.SIGKILL)
+            process.wait()
+            self._groups.discard(process.pid)
+            guardian.note(b"-", process.pid)
+            self._running -= 1
+            for _, pipe in pipes[len(pumps) :]:
+                if pipe is not None:
+                    pipe.close()
+            for pump in pumps:
+                pump.join(_DRAIN_SECONDS)
+            self._report(rank, str(error))
 
     def _signal_all(self, number: signal.Signals) -> list[threading.Thread]:
         with self._lock:
@@ -152,14 +178,13 @@ class LocalWorkers:
                 signal_group(group, number)
             return list(self._watchers)
 
-    def _watch(self, rank: int, process: "subprocess.Popen[bytes]", guardian: Guardian) -> None:
-        pumps = [
-            threading.Thread(target=self._pump, args=(rank, stream, pipe), daemon=True)
-            for stream, pipe in ((STDOUT, process.stdout), (STDERR, process.stderr))
-            if pipe is not None
-        ]
-        for pump in pumps:
-            pump.start()
+    def _watch(
+        self,
+        rank: int,
+        process: "subprocess.Popen[bytes]",
+        guardian: Guardian,
+        pumps: Sequence[threading.Thread],
+    ) -> None:
         status = process.wait()
         end_group(process.pid)
         with self._lock:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import IO
 
 from horovod.runner.output import STREAMS
-from horovod.runner.processes import Command, LocalWorkers
+from horovod.runner.processes import CANNOT_START, Command, LocalWorkers
+from horovod.runner.threads import ThreadError, start_thread
 
 GREETING = b"\nHOROVOD-AGENT-1\n"  # what a login script prints before it is no business of ours
 _HEADER = struct.Struct(
@@ -138,7 +139,13 @@ def run_agent(descriptor_in: int, descriptor_out: int) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: events.put(None))
     workers = LocalWorkers(order.commands(os.environ), frames.output, on_exit)
-    threading.Thread(target=_wait_for_end, args=(descriptor_in, events), daemon=True).start()
+    try:
+        start_thread(_wait_for_end, "a thread of the agent", descriptor_in, events, daemon=True)
+    except ThreadError as error:
+        sys.stderr.write(f"{error}\n")
+        for rank in order.workers:
+            frames.exit(rank, CANNOT_START)
+        return CANNOT_START
     workers.start()
     first_failure = 0
     ended = 0

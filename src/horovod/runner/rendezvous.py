@@ -16,6 +16,10 @@ import threading
 import time
 from collections.abc import Callable
 
+from horovod.runner.network import NetworkError
+from horovod.runner.streams import say
+from horovod.runner.threads import ThreadError, start_thread
+
 MAGIC = b"HVD1"
 NONCE_BYTES = 16
 DIGEST_BYTES = 32
@@ -65,6 +69,10 @@ class RendezvousServer:
         secret: what the clients must know.
         address: IPv4 or IPv6 address to listen on; "::" stands for all of both.
         on_put: called with key and value after a client has put them, from the client's thread.
+
+    Raises:
+        NetworkError: nothing can listen there.
+        ThreadError: there is no room for its thread.
     """
 
     def __init__(
@@ -78,17 +86,26 @@ class RendezvousServer:
         self._values: dict[bytes, bytes] = {}
         self._changed = threading.Condition()
         self._closed = False
+        self._turned_away = False
         self._connections: set[socket.socket] = set()
-        self._listener = socket.create_server(
-            (address, 0),
-            backlog=_BACKLOG,
-            family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-            dualstack_ipv6=address == "::",
-        )
+        try:
+            self._listener = socket.create_server(
+                (address, 0),
+                backlog=_BACKLOG,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                dualstack_ipv6=address == "::",
+            )
+        except OSError as error:
+            raise NetworkError(
+                f"the launcher cannot listen on {address}: {error.strerror or error}"
+            ) from None
         self.address = address
         self.port: int = self._listener.getsockname()[1]
-        self._acceptor = threading.Thread(target=self._accept, name="rendezvous", daemon=True)
-        self._acceptor.start()
+        try:
+            self._acceptor = start_thread(self._accept, "the store's thread", daemon=True)
+        except ThreadError:
+            self._listener.close()
+            raise
 
     def put(self, key: bytes, value: bytes) -> None:
         """Stores a value for the clients."""
@@ -128,7 +145,18 @@ class RendezvousServer:
                     connection.close()
                     return
                 self._connections.add(connection)
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            try:
+                start_thread(self._serve, "a thread that serves a rank", connection, daemon=True)
+            except ThreadError as error:
+                self._turn_away(connection, str(error))
+
+    def _turn_away(self, connection: socket.socket, reason: str) -> None:
+        """Closes a connection that cannot be served; says so of the first."""
+        with connection, self._changed:
+            self._connections.discard(connection)
+        if not self._turned_away:
+            say(f"horovodrun: {reason}")
+        self._turned_away = True
 
     def _serve(self, connection: socket.socket) -> None:
         try:

@@ -8,12 +8,13 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any
 
 from horovod.runner.output import STREAMS
 from horovod.runner.process_groups import TERMINATE_SECONDS
 from horovod.runner.processes import CANNOT_START, exit_code
 from horovod.runner.remote import EXIT, GREETING, Order, read_frames
+from horovod.runner.threads import ThreadError, start_thread, why_not_started
 
 CONNECT_SECONDS = 10
 CONNECT_ATTEMPTS = 5
@@ -106,15 +107,33 @@ class RemoteWorkers:
                 start_new_session=True,
             )
         except OSError as error:
-            self._on_message(f"cannot start {self._command[0]!r}: {error.strerror}\n")
-            for rank in self._order.workers:
-                self._on_exit(rank, CANNOT_START)
+            self._give_up(f"cannot start {self._command[0]!r}: {why_not_started(error)}")
             return
         self._ssh = ssh
-        for work in (self._send_order, self._watch):
-            thread = threading.Thread(target=work, args=(ssh,))
-            self._threads.append(thread)
-            thread.start()
+        unread = [ssh.stdout, ssh.stderr]
+        try:
+            self._start_thread(self._send_order, ssh)
+            complaints = self._start_thread(self._pass_messages, ssh.stderr)
+            unread = [ssh.stdout]
+            self._start_thread(self._watch, ssh, complaints)
+        except ThreadError as error:
+            ssh.kill()
+            ssh.wait()
+            for pipe in unread:
+                if pipe is not None:
+                    pipe.close()
+            self._give_up(str(error))
+
+    def _start_thread(self, work: Callable[..., None], *arguments: Any) -> threading.Thread:
+        what = f"a thread for the connection to {self._hostname}"
+        self._threads.append(start_thread(work, what, *arguments))
+        return self._threads[-1]
+
+    def _give_up(self, reason: str) -> None:
+        """Says why the workers do not run."""
+        self._on_message(f"{reason}\n")
+        for rank in self._order.workers:
+            self._on_exit(rank, CANNOT_START)
 
     def stop(self) -> None:
         """Has the agent end its workers; ends the connection if that takes too long."""
@@ -157,9 +176,7 @@ class RemoteWorkers:
             except BrokenPipeError:
                 return  # no connection; its exit code says so
 
-    def _watch(self, ssh: "subprocess.Popen[bytes]") -> None:
-        complaints = threading.Thread(target=self._pass_messages, args=(ssh.stderr,))
-        complaints.start()
+    def _watch(self, ssh: "subprocess.Popen[bytes]", complaints: threading.Thread) -> None:
         ended: set[int] = set()
         if ssh.stdout is not None:
             greeted = _skip_preamble(ssh.stdout)
@@ -182,8 +199,10 @@ class RemoteWorkers:
             self._on_exit(rank, exit_code(status) or CONNECTION_FAILED)
 
     def _pass_messages(self, pipe: IO[bytes] | None) -> None:
-        for line in pipe or ():
-            self._on_message(line.decode(errors="replace"))
+        if pipe is not None:
+            with pipe:
+                for line in pipe:
+                    self._on_message(line.decode(errors="replace"))
 
 
 def _skip_preamble(pipe: IO[bytes]) -> bool:

@@ -1,7 +1,9 @@
 """Prefixes before lines of output, however the bytes arrive."""
 
 import io
+import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from horovod.runner.output import STDERR, STDOUT, LinePrefixer, Output, OutputError
+from horovod.runner.streams import bytes_of, say
 
 
 def prefix_all(chunks: list[bytes], prefix: str = "[0]<stdout>:") -> bytes:
@@ -91,3 +94,14 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match=r"cannot keep the output in .*/file/out: .*Not a dir"):
         Output(1, {}, directory=tmp_path / "file" / "out", timestamp=False)
+
+
+def test_what_is_written_without_streams_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = bytes_of(None, None)
+    assert nowhere.write(b"word") == 4
+    assert nowhere.seek(0, io.SEEK_END) == 0
+    monkeypatch.setattr(sys, "stderr", None)
+    say("word")
+    with Path(os.devnull).open() as unwritable:
+        monkeypatch.setattr(sys, "stderr", unwritable)
+        say("word")

@@ -5,6 +5,8 @@ import subprocess
 from collections.abc import Mapping
 from typing import Protocol
 
+from horovod.runner.threads import why_not_started
+
 _SCRIPT_SECONDS = 60.0
 
 
@@ -70,6 +72,8 @@ class HostDiscoveryScript:
             raise DiscoveryError(
                 f"{self._script} did not end within {_SCRIPT_SECONDS:.0f} seconds"
             ) from None
+        except OSError as error:
+            raise DiscoveryError(f"cannot start {self._script}: {why_not_started(error)}") from None
         if done.returncode != 0:
             raise DiscoveryError(
                 f"{self._script} ended with code {done.returncode}: {done.stderr.strip()}"

@@ -22,10 +22,8 @@ from horovod.runner.job import (
     Job,
     NoExchange,
     Signalled,
-    Workers,
     make_output,
     make_workers,
-    say,
     signals_as_events,
 )
 from horovod.runner.network import (
@@ -38,6 +36,9 @@ from horovod.runner.network import (
 from horovod.runner.output import Output
 from horovod.runner.processes import CANNOT_START
 from horovod.runner.rendezvous import RendezvousServer
+from horovod.runner.streams import say
+from horovod.runner.threads import start_thread
+from horovod.runner.workers import Enders, Workers, killed_on_error
 
 DISCOVERY_SECONDS = 1.0  # between looks at the hosts, as in Horovod
 
@@ -88,7 +89,7 @@ class _Launcher:
         self._output = output
         self._events = events
         self._hosts: dict[str, _Host] = {}
-        self._enders: list[threading.Thread] = []
+        self._enders = Enders()
         self._news = 0
 
     def now(self) -> float:
@@ -122,19 +123,19 @@ class _Launcher:
         group.start()
 
     def end_host(self, host: str) -> None:
-        for group in self._hosts[host].groups:
-            self._end(group, kill=False)
+        self._enders.end(self._hosts[host].groups, kill=False)
 
     def end_all(self, *, kill: bool) -> None:
         """Ends all workers."""
-        for host in self._hosts.values():
-            for group in host.groups:
-                self._end(group, kill=kill)
+        self._enders.end(self.groups(), kill=kill)
+
+    def groups(self) -> list[Workers]:
+        """All workers that have been started."""
+        return [group for host in self._hosts.values() for group in host.groups]
 
     def wait_for_ends(self) -> None:
         """Returns when all that had to be ended has ended."""
-        for ender in self._enders:
-            ender.join()
+        self._enders.wait()
 
     def answer(self, worker: int, attempt: int, place: Place) -> None:
         told = dict(place.environment)
@@ -156,11 +157,6 @@ class _Launcher:
             return interface_address(self._job.interfaces[0])
         return loopback_address() if is_local(host) else address_towards(host)
 
-    def _end(self, group: Workers, *, kill: bool) -> None:
-        ender = threading.Thread(target=group.kill if kill else group.stop)
-        self._enders.append(ender)
-        ender.start()
-
     def _on_exit(self, worker: int, code: int) -> None:
         self._output.finish(worker)
         self._events.put(Ended(worker, code))
@@ -180,6 +176,7 @@ def run_elastic_job(elastic: ElasticJob, exchange: Exchange | None = None) -> in
     Raises:
         NetworkError: there is no address at which another host reaches this one.
         OutputError: the output's copies cannot be written.
+        ThreadError: there is no room for the launcher's own threads.
     """
     job, limits = elastic.job, elastic.limits
     secret = secrets.token_bytes(SECRET_BYTES)
@@ -201,13 +198,18 @@ def run_elastic_job(elastic: ElasticJob, exchange: Exchange | None = None) -> in
         launcher = _Launcher(job, secret, store, output, events)
         blacklist = Blacklist(elastic.cooldown, time.monotonic)
         driver = Driver(limits, launcher, blacklist, can_grow=not elastic.discovery.fixed)
-        finder = threading.Thread(
-            target=_discover, args=(elastic.discovery, events, ended), daemon=True
-        )
         exchange.before(store)
-        finder.start()
+        start_thread(
+            _discover,
+            "the thread that looks for hosts",
+            elastic.discovery,
+            events,
+            ended,
+            daemon=True,
+        )
         try:
-            code = _run(driver, launcher, events)
+            with killed_on_error(launcher.groups):
+                code = _run(driver, launcher, events)
             failure = driver.failure
             if failure is not None and failure.code == code:
                 say(FAILED.format(name=failure.name, code=code))

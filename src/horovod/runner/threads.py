@@ -1,0 +1,44 @@
+"""Threads and processes that cannot be started, and what the user can do about it."""
+
+import errno
+import threading
+from collections.abc import Callable
+from typing import Any
+
+_NO_ROOM = (
+    "there is no room for another process or thread here; raise the limit that is met: `ulimit -u`,"
+    " the pids limit of the cgroup (pids.max) or, of memory, `ulimit -v`"
+)
+
+
+class ThreadError(RuntimeError):
+    """A thread cannot be started; the message says which, and what to raise."""
+
+
+def why_not_started(error: OSError) -> str:
+    """Why the system has not started a process, in words for the user."""
+    if error.errno in (errno.EAGAIN, errno.ENOMEM):
+        return _NO_ROOM
+    return error.strerror or str(error)
+
+
+def start_thread(
+    work: Callable[..., None], what: str, *arguments: Any, daemon: bool = False
+) -> threading.Thread:
+    """Starts a thread.
+
+    Args:
+        work: what it does.
+        what: names it in the error message.
+        arguments: of the work.
+        daemon: whether Python may end before it.
+
+    Raises:
+        ThreadError: there is no room for it.
+    """
+    thread = threading.Thread(target=work, args=arguments, daemon=daemon)
+    try:
+        thread.start()
+    except RuntimeError:
+        raise ThreadError(f"cannot start {what}: {_NO_ROOM}") from None
+    return thread

@@ -1,0 +1,66 @@
+"""The workers of a host, whichever it is, and how those of all hosts are ended."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from horovod.runner.threads import ThreadError, start_thread
+
+
+class Workers(Protocol):
+    """The workers of one host."""
+
+    def start(self) -> None:
+        """Starts them."""
+
+    def stop(self) -> None:
+        """Ends them and returns when they have ended."""
+
+    def kill(self) -> None:
+        """Ends them without asking."""
+
+
+class Enders:
+    """Ends the workers of several hosts at the same time."""
+
+    def __init__(self) -> None:
+        self._threads: list[threading.Thread] = []
+
+    def end(self, groups: Iterable[Workers], *, kill: bool) -> None:
+        """Has workers ended; waits for those alone for which there is room for no more threads.
+
+        Args:
+            groups: the workers.
+            kill: end them without asking.
+        """
+        left_over = []
+        for group in groups:
+            work = group.kill if kill else group.stop
+            try:
+                self._threads.append(start_thread(work, "a thread that ends workers"))
+            except ThreadError:
+                left_over.append(work)
+        for work in left_over:
+            work()
+
+    def wait(self) -> None:
+        """Returns when all that had to be ended has ended."""
+        for thread in self._threads:
+            thread.join()
+
+
+@contextlib.contextmanager
+def killed_on_error(groups: Callable[[], Iterable[Workers]]) -> Iterator[None]:
+    """Ends workers without asking when an exception leaves the block.
+
+    Args:
+        groups: returns those that may run by then.
+    """
+    try:
+        yield
+    except BaseException:
+        with contextlib.ExitStack() as killing:  # each of them, whatever becomes of the others
+            for group in groups():
+                killing.callback(group.kill)
+        raise
