@@ -51,7 +51,7 @@ class Setting(Generic[T]):
 
 def count(text: str) -> int:
     value = int(text)
-    if value < 0:
+    if not 0 <= value < 1 << 63:
         raise ValueError
     return value
 
@@ -119,6 +119,6 @@ AMOUNT = "a number, 0 or more"
 SHARE = "a number between 0 and 1"
 SECONDS_OR_NEVER = "a number of seconds, 0 for never"
 SWITCH = "0 or another whole number, false or true, no or yes, off or on"
-COUNT = "a whole number, 0 or more"
+COUNT = "a whole number, 0 or more, of 63 bits"
 RANKS = f"a whole number, 1 to {MOST_RANKS}"
 SECONDS = "a number of seconds above 0"

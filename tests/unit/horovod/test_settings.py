@@ -34,6 +34,7 @@ def test_unset_and_empty_mean_the_default(setting: Setting[object]) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "accepted"),
     [
+        ("HOROVOD_CACHE_CAPACITY", str(1 << 63), "a whole number, 0 or more, of 63 bits"),
         ("HOROVOD_RANK", "-1", "a whole number, 0 or more"),
         ("HOROVOD_SIZE", "0", "a whole number, 1 to 1048576"),
         ("HOROVOD_SIZE", "two", "a whole number, 1 to 1048576"),
