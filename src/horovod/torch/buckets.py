@@ -77,7 +77,8 @@ def lay_out(parameters: Sequence[Parameter], bucket_bytes: int) -> list[Layout]:
         for parameter in parameters:
             if parameter.dtype != dtype:
                 continue
-            room = -(-parameter.numel() // line) * line
+            # An empty one takes a line too, so that it lies in a bucket, and no bucket is empty.
+            room = -(-max(parameter.numel(), 1) // line) * line
             if end > begin and (end - begin + room) * dtype.itemsize > bucket_bytes:
                 ends.append(end)
                 begin = end

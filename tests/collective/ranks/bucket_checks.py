@@ -147,6 +147,37 @@ def check_parameters_may_come_later() -> None:
     assert torch.equal(reduced, hvd.allreduce(reduced))
 
 
+def check_parameters_without_elements() -> None:
+    """They may be the first and the last, all of a type, and all of those that come later."""
+
+    def trained(**options: Any) -> list[torch.Tensor]:
+        torch.manual_seed(3)
+        layer = torch.nn.Linear(3, 2)
+        first, last = torch.zeros(0, 4), torch.zeros(0, dtype=torch.float64)
+        empty = [torch.nn.Parameter(each) for each in (first, last, torch.zeros(2, 0))]
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD([empty[0], *layer.parameters(), empty[1]], lr=0.1, momentum=0.9),
+            **options,
+        )
+        for turn in range(3):
+            optimizer.zero_grad()
+            loss = layer(torch.full((1, 3), hvd.rank() + 1.0)).square().sum()
+            torch.autograd.backward(loss + sum(each.sum() for each in empty))
+            optimizer.step()
+            if turn == 0:
+                empty[2].grad = None
+                optimizer.add_param_group({"params": empty[2:]})
+        for each in empty:
+            assert each.grad is not None
+            assert each.grad.shape == each.shape
+        return [parameter.detach() for parameter in layer.parameters()]
+
+    expected = trained()
+    for cap in (None, 0):
+        ours = trained(gradient_as_bucket_view=True, bucket_cap_mb=cap)
+        torch.testing.assert_close(ours, expected)
+
+
 def check_it_goes_on_after_a_new_start() -> None:
     model = torch.nn.Linear(40, 20)
     optimizer = hvd.DistributedOptimizer(
@@ -217,6 +248,9 @@ def check_layouts() -> None:
     assert layout.ends == [128, 208]
     (alone,) = lay_out(parameters, bucket_bytes=0)
     assert alone.ends == [16, 128, 192, 208]
+    (empty,) = lay_out([torch.empty(0), torch.empty(1), torch.empty(2, 0)], bucket_bytes=0)
+    assert list(empty.offsets.values()) == [0, 16, 32]
+    assert empty.ends == [16, 32, 48]
     assert bucket_bytes(None, {}) == 25 * 2**20
     assert bucket_bytes(None, {"HOROVOD_FUSION_THRESHOLD": "4096"}) == 4096
     assert bucket_bytes(1.5, {"HOROVOD_FUSION_THRESHOLD": "4096"}) == 3 * 2**19
