@@ -26,6 +26,7 @@ FILES = (
     "shared_memory_checks.py",
     "bucket_checks.py",
     "torch_training_checks.py",
+    "batch_norm_checks.py",
     "torch_group_checks.py",
     "torch_property_checks.py",
     "elastic_state_checks.py",

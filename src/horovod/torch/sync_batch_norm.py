@@ -47,10 +47,10 @@ class SyncBatchNorm(_BatchNorm):
         statistics = _gather_statistics(input)
         if self.training and self.track_running_stats:
             self._update(*statistics)
-        normalised: torch.Tensor = _Normalise.apply(input, self.eps, *statistics)  # type: ignore[no-untyped-call]
-        if not self.affine:
-            return normalised
-        return normalised * _by_channel(self.weight, input) + _by_channel(self.bias, input)
+        result: torch.Tensor = _Normalise.apply(input, self.eps, *statistics)  # type: ignore[no-untyped-call]
+        if self.affine:
+            result = result * _by_channel(self.weight, result) + _by_channel(self.bias, result)
+        return result.to(input.dtype)
 
     @torch.no_grad()
     def _update(self, count: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> None:
@@ -100,7 +100,11 @@ def _gather_statistics(
 
 
 class _Normalise(torch.autograd.Function):
-    """(x - mean) / sqrt(variance + eps), where mean and variance depend on all ranks' x."""
+    """(x - mean) / sqrt(variance + eps), where mean and variance depend on all ranks' x.
+
+    The result has the statistics' type; who rounds it to the input's does so once, after the last
+    step, and gradients come without a rounding before.
+    """
 
     @staticmethod
     def forward(
@@ -115,12 +119,12 @@ class _Normalise(torch.autograd.Function):
         scale = torch.rsqrt(variance + eps)
         normalised = (values - _by_channel(mean, values)) * _by_channel(scale, values)
         ctx.save_for_backward(tensor, count, mean, scale)
-        return normalised.to(tensor.dtype)
+        return normalised
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+    def backward(ctx: Any, above: torch.Tensor) -> Any:
         tensor, count, mean, scale = ctx.saved_tensors
-        values, above = tensor.to(mean.dtype), grad.to(mean.dtype)
+        values = tensor.to(mean.dtype)
         normalised = (values - _by_channel(mean, values)) * _by_channel(scale, values)
         own = torch.cat([above.sum(_others(above)), (above * normalised).sum(_others(above))])
         sums = allreduce(
@@ -130,4 +134,4 @@ class _Normalise(torch.autograd.Function):
         own_share = (
             above - _by_channel(mean_grad, above) - normalised * _by_channel(mean_product, above)
         )
-        return (own_share * _by_channel(scale, above)).to(grad.dtype), None, None, None, None
+        return (own_share * _by_channel(scale, above)).to(tensor.dtype), None, None, None, None

@@ -1,0 +1,100 @@
+"""Batch normalisation over the batches of all ranks, against PyTorch's own on the joined batch."""
+
+import pytest
+import torch
+
+import horovod.torch as hvd
+
+
+def check_sync_batch_norm() -> None:
+    """Forward, gradients and running statistics are those of torch's own on the joined batch."""
+    for shape, momentum, affine in (
+        ((3,), 0.1, True),
+        ((3, 5), None, True),
+        ((3, 2, 4), 0.5, False),
+    ):
+        generator = torch.Generator().manual_seed(11)
+        rows = [4 + 2 * rank for rank in range(hvd.size())]
+        joined = torch.randn(sum(rows), *shape, generator=generator) * 3 + 10
+        weights = torch.randn(sum(rows), *shape, generator=generator)
+        plain_kind = {1: torch.nn.BatchNorm1d, 2: torch.nn.BatchNorm1d, 3: torch.nn.BatchNorm2d}
+        plain = plain_kind[len(shape)](3, momentum=momentum, affine=affine)
+        synced = hvd.SyncBatchNorm(3, momentum=momentum, affine=affine)
+        if affine:
+            for layer in (plain, synced):
+                torch.nn.init.uniform_(layer.weight, generator=torch.Generator().manual_seed(1))
+                torch.nn.init.uniform_(layer.bias, generator=torch.Generator().manual_seed(2))
+        start = sum(rows[: hvd.rank()])
+        part = slice(start, start + rows[hvd.rank()])
+        for _ in range(2):
+            whole = joined.clone().requires_grad_()
+            mine = joined[part].clone().requires_grad_()
+            plain.zero_grad()
+            synced.zero_grad()
+            expected, result = plain(whole), synced(mine)
+            torch.testing.assert_close(result, expected[part], rtol=1e-4, atol=1e-5)
+            torch.autograd.backward((expected * weights).sum())
+            torch.autograd.backward((result * weights[part]).sum())
+            assert whole.grad is not None
+            torch.testing.assert_close(mine.grad, whole.grad[part], rtol=1e-4, atol=1e-5)
+            for name, parameter in synced.named_parameters():
+                assert parameter.grad is not None
+                summed = hvd.allreduce(parameter.grad, op=hvd.Sum, name=name)
+                torch.testing.assert_close(
+                    summed, plain.get_parameter(name).grad, rtol=1e-4, atol=1e-4
+                )
+        for name, buffer in plain.named_buffers():
+            torch.testing.assert_close(synced.get_buffer(name), buffer, rtol=1e-4, atol=1e-5)
+        plain.eval()
+        synced.eval()
+        torch.testing.assert_close(synced(joined), plain(joined), rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="expected at least 2D input"):
+        hvd.SyncBatchNorm(3)(torch.ones(3))
+
+
+def check_sync_batch_norm_of_empty_and_half_precision_batches() -> None:
+    layer = hvd.SyncBatchNorm(2, track_running_stats=False)
+    rows = 0 if hvd.rank() == 0 else 8
+    mine = torch.randn(rows, 2, requires_grad=True)
+    result = layer(mine)
+    assert result.shape == (rows, 2)
+    torch.autograd.backward(result.square().sum())
+    half = layer(torch.randn(4, 2, 3, dtype=torch.bfloat16))
+    assert half.dtype == torch.bfloat16
+    doubled = hvd.SyncBatchNorm(2).double()(torch.randn(4, 2, dtype=torch.float64) + 1e6)
+    mean = hvd.allreduce(doubled.mean(0), op=hvd.Average)
+    torch.testing.assert_close(mean, torch.zeros_like(mean), atol=1e-7, rtol=0)
+
+
+def check_sync_batch_norm_rounds_once() -> None:
+    """Float32 weights of half-precision batches: nothing is rounded to the batches' type before."""
+
+    def relative(one: torch.Tensor, other: torch.Tensor) -> float:
+        return float((one.double() - other).abs().max() / other.abs().max())
+
+    for dtype, rounding in ((torch.bfloat16, 2.0**-8), (torch.float16, 2.0**-11)):
+        generator = torch.Generator().manual_seed(7)
+        joined, weights = torch.randn(2, hvd.size(), 16, 4, 5, 5, generator=generator).to(dtype)
+        synced, exact = hvd.SyncBatchNorm(4), torch.nn.BatchNorm2d(4).double()
+        for layer in (synced, exact):
+            with torch.no_grad():
+                layer.weight.copy_(torch.tensor([1.2345, 0.777, 3.3331, 0.1]))
+                layer.bias.copy_(torch.tensor([0.1, -0.2, 0.3, 4.0]))
+        whole = joined.double().flatten(0, 1).requires_grad_()
+        mine = joined[hvd.rank()].clone().requires_grad_()
+        expected, result = exact(whole).unflatten(0, (-1, 16))[hvd.rank()], synced(mine)
+        assert result.dtype == dtype
+        assert ((result.double() - expected).abs() <= 1.01 * rounding * expected.abs() + 1e-6).all()
+        torch.autograd.backward((exact(whole) * weights.double().flatten(0, 1)).sum())
+        torch.autograd.backward((result * weights[hvd.rank()]).sum())
+        assert whole.grad is not None
+        assert mine.grad is not None
+        assert mine.grad.dtype == dtype
+        assert relative(mine.grad, whole.grad.unflatten(0, (-1, 16))[hvd.rank()]) < 1.01 * rounding
+        for name, parameter in synced.named_parameters():
+            assert parameter.grad is not None
+            assert parameter.grad.dtype == torch.float32
+            summed = hvd.allreduce(parameter.grad, op=hvd.Sum, name=name)
+            reference = exact.get_parameter(name).grad
+            assert reference is not None
+            assert relative(summed, reference) < 1e-5, (name, dtype)
