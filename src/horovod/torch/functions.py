@@ -8,6 +8,7 @@ import torch
 from horovod import _objects
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 from horovod.torch.mpi_ops import broadcast_async_, rank, synchronize
+from horovod.torch.optimizer_state import load, pack, take, to_receive, unpack
 
 
 def broadcast_parameters(params: Any, root_rank: int) -> None:
@@ -41,84 +42,6 @@ def broadcast_parameters(params: Any, root_rank: int) -> None:
         synchronize(handle)
 
 
-class _TensorPlace:
-    """Stands for a tensor in a state whose tensors travel on their own."""
-
-    def __init__(self, tensor: torch.Tensor) -> None:
-        self.shape = tuple(tensor.shape)
-        self.dtype = tensor.dtype
-
-    def new_tensor(self) -> torch.Tensor:
-        return torch.empty(self.shape, dtype=self.dtype)
-
-
-def _take_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:
-    """Copies a nested state with a place for each tensor, which goes into the list.
-
-    There they are on the CPU, where those who do not know the root's devices receive them.
-    """
-    if isinstance(value, torch.Tensor):
-        tensors.append(value.cpu())
-        return _TensorPlace(value)
-    if isinstance(value, dict):
-        return {key: _take_tensors(item, tensors) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_take_tensors(item, tensors) for item in value)
-    return value
-
-
-def _put_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:
-    """Undoes `_take_tensors` with new tensors, which go into the list."""
-    if isinstance(value, _TensorPlace):
-        tensors.append(value.new_tensor())
-        return tensors[-1]
-    if isinstance(value, dict):
-        return {key: _put_tensors(item, tensors) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_put_tensors(item, tensors) for item in value)
-    return value
-
-
-def _take_over(old: dict[Any, Any], new: Mapping[Any, Any]) -> None:
-    """Puts values into a dict, and tensors into those that it has where they fit."""
-    for key, value in new.items():
-        present = old.get(key)
-        if (
-            isinstance(value, torch.Tensor)
-            and isinstance(present, torch.Tensor)
-            and (present.shape, present.dtype) == (value.shape, value.dtype)
-        ):
-            present.detach().copy_(value)
-        else:
-            old[key] = value
-
-
-def _load_in_place(optimizer: torch.optim.Optimizer, received: dict[str, Any]) -> None:
-    """Loads a state into the groups and tensors that there are.
-
-    `load_state_dict` makes new ones, while learning-rate schedulers, and the optimizer that a
-    wrapped one was made of, go on with the old ones.
-    """
-    groups, state = optimizer.param_groups, optimizer.state
-    old_groups, old_state = list(groups), dict(state)
-    optimizer.load_state_dict(received)
-    for group, loaded in zip(old_groups, optimizer.param_groups, strict=True):
-        _take_over(group, loaded)
-    new_state = dict(optimizer.state)
-    state.clear()
-    for key, value in new_state.items():
-        known = old_state.get(key)
-        if isinstance(known, dict) and isinstance(value, dict):
-            for gone in known.keys() - value.keys():
-                del known[gone]
-            _take_over(known, value)
-            state[key] = known
-        else:
-            state[key] = value
-    groups[:] = old_groups
-    optimizer.param_groups, optimizer.state = groups, state
-
-
 def _zero_missing_gradients(optimizer: torch.optim.Optimizer) -> None:
     """Gives parameters without a gradient one of zeros, which scripts then find as under Horovod.
 
@@ -139,9 +62,10 @@ def broadcast_optimizer_state(
 ) -> None:
     """Overwrites an optimizer's state and options with the root's.
 
-    Ranks whose optimizer has no state yet get the root's; where that has none, so have all. The
-    groups stay the same objects, as do the tensors of the state where shape and type agree. Where
-    there was no state, parameters that have no gradient get zeros as one.
+    Ranks whose optimizer has no state yet get the root's; where that has none, so have all. Types
+    and values of the state are the root's. The groups stay the same objects, as do the tensors of
+    the state where shape, type and device agree. Where there was no state, parameters that have no
+    gradient get zeros as one.
 
     Args:
         optimizer: of the same parameters on all ranks.
@@ -153,24 +77,21 @@ def broadcast_optimizer_state(
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")  # noqa: TRY004 - Horovod's error
-    if not any(optimizer.state.values()):
+    if not any(isinstance(entry, torch.Tensor) or entry for entry in optimizer.state.values()):
         _zero_missing_gradients(optimizer)
-    tensors: list[torch.Tensor] = []
-    if rank() == root_rank:
-        skeleton = _take_tensors(optimizer.state_dict(), tensors)
-        _objects.broadcast_object(skeleton, root_rank, "optimizer_state")
-        state = None
-    else:
-        skeleton = _objects.broadcast_object(None, root_rank, "optimizer_state")
-        state = _put_tensors(skeleton, tensors)
+    is_root = rank() == root_rank
+    packed, tensors = pack(optimizer, take(optimizer)) if is_root else (None, [])
+    packed = _objects.broadcast_object(packed, root_rank, "optimizer_state")
+    if not is_root:
+        tensors = to_receive(packed)
     handles = [
         broadcast_async_(tensor, root_rank, f"optimizer_state.{index}")
         for index, tensor in enumerate(tensors)
     ]
     for handle in handles:
         synchronize(handle)
-    if state is not None:
-        _load_in_place(optimizer, state)
+    if not is_root:
+        load(optimizer, unpack(optimizer, packed, tensors))
 
 
 def broadcast_object(

@@ -59,6 +59,29 @@ def check_a_state_goes_back_to_its_last_commit() -> None:
     assert state.epoch == 9
 
 
+def check_an_optimizers_state_keeps_its_types() -> None:
+    """Restored and synchronised as it was, in the groups and tensors that there are."""
+    weight = torch.nn.Parameter(torch.ones(2, dtype=torch.bfloat16))
+    inner = torch.optim.SGD([weight], lr=1.0)
+    optimizer = hvd.DistributedOptimizer(inner)
+    master = torch.full((2,), (hvd.rank() + 1) / 3)
+    optimizer.state[weight] = {"master": master, "mode": f"of rank {hvd.rank()}"}
+    state = hvd.elastic.TorchState(optimizer=optimizer)
+    committed = repr(optimizer.state_dict())
+    master.zero_()
+    optimizer.state[weight]["mode"] = ""
+    state.restore()
+    assert repr(optimizer.state_dict()) == committed
+    assert inner.param_groups is optimizer.param_groups
+    assert inner.state[weight]["master"] is master
+    state.sync()
+    assert repr(optimizer.state_dict()) == hvd.broadcast_object(committed)
+    master.zero_()
+    state.restore()
+    assert master.tolist() == torch.full((2,), 1 / 3).tolist()
+    assert optimizer.state[weight]["mode"] == "of rank 0"
+
+
 def check_a_state_is_synchronised_from_rank_0() -> None:
     model, optimizer = trained_model()
     state = hvd.elastic.TorchState(model=model, optimizer=optimizer, epoch=hvd.rank(), log=[])

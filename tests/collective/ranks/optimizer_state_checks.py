@@ -1,7 +1,8 @@
-"""What stays the same object when an optimizer's state is broadcast, and what a fresh one gets."""
+"""What an optimizer's state is after a broadcast, which objects stay, and what a fresh one gets."""
 
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -69,6 +70,129 @@ def check_tensors_of_the_state_are_filled_where_they_are() -> None:
         assert float(optimizer.param_groups[0]["lr"]) == pytest.approx(0.1)
         everyones = hvd.allgather_object(optimizer.state_dict())
         assert repr(everyones[0]) == repr(everyones[hvd.rank()])
+
+
+class Pair(NamedTuple):
+    """Which cannot be made anew from a generator."""
+
+    one: torch.Tensor
+    other: str
+
+
+class Odd(torch.optim.Optimizer):
+    """A state of many types, other on each rank."""
+
+    def __init__(self, parameters: list[torch.nn.Parameter]) -> None:
+        super().__init__(parameters, {"lr": my_rate()})
+
+    def fill(self) -> None:
+        mine = hvd.rank() + 1
+        self.state: Any
+        self.state["steps"] = mine
+        self.state["seen"] = torch.full((2,), mine)
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                third = torch.full(parameter.shape, mine / 3)
+                self.state[parameter] = {
+                    "master": third,
+                    "precise": third.double(),
+                    "complex": third * 1j,
+                    "sparse": third.to_sparse(),
+                    "flags": third > 0.5,
+                    "counts": torch.full((mine,), mine, dtype=torch.int16),
+                    "step": torch.tensor(float(mine)),
+                    "mode": f"of rank {hvd.rank()}",
+                    "code": bytes([mine]),
+                    "ready": mine == 1,
+                    "rate": mine / 3,
+                    "nothing": None,
+                    "history": [{"inner": (third.clone(), "text")}, third.clone()][:mine],
+                    "ordered": OrderedDict(z=third.clone(), a="b"),
+                    "pair": Pair(third.clone(), "c"),
+                    "sizes": torch.Size([mine]),
+                    "range": range(mine),
+                    f"only {hvd.rank()}": mine,
+                }
+
+
+def check_types_and_values_of_the_state_are_the_roots() -> None:
+    root = hvd.size() - 1
+    for fresh in (False, True):
+        layer = torch.nn.Linear(3, 2).bfloat16()
+        optimizer = hvd.DistributedOptimizer(Odd(list(layer.parameters())))
+        if not fresh or hvd.rank() == root:
+            optimizer.fill()
+        before = dict(optimizer.state.get(layer.weight, {}))
+        inner = before["history"][0]["inner"][0] if before else None
+        said = hvd.broadcast_object(repr(optimizer.state_dict()), root)
+        hvd.broadcast_optimizer_state(optimizer, root)
+        assert repr(optimizer.state_dict()) == said
+        after = optimizer.state[layer.weight]
+        for key in ("master", "precise", "flags", "step", "history") if before else ():
+            assert after[key] is before[key], key
+        assert inner is None or after["history"][0]["inner"][0] is inner
+        assert after["pair"].other == "c"
+        assert after["master"].dtype == torch.float32
+        everyones = hvd.allgather_object(after["precise"])
+        assert all(torch.equal(each, everyones[root]) for each in everyones)
+
+
+def check_states_of_parameters_of_half_precision() -> None:
+    for name in ("NAdam", "ASGD", "Adam", "RAdam", "Adagrad"):
+        torch.manual_seed(3)
+        layer = torch.nn.Linear(3, 2).bfloat16()
+        inner = getattr(torch.optim, name)(layer.parameters(), lr=0.05)
+        optimizer = hvd.DistributedOptimizer(inner)
+        for turn in range(3):
+            optimizer.zero_grad()
+            run_backward(layer(torch.full((2, 3), turn + hvd.rank() + 0.5).bfloat16()).sum())
+            optimizer.step()
+        before = repr(optimizer.state_dict())
+        hvd.broadcast_optimizer_state(optimizer, 0)  # all have the same one already
+        assert repr(optimizer.state_dict()) == before, name
+
+
+def check_tensors_that_are_one_on_some_ranks_only() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([weight], lr=1.0)
+    one, other = torch.full((2,), 1.0), torch.full((2,), 2.0)
+    optimizer.state[weight] = {"a": one, "b": other if hvd.rank() == 0 else one}
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert optimizer.state[weight]["a"] is one
+    assert [each.tolist() for each in optimizer.state[weight].values()] == [[1.0] * 2, [2.0] * 2]
+
+
+def check_optimizers_with_a_state_dict_of_their_own() -> None:
+    """What they tell in another form is theirs to load; what they tell as it is stays as it is."""
+
+    class Short(torch.optim.SGD):
+        loads = 0
+
+        def state_dict(self) -> dict[str, Any]:
+            told = super().state_dict()
+            told["state"] = {
+                key: {**entry, "long": entry["long"].bfloat16()}
+                for key, entry in told["state"].items()
+            }
+            return told
+
+        def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+            super().load_state_dict(state_dict)
+            self.loads += 1
+            for entry in self.state.values():
+                entry["long"] = entry["long"].float() + 1.0
+
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = hvd.DistributedOptimizer(Short([weight], lr=1.0))
+    precise = torch.full((2,), 1 / 3, dtype=torch.float64)
+    mine = {"long": torch.full((2,), hvd.rank() + 3.0), "precise": precise}
+    optimizer.state[weight] = mine
+    long = mine["long"]
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert optimizer.loads == (hvd.rank() != 0)
+    assert optimizer.state[weight]["long"] is long
+    assert long.tolist() == ([3.0] * 2 if hvd.rank() == 0 else [4.0] * 2)
+    assert optimizer.state[weight]["precise"].tolist() == [1 / 3] * 2
 
 
 def check_state_that_only_the_root_lacks_goes() -> None:

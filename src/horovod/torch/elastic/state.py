@@ -13,6 +13,7 @@ from horovod.torch.functions import (
     broadcast_parameters,
 )
 from horovod.torch.mpi_ops import rank
+from horovod.torch.optimizer_state import Snapshot, load, take
 
 
 def _copy_leaf(value: Any) -> Any:
@@ -80,11 +81,12 @@ class OptimizerStateHandler(StateHandler):
 
     def save(self) -> None:
         """Keeps copies."""
-        self._saved = copy.deepcopy(self.value.state_dict())
+        snapshot = take(self.value)
+        self._saved = Snapshot(copy.deepcopy(snapshot.told), snapshot.exact)
 
     def restore(self) -> None:
         """Goes back to them; gradients that were on their way are forgotten."""
-        self.value.load_state_dict(copy.deepcopy(self._saved))
+        load(self.value, Snapshot(copy.deepcopy(self._saved.told), self._saved.exact))
 
     def sync(self) -> None:
         """Broadcasts rank 0's."""

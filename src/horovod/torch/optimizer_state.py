@@ -1,0 +1,309 @@
+"""An optimizer's state as it is, where `load_state_dict` alone would change types and values."""
+
+import copy
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from horovod.torch.operands import NAMES
+
+# What `Optimizer.load_state_dict`, which makes iterables anew from their items, does not fail at.
+_REBUILT = (str, bytes, bytearray, set, frozenset, deque)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What an optimizer says of itself.
+
+    Attributes:
+        told: its `state_dict()`, with the optimizer's own tensors.
+        exact: which of the state's entries stand there as they are: by their keys there, None for
+            the whole entry, else the keys within it. Of all others, which an optimizer's own
+            `state_dict` has made, only its `load_state_dict` knows what they mean.
+    """
+
+    told: Any
+    exact: Mapping[Any, list[Any] | None]
+
+
+class _Opaque:
+    """Stands for a value that `load_state_dict` cannot take."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Stands for a tensor, which travels on its own."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a rank has to know of a tensor to receive it.
+
+    Attributes:
+        home: the number of the parameter on whose device it belongs; None for the CPU.
+        itself: the tensor where collectives do not support it, else None.
+    """
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    home: int | None
+    itself: torch.Tensor | None
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A snapshot for ranks with other devices, with a place for each tensor."""
+
+    skeleton: Any
+    kinds: list[_Kind]
+    exact: Mapping[Any, list[Any] | None]
+
+
+def _mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Copies nested dicts, lists and tuples with something in place of each value within."""
+    if isinstance(value, dict):
+        items = {key: _mapped(item, leaf) for key, item in value.items()}
+        if type(value) is dict:
+            return items
+        result = copy.copy(value)
+        result.update(items)
+        return result
+    if type(value) in (list, tuple):
+        return type(value)(_mapped(item, leaf) for item in value)
+    return leaf(value)
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """The parameters by the numbers that they have in a `state_dict`."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _entries(told: Any) -> dict[Any, Any]:
+    entries = told.get("state") if isinstance(told, Mapping) else None
+    return entries if isinstance(entries, dict) else {}
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether a value is another, or an equal copy of it."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, torch.Tensor):
+        alike = (one.dtype, one.shape, one.layout) == (other.dtype, other.shape, torch.strided)
+        return alike and torch.equal(one, other.to(one.device))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if type(one) in (list, tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return type(one) in (bool, int, float, complex, str, bytes) and bool(one == other)
+
+
+def take(optimizer: torch.optim.Optimizer) -> Snapshot:
+    """Asks an optimizer for its state."""
+    told: Any = optimizer.state_dict()
+    entries = _entries(told)
+    numbers: dict[torch.Tensor, int] = {}
+    for number, parameter in enumerate(_parameters(optimizer)):
+        numbers.setdefault(parameter, number)
+    exact: dict[Any, list[Any] | None] = {}
+    state: Mapping[Any, Any] = optimizer.state
+    for key, value in state.items():
+        name = numbers.get(key) if isinstance(key, torch.Tensor) else key
+        if name not in entries:
+            continue
+        said = entries[name]
+        if _same(value, said):
+            exact[name] = None
+        elif isinstance(value, dict) and isinstance(said, dict):
+            exact[name] = [
+                each for each in value if each in said and _same(value[each], said[each])
+            ]
+    return Snapshot(told, exact)
+
+
+def _keeps_step(optimizer: torch.optim.Optimizer) -> list[bool]:
+    """Of which parameters the number of steps stays on the CPU wherever they are, as in PyTorch."""
+    return [
+        not (group.get("capturable") or group.get("fused"))
+        for group in optimizer.param_groups
+        for _ in group["params"]
+    ]
+
+
+def pack(optimizer: torch.optim.Optimizer, snapshot: Snapshot) -> tuple[Packed, list[torch.Tensor]]:
+    """Prepares a snapshot for other ranks; returns the tensors, which are to be sent, beside it."""
+    parameters, keeps_step = _parameters(optimizer), _keeps_step(optimizer)
+    kinds: list[_Kind] = []
+    sent: list[torch.Tensor] = []
+
+    def packed(value: Any, number: int | None = None, step: Any = None) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        home = number
+        if number is not None and value.is_cpu:
+            stays = value is step and keeps_step[number]
+            home = None if stays or not parameters[number].is_cpu else number
+        tensor = value.detach().cpu()
+        plain = type(tensor) is torch.Tensor and tensor.layout == torch.strided
+        itself = None if plain and tensor.dtype in NAMES else tensor
+        kinds.append(_Kind(tuple(tensor.shape), tensor.dtype, home, itself))
+        if itself is None:
+            sent.append(tensor)
+        return _Place(len(kinds) - 1)
+
+    def packed_entry(key: Any, entry: Any) -> Any:
+        number = key if isinstance(key, int) and 0 <= key < len(parameters) else 0
+        step = entry.get("step") if isinstance(entry, dict) else None
+        return _mapped(entry, lambda value: packed(value, number, step))
+
+    told, entries = snapshot.told, _entries(snapshot.told)
+    if entries and parameters:
+        homed = {key: packed_entry(key, entry) for key, entry in entries.items()}
+        rest = {key: value for key, value in told.items() if value is not entries}
+        skeleton = {"state": homed, **_mapped(rest, packed)}
+    else:
+        skeleton = _mapped(told, packed)
+    return Packed(skeleton, kinds, snapshot.exact), sent
+
+
+def to_receive(packed: Packed) -> list[torch.Tensor]:
+    """Tensors for those that another rank sends."""
+    return [
+        torch.empty(kind.shape, dtype=kind.dtype) for kind in packed.kinds if kind.itself is None
+    ]
+
+
+def unpack(
+    optimizer: torch.optim.Optimizer, packed: Packed, received: Iterable[torch.Tensor]
+) -> Snapshot:
+    """Undoes `pack`, with tensors on the devices of this rank's parameters."""
+    parameters, arrived = _parameters(optimizer), iter(received)
+    tensors = []
+    for kind in packed.kinds:
+        tensor = next(arrived) if kind.itself is None else kind.itself
+        if kind.home is not None and kind.home < len(parameters):
+            tensor = tensor.to(parameters[kind.home].device)
+        tensors.append(tensor)
+
+    def unpacked(value: Any) -> Any:
+        return tensors[value.number] if isinstance(value, _Place) else value
+
+    return Snapshot(_mapped(packed.skeleton, unpacked), packed.exact)
+
+
+def _loadable(snapshot: Snapshot) -> Any:
+    """What an optimizer has told, without values at which `load_state_dict` fails."""
+    if not snapshot.exact:
+        return snapshot.told
+
+    def harmless(value: Any) -> Any:
+        known = isinstance(value, torch.Tensor) or type(value) in _REBUILT
+        return value if known or not isinstance(value, Iterable) else _Opaque()
+
+    entries = _entries(snapshot.told)
+    loadable = dict(entries)
+    for name, keys in snapshot.exact.items():
+        entry = entries[name]
+        loadable[name] = (
+            _mapped(entry, harmless)
+            if keys is None
+            else {**entry, **{key: _mapped(entry[key], harmless) for key in keys}}
+        )
+    return {**snapshot.told, "state": loadable}
+
+
+def _take_over(old: dict[Any, Any], new: Mapping[Any, Any]) -> None:
+    """Puts options into a group, and tensors into those that it has where they fit."""
+    for key, value in new.items():
+        present = old.get(key)
+        if (
+            isinstance(value, torch.Tensor)
+            and isinstance(present, torch.Tensor)
+            and (present.shape, present.dtype) == (value.shape, value.dtype)
+        ):
+            present.detach().copy_(value)
+        else:
+            old[key] = value
+
+
+def _fits(present: Any, value: torch.Tensor) -> bool:
+    return (
+        isinstance(present, torch.Tensor)
+        and (present.shape, present.dtype, present.device)
+        == (value.shape, value.dtype, value.device)
+        and present.layout == value.layout == torch.strided
+    )
+
+
+def _settled(present: Any, value: Any, filled: set[int]) -> Any:
+    """A value, in the tensors, dicts and lists that there are where they fit.
+
+    Args:
+        present: what stands in its place until now.
+        value: what is to stand there.
+        filled: where tensors lie that have their values: two may be one here and not there.
+    """
+    if present is value:
+        return value
+    if isinstance(value, torch.Tensor):
+        if not _fits(present, value) or present.data_ptr() in filled:
+            return value
+        if present.numel() > 0:
+            filled.add(present.data_ptr())
+        present.detach().copy_(value)
+        return present
+    if type(value) is dict and type(present) is dict:
+        items = {key: _settled(present.get(key), item, filled) for key, item in value.items()}
+        present.clear()
+        present.update(items)
+        return present
+    if type(value) in (list, tuple) and type(present) is type(value):
+        places = [*present[: len(value)], *[None] * (len(value) - len(present))]
+        settled = [_settled(*each, filled) for each in zip(places, value, strict=True)]
+        if type(value) is tuple:
+            return tuple(settled)
+        present[:] = settled
+        return present
+    return value
+
+
+def load(optimizer: torch.optim.Optimizer, snapshot: Snapshot) -> None:
+    """Gives an optimizer a state, in the groups and tensors that there are.
+
+    `load_state_dict` makes new ones, while learning-rate schedulers, and the optimizer that a
+    wrapped one was made of, go on with the old ones. It also casts what floats to the parameter's
+    type, and fails at some values, or spoils them. It is called nevertheless, for what subclasses,
+    wrappers and hooks do there.
+
+    Args:
+        optimizer: of the same parameters as the one that told.
+        snapshot: whose values the optimizer keeps, on the devices on which they are.
+    """
+    groups, state = optimizer.param_groups, optimizer.state
+    old_groups, old_state = list(groups), dict(state)
+    parameters = _parameters(optimizer)
+    optimizer.load_state_dict(_loadable(snapshot))
+    for group, loaded_group in zip(old_groups, optimizer.param_groups, strict=True):
+        _take_over(group, loaded_group)
+    loaded: dict[Any, Any] = dict(optimizer.state)
+    groups[:] = old_groups
+    optimizer.param_groups, optimizer.state = groups, state
+    entries = _entries(snapshot.told)
+    for name, keys in snapshot.exact.items():
+        numbers_one = isinstance(name, int) and 0 <= name < len(parameters)
+        key = parameters[name] if numbers_one else name
+        entry, present = entries[name], loaded.get(key)
+        if keys is None:
+            loaded[key] = entry
+        elif isinstance(present, dict):
+            present.update({each: entry[each] for each in keys})
+    state.clear()
+    filled: set[int] = set()
+    for key, value in loaded.items():
+        state[key] = _settled(old_state.get(key), value, filled)
