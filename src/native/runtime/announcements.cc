@@ -20,6 +20,11 @@ void Announcements::Announce(WireWriter& writer, const Request& request) {
     writer.U8(kNumber);
     return writer.I64(known.id);
   }
+  // A name in full ends its number here too, or Forget would announce it a second time.
+  if (known.id >= 0) {
+    keys_.erase(known.id);
+    known.id = -1;
+  }
   writer.U8(kFull);
   Write(writer, request);
   known.request = request;
@@ -32,9 +37,15 @@ std::variant<Request, int64_t> Announcements::Read(WireReader& reader) {
   throw Error(Error::Kind::kIo, "malformed message: no such form of a request");
 }
 
-void Announcements::Learn(Response& response) {
+void Announcements::Learn(Response& response, WireWriter& writer) {
   if (response.kind == OpKind::kRemoveProcessSet && response.error.empty()) {
     const int64_t removed = response.numbers.at(0);
+    // The coordinator does not know these numbers any more; asked in full, it refuses.
+    for (const auto& [key, known] : known_) {
+      if (known.request.process_set != removed || !known.pending || known.id < 0) continue;
+      writer.U8(kFull);
+      Write(writer, known.request);
+    }
     std::erase_if(keys_, [&](const auto& item) {
       return known_.at(item.second).request.process_set == removed;
     });

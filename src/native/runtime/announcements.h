@@ -21,8 +21,9 @@ class Announcements {
   static std::variant<Request, int64_t> Read(WireReader& reader);
 
   // Fills in the names of operations that the coordinator named by number, and learns new numbers.
+  // Announces again, in full, what is on its way under one that a removed process set took along.
   // Throws Error (kIo) for a number that nobody has told.
-  void Learn(Response& response);
+  void Learn(Response& response, WireWriter& writer);
 
   // The coordinator has dropped a number. Announces again, in full, what is on its way under it.
   void Forget(int64_t id, WireWriter& writer);

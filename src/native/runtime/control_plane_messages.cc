@@ -162,7 +162,7 @@ void ControlPlane::TakeResponses(std::span<const uint8_t> payload) {
       continue;
     }
     responses.push_back(ReadResponse(reader));
-    announcements_.Learn(responses.back());
+    announcements_.Learn(responses.back(), again);
     gather = std::max(gather, responses.back().gather_microseconds);
   }
   if (gather >= 0) inbox_.SetGatherTime(std::chrono::microseconds(gather));
