@@ -167,8 +167,14 @@ class Operations:
     def new_output(self, shape: Sequence[int], dtype: str) -> "_bindings.Buffer":
         """Memory of the CPU for a result, of which that of large ones is used again.
 
+        Args:
+            shape: of the result; its memory is contiguous.
+            dtype: name of its type, of `DTYPES`.
+
         Raises:
             HorovodInternalError: there is no more.
+            RuntimeError: this is a fork of the process that called `init()`.
+            ValueError: the type is unknown; `init()` has not been called.
         """
         try:
             return self._ready_member().runtime.new_output(shape, dtype_code(dtype))

@@ -20,7 +20,7 @@ from horovod.common.exceptions import HorovodInternalError
 
 NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
 _LEAVING_SECONDS = 5.0  # for threads to come back from the core when the process ends
-_TIMES_OUTSIDE = 5
+_TIMES_OUTSIDE = 5  # a millisecond apart, until they are taken to have come back
 
 
 @dataclass(frozen=True)
@@ -223,9 +223,11 @@ class Session:
             return
         # Whoever joins anew meanwhile waits: operations still use the memory of the old job.
         with self._lock:
+            if self._changing:
+                self._end_wanted = True
+                return
             member = self._member
-            self._end_wanted = True
-            if member is None or self._changing:
+            if member is None:
                 return
             with self._change():
                 self._become(None)

@@ -34,7 +34,8 @@ struct NewTensor {
   PyObject* object;  // the caller's; null where the ordinary way has to go on, or with an exception
   void* data;
 };
-// One like another for a result (kLargeResult).
+// One like another for a result: over the core's memory from kLargeResult on, else the framework's
+// own.
 NewTensor MakeLike(const Calls& calls, PyObject* like, const View& view);
 
 }  // namespace hvd

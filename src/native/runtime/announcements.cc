@@ -11,6 +11,11 @@ namespace {
 constexpr uint8_t kFull = 0;
 constexpr uint8_t kNumber = 1;
 
+void AnnounceInFull(WireWriter& writer, const Request& request) {
+  writer.U8(kFull);
+  Write(writer, request);
+}
+
 }  // namespace
 
 void Announcements::Announce(WireWriter& writer, const Request& request) {
@@ -25,8 +30,7 @@ void Announcements::Announce(WireWriter& writer, const Request& request) {
     keys_.erase(known.id);
     known.id = -1;
   }
-  writer.U8(kFull);
-  Write(writer, request);
+  AnnounceInFull(writer, request);
   known.request = request;
 }
 
@@ -43,8 +47,7 @@ void Announcements::Learn(Response& response, WireWriter& writer) {
     // The coordinator does not know these numbers any more; asked in full, it refuses.
     for (const auto& [key, known] : known_) {
       if (known.request.process_set != removed || !known.pending || known.id < 0) continue;
-      writer.U8(kFull);
-      Write(writer, known.request);
+      AnnounceInFull(writer, known.request);
     }
     std::erase_if(keys_, [&](const auto& item) {
       return known_.at(item.second).request.process_set == removed;
@@ -88,8 +91,7 @@ void Announcements::Forget(int64_t id, WireWriter& writer) {
     known_.erase(place);
     return;
   }
-  writer.U8(kFull);
-  Write(writer, place->second.request);
+  AnnounceInFull(writer, place->second.request);
 }
 
 }  // namespace hvd
