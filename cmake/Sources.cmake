@@ -45,13 +45,14 @@ list(FILTER HVD_KERNEL_SOURCES INCLUDE REGEX "/kernels/(convert_values|reduce_[a
 
 # All that leaves copying and reducing tensors to kernels and system calls: in releases, which clang
 # compiles, small before fast. Agreement on an operation waits for other threads and ranks, not for instructions.
+# Of template instances that come out alike, it keeps one there.
 set(HVD_COLD_SOURCES ${HVD_CORE_SOURCES})
 list(FILTER HVD_COLD_SOURCES INCLUDE REGEX "/native/(base/(cpu|descriptors|error|event_set|log|sha256|\
 shared_library|wire)|device/|ops/|timeline/|transport/(mixed|mpi|nccl|tcp|shm/(memory_file|segment))|\
 transport/(abort|auth|hash_store|socket|tcp_store|topology)|runtime/)")
 list(FILTER HVD_COLD_SOURCES EXCLUDE REGEX "/runtime/(executor|fast_lane|output_memory)")
 set_source_files_properties(${HVD_COLD_SOURCES} PROPERTIES
-  COMPILE_OPTIONS "$<$<CXX_COMPILER_ID:Clang>:-Os>")
+  COMPILE_OPTIONS "$<$<CXX_COMPILER_ID:Clang>:-Os;-Xclang;-fmerge-functions>")
 
 set(HVD_BINDINGS_SOURCES
   base/cpu.cc base/dtype.cc base/error.cc
@@ -62,7 +63,7 @@ set(HVD_BINDINGS_SOURCES
   bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS announcements auth autotune broadcast collectives compression convert coordinator core_distances deaths descriptors device
+set(HVD_NATIVE_TESTS announcements auth autotune broadcast collectives compression connection convert coordinator core_distances deaths descriptors device
   fast_lane gathering gpu
   half heartbeats hosts kernels lane lane_model leader levels loss mpi pair_allreduce rank_order runtime scale sha256 shared_buffers
   sliced_allreduce soak socket stall timeline topology trace_text transport unnamed waiting wire)

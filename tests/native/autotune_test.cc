@@ -90,7 +90,7 @@ TEST(AMisledSearchChangesNothing) {
   int step = 0;
   const auto samples = Search({.log = {}, .warmup_samples = 0}, [&](const TunedParameters& p) {
     ++step;
-    if (step < 11 * 11) return 1000.0 - step;
+    if (step < 12 * 11) return 1000.0 - step;
     return p == kInitial ? 100.0 : 101.0;
   });
   EXPECT_TRUE(samples.back().parameters == kInitial);
@@ -101,6 +101,17 @@ TEST(FewSamplesAreEnough) {
     const auto samples = Search(
         {.log = {}, .warmup_samples = 0, .steps_per_sample = 1, .most_samples = most}, Valley);
     EXPECT_EQ(samples.size(), most);
+  }
+}
+
+TEST(ASearchTooShortToCompareKeepsNothingWorseThanTheStart) {
+  const auto start_is_best = [](const TunedParameters& p) { return p == kInitial ? 100.0 : 200.0; };
+  for (const int most : {0, 1, 3, 9}) {
+    const auto samples =
+        Search({.log = {}, .warmup_samples = 0, .steps_per_sample = 1, .most_samples = most},
+               start_is_best);
+    EXPECT_TRUE(samples.back().parameters == kInitial);
+    EXPECT_TRUE(std::abs(samples.back().score - 10) < 0.01);
   }
 }
 
@@ -146,8 +157,9 @@ TEST(AJobIsTunedAndStaysRight) {
               "hierarchical_allreduce,hierarchical_allgather,torus_allreduce,cache_enabled,"
               "cycle_time_ms,tensor_fusion_threshold,score");
     EXPECT_TRUE(lines.at(1).starts_with("0,0,0,1,0.1,134217728,"));
-    EXPECT_TRUE(lines.at(2).starts_with("0,0,0,1,0.1,0,"));
-    EXPECT_TRUE(lines.at(3).starts_with("0,0,0,1,0.1,32768,"));
+    EXPECT_TRUE(lines.at(2).starts_with("0,0,0,1,0.1,134217728,"));
+    EXPECT_TRUE(lines.at(3).starts_with("0,0,0,1,0.1,0,"));
+    EXPECT_TRUE(lines.at(4).starts_with("0,0,0,1,0.1,32768,"));
   }
   std::filesystem::remove(log);
 }

@@ -159,6 +159,23 @@ TEST(GatheredTensorsDifferInTheirFirstDimensionAlone) {
       "3, but another rank sent a tensor with dimension 1 equal to 2.");
 }
 
+TEST(WhatIsGatheredIsInTheOrderOfTheRanks) {
+  Coordinator coordinator(3, {});
+  coordinator.Add(2, Of(OpKind::kAllgather, {4, 3}));
+  coordinator.Add(0, Of(OpKind::kAllgather, {1, 3}));
+  coordinator.Add(1, Of(OpKind::kAllgather, {2, 3}));
+  EXPECT_EQ(coordinator.TakeReady().at(0).response.numbers, (std::vector<int64_t>{1, 2, 4}));
+}
+
+TEST(OfARankThatHasNotAskedThereIsNothingInTheOrder) {
+  const auto asked = hvd::InOrder({{7, Allreduce({7})}, {2, Allreduce({2})}}, {2, 5, 7});
+  EXPECT_EQ(asked.size(), 2);
+  for (const hvd::RankRequest& each : asked) {
+    EXPECT_EQ(each.request.tensors[0].shape, std::vector<int64_t>{each.rank});
+  }
+  EXPECT_EQ(asked.front().rank, 2);
+}
+
 TEST(ScalarsCannotBeGathered) {
   const auto response = Compare({Of(OpKind::kAllgather, {}), Of(OpKind::kAllgather, {})});
   EXPECT_EQ(response.error.find("Process-set rank zero tried to ALLGATHER a rank-zero tensor."), 0);

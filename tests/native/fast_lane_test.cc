@@ -61,7 +61,7 @@ void ExpectSum(Runtime& runtime, int rank, int ranks, const std::string& name, i
 // Until enough have met: the ranks' threads may be late for each other.
 template <typename Body>
 void UntilFast(Runtime& runtime, const Body& body) {
-  for (int i = 0; i < 100; ++i) body(i);
+  for (int i = 0; i < 30; ++i) body(i);
   EXPECT_TRUE(runtime.fast_operations() > 0);
 }
 

@@ -63,6 +63,17 @@ class Folder {
   std::filesystem::path path_;
 };
 
+// Of characters of one or two bytes alone, as the tests' are.
+bool IsUtf8(const std::string& text) {
+  bool open = false;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (open != ((byte & 0xc0U) == 0x80U)) return false;
+    open = byte >= 0xc0U;
+  }
+  return !open;
+}
+
 std::string Content(const std::string& file) {
   std::ifstream in(file);
   std::ostringstream out;
@@ -161,6 +172,14 @@ TEST(AJobRecordsItsOperations) {
       const auto odd = RequestFor<float>(OpKind::kAllreduce, "odd", {rank + 1});
       const int64_t failing = Start(runtime, odd, data[0].data(), data[0].data());
       EXPECT_THROWS(Wait(runtime, failing), Error, "Mismatched");
+      // Texts of errors are cut: one of these in the middle of a character, were they cut there.
+      for (const char* first : {"", "x"}) {
+        std::string name = first;
+        for (int i = 0; i < 400; ++i) name += "\u00f6";
+        const auto differs = RequestFor<float>(OpKind::kAllreduce, name, {rank + 1});
+        const int64_t cut = Start(runtime, differs, data[0].data(), data[0].data());
+        EXPECT_THROWS(Wait(runtime, cut), Error, "Mismatched");
+      }
       SumInPlace(runtime, "last", data[0]);
       runtime.StopTimeline();
       // No rank goes on before all have stopped: rank 0 would still record its request.
@@ -169,15 +188,16 @@ TEST(AJobRecordsItsOperations) {
 
       const std::string text = Content(file);
       ExpectWellFormed(text);
+      EXPECT_TRUE(IsUtf8(text));
       const std::string prefix = transport == TransportChoice::kShm ? "SHM_" : "TCP_";
       for (const char* kind : {"ALLREDUCE", "ALLGATHER", "ALLTOALL", "REDUCESCATTER"}) {
         EXPECT_TRUE(Count(text, "\"NEGOTIATE_" + std::string(kind) + "\"") >= 1);
         EXPECT_TRUE(Count(text, "\"" + prefix + kind + "\"") >= 1);
       }
-      EXPECT_EQ(Count(text, "\"ALLREDUCE\""), 10);
+      EXPECT_EQ(Count(text, "\"ALLREDUCE\""), 12);
       EXPECT_TRUE(Count(text, "QUEUE") >= 13);
       EXPECT_EQ(Count(text, R"("bytes": 1200, "dtype": "float32", "shape": "[300]")"), 12);
-      EXPECT_EQ(Count(text, "\"error\": \"Mismatched ALLREDUCE"), 1);
+      EXPECT_EQ(Count(text, "\"error\": \"Mismatched ALLREDUCE"), 3);
       EXPECT_EQ(Count(text, "after"), 0);
       EXPECT_EQ(Count(text, "CYCLE_START") != 0, rank == 0);
       // Rank 0 sees when each rank came, the others see themselves.

@@ -28,7 +28,8 @@ CallName::CallName(Calls& calls, Kind kind, PyObject* name, int process_set)
   Py_ssize_t size = 0;
   const char* given = PyUnicode_AsUTF8AndSize(name, &size);
   if (given == nullptr) PyErr_Clear();
-  usable_ = given != nullptr && static_cast<size_t>(size) < room;
+  usable_ = given != nullptr && static_cast<size_t>(size) < room &&
+            std::memchr(given, 0, static_cast<size_t>(size)) == nullptr;
   if (usable_) std::memcpy(suffix_, given, static_cast<size_t>(size) + 1);
 }
 

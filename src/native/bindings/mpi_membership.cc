@@ -25,6 +25,16 @@ std::string MpiVersion(const std::string& core, const std::string& plugin,
   return text.data();
 }
 
+void FinalizeMpi(const std::string& core, const std::string& plugin, const std::string& library) {
+  hvd_error error;
+  int32_t failed = 0;
+  {
+    const ReleasedLock released;
+    failed = OpenCore(core).mpi_finalize(plugin.c_str(), library.c_str(), &error);
+  }
+  if (failed != 0) ThrowCallError(error);
+}
+
 }  // namespace
 
 MpiMembership::MpiMembership(const std::string& core, const std::string& plugin,
@@ -44,20 +54,12 @@ MpiMembership::MpiMembership(const std::string& core, const std::string& plugin,
   core_.mpi_describe(job_, &facts_);
 }
 
-void MpiMembership::Finalize() const {
-  hvd_error error;
-  int32_t failed = 0;
-  {
-    const ReleasedLock released;
-    failed = core_.mpi_finalize(job_, &error);
-  }
-  if (failed != 0) ThrowCallError(error);
-}
-
 void BindMpi(py::module_& module) {
   using py::arg;
   module.def("mpi_version", &MpiVersion, arg("core"), arg("plugin"), arg("library"),
              "What an installed MPI says of itself; starts nothing.");
+  module.def("mpi_finalize", &FinalizeMpi, arg("core"), arg("plugin"), arg("library"),
+             "Ends MPI if a membership has started it, even one that was refused then.");
   const auto fact = [](int32_t hvd_mpi_facts::* field) {
     return [field](const MpiMembership& self) { return self.facts().*field; };
   };
@@ -75,10 +77,7 @@ void BindMpi(py::module_& module) {
       .def_property_readonly("cross_rank", fact(&hvd_mpi_facts::cross_rank))
       .def_property_readonly("cross_size", fact(&hvd_mpi_facts::cross_size))
       .def_property_readonly("threads", fact(&hvd_mpi_facts::threads))
-      .def_property_readonly("started",
-                             [](const MpiMembership& self) { return self.facts().started != 0; })
-      .def_property_readonly("host", [](const MpiMembership& self) { return self.facts().host; })
-      .def("finalize", &MpiMembership::Finalize);
+      .def_property_readonly("host", [](const MpiMembership& self) { return self.facts().host; });
 }
 
 }  // namespace hvd

@@ -20,7 +20,6 @@ class MpiMembership {
 
   const hvd_mpi_job* job() const { return job_; }
   const hvd_mpi_facts& facts() const { return facts_; }
-  void Finalize() const;
 
  private:
   const hvd_core& core_;

@@ -2,12 +2,12 @@
 
 #include <dirent.h>
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <system_error>
 
@@ -69,13 +69,12 @@ std::string ChooseCodeFile(const std::vector<std::string>& names, int capability
 }
 
 std::vector<std::string> ListCodeFiles(const std::string& folder) {
-  std::vector<std::string> names;
+  std::set<std::string> names;
   const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
-  if (open == nullptr) return names;
+  if (open == nullptr) return {};
   // NOLINTNEXTLINE(concurrency-mt-unsafe): of one stream, which nobody else has
-  while (const dirent* entry = ::readdir(open.get())) names.emplace_back(entry->d_name);
-  std::ranges::sort(names);
-  return names;
+  while (const dirent* entry = ::readdir(open.get())) names.emplace(entry->d_name);
+  return {names.begin(), names.end()};
 }
 
 std::string ReadCodeFile(const std::string& path) {

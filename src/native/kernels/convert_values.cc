@@ -6,10 +6,7 @@
 #include "kernels/bfloat16_x86.h"
 #include "kernels/families.h"
 #include "kernels/float16_sse2.h"
-
-#if defined(__F16C__)
-#include <immintrin.h>
-#endif
+#include "kernels/float16_x86.h"
 
 namespace hvd {
 namespace {
@@ -19,9 +16,9 @@ struct Float16 {
   static void Narrow(const float* from, uint16_t* to, size_t count) {
     size_t i = 0;
 #if defined(__F16C__)
-    for (; i + 8 <= count; i += 8) {
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
-                       _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+    constexpr size_t kStep = float16_x86::kValues;
+    for (; i + kStep <= count; i += kStep) {
+      float16_x86::Store(to + i, float16_x86::LoadFloats(from + i));
     }
 #elif defined(__SSE2__)
     for (; i + 8 <= count; i += 8) {
@@ -39,9 +36,9 @@ struct Float16 {
   static void Widen(const uint16_t* from, float* to, size_t count) {
     size_t i = 0;
 #if defined(__F16C__)
-    for (; i + 8 <= count; i += 8) {
-      const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
-      _mm256_storeu_ps(to + i, _mm256_cvtph_ps(halves));
+    constexpr size_t kStep = float16_x86::kValues;
+    for (; i + kStep <= count; i += kStep) {
+      float16_x86::StoreFloats(to + i, float16_x86::Load(from + i));
     }
 #elif defined(__SSE2__)
     for (; i + 8 <= count; i += 8) {

@@ -6,10 +6,7 @@
 #include "kernels/bfloat16_x86.h"
 #include "kernels/families.h"
 #include "kernels/float16_sse2.h"
-
-#if defined(__F16C__)
-#include <immintrin.h>
-#endif
+#include "kernels/float16_x86.h"
 
 namespace hvd {
 namespace {
@@ -99,16 +96,10 @@ void CombineFloat16(const void* src, void* dst, size_t count) {
   const uint16_t* from = static_cast<const uint16_t*>(src);
   uint16_t* to = static_cast<uint16_t*>(dst);
 #if defined(__F16C__)
-  const size_t whole = count / 8 * 8;
-  for (size_t i = 0; i < whole; i += 8) {
-    __m128i* place = reinterpret_cast<__m128i*>(to + i);
-    const __m256 a = _mm256_cvtph_ps(_mm_loadu_si128(place));
-    const __m256 b = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
-    _mm_storeu_si128(place, _mm256_cvtps_ph(Op::Apply(a, b), _MM_FROUND_TO_NEAREST_INT));
+  constexpr size_t kStep = float16_x86::kValues;
+  for (; count >= kStep; count -= kStep, from += kStep, to += kStep) {
+    float16_x86::Store(to, Op::Apply(float16_x86::Load(to), float16_x86::Load(from)));
   }
-  from += whole;
-  to += whole;
-  count -= whole;
 #elif defined(__SSE2__)
   const size_t whole = CombineFloat16BySse2<Op>(from, to, count);
   from += whole;

@@ -5,10 +5,7 @@
 #include "base/half.h"
 #include "kernels/families.h"
 #include "kernels/float16_sse2.h"
-
-#if defined(__F16C__)
-#include <immintrin.h>
-#endif
+#include "kernels/float16_x86.h"
 
 namespace hvd {
 namespace {
@@ -54,15 +51,11 @@ void ScaleInt(double factor, double divisor, void* data, size_t count) {
 void ScaleFloat16(float factor, void* data, size_t count) {
   uint16_t* values = static_cast<uint16_t*>(data);
 #if defined(__F16C__)
-  const __m256 factors = _mm256_set1_ps(factor);
-  const size_t whole = count / 8 * 8;
-  for (size_t i = 0; i < whole; i += 8) {
-    __m128i* place = reinterpret_cast<__m128i*>(values + i);
-    const __m256 product = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(place)), factors);
-    _mm_storeu_si128(place, _mm256_cvtps_ph(product, _MM_FROUND_TO_NEAREST_INT));
+  const float16_x86::Floats factors = float16_x86::Fill(factor);
+  constexpr size_t kStep = float16_x86::kValues;
+  for (; count >= kStep; count -= kStep, values += kStep) {
+    float16_x86::Store(values, float16_x86::Load(values) * factors);
   }
-  values += whole;
-  count -= whole;
 #elif defined(__SSE2__)
   const __m128 factors = _mm_set1_ps(factor);
   const size_t whole = count / 8 * 8;

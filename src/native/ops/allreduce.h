@@ -24,7 +24,8 @@ struct AllreduceOptions {
 // ones halves are faster where the elements are converted to be reduced, or the ranks not near.
 inline constexpr size_t kWholeBytes = size_t{128} << 10;
 
-// All ranks end with the same bits.
+// All ranks end with the same bits, but where both operands of two ranks are NaNs: each may keep
+// its own, which differ in sign and payload alone (kernels/reduce.h leaves open which one stays).
 void Allreduce(Transport& transport, const AllreduceOptions& options);
 
 // How many of `count` elements Allreduce reduces in one go: several calls of so many, but for the

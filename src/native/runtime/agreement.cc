@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <utility>
 
 #include "base/str_cat.h"
 #include "runtime/unnamed_operations.h"
@@ -136,6 +137,20 @@ std::string CollectRows(const std::vector<RankRequest>& asked, std::vector<int64
 }
 
 }  // namespace
+
+std::vector<RankRequest> InOrder(std::vector<RankRequest> asked, const std::vector<int>& ranks) {
+  std::vector<RankRequest*> of_rank(ranks.size(), nullptr);
+  for (RankRequest& each : asked) {
+    const auto place = std::lower_bound(ranks.begin(), ranks.end(), each.rank);
+    of_rank.at(static_cast<size_t>(place - ranks.begin())) = &each;
+  }
+  std::vector<RankRequest> ordered;
+  ordered.reserve(asked.size());
+  for (RankRequest* each : of_rank) {
+    if (each != nullptr) ordered.push_back(std::move(*each));
+  }
+  return ordered;
+}
 
 Response Compare(const std::vector<RankRequest>& asked) {
   const Request& first = asked.front().request;

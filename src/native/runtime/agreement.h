@@ -14,6 +14,10 @@ struct RankRequest {
   Request request;
 };
 
+// What has been asked for, in the order of the ranks. Args: ranks: all that may have asked,
+// ascending, of which each has done so once at most.
+std::vector<RankRequest> InOrder(std::vector<RankRequest> asked, const std::vector<int>& ranks);
+
 // The answer to requests of the same name, one from each rank, in the order of the ranks: Horovod's
 // error texts, followed by which operation and which ranks differ.
 Response Compare(const std::vector<RankRequest>& asked);

@@ -83,7 +83,14 @@ void Autotuner::BeginStage(Stage stage) {
     if (best_ == initial_) return Finish();
     candidates_ = {best_};
   }
+  if (stage != Stage::kCompare) PutFirst(best_);
   current_ = candidates_.front();
+}
+
+void Autotuner::PutFirst(const TunedParameters& parameters) {
+  const auto known = std::find(candidates_.begin(), candidates_.end(), parameters);
+  if (known != candidates_.end()) candidates_.erase(known);
+  candidates_.insert(candidates_.begin(), parameters);
 }
 
 void Autotuner::Judge(double score) {

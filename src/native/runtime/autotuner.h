@@ -22,7 +22,8 @@ struct AutotuneSample {
   bool final = false;  // the search is over, and these are what it has found
 };
 
-// Tries the values of one parameter after the other, each for one sample, and keeps the best. Then
+// Tries the values of one parameter after the other, each for one sample, that in use first, so
+// that a search of few samples keeps nothing that is worse than the start. It keeps the best. Then
 // what it has found and what it began with are measured in turns: of their medians the better one
 // wins, so that a search that noise has misled changes nothing.
 class Autotuner {
@@ -45,6 +46,8 @@ class Autotuner {
   enum class Stage : uint8_t { kWarmUp, kFusion, kGather, kCompare, kDone };
 
   void BeginStage(Stage stage);
+  // Of the candidates.
+  void PutFirst(const TunedParameters& parameters);
   void Judge(double score);
   void Finish();
 

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 18
+#define HVD_ABI_VERSION 19
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -36,7 +36,6 @@ typedef struct hvd_mpi_facts {
   int32_t cross_rank;
   int32_t cross_size;
   int32_t threads; /* hvd::MpiThreads */
-  int32_t started; /* not 0: MPI was started for this job, so that mpi_finalize has to end it */
   const char* host;
 } hvd_mpi_facts;
 
@@ -168,7 +167,8 @@ typedef struct hvd_core {
                       double timeout, int32_t (*interrupted)(void* context), hvd_mpi_job** job,
                       hvd_error* error);
   void (*mpi_describe)(const hvd_mpi_job* job, hvd_mpi_facts* facts);
-  int32_t (*mpi_finalize)(const hvd_mpi_job* job, hvd_error* error);
+  /* Ends MPI if mpi_open has started it, whatever became of that, and nobody else has ended it. */
+  int32_t (*mpi_finalize)(const char* plugin, const char* library, hvd_error* error);
 
   /* Returns at once; the memory must stay until the operation is done. */
   int32_t (*enqueue)(hvd_runtime* runtime, const hvd_request* request, int64_t* handle,

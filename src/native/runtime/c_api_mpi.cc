@@ -45,12 +45,11 @@ void MpiDescribe(const hvd_mpi_job* handle, hvd_mpi_facts* facts) {
             .cross_rank = place.cross_rank,
             .cross_size = place.cross_size,
             .threads = static_cast<int32_t>(job.threads()),
-            .started = job.started_mpi() ? 1 : 0,
             .host = job.own().host.c_str()};
 }
 
-int32_t MpiFinalize(const hvd_mpi_job* handle, hvd_error* error) {
-  return Guard(error, [&] { handle->job.library().Finalize(); });
+int32_t MpiFinalize(const char* plugin, const char* library, hvd_error* error) {
+  return Guard(error, [&] { MpiLibrary::Open(plugin, library).Finalize(); });
 }
 
 }  // namespace hvd

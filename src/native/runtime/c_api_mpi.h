@@ -21,7 +21,7 @@ int32_t MpiOpen(const char* plugin, const char* library, const void* parent, con
                 size_t rank_count, int32_t threads, const char* host, double timeout,
                 int32_t (*interrupted)(void* context), hvd_mpi_job** job, hvd_error* error);
 void MpiDescribe(const hvd_mpi_job* handle, hvd_mpi_facts* facts);
-int32_t MpiFinalize(const hvd_mpi_job* handle, hvd_error* error);
+int32_t MpiFinalize(const char* plugin, const char* library, hvd_error* error);
 
 }  // namespace hvd
 

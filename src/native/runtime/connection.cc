@@ -14,12 +14,20 @@ namespace hvd {
 namespace {
 
 constexpr size_t kHeaderBytes = 5;
-constexpr size_t kLongestPayload = size_t{64} << 20;
+// A million tensors announced in full by each of some ten ranks. The senders are authenticated.
+constexpr size_t kLongestPayload = size_t{1} << 30;
 constexpr size_t kReadBytes = size_t{64} << 10;
 
 }  // namespace
 
 void Connection::Queue(MessageType type, std::span<const uint8_t> payload) {
+  if (payload.size() > kLongestPayload) {
+    throw Error(Error::Kind::kIo,
+                StrCat("a message of ", payload.size(), " bytes to ", socket_.peer(),
+                       " is longer than the ", kLongestPayload,
+                       " that ranks accept: too many tensors, or too long names or shapes, are "
+                       "announced at once; wait for some of them before others are asked for"));
+  }
   WireWriter header;
   header.U32(static_cast<uint32_t>(payload.size()));
   header.U8(static_cast<uint8_t>(type));

@@ -42,7 +42,8 @@ class Connection {
   bool open() const { return static_cast<bool>(socket_); }
   void Close() { socket_.Close(); }
 
-  // Without blocking, for a loop around poll(2).
+  // Without blocking, for a loop around poll(2). Throws Error (kIo) when the payload is longer than
+  // any message may be.
   void Queue(MessageType type, std::span<const uint8_t> payload);
   bool HasOutput() const { return sent_ < output_.size(); }
   void Flush();

@@ -169,8 +169,7 @@ void Coordinator::Answer(const Set& set, Entry entry) {
   for (const int rank : entry.asked_by_id) {
     entry.asked.push_back({rank, cache_.Find(entry.id)->request});
   }
-  std::sort(entry.asked.begin(), entry.asked.end(),
-            [](const RankRequest& a, const RankRequest& b) { return a.rank < b.rank; });
+  entry.asked = InOrder(std::move(entry.asked), *set.ranks);
   const bool all = entry.asked.size() == set.ranks->size();
   const Request& first = entry.asked.front().request;
   Response response = Compare(entry.asked);

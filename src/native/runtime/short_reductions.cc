@@ -47,8 +47,9 @@ void ScaleIf(DType dtype, double factor, void* data, size_t count, double diviso
   if (factor != 1.0 || divisor != 1.0) Scale(dtype, factor, data, count, divisor);
 }
 
-// Reduces a part in the order of the ranks, hence to the same bits on all of them.
-// Args: brought: where the part begins in what another rank has brought.
+// Reduces a part in the order of the ranks, hence to the same bits on all of them; of two ranks
+// each begins with its own, where that makes no difference but for which of two NaNs stays. Args:
+// brought: where the part begins in what another rank has brought.
 template <typename Brought>
 void Reduce(const BlockingCall& call, int rank, int ranks, Part part, const Brought& brought,
             std::byte* destination) {

@@ -91,7 +91,9 @@ MpiPlace PlaceOf(int rank, const std::vector<MpiNeighbour>& ranks) {
 
 MpiJob::MpiJob(MpiLibrary library, MpiThreads wanted, const MpiRanks& ranks,
                const std::string& machine, const std::string& host, const Deadline& deadline)
-    : library_(library), started_mpi_(library.Initialize(wanted)), threads_(library.threads()) {
+    : library_(library) {
+  library_.Initialize(wanted);
+  threads_ = library_.threads();
   if (ranks.numbers.empty()) {
     Duplicate(ranks.communicator, deadline);
   } else {

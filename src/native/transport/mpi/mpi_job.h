@@ -62,8 +62,6 @@ class MpiJob {
   MpiThreads threads() const { return threads_; }
   // Whether a thread of the runtime may call MPI, by turns with others.
   bool may_move_data() const { return threads_ >= MpiThreads::kSerialized; }
-  // Whether this has started MPI, and so has to end it.
-  bool started_mpi() const { return started_mpi_; }
   const MpiLibrary& library() const { return library_; }
   hvd_mpi_handle communicator() const { return communicator_; }
 
@@ -73,7 +71,6 @@ class MpiJob {
   void Introduce(const std::string& machine, const std::string& host, const Deadline& deadline);
 
   const MpiLibrary library_;
-  bool started_mpi_ = false;
   MpiThreads threads_ = MpiThreads::kSingle;
   hvd_mpi_handle communicator_{};
   int rank_ = 0;

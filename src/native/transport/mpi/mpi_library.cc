@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace hvd {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenChecks{100};
+
+// Of the process, as MPI is.
+constinit std::atomic<bool> started{false};
 
 // For this plug-in alone: another MPI of the process must not find this one's functions.
 void* OpenMpi(const std::string& library) {
@@ -64,20 +68,21 @@ void MpiLibrary::Check(int code, const char* call) const {
                                        " (MPI's code ", code, ")"));
 }
 
-bool MpiLibrary::Initialize(MpiThreads wanted) const {
+void MpiLibrary::Initialize(MpiThreads wanted) const {
   int flag = 0;
   Check(plugin_->finalized(&flag), "MPI_Finalized");
   if (flag != 0) {
     throw Error(Error::Kind::kIo, "MPI has been finalized in this process, and cannot start again");
   }
   Check(plugin_->initialized(&flag), "MPI_Initialized");
-  if (flag != 0) return false;
+  if (flag != 0) return;
   int provided = 0;
   Check(plugin_->initialize(static_cast<int>(wanted), &provided), "MPI_Init_thread");
-  return true;
+  started = true;
 }
 
 void MpiLibrary::Finalize() const {
+  if (!started.exchange(false)) return;
   int flag = 0;
   Check(plugin_->finalized(&flag), "MPI_Finalized");
   if (flag == 0) Check(plugin_->finalize(), "MPI_Finalize");

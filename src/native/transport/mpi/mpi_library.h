@@ -31,10 +31,9 @@ class MpiLibrary {
   // Throws Error (kIo) with MPI's words when `code` is a failure.
   void Check(int code, const char* call) const;
 
-  // Starts MPI unless that has happened already. True when it has not. Throws Error (kIo) when it
-  // has ended.
-  bool Initialize(MpiThreads wanted) const;
-  // Ends MPI unless that has happened already.
+  // Starts MPI unless that has happened already. Throws Error (kIo) when it has ended.
+  void Initialize(MpiThreads wanted) const;
+  // Ends MPI if this library has started it, and nobody else has ended it.
   void Finalize() const;
   MpiThreads threads() const;
 
