@@ -1,11 +1,19 @@
 """Elastic jobs: ranks are killed, hosts come and go, and training comes out right."""
 
+import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from collective.launching import RANKS, Launched, horovodrun
+from collective.launching import (
+    LAUNCH_SECONDS,
+    RANKS,
+    Launched,
+    clean_environment,
+    horovodrun,
+)
 
 PROGRAM = str(RANKS / "elastic_training.py")
 
@@ -69,6 +77,22 @@ def test_hosts_come_and_go(tmp_path: Path) -> None:
     assert results(launched) == [uninterrupted()]
 
 
+@pytest.mark.torch
+def test_a_host_that_is_replaced_hands_its_state_on(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost:1\n")
+    launched = horovodrun(
+        "-np", "1", "--max-np", "1", "--host-discovery-script", f"cat {hosts}",
+        sys.executable, PROGRAM, "replace", hosts,
+    )  # fmt: skip
+    assert launched.code == 0, launched.out + launched.err
+    assert "[1/2] round 2 epoch 1" in launched.out
+    # The old host leaves at the first commit that it hears of it at.
+    assert re.search(r"\[0/1\] round 3 epoch \d", launched.out)
+    assert "This worker leaves the job: localhost has no slot for it any more." in launched.err
+    assert results(launched) == [uninterrupted()]
+
+
 def test_a_job_that_cannot_go_on_ends_with_the_first_failure() -> None:
     fails = "import sys; sys.exit(3)"
     launched = horovodrun("-np", "2", "--min-np", "1", sys.executable, "-c", fails)
@@ -86,6 +110,47 @@ def test_a_job_that_cannot_go_on_ends_with_the_first_failure() -> None:
     assert "ended with code 0 before it had called hvd.init()" in launched.err
 
 
+def test_a_removed_host_that_answers_no_more_does_not_keep_the_job_from_ending(
+    tmp_path: Path,
+) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost:1\n127.0.0.1:1\n")
+    vanishes = (
+        "import os, pathlib, signal, horovod.array as hvd; hvd.init()\n"
+        "if hvd.rank() == 1:\n"
+        f"    pathlib.Path({str(hosts)!r}).write_text('localhost:1')\n"
+        "    os.kill(os.getpid(), signal.SIGSTOP)\n"
+        "try: hvd.barrier()\n"
+        "except hvd.HorovodInternalError: hvd.shutdown(); hvd.init()\n"
+        "print('one of', hvd.size())"
+    )
+    launched = horovodrun(
+        "-np", "2", "--min-np", "1", "--host-discovery-script", f"cat {hosts}",
+        sys.executable, "-c", vanishes,
+        env={"HOROVOD_HEARTBEAT_TIMEOUT_SECONDS": "2"},
+    )  # fmt: skip
+    assert launched.code == 0, launched.out + launched.err
+    assert launched.out == "[0]<stdout>:one of 1\n"
+    assert "without which the job goes on, has not come for 10 seconds" in launched.err
+
+
+def test_a_job_whose_ranks_can_never_connect_ends() -> None:
+    kept_apart = (  # as by a firewall, but at once
+        "import horovod._session, horovod.array as hvd\n"
+        "from horovod.common.exceptions import HorovodInternalError\n"
+        "def fail(*_): raise HorovodInternalError('the way is barred.')\n"
+        "horovod._session._start_runtime = fail\n"
+        "hvd.init()"
+    )
+    launched = horovodrun(
+        "-np", "2", "--min-np", "2", "--elastic-timeout", "1", sys.executable, "-c", kept_apart
+    )
+    assert launched.code == 1
+    assert "The ranks could not connect with each other " in launched.err
+    assert "(--elastic-timeout). Rank 0 on localhost: the way is barred. Rank 1" in launched.err
+    assert "the way is barred. Asking for a new place." in launched.err
+
+
 def test_a_program_without_horovod_is_run() -> None:
     launched = horovodrun("-np", "2", "--min-np", "1", sys.executable, "-c", "print('done')")
     assert (launched.code, launched.err) == (0, "")
@@ -99,6 +164,7 @@ def test_a_program_without_horovod_is_run() -> None:
         ("./no-such-script.sh", "ended with code 127: "),
         ("echo host:many", "which is not of the form `<host>:<slots>`"),
         ("echo host", "or give the number with --slots-per-host"),
+        (r"printf 'h\303:1\n'", r"printed 'h\\xc3:1', which is not of the form"),
     ],
 )
 def test_a_discovery_script_that_never_worked_ends_the_job(script: str, complaint: str) -> None:
@@ -110,7 +176,10 @@ def test_a_discovery_script_that_never_worked_ends_the_job(script: str, complain
 
 def test_a_discovery_script_that_fails_later_is_asked_again(tmp_path: Path) -> None:
     calls = tmp_path / "calls"
-    script = f"echo >>{calls}; [ $(wc -l <{calls}) -eq 2 ] && exit 7; echo localhost:1"
+    script = (
+        f"echo >>{calls}; [ $(wc -l <{calls}) -eq 2 ] && exit 7; echo localhost:1;"
+        r" printf 'no UTF-8: \303\n' >&2"
+    )
     wait = (
         "import horovod.array as hvd, time; hvd.init()\n"
         f"while len(open({str(calls)!r}).read()) < 4: time.sleep(0.02)"
@@ -119,3 +188,39 @@ def test_a_discovery_script_that_fails_later_is_asked_again(tmp_path: Path) -> N
     assert launched.code == 0, launched.err
     assert launched.err.count("horovodrun: cannot tell the hosts this time: ") == 1
     assert "ended with code 7" in launched.err
+
+
+MOODY = """
+import sys
+from horovod.runner import launch
+from horovod.runner.elastic.discovery import HostDiscoveryScript
+ask, answers = HostDiscoveryScript.find_available_hosts_and_slots, []
+def moody(script):
+    answers.append(ask(script))
+    if len(answers) == 2:
+        raise LookupError("no such cloud")
+    return answers[-1]
+HostDiscoveryScript.find_available_hosts_and_slots = moody
+sys.exit(launch.run_commandline())
+"""
+
+
+def test_hosts_are_looked_for_again_after_an_unexpected_exception(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    script = f"echo >>{calls}; echo localhost:1"
+    wait = (
+        "import horovod.array as hvd, time; hvd.init()\n"
+        f"while len(open({str(calls)!r}).read()) < 4: time.sleep(0.02)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", MOODY, "-np", "1", "--host-discovery-script", script,
+         sys.executable, "-c", wait],
+        capture_output=True,
+        text=True,
+        env=clean_environment(),
+        timeout=LAUNCH_SECONDS,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("cannot tell the hosts this time: looking for hosts has failed\n") == 1
+    assert re.search(r"\n  File .*, in moody\nLookupError: no such cloud\n", done.stderr)

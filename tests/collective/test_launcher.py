@@ -82,6 +82,27 @@ def test_a_program_that_does_not_exist() -> None:
     assert "Traceback" not in launched.err
 
 
+def executable(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("by_path", [True, False])
+def test_a_script_that_names_no_shell_is_run_by_sh(tmp_path: Path, *, by_path: bool) -> None:
+    script = executable(tmp_path / "run.sh", b'echo "$HOROVOD_RANK: $1"; exit 7\n')
+    search = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    launched = horovodrun("-np", "1", script if by_path else script.name, "two words", env=search)
+    assert (launched.lines(0), launched.code) == (["0: two words"], 7)
+
+
+def test_a_program_for_another_machine_is_no_script(tmp_path: Path) -> None:
+    program = executable(tmp_path / "foreign", b"\x7fELF" + bytes(64))
+    launched = horovodrun("-np", "1", program)
+    assert launched.code == 127
+    assert "Exec format error" in launched.lines(0, "stderr")[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -259,6 +280,19 @@ def test_check_build_says_what_really_loads() -> None:
     assert launched.code == 0, launched.out
     assert "Available Controllers:\n    [ ] MPI\n    [X] Gloo\n" in launched.out
     assert "    [X] Gloo    \n\nVariant:\n" in launched.out
+
+
+@pytest.mark.parametrize("module", ["horovod.runner", "horovod.runner.launch"])
+def test_the_launcher_is_started_as_a_module_too(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", module, "-np", "1", *map(str, python("print('ran')"))],
+        capture_output=True,
+        text=True,
+        env=clean_environment(),
+        timeout=LAUNCH_SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "[0]<stdout>:ran\n"), done.stderr
 
 
 def test_version_is_the_packages() -> None:

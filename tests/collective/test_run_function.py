@@ -1,6 +1,10 @@
 """`horovod.run`: a function on all ranks, its results and its failures."""
 
 import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,6 +48,48 @@ def test_a_failure_is_raised(capfd: pytest.CaptureFixture[str]) -> None:
     assert "LookupError: the moon is not there" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("ending", "named"), [((0,), "rank 0,"), ((1,), "rank 1,"), ((0, 2), "ranks 0, 2,")]
+)
+def test_ranks_that_end_without_a_result_are_named(ending: tuple[int, ...], named: str) -> None:
+    def on_rank() -> str:
+        rank = os.environ["HOROVOD_RANK"]
+        if int(rank) in ending:
+            sys.exit(0)
+        return rank
+
+    with pytest.raises(RuntimeError, match=f"No result came from {named} .*as sys.exit.0. does"):
+        horovod.run(on_rank, num_proc=3)
+
+
+def test_an_elastic_job_needs_the_results_of_the_least_ranks_alone() -> None:
+    def on_rank(ending: str) -> int:
+        import horovod.array as hvd  # noqa: PLC0415 - this runs on the ranks
+
+        hvd.init()
+        rank = os.environ["HOROVOD_RANK"]
+        hvd.shutdown()
+        if rank == ending:
+            sys.exit(0)
+        return int(rank)
+
+    assert horovod.run(on_rank, ("1",), num_proc=2, min_num_proc=1) == [0]
+    with pytest.raises(RuntimeError, match="No result came from rank 0, "):
+        horovod.run(on_rank, ("0",), num_proc=2, min_num_proc=1)
+
+
+def test_an_elastic_job_that_is_not_told_the_least_ranks_gives_as_many_results_as_it_began_with(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "hosts"
+    script.write_text("#!/bin/sh\necho localhost:3\n")
+    script.chmod(0o755)
+    found = horovod.run(
+        summed, (1.0,), num_proc=2, max_num_proc=3, host_discovery_script=str(script)
+    )
+    assert [rank for rank, _, _ in found] == [0, 1]
+
+
 def test_a_failure_of_an_elastic_job_is_raised() -> None:
     def fails() -> None:
         import horovod.array as hvd  # noqa: PLC0415 - this runs on the ranks
@@ -61,13 +107,19 @@ def test_arguments_of_mpi_are_idle_without_it() -> None:
 
 
 def test_positions_are_horovods() -> None:
-    names = list(inspect.signature(horovod.run).parameters)
-    assert names[10:15] == [
-        "hostfile", "start_timeout", "ssh_port", "ssh_identity_file", "disable_cache",
+    assert list(inspect.signature(horovod.run).parameters) == [
+        "func", "args", "kwargs", "num_proc", "min_num_proc", "max_num_proc", "slots",
+        "reset_limit", "cooldown_range", "hosts", "hostfile", "host_discovery_script",
+        "start_timeout", "ssh_port", "ssh_identity_file", "disable_cache", "output_filename",
+        "verbose", "use_gloo", "use_mpi", "mpi_args", "network_interface", "network_interfaces",
+        "executable", "np", "min_np", "max_np",
     ]  # fmt: skip
-    assert names[20:26] == [
-        "network_interface", "executable", "np", "min_np", "max_np", "host_discovery_script",
-    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("interfaces", [["lo"], ("lo",), {"lo"}, "lo", "lo, none", ["none,lo"]])
+def test_interfaces_are_given_in_any_form(interfaces: Any) -> None:
+    told = horovod.run(os.getenv, ("HOROVOD_GLOO_IFACE",), network_interfaces=interfaces)
+    assert set(told[0].split(",")) - {"none"} == {"lo"}
 
 
 def test_arguments_that_contradict_each_other() -> None:
@@ -84,3 +136,27 @@ def test_arguments_that_contradict_each_other() -> None:
         horovod.run(summed, np=3, hosts="localhost:2")
     assert is_gloo_used()
     assert not is_gloo_used(use_mpi=True)
+
+
+def test_names_of_the_script_are_not_those_of_the_ranks_program() -> None:
+    (names,) = horovod.run(eval, ("sorted(vars(__import__('__main__')))",))
+    assert not [name for name in names if not name.startswith("__")]
+
+
+def test_a_function_of_the_script_takes_cloudpickle(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "sys.modules['cloudpickle'] = None\n"
+        "import horovod\n"
+        "def main():\n    return 1\n"
+        "print(horovod.run(max, (3, 4)))\n"
+        "horovod.run(main)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "[4]\n", done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert "PicklingError: pickle cannot take <function main at" in last
+    assert "pip install cloudpickle" in last

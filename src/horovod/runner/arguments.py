@@ -81,7 +81,7 @@ def _add_elastic(group: "argparse._ArgumentGroup") -> None:
     add(
         "--min-np",
         "--min-num-proc",
-        dest="min_np",
+        dest="min_num_proc",
         type=_positive,
         metavar="N",
         help="go on while there are so many ranks (default: -np)",
@@ -89,13 +89,14 @@ def _add_elastic(group: "argparse._ArgumentGroup") -> None:
     add(
         "--max-np",
         "--max-num-proc",
-        dest="max_np",
+        dest="max_num_proc",
         type=_positive,
         metavar="N",
         help="take no more ranks than this (default: as many as there are slots)",
     )
     add(
         "--slots-per-host",
+        dest="slots",
         type=_positive,
         metavar="N",
         help="slots of hosts that the discovery script prints without a number",
@@ -109,6 +110,7 @@ def _add_elastic(group: "argparse._ArgumentGroup") -> None:
     add("--reset-limit", type=_count, metavar="N", help="form it anew so often at most")
     add(
         "--blacklist-cooldown-range",
+        dest="cooldown_range",
         type=_seconds,
         nargs=2,
         metavar=("MIN", "MAX"),
@@ -127,7 +129,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("-v", "--version", action="version", version=_installation.version())
-    add("-np", "--num-proc", dest="np", type=_positive, metavar="N", help="number of ranks")
+    add("-np", "--num-proc", type=_positive, metavar="N", help="number of ranks")
     add(
         "-cb",
         "--check-build",
@@ -147,7 +149,6 @@ def make_parser() -> argparse.ArgumentParser:
         dest="nics",
         type=_names,
         action="extend",
-        default=[],
         metavar="NIC[,NIC]",
         help="network interfaces to use; on every host, the first one that it has carries"
         " the ranks' connections",
@@ -155,7 +156,9 @@ def make_parser() -> argparse.ArgumentParser:
     add(
         "--output-filename",
         metavar="DIR",
-        help="keep each rank's output in DIR/rank.<n>/stdout and DIR/rank.<n>/stderr as well",
+        help="keep each rank's output in DIR/rank.<n>/stdout and DIR/rank.<n>/stderr as well;"
+        " with --mpi where Open MPI puts it: 4 below DIR/1, and 5 into DIR/rank.<job>.<n>.out and"
+        " .err in place of the terminal",
     )
     add(
         "-prefix-timestamp",
@@ -187,10 +190,13 @@ def make_parser() -> argparse.ArgumentParser:
     group = parser.add_argument_group("controller")
     controller = group.add_mutually_exclusive_group()
     controller.add_argument(
-        "--gloo", action="store_true", help="the built-in launcher, without MPI (the default)"
+        "--gloo",
+        dest="use_gloo",
+        action="store_true",
+        help="the built-in launcher, without MPI (the default)",
     )
     controller.add_argument(
-        "--mpi", action="store_true", help="let the mpirun on PATH start the ranks"
+        "--mpi", dest="use_mpi", action="store_true", help="let the mpirun on PATH start the ranks"
     )
     group.add_argument(
         "--mpi-args", metavar="ARGS", help="with --mpi: more words for mpirun's command line"
@@ -208,13 +214,15 @@ def make_parser() -> argparse.ArgumentParser:
     add_variable_flags(parser)
     for flag, reason in REFUSED_FLAGS.items():
         add(flag, action=_Refusal, dest=argparse.SUPPRESS, reason=reason)
+    # What callers of `launch._run` set, and no flag says.
+    parser.set_defaults(run_func=None, executable=None, use_jsrun=False)
     add("command", nargs=argparse.REMAINDER, metavar="command …", help="what each rank runs")
     return parser
 
 
 def is_elastic(parsed: argparse.Namespace) -> bool:
     """Whether ranks may come and go."""
-    return parsed.host_discovery_script is not None or parsed.min_np is not None
+    return parsed.host_discovery_script is not None or parsed.min_num_proc is not None
 
 
 def _warn_of_idle(flags: Mapping[str, Any], needed: str) -> None:
@@ -228,31 +236,32 @@ def _check_elastic(parser: argparse.ArgumentParser, parsed: argparse.Namespace) 
     if not is_elastic(parsed):
         _warn_of_idle(
             {
-                "--max-np": parsed.max_np,
-                "--slots-per-host": parsed.slots_per_host,
+                "--max-np": parsed.max_num_proc,
+                "--slots-per-host": parsed.slots,
                 "--elastic-timeout": parsed.elastic_timeout,
                 "--reset-limit": parsed.reset_limit,
-                "--blacklist-cooldown-range": parsed.blacklist_cooldown_range,
+                "--blacklist-cooldown-range": parsed.cooldown_range,
             },
             "--min-np or --host-discovery-script, which make a job elastic",
         )
         return
-    if parsed.np is None:
-        parsed.np = parsed.min_np
-    if parsed.np is not None:
-        least = parsed.np if parsed.min_np is None else parsed.min_np
-        most = max(parsed.np, least) if parsed.max_np is None else parsed.max_np
-        if not least <= parsed.np <= most:
-            parser.error(f"--min-np {least} <= -np {parsed.np} <= --max-np {most} does not hold")
-    cooldown = parsed.blacklist_cooldown_range
+    if parsed.num_proc is None:
+        parsed.num_proc = parsed.min_num_proc
+    start = parsed.num_proc
+    if start is not None:
+        least = start if parsed.min_num_proc is None else parsed.min_num_proc
+        most = max(start, least) if parsed.max_num_proc is None else parsed.max_num_proc
+        if not least <= start <= most:
+            parser.error(f"--min-np {least} <= -np {start} <= --max-np {most} does not hold")
+    cooldown = parsed.cooldown_range
     if cooldown is not None and cooldown[0] > cooldown[1]:
         parser.error("--blacklist-cooldown-range: MIN is above MAX")
 
 
 def _less_important(flags: Sequence[str], given: argparse.Namespace) -> list[str]:
     """The file's flags, less those that contradict the controller of the command line."""
-    contradicting = {"--mpi", "--gloo", "--jsrun"} if given.mpi or given.gloo else set()
-    if given.gloo:
+    contradicting = {"--mpi", "--gloo", "--jsrun"} if given.use_mpi or given.use_gloo else set()
+    if given.use_gloo:
         contradicting |= {"--mpi-args", "--binding-args"}
     return [flag for flag in flags if flag.partition("=")[0] not in contradicting]
 
@@ -271,16 +280,16 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
             _warn(f"--config-file {parsed.config_file}: {line}; it is passed over")
         parsed = parser.parse_args([*_less_important(said.flags, parsed), *own])
     parsed.command = command_of([*parsed.command, *command])
-    if not parsed.mpi:
+    if not parsed.use_mpi:
         idle = {"--mpi-args": parsed.mpi_args, "--binding-args": parsed.binding_args}
         _warn_of_idle(idle, "--mpi")
-    if parsed.mpi and is_elastic(parsed):
+    if parsed.use_mpi and is_elastic(parsed):
         parser.error("an elastic job needs the built-in launcher; leave out --mpi")
     if parsed.json and not parsed.check_build:
         parser.error("--json goes with --check-build")
     if not parsed.check_build:
         _check_elastic(parser, parsed)
-        if parsed.np is None:
+        if parsed.num_proc is None:
             parser.error("the following arguments are required: -np/--num-proc")
         if not parsed.command:
             parser.error("there is no command to run, as in: horovodrun -np 2 python train.py")

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from horovod._levels import level_asked_for, runs_on
+
 GLOO_MEANS = (
     "The Gloo lines stand for the built-in MPI-free controller and CPU transports,"
     " which serve --gloo."
@@ -58,9 +60,9 @@ class BuildReport:
 
     @property
     def library_misfit(self) -> bool:
-        """Whether the wheel's best library cannot run on this CPU."""
+        """Whether the wheel was made for a better CPU than this one."""
         facts = self.runtime.facts
-        return facts is not None and facts["level"] != facts["levels"][-1]
+        return facts is not None and not runs_on(level_asked_for(facts["levels"]), facts["cpu"])
 
     @property
     def exit_code(self) -> int:

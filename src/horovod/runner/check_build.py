@@ -63,8 +63,12 @@ def ask_selector() -> VariantReport:
         return VariantReport(str(error), {})
 
 
-def check_build(*, verbose: bool, as_json: bool) -> int:
+def check_build(verbose: bool | None = None, *, as_json: bool = False) -> int:  # noqa: FBT001 - Horovod's signature
     """Prints the report.
+
+    Args:
+        verbose: with more about what is there and what is missing.
+        as_json: for machines.
 
     Returns:
         0, or 1 when nothing loads or the installed variant does not fit this machine.
@@ -73,6 +77,6 @@ def check_build(*, verbose: bool, as_json: bool) -> int:
     if as_json:
         text = json.dumps(report.to_json(), indent=2) + "\n"
     else:
-        text = render_report(report, _installation.repair_command(), verbose=verbose)
+        text = render_report(report, _installation.repair_command(), verbose=bool(verbose))
     sys.stdout.write(text)
     return report.exit_code

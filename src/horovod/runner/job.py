@@ -115,6 +115,24 @@ class NoExchange:
         """Takes nothing out of it."""
 
 
+class FirstFailure(NoExchange):
+    """Remembers which rank failed first."""
+
+    def __init__(self) -> None:
+        self._name: str | None = None
+
+    def after(self, store: RendezvousServer, failed: str | None) -> None:
+        """Notes the name."""
+        super().after(store, failed)
+        self._name = failed
+
+    def describe(self, code: int) -> str:
+        """Says what a job came to that ended with a code other than 0."""
+        if self._name is None:
+            return f"The job ended with code {code}."
+        return FAILED.format(name=self._name, code=code)
+
+
 @dataclass(frozen=True)
 class Ended:
     """A worker has ended."""
@@ -342,7 +360,8 @@ def make_workers(
     )
     if job.verbose:
         ranks = ", ".join(told["HOROVOD_RANK"] for told in workers.values())
-        say(f"Starting on {hostname} {'directly' if local else 'over ssh'}: ranks {ranks}.")
+        way = "directly" if local else f"over {job.ssh.kubexec or 'ssh'}"
+        say(f"Starting on {hostname} {way}: ranks {ranks}.")
     if local:
         return LocalWorkers(order.commands({}), on_output, on_exit)
     return RemoteWorkers(hostname, job.ssh, order, on_output, on_exit, tell)

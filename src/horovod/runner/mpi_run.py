@@ -1,6 +1,7 @@
 """`horovodrun --mpi`: the ranks are started by the mpirun that is installed."""
 
 import contextlib
+import itertools
 import os
 import re
 import secrets
@@ -13,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
-from horovod.runner.hosts import HostInfo, is_local
+from horovod.runner.hosts import HostInfo, get_host_assignments, is_local
 from horovod.runner.job import SECRET_BYTES, Exchange, store_settings
+from horovod.runner.mpirun_process import run_to_end
 from horovod.runner.network import choose_addresses, listening_address
-from horovod.runner.processes import exit_code
 from horovod.runner.rendezvous import RendezvousServer
 from horovod.runner.ssh import SshOptions, forwarded
 from horovod.runner.streams import say
@@ -31,7 +32,7 @@ _UNBOUND = {
 }
 
 
-class MpirunError(Exception):
+class MpirunError(ValueError):
     """There is no mpirun that can start the job."""
 
 
@@ -61,7 +62,7 @@ class MpiJob:
         interfaces: network interfaces to use; empty for MPI's own choice.
         mpi_args: words for mpirun's command line, in one text.
         binding_args: likewise, in place of those that leave ranks unbound.
-        output_directory: for Open MPI's copies of the output; None for none.
+        output_directory: for what Open MPI keeps of the output; None for none.
         start_timeout: seconds for the ranks to find each other; None for the default.
         store: the variables by which ranks find a store of this process; empty for none.
     """
@@ -157,14 +158,11 @@ def make_command(mpirun: Mpirun, job: MpiJob) -> list[str]:
                 f"{mpirun.program} takes no IPv6 address as a host ({host.hostname}), because slots"
                 " stand behind a colon; give the host a name"
             )
-    make = _open_mpi_words if mpirun.kind == OPEN_MPI else _hydra_words
-    return [
-        mpirun.program,
-        *make(mpirun.kind, job),
-        *binding,
-        *more,
-        *job.command,
-    ]
+    if mpirun.kind == OPEN_MPI:
+        words = [*_open_mpi_words(mpirun, job), *binding, *more, *job.command]
+    else:
+        words = [*_hydra_words(mpirun.kind, job), *binding, *more, *_hydra_ranks(mpirun.kind, job)]
+    return [mpirun.program, *words]
 
 
 def _words_of(flag: str, text: str) -> list[str]:
@@ -181,18 +179,14 @@ def _unbound(kind: str, more: Sequence[str]) -> list[str]:
     return [word for pair in pairs if pair[0].lstrip("-") not in given for word in pair]
 
 
-def _open_mpi_words(_kind: str, job: MpiJob) -> list[str]:
+def _open_mpi_words(mpirun: Mpirun, job: MpiJob) -> list[str]:
     words = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    words += ["--tag-output", "-np", str(job.np)]
-    if job.timestamp:
-        words.append("--timestamp-output")
+    words += ["-np", str(job.np), *_open_mpi_output(mpirun, job)]
     if job.hosts:
         words += ["-H", ",".join(f"{host.hostname}:{host.slots}" for host in job.hosts)]
     else:
         # Open MPI counts physical cores; without this, more ranks than that are refused.
         words.append("--oversubscribe")
-    if job.output_directory is not None:
-        words += ["--output-filename", str(job.output_directory)]
     ssh = _ssh_words(job.ssh)
     if ssh:
         words += ["-mca", "plm_rsh_args", " ".join(ssh)]
@@ -205,12 +199,51 @@ def _open_mpi_words(_kind: str, job: MpiJob) -> list[str]:
     return words
 
 
+def _keeps_output_in_files_alone(mpirun: Mpirun) -> bool:
+    """Open MPI 5 writes output that goes into files nowhere else."""
+    major = re.search(r"(\d+)\.\d", mpirun.version)
+    return mpirun.kind == OPEN_MPI and major is not None and int(major[1]) >= 5
+
+
+def _open_mpi_output(mpirun: Mpirun, job: MpiJob) -> list[str]:
+    folder = job.output_directory
+    if folder is None or not _keeps_output_in_files_alone(mpirun):
+        kept = [] if folder is None else ["--output-filename", str(folder)]
+        return ["--tag-output", *(["--timestamp-output"] if job.timestamp else []), *kept]
+    if re.search("[,:]", str(folder)):
+        raise MpirunError(
+            f"--output-filename {str(folder)!r}: {mpirun.program} takes no folder with a comma or"
+            " a colon in its name"
+        )
+    # Its `dir=` would give each rank a folder, but loses one of a rank's two streams (5.0).
+    timestamp = ["timestamp"] if job.timestamp else []
+    return ["--output", ",".join(["tag", *timestamp, f"file={folder / 'rank'}"])]
+
+
 def _hydra_words(kind: str, job: MpiJob) -> list[str]:
-    words = ["-l" if kind == MPICH else "-prepend-rank", "-np", str(job.np)]
-    if job.hosts:
-        words += ["-hosts", ",".join(f"{host.hostname}:{host.slots}" for host in job.hosts)]
+    words = ["-l" if kind == MPICH else "-prepend-rank"]
     if job.interfaces:
         words += ["-iface", job.interfaces[0]]
+    return words
+
+
+def _hydra_ranks(kind: str, job: MpiJob) -> list[str]:
+    """How many ranks run the command on which hosts."""
+    hosts = job.hosts
+    if not hosts:
+        return ["-np", str(job.np), *job.command]
+    if kind == MPICH:
+        names = ",".join(f"{host.hostname}:{host.slots}" for host in hosts)
+        return ["-np", str(job.np), "-hosts", names, *job.command]
+    if len({host.slots for host in hosts}) == 1:
+        # Intel's Hydra takes what stands behind a colon for a part of the name.
+        names = ",".join(host.hostname for host in hosts)
+        return ["-np", str(job.np), "-hosts", names, "-ppn", str(hosts[0].slots), *job.command]
+    places = [place.hostname for place in get_host_assignments(hosts, job.np)]
+    words: list[str] = []
+    for host, ranks in itertools.groupby(places):
+        words += [":"] if words else []
+        words += ["-np", str(len(list(ranks))), "-host", host, *job.command]
     return words
 
 
@@ -236,6 +269,11 @@ def _prepare(job: MpiJob) -> tuple[Mpirun, list[str], dict[str, str]]:
     if job.verbose:
         say(f"{mpirun.program} is {mpirun.kind} ({mpirun.version}).")
         say(shlex.join(command))
+    if job.output_directory is not None and _keeps_output_in_files_alone(mpirun):
+        say(
+            f"{mpirun.kind} 5 writes the ranks' output nowhere else: see"
+            f" {job.output_directory}/rank.<job>.<rank>.out and .err."
+        )
     if sys.stdout is not None:  # it was closed when Python started
         sys.stdout.flush()
     return mpirun, command, {**job.environment, **job.settings(mpirun.kind)}
@@ -257,18 +295,19 @@ def exec_mpirun(job: MpiJob) -> NoReturn:
 
 
 def run_mpirun(job: MpiJob, exchange: Exchange) -> int:
-    """Runs mpirun to its end, beside a store that its ranks use.
+    """Runs mpirun to its end, beside a store that its ranks use; it ends with this process.
 
     Args:
         job: what to run.
         exchange: what uses the store.
 
     Returns:
-        mpirun's exit code, 128 + n when signal n ended it.
+        mpirun's exit code, 128 + n when signal n ended it or came for this process.
 
     Raises:
         MpirunError: mpirun cannot start the job.
         NetworkError: there is no address at which the other hosts reach this one.
+        ThreadError: there is no room for the launcher's own threads.
     """
     secret = secrets.token_bytes(SECRET_BYTES)
     remote = [host.hostname for host in job.hosts if not is_local(host.hostname)]
@@ -278,7 +317,7 @@ def run_mpirun(job: MpiJob, exchange: Exchange) -> int:
         told = store_settings(addresses, store.port, secret)
         mpirun, command, environment = _prepare(replace(job, store=told))
         try:
-            code = exit_code(subprocess.run(command, env=environment, check=False).returncode)
+            code = run_to_end(command, environment)
         except OSError as error:
             raise MpirunError(f"{mpirun.program} cannot be started: {error}") from None
         exchange.after(store, None)

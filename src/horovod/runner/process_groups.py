@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 TERMINATE_SECONDS = 5.0  # between SIGTERM and SIGKILL
@@ -33,13 +34,22 @@ def end_group(group: int) -> None:
         time.sleep(_LOOK_SECONDS)
 
 
+def groups_of_session(session: int) -> set[int]:
+    """The process groups whose members belong to a session."""
+    return {group for group, belongs_to in _running() if belongs_to == session}
+
+
 def _has_members(group: int) -> bool:
     """Whether a process of a group still runs; one that waits to be reaped does not count."""
+    return any(of_process == group for of_process, _ in _running())
+
+
+def _running() -> Iterator[tuple[int, int]]:
+    """Group and session of each process that runs."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text(errors="replace").rpartition(")")[2].split()
         except OSError:
             continue  # ended meanwhile
-        if fields[2] == str(group) and fields[0] not in "ZX":
-            return True
-    return False
+        if fields[0] not in "ZX":
+            yield int(fields[2]), int(fields[3])

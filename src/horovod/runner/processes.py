@@ -1,7 +1,9 @@
 """Workers on this host: each leads a process group of its own, which ends with it."""
 
 import contextlib
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -68,6 +70,32 @@ class Guardian:
             self._process.communicate()
 
 
+def _popen(command: Command, arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        list(arguments),
+        env=dict(command.environment),
+        cwd=command.directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def _script(command: Command) -> str | None:
+    """The path of a program that the system cannot execute, where it may be a shell's script.
+
+    Returns:
+        None where it is none: a program for another processor, say, has bytes of 0 in it.
+    """
+    name = command.arguments[0]
+    path = name if os.sep in name else shutil.which(name, path=command.environment.get("PATH"))
+    if path is None:
+        return None
+    with (command.directory / path).open("rb") as file:
+        return None if b"\0" in file.read(_CHUNK) else path
+
+
 class LocalWorkers:
     """Runs workers and reports what they write and how they end.
 
@@ -87,9 +115,10 @@ class LocalWorkers:
         self._on_output = on_output
         self._on_exit = on_exit
         self._lock = threading.Lock()
-        self._groups: set[int] = set()
-        self._watchers: list[threading.Thread] = []
+        self._groups: dict[int, int] = {}  # by rank
+        self._watchers: dict[int, threading.Thread] = {}
         self._stopping = False
+        self._unwanted: set[int] = set()  # ranks that are not to be started any more
         self._running = 0
 
     def start(self) -> None:
@@ -104,7 +133,7 @@ class LocalWorkers:
         try:
             for command in self._commands:
                 with self._lock:
-                    if self._stopping:
+                    if self._stopping or command.rank in self._unwanted:
                         self._on_exit(command.rank, exit_code(-signal.SIGTERM))
                     elif (process := self._spawn(command)) is not None:
                         self._running += 1
@@ -120,6 +149,16 @@ class LocalWorkers:
             watcher.join(max(deadline - time.monotonic(), 0))
         self.kill()
 
+    def stop_one(self, rank: int) -> None:
+        """Ends a worker and what it started, as `stop` ends all.
+
+        One that has not been started yet never is, and is reported as ended by SIGTERM.
+        """
+        if (watcher := self._signal_one(rank, signal.SIGTERM)) is not None:
+            watcher.join(TERMINATE_SECONDS)
+        if (watcher := self._signal_one(rank, signal.SIGKILL)) is not None:
+            watcher.join()
+
     def kill(self) -> None:
         """Ends all workers and what they started, at once."""
         for watcher in self._signal_all(signal.SIGKILL):
@@ -127,15 +166,12 @@ class LocalWorkers:
 
     def _spawn(self, command: Command) -> "subprocess.Popen[bytes] | None":
         try:
-            return subprocess.Popen(
-                list(command.arguments),
-                env=dict(command.environment),
-                cwd=command.directory,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            try:
+                return _popen(command, command.arguments)
+            except OSError as error:
+                if error.errno != errno.ENOEXEC or (script := _script(command)) is None:
+                    raise
+                return _popen(command, ["/bin/sh", script, *command.arguments[1:]])
         except OSError as error:
             what = f"{command.arguments[0]!r} in {command.directory}"
             self._report(command.rank, f"cannot start {what}: {why_not_started(error)}")
@@ -148,7 +184,7 @@ class LocalWorkers:
 
     def _attend(self, rank: int, process: "subprocess.Popen[bytes]", guardian: Guardian) -> None:
         """Starts the threads that a worker needs; without them it is killed."""
-        self._groups.add(process.pid)
+        self._groups[rank] = process.pid
         guardian.note(b"+", process.pid)
         pumps: list[threading.Thread] = []
         pipes = [(STDOUT, process.stdout), (STDERR, process.stderr)]
@@ -157,11 +193,11 @@ class LocalWorkers:
                 work = "a thread for a worker's output"
                 pumps.append(start_thread(self._pump, work, rank, stream, pipe, daemon=True))
             watch = (rank, process, guardian, pumps)
-            self._watchers.append(start_thread(self._watch, "a worker's watcher", *watch))
+            self._watchers[rank] = start_thread(self._watch, "a worker's watcher", *watch)
         except ThreadError as error:
             signal_group(process.pid, signal.SIGKILL)
             process.wait()
-            self._groups.discard(process.pid)
+            del self._groups[rank]
             guardian.note(b"-", process.pid)
             self._running -= 1
             for _, pipe in pipes[len(pumps) :]:
@@ -174,9 +210,18 @@ class LocalWorkers:
     def _signal_all(self, number: signal.Signals) -> list[threading.Thread]:
         with self._lock:
             self._stopping = True
-            for group in self._groups:
+            for group in self._groups.values():
                 signal_group(group, number)
-            return list(self._watchers)
+            return list(self._watchers.values())
+
+    def _signal_one(self, rank: int, number: signal.Signals) -> threading.Thread | None:
+        """Signals a worker and what it started; returns its watcher, None when it has ended."""
+        with self._lock:
+            self._unwanted.add(rank)
+            if rank not in self._groups:
+                return None
+            signal_group(self._groups[rank], number)
+            return self._watchers.get(rank)
 
     def _watch(
         self,
@@ -188,7 +233,7 @@ class LocalWorkers:
         status = process.wait()
         end_group(process.pid)
         with self._lock:
-            self._groups.discard(process.pid)
+            del self._groups[rank]
             guardian.note(b"-", process.pid)
         self._release(guardian)
         for pump in pumps:

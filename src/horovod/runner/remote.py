@@ -1,9 +1,11 @@
 """The agent that starts a host's workers: orders on standard input, frames on standard output.
 
-The launcher runs it over ssh. The order is one line of JSON; what follows it is silence until the
-launcher closes the pipe, dies or loses the connection, whereupon the agent ends its workers.
+The launcher runs it over ssh. The order is one line of JSON; a further line has one worker ended.
+When the launcher closes the pipe, dies or loses the connection, the agent ends all its workers.
+With an address of the launcher as its argument the agent calls there for its order (`call_back`).
 """
 
+import contextlib
 import json
 import os
 import queue
@@ -11,13 +13,15 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from horovod.runner.call_back import CallError, call, unseal
 from horovod.runner.output import STREAMS
 from horovod.runner.processes import CANNOT_START, Command, LocalWorkers
+from horovod.runner.store_client import StoreError
 from horovod.runner.threads import ThreadError, start_thread
 
 GREETING = b"\nHOROVOD-AGENT-1\n"  # what a login script prints before it is no business of ours
@@ -25,6 +29,7 @@ _HEADER = struct.Struct(
     "<BiI"
 )  # kind: index in STREAMS, or EXIT; rank; number of bytes that follow
 EXIT = len(STREAMS)
+_STOP_ONE = b"stop "  # what a line after the order begins with; the rank follows
 _CHUNK = 1 << 16
 
 
@@ -103,32 +108,55 @@ class FrameWriter:
                 return  # the launcher is gone; standard input says so too
 
 
-def _read_order(descriptor: int) -> bytes:
-    line = bytearray()
-    while not line.endswith(b"\n"):
-        chunk = os.read(descriptor, _CHUNK)
-        if not chunk:
-            break
-        line += chunk
-    return bytes(line)
+def stop_one(rank: int) -> bytes:
+    """The line that has an agent end one of its workers."""
+    return b"%b%d\n" % (_STOP_ONE, rank)
 
 
-def _wait_for_end(descriptor: int, events: "queue.SimpleQueue[int | None]") -> None:
-    while os.read(descriptor, _CHUNK):
-        pass
+def _read_lines(descriptor: int) -> Iterator[bytes]:
+    """Reads whole lines until the pipe ends, or the connection is lost."""
+    rest = bytearray()
+    with contextlib.suppress(OSError):
+        while chunk := os.read(descriptor, _CHUNK):
+            rest += chunk
+            if b"\n" in chunk:
+                *lines, rest = rest.split(b"\n")
+                yield from map(bytes, lines)
+
+
+def _obey(
+    lines: Iterator[bytes], workers: LocalWorkers, events: "queue.SimpleQueue[int | None]"
+) -> None:
+    """Ends single workers until all are to be ended."""
+    for line in lines:
+        rank = int(line.removeprefix(_STOP_ONE))
+        try:
+            start_thread(workers.stop_one, "a thread that ends a worker", rank, daemon=True)
+        except ThreadError:
+            workers.stop_one(rank)
     events.put(None)
 
 
-def run_agent(descriptor_in: int, descriptor_out: int) -> int:
+def run_agent(
+    descriptor_in: int,
+    descriptor_out: int,
+    opened: Callable[[bytes], bytes] = bytes,
+) -> int:
     """Starts the workers, and ends them when told to.
+
+    Args:
+        descriptor_in: where the order comes from.
+        descriptor_out: where the frames go.
+        opened: makes the order of the line that comes.
 
     Returns:
         The exit code of the worker that failed first; 0 when none did.
     """
-    line = _read_order(descriptor_in)
-    if not line.endswith(b"\n"):
+    lines = _read_lines(descriptor_in)
+    line = next(lines, None)
+    if line is None:
         return 0  # the launcher has gone before it said what to do
-    order = Order.decode(line)
+    order = Order.decode(opened(line))
     frames = FrameWriter(descriptor_out)
     events: queue.SimpleQueue[int | None] = queue.SimpleQueue()
 
@@ -140,7 +168,7 @@ def run_agent(descriptor_in: int, descriptor_out: int) -> int:
         signal.signal(number, lambda *_: events.put(None))
     workers = LocalWorkers(order.commands(os.environ), frames.output, on_exit)
     try:
-        start_thread(_wait_for_end, "a thread of the agent", descriptor_in, events, daemon=True)
+        start_thread(_obey, "a thread of the agent", lines, workers, events, daemon=True)
     except ThreadError as error:
         sys.stderr.write(f"{error}\n")
         for rank in order.workers:
@@ -159,5 +187,27 @@ def run_agent(descriptor_in: int, descriptor_out: int) -> int:
     return first_failure
 
 
+def main(endpoints: str | None) -> int:
+    """Gets the order and runs it.
+
+    Args:
+        endpoints: where the launcher awaits a call; None for an order on standard input.
+
+    Returns:
+        The exit code.
+    """
+    if endpoints is None:
+        return run_agent(sys.stdin.fileno(), sys.stdout.fileno())
+    try:
+        connection, key = call(endpoints, sys.stdout.buffer)
+        with connection:
+            return run_agent(
+                connection.fileno(), sys.stdout.fileno(), lambda line: unseal(key, line)
+            )
+    except (CallError, StoreError) as error:
+        sys.stderr.write(f"{error}\n")
+        return CANNOT_START
+
+
 if __name__ == "__main__":
-    sys.exit(run_agent(sys.stdin.fileno(), sys.stdout.fileno()))
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else None))

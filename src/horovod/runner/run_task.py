@@ -3,6 +3,7 @@
 import os
 import pickle
 import sys
+from types import ModuleType
 
 from horovod import _settings
 from horovod._pickling import dump
@@ -41,8 +42,8 @@ def main() -> int:
         sys.stderr.write("horovod.run: the store does not hold the function\n")
         return 1
     # The store has proved that it knows the job's secret before anything was read.
-    function, arguments, keywords = pickle.loads(parcel)  # noqa: S301 - as said above
-    result = dump(function(*arguments, **keywords))
+    function = pickle.loads(parcel)  # noqa: S301 - as said above
+    result = dump(function())
     store = StoreClient(endpoints, secret)
     for key, value in parcels.pack(result_of(_own_rank()), result):
         store.put(key, value)
@@ -51,4 +52,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    # `__main__` is the caller's script in whatever is unpickled; this module's names are not its.
+    sys.modules["__main__"] = ModuleType("__main__")
     sys.exit(main())

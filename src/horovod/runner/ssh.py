@@ -1,23 +1,33 @@
-"""Workers on another host: one ssh connection per host, an agent at its other end."""
+"""Workers on another host: one connection per host, by ssh, an agent at its other end."""
 
 import re
 import shlex
+import signal
 import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import IO, Any
 
+from horovod._settings import RENDEZVOUS_ADDRESS
+from horovod.runner.call_back import KEY_MARK, CallError, ExpectedCall
+from horovod.runner.network import NetworkError
 from horovod.runner.output import STREAMS
-from horovod.runner.process_groups import TERMINATE_SECONDS
+from horovod.runner.process_groups import TERMINATE_SECONDS, signal_group
 from horovod.runner.processes import CANNOT_START, exit_code
-from horovod.runner.remote import EXIT, GREETING, Order, read_frames
+from horovod.runner.remote import EXIT, GREETING, Order, read_frames, stop_one
 from horovod.runner.threads import ThreadError, start_thread, why_not_started
 
 CONNECT_SECONDS = 10
 CONNECT_ATTEMPTS = 5
+_GREETING_SECONDS = 2.0 * CONNECT_SECONDS * CONNECT_ATTEMPTS  # ssh may take half of it to connect
+# A host that has vanished closes no connection; without these, ssh would wait for it for ever.
+ALIVE_SECONDS = 30
+ALIVE_QUESTIONS = 4
 CONNECTION_FAILED = 255  # ssh's own exit code
 _LONGEST_PREAMBLE = 1 << 20  # bytes of login messages before the agent's greeting
 
@@ -34,10 +44,21 @@ class SshOptions:
     Attributes:
         port: None for ssh's own choice.
         identity_file: a private key; None for ssh's own choice.
+        kubexec: Kubeflow's program that is used in place of ssh; None for ssh.
     """
 
     port: int | None
     identity_file: str | None
+    kubexec: str | None = None
+
+
+def find_kubexec(environment: Mapping[str, str]) -> str | None:
+    """Kubeflow's program for commands in other pods, where it is what mpirun would use.
+
+    Other programs that mpirun is told to use need not do what ssh does.
+    """
+    agent = environment.get("OMPI_MCA_plm_rsh_agent", "")
+    return agent if PurePath(agent).name == "kubexec.sh" else None
 
 
 def forwarded(environment: Mapping[str, str]) -> dict[str, str]:
@@ -58,6 +79,8 @@ def ssh_command(hostname: str, options: SshOptions, python: str) -> list[str]:
     command = ["ssh", "-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no"]
     command += ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_SECONDS}"]
     command += ["-o", f"ConnectionAttempts={CONNECT_ATTEMPTS}"]
+    command += ["-o", f"ServerAliveInterval={ALIVE_SECONDS}"]
+    command += ["-o", f"ServerAliveCountMax={ALIVE_QUESTIONS}"]
     if options.port is not None:
         command += ["-p", str(options.port)]
     if options.identity_file is not None:
@@ -92,16 +115,27 @@ class RemoteWorkers:
         self._on_output = on_output
         self._on_exit = on_exit
         self._on_message = on_message
+        self._kubexec = options.kubexec
+        self._call: ExpectedCall | None = None
         self._lock = threading.Lock()
+        self._ended: set[int] = set()
+        self._greeted = False
+        self._changed = threading.Condition()  # one of the two above
         self._ssh: subprocess.Popen[bytes] | None = None
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Connects, and has the workers started; without ssh they are reported as ended (127)."""
+        if self._kubexec is not None:
+            try:
+                self._expect_call(self._kubexec)
+            except NetworkError as error:
+                self._give_up(str(error))
+                return
         try:
             ssh = subprocess.Popen(
                 self._command,
-                stdin=subprocess.PIPE,
+                stdin=subprocess.PIPE if self._call is None else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
@@ -112,7 +146,8 @@ class RemoteWorkers:
         self._ssh = ssh
         unread = [ssh.stdout, ssh.stderr]
         try:
-            self._start_thread(self._send_order, ssh)
+            if self._call is None:
+                self._start_thread(self._send_order, ssh)
             complaints = self._start_thread(self._pass_messages, ssh.stderr)
             unread = [ssh.stdout]
             self._start_thread(self._watch, ssh, complaints)
@@ -124,16 +159,37 @@ class RemoteWorkers:
                     pipe.close()
             self._give_up(str(error))
 
+    def _expect_call(self, kubexec: str) -> None:
+        """Makes the command for an agent that calls for its order.
+
+        Raises:
+            NetworkError: nothing can listen where the workers of that host reach this one.
+        """
+        self._call = ExpectedCall(self._order.environment[RENDEZVOUS_ADDRESS.name].split(","))
+        agent = f"{shlex.quote(sys.executable)} -m horovod.runner.remote {self._call.endpoints}"
+        self._command = [kubexec, self._hostname, agent]
+
     def _start_thread(self, work: Callable[..., None], *arguments: Any) -> threading.Thread:
         what = f"a thread for the connection to {self._hostname}"
-        self._threads.append(start_thread(work, what, *arguments))
+        self._threads.append(start_thread(work, what, *arguments, daemon=True))
         return self._threads[-1]
 
     def _give_up(self, reason: str) -> None:
         """Says why the workers do not run."""
+        if self._call is not None:
+            self._call.close()
         self._on_message(f"{reason}\n")
         for rank in self._order.workers:
-            self._on_exit(rank, CANNOT_START)
+            self._report(rank, CANNOT_START)
+
+    def _report(self, rank: int, code: int) -> None:
+        """Says that a worker has ended, once."""
+        with self._changed:
+            if rank in self._ended:
+                return
+            self._ended.add(rank)
+            self._changed.notify_all()
+        self._on_exit(rank, code)
 
     def stop(self) -> None:
         """Has the agent end its workers; ends the connection if that takes too long."""
@@ -147,14 +203,59 @@ class RemoteWorkers:
             self._on_message(f"the agent on {self._hostname} does not end; giving it up\n")
         self.kill()
 
+    def stop_one(self, rank: int) -> None:
+        """Has the agent end a worker; ends the connection if that takes too long.
+
+        The agent is told when it has greeted. Until then it is no sign of trouble that the worker
+        has not ended, and the others of the host need the connection.
+        """
+        ssh = self._ssh
+        if ssh is None:
+            return
+        with self._changed:
+            self._changed.wait_for(lambda: self._greeted or rank in self._ended, _GREETING_SECONDS)
+            told = self._greeted
+        if told:
+            self._tell(ssh, stop_one(rank))
+            with self._changed:
+                self._changed.wait_for(lambda: rank in self._ended, 3 * TERMINATE_SECONDS)
+        if rank not in self._ended:
+            self._on_message(f"the agent on {self._hostname} does not answer; giving it up\n")
+            self.kill()
+
+    def _tell(self, ssh: "subprocess.Popen[bytes]", line: bytes) -> None:
+        """Sends the agent something after the order; nothing where the connection has ended."""
+        if self._lock.acquire(timeout=TERMINATE_SECONDS):
+            try:
+                if self._call is not None:
+                    self._call.send(line)
+                elif ssh.stdin is not None and not ssh.stdin.closed:
+                    ssh.stdin.write(line)
+                    ssh.stdin.flush()
+            except BrokenPipeError:
+                pass  # the connection has ended already
+            finally:
+                self._lock.release()
+
     def kill(self) -> None:
         """Ends the connection at once; the agent over there ends its workers when it notices."""
-        if self._ssh is not None:
-            self._ssh.kill()
+        ssh = self._ssh
+        if ssh is None:
+            return
+        self._disconnect(ssh)
+        if any(thread.is_alive() for thread in self._threads):
+            signal_group(ssh.pid, signal.SIGKILL)  # what it has started may hold its pipes open
+        self._hang_up(ssh)
+        deadline = time.monotonic() + TERMINATE_SECONDS
         for thread in self._threads:
-            thread.join()
+            thread.join(max(deadline - time.monotonic(), 0))
+        for rank in self._order.workers:  # should a stranger hold them still
+            self._report(rank, CONNECTION_FAILED)
 
     def _hang_up(self, ssh: "subprocess.Popen[bytes]") -> None:
+        if self._call is not None:
+            self._call.close()
+            return
         if not self._lock.acquire(timeout=TERMINATE_SECONDS):
             ssh.kill()  # it has not even taken the order yet
             return
@@ -165,6 +266,13 @@ class RemoteWorkers:
             return  # the connection has ended already
         finally:
             self._lock.release()
+
+    def _disconnect(self, ssh: "subprocess.Popen[bytes]") -> None:
+        if self._call is not None:
+            self._call.close()
+            # kubexec.sh is a shell's script; what it runs holds the output open.
+            signal_group(ssh.pid, signal.SIGKILL)
+        ssh.kill()
 
     def _send_order(self, ssh: "subprocess.Popen[bytes]") -> None:
         with self._lock:
@@ -177,26 +285,47 @@ class RemoteWorkers:
                 return  # no connection; its exit code says so
 
     def _watch(self, ssh: "subprocess.Popen[bytes]", complaints: threading.Thread) -> None:
-        ended: set[int] = set()
         if ssh.stdout is not None:
-            greeted = _skip_preamble(ssh.stdout)
-            for kind, rank, payload in read_frames(ssh.stdout) if greeted else ():
-                if kind == EXIT:
-                    ended.add(rank)
-                    self._on_exit(rank, struct.unpack("<i", payload)[0])
-                else:
-                    self._on_output(rank, STREAMS[kind], payload)
+            with ssh.stdout as pipe:
+                if self._answer_call(ssh):
+                    self._pass_frames(pipe)
         status = ssh.wait()
         self._hang_up(ssh)
         complaints.join()
-        missing = [rank for rank in self._order.workers if rank not in ended]
+        missing = [rank for rank in self._order.workers if rank not in self._ended]
         if missing:
             self._on_message(
                 f"the connection to {self._hostname} ended with code {exit_code(status)} before its"
                 f" ranks {', '.join(map(str, missing))} did\n"
             )
         for rank in missing:
-            self._on_exit(rank, exit_code(status) or CONNECTION_FAILED)
+            self._report(rank, exit_code(status) or CONNECTION_FAILED)
+
+    def _pass_frames(self, pipe: IO[bytes]) -> None:
+        if not _skip_preamble(pipe, GREETING):
+            return
+        with self._changed:
+            self._greeted = True
+            self._changed.notify_all()
+        for kind, rank, payload in read_frames(pipe):
+            if kind == EXIT:
+                self._report(rank, struct.unpack("<i", payload)[0])
+            else:
+                self._on_output(rank, STREAMS[kind], payload)
+
+    def _answer_call(self, ssh: "subprocess.Popen[bytes]") -> bool:
+        """Gives an agent that calls its order; False when it does not call."""
+        if self._call is None or ssh.stdout is None:
+            return True
+        if not _skip_preamble(ssh.stdout, KEY_MARK):
+            return False
+        try:
+            self._call.answer(ssh.stdout, self._order.encode())
+        except CallError as error:
+            self._on_message(f"{self._hostname}: {error}\n")
+            self._disconnect(ssh)
+            return False
+        return True
 
     def _pass_messages(self, pipe: IO[bytes] | None) -> None:
         if pipe is not None:
@@ -205,14 +334,14 @@ class RemoteWorkers:
                     self._on_message(line.decode(errors="replace"))
 
 
-def _skip_preamble(pipe: IO[bytes]) -> bool:
+def _skip_preamble(pipe: IO[bytes], mark: bytes) -> bool:
     """Reads up to the agent's greeting; False when it does not come."""
     seen = b"\n"
     for _ in range(_LONGEST_PREAMBLE):
         byte = pipe.read(1)
         if not byte:
             return False
-        seen = (seen + byte)[-len(GREETING) :]
-        if seen == GREETING:
+        seen = (seen + byte)[-len(mark) :]
+        if seen == mark:
             return True
     return False

@@ -27,7 +27,12 @@ class StoreError(OSError):
     """The store does not answer, or is not the job's."""
 
 
-def _connect(addresses: list[str]) -> tuple[str, socket.socket]:
+def connect(addresses: list[str]) -> tuple[str, socket.socket]:
+    """Connects to the first of some addresses of the launcher that answers; returns both.
+
+    Raises:
+        StoreError: none does.
+    """
     errors = []
     for address in addresses:
         host, _, port = address.rpartition(":")
@@ -36,7 +41,7 @@ def _connect(addresses: list[str]) -> tuple[str, socket.socket]:
             return address, socket.create_connection((host, int(port)), HANDSHAKE_SECONDS)
         except OSError as error:
             errors.append(f"{address}: {error}")
-    raise StoreError(f"no connection to the job's store at {'; '.join(errors)}")
+    raise StoreError(f"no connection to the job's launcher at {'; '.join(errors)}")
 
 
 class StoreClient:
@@ -51,7 +56,7 @@ class StoreClient:
     """
 
     def __init__(self, addresses: str, secret: bytes) -> None:
-        self._address, self._connection = _connect(addresses.split(","))
+        self._address, self._connection = connect(addresses.split(","))
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         try:

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from horovod import _settings
@@ -17,39 +17,105 @@ class VariableFlag:
     """A flag and what it sets.
 
     Attributes:
+        name: the attribute of the parsed arguments that holds its value, as Horovod calls it.
         constant: the value of a flag without argument; None if it takes one.
-        convert: turns the argument into the variable's value.
+        parse: turns the argument into the value.
+        convert: turns the value into the variable's text; None leaves the variable alone.
     """
 
     flag: str
+    name: str
     variable: str
     help: str | None = None
-    constant: str | None = None
-    convert: Callable[[str], str] = str
+    constant: bool | None = None
+    parse: Callable[[str], Any] = str
+    convert: Callable[[Any], str | None] = str
+
+    def text_of(self, value: Any) -> str | None:
+        """The variable's text for a value, which is checked as the workers will.
+
+        Raises:
+            SettingError: it is not accepted.
+            ValueError: it is no number.
+        """
+        text = self.convert(value)
+        if text is not None and (read := _readers().get(self.variable)) is not None:
+            read({self.variable: text})
+        return text
 
 
-def _mebibytes(text: str) -> str:
-    return str(int(float(text) * BYTES_PER_MEBIBYTE))
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
-def _switches(on: str, off: str, variable: str) -> tuple[VariableFlag, VariableFlag]:
-    return VariableFlag(on, variable, constant="1"), VariableFlag(off, variable, constant="0")
+def _not_below_zero(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise SettingError(f"{value} is not accepted: it must be >= 0")
+    return value
 
 
+def _mebibytes(value: float) -> str:
+    return str(int(value * BYTES_PER_MEBIBYTE))
+
+
+def _switch(value: object) -> str:
+    return "1" if value else "0"
+
+
+def _switch_off(value: object) -> str:
+    return "0" if value else "1"
+
+
+def _only_on(value: object) -> str | None:
+    return "1" if value else None
+
+
+def _numeric(flag: str, variable: str, help_text: str | None = None) -> VariableFlag:
+    return VariableFlag(flag, _attribute(flag), variable, help_text, parse=_number)
+
+
+def _text(flag: str, variable: str, help_text: str | None = None) -> VariableFlag:
+    return VariableFlag(flag, _attribute(flag), variable, help_text)
+
+
+def _attribute(flag: str) -> str:
+    return flag.lstrip("-").replace("-", "_")
+
+
+def _switches(
+    on: str, off: str, variable: str, convert: Callable[[object], str] = _switch
+) -> tuple[VariableFlag, VariableFlag]:
+    name = _attribute(on)
+    return (
+        VariableFlag(on, name, variable, constant=True, convert=convert),
+        VariableFlag(off, name, variable, constant=False, convert=convert),
+    )
+
+
+_LOG_TIMES = _switches(
+    "--log-with-timestamp", "--log-without-timestamp", "HOROVOD_LOG_HIDE_TIME", _switch_off
+)
+_OLD_LOG_TIMES = ("--no-log-hide-timestamp", "--log-hide-timestamp")
 FLAGS: tuple[VariableFlag, ...] = (
     VariableFlag(
         "--fusion-threshold-mb",
+        "fusion_threshold_mb",
         "HOROVOD_FUSION_THRESHOLD",
         "put small allreduces together up to so many MiB; 0 for none",
+        parse=_number,
         convert=_mebibytes,
     ),
-    VariableFlag(
+    _numeric(
         "--gloo-timeout-seconds",
         "HOROVOD_GLOO_TIMEOUT_SECONDS",
         "Horovod's other name for --start-timeout, which comes first",
     ),
-    VariableFlag("--cycle-time-ms", "HOROVOD_CYCLE_TIME"),
-    VariableFlag("--cache-capacity", "HOROVOD_CACHE_CAPACITY"),
+    _numeric("--cycle-time-ms", "HOROVOD_CYCLE_TIME"),
+    _numeric("--cache-capacity", "HOROVOD_CACHE_CAPACITY"),
     *_switches(
         "--hierarchical-allreduce", "--no-hierarchical-allreduce", "HOROVOD_HIERARCHICAL_ALLREDUCE"
     ),
@@ -58,28 +124,28 @@ FLAGS: tuple[VariableFlag, ...] = (
     ),
     *_switches("--torus-allreduce", "--no-torus-allreduce", "HOROVOD_TORUS_ALLREDUCE"),
     *_switches("--autotune", "--no-autotune", "HOROVOD_AUTOTUNE"),
-    VariableFlag(
+    _text(
         "--autotune-log-file",
         "HOROVOD_AUTOTUNE_LOG",
         "with --autotune: file to which rank 0 writes what it has measured",
     ),
-    VariableFlag(
+    _numeric(
         "--autotune-warmup-samples",
         "HOROVOD_AUTOTUNE_WARMUP_SAMPLES",
         "samples before the search begins (default: 3)",
     ),
-    VariableFlag(
+    _numeric(
         "--autotune-steps-per-sample",
         "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
         "how often the same operation runs in a sample (default: 10)",
     ),
-    VariableFlag(
+    _numeric(
         "--autotune-bayes-opt-max-samples",
         "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
         "samples that the search takes at most (default: 20)",
     ),
-    VariableFlag("--autotune-gaussian-process-noise", "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE"),
-    VariableFlag(
+    _numeric("--autotune-gaussian-process-noise", "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE"),
+    _text(
         "--timeline-filename",
         "HOROVOD_TIMELINE",
         "file to which rank 0 records operations, for Chrome's and Perfetto's viewers",
@@ -89,23 +155,26 @@ FLAGS: tuple[VariableFlag, ...] = (
     ),
     *_switches("--timeline-all-ranks", "--no-timeline-all-ranks", "HOROVOD_TIMELINE_ALL_RANKS"),
     *_switches("--no-stall-check", "--stall-check", "HOROVOD_STALL_CHECK_DISABLE"),
-    VariableFlag(
+    _numeric(
         "--stall-check-warning-time-seconds",
         "HOROVOD_STALL_CHECK_TIME_SECONDS",
         "seconds until rank 0 says which ranks others wait for (default: 60)",
     ),
-    VariableFlag(
+    _numeric(
         "--stall-check-shutdown-time-seconds",
         "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
         "seconds until the job ends for it (default: never)",
     ),
     *_switches("--mpi-threads-disable", "--no-mpi-threads-disable", "HOROVOD_MPI_THREADS_DISABLE"),
-    VariableFlag("--num-nccl-streams", "HOROVOD_NUM_NCCL_STREAMS"),
-    VariableFlag("--thread-affinity", "HOROVOD_THREAD_AFFINITY"),
-    VariableFlag("--log-level", "HOROVOD_LOG_LEVEL"),
-    *_switches("--log-without-timestamp", "--log-with-timestamp", "HOROVOD_LOG_HIDE_TIME"),
-    *_switches("--log-hide-timestamp", "--no-log-hide-timestamp", "HOROVOD_LOG_HIDE_TIME"),
-    VariableFlag("--tcp", "NCCL_IB_DISABLE", constant="1"),
+    _numeric("--num-nccl-streams", "HOROVOD_NUM_NCCL_STREAMS"),
+    replace(
+        _numeric("--thread-affinity", "HOROVOD_THREAD_AFFINITY"),
+        parse=_not_below_zero,  # of the variable, Horovod takes lists too
+    ),
+    _text("--log-level", "HOROVOD_LOG_LEVEL"),
+    *_LOG_TIMES,
+    *(replace(_LOG_TIMES[at], flag=flag) for at, flag in enumerate(_OLD_LOG_TIMES)),
+    VariableFlag("--tcp", "tcp_flag", "NCCL_IB_DISABLE", constant=True, convert=_only_on),
 )
 
 
@@ -115,14 +184,13 @@ def _readers() -> Mapping[str, Callable[[Mapping[str, str]], object]]:
 
 
 class _Set(argparse.Action):
-    """Checks a value as the workers will, and keeps it for their environment."""
+    """Keeps a value that the workers will accept."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, meant: VariableFlag) -> None:
         super().__init__(
             option_strings,
             dest,
             nargs=None if meant.constant is None else 0,
-            default={},
             metavar="N",
             help=meant.help or argparse.SUPPRESS,
         )
@@ -137,22 +205,36 @@ class _Set(argparse.Action):
     ) -> None:
         meant = self._meant
         try:
-            value = meant.convert(values) if meant.constant is None else meant.constant
-            if (read := _readers().get(meant.variable)) is not None:
-                read({meant.variable: value})
+            value = meant.parse(values) if meant.constant is None else meant.constant
+            meant.text_of(value)
         except SettingError as error:
             parser.error(f"{option_string}: {error}")
         except (OverflowError, ValueError):
             parser.error(f"{option_string}: {values!r} is not a number")
-        variables = {**getattr(namespace, self.dest), meant.variable: value}
-        setattr(namespace, self.dest, variables)
+        setattr(namespace, self.dest, value)
 
 
 def add_variable_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags; what they set comes to stand in `variables`.
+    """Adds the flags.
 
     Those that have no effect in this build are not listed by `--help`; rank 0 says so of each.
     """
     group = parser.add_argument_group("tuning")
     for meant in FLAGS:
-        group.add_argument(meant.flag, action=_Set, dest="variables", meant=meant)
+        group.add_argument(meant.flag, action=_Set, dest=meant.name, meant=meant)
+
+
+def variables_of(args: argparse.Namespace) -> dict[str, str]:
+    """The variables that some arguments stand for.
+
+    Args:
+        args: as `parse_args` returns them.
+
+    Raises:
+        SettingError: a value is not accepted.
+    """
+    values = {meant: getattr(args, meant.name) for meant in FLAGS}
+    texts = {
+        meant.variable: meant.text_of(value) for meant, value in values.items() if value is not None
+    }
+    return {variable: text for variable, text in texts.items() if text is not None}

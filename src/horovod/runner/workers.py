@@ -1,6 +1,7 @@
 """The workers of a host, whichever it is, and how those of all hosts are ended."""
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
@@ -16,6 +17,9 @@ class Workers(Protocol):
 
     def stop(self) -> None:
         """Ends them and returns when they have ended."""
+
+    def stop_one(self, worker: int) -> None:
+        """Ends one of them and returns when it has ended."""
 
     def kill(self) -> None:
         """Ends them without asking."""
@@ -34,15 +38,23 @@ class Enders:
             groups: the workers.
             kill: end them without asking.
         """
-        left_over = []
-        for group in groups:
-            work = group.kill if kill else group.stop
-            try:
-                self._threads.append(start_thread(work, "a thread that ends workers"))
-            except ThreadError:
-                left_over.append(work)
-        for work in left_over:
+        self._do([group.kill if kill else group.stop for group in groups])
+
+    def end_one(self, group: Workers, worker: int) -> None:
+        """Has one worker of a host ended, as `end` ends all."""
+        self._do([functools.partial(group.stop_one, worker)])
+
+    def _do(self, works: Iterable[Callable[[], None]]) -> None:
+        for work in [work for work in works if not self._start(work)]:
             work()
+
+    def _start(self, work: Callable[[], None]) -> bool:
+        """Has a thread do something; False when there is no room for it."""
+        try:
+            self._threads.append(start_thread(work, "a thread that ends workers"))
+        except ThreadError:
+            return False
+        return True
 
     def wait(self) -> None:
         """Returns when all that had to be ended has ended."""

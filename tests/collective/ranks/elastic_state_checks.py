@@ -176,6 +176,8 @@ def check_samples_are_spread_and_what_is_done_is_left_out() -> None:
     for batch in range(2):
         sampler.record_batch(batch, 3)
     assert sampler.processed_num == 6 * n
+    assert set(mine[:6]) <= sampler.processed_indices
+    assert len(sampler.processed_indices) == 6 * n
     sampler.load_state_dict(sampler.state_dict())
     rest = hvd.allgather(torch.tensor(list(sampler))).tolist()
     done = hvd.allgather(torch.tensor(mine[:6])).tolist()
@@ -186,6 +188,12 @@ def check_samples_are_spread_and_what_is_done_is_left_out() -> None:
         sampler.record_batch(batch, 3)
     sampler.reset()
     assert list(sampler) == []
+    assert sampler.processed_indices == set(data)
+    own = {1, 2}
+    sampler.processed_indices = own
+    sampler.set_epoch(2)
+    assert sampler.processed_indices is own  # as any attribute, and samples are spread by number
+    assert set(hvd.allgather(torch.tensor(list(sampler))).tolist()) == set(data)
     assert list(hvd.elastic.ElasticSampler(range(4 * n), shuffle=False)) == [
         hvd.rank() + n * i for i in range(4)
     ]

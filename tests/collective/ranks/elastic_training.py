@@ -1,6 +1,8 @@
 """Trains elastically on whatever ranks there are; the result does not depend on how many.
 
-Usage: elastic_training.py kill | hosts FILE; prints what happens and, at the end, the parameters.
+Usage: elastic_training.py kill | hosts FILE | replace FILE
+
+Prints what happens and, at the end, the parameters.
 """
 # ruff: noqa: T201 - the test reads what is printed
 
@@ -18,6 +20,10 @@ SAMPLES = 24
 BATCH = 2
 EPOCHS = 4
 KILLED = ((3, 1, 6), (2, 0, 10))  # number of ranks, the rank that dies, how often it has committed
+HOSTS = {  # after which epoch there are which
+    "hosts": {1: "localhost:1\n127.0.0.1:1\n", 2: "127.0.0.1:1\n"},
+    "replace": {1: "127.0.0.1:1\n"},
+}
 
 
 class Samples(torch.utils.data.Dataset[tuple[torch.Tensor, torch.Tensor]]):
@@ -72,14 +78,14 @@ def main(mode: str, hosts_file: str = "") -> None:
             state.optimizer.step()
             state.epoch += 1
             sampler.set_epoch(state.epoch)
-            if mode == "hosts":
+            if mode in HOSTS:
                 change_hosts(state)
             state.commit()
         return "finished"
 
     def change_hosts(state: hvd.elastic.TorchState) -> None:
-        """Has a host added after the first epoch, and the first one removed after the second."""
-        wanted = {1: "localhost:1\n127.0.0.1:1\n", 2: "127.0.0.1:1\n"}.get(state.epoch)
+        """Has hosts come and go, and waits for it."""
+        wanted = HOSTS[mode].get(state.epoch)
         if wanted is None:
             return
         if hvd.rank() == 0:

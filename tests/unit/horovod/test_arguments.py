@@ -5,14 +5,16 @@ import itertools
 import pytest
 
 from horovod.runner.arguments import REFUSED_FLAGS, is_elastic, parse_args
+from horovod.runner.run_function import _HorovodArgs
 from horovod.runner.ssh import SshOptions, forwarded, ssh_command
+from horovod.runner.variable_flags import variables_of
 
 
 def test_the_command_keeps_its_own_flags() -> None:
     args = parse_args(
         ["-np", "2", "-H", "a:1,b:1", "python", "-v", "train.py", "--mpi", "-np", "9"]
     )
-    assert args.np == 2
+    assert args.num_proc == 2
     assert args.hosts == "a:1,b:1"
     assert args.command == ["python", "-v", "train.py", "--mpi", "-np", "9"]
 
@@ -42,9 +44,9 @@ def test_flags_may_be_abbreviated() -> None:
             "python", "x.py", "--slots", "7", "--host", "--time", "-np", "--", "--verb",
         ]
     )  # fmt: skip
-    assert (args.np, args.min_np, args.slots_per_host, args.ssh_port) == (2, 1, 3, 22)
-    assert (args.blacklist_cooldown_range, args.host_discovery_script) == ([5.0, 9.0], "s.sh")
-    assert args.variables == {"HOROVOD_CYCLE_TIME": "2", "HOROVOD_HIERARCHICAL_ALLREDUCE": "0"}
+    assert (args.num_proc, args.min_num_proc, args.slots, args.ssh_port) == (2, 1, 3, 22)
+    assert (args.cooldown_range, args.host_discovery_script) == ([5.0, 9.0], "s.sh")
+    assert variables_of(args) == {"HOROVOD_CYCLE_TIME": "2", "HOROVOD_HIERARCHICAL_ALLREDUCE": "0"}
     assert args.verbose
     assert args.command == [
         "python", "x.py", "--slots", "7", "--host", "--time", "-np", "--", "--verb",
@@ -99,7 +101,12 @@ def test_horovods_spellings() -> None:
             "x",
         ]
     )
-    assert (args.np, args.hostfile, args.ssh_port, args.ssh_identity_file) == (3, "h", 22, "key")
+    assert (args.num_proc, args.hostfile, args.ssh_port, args.ssh_identity_file) == (
+        3,
+        "h",
+        22,
+        "key",
+    )
     assert args.prefix_output_with_timestamp
     assert args.start_timeout == 9.0
     assert args.nics == ["a", "b", "c"]
@@ -128,7 +135,7 @@ def test_flags_for_variables() -> None:
             "--tcp", "python", "train.py", "--autotune-log-file", "mine",
         ]
     )  # fmt: skip
-    assert args.variables == {
+    assert variables_of(args) == {
         "HOROVOD_FUSION_THRESHOLD": str(32 * 2**20),
         "HOROVOD_CYCLE_TIME": "3.5",
         "HOROVOD_CACHE_CAPACITY": "0",
@@ -142,7 +149,38 @@ def test_flags_for_variables() -> None:
         "HOROVOD_GLOO_TIMEOUT_SECONDS": "5",
         "NCCL_IB_DISABLE": "1",
     }
-    assert parse_args(["-np", "1", "x"]).variables == {}
+    assert variables_of(parse_args(["-np", "1", "x"])) == {}
+
+
+def test_what_is_read_has_horovods_names() -> None:
+    names = [
+        "autotune", "autotune_bayes_opt_max_samples", "autotune_gaussian_process_noise",
+        "autotune_log_file", "autotune_steps_per_sample", "autotune_warmup_samples", "binding_args",
+        "cache_capacity", "check_build", "command", "config_file", "cooldown_range",
+        "cycle_time_ms", "disable_cache", "elastic_timeout", "executable", "fusion_threshold_mb",
+        "gloo_timeout_seconds", "hierarchical_allgather", "hierarchical_allreduce",
+        "host_discovery_script", "hostfile", "hosts", "log_level", "log_with_timestamp",
+        "max_num_proc", "min_num_proc", "mpi_args", "mpi_threads_disable", "nics", "no_stall_check",
+        "num_nccl_streams", "num_proc", "output_filename", "prefix_output_with_timestamp",
+        "reset_limit", "run_func", "slots", "ssh_identity_file", "ssh_port",
+        "stall_check_shutdown_time_seconds", "stall_check_warning_time_seconds", "start_timeout",
+        "tcp_flag", "thread_affinity", "timeline_filename", "timeline_mark_cycles",
+        "torus_allreduce", "use_gloo", "use_jsrun", "use_mpi", "verbose",
+    ]  # fmt: skip
+    args = parse_args(["-np", "1", "x"])
+    assert sorted(vars(args)) == sorted([*names, "json", "timeline_all_ranks"])
+    assert sorted(vars(_HorovodArgs())) == sorted([*vars(args), "nic"])
+    assert _HorovodArgs().num_proc == 1
+    read = parse_args(
+        [
+            "-np", "2", "--cycle-time-ms", "2", "--no-stall-check", "--no-autotune", "--tcp",
+            "--fusion-threshold-mb", "0.5", "--log-hide-timestamp", "--timeline-filename", "t", "x",
+        ]
+    )  # fmt: skip
+    assert (read.cycle_time_ms, read.no_stall_check, read.autotune) == (2, True, False)
+    assert (read.tcp_flag, read.fusion_threshold_mb, read.timeline_filename) == (True, 0.5, "t")
+    assert read.log_with_timestamp is False
+    assert read.hierarchical_allreduce is None
 
 
 @pytest.mark.parametrize(
@@ -156,7 +194,7 @@ def test_flags_for_variables() -> None:
     ],
 )  # fmt: skip
 def test_zero_is_a_value_wherever_horovod_takes_it(flag: str) -> None:
-    (value,) = parse_args(["-np", "2", flag, "0", "x"]).variables.values()
+    (value,) = variables_of(parse_args(["-np", "2", flag, "0", "x"])).values()
     assert float(value) == 0
 
 
@@ -165,10 +203,11 @@ def test_zero_is_a_value_wherever_horovod_takes_it(flag: str) -> None:
     [
         ("--fusion-threshold-mb", "-1", "it must be a whole number, 0 or more"),
         ("--fusion-threshold-mb", "many", "'many' is not a number"),
-        ("--cycle-time-ms", "nan", "it must be a number, 0 or more"),
+        ("--cycle-time-ms", "nan", "it must be a number, 0 to 3600000"),
         ("--log-level", "loud", "it must be trace, debug, info, warning, error, fatal"),
         ("--gloo-timeout-seconds", "-1", "it must be a number, 0 or more"),
         ("--num-nccl-streams", "-1", "it must be a whole number, 0 or more"),
+        ("--thread-affinity", "-1", "-1 is not accepted: it must be >= 0"),
     ],
 )
 def test_values_of_flags_are_checked(
@@ -223,6 +262,13 @@ def test_ssh_carries_neither_secret_nor_environment() -> None:
     assert command[-2:] == ["node-1", "'/opt/my python/bin/python' -m horovod.runner.remote"]
     for pair in (("-p", "2222"), ("-i", "key"), ("-o", "BatchMode=yes")):
         assert pair in itertools.pairwise(command)
+
+
+def test_connections_to_hosts_that_have_vanished_end() -> None:
+    command = ssh_command("node-1", SshOptions(None, None), "python")
+    options = dict(word.split("=") for word in command if "=" in word)
+    assert int(options["ServerAliveInterval"]) > 0
+    assert int(options["ServerAliveCountMax"]) > 0
 
 
 def test_what_belongs_to_this_host_stays_here() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from horovod.runner.arguments import make_parser, parse_args
 from horovod.runner.config_file import FLAGS, ConfigFileError, flags_of
+from horovod.runner.variable_flags import variables_of
 
 FILE = """\
 ---
@@ -35,7 +36,7 @@ def test_a_file_says_what_flags_say(tmp_path: Path) -> None:
     file.write_text(FILE)
     job = ["-np", "2", "--no-hierarchical-allreduce", "--config-file", str(file)]
     args = parse_args([*job, "--log-level", "ERROR", "python", "x.py", "--log-level", "mine"])
-    assert args.variables == {
+    assert variables_of(args) == {
         "HOROVOD_FUSION_THRESHOLD": str(32 * 2**20),
         "HOROVOD_CYCLE_TIME": "3.5",
         "HOROVOD_HIERARCHICAL_ALLREDUCE": "0",  # the command line comes first, wherever it says so
@@ -122,7 +123,7 @@ def test_what_is_unknown_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFi
         "timeline: {colour: red, filename: t.json}\n"
     )
     args = parse_args(["-np", "2", "--config-file", str(file), "python", "x.py"])
-    assert args.variables == {"HOROVOD_CACHE_CAPACITY": "7", "HOROVOD_TIMELINE": "t.json"}
+    assert variables_of(args) == {"HOROVOD_CACHE_CAPACITY": "7", "HOROVOD_TIMELINE": "t.json"}
     assert capsys.readouterr().err.splitlines() == [
         f"horovodrun: warning: --config-file {file}: {line}; it is passed over"
         for line in (
@@ -145,4 +146,4 @@ def test_the_controller_of_the_command_line_counts(tmp_path: Path, flag: str, *,
         else "controller:\n  mpi: true\nlibrary_options:\n  mpi_args: --bind-to core\n"
     )
     args = parse_args(["-np", "2", "--config-file", str(file), flag, "python", "x.py"])
-    assert (args.mpi, args.gloo) == (mpi, not mpi)
+    assert (args.use_mpi, args.use_gloo) == (mpi, not mpi)

@@ -1,91 +1,12 @@
-"""The driver of elastic jobs: who is started, interrupted, seated and dismissed, and when."""
+"""The driver of elastic jobs: who is started, interrupted and seated, and how the job ends."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 
-from horovod.runner.elastic.blacklist import Blacklist
-from horovod.runner.elastic.driver import ADDED, REMOVED, Driver, Failure, Limits
-from horovod.runner.elastic.messages import Place, Ready
-from horovod.runner.hosts import SlotInfo
-
-
-class Recorder:
-    """Surroundings that write down what the driver does; its workers do nothing by themselves."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-        self.started: list[tuple[str, list[int]]] = []
-        self.ended: list[str] = []
-        self.attempts: dict[int, int] = {}
-        self.places: dict[int, Place] = {}
-        self.announced: list[tuple[int, int]] = []
-        self.said: list[str] = []
-
-    def now(self) -> float:
-        return self.time
-
-    def launch(self, host: str, workers: Mapping[int, SlotInfo]) -> None:
-        self.started.append((host, list(workers)))
-
-    def end_host(self, host: str) -> None:
-        self.ended.append(host)
-
-    def answer(self, worker: int, attempt: int, place: Place) -> None:
-        self.attempts[worker] = attempt
-        self.places[worker] = place
-
-    def announce(self, round_number: int, update: int) -> None:
-        self.announced.append((round_number, update))
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-    def ranks(self) -> dict[int, int]:
-        return {
-            worker: int(place.environment["HOROVOD_RANK"])
-            for worker, place in self.places.items()
-            if place.environment
-        }
-
-
-class Game:
-    """A driver, what it did, and short words for what happens to it."""
-
-    def __init__(
-        self,
-        *,
-        start: int,
-        least: int,
-        most: int | None = None,
-        resets: int | None = None,
-        can_grow: bool = True,
-        cooldown: tuple[float, float] | None = None,
-    ) -> None:
-        self.world = Recorder()
-        self.driver = Driver(
-            Limits(start, least, most, resets, timeout=60.0),
-            self.world,
-            Blacklist(cooldown, self.world.now),
-            can_grow=can_grow,
-        )
-        self.asked: dict[int, int] = {}
-
-    def hosts(self, **hosts: int) -> None:
-        self.driver.hosts_found(hosts)
-
-    def ready(self, *workers: int) -> None:
-        for worker in workers:
-            attempt = self.asked.get(worker, 0)
-            self.asked[worker] = attempt + 1
-            self.driver.worker_ready(Ready(worker, attempt))
-
-    def end(self, worker: int, code: int) -> None:
-        self.driver.worker_ended(worker, code)
-
-
-def goes_on(game: Game) -> bool:
-    return game.driver.verdict is None
+from horovod.runner.elastic.driver import ADDED
+from horovod.runner.elastic.limits import Failure
+from unit.horovod.elastic_game import Game, goes_on
 
 
 def test_a_round_begins_when_all_have_asked() -> None:
@@ -165,19 +86,42 @@ def test_a_newcomer_that_fails_does_not_disturb_the_others() -> None:
     assert game.driver.verdict == 0
 
 
-def test_workers_of_a_host_that_is_removed_leave_and_rank_0_stays_with_the_state() -> None:
-    game = Game(start=3, least=1)
-    game.hosts(a=1, b=2)
-    game.ready(0, 1, 2)
-    game.hosts(b=2)
-    assert game.world.announced == [(1, REMOVED)]
+def test_a_newcomer_is_not_rank_0_before_those_who_were_there() -> None:
+    game = Game(start=2, least=2)
+    game.hosts(a=1, b=1)
+    game.ready(0, 1)
+    game.hosts(a=2, b=1)
+    game.ready(2, 0, 1)
+    assert game.world.ranks() == {0: 0, 2: 1, 1: 2}
+    game.end(0, 137)  # perhaps before worker 2 has the state
+    game.ready(1, 2)
+    assert game.world.ranks() == {0: 0, 1: 0, 2: 1}
+
+
+def test_nobody_trains_on_when_all_who_have_the_state_are_lost() -> None:
+    game = Game(start=1, least=1)
+    game.hosts(a=1)
     game.ready(0)
-    assert game.world.places[0].environment == {}
-    assert "a has no slot for it any more" in game.world.places[0].reason
+    game.hosts(a=1, b=1)
+    game.end(0, 5)
+    assert game.driver.verdict == 5
+    assert "No worker that has the state of the training is left" in game.world.said[-1]
+    game = Game(start=2, least=1)
+    game.hosts(a=1, b=1)
+    game.end(0, 5)  # there is no state yet
+    game.ready(1)
+    assert game.world.ranks() == {1: 0}
+
+
+def test_a_failure_does_not_end_the_only_others_with_the_state() -> None:
+    game = Game(start=2, least=1)
+    game.hosts(a=2)
+    game.ready(0, 1)
+    game.hosts(a=2, b=1)
+    game.end(0, 5)
+    assert not game.world.ended
     game.ready(2, 1)
-    assert game.world.ranks() == {1: 0, 2: 1}
-    game.end(0, 0)
-    assert game.driver.verdict is None
+    assert game.world.ranks() == {0: 0, 1: 0, 2: 1}
 
 
 def test_a_host_returns_after_its_cooldown() -> None:
@@ -210,45 +154,6 @@ def test_the_limit_of_resets() -> None:
     assert "(--reset-limit)" in game.world.said[-1]
 
 
-def test_waiting_ends_after_the_time_out() -> None:
-    game = Game(start=2, least=2)
-    game.driver.tick()
-    assert game.driver.next_tick() == 60.0
-    game.hosts(a=1)
-    game.world.time = 60.0
-    game.driver.tick()
-    assert game.driver.verdict == 1
-    assert "not enough slots for 2 ranks within 60 seconds" in game.world.said[-1]
-
-
-def test_those_who_do_not_come_back_are_ended() -> None:
-    game = Game(start=3, least=1)
-    game.hosts(a=1, b=1, c=1)
-    game.ready(0, 1, 2)
-    assert game.driver.next_tick() is None  # nobody has to come while all train
-    game.end(2, 137)
-    game.ready(0)
-    game.world.time = 60.0
-    game.driver.tick()
-    assert game.world.ended == ["c", "b"]
-    game.end(1, 143)
-    assert game.world.ranks()[0] == 0
-    assert game.world.places[0].round == 2
-
-
-def test_newcomers_may_wait_long_for_those_who_train() -> None:
-    game = Game(start=1, least=1)
-    game.hosts(a=1)
-    game.ready(0)
-    game.hosts(a=1, b=1)
-    game.ready(1)
-    assert game.driver.next_tick() is None
-    game.world.time = 1e6
-    game.driver.tick()
-    assert not game.world.ended
-    assert game.world.ranks() == {0: 0}
-
-
 def test_a_loss_while_others_finish_is_reported() -> None:
     game = Game(start=3, least=1)
     game.hosts(a=3)
@@ -259,6 +164,17 @@ def test_a_loss_while_others_finish_is_reported() -> None:
     assert "finished already" in game.world.places[2].reason
     game.end(2, 0)
     assert game.driver.verdict == 4
+
+
+@pytest.mark.parametrize("order", [(0, 4, 0), (0, 0, 4)])
+def test_a_failure_after_the_first_has_finished_counts(order: Sequence[int]) -> None:
+    game = Game(start=3, least=2)
+    game.hosts(a=3)
+    game.ready(0, 1, 2)
+    for worker, code in enumerate(order):
+        game.end(worker, code)
+    assert game.driver.verdict == 4
+    assert game.driver.failure == Failure(str(order.index(4)), 4)
 
 
 def test_a_program_that_never_asks_for_a_place_may_end() -> None:
@@ -307,6 +223,16 @@ def test_the_first_failure_has_a_name() -> None:
     game.hosts(a=1)
     game.end(0, 7)
     assert game.driver.failure == Failure("worker 0", 7)
+
+
+def test_the_first_failure_keeps_its_name_when_the_others_end_well() -> None:
+    game = Game(start=2, least=2, can_grow=False)
+    game.hosts(a=2)
+    game.ready(0, 1)
+    game.end(1, 3)
+    assert game.driver.verdict == 3
+    game.end(0, 0)  # as programs may that are told to end
+    assert game.driver.failure == Failure("1", 3)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

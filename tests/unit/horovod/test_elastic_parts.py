@@ -1,16 +1,22 @@
 """Seating, discovery, the blacklist, messages and the client of the store, each on its own."""
 
 import contextlib
+import os
+import queue
+import threading
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from horovod.runner.elastic import discovery
 from horovod.runner.elastic.blacklist import Blacklist
 from horovod.runner.elastic.discovery import (
     DiscoveryError,
     FixedHosts,
+    ForgivingDiscovery,
     HostDiscoveryScript,
     parse_discovered,
 )
@@ -28,7 +34,10 @@ def seatings(draw: st.DrawFn) -> list[Seat]:
     before = make_plan(draw(HOSTS), [], None)
     seats: list[Seat] = []
     for host, count in before.hosts.items():
-        seats += [Seat(len(seats) + i, host, len(seats) + i, i) for i in range(count)]
+        seats += [
+            Seat(len(seats) + i, host, len(seats) + i, i, draw(st.integers(1, 3)))
+            for i in range(count)
+        ]
     alive = [seat for seat in seats if draw(st.booleans())]
     return alive + [
         Seat(100 + i, host)
@@ -40,8 +49,13 @@ def seatings(draw: st.DrawFn) -> list[Seat]:
 def test_seats(usable: Mapping[str, int], present: list[Seat], limit: int | None) -> None:
     plan = make_plan(usable, present, limit)
     available = sum(usable.values())
-    assert plan.size == (available if limit is None else min(available, limit))
-    assert all(count <= usable[host] for host, count in plan.hosts.items())
+    assert plan.lasting == (available if limit is None else min(available, limit))
+    with_state = {seat.host for seat in present if seat.since}
+    assert plan.guests == (1 if with_state and not with_state & set(usable) else 0)
+    assert any(seat.since for seat in plan.seats) == bool(with_state)
+    hosts = list(plan.hosts.items())
+    assert all(count <= usable[host] for host, count in hosts[plan.guests :])
+    assert all(count == 1 and host not in usable for host, count in hosts[: plan.guests])
     assert sum(plan.vacancies.values()) == plan.size - sum(map(len, plan.staying.values()))
     newcomers = [
         Seat(1000 + 10 * i + j, host)
@@ -54,16 +68,19 @@ def test_seats(usable: Mapping[str, int], present: list[Seat], limit: int | None
     assert len({(place.hostname, place.local_rank) for place in places.values()}) == plan.size
     kept = [seat for seat in present if seat.worker in places]
     assert all(places[seat.worker].hostname == seat.host for seat in kept)
-    with_state = [seat.worker for seat in kept if seat.rank is not None]
-    if with_state:
+    since = {seat.worker: seat.since for seat in kept if seat.since is not None}
+    if since:
         rank_0 = next(worker for worker, place in places.items() if place.rank == 0)
-        assert rank_0 in with_state
+        assert since[rank_0] == min(since.values())
 
 
 def test_local_ranks_stay_where_they_can() -> None:
-    present = [Seat(0, "a", 0, 0), Seat(2, "a", 2, 2), Seat(3, "a", 3, 3)]
+    present = [Seat(0, "a", 0, 0, 1), Seat(2, "a", 2, 2, 1), Seat(3, "a", 3, 3, 1)]
     places = assign(make_plan({"a": 3}, present, None))
     assert {worker: place.local_rank for worker, place in places.items()} == {0: 0, 2: 2, 3: 1}
+    present = [Seat(1, "a", 1, 1, 1), Seat(2, "a", 0, 0, 1), Seat(3, "a", 2, 2, 2)]
+    places = assign(make_plan({"a": 3}, present, None))
+    assert {worker: place.local_rank for worker, place in places.items()} == {1: 1, 2: 0, 3: 2}
 
 
 def test_discovery() -> None:
@@ -76,6 +93,100 @@ def test_discovery() -> None:
             parse_discovered(text, slots)
     with pytest.raises(DiscoveryError, match="ended with code 3: oh"):
         HostDiscoveryScript("echo oh >&2; exit 3").find_available_hosts_and_slots()
+
+
+def test_a_discovery_script_may_print_any_bytes() -> None:
+    script = HostDiscoveryScript(r"printf 'h\351\n' >&2; printf 'x:2 # h\351\n'")
+    assert script.find_available_hosts_and_slots() == {"x": 2}
+    with pytest.raises(DiscoveryError, match=r"ended with code 3: h\\xe9"):
+        HostDiscoveryScript(r"printf 'h\351' >&2; exit 3").find_available_hosts_and_slots()
+    with pytest.raises(DiscoveryError, match=r"printed 'h\\\\xe9:2', which is not of the form"):
+        HostDiscoveryScript(r"printf 'h\351:2\n'").find_available_hosts_and_slots()
+
+
+def test_a_discovery_script_that_leaves_its_output_open_is_said_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fifo = tmp_path / "held"
+    os.mkfifo(fifo)
+    monkeypatch.setattr(discovery, "_SCRIPT_SECONDS", 1.0)
+    # Opened for reading and writing, which waits for nobody.
+    descriptor = os.open(fifo, os.O_RDWR)
+    script = HostDiscoveryScript(f"echo x:2; sleep 600 3>{fifo} &")
+    with pytest.raises(DiscoveryError, match="has ended, but what it has started still held its"):
+        script.find_available_hosts_and_slots()
+    reader = os.open(fifo, os.O_RDONLY)
+    os.close(descriptor)
+    assert os.read(reader, 1) == b""  # nobody has it any more
+    os.close(reader)
+
+
+class MoodyHosts:
+    """A discovery of a user's that fails now and then."""
+
+    fixed = False
+
+    def __init__(self) -> None:
+        self.answers: list[Exception | dict[str, int]] = []
+        self.stopped = False
+
+    def find_available_hosts_and_slots(self) -> dict[str, int]:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def test_an_unexpected_exception_is_no_answer_this_time() -> None:
+    moody = MoodyHosts()
+    hosts = ForgivingDiscovery(moody)
+    assert not hosts.fixed
+    moody.answers = [{"a": 1}, LookupError("no such cloud"), DiscoveryError("later"), {"a": 2}]
+    assert hosts.find_available_hosts_and_slots() == {"a": 1}
+    with pytest.raises(DiscoveryError) as caught:
+        hosts.find_available_hosts_and_slots()
+    said = str(caught.value)
+    assert said.startswith("looking for hosts has failed\nTraceback ")
+    assert "raise answer\nLookupError: no such cloud" in said
+    with pytest.raises(DiscoveryError, match=r"\Alater\Z"):
+        hosts.find_available_hosts_and_slots()
+    assert hosts.find_available_hosts_and_slots() == {"a": 2}
+    hosts.stop()
+    assert moody.stopped
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_discovery_script_ends_with_all_that_it_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, stopped: bool
+) -> None:
+    fifo = tmp_path / "held"
+    os.mkfifo(fifo)
+    script = HostDiscoveryScript(f"sleep 600 >{fifo} & wait")
+    monkeypatch.setattr(discovery, "_SCRIPT_SECONDS", 600.0 if stopped else 1.0)
+    complaints: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def look() -> None:
+        try:
+            script.find_available_hosts_and_slots()
+        except DiscoveryError as error:
+            complaints.put(str(error))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    descriptor = os.open(fifo, os.O_RDONLY)  # returns when the script's child has opened it
+    if stopped:
+        script.stop()
+    complaint = complaints.get(timeout=60)
+    assert ("ended with code -9" if stopped else "did not end within 1 seconds") in complaint
+    assert os.read(descriptor, 1) == b""  # nobody has it any more
+    os.close(descriptor)
+    thread.join()
+    if stopped:
+        with pytest.raises(DiscoveryError, match="nobody asks any more"):
+            script.find_available_hosts_and_slots()
 
 
 def test_the_cooldown_doubles_up_to_its_limit() -> None:
@@ -101,6 +212,7 @@ def test_the_cooldown_doubles_up_to_its_limit() -> None:
 
 def test_messages_survive_the_way() -> None:
     assert Ready.decode(*Ready(3, 4).encode()) == Ready(3, 4)
+    assert Ready.decode(*Ready(3, 4, "n\u00f3").encode()) == Ready(3, 4, "n\u00f3")
     assert Ready.decode(b"other/key", b"4") is None
     place = Place(2, {"HOROVOD_RANK": "1"})
     assert Place.decode(place.encode()) == place
@@ -127,5 +239,5 @@ def test_the_client_of_the_store() -> None:
                 client.put(b"key", bytes(MAX_VALUE + 1))
         with pytest.raises(StoreError, match="hung up"):
             StoreClient(address, b"x" * 32)
-    with pytest.raises(StoreError, match="no connection to the job's store"):
+    with pytest.raises(StoreError, match="no connection to the job's launcher"):
         StoreClient(address, secret)

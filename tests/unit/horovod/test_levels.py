@@ -8,6 +8,7 @@ from horovod._levels import (
     choose_level,
     describe_misfit,
     describe_missing_module,
+    level_asked_for,
     runs_on,
 )
 
@@ -32,6 +33,14 @@ def test_the_highest_level_that_runs_is_chosen(
     assert choose_level(levels, cpu) == chosen
 
 
+@pytest.mark.parametrize(
+    ("levels", "asked_for"),
+    [(LEVELS, "x86_64_v3"), (LEVELS[:2], "x86_64_v3"), (LEVELS[:1], "baseline")],
+)
+def test_levels_beyond_the_first_are_not_asked_for(levels: tuple[str, ...], asked_for: str) -> None:
+    assert level_asked_for(levels) == asked_for
+
+
 def test_levels_of_other_processors_do_not_run() -> None:
     assert not runs_on("neoverse", "x86_64_v4")
     assert not runs_on("x86_64_v3", "baseline")
@@ -43,7 +52,7 @@ def test_a_wheel_without_anything_that_runs_is_refused() -> None:
 
 
 def test_a_misfit_names_both_levels_and_the_way_out() -> None:
-    line = describe_misfit(("baseline", "x86_64_v3"), "baseline", "x86_64_v2")
+    line = describe_misfit(LEVELS, "baseline", "x86_64_v2")
     assert line.startswith(
         "horovod-variants: this wheel was built for x86_64_v3 but this CPU supports x86_64_v2;"
         " using the baseline kernels. To install the fitting build: "

@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from horovod.runner.elastic.discovery import FixedHosts
-from horovod.runner.elastic.driver import Driver, Limits
+from horovod.runner.elastic.driver import Driver
 from horovod.runner.elastic.job import ElasticJob, run_elastic_job
+from horovod.runner.elastic.limits import Limits
 from horovod.runner.hosts import HostInfo, SlotInfo, get_host_assignments
 from horovod.runner.job import Ended, Events, Job, Supervision, run_job
 from horovod.runner.processes import CANNOT_START, Command, LocalWorkers
@@ -222,6 +223,10 @@ class Group:
     def stop(self) -> None:
         self.calls.append("stop")
         self._events.put(Ended(self._rank, 0))
+
+    def stop_one(self, worker: int) -> None:
+        assert worker == self._rank
+        self.stop()
 
     def kill(self) -> None:
         self.calls.append("kill")

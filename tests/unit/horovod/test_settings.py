@@ -34,7 +34,9 @@ def test_unset_and_empty_mean_the_default(setting: Setting[object]) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "accepted"),
     [
-        ("HOROVOD_CACHE_CAPACITY", str(1 << 63), "a whole number, 0 or more, of 63 bits"),
+        ("HOROVOD_CYCLE_TIME", "3600001", "a number, 0 to 3600000"),
+        ("HOROVOD_CYCLE_TIME", "1e300", "a number, 0 to 3600000"),
+        ("HOROVOD_CACHE_CAPACITY", str(1 << 63), "a whole number of 63 bits, below 0 for no"),
         ("HOROVOD_RANK", "-1", "a whole number, 0 or more"),
         ("HOROVOD_SIZE", "0", "a whole number, 1 to 1048576"),
         ("HOROVOD_SIZE", "two", "a whole number, 1 to 1048576"),
@@ -43,8 +45,12 @@ def test_unset_and_empty_mean_the_default(setting: Setting[object]) -> None:
         ("HOROVOD_CROSS_SIZE", "1048577", "a whole number, 1 to 1048576"),
         ("HOROVOD_TRANSPORT", "rdma", "auto, shm, tcp or mpi"),
         ("HOROVOD_CONTROLLER", "ddl", "auto, mpi, or gloo, which stands for"),
-        ("HOROVOD_CPU_OPERATIONS", "ccl", "auto, mpi, or gloo, which stands for"),
-        ("HOROVOD_START_TIMEOUT", "nan", "a number of seconds above 0"),
+        ("HOROVOD_CPU_OPERATIONS", "ddl", "auto, mpi, or gloo, which stands for"),
+        ("HOROVOD_START_TIMEOUT", "nan", "a number of seconds, 0 for the default"),
+        ("HOROVOD_FUSION_THRESHOLD", "abc", "a whole number, 0 or more"),
+        ("HOROVOD_FUSION_THRESHOLD", "1.5", "a whole number, 0 or more"),
+        ("HOROVOD_FUSION_THRESHOLD", "inf", "a whole number, 0 or more"),
+        ("HOROVOD_FUSION_THRESHOLD", "-1e6", "a whole number, 0 or more"),
         ("HOROVOD_STALL_CHECK_TIME_SECONDS", "-1", "a number of seconds, 0 for never"),
         ("HOROVOD_GLOO_RENDEZVOUS_PORT", "65536", "a port number, 1 to 65535"),
     ],
@@ -53,6 +59,17 @@ def test_bad_values_are_refused_with_what_is_accepted(name: str, value: str, acc
     with pytest.raises(SettingError) as refusal:
         read_placement({name: value})
     assert f"{name}={value!r} is not accepted: it must be {accepted}" in str(refusal.value)
+
+
+def test_samples_are_counted_as_the_core_counts_them() -> None:
+    for setting in (
+        _settings.AUTOTUNE_WARMUP_SAMPLES,
+        _settings.AUTOTUNE_STEPS_PER_SAMPLE,
+        _settings.AUTOTUNE_MOST_SAMPLES,
+    ):
+        assert setting.read({setting.name: str((1 << 31) - 1)}) == (1 << 31) - 1
+        with pytest.raises(SettingError, match="a whole number, 0 to 2147483647"):
+            setting.read({setting.name: str(1 << 31)})
 
 
 @pytest.mark.parametrize("setting", [_settings.AUTOTUNE, _settings.HIERARCHICAL_ALLREDUCE])
@@ -81,7 +98,16 @@ def test_the_launchers_environment_is_understood() -> None:
     assert (placement.rank, placement.size, placement.local_rank) == (1, 2, 1)
     assert placement.rendezvous == "10.0.0.1:4711"
     assert placement.secret == bytes.fromhex(SECRET)
+    assert "not shown" in repr(placement)
+    assert repr(bytes.fromhex(SECRET))[2:-1] not in repr(placement)
     assert placement.transport == "auto"
+
+
+def test_a_secret_is_shown_in_no_text() -> None:
+    secret: object = read_placement(JOB).secret
+    shown = {repr(secret), str(secret), f"{secret}", f"{secret!s:>12}", format(secret)}
+    assert shown == {"<not shown>", " <not shown>"}
+    assert secret == bytes.fromhex(SECRET)
 
 
 @pytest.mark.parametrize(
@@ -109,15 +135,73 @@ def test_horovods_two_time_outs() -> None:
     assert _settings.start_timeout({"HOROVOD_GLOO_TIMEOUT_SECONDS": "0"}) == 30.0
     both = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "7", "HOROVOD_START_TIMEOUT": "9"}
     assert _settings.start_timeout(both) == 9.0
+    assert _settings.start_timeout({"HOROVOD_START_TIMEOUT": "50.0"}) == 50.0
+    assert _settings.start_timeout({"HOROVOD_START_TIMEOUT": "0"}) == 30.0
+    for unset in ("0", "", " "):
+        assert _settings.start_timeout({**both, "HOROVOD_START_TIMEOUT": unset}) == 7.0
+
+
+@pytest.mark.parametrize(
+    ("value", "level"),
+    [
+        ("WARN", "warning"),
+        ("warn", "warning"),
+        ("Critical", "fatal"),
+        ("OFF", "fatal"),
+        ("NONE", "fatal"),
+        ("DEBUG", "debug"),
+    ],
+)
+def test_usual_words_for_log_levels(value: str, level: str) -> None:
+    assert _settings.LOG_LEVEL.read({"HOROVOD_LOG_LEVEL": value}) == level
+
+
+def test_a_log_level_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(SettingError, match="='abc' is not accepted: it must be trace, debug"):
+        _settings.LOG_LEVEL.read({"HOROVOD_LOG_LEVEL": "abc"})
+
+
+def test_whole_numbers_in_other_forms() -> None:
+    for text, value in (("1e6", 1000000), ("64.0", 64), ("0.0", 0), ("67108864", 2**26)):
+        assert _settings.FUSION_THRESHOLD.read({"HOROVOD_FUSION_THRESHOLD": text}) == value
+
+
+def test_a_cache_capacity_below_0_is_no_limit() -> None:
+    assert _settings.CACHE_CAPACITY.read({"HOROVOD_CACHE_CAPACITY": "-1"}) == 2**63 - 1
+    assert _settings.CACHE_CAPACITY.read({"HOROVOD_CACHE_CAPACITY": "0"}) == 0
+
+
+def test_oneccl_leaves_the_choice_of_a_transport_as_it_is() -> None:
+    environment = {"HOROVOD_CPU_OPERATIONS": "CCL"}
+    by_mpi = {**environment, "HOROVOD_TRANSPORT": "mpi"}
+    assert read_placement(environment) == read_placement({})
+    assert read_placement(by_mpi).transport == "mpi"
+    for given in (environment, by_mpi):
+        (line,) = describe_unused(given)
+        assert line == (
+            "HOROVOD_CPU_OPERATIONS=CCL has no effect: oneCCL is not in this build, and what moves"
+            " tensors is chosen as without it."
+        )
 
 
 def test_the_gathering_time_is_chosen_where_the_user_has_not() -> None:
     assert _settings.gather_time({}) is None
-    assert _settings.gather_time({"HOROVOD_CYCLE_TIME": ""}) is None
+    for nothing in ("", " \t"):
+        assert _settings.gather_time({"HOROVOD_CYCLE_TIME": nothing}) is None
+        assert not _settings.FUSION_THRESHOLD.is_given({"HOROVOD_FUSION_THRESHOLD": nothing})
+    assert _settings.FUSION_THRESHOLD.is_given({"HOROVOD_FUSION_THRESHOLD": " 0 "})
     assert _settings.gather_time({"HOROVOD_CYCLE_TIME": "0"}) == 0.0
     assert _settings.gather_time({"HOROVOD_CYCLE_TIME": "3.5"}) == 0.0035
     with pytest.raises(SettingError, match="HOROVOD_CYCLE_TIME='-1' is not accepted"):
         _settings.gather_time({"HOROVOD_CYCLE_TIME": "-1"})
+
+
+def test_interfaces_are_named() -> None:
+    read = _settings.INTERFACE.read
+    assert read({"HOROVOD_GLOO_IFACE": "eth0, lo,"}) == "eth0,lo"
+    for nobody in (",", " , ,"):
+        with pytest.raises(SettingError, match="must be at least one network interface's name"):
+            read({"HOROVOD_GLOO_IFACE": nobody})
 
 
 def test_variables_without_effect_are_checked_and_said() -> None:

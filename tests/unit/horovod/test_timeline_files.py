@@ -1,4 +1,7 @@
-"""Which rank records to which file."""
+"""Which rank records to which file, and which job logs to which."""
+
+import os
+from pathlib import Path
 
 import pytest
 
@@ -26,3 +29,21 @@ def test_only_what_is_asked_for_is_recorded() -> None:
     assert _timeline.recorded_from_start(one, 1, 0) == ""
     every = {**one, "HOROVOD_TIMELINE_ALL_RANKS": "1"}
     assert _timeline.recorded_from_start(every, 1, 0) == "t.rank1.json"
+
+
+def test_the_autotuners_log_is_one_jobs() -> None:
+    logged = {"HOROVOD_AUTOTUNE_LOG": "a/log.csv"}
+    assert _timeline.autotune_log({}, 1, 2) == ""
+    assert _timeline.autotune_log(logged, 0) == "a/log.csv"
+    assert _timeline.autotune_log(logged, 1) == "a/log.1.csv"
+    assert _timeline.autotune_log(logged, 0, 2) == "a/log.from2.csv"
+
+
+def test_paths_come_as_text_bytes_or_objects() -> None:
+    for given in ("a/t.json", b"a/t.json", Path("a/t.json")):
+        assert _timeline.path_of(given) == "a/t.json"
+    assert os.fsencode(_timeline.path_of(b"\xff")) == b"\xff"
+    with pytest.raises(ValueError, match=r"no path has a NUL"):
+        _timeline.path_of("a\0b")
+    with pytest.raises(TypeError, match="not int"):
+        _timeline.path_of(3)  # type: ignore[arg-type]

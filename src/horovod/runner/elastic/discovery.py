@@ -1,10 +1,14 @@
 """Which hosts there are now: a fixed list, or what a script of the user's prints."""
 
 import re
+import signal
 import subprocess
+import threading
+import traceback
 from collections.abc import Mapping
 from typing import Protocol
 
+from horovod.runner.process_groups import signal_group
 from horovod.runner.threads import why_not_started
 
 _SCRIPT_SECONDS = 60.0
@@ -28,6 +32,9 @@ class HostDiscovery(Protocol):
             DiscoveryError: there is no answer this time.
         """
 
+    def stop(self) -> None:
+        """Breaks off a look at the hosts that is under way."""
+
 
 class FixedHosts:
     """Always the same hosts."""
@@ -40,6 +47,39 @@ class FixedHosts:
     def find_available_hosts_and_slots(self) -> Mapping[str, int]:
         """The list."""
         return self._hosts
+
+    def stop(self) -> None:
+        """Nothing takes its time."""
+
+
+class ForgivingDiscovery:
+    """Another discovery, whose unexpected exceptions are no answer this time, and no end of asking.
+
+    Args:
+        discovery: the other one.
+    """
+
+    def __init__(self, discovery: HostDiscovery) -> None:
+        self._discovery = discovery
+
+    @property
+    def fixed(self) -> bool:
+        """As the other one's."""
+        return self._discovery.fixed
+
+    def find_available_hosts_and_slots(self) -> Mapping[str, int]:
+        """What the other one says; of an unexpected exception the error tells the traceback."""
+        try:
+            return self._discovery.find_available_hosts_and_slots()
+        except DiscoveryError:
+            raise
+        except Exception as error:
+            told = "".join(traceback.format_exception(error)).rstrip()
+            raise DiscoveryError(f"looking for hosts has failed\n{told}") from error
+
+    def stop(self) -> None:
+        """Breaks off the other one's look."""
+        self._discovery.stop()
 
 
 class HostDiscoveryScript:
@@ -55,30 +95,65 @@ class HostDiscoveryScript:
     def __init__(self, discovery_script: str, slots: int | None = None) -> None:
         self._script = discovery_script
         self._slots = slots
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._running: subprocess.Popen[str] | None = None
 
     def find_available_hosts_and_slots(self) -> Mapping[str, int]:
-        """Runs the script."""
-        try:
-            done = subprocess.run(  # noqa: S602 - a command line of the user's, as in Horovod
-                self._script,
-                shell=True,
-                capture_output=True,
-                text=True,
-                timeout=_SCRIPT_SECONDS,
-                stdin=subprocess.DEVNULL,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
+        """Runs the script; ends all that it has started when it takes too long."""
+        with self._start() as script:
+            try:
+                out, complaints = script.communicate(timeout=_SCRIPT_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise DiscoveryError(self._end_late(script)) from None
+            finally:
+                with self._lock:
+                    self._running = None
+                if script.returncode is None:
+                    signal_group(script.pid, signal.SIGKILL)
+        if script.returncode != 0:
             raise DiscoveryError(
-                f"{self._script} did not end within {_SCRIPT_SECONDS:.0f} seconds"
-            ) from None
-        except OSError as error:
-            raise DiscoveryError(f"cannot start {self._script}: {why_not_started(error)}") from None
-        if done.returncode != 0:
-            raise DiscoveryError(
-                f"{self._script} ended with code {done.returncode}: {done.stderr.strip()}"
+                f"{self._script} ended with code {script.returncode}: {complaints.strip()}"
             )
-        return parse_discovered(done.stdout, self._slots)
+        return parse_discovered(out, self._slots)
+
+    def _start(self) -> "subprocess.Popen[str]":
+        with self._lock:
+            if self._stopped:
+                raise DiscoveryError("nobody asks any more")
+            try:
+                self._running = subprocess.Popen(  # noqa: S602 - a command line of the user's, as in Horovod
+                    self._script,
+                    shell=True,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    errors="backslashreplace",  # what it prints may be in any encoding
+                    start_new_session=True,
+                )
+            except OSError as error:
+                reason = why_not_started(error)
+                raise DiscoveryError(f"cannot start {self._script}: {reason}") from None
+            return self._running
+
+    def _end_late(self, script: "subprocess.Popen[str]") -> str:
+        """Ends what takes too long, and says what that was."""
+        ended = script.poll() is not None
+        signal_group(script.pid, signal.SIGKILL)
+        if ended:
+            return (
+                f"{self._script} has ended, but what it has started still held its output open"
+                f" after {_SCRIPT_SECONDS:.0f} seconds"
+            )
+        return f"{self._script} did not end within {_SCRIPT_SECONDS:.0f} seconds"
+
+    def stop(self) -> None:
+        """Ends the script, if it runs, and all that it has started; from another thread."""
+        with self._lock:
+            self._stopped = True
+            if self._running is not None:
+                signal_group(self._running.pid, signal.SIGKILL)
 
 
 def parse_discovered(text: str, slots: int | None) -> Mapping[str, int]:

@@ -5,102 +5,24 @@ plan wants have asked; then each is told its place. Newcomers are started while 
 train, and these are interrupted only when the newcomers are ready.
 """
 
-import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from horovod.runner.elastic.blacklist import Blacklist
+from horovod.runner.elastic.limits import Failure, Limits
+from horovod.runner.elastic.meetings import Meetings
 from horovod.runner.elastic.messages import Place, Ready
-from horovod.runner.elastic.seating import Plan, Seat, assign, make_plan
-from horovod.runner.hosts import SlotInfo
+from horovod.runner.elastic.seating import Plan, assign, make_plan
+from horovod.runner.elastic.state_holders import alone_has_state, find_reserves
+from horovod.runner.elastic.surroundings import Surroundings
+from horovod.runner.elastic.worker import Situation, Worker
 
 REMOVED, ADDED = 1, 2  # horovod.common.elastic.HostUpdateResult
 FAILED = 1
-
-
-class Situation(enum.Enum):
-    """What a worker does."""
-
-    STARTING = "starting"
-    WAITING = "waiting for its place"
-    TRAINING = "training"
-    LEAVING = "leaving"
-
-
-@dataclass
-class Worker:
-    """A worker that runs."""
-
-    number: int
-    host: str
-    situation: Situation = Situation.STARTING
-    place: SlotInfo | None = None
-    attempt: int = 0
-
-    def seat(self) -> Seat:
-        """Where it was."""
-        place = self.place
-        return Seat(
-            self.number,
-            self.host,
-            None if place is None else place.rank,
-            None if place is None else place.local_rank,
-        )
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The user's wishes.
-
-    Attributes:
-        start: ranks to wait for before the first round.
-        least: ranks without which there is no round.
-        most: None for as many as there are slots.
-        resets: how often the job may be formed anew; None for as often as need be.
-        timeout: seconds that forming it may take.
-    """
-
-    start: int
-    least: int
-    most: int | None
-    resets: int | None
-    timeout: float
-
-
-@dataclass(frozen=True)
-class Failure:
-    """The first worker that has failed.
-
-    Attributes:
-        name: its rank, or what it was when it had none yet.
-        code: the job's exit code, if it cannot go on.
-    """
-
-    name: str
-    code: int
-
-
-class Surroundings(Protocol):
-    """What the driver acts on."""
-
-    def now(self) -> float:
-        """The clock, in seconds."""
-
-    def launch(self, host: str, workers: Mapping[int, SlotInfo]) -> None:
-        """Starts workers on a host; each gets a place that it will probably have."""
-
-    def end_host(self, host: str) -> None:
-        """Ends all workers of a host."""
-
-    def answer(self, worker: int, attempt: int, place: Place) -> None:
-        """Tells a worker its place."""
-
-    def announce(self, round_number: int, update: int) -> None:
-        """Tells the workers of a round that they should come for new places."""
-
-    def say(self, text: str) -> None:
-        """Tells the user."""
+# Seconds that workers have to end when the others have finished, and to come and be told to leave
+# when a round has begun without them.
+GRACE = 10.0
+FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0  # seconds until workers that have not come are called again
 
 
 @dataclass
@@ -125,9 +47,14 @@ class Driver:
     _rounds: int = 0
     _finishing: bool = False
     _never_asked: list[Worker] = field(default_factory=list)  # ended with 0 before the first round
-    _announced: bool = False
+    _next_call: float | None = None  # when workers that have been called are called again
+    _pause: float = FIRST_PAUSE
     _broken: bool = True  # whether a round has to begin before anybody can go on
     _deadline: float | None = None
+    _meetings: Meetings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._meetings = Meetings(self.limits.timeout)
 
     @property
     def working(self) -> bool:
@@ -153,8 +80,12 @@ class Driver:
             return
         worker.attempt = ready.attempt
         if worker.situation is Situation.LEAVING:
+            if not worker.ended:
+                self._dismiss(worker, worker.reason)
             return
         self._broken = self._broken or worker.situation is Situation.TRAINING
+        if ready.trouble and worker.place is not None:
+            self._meetings.failed(worker.place.rank, worker.host, ready.trouble)
         worker.situation = Situation.WAITING
         never_asked, self._never_asked = self._never_asked, []
         for missing in never_asked:  # this one would wait for them
@@ -169,8 +100,10 @@ class Driver:
         if worker.situation is Situation.LEAVING:
             pass
         elif worker.situation is Situation.TRAINING and code == 0:
+            if not self._finishing and self.verdict is None:
+                self.failure = None  # what was lost before has not hindered this one
             self._finishing = True
-            self.failure = None  # what was lost before has not hindered this one
+            self._deadline = self._next_call = None
         elif self._may_need_no_place(worker, code):
             self._never_asked.append(worker)
         else:
@@ -194,32 +127,63 @@ class Driver:
         self.surroundings.say(
             f"Worker {worker.number}{rank} on {worker.host} ended with code {code}{early}."
         )
+        self._lose(worker, code)
+
+    def _lose(self, worker: Worker, code: int) -> None:
         name = f"worker {worker.number}" if worker.place is None else str(worker.place.rank)
         self.failure = self.failure or Failure(name, code or FAILED)
-        if self._finishing:
-            return
+        if not self._finishing:
+            self._take_from(worker.host, only_slot=worker.ended and worker.since is None)
+
+    def _take_from(self, host: str, *, only_slot: bool) -> None:
+        """Leaves out a host on which a worker has failed, or a slot of it.
+
+        Args:
+            host: its name.
+            only_slot: a newcomer that has hung takes nobody along who trains.
+        """
+        only_slot = only_slot and any(
+            worker.since for worker in self._present() if worker.host == host
+        )
         usable = self.blacklist.usable(self._hosts or {})
-        others = sum(slots for host, slots in usable.items() if host != worker.host)
-        if others < self.limits.least:
-            # Without this host there would be too few: it goes on with a slot less.
-            self.blacklist.take_slot(worker.host)
+        others = sum(slots for other, slots in usable.items() if other != host)
+        alone = alone_has_state(self._present(), host, self._rounds)
+        if only_slot or alone or others < self.limits.least:
+            # The host is needed: it goes on with a slot less.
+            self.blacklist.take_slot(host)
             return
-        self.blacklist.add(worker.host)
-        self.surroundings.say(f"No more workers are started on {worker.host} for now.")
-        for other in self._workers.values():
-            if other.host == worker.host:
-                other.situation = Situation.LEAVING
-        self.surroundings.end_host(worker.host)
+        self.blacklist.add(host)
+        self.surroundings.say(f"No more workers are started on {host} for now.")
+        for worker in self._workers.values():
+            if worker.host == host:
+                self._await_end(worker)
+        self.surroundings.end_host(host)
 
     def tick(self) -> None:
         """Time has passed."""
-        if self._deadline is not None and self.surroundings.now() >= self._deadline:
+        now = self.surroundings.now()
+        if self._next_call is not None and now >= self._next_call:
+            self._next_call = None
+        if self._deadline is not None and now >= self._deadline:
             self._give_up_waiting()
+        if self._rounds and self.verdict is None:
+            overdue = [
+                worker
+                for worker in self._of(Situation.STARTING)
+                if now >= worker.started + self.limits.timeout
+            ]
+            self._give_up(overdue)
+        if self.verdict is None:
+            self._end_who_stays_away(now)
         self.advance()
 
     def next_tick(self) -> float | None:
         """When `tick` should be called, by the clock."""
-        times = [self._deadline, self.blacklist.next_return()]
+        times = [self._deadline, self._next_call, self.blacklist.next_return()]
+        times += [worker.end_at for worker in self._of(Situation.LEAVING)]
+        if self._rounds:
+            starting = self._of(Situation.STARTING)
+            times += [worker.started + self.limits.timeout for worker in starting]
         return min((time for time in times if time is not None), default=None)
 
     def advance(self) -> None:
@@ -228,6 +192,8 @@ class Driver:
             return
         if self._finishing:
             self._refuse_waiting("other workers have finished already")
+            if self._deadline is None and self._lingering() and not self._of(Situation.TRAINING):
+                self._deadline = self.surroundings.now() + self._grace
             return
         if self._never_asked:
             return  # the others may end in the same way; nobody is started anew
@@ -235,30 +201,36 @@ class Driver:
             self._deadline = self.surroundings.now() + self.limits.timeout
         if self._hosts is None:
             return
+        if self._rounds and not any(worker.since for worker in self._present()):
+            self._fail(
+                "No worker that has the state of the training is left, so that newcomers cannot go"
+                " on from it; start the job again, from a checkpoint if there is one."
+            )
+            return
         plan = self._plan()
         if not self._enough(plan):
             return
         self._fill(plan)
         plan = self._plan()
-        self._dismiss_surplus(plan)
-        if all(
-            self._workers[seat.worker].situation is Situation.WAITING
-            for seats in plan.staying.values()
-            for seat in seats
-        ):
+        reserves = find_reserves(self._present(), plan, self._rounds)
+        needed = [*reserves, *(self._workers[seat.worker] for seat in plan.seats)]
+        complete = all(worker.situation is Situation.WAITING for worker in needed)
+        self._dismiss_surplus(plan, () if complete else reserves)
+        if complete:
             self._begin_round(plan)
-            return
-        self._interrupt(plan)
+            plan = self._plan()
+        if self.verdict is None:
+            self._interrupt(plan)
 
     def _of(self, situation: Situation) -> list[Worker]:
         return [worker for worker in self._workers.values() if worker.situation is situation]
 
+    def _present(self) -> list[Worker]:
+        workers = self._workers.values()
+        return [worker for worker in workers if worker.situation is not Situation.LEAVING]
+
     def _plan(self) -> Plan:
-        present = [
-            worker.seat()
-            for worker in self._workers.values()
-            if worker.situation is not Situation.LEAVING
-        ]
+        present = [worker.seat() for worker in self._present()]
         return make_plan(self.blacklist.usable(self._hosts or {}), present, self.limits.most)
 
     def _needed(self) -> int:
@@ -266,11 +238,12 @@ class Driver:
 
     def _enough(self, plan: Plan) -> bool:
         needed = self._needed()
-        if plan.size >= needed:
+        if plan.lasting >= needed:
             return True
         if not self.can_grow and self.blacklist.next_return() is None:
             self._fail(
-                f"{plan.size} slots are left, at least {needed} are needed, and no host will come."
+                f"{plan.lasting} slots are left, at least {needed} are needed, and no host will"
+                " come."
             )
         return False
 
@@ -279,7 +252,9 @@ class Driver:
         newcomers: list[tuple[str, int]] = []
         for host, count in plan.vacancies.items():
             for _ in range(count):
-                self._workers[self._started] = Worker(self._started, host)
+                self._workers[self._started] = Worker(
+                    self._started, host, started=self.surroundings.now()
+                )
                 newcomers.append((host, self._started))
                 self._started += 1
         if not newcomers:
@@ -290,30 +265,78 @@ class Driver:
                 host, {worker: places[worker] for where, worker in newcomers if where == host}
             )
 
-    def _dismiss_surplus(self, plan: Plan) -> None:
-        wanted = {seat.worker for seats in plan.staying.values() for seat in seats}
-        for worker in self._of(Situation.WAITING):
-            if worker.number not in wanted:
-                worker.situation = Situation.LEAVING
-                self._dismiss(worker, f"{worker.host} has no slot for it any more")
+    def _dismiss_surplus(self, plan: Plan, reserves: Sequence[Worker]) -> None:
+        """Sends away who waits and has no place, and ends newcomers that have none any more."""
+        wanted = {seat.worker for seat in plan.seats}
+        for worker in self._present():
+            if worker.number in wanted or worker in reserves:
+                continue
+            if worker.situation is Situation.STARTING:
+                self._end(worker)
+            elif worker.situation is Situation.WAITING:
+                self._dismiss(worker, worker.no_slot())
+
+    def _end(self, worker: Worker) -> None:
+        self._await_end(worker)
+        self.surroundings.end_worker(worker.number)
+
+    def _await_end(self, worker: Worker) -> None:
+        worker.situation = Situation.LEAVING
+        worker.ended = True
+        worker.end_at = None
+
+    def _lingering(self) -> list[Worker]:
+        """Workers that have been sent away, and have not ended yet."""
+        return [worker for worker in self._of(Situation.LEAVING) if not worker.ended]
+
+    @property
+    def _grace(self) -> float:
+        return min(GRACE, self.limits.timeout)
+
+    def _leave_behind(self) -> None:
+        """Has those leave who train on in an old round while the new one begins without them.
+
+        Nobody waits for them, and they keep no slot. They are told when they come, which those will
+        not whose host has vanished.
+        """
+        for worker in self._of(Situation.TRAINING):
+            worker.situation = Situation.LEAVING
+            worker.reason = worker.no_slot()
+            worker.end_at = self.surroundings.now() + self._grace
+
+    def _end_who_stays_away(self, now: float) -> None:
+        for worker in self._of(Situation.LEAVING):
+            if worker.end_at is not None and now >= worker.end_at:
+                self.surroundings.say(
+                    f"Worker {worker.number} on {worker.host}, without which the job goes on, has"
+                    f" not come for {self._grace:g} seconds; ending it."
+                )
+                self._end(worker)
 
     def _dismiss(self, worker: Worker, reason: str) -> None:
+        worker.situation = Situation.LEAVING
+        worker.end_at = None
+        worker.reason = reason
         self.surroundings.answer(worker.number, worker.attempt, Place(self._rounds, {}, reason))
 
     def _refuse_waiting(self, reason: str) -> None:
         for worker in (*self._of(Situation.WAITING), *self._of(Situation.STARTING)):
-            worker.situation = Situation.LEAVING
             self._dismiss(worker, reason)
 
     def _interrupt(self, plan: Plan) -> None:
-        """Calls those who train when one of them has to go, or when newcomers are all ready."""
-        if self._announced:
+        """Calls those who train when one of them has to go, or when newcomers are all ready.
+
+        They are called again until they come: who is just being told its place misses a call.
+        """
+        if self._next_call is not None:
             return
         training = {worker.number for worker in self._of(Situation.TRAINING)}
-        wanted = {seat.worker for seats in plan.staying.values() for seat in seats}
+        wanted = {seat.worker for seat in plan.seats}
         gone = training - wanted
-        if training and (gone or (wanted - training and not self._of(Situation.STARTING))):
-            self._announced = True
+        ready = wanted - training and not self._of(Situation.STARTING)
+        if training and (ready or (gone and not plan.guests)):
+            self._next_call = self.surroundings.now() + self._pause
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
             update = (REMOVED if gone else 0) | (ADDED if wanted - training else 0)
             self.surroundings.announce(self._rounds, update)
 
@@ -324,13 +347,20 @@ class Driver:
                 " (--reset-limit)."
             )
             return
+        if reason := self._meetings.end_round(self.surroundings.now()):
+            self._fail(reason)
+            return
         self._rounds += 1
-        self._announced = self._broken = False
-        self._deadline = None
+        self._broken = False
+        self._deadline = self._next_call = None
+        self._pause = FIRST_PAUSE
         self.failure = None
+        self._leave_behind()
+        self.surroundings.gather(list(plan.hosts))
         for number, place in assign(plan).items():
             worker = self._workers[number]
             worker.place = place
+            worker.since = worker.since or self._rounds
             worker.situation = Situation.TRAINING
             self.surroundings.answer(
                 number, worker.attempt, Place(self._rounds, place.environment())
@@ -338,22 +368,32 @@ class Driver:
 
     def _give_up_waiting(self) -> None:
         self._deadline = None
+        if self._finishing:
+            for worker in self._lingering():
+                self._end(worker)
+            return
         late = [*self._of(Situation.TRAINING), *self._of(Situation.STARTING)]
-        if late and not self._of(Situation.WAITING) and self._plan().size >= self._needed():
+        if late and not self._of(Situation.WAITING) and self._plan().lasting >= self._needed():
             return  # nobody waits for anybody
         if self._of(Situation.WAITING) and late:
-            for host in sorted({worker.host for worker in late}):
-                numbers = [str(worker.number) for worker in late if worker.host == host]
-                self.surroundings.say(
-                    f"Workers {', '.join(numbers)} on {host} have not come for"
-                    f" {self.limits.timeout:g} seconds (--elastic-timeout); ending them."
-                )
-                self.surroundings.end_host(host)
+            self._give_up(late)
             return
         self._fail(
             f"There were not enough slots for {self.limits.least} ranks within"
             f" {self.limits.timeout:g} seconds (--elastic-timeout)."
         )
+
+    def _give_up(self, late: Sequence[Worker]) -> None:
+        """Ends workers that do not come, and goes on as if they had ended by themselves."""
+        for worker in late:
+            if worker.situation is Situation.LEAVING:
+                continue  # its host is left out by now
+            self.surroundings.say(
+                f"Worker {worker.number} on {worker.host} has not come for"
+                f" {self.limits.timeout:g} seconds (--elastic-timeout); ending it."
+            )
+            self._end(worker)
+            self._lose(worker, FAILED)
 
     def _fail(self, reason: str) -> None:
         self.surroundings.say(reason)

@@ -1,17 +1,19 @@
 """Runs an elastic job: real workers, the store they ask, and the clock, around the driver."""
 
 import contextlib
+import itertools
 import queue
 import secrets
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from horovod.runner.descriptors import allow_descriptors
 from horovod.runner.elastic.blacklist import Blacklist
 from horovod.runner.elastic.discovery import DiscoveryError, HostDiscovery
-from horovod.runner.elastic.driver import Driver, Limits
+from horovod.runner.elastic.driver import Driver
+from horovod.runner.elastic.limits import Limits
 from horovod.runner.elastic.messages import News, Place, Ready
 from horovod.runner.hosts import SlotInfo, is_local
 from horovod.runner.job import (
@@ -28,12 +30,10 @@ from horovod.runner.job import (
 )
 from horovod.runner.network import (
     NetworkError,
-    address_towards,
     any_address,
-    interface_address,
-    loopback_address,
+    choose_addresses,
 )
-from horovod.runner.output import Output
+from horovod.runner.output import Output, OutputError
 from horovod.runner.processes import CANNOT_START
 from horovod.runner.rendezvous import RendezvousServer
 from horovod.runner.streams import say
@@ -72,11 +72,6 @@ class _NotFound:
 _Events = queue.SimpleQueue[Ended | Signalled | Ready | _Found | _NotFound]
 
 
-@dataclass
-class _Host:
-    groups: list[Workers] = field(default_factory=list)
-
-
 class _Launcher:
     """Starts and ends real workers, and tells them what the driver decides."""
 
@@ -88,7 +83,10 @@ class _Launcher:
         self._store = store
         self._output = output
         self._events = events
-        self._hosts: dict[str, _Host] = {}
+        self._hosts: dict[str, list[Workers]] = {}  # those started on each, group by group
+        self._group_of: dict[int, Workers] = {}
+        self._ways: dict[str, list[str]] = {}  # per host, at which addresses it reaches the store
+        self._gathered: list[str] = []
         self._enders = Enders()
         self._news = 0
 
@@ -108,22 +106,27 @@ class _Launcher:
             for number, place in workers.items()
         }
         for number, place in workers.items():
-            self._output.assign(number, place.rank)
-        self._hosts.setdefault(host, _Host())
+            self._assign(number, place.rank)
+        groups = self._hosts.setdefault(host, [])
         try:
-            address = self._address(host)
+            addresses = self._way(host)
         except NetworkError as error:
             say(f"horovodrun: {error}")
             for number in workers:
                 self._events.put(Ended(number, CANNOT_START))
             return
-        settings = self._job.worker_settings([address], self._store.port, self._secret)
+        settings = self._job.worker_settings(addresses, self._store.port, self._secret)
         group = make_workers(self._job, host, settings, told, self._output.write, self._on_exit)
-        self._hosts[host].groups.append(group)
+        groups.append(group)
+        self._group_of.update(dict.fromkeys(workers, group))
         group.start()
 
     def end_host(self, host: str) -> None:
-        self._enders.end(self._hosts[host].groups, kill=False)
+        self._enders.end(self._hosts[host], kill=False)
+
+    def end_worker(self, worker: int) -> None:
+        if worker in self._group_of:  # otherwise it has never run
+            self._enders.end_one(self._group_of[worker], worker)
 
     def end_all(self, *, kill: bool) -> None:
         """Ends all workers."""
@@ -131,20 +134,25 @@ class _Launcher:
 
     def groups(self) -> list[Workers]:
         """All workers that have been started."""
-        return [group for host in self._hosts.values() for group in host.groups]
+        return [group for groups in self._hosts.values() for group in groups]
 
     def wait_for_ends(self) -> None:
         """Returns when all that had to be ended has ended."""
         self._enders.wait()
 
+    def gather(self, hosts: Sequence[str]) -> None:
+        # What the hosts' names meant when workers were started there; names may be gone by now.
+        remote = [host for host in hosts if not is_local(host)]
+        ways = [self._ways[host] for host in remote or hosts if host in self._ways]
+        self._gathered = list(dict.fromkeys(itertools.chain.from_iterable(ways)))
+
     def answer(self, worker: int, attempt: int, place: Place) -> None:
         told = dict(place.environment)
         if told:
-            self._output.assign(worker, int(told["HOROVOD_RANK"]))
-            # Workers tell each other the address at which they reach the store.
-            remote = [host for host in self._hosts if not is_local(host)]
-            address = self._address(remote[0] if remote else "localhost")
-            told["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = address
+            self._assign(worker, int(told["HOROVOD_RANK"]))
+            # Workers tell each other the address at which they reach the store: that is one of
+            # the network which they share, as in jobs whose hosts stay.
+            told["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = ",".join(self._gathered)
         self._store.put(Place.key(worker, attempt), Place(place.round, told, place.reason).encode())
 
     def announce(self, round_number: int, update: int) -> None:
@@ -152,10 +160,16 @@ class _Launcher:
         self._store.put(News.key(self._news), news.encode())
         self._news += 1
 
-    def _address(self, host: str) -> str:
-        if self._job.interfaces:
-            return interface_address(self._job.interfaces[0])
-        return loopback_address() if is_local(host) else address_towards(host)
+    def _assign(self, worker: int, rank: int) -> None:
+        try:
+            self._output.assign(worker, rank)
+        except OutputError as error:  # the job is worth more than the copies
+            say(f"horovodrun: no copy of rank {rank}'s output: {error}")
+
+    def _way(self, host: str) -> Sequence[str]:
+        remote = [] if is_local(host) else [host]
+        self._ways[host] = choose_addresses(remote, self._job.interfaces)
+        return self._ways[host]
 
     def _on_exit(self, worker: int, code: int) -> None:
         self._output.finish(worker)
@@ -219,6 +233,7 @@ def run_elastic_job(elastic: ElasticJob, exchange: Exchange | None = None) -> in
             return code
         finally:
             ended.set()
+            elastic.discovery.stop()
 
 
 def _discover(discovery: HostDiscovery, events: _Events, ended: threading.Event) -> None:
@@ -229,6 +244,8 @@ def _discover(discovery: HostDiscovery, events: _Events, ended: threading.Event)
         try:
             found = dict(discovery.find_available_hosts_and_slots())
         except DiscoveryError as error:
+            if ended.is_set():
+                return  # it was broken off
             if known is None:
                 events.put(_NotFound(str(error)))
                 return

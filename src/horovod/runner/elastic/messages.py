@@ -13,21 +13,25 @@ class Ready:
 
     Attributes:
         attempt: how often it has asked before.
+        trouble: why it could not connect with the other ranks in the place that it had; empty if it
+            could, or had none.
     """
 
     worker: int
     attempt: int
+    trouble: str = ""
 
     def encode(self) -> tuple[bytes, bytes]:
         """Key and value."""
-        return b"%b%d" % (_READY, self.worker), b"%d" % self.attempt
+        value = {"attempt": self.attempt, "trouble": self.trouble}
+        return b"%b%d" % (_READY, self.worker), json.dumps(value).encode()
 
     @classmethod
     def decode(cls, key: bytes, value: bytes) -> "Ready | None":
         """Reads what `encode` wrote; None for keys that are something else's."""
         if not key.startswith(_READY):
             return None
-        return cls(int(key.removeprefix(_READY)), int(value))
+        return cls(int(key.removeprefix(_READY)), **json.loads(value))
 
 
 @dataclass(frozen=True)

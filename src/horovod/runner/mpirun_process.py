@@ -1,0 +1,103 @@
+"""mpirun as a process beside this one, which ends with it."""
+
+import queue
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+
+from horovod.runner.job import Signalled, signals_as_events
+from horovod.runner.process_groups import (
+    TERMINATE_SECONDS,
+    end_group,
+    groups_of_session,
+    signal_group,
+)
+from horovod.runner.processes import Guardian, exit_code
+from horovod.runner.threads import start_thread
+
+_ENDING_SECONDS = 2 * TERMINATE_SECONDS  # mpirun has its daemons end the ranks of all hosts
+
+_Events = queue.SimpleQueue[Signalled | None]  # None: mpirun has ended
+
+
+def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Runs mpirun until it ends, or is ended because this process gets a signal or is killed.
+
+    It gets SIGTERM then, of which it ends its ranks, on other hosts too. Should it not end in time,
+    or at a second signal, it is killed, and what it has started here.
+
+    Args:
+        command: what to run; it reads nothing from standard input.
+        environment: all of it.
+
+    Returns:
+        Its exit code, 128 + n when signal n ended it or came for this process.
+
+    Raises:
+        OSError: it, or the guardian, cannot be started.
+        ThreadError: there is no room for the thread that waits for it.
+    """
+    events: _Events = queue.SimpleQueue()
+    guardian = Guardian()
+    try:
+        with signals_as_events(events.put):
+            # In a session of its own: the terminal's signals come to this process alone.
+            process = subprocess.Popen(
+                command, env=dict(environment), stdin=subprocess.DEVNULL, start_new_session=True
+            )
+            try:
+                guardian.note(b"+", process.pid)
+                start_thread(_watch, "a thread that waits for mpirun", process, events, daemon=True)
+                signalled = _supervise(process, events)
+            except BaseException:
+                _kill(process)
+                process.wait()
+                raise
+            for group in _groups(process):  # nothing but for an mpirun that was killed
+                end_group(group)
+            guardian.note(b"-", process.pid)
+    finally:
+        guardian.dismiss()
+    return exit_code(process.returncode) if signalled is None else 128 + signalled
+
+
+def _watch(process: "subprocess.Popen[bytes]", events: _Events) -> None:
+    process.wait()
+    events.put(None)
+
+
+def _supervise(process: "subprocess.Popen[bytes]", events: _Events) -> int | None:
+    """Returns when mpirun has ended, with the last signal that came meanwhile."""
+    signalled: int | None = None
+    deadline: float | None = None
+    while True:
+        try:
+            patience = None if deadline is None else max(deadline - time.monotonic(), 0)
+            event = events.get(timeout=patience)
+        except queue.Empty:
+            deadline = None
+            _kill(process)
+            continue
+        if event is None:
+            return signalled
+        if signalled is None:
+            signal_group(process.pid, signal.SIGTERM)
+            deadline = time.monotonic() + _ENDING_SECONDS
+        else:
+            _kill(process)
+        signalled = event.number
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """Ends mpirun at once, and its ranks here."""
+    for group in _groups(process):
+        signal_group(group, signal.SIGKILL)
+
+
+def _groups(process: "subprocess.Popen[bytes]") -> set[int]:
+    """Those of mpirun and of what it has started here: Open MPI's ranks lead groups of their own.
+
+    MPICH's are in other sessions, and end when they lose mpirun.
+    """
+    return {process.pid} | groups_of_session(process.pid)

@@ -1,0 +1,125 @@
+"""The launcher of elastic jobs: what workers are told, with neither hosts nor workers."""
+
+import contextlib
+import queue
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from horovod.runner.elastic import job as elastic_job
+from horovod.runner.elastic.messages import Place
+from horovod.runner.hosts import HostInfo, get_host_assignments
+from horovod.runner.job import Job, make_output
+from horovod.runner.network import NetworkError
+from horovod.runner.rendezvous import RendezvousServer
+from horovod.runner.ssh import SshOptions
+
+SECRET = b"s" * 32
+
+
+@dataclass
+class Names:
+    """The hosts that have names, and this host's address towards each."""
+
+    known: dict[str, str]
+
+    def choose(self, hosts: Sequence[str], _interfaces: Sequence[str]) -> list[str]:
+        if missing := [host for host in hosts if host not in self.known]:
+            raise NetworkError(f"no way to host {missing[0]!r}: Name or service not known")
+        return [self.known[host] for host in hosts] or ["127.0.0.1"]
+
+
+@dataclass
+class NoWorkers:
+    """Workers that nobody starts."""
+
+    settings: Mapping[str, str]
+    ended: list[int] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Starts nothing."""
+
+    def stop(self) -> None:
+        """Ends nothing."""
+
+    def stop_one(self, worker: int) -> None:
+        self.ended.append(worker)
+
+    def kill(self) -> None:
+        """Ends nothing."""
+
+
+@dataclass
+class Stage:
+    """A launcher, what it knows of the network, and the store into which it puts places."""
+
+    folder: Path
+    launcher: elastic_job._Launcher
+    names: Names
+    store: RendezvousServer
+    started: list[NoWorkers]
+
+    def launch(self, host: str, worker: int) -> None:
+        places = get_host_assignments([HostInfo(host, worker + 1)], worker + 1)
+        self.launcher.launch(host, {worker: places[worker]})
+
+    def told(self, worker: int, attempt: int) -> str:
+        place = get_host_assignments([HostInfo("any", 1)], 1)[0]
+        self.launcher.answer(worker, attempt, Place(1, place.environment()))
+        value = self.store.find(Place.key(worker, attempt))
+        assert value is not None
+        return Place.decode(value).environment["HOROVOD_GLOO_RENDEZVOUS_ADDR"]
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Stage]:
+    started: list[NoWorkers] = []
+
+    def make_workers(_job: Job, _host: str, settings: Mapping[str, str], *_: object) -> NoWorkers:
+        started.append(NoWorkers(settings))
+        return started[-1]
+
+    names = Names({"host1": "10.1.0.1", "host2": "10.2.0.1"})
+    monkeypatch.setattr(elastic_job, "make_workers", make_workers)
+    monkeypatch.setattr(elastic_job, "choose_addresses", names.choose)
+    job = Job(["true"], [], {}, tmp_path, SshOptions(None, None), output_directory=tmp_path / "out")
+    with (
+        contextlib.closing(make_output(job, 2, lambda _: None)) as output,
+        contextlib.closing(RendezvousServer(SECRET, "127.0.0.1", lambda *_: None)) as store,
+    ):
+        launcher = elastic_job._Launcher(job, SECRET, store, output, queue.SimpleQueue())
+        yield Stage(tmp_path / "out", launcher, names, store, started)
+
+
+def test_workers_are_told_all_addresses_of_the_hosts_in_use(stage: Stage) -> None:
+    stage.launch("host1", 0)
+    stage.launch("host2", 1)
+    assert [workers.settings["HOROVOD_GLOO_RENDEZVOUS_ADDR"] for workers in stage.started] == [
+        "10.1.0.1",
+        "10.2.0.1",
+    ]
+    stage.launcher.gather(["host1", "host2"])
+    assert stage.told(0, 0) == "10.1.0.1,10.2.0.1"
+    stage.names.known.clear()  # and yet the job goes on
+    stage.launcher.gather(["host2"])
+    assert stage.told(1, 1) == "10.2.0.1"
+
+
+def test_workers_of_this_host_are_told_its_loopback_address(stage: Stage) -> None:
+    stage.launch("localhost", 0)
+    stage.launcher.gather(["localhost"])
+    assert stage.told(0, 0) == "127.0.0.1"
+    stage.launch("host1", 1)
+    stage.launcher.gather(["localhost", "host1"])
+    assert stage.told(0, 1) == "10.1.0.1"
+
+
+def test_a_rank_whose_output_cannot_be_kept_runs_all_the_same(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (stage.folder / "rank.2").write_text("in the way")
+    stage.launch("host1", 2)
+    assert len(stage.started) == 1
+    assert "no copy of rank 2's output: cannot keep the output in " in capsys.readouterr().err

@@ -1,0 +1,169 @@
+"""The driver of elastic jobs: for whom it waits, and for how long."""
+
+from horovod.runner.elastic.driver import ADDED
+from unit.horovod.elastic_game import Game, goes_on
+
+
+def test_ranks_that_can_never_connect_are_no_job() -> None:
+    game = Game(start=2, least=2)
+    game.hosts(a=1, b=1)
+    game.ready(0, 1)
+    for time in (40.0, 80.0):
+        game.world.time = time
+        game.ready(1, trouble="cannot connect to rank 0.")
+        game.ready(0, trouble="rank 1 did not connect")
+        assert goes_on(game)
+    game.world.time = 100.0  # 60 seconds after it had been formed anew for the first time
+    game.ready(1, trouble="cannot connect to rank 0.")
+    assert goes_on(game)
+    game.ready(0, trouble="rank 1 did not connect")
+    assert game.driver.verdict == 1
+    assert game.world.said[-1] == (
+        "The ranks could not connect with each other 3 times in a row, for 60 seconds"
+        " (--elastic-timeout). Rank 0 on a: rank 1 did not connect. Rank 1 on b: cannot connect to"
+        " rank 0."
+    )
+
+
+def test_ranks_that_connect_in_the_end_have_all_the_time_again() -> None:
+    game = Game(start=2, least=2)
+    game.hosts(a=1, b=1)
+    game.ready(0, 1)
+    for start in (0.0, 1000.0, 2000.0):
+        game.world.time = start + 50.0
+        game.ready(0)  # has heard of it later
+        game.ready(1, trouble="rank 0 has gone")
+        game.world.time = start + 100.0
+        game.ready(0, 1, trouble="out of luck")
+        assert goes_on(game)
+        game.world.time = start + 900.0
+        game.ready(0, 1)  # after they have trained together
+    assert goes_on(game)
+    assert {place.round for place in game.world.places.values()} == {10}
+
+
+def test_waiting_ends_after_the_time_out() -> None:
+    game = Game(start=2, least=2)
+    game.driver.tick()
+    assert game.driver.next_tick() == 60.0
+    game.hosts(a=1)
+    game.world.time = 60.0
+    game.driver.tick()
+    assert game.driver.verdict == 1
+    assert "not enough slots for 2 ranks within 60 seconds" in game.world.said[-1]
+
+
+def test_those_who_do_not_come_back_are_ended() -> None:
+    game = Game(start=3, least=1)
+    game.hosts(a=1, b=1, c=1)
+    game.ready(0, 1, 2)
+    assert game.driver.next_tick() is None  # nobody has to come while all train
+    game.end(2, 137)
+    game.ready(0)
+    game.world.time = 60.0
+    game.driver.tick()
+    assert game.world.ended_workers == [1]
+    assert game.world.ended == ["c", "b"]  # as after a failure of its own
+    assert game.world.ranks()[0] == 0
+    assert game.world.places[0].round == 2
+    game.end(1, 143)
+    assert goes_on(game)
+
+
+def test_the_others_of_its_host_outlive_who_does_not_come_back() -> None:
+    game = Game(start=3, least=1, can_grow=False)
+    game.hosts(a=3)
+    game.ready(0, 1, 2)
+    game.ready(0, 1)
+    game.world.time = 60.0
+    game.driver.tick()
+    assert (game.world.ended_workers, game.world.ended) == ([2], [])
+    assert game.world.said == [
+        "Worker 2 on a has not come for 60 seconds (--elastic-timeout); ending it."
+    ]
+    assert {worker: game.world.places[worker].round for worker in (0, 1)} == {0: 2, 1: 2}
+    game.end(2, 137)
+    game.end(0, 0)
+    game.end(1, 0)
+    assert game.driver.verdict == 0
+
+
+def test_newcomers_that_hang_are_ended_when_the_others_have_finished() -> None:
+    game = Game(start=1, least=1)
+    game.hosts(a=1)
+    game.ready(0)
+    game.hosts(a=4)
+    game.ready(2)
+    game.end(0, 0)
+    game.end(2, 0)  # told that it has no place
+    assert game.driver.next_tick() == 10.0
+    game.world.time = 10.0
+    game.driver.tick()
+    assert game.world.ended_workers == [1, 3]
+    assert game.driver.next_tick() is None
+    game.end(1, 143)
+    game.end(3, 143)
+    assert game.driver.verdict == 0
+
+
+def test_newcomers_that_hang_hold_nobody_up_for_longer_than_the_time_out() -> None:
+    game = Game(start=1, least=1)
+    game.hosts(a=1)
+    game.ready(0)
+    game.hosts(a=1, b=1)
+    game.world.time = 5.0
+    game.hosts(a=1, b=1, c=1)
+    game.ready(2)
+    assert not game.world.announced
+    assert game.driver.next_tick() == 60.0
+    game.world.time = 60.0
+    game.driver.tick()
+    assert game.world.ended_workers == [1]
+    assert game.world.announced == [(1, ADDED)]
+    game.ready(0)
+    assert (game.world.ranks()[0], game.world.ranks()[2]) == (0, 1)
+    assert game.world.started == [("a", [0]), ("b", [1]), ("c", [2])]  # b is not tried again
+
+
+def test_a_newcomer_that_hangs_does_not_end_those_who_train_on_its_host() -> None:
+    game = Game(start=2, least=1)
+    game.hosts(a=1, b=1)
+    game.ready(0, 1)
+    game.hosts(a=2, b=1)
+    game.world.time = 60.0
+    game.driver.tick()
+    assert (game.world.ended_workers, game.world.ended) == ([2], [])
+    assert len(game.world.started) == 3  # nor is its slot tried again
+    assert not game.world.announced
+
+
+def test_newcomers_may_wait_long_for_those_who_train() -> None:
+    game = Game(start=1, least=1)
+    game.hosts(a=1)
+    game.ready(0)
+    game.hosts(a=1, b=1)
+    game.ready(1)
+    game.world.time = 1e6
+    game.driver.tick()
+    assert not game.world.ended
+    assert game.world.ranks() == {0: 0}
+
+
+def test_those_who_train_are_called_until_they_come() -> None:
+    game = Game(start=1, least=1)
+    game.hosts(a=1)
+    game.ready(0)
+    game.hosts(a=1, b=1)
+    game.ready(1)
+    times = []
+    while len(game.world.announced) < 8:
+        at = game.driver.next_tick()
+        assert at is not None
+        times.append(at - game.world.time)
+        game.world.time = at
+        game.driver.tick()
+    assert game.world.announced == [(1, ADDED)] * 8
+    assert times == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    game.ready(0)
+    assert game.driver.next_tick() is None
+    assert len(game.world.announced) == 8
