@@ -7,8 +7,14 @@ _OWN = str(Path(__file__).parent) + "/"
 
 
 def call_site() -> str:
-    """The innermost line on this thread's stack that is not this package's: "train.py:42"."""
+    """The innermost line on this thread's stack that is the user's: "train.py:42".
+
+    PyTorch calls us where a user calls it, or where we do: as in the functions that have gradients.
+    """
+    # Looked up, since this package is used without PyTorch too.
+    torch = getattr(sys.modules.get("torch"), "__file__", None)
+    passed = (_OWN,) if torch is None else (_OWN, torch.removesuffix("__init__.py"))
     frame = sys._getframe()  # noqa: SLF001 - the only cheap way to the caller's line
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(passed):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from horovod import _objects
 from horovod._collectives import COLLECTIVES
+from horovod._mpi_jobs import numbers_in_world
 from horovod._session import SESSION
 from horovod.common.exceptions import HorovodInternalError
 
@@ -44,16 +45,11 @@ def world_ranks(communicator: Any) -> tuple[int, ...]:
             "hvd.ProcessSet(MPI.COMM_NULL) has no members; a rank that is in none of the"
             " communicators leaves them out of its list"
         )
-    group, world = communicator.Get_group(), MPI.COMM_WORLD.Get_group()
-    try:
-        numbers = MPI.Group.Translate_ranks(group, range(group.Get_size()), world)
-    finally:
-        group.Free()
-        world.Free()
+    numbers = numbers_in_world(communicator, range(communicator.Get_size()))
     if MPI.UNDEFINED in numbers:
         raise ValueError(
-            f"hvd.ProcessSet({communicator.Get_name()}): {list(numbers).count(MPI.UNDEFINED)} of"
-            f" its {len(numbers)} members were not started together with this rank"
+            f"hvd.ProcessSet({communicator.Get_name()}): {numbers.count(MPI.UNDEFINED)} of its"
+            f" {len(numbers)} members were not started together with this rank"
         )
     return tuple(sorted(numbers))
 

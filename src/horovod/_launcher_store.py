@@ -15,7 +15,10 @@ from horovod.runner.rendezvous import joined
 from horovod.runner.store_client import StoreClient, StoreError
 
 _GRACE_SECONDS = 10.0  # after its deadline, in which another rank says that it passed
-_NEWS_SECONDS = 3600.0  # that one question waits in the store for an answer
+# That one question waits in the store, before it is put again: until then nobody notices that the
+# launcher's host has vanished.
+_QUESTION_SECONDS = 60.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds until a lost connection is made anew
 
 
 def is_elastic_worker(environment: Mapping[str, str]) -> bool:
@@ -96,30 +99,30 @@ def _listed(ranks: list[int]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
 
 
-def take_place(environment: MutableMapping[str, str], attempt: int) -> None:
+def take_place(environment: MutableMapping[str, str], attempt: int, trouble: str = "") -> None:
     """Waits for the next round of the job, and puts this worker's place into the environment.
+
+    However long that takes: others may train until it begins, and it is the launcher that ends who
+    waits in vain.
 
     Args:
         environment: of this process.
         attempt: how often this worker has asked before.
+        trouble: why it could not connect with the other ranks in its last place; empty if it could.
 
     Raises:
         SystemExit: with code 0; the job has no place for this worker any more.
-        HorovodInternalError: the launcher does not answer.
+        HorovodInternalError: the launcher has gone.
     """
     worker = _settings.ELASTIC_WORKER.read(environment)
-    patience = 2 * _settings.ELASTIC_TIMEOUT.read(environment)  # the launcher gives up sooner
     try:
-        store = _connect(environment)
-        try:
-            store.put(*Ready(worker, attempt).encode())
-            answer = store.get(Place.key(worker, attempt), patience)
-        finally:
-            store.close()
+        with contextlib.closing(_connect(environment)) as store:
+            store.put(*Ready(worker, attempt, trouble).encode())
+            answer = None
+            while answer is None:
+                answer = store.get(Place.key(worker, attempt), _QUESTION_SECONDS)
     except StoreError as error:
         raise HorovodInternalError(f"this worker cannot ask for its place: {error}") from error
-    if answer is None:
-        raise HorovodInternalError(f"the launcher gave no place within {patience:g} seconds")
     place = Place.decode(answer)
     if not place.environment:
         sys.stderr.write(f"This worker leaves the job: {place.reason}.\n")
@@ -128,30 +131,41 @@ def take_place(environment: MutableMapping[str, str], attempt: int) -> None:
     environment[_settings.ELASTIC_ROUND.name] = str(place.round)
 
 
+def present_round(environment: Mapping[str, str]) -> int:
+    """The round of the elastic job in which this process has its place; 0 before the first."""
+    return _settings.ELASTIC_ROUND.read(environment)
+
+
 def listen(
-    environment: Mapping[str, str], on_news: Callable[[float, int], None]
+    environment: Mapping[str, str], on_news: Callable[[News], None], ending: threading.Event
 ) -> threading.Thread:
     """Hears of hosts that come or go, in a thread that sleeps meanwhile.
 
+    It makes a connection that is lost anew for as long as this process runs, which is ended when
+    the launcher has gone. All news are kept in the store, so that none is missed.
+
     Args:
-        environment: of this process; says in which round it is.
-        on_news: called with a timestamp and what has changed, for the present round.
+        environment: of this process; it may come to name other addresses of the launcher.
+        on_news: called with all news since the job began, whatever rounds they belong to.
+        ending: set when this process ends; no lost connection is made anew then.
     """
 
     def wait_for_news() -> None:
-        try:
-            store = _connect(environment)
-            number = 0
-            while True:
-                value = store.get(News.key(number), _NEWS_SECONDS)
-                if value is None:
-                    continue
-                number += 1
-                news = News.decode(value)
-                if news.round == _settings.ELASTIC_ROUND.read(environment):
-                    on_news(news.timestamp, news.update)
-        except StoreError:
-            return  # the launcher has gone, and ends its workers
+        number = 0
+        pause = _FIRST_PAUSE
+        while not ending.is_set():
+            with (
+                contextlib.suppress(StoreError),
+                contextlib.closing(_connect(environment)) as store,
+            ):
+                while True:
+                    value = store.get(News.key(number), _QUESTION_SECONDS)
+                    pause = _FIRST_PAUSE
+                    if value is not None:
+                        number += 1
+                        on_news(News.decode(value))
+            ending.wait(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     thread = threading.Thread(target=wait_for_news, name="horovod-elastic", daemon=True)
     thread.start()

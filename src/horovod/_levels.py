@@ -36,6 +36,17 @@ def choose_level(levels: Sequence[str], cpu: str) -> str:
     )
 
 
+def level_asked_for(levels: Sequence[str]) -> str:
+    """The level that the wheel's variant asks of a CPU: the first above the baseline, if any.
+
+    Higher ones are used where the CPU has them, and missed nowhere.
+
+    Args:
+        levels: the levels in the wheel, lowest first.
+    """
+    return levels[min(1, len(levels) - 1)]
+
+
 def describe_misfit(levels: Sequence[str], level: str, cpu: str) -> str:
     """The one line that a wheel made for a better CPU calls for.
 
@@ -45,8 +56,8 @@ def describe_misfit(levels: Sequence[str], level: str, cpu: str) -> str:
         cpu: the level that the CPU supports.
     """
     return (
-        f"{DISTRIBUTION}: this wheel was built for {levels[-1]} but this CPU supports {cpu};"
-        f" using the {level} kernels. To install the fitting build: {repair_command()}"
+        f"{DISTRIBUTION}: this wheel was built for {level_asked_for(levels)} but this CPU supports"
+        f" {cpu}; using the {level} kernels. To install the fitting build: {repair_command()}"
     )
 
 

@@ -10,6 +10,8 @@ from horovod._levels import (
     describe_misfit,
     describe_missing_library,
     describe_missing_module,
+    level_asked_for,
+    runs_on,
 )
 
 NATIVE = Path(__file__).parent / "_native"
@@ -46,8 +48,8 @@ class CoreLibrary:
 
     @property
     def fits(self) -> bool:
-        """Whether the kernels that run are the best ones in the wheel."""
-        return self.level == self.levels[-1]
+        """Whether this CPU runs what the wheel was made for."""
+        return runs_on(level_asked_for(self.levels), self.cpu)
 
     def misfit(self) -> str:
         """What to tell the user when it does not fit."""

@@ -18,6 +18,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "mpich": ("libmpi.so.12", "libmpich.so.12"),
     "standard": ("libmpi_abi.so.1", "libmpi_abi.so.0"),
 }
+_PLAIN_NAME = "libmpi.so"  # what mpi4py opens first
 FAMILY_NAMES = {
     "openmpi": "Open MPI",
     "mpich": "MPICH or Intel MPI",
@@ -120,26 +121,52 @@ def is_wanted(environment: Mapping[str, str]) -> bool:
     return launch is not None and launch.size != 1
 
 
+def describe_lone_tasks(environment: Mapping[str, str]) -> str:
+    """What to tell whoever has started several tasks by srun that do not know of each other.
+
+    Returns:
+        A line for one of the tasks; "" where there is nothing to say.
+    """
+    tasks = _number(environment, "SLURM_STEP_NUM_TASKS") or 1
+    told = any(setting.name in environment for setting in (_settings.RANK, _settings.SIZE))
+    if tasks == 1 or told or read_launch(environment) is not None:
+        return ""
+    if _number(environment, "SLURM_PROCID"):
+        return ""
+    return (
+        f"srun has started {tasks} tasks and told them nothing of each other: each is a job of one"
+        " rank. Start them by horovodrun, or by srun --mpi=pmix (or --mpi=pmi2)"
+    )
+
+
 def loaded_libraries(maps: str) -> list[str]:
     """Paths of the MPI libraries among a process's mapped files.
 
     Args:
         maps: text of `/proc/self/maps`.
     """
-    names = tuple(f"/{name}" for group in LIBRARIES.values() for name in group)
     paths = dict.fromkeys(
         line.split(maxsplit=5)[5] for line in maps.splitlines() if line.count("/")
     )
-    return [path for path in paths if any(f"{name}." in f"{path}." for name in names)]
+    return [path for path in paths if family_of(path)]
 
 
 def family_of(library: str) -> str:
-    """The family of a library by its file name; "" when that tells none."""
-    name = Path(library).name
+    """The family of a library by its file name, or by its neighbours'; "" when these tell none."""
+    path = Path(library)
     for family, names in LIBRARIES.items():
-        if any(f"{name}.".startswith(f"{known}.") for known in names):
+        if any(f"{path.name}.".startswith(f"{known}.") for known in names):
             return family
-    return ""
+    if path.name != _PLAIN_NAME:
+        return ""
+    # Intel MPI's is a whole library of its own, not a link to the one with a number.
+    beside = [
+        family
+        for family, names in LIBRARIES.items()
+        for name in names
+        if name.startswith(f"{_PLAIN_NAME}.") and (path.parent / name).is_file()
+    ]
+    return beside[0] if len(beside) == 1 else ""
 
 
 def _ancestors() -> Iterator[Path]:

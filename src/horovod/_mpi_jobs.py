@@ -1,6 +1,9 @@
 """The MPI jobs that this process has joined: one per communicator, for every `init()`."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +16,7 @@ from horovod.common.exceptions import HorovodInternalError
 
 # The order of MPI's levels of thread support; their numbers differ by family.
 SERIALIZED, MULTIPLE = 2, 3
+_GRACE = 1.0  # seconds, in which an error that says more comes first
 
 
 @dataclass
@@ -23,10 +27,13 @@ class MpiJobs:
         joined: communicators of mpi4py, tuples of the launcher's ranks, or None for all of these;
             and this process's membership in each.
         starts: how often a runtime has been started on each of them, by position.
+        opened: the core library, the plug-in and the MPI that serve the process, once all is well
+            with MPI itself: it has to be ended then, or the launcher ends the other ranks.
     """
 
     joined: list[tuple[Any, "_bindings.MpiMembership"]] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
+    opened: tuple[str, str, str] | None = None
 
     def join(
         self, core: CoreLibrary, environment: Mapping[str, str], timeout: float, communicator: Any
@@ -51,22 +58,27 @@ class MpiJobs:
         disabled = _settings.MPI_THREADS_DISABLE.read(environment)
         try:
             choice, version = _mpi.find_mpi(str(core.path), environment)
-            membership = _bindings.MpiMembership(
-                str(core.path),
-                str(choice.plugin),
-                choice.library,
-                communicator=0 if ranks or communicator is None else _address_of(communicator),
-                ranks=ranks,
-                threads=SERIALIZED if disabled else MULTIPLE,
-                host=environment.get(_settings.HOSTNAME.name, ""),
-                timeout=timeout,
-            )
         except MpiNotFoundError as error:
             raise HorovodInternalError(
                 f"{error}; HOROVOD_CONTROLLER=gloo leaves MPI out of it"
             ) from error
+        libraries = str(core.path), str(choice.plugin), choice.library
+        try:
+            with _reported_when_late(timeout):
+                membership = _bindings.MpiMembership(
+                    *libraries,
+                    communicator=0 if ranks or communicator is None else _address_of(communicator),
+                    ranks=ranks,
+                    threads=SERIALIZED if disabled else MULTIPLE,
+                    host=environment.get(_settings.HOSTNAME.name, ""),
+                    timeout=timeout,
+                )
+        except ValueError:
+            self.opened = libraries
+            raise
         except (OSError, _bindings.CollectiveError) as error:
             raise HorovodInternalError(f"MPI could not be started: {error}") from error
+        self.opened = libraries
         launch = _mpi.read_launch(environment)
         if communicator is None and launch and launch.size not in (None, membership.size):
             raise HorovodInternalError(
@@ -87,11 +99,31 @@ class MpiJobs:
 
     def finalize(self) -> None:
         """Ends MPI if a job of ours has started it; whoever else did ends it themselves."""
-        started = [membership for _, membership in self.joined if membership.started]
         self.joined.clear()
         self.starts.clear()
-        for membership in started[:1]:
-            membership.finalize()
+        if self.opened is not None:
+            _bindings.mpi_finalize(*self.opened)
+            self.opened = None
+
+
+@contextlib.contextmanager
+def _reported_when_late(timeout: float) -> Iterator[None]:
+    """Says what a rank waits for that MPI does not let go: starting MPI has no time limit."""
+
+    def report() -> None:
+        sys.stderr.write(
+            f"horovod: still starting MPI after {timeout:g} seconds: not all ranks that the"
+            " launcher has started have called hvd.init() or MPI_Init, or one has ended without\n"
+        )
+
+    timer = threading.Timer(timeout + _GRACE, report)
+    timer.daemon = True
+    with contextlib.suppress(RuntimeError):  # no thread can be started
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _address_of(communicator: Any) -> int:
@@ -105,6 +137,18 @@ def _address_of(communicator: Any) -> int:
     return int(MPI._addressof(communicator))  # noqa: SLF001 - mpi4py's documented way
 
 
+def numbers_in_world(communicator: Any, ranks: Sequence[int]) -> list[int]:
+    """What numbers ranks of a communicator have in MPI's world; below 0 those of another world."""
+    from mpi4py import MPI  # noqa: PLC0415 - as in _address_of
+
+    group, world = communicator.Get_group(), MPI.COMM_WORLD.Get_group()
+    try:
+        return list(MPI.Group.Translate_ranks(group, ranks, world))
+    finally:
+        group.Free()
+        world.Free()
+
+
 def read_comm(comm: Any) -> tuple[Any, tuple[int, ...]]:
     """What `init(comm=...)` was given: a communicator or None, and the ranks of a list.
 
@@ -112,7 +156,10 @@ def read_comm(comm: Any) -> tuple[Any, tuple[int, ...]]:
         TypeError: it is something else.
         ValueError: the list is none of ranks.
     """
-    if comm is None or hasattr(comm, "Get_rank"):
+    if comm is None:
+        return None, ()
+    if hasattr(comm, "Get_rank"):
+        _check_communicator(comm)
         return comm, ()
     if isinstance(comm, Sequence) and not isinstance(comm, str | bytes):
         return None, read_ranks(comm)  # none are all, as in Horovod
@@ -120,6 +167,26 @@ def read_comm(comm: Any) -> tuple[Any, tuple[int, ...]]:
         f"hvd.init(comm={comm!r}) needs a list of ranks, a communicator of mpi4py, or None for all"
         " ranks"
     )
+
+
+def _check_communicator(comm: Any) -> None:
+    """Refuses what is no group of ranks with this process among them.
+
+    Raises:
+        ValueError: the null communicator, or one of two groups.
+    """
+    if not comm:
+        raise ValueError(
+            "hvd.init(comm=MPI.COMM_NULL): the null communicator has no ranks; call init() where"
+            " this process is in the communicator"
+        )
+    from mpi4py import MPI  # noqa: PLC0415 - as in _address_of
+
+    if MPI.Is_initialized() and not MPI.Is_finalized() and comm.Is_inter():
+        raise ValueError(
+            "hvd.init(comm=...): an intercommunicator joins two groups of ranks; give that of one"
+            " group, such as its Merge()"
+        )
 
 
 def place(placement: Placement, membership: "_bindings.MpiMembership") -> Placement:

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from horovod._call_site import call_site
 from horovod._loader import _bindings
+from horovod._operation_names import checked_name
 from horovod._reduce_op import Sum
 from horovod._session import Member, Session
 from horovod._unnamed_operations import internal_error
@@ -232,7 +233,7 @@ class Operations:
 
     def _full_name(self, member: Member, kind: str, name: str | None, process_set: int) -> str:
         if name is not None:
-            return f"{kind}.{name}"
+            return f"{kind}.{checked_name(name)}"
         number = member.runtime.next_unnamed(_KINDS[kind], process_set)
         return f"{kind}{_UNNAMED}{number}"
 

@@ -1,13 +1,78 @@
-"""Pickling with cloudpickle, which takes lambdas and local classes too, where it is installed."""
+"""Pickling with cloudpickle, which takes lambdas and local classes too.
 
+Where it is not installed, as by `pip install --no-deps`, pickle serves what it can.
+"""
+
+import contextlib
 import importlib
-import importlib.util
+import io
 import pickle
+from types import FunctionType
 from typing import Any
 
+_HINT = "cloudpickle takes it along: pip install cloudpickle"
 
-def dump(obj: Any) -> bytes:
-    """Pickles an object."""
-    if importlib.util.find_spec("cloudpickle") is not None:
-        return bytes(importlib.import_module("cloudpickle").dumps(obj))
-    return pickle.dumps(obj)
+
+def dump(obj: Any, *, for_other_program: bool = False) -> bytes:
+    """Pickles an object.
+
+    Args:
+        obj: the object.
+        for_other_program: who reads it runs another script, and so lacks what this one defines.
+
+    Raises:
+        PicklingError: it holds a function or class that takes cloudpickle, which is not installed.
+    """
+    cloudpickle = _find_cloudpickle()
+    if cloudpickle is not None:
+        return bytes(cloudpickle.dumps(obj))
+    if for_other_program:
+        return _pickled(_PicklerForOtherProgram, obj)
+    try:
+        return pickle.dumps(obj)
+    except (AttributeError, pickle.PicklingError):
+        _pickled(_ExplainingPickler, obj)
+        raise
+
+
+def _find_cloudpickle() -> Any:
+    """The module; None where it is not installed."""
+    with contextlib.suppress(ModuleNotFoundError):
+        return importlib.import_module("cloudpickle")
+    return None
+
+
+def _pickled(pickler: "type[pickle.Pickler]", obj: Any) -> bytes:
+    buffer = io.BytesIO()
+    pickler(buffer).dump(obj)
+    return buffer.getvalue()
+
+
+def _is_code(obj: object) -> bool:
+    return isinstance(obj, (FunctionType, type))
+
+
+class _ExplainingPickler(pickle.Pickler):
+    """Says of a function or class without a name of its own what would pickle it."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Refuses such an object; lets all others be pickled as always."""
+        if _is_code(obj) and {"<lambda>", "<locals>"} & set(obj.__qualname__.split(".")):
+            raise pickle.PicklingError(
+                f"pickle cannot take {obj!r}, which is defined inside a function or has no name;"
+                f" {_HINT}"
+            )
+        return NotImplemented
+
+
+class _PicklerForOtherProgram(_ExplainingPickler):
+    """Refuses what this script defines as well."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Refuses such an object; lets all others be pickled as always."""
+        if _is_code(obj) and obj.__module__ == "__main__":
+            raise pickle.PicklingError(
+                f"pickle cannot take {obj!r}, which this script defines, to ranks that run another"
+                f" one; define it in a module that they can import. Or {_HINT}"
+            )
+        return super().reducer_override(obj)

@@ -69,6 +69,8 @@ def _read_transport(environment: Mapping[str, str]) -> str:
     """What moves the bytes: Horovod has a variable for it, this library one with more choices."""
     transport = _settings.TRANSPORT.read(environment)
     operations = _settings.CPU_OPERATIONS.read(environment)
+    if operations == "ccl":  # which describe_unused says something about
+        operations = "auto"
     if operations == "mpi" and transport == "auto":
         return "mpi"
     if (operations == "mpi") != (transport == "mpi") and "auto" not in (operations, transport):

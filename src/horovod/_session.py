@@ -13,7 +13,7 @@ from typing import Any
 from horovod import _chosen_ranks, _launcher_store, _mpi, _settings, _timeline
 from horovod._gpu import gpu_support
 from horovod._loader import CoreLibrary, _bindings, select_core
-from horovod._mpi_jobs import MpiJobs, place
+from horovod._mpi_jobs import MpiJobs, numbers_in_world, place
 from horovod._placement import Placement, read_placement
 from horovod._unused_settings import describe_unused
 from horovod.common.exceptions import HorovodInternalError
@@ -71,10 +71,12 @@ class Session:
         os.register_at_fork(after_in_child=self._forget_other_threads)
         self._member: Member | None = None
         self._generation = 0
+        self._trouble = ""  # why the last job could not be joined, until the launcher is told
         # How often each list of ranks has been made a job, alike on all of them.
         self._starts: dict[tuple[int, ...], int] = {}
         self._mpi_jobs = MpiJobs()
         self._process = os.getpid()
+        self._ends_at_exit = False
         self._followers: list[Callable[[Member | None], None]] = []
 
     def follow(self, change: "Callable[[Member | None], None]") -> None:
@@ -150,12 +152,14 @@ class Session:
                 " can be chosen by number; use process sets, or horovodrun without --min-np"
             )
         if elastic:
-            _launcher_store.take_place(os.environ, self._generation)
+            _launcher_store.take_place(os.environ, self._generation, self._trouble)
+            self._trouble = ""
         placement = read_placement(os.environ)
         core = select_core()
         mpi = None
         start = self._generation
         if communicator is not None or (not elastic and _mpi.is_wanted(os.environ)):
+            self._end_at_exit()
             mpi = self._mpi_jobs.join(core, os.environ, placement.timeout, ranks or communicator)
             placement = place(placement, mpi)
             generation = self._mpi_jobs.next_start(mpi)
@@ -172,17 +176,22 @@ class Session:
             unused = describe_unused(os.environ)
             if placement.rank == 0:
                 sys.stderr.writelines(f"horovod: {line}\n" for line in unused)
-            atexit.register(self._leave_for_good)
+            if placement.size == 1 and (lone := _mpi.describe_lone_tasks(os.environ)):
+                sys.stderr.write(f"horovod: {lone}\n")
+            self._end_at_exit()
         self._generation += 1
-        timeline = _timeline.recorded_from_start(
-            os.environ, placement.rank, start, ranks[0] if ranks else 0
-        )
+        first = ranks[0] if ranks else 0
+        if communicator is not None:
+            first = max(0, *numbers_in_world(communicator, [0]))
+        timeline = _timeline.recorded_from_start(os.environ, placement.rank, start, first)
+        autotune_log = _timeline.autotune_log(os.environ, start, first)
         try:
-            runtime = _start_runtime(core, placement, generation, mpi, timeline)
+            runtime = _start_runtime(core, placement, generation, mpi, timeline, autotune_log)
         except HorovodInternalError as error:
             if not elastic:
                 raise
-            sys.stderr.write(f"{str(error).rstrip('.')}. Asking for a new place.\n")
+            self._trouble = str(error)
+            sys.stderr.write(f"{self._trouble.rstrip('.')}. Asking for a new place.\n")
             return None
         return Member(
             runtime,
@@ -206,6 +215,11 @@ class Session:
             hosts = _launcher_store.exchange_hosts(placement, ranks, meeting)
             placement = _chosen_ranks.place(placement, ranks, hosts)
         return placement, generation
+
+    def _end_at_exit(self) -> None:
+        if not self._ends_at_exit:
+            atexit.register(self._leave_for_good)
+            self._ends_at_exit = True
 
     def _leave_for_good(self) -> None:
         self.stop()
@@ -288,6 +302,7 @@ def _start_runtime(
     generation: int,
     mpi: "_bindings.MpiMembership | None",
     timeline: str,
+    autotune_log: str,
 ) -> "_bindings.Runtime":
     try:
         if core.kernels is not None:
@@ -315,12 +330,12 @@ def _start_runtime(
             fuse_groups=placement.fuse_groups,
             cache_capacity=placement.cache_capacity,
             gather_time=-1.0 if placement.gather_time is None else placement.gather_time,
-            timeline=timeline,
+            timeline=os.fsencode(timeline),  # paths are bytes, which need not be UTF-8
             mark_cycles=_settings.TIMELINE_MARK_CYCLES.read(os.environ),
             autotune=_settings.AUTOTUNE.read(os.environ),
             # What the user has chosen is not tuned.
-            autotune_fusion=not os.environ.get(_settings.FUSION_THRESHOLD.name),
-            autotune_log=_settings.AUTOTUNE_LOG.read(os.environ),
+            autotune_fusion=not _settings.FUSION_THRESHOLD.is_given(os.environ),
+            autotune_log=os.fsencode(autotune_log),
             warmup_samples=_settings.AUTOTUNE_WARMUP_SAMPLES.read(os.environ),
             steps_per_sample=_settings.AUTOTUNE_STEPS_PER_SAMPLE.read(os.environ),
             most_samples=_settings.AUTOTUNE_MOST_SAMPLES.read(os.environ),

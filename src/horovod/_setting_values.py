@@ -37,7 +37,7 @@ class Setting(Generic[T]):
         Raises:
             SettingError: the text is not accepted; the message lists what is.
         """
-        text = environment.get(self.name, "").strip()
+        text = self._text(environment)
         if not text:
             return self.default
         try:
@@ -48,12 +48,47 @@ class Setting(Generic[T]):
                 f"{self.name}={shown} is not accepted: it must be {self.accepted}"
             ) from None
 
+    def is_given(self, environment: Mapping[str, str]) -> bool:
+        """Whether the user has chosen; a variable that holds nothing but white space is none."""
+        return bool(self._text(environment))
+
+    def _text(self, environment: Mapping[str, str]) -> str:
+        return environment.get(self.name, "").strip()
+
+
+_MOST = (1 << 63) - 1
+
+
+def _whole(text: str) -> int:
+    """A whole number, also one that is written as 1e6 or 64.0."""
+    try:
+        return int(text)
+    except ValueError:
+        value = float(text)
+        if not value.is_integer():
+            raise
+        return int(value)
+
 
 def count(text: str) -> int:
-    value = int(text)
-    if not 0 <= value < 1 << 63:
+    value = _whole(text)
+    if not 0 <= value <= _MOST:
         raise ValueError
     return value
+
+
+def small_count(text: str) -> int:
+    value = _whole(text)
+    if not 0 <= value < 1 << 31:
+        raise ValueError
+    return value
+
+
+def capacity(text: str) -> int:
+    value = _whole(text)
+    if value > _MOST:
+        raise ValueError
+    return value if value >= 0 else _MOST
 
 
 def ranks(text: str) -> int:
@@ -85,11 +120,19 @@ def switch(text: str) -> bool:
     return int(text) != 0 if word is None else word
 
 
-def choice(*accepted: str) -> Callable[[str], str]:
+def choice(*accepted: str, **also: str) -> Callable[[str], str]:
+    """What reads one of some words, in any case.
+
+    Args:
+        accepted: the words.
+        also: other words, each with the one that it stands for.
+    """
+
     def parse(text: str) -> str:
-        if text.lower() not in accepted:
+        word = also.get(text.lower(), text.lower())
+        if word not in accepted:
             raise ValueError
-        return text.lower()
+        return word
 
     return parse
 
@@ -101,8 +144,26 @@ def share(text: str) -> float:
     return value
 
 
-def secret(text: str) -> bytes:
-    value = bytes.fromhex(text)
+class Secret(bytes):
+    """A secret that messages about the call it is passed to do not show."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<not shown>"
+
+    __str__ = __repr__  # that of `bytes` shows them
+
+
+def names(text: str) -> str:
+    given = [name.strip() for name in text.split(",") if name.strip()]
+    if not given:
+        raise ValueError
+    return ",".join(given)
+
+
+def secret(text: str) -> Secret:
+    value = Secret.fromhex(text)
     if len(value) < 16:
         raise ValueError
     return value
@@ -115,10 +176,21 @@ def amount(text: str) -> float:
     return value
 
 
+def wait(text: str) -> float:
+    value = amount(text)
+    if value > 3_600_000:  # an hour
+        raise ValueError
+    return value
+
+
 AMOUNT = "a number, 0 or more"
 SHARE = "a number between 0 and 1"
 SECONDS_OR_NEVER = "a number of seconds, 0 for never"
 SWITCH = "0 or another whole number, false or true, no or yes, off or on"
 COUNT = "a whole number, 0 or more, of 63 bits"
+SMALL_COUNT = "a whole number, 0 to 2147483647"
+WAIT = "a number, 0 to 3600000"
+CAPACITY = "a whole number of 63 bits, below 0 for no limit"
 RANKS = f"a whole number, 1 to {MOST_RANKS}"
 SECONDS = "a number of seconds above 0"
+SECONDS_OR_DEFAULT = "a number of seconds, 0 for the default"

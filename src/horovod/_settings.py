@@ -4,20 +4,28 @@ from collections.abc import Mapping
 
 from horovod._setting_values import (
     AMOUNT,
+    CAPACITY,
     COUNT,
     RANKS,
     SECONDS,
+    SECONDS_OR_DEFAULT,
     SECONDS_OR_NEVER,
+    SMALL_COUNT,
     SWITCH,
+    WAIT,
     Setting,
     amount,
+    capacity,
     choice,
     count,
+    names,
     port,
     ranks,
     seconds,
     secret,
+    small_count,
     switch,
+    wait,
 )
 
 LOG_LEVELS = ("trace", "debug", "info", "warning", "error", "fatal")
@@ -47,18 +55,18 @@ RENDEZVOUS_PORT = Setting(
 )
 INTERFACE = Setting(
     "HOROVOD_GLOO_IFACE",
-    str,
-    "a network interface's name, or several with commas between them",
+    names,
+    "at least one network interface's name, several with commas between them",
     "",
     "interface to listen on, or several with commas, of which the first that the host has counts;"
     " by default all of a host's addresses are offered, that towards the store first",
 )
 START_TIMEOUT = Setting(
     "HOROVOD_START_TIMEOUT",
-    seconds,
-    SECONDS,
+    amount,
+    SECONDS_OR_DEFAULT,
     30.0,
-    "how long ranks wait for each other in init()",
+    "how long ranks wait for each other in init(); 0 as if it were not set",
 )
 GLOO_TIMEOUT = Setting(
     "HOROVOD_GLOO_TIMEOUT_SECONDS",
@@ -100,8 +108,8 @@ HIERARCHICAL_ALLGATHER = Setting(
 )
 CYCLE_TIME = Setting(
     "HOROVOD_CYCLE_TIME",
-    amount,
-    AMOUNT,
+    wait,
+    WAIT,
     0.1,
     "milliseconds that an operation which nobody waits for yet may stay, so that others travel with"
     " it; by default 50 where ranks share memory and have no core to spare; rank 0's value counts",
@@ -122,8 +130,8 @@ DISABLE_GROUP_FUSION = Setting(
 )
 CACHE_CAPACITY = Setting(
     "HOROVOD_CACHE_CAPACITY",
-    count,
-    COUNT,
+    capacity,
+    CAPACITY,
     16384,
     "named operations that ranks ask for by number once all have done so; 0 for none; rank 0's"
     " value counts",
@@ -144,8 +152,8 @@ CONTROLLER = Setting(
 )
 CPU_OPERATIONS = Setting(
     "HOROVOD_CPU_OPERATIONS",
-    choice("auto", "gloo", "mpi"),
-    "auto, mpi, or gloo, which stands for the built-in transports; this build has no ccl",
+    choice("auto", "gloo", "mpi", "ccl"),
+    "auto, mpi, or gloo, which stands for the built-in transports; ccl counts as auto",
     "auto",
     "what moves CPU tensors: mpi is HOROVOD_TRANSPORT=mpi, gloo excludes it",
 )
@@ -174,19 +182,23 @@ AUTOTUNE_LOG = Setting(
     "HOROVOD_AUTOTUNE_LOG", str, "a path", "", "file to which rank 0 writes what it has measured"
 )
 AUTOTUNE_WARMUP_SAMPLES = Setting(
-    "HOROVOD_AUTOTUNE_WARMUP_SAMPLES", count, COUNT, 3, "samples before the search begins"
+    "HOROVOD_AUTOTUNE_WARMUP_SAMPLES",
+    small_count,
+    SMALL_COUNT,
+    3,
+    "samples before the search begins",
 )
 AUTOTUNE_STEPS_PER_SAMPLE = Setting(
     "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
-    count,
-    COUNT,
+    small_count,
+    SMALL_COUNT,
     10,
     "how often the same operation runs in a sample",
 )
 AUTOTUNE_MOST_SAMPLES = Setting(
     "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
-    count,
-    COUNT,
+    small_count,
+    SMALL_COUNT,
     20,
     "samples that the search takes at most",
 )
@@ -213,10 +225,11 @@ STALL_SHUTDOWN_TIME = Setting(
 )
 LOG_LEVEL = Setting(
     "HOROVOD_LOG_LEVEL",
-    choice(*LOG_LEVELS),
+    choice(*LOG_LEVELS, warn="warning", critical="fatal", off="fatal", none="fatal"),
     ", ".join(LOG_LEVELS),
     "warning",
-    "what is less serious is not written to stderr; the core has warnings and errors alone",
+    "what is less serious is not written to stderr; the core has warnings and errors alone; warn"
+    " is warning; critical, off and none are fatal",
 )
 LOG_HIDE_TIME = Setting(
     "HOROVOD_LOG_HIDE_TIME",
@@ -346,12 +359,13 @@ def stall_times(environment: Mapping[str, str]) -> tuple[float, float]:
 def start_timeout(environment: Mapping[str, str]) -> float:
     """Seconds that ranks wait for each other: Horovod has two names for it."""
     gloo = GLOO_TIMEOUT.read(environment)
-    if START_TIMEOUT.name not in environment and gloo:
-        return gloo
-    return START_TIMEOUT.read(environment)
+    own = START_TIMEOUT.read(environment)
+    if START_TIMEOUT.is_given(environment) and own:
+        return own
+    return gloo or START_TIMEOUT.default
 
 
 def gather_time(environment: Mapping[str, str]) -> float | None:
     """Seconds that a request may stay for others; None where the user has not said so."""
     milliseconds = CYCLE_TIME.read(environment)
-    return milliseconds / 1000 if environment.get(CYCLE_TIME.name) else None
+    return milliseconds / 1000 if CYCLE_TIME.is_given(environment) else None

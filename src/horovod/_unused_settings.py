@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from horovod import _settings
 from horovod._setting_values import (
     COUNT,
     SHARE,
@@ -66,8 +67,16 @@ def describe_unused(environment: Mapping[str, str]) -> list[str]:
     Raises:
         SettingError: a value is not accepted.
     """
-    return [
-        f"{unused.setting.name}={environment[unused.setting.name]} has no effect: {unused.reason}."
+    idle = [
+        (unused.setting.name, unused.reason)
         for unused in UNUSED
         if unused.setting.read(environment) != unused.setting.default
     ]
+    if _settings.CPU_OPERATIONS.read(environment) == "ccl":
+        idle.append(
+            (
+                _settings.CPU_OPERATIONS.name,
+                f"{_NO_CCL}, and what moves tensors is chosen as without it",
+            )
+        )
+    return [f"{name}={environment[name]} has no effect: {reason}." for name, reason in idle]

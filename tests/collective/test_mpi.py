@@ -49,12 +49,41 @@ def test_communicators_of_mpi4py_are_jobs_and_its_mpi_is_shared(mpi: str) -> Non
         PYTHONPATH=str(prefix("mpi4py")), MPI4PY_LIBMPI=str(library(mpi)),
     )  # fmt: skip
     world, halves, *again = jobs_of(launched, 4)
+    if mpi == "impi-rt":
+        # A whole library under the plain name, which mpi4py opens where nothing else is said.
+        plain = mpirun(
+            mpi, 4, RANKS / "mpi_places.py", "mpi4py",
+            PYTHONPATH=str(prefix("mpi4py")), LD_LIBRARY_PATH=str(library(mpi).parent),
+        )  # fmt: skip
+        assert len(jobs_of(plain, 4)) == 4
     for job in (world, *again):
         assert [facts["rank"] for facts in job] == [0, 1, 2, 3]
         assert {tuple(facts["sum"]) for facts in job} == {(10.0, 10.0)}
     assert [facts["rank"] for facts in halves] == [0, 0, 1, 1]
     assert {tuple(facts["sum"]) for facts in halves} == {(3.0, 3.0)}
     assert {facts["transport"] for facts in world} == {"shm"}
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+def test_jobs_of_communicators_have_their_own_files(mpi: str, tmp_path: Path) -> None:
+    launched = mpirun(
+        mpi, 4, RANKS / "mpi_places.py", "mpi4py",
+        PYTHONPATH=str(prefix("mpi4py")), MPI4PY_LIBMPI=str(library(mpi)),
+        HOROVOD_AUTOTUNE="1", HOROVOD_AUTOTUNE_LOG=str(tmp_path / "log.csv"),
+        HOROVOD_TIMELINE=str(tmp_path / "trace.json"), HOROVOD_TIMELINE_ALL_RANKS="1",
+    )  # fmt: skip
+    assert len(jobs_of(launched, 4)) == 4
+    # The second of the four is that of the halves.
+    sizes = {"": 4, ".1": 2, ".from2.1": 2, ".2": 4, ".3": 4}
+    assert {path.name for path in tmp_path.glob("*.csv")} == {f"log{place}.csv" for place in sizes}
+    traces = {path.name for path in tmp_path.glob("*.json")}
+    assert traces == {
+        f"trace{place}{f'.rank{rank}' * bool(rank)}.json"
+        for place, size in sizes.items()
+        for rank in range(size)
+    }
+    for name in traces:
+        json.loads((tmp_path / name).read_text())
 
 
 @pytest.mark.parametrize("mpi", MPIS)
@@ -85,6 +114,14 @@ def test_lists_of_ranks_are_jobs(mpi: str) -> None:
     assert {tuple(facts["sum"]) for facts in halves} == {(3.0, 3.0)}
     for job in everyone:
         assert {(facts["size"], *facts["sum"]) for facts in job} == {(4, 10.0, 10.0)}
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+def test_a_rank_that_is_refused_and_ends_leaves_the_others_alone(mpi: str) -> None:
+    (job,) = jobs_of(mpirun(mpi, 3, RANKS / "mpi_places.py", "refused"), 3)
+    refused, *joined = job
+    assert "not among the ranks that are to form a job" in refused["refused"]
+    assert [(facts["rank"], facts["size"]) for facts in joined] == [(0, 2), (1, 2)]
 
 
 def test_hosts_use_mpi_between_them_and_shared_memory_inside(tmp_path: Path) -> None:
@@ -155,6 +192,37 @@ def test_horovodrun_starts_mpirun(mpi: str) -> None:
     assert f"{programs(mpi)}/mpirun " in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("mpi", "hosts"),
+    [
+        *((mpi, "localhost:3") for mpi in MPIS),
+        # Two names of a host are not one host to Hydra alone.
+        *((mpi, "localhost:1,127.0.0.1:2") for mpi in MPIS if MPIS[mpi].family == "mpich"),
+    ],
+)
+def test_hosts_and_their_slots_are_handed_to_mpirun(mpi: str, hosts: str) -> None:
+    variable = "MPI_LOCALNRANKS" if MPIS[mpi].family == "mpich" else "OMPI_COMM_WORLD_LOCAL_SIZE"
+    show = f'echo "<${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}} among ${variable}>"'
+    done = run(mpi, "-np", "3", "--mpi", "-H", hosts, "sh", "-c", show)
+    assert done.returncode == 0, done.stderr
+    among = ["3"] * 3 if hosts == "localhost:3" else ["1", "2", "2"]
+    for rank, ranks in enumerate(among):
+        assert f"<{rank} among {ranks}>" in done.stdout, done.stdout
+
+
+def test_output_is_kept_where_open_mpi_5_keeps_all_of_it(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    show = "echo to stdout; echo to stderr >&2"
+    done = run("openmpi", "-np", "2", "--mpi", "--output-filename", folder, "sh", "-c", show)
+    assert done.returncode == 0, done.stderr
+    assert f"see {folder}/rank.<job>.<rank>.out and .err" in done.stderr
+    for rank in (0, 1):
+        for ending, stream in (("out", "stdout"), ("err", "stderr")):
+            (file,) = folder.glob(f"rank.*.{rank}.{ending}")
+            assert f"to {stream}" in file.read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 FUNCTION = """
 import horovod, sys
 def on_rank(start):
@@ -183,7 +251,7 @@ def test_a_function_runs_under_mpirun_and_its_results_come_by_rank(mpi: str) -> 
         check=False,
     )
     assert "[(0, [6.0], 3), (1, [6.0], 3), (2, [6.0], 3)]" in done.stderr, done.stderr
-    assert "horovod.run: the job ended with code 5." in done.stderr, done.stderr
+    assert "The job ended with code 5." in done.stderr, done.stderr
 
 
 def test_horovodrun_says_why_it_cannot_use_mpi() -> None:

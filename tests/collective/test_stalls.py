@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from collective.conftest import Launch
 from collective.launching import RANKS
 
@@ -30,3 +32,14 @@ def test_a_stall_is_described_and_ends_the_job(launch: Launch) -> None:
     warnings = "\n".join(launched.lines(0, "stderr"))
     assert re.search(r"\[\d{4}-\d\d-\d\d [\d:.]{15}: W horovod\] One or more tensors", warnings)
     assert not launched.lines(1, "stderr")
+
+
+@pytest.mark.torch
+def test_a_stall_points_past_pytorch_to_the_users_line(launch: Launch) -> None:
+    times = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "0.5", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "4"}
+    launched = launch(2, "stall_in_torch.py", env=times)
+    for rank in (0, 1):
+        text = "\n".join(launched.lines(rank))
+        for waiting, mark in ((0, "# alone"), (1, "# together")):
+            site = RANKS / f"stall_in_torch.py:{_line_of('stall_in_torch.py', mark)}"
+            assert f"ready ranks: {waiting} (waits at {site})" in text, text + launched.err

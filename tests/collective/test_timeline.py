@@ -1,12 +1,21 @@
 """Timelines of whole jobs: from the start on, at run time, of all ranks, of one that is killed."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collective.launching import RANKS, Launched, horovodrun
+from collective.launching import (
+    LAUNCH_SECONDS,
+    RANKS,
+    Launched,
+    clean_environment,
+    horovodrun,
+)
 
 
 @pytest.fixture(scope="module")
@@ -56,11 +65,12 @@ def test_recording_can_be_started_and_stopped(recorded: tuple[Path, Launched]) -
         assert "before" not in text
         assert (folder / "later" / f"{number}.rank1.json").exists() == (number == 1)
     for rank in (0, 1):
-        (ignored, unwritable, *_) = launched.lines(rank)
+        (ignored, unwritable, impossible, *_) = launched.lines(rank)
         assert "is ignored: a timeline is being written" in ignored
         assert "hvd.stop_timeline()" in ignored
         assert "no such folder" in unwritable
         assert unwritable.endswith("No such file or directory")
+        assert "'no\\x00path': no path has a NUL in it" in impossible
     assert not list(folder.glob("second*"))
 
 
@@ -73,3 +83,24 @@ def test_a_killed_rank_leaves_what_viewers_show(recorded: tuple[Path, Launched])
         json.loads(text)
     assert "[1] allreduce.the last but one" in _names(json.loads(text + "]"))
     assert "allreduce.the last but one" in _names(json.loads((folder / "last.json").read_text()))
+
+
+def test_files_whose_names_are_not_utf_8(tmp_path: Path) -> None:
+    """As the names of files may be on Linux; Python has them in another form."""
+    names = [
+        os.fsdecode(bytes(tmp_path) + name) for name in (b"/\xff.json", b"/\xfe.csv", b"/\xfd")
+    ]
+    timeline, log, later = names
+    program = (
+        "import sys, horovod.array as hvd; hvd.init(); hvd.stop_timeline();"
+        "hvd.start_timeline(sys.argv[1]); hvd.stop_timeline()"
+    )
+    variables = {"HOROVOD_TIMELINE": timeline, "HOROVOD_AUTOTUNE_LOG": log, "HOROVOD_AUTOTUNE": "1"}
+    subprocess.run(
+        [sys.executable, "-c", program, later],
+        env={**clean_environment(), **variables},
+        timeout=LAUNCH_SECONDS,
+        check=True,
+    )
+    for name in names:
+        assert Path(name).exists()

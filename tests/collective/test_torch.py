@@ -1,6 +1,7 @@
 """The PyTorch front end, on real ranks over every transport."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -20,7 +21,9 @@ FILES = (
     "torch_started_checks.py",
     "waiting_checks.py",
     "output_checks.py",
+    "forward_mode_checks.py",
     "optimizer_checks.py",
+    "private_attribute_checks.py",
     "optimizer_state_checks.py",
     "overlap_checks.py",
     "shared_memory_checks.py",
@@ -30,6 +33,7 @@ FILES = (
     "torch_group_checks.py",
     "torch_property_checks.py",
     "elastic_state_checks.py",
+    "elastic_sync_checks.py",
     "signature_checks.py",
 )
 
@@ -49,3 +53,20 @@ def test_a_script_that_no_launcher_has_started(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     outcomes = json.loads((tmp_path / "0.json").read_text())
     assert outcomes == dict.fromkeys(checks_of("alone_checks.py"), "")
+
+
+def test_whether_there_is_a_gpu_is_asked_of_pytorch_in_another_process(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import torch\ntorch.cuda.is_available = lambda: True\n"
+    )
+    code = (
+        "from horovod.common.util import gpu_available as ask\n"
+        "import sys; print(ask('torch'), ask('array'), 'horovod.torch' in sys.modules)"
+    )
+    environment = clean_environment()
+    folders = [str(tmp_path), *filter(None, [environment.get("PYTHONPATH")])]
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
+        env={**environment, "PYTHONPATH": os.pathsep.join(folders)}, timeout=LAUNCH_SECONDS,
+    )  # fmt: skip
+    assert done.stdout == "True False False\n", done.stderr

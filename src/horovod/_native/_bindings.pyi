@@ -92,6 +92,13 @@ def mpi_version(core: str, plugin: str, library: str) -> str:
         OSError: one of them cannot be opened, or does not fit the other.
     """
 
+def mpi_finalize(core: str, plugin: str, library: str) -> None:
+    """Ends MPI if a membership has started it, even one that was refused then; waits for all ranks.
+
+    Raises:
+        OSError: MPI says no.
+    """
+
 class MpiMembership:
     """This process among the ranks of an MPI launcher, for any number of runtimes."""
 
@@ -140,12 +147,7 @@ class MpiMembership:
     def threads(self) -> int:
         """The level of thread support that MPI has given, as for `__init__`."""
     @property
-    def started(self) -> bool:
-        """Whether MPI was started for this, so that `finalize` is due in the end."""
-    @property
     def host(self) -> str: ...
-    def finalize(self) -> None:
-        """Ends MPI, unless that has happened already; waits for all ranks."""
 
 class BlockingCalls:
     """Collectives of all ranks that run on the caller's thread when all come for them now.
@@ -267,7 +269,7 @@ class Runtime:
         gpu_code: str = "",  # the folder of that code
         gpu_drivers: str = "",  # libraries, one a line; the first that can be opened is used
         nccl_libraries: str = "",  # likewise, after one that the process has loaded
-        timeline: str = "",  # file to record operations to from the start on; "" for none
+        timeline: str | bytes = "",  # file to record operations to from the start on; "" for none
         mark_cycles: bool = False,  # the coordinator's answers too
         heartbeat_timeout: float = 30.0,  # seconds until a silent rank counts as lost; 0 = never
         hierarchical_allreduce: bool = True,  # inside the hosts first, then between them
@@ -278,7 +280,7 @@ class Runtime:
         log_hide_time: bool = False,
         autotune: bool = False,  # rank 0 looks for better parameters while the job runs
         autotune_fusion: bool = True,  # for fusion_bytes too; for gather_time where it is < 0
-        autotune_log: str = "",  # file for what it measures; "" for none
+        autotune_log: str | bytes = "",  # file for what it measures; "" for none
         warmup_samples: int = 3,  # which the search does not look at
         steps_per_sample: int = 10,  # how often the same operation runs in one
         most_samples: int = 20,  # of the search
@@ -427,7 +429,7 @@ class Runtime:
             CollectiveError: the operation failed on all ranks, or a rank was lost.
             ValueError: unknown handle.
         """
-    def start_timeline(self, path: str, mark_cycles: bool) -> None:
+    def start_timeline(self, path: str | bytes, mark_cycles: bool) -> None:
         """ValueError: one is being recorded; OSError: the file cannot be written."""
     def stop_timeline(self) -> None:
         """OSError: the file is not complete. Does nothing when nothing is recorded."""

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from horovod import _settings, _timeline
@@ -29,7 +29,9 @@ class HorovodBasics:
         self._location = args
 
     def init(
-        self, comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = None
+        self,
+        comm: Any = None,
+        process_sets: Sequence[ProcessSet | Iterable[int]] | str | None = None,
     ) -> None:
         """Joins the job; a second call looks up process sets, and does nothing else.
 
@@ -39,8 +41,8 @@ class HorovodBasics:
                 whose ranks are. Ranks that are not listed do not call this with the same list, but
                 with one of their own or not at all.
             process_sets: the same on all ranks, but for communicators, which their members name:
-                sets to register, each then has its number; or "dynamic", which lets them be added
-                and removed later, also after another `init()` of this process.
+                sets to register, each then has its number, or their ranks; or "dynamic", which lets
+                them be added and removed later, also after another `init()` of this process.
 
         Raises:
             TypeError: `comm` is something else.
@@ -58,6 +60,10 @@ class HorovodBasics:
             # For later calls of init(), too.
             os.environ[_settings.DYNAMIC_PROCESS_SETS.name] = "1"
             process_sets = None
+        sets = [
+            process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
+            for process_set in process_sets or ()
+        ]
         joined = SESSION.start(communicator=communicator, ranks=ranks)
         if joined:
             _process_sets.global_process_set.mpi_comm = communicator
@@ -66,13 +72,13 @@ class HorovodBasics:
         if joined:
             registered = False
             try:
-                left_out = _process_sets.register(list(process_sets))
+                left_out = _process_sets.register(sets)
                 registered = True
             finally:
                 if not registered:
                     SESSION.stop()
         else:
-            left_out = _process_sets.look_up(list(process_sets))
+            left_out = _process_sets.look_up(sets)
         if left_out:
             raise ValueError(f"{left_out}; the job runs with the other process sets")
 
@@ -86,7 +92,7 @@ class HorovodBasics:
 
     def start_timeline(
         self,
-        file_path: str,
+        file_path: "str | os.PathLike[str]",
         mark_cycles: bool = False,  # noqa: FBT001, FBT002 - Horovod's signature
         *,
         all_ranks: bool | None = None,
@@ -102,7 +108,8 @@ class HorovodBasics:
                 `trace.json`; None for what HOROVOD_TIMELINE_ALL_RANKS says.
 
         Raises:
-            ValueError: `init()` has not been called.
+            ValueError: `init()` has not been called, or there can be no such path.
+            TypeError: it is no path.
             OSError: the file cannot be written.
         """
         member = SESSION.member
@@ -110,10 +117,11 @@ class HorovodBasics:
         if all_ranks is None:
             all_ranks = _settings.TIMELINE_ALL_RANKS.read(os.environ)
         rank = member.placement.rank
+        base = _timeline.path_of(file_path)  # on all ranks, so that all refuse what is none
         if rank == 0 or all_ranks:
-            path = _timeline.file_of(file_path, rank)
+            path = _timeline.file_of(base, rank)
             try:
-                member.runtime.start_timeline(path, mark_cycles)
+                member.runtime.start_timeline(os.fsencode(path), mark_cycles)
             except ValueError as error:
                 # Not all ranks may record, and one alone must not fail.
                 warnings.warn(f"hvd.start_timeline({path!r}) is ignored: {error}", stacklevel=2)

@@ -1,5 +1,6 @@
 """State that survives the loss of ranks, and the loop that trains on with those that are left."""
 
+import atexit
 import copy
 import functools
 import os
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from horovod import _launcher_store
 from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from horovod.runner.elastic.messages import News
 
 Result = TypeVar("Result")
 
@@ -37,17 +39,24 @@ class WorkerNotificationManager:
         self._lock = threading.Lock()
         self._listeners: set[Listener] = set()
         self._thread: threading.Thread | None = None
+        self._ending = threading.Event()
+        self._news: list[News] = []  # which may have come while nobody listened
 
     def init(self) -> None:
         """Starts to listen, once; does nothing in jobs whose hosts stay."""
         with self._lock:
             if self._thread is None and _launcher_store.is_elastic_worker(os.environ):
-                self._thread = _launcher_store.listen(os.environ, self.handle_hosts_updated)
+                atexit.register(self._ending.set)
+                self._thread = _launcher_store.listen(os.environ, self._hear, self._ending)
 
     def register_listener(self, listener: Listener) -> None:
-        """Somebody wants to hear of changes."""
+        """Somebody wants to hear of changes, and at once of those of the present round."""
         with self._lock:
             self._listeners.add(listener)
+            present = _launcher_store.present_round(os.environ)
+            known = [news for news in self._news if news.round == present]
+        for news in known:
+            listener.on_hosts_updated(news.timestamp, news.update)
 
     def remove_listener(self, listener: Listener) -> None:
         """Somebody no longer does."""
@@ -60,6 +69,15 @@ class WorkerNotificationManager:
             listeners = list(self._listeners)
         for listener in listeners:
             listener.on_hosts_updated(timestamp, update_res)
+
+    def _hear(self, news: News) -> None:
+        """Keeps news for listeners to come, and tells those that there are."""
+        with self._lock:
+            present = _launcher_store.present_round(os.environ)
+            # News of a round may come before this process has learnt its place in it.
+            self._news = [known for known in (*self._news, news) if known.round >= present]
+        if news.round == present:
+            self.handle_hosts_updated(news.timestamp, news.update)
 
 
 notification_manager = WorkerNotificationManager()
@@ -199,13 +217,16 @@ class ObjectState(State):
     def sync(self) -> None:
         """Gives all ranks the values that rank 0 has now, and keeps them."""
         if self._saved_state:
-            self._keep_values()
-            self._saved_state = self._bcast_object(self._saved_state)
+            # What was kept before stays so if rank 0 is lost on the way.
+            self._saved_state = self._bcast_object(self._copies())
             if self._rank() != 0:
                 self._put_values_back()
 
+    def _copies(self) -> dict[str, Any]:
+        return {name: self._copy(getattr(self, name)) for name in self._saved_state}
+
     def _keep_values(self) -> None:
-        self._saved_state = {name: self._copy(getattr(self, name)) for name in self._saved_state}
+        self._saved_state = self._copies()
 
     def _put_values_back(self) -> None:
         for name, value in self._saved_state.items():
@@ -227,20 +248,28 @@ def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[.
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Result:
         notification_manager.init()
         notification_manager.register_listener(state)
-        skip_sync = False
+        formed_anew = False
+        sync_needed = True
         try:
             while True:
                 try:
-                    if not skip_sync:
+                    if formed_anew:
+                        state.on_reset()
+                        # What has come of this round already is dropped there with the former's.
+                        notification_manager.register_listener(state)
+                    if sync_needed:
                         state.sync()
+                    sync_needed = False
                     return func(state, *args, **kwargs)
                 except HorovodInternalError:
                     state.restore()
-                    skip_sync = False
+                    sync_needed = True
                 except HostsUpdatedInterrupt as interrupt:
-                    skip_sync = interrupt.skip_sync
+                    sync_needed = sync_needed or not interrupt.skip_sync
+                # Ranks that are lost now are asked for again within; the launcher counts how often
+                # the job is formed. A launcher that does not answer is the end.
                 reset()
-                state.on_reset()
+                formed_anew = True
         finally:
             notification_manager.remove_listener(state)
 

@@ -58,12 +58,25 @@ class ProcessSet:
         Raises:
             ValueError: before `init()`, of a communicator's.
         """
-        if self._ranks is None:
+        ranks = self._members()
+        if ranks is None:
             raise ValueError(
                 f"{self!r}: the ranks of a communicator's members are known once it was given to"
                 " hvd.init(process_sets=...)"
             )
-        return list(self._ranks)
+        return ranks
+
+    @ranks.setter
+    def ranks(self, ranks: Iterable[int]) -> None:
+        if self.process_set_id is not None or self.mpi_comm is not None:
+            raise ValueError(
+                f"{self!r}: the members of a registered process set, and those of a communicator,"
+                " stay; make another ProcessSet"
+            )
+        self._ranks = _read_ranks(ranks)
+
+    def _members(self) -> list[int] | None:
+        return None if self._ranks is None else list(self._ranks)
 
     def size(self) -> int | None:
         """Number of members; None for a set that is not registered."""
@@ -91,6 +104,13 @@ class ProcessSet:
         self.process_set_id = process_set_id
         self._ranks = list(ranks)
 
+    def __str__(self) -> str:
+        """As Horovod writes it."""
+        return (
+            f"ProcessSet(process_set_id={self.process_set_id}, ranks={self._members()},"
+            f" mpi_comm={self.mpi_comm})"
+        )
+
     def __repr__(self) -> str:
         of = f", mpi_comm={self.mpi_comm.Get_name()}" if self.mpi_comm is not None else ""
         return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self._ranks}{of})"
@@ -103,8 +123,7 @@ class _GlobalProcessSet(ProcessSet):
         super().__init__([])
         self.process_set_id = 0
 
-    @property
-    def ranks(self) -> list[int]:
+    def _members(self) -> list[int]:
         """All ranks; none before `init()`."""
         member = SESSION.current
         return list(range(member.placement.size)) if member is not None else []

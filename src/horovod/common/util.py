@@ -98,10 +98,15 @@ def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
 
     Asked once per process.
     """
+    return _agrees(f"import horovod.{ext_base_name}", verbose)
+
+
+def _agrees(program: str, verbose: bool) -> bool:
+    """Whether a child process runs a program to its end without an error."""
     sink = None if verbose else subprocess.DEVNULL
     try:
         child = subprocess.run(
-            [sys.executable, "-c", f"import horovod.{ext_base_name}"],
+            [sys.executable, "-c", program],
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,
@@ -113,9 +118,23 @@ def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
     return child.returncode == 0
 
 
+@_cache
 def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Whether collectives can run on GPU tensors: not in this build."""
-    return False
+    """Whether the framework of a front end sees a GPU here, asked of a child process.
+
+    What this build can do with GPUs, `horovod.torch.cuda_built()` and `rocm_built()` say.
+
+    Args:
+        ext_base_name: "torch", …
+        verbose: let the child's messages through.
+
+    Asked once per process.
+    """
+    return _agrees(
+        f"import sys, horovod.{ext_base_name} as front_end;"
+        " sys.exit(not front_end._check_has_gpu())",
+        verbose,
+    )
 
 
 def mpi_built(verbose: bool = False) -> bool:

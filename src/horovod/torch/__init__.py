@@ -19,6 +19,7 @@ from horovod.common.process_sets import (
     global_process_set,
     remove_process_set,
 )
+from horovod.common.util import check_extension
 from horovod.torch import elastic
 from horovod.torch.compression import Compression
 from horovod.torch.functions import (
@@ -121,6 +122,7 @@ __all__ = [
     "broadcast_optimizer_state",
     "broadcast_parameters",
     "ccl_built",
+    "check_extension",
     "cross_rank",
     "cross_size",
     "cuda_built",

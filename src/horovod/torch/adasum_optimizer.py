@@ -9,14 +9,9 @@ import torch
 
 from horovod.common.process_sets import size_of
 from horovod.torch.adasum import require_power_of_2
-from horovod.torch.gradients import (
-    TOO_MANY_PASSES,
-    ZERO_GRAD_TOO_EARLY,
-    Parameter,
-    Reduction,
-    follow,
-    remove,
-)
+from horovod.torch.compression import Compressor
+from horovod.torch.gradient_hooks import follow, remove
+from horovod.torch.gradients import TOO_MANY_PASSES, ZERO_GRAD_TOO_EARLY, Parameter, Reduction
 from horovod.torch.mpi_ops import Adasum, grouped_allreduce_async, synchronize
 from horovod.torch.wrapping import derive, leaving_hooks_to_the_wrapped, require_passes
 
@@ -124,6 +119,11 @@ class AdasumStep(torch.optim.Optimizer):
         raise AssertionError(
             "Skipping synchronization is not supported when using Adasum optimizer."
         )
+
+    @property
+    def _compression(self) -> type[Compressor]:
+        """Horovod's name for how steps travel."""
+        return self._reduction.compression
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Changes how many backward passes may add up locally before a step."""

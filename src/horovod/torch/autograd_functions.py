@@ -39,6 +39,7 @@ class HorovodAllreduce(torch.autograd.Function):
         factors = (prescale_factor, postscale_factor)
         return _Allreduce.forward(ctx, tensor, name, op, *factors, process_set, None)
 
+    jvp = _Allreduce.jvp
     backward = _Allreduce.backward
 
 

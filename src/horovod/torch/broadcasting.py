@@ -9,7 +9,13 @@ from horovod._reduce_op import Average
 from horovod._session import SESSION
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 from horovod.torch import blocking
-from horovod.torch.autograd import apply, gradient_name, needs_gradient
+from horovod.torch.autograd import (
+    FORWARD_MODE,
+    apply,
+    gradient_name,
+    needs_gradient,
+    refuse_tangent,
+)
 from horovod.torch.blocking import CALLS
 from horovod.torch.handles import result_of
 from horovod.torch.operands import contiguous, copying_back, new_result, operand
@@ -101,7 +107,7 @@ def broadcast(
         name: the same on all ranks; without it, unnamed operations must start in the same order.
         process_set: whose ranks take part.
     """
-    if process_set is global_process_set:
+    if process_set is global_process_set and FORWARD_MODE._current_level < 0:  # noqa: SLF001 - see there
         done = CALLS.now.broadcast(tensor, name, root_rank)
         if isinstance(done, str):
             return result_of(broadcast_async(tensor, root_rank, done))
@@ -119,11 +125,12 @@ def broadcast_(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """Like `broadcast`, in place and without a gradient."""
-    if process_set is global_process_set:
+    """Like `broadcast`, in place and without a gradient; refuses tensors with a tangent."""
+    if process_set is global_process_set and FORWARD_MODE._current_level < 0:  # noqa: SLF001 - see there
         done = CALLS.now.broadcast_(tensor, name, root_rank)
         if isinstance(done, str):
             return result_of(broadcast_async_(tensor, root_rank, done))
         if done is not None:
             return done
+    refuse_tangent(tensor)
     return _broadcast_into(tensor, root_rank, name, process_set, in_place=True)

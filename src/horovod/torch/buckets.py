@@ -2,7 +2,8 @@
 
 import hashlib
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,8 @@ from horovod import _settings
 from horovod._session import SESSION, Member
 from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.gathering import allgather
-from horovod.torch.gradients import TOO_MANY_PASSES, Parameter, Reduction, follow, remove
+from horovod.torch.gradient_hooks import follow, remove
+from horovod.torch.gradients import TOO_MANY_PASSES, Parameter, Reduction
 from horovod.torch.handles import synchronize
 from horovod.torch.reduction import allreduce_async_
 from horovod.torch.shared_memory import shared_empty
@@ -35,8 +37,7 @@ def bucket_bytes(cap_mb: float | None, environ: Mapping[str, str]) -> int:
         ValueError: it is negative, or the variable is not usable.
     """
     if cap_mb is None:
-        chosen = environ.get(_settings.FUSION_THRESHOLD.name)
-        if chosen:
+        if _settings.FUSION_THRESHOLD.is_given(environ):
             return _settings.FUSION_THRESHOLD.read(environ)
         cap_mb = _DEFAULT_CAP_MB
     if not cap_mb >= 0:
@@ -135,6 +136,10 @@ class BucketReducer:
         reduction: how; without compression.
         passes: number of backward passes that add up locally before a reduction.
         bucket_bytes: how large a bucket of more than one gradient may be.
+
+    Attributes:
+        reduction: see above.
+        group_of: empty, as there are no groups beside the buckets.
     """
 
     def __init__(
@@ -145,7 +150,8 @@ class BucketReducer:
         bucket_bytes: int,
     ) -> None:
         self._names = dict(names)
-        self._reduction = reduction
+        self.reduction = reduction
+        self.group_of: Mapping[int, Sequence[Parameter]] = {}
         self.passes = passes
         self._bucket_bytes = bucket_bytes
         self._watched: list[Parameter] = []
@@ -185,6 +191,27 @@ class BucketReducer:
                 self._unplaced.append(parameter)
                 self._hooks.append(follow(parameter, self, parameter))
 
+    @property
+    def required(self) -> AbstractSet[Parameter]:
+        """Parameters of which every step sends a gradient: all that are followed."""
+        return frozenset(self._watched)
+
+    @required.setter
+    def required(self, _: Iterable[Parameter]) -> None:
+        raise ValueError(
+            "gradient_as_bucket_view reduces whole buckets, with a gradient of zeros for each"
+            " parameter that has none; leave it out to keep parameters without a gradient"
+        )
+
+    def passes_of(self, parameter: Parameter) -> int:
+        """How many backward passes have added to a parameter's gradient since the last step."""
+        return self._seen.get(parameter, 0)
+
+    def under_way(self) -> Mapping[Parameter, tuple[Any, Any]]:
+        """Of gradients that have been counted their bucket's handle, None before it is sent."""
+        buckets = {each: self._bucket_of.get(each) for each in self._seen}
+        return {each: (bucket and bucket.handle, None) for each, bucket in buckets.items()}
+
     def count(self, parameter: Parameter) -> None:
         """Notes that a backward pass has added to a gradient; after the last it is complete.
 
@@ -202,7 +229,7 @@ class BucketReducer:
     def _complete(self, parameter: Parameter) -> None:
         gradient, name = parameter.grad, self._names[parameter]
         if gradient is not None and gradient.layout != torch.strided:
-            if not self._reduction.sparse_as_dense:
+            if not self.reduction.sparse_as_dense:
                 raise ValueError(
                     f"the gradient of {name!r} is sparse and has no place in a bucket; use"
                     " sparse_as_dense=True, or leave gradient_as_bucket_view out"
@@ -216,7 +243,7 @@ class BucketReducer:
             self._start(bucket)
 
     def _start(self, bucket: Bucket) -> None:
-        reduction = self._reduction
+        reduction = self.reduction
         bucket.handle = allreduce_async_(
             bucket.flat,
             name=bucket.name,
@@ -281,7 +308,7 @@ class BucketReducer:
         memory = shared_empty(
             layout.ends[-1],
             dtype=layout.dtype,
-            process_set=self._reduction.process_set,
+            process_set=self.reduction.process_set,
             name=f"gradients.{self._names[parameters[0]]}",
         )
         begin = 0
@@ -316,14 +343,14 @@ class BucketReducer:
         gathered = allgather(
             torch.tensor([own]),
             name="gradients.layout",
-            process_set=self._reduction.process_set,
+            process_set=self.reduction.process_set,
         ).tolist()
         if all(each == gathered[0] for each in gathered):
             return
         facts = "; ".join(
             f"rank {rank}: {count} parameters of {total} elements, digest {number & (2**64 - 1):x}"
             for rank, (number, count, total) in zip(
-                self._reduction.process_set.ranks, gathered, strict=True
+                self.reduction.process_set.ranks, gathered, strict=True
             )
         )
         raise ValueError(

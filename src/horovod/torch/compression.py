@@ -53,15 +53,14 @@ class _CastCompressor(Compressor):
 
     @classmethod
     def compress(cls, tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """Casts a floating-point tensor; the context is its type."""
-        if not tensor.dtype.is_floating_point:
-            return tensor, None
-        return tensor.to(cls.narrow), tensor.dtype
+        """Casts a floating-point tensor, and leaves others alone; the context is the type."""
+        floating = tensor.dtype.is_floating_point
+        return tensor.to(cls.narrow) if floating else tensor, tensor.dtype
 
     @staticmethod
     def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """Casts back."""
-        return tensor if ctx is None else tensor.to(ctx)
+        """Casts back; the core has done that already where there is no context."""
+        return tensor.to(ctx) if ctx is not None and ctx.is_floating_point else tensor
 
 
 class FP16Compressor(_CastCompressor):

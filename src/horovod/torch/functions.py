@@ -103,7 +103,7 @@ def broadcast_object(
     """Sends the root's object to all ranks; the others' are not looked at.
 
     Args:
-        obj: anything that cloudpickle, or pickle where that is not installed, can serialise.
+        obj: anything that cloudpickle can serialise.
         root_rank: whose object it is.
         name: of the operation, or None.
         process_set: whose ranks take part.

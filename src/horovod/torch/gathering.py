@@ -8,7 +8,13 @@ from horovod._collectives import COLLECTIVES
 from horovod._reduce_op import Average
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 from horovod.torch import blocking
-from horovod.torch.autograd import apply, gradient_name, needs_gradient, refuse_gradient
+from horovod.torch.autograd import (
+    FORWARD_MODE,
+    apply,
+    gradient_name,
+    needs_gradient,
+    refuse_gradient,
+)
 from horovod.torch.blocking import CALLS
 from horovod.torch.handles import result_of
 from horovod.torch.operands import contiguous, fill, operand, output_operand, receiving
@@ -78,7 +84,7 @@ def allgather(
         output: contiguous memory of the result's shape and type, apart from `tensor`, which then
             is what is returned; not in Horovod, and each rank's own affair. Without a gradient.
     """
-    if process_set is global_process_set:
+    if process_set is global_process_set and FORWARD_MODE._current_level < 0:  # noqa: SLF001 - see there
         done = CALLS.now.allgather(tensor, name, output)
         if isinstance(done, str):
             return result_of(allgather_async(tensor, done, output=output))

@@ -2,23 +2,22 @@
 
 import functools
 import weakref
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet
 from horovod.torch.compression import Compressor, Outgoing, outgoing
+from horovod.torch.gradient_hooks import follow, remove
 from horovod.torch.grouped import start_grouped_allreduce
 from horovod.torch.handles import synchronize
 from horovod.torch.reduction import start_allreduce
 from horovod.torch.sparse import sparse_allreduce_async
 
 Parameter = torch.Tensor
-Followed_contra = TypeVar("Followed_contra", contravariant=True)
 
 TOO_MANY_PASSES = (
     "Gradients were computed more than backward_passes_per_step times before call to step()."
@@ -107,52 +106,6 @@ class _Group:
         return self._results[position]
 
 
-def name_parameters(
-    groups: Sequence[dict[str, Any]], named: Iterable[tuple[str, Parameter]] | None
-) -> dict[Parameter, str]:
-    """Finds a name for each parameter, the same on all ranks.
-
-    Args:
-        groups: the optimizer's parameter groups.
-        named: `model.named_parameters()`; None to number the parameters.
-
-    Raises:
-        ValueError: with Horovod's texts, when the names are not usable.
-    """
-    if named is None:
-        return {
-            parameter: f"allreduce.noname.{i}.{j}"
-            for i, group in enumerate(groups)
-            for j, parameter in enumerate(group["params"])
-        }
-    pairs = list(named)
-    if any(not isinstance(pair, tuple) for pair in pairs):
-        raise ValueError(
-            "named_parameters should be a sequence of tuples (name, parameter), usually produced by"
-            " model.named_parameters()."
-        )
-    counts = Counter(name for name, _ in pairs)
-    duplicates = sorted(name for name, count in counts.items() if count > 1)
-    if duplicates:
-        raise ValueError(
-            "Parameter names in named_parameters must be unique. Found duplicates:"
-            f" {', '.join(duplicates)}"
-        )
-    by_parameter = {parameter: name for name, parameter in pairs}
-    unnamed = [
-        id(parameter)
-        for group in groups
-        for parameter in group["params"]
-        if parameter not in by_parameter
-    ]
-    if unnamed:
-        raise ValueError(
-            "named_parameters was specified, but one or more model parameters were not named."
-            f" Python object ids: {', '.join(map(str, unnamed))}"
-        )
-    return by_parameter
-
-
 class GradientReducer:
     """Starts a gradient's reduction when it is complete, and waits for all of them.
 
@@ -164,6 +117,10 @@ class GradientReducer:
         reduction: how.
         passes: number of backward passes that add up locally before a reduction.
         groups: parameters whose gradients are sent together, once all of them are complete.
+
+    Attributes:
+        reduction: see above.
+        group_of: those that travel with a parameter, by its id.
     """
 
     def __init__(
@@ -174,12 +131,14 @@ class GradientReducer:
         groups: Sequence[Sequence[Parameter]] = (),
     ) -> None:
         self._names = names
-        self._reduction = reduction
+        self.reduction = reduction
         self.passes = passes
-        self._group_of = {id(parameter): group for group in groups for parameter in group}
+        self.group_of = {id(parameter): group for group in groups for parameter in group}
         self._gradients: dict[int, _Gradient] = {}  # by the parameters' ids
         self._sent: list[_Gradient] = []  # that are on their way, in this order
         self._sparse_dimensions: dict[Parameter, int] = {}
+        self._required: set[Parameter] = set()
+        self._users_choice = False
         self._hooks: list[Any] = []
         weakref.finalize(self, remove, self._hooks).atexit = False
 
@@ -193,16 +152,56 @@ class GradientReducer:
         """Whether it follows any gradients, and so has to be waited for."""
         return bool(self._gradients)
 
-    def watch(self, groups: Sequence[dict[str, Any]]) -> None:
-        """Follows the gradients of all parameters that need one and are not followed yet."""
+    def watch(self, groups: Sequence[dict[str, Any]]) -> list[_Gradient]:
+        """Follows the gradients of all parameters that need one and are not followed yet.
+
+        Returns:
+            Those that it follows from now on.
+        """
+        added: list[_Gradient] = []
         for i, group in enumerate(groups):
             for j, parameter in enumerate(group["params"]):
                 if id(parameter) in self._gradients or not parameter.requires_grad:
                     continue
                 name = self._names.setdefault(parameter, f"allreduce.noname.{i}.{j}")
-                gradient = _Gradient(parameter, name, self._group_of.get(id(parameter)))
+                gradient = _Gradient(parameter, name, self.group_of.get(id(parameter)))
                 self._gradients[id(parameter)] = gradient
+                if not self._users_choice:
+                    self._required.add(parameter)
                 self._hooks.append(follow(parameter, self, gradient))
+                added.append(gradient)
+        return added
+
+    @property
+    def required(self) -> set[Parameter]:
+        """Parameters of which every step sends a gradient, of zeros where there is none.
+
+        May be changed, or replaced, so that those that no rank uses stay without a gradient.
+        """
+        return self._required
+
+    @required.setter
+    def required(self, parameters: Iterable[Parameter]) -> None:
+        self._required = parameters if isinstance(parameters, set) else set(parameters)
+        self._users_choice = True
+
+    def passes_of(self, parameter: Parameter) -> int:
+        """How many backward passes have added to a parameter's gradient since the last step."""
+        gradient = self._gradients.get(id(parameter))
+        return 0 if gradient is None else gradient.seen
+
+    def under_way(self) -> Mapping[Parameter, tuple[Any, Any]]:
+        """Of gradients that are not reduced yet the handle and the compressor's context, or None.
+
+        They are None of those that have been counted, and not sent.
+        """
+        return {
+            each.parameter: (each.flight.handle, each.flight.sent.context)
+            if each.flight is not None
+            else (None, None)
+            for each in self._gradients.values()
+            if each.flight is not None or each.seen
+        }
 
     def count(self, gradient: _Gradient) -> None:
         """Notes that a backward pass has added to a gradient; sends it after the last pass.
@@ -224,15 +223,19 @@ class GradientReducer:
                 self._start(gradient, sent)
             return
         gradient.complete = True
-        members = [
-            self._gradients[id(member)]
-            for member in gradient.group
-            if id(member) in self._gradients
-        ]
+        members = self._members(gradient)
         if all(member.complete for member in members):
-            for member in members:
-                member.complete = False
-            self._start_group(members)
+            self._send_group(members)
+
+    def _members(self, gradient: _Gradient) -> list[_Gradient]:
+        """The gradients of a gradient's group."""
+        found = (self._gradients.get(id(member)) for member in gradient.group or ())
+        return [member for member in found if member is not None]
+
+    def _send_group(self, members: Sequence[_Gradient]) -> None:
+        for member in members:
+            member.complete = False
+        self._start_group(members)
 
     def _ready_gradient(self, parameter: Parameter) -> torch.Tensor:
         """A parameter's gradient as it will be sent; a sparse one stays so on this rank."""
@@ -242,7 +245,7 @@ class GradientReducer:
             gradient = parameter.grad = self._nothing(parameter)
         if gradient.layout != torch.strided:
             self._sparse_dimensions[parameter] = gradient.sparse_dim()
-            if self._reduction.sparse_as_dense:
+            if self.reduction.sparse_as_dense:
                 return gradient.to_dense()
         return gradient
 
@@ -254,7 +257,7 @@ class GradientReducer:
         """What is to be sent of a complete gradient; a sparse one is sent here, and gives None."""
         ready = self._ready_gradient(gradient.parameter)
         if ready.layout is torch.strided:
-            return outgoing(ready, self._reduction.compression, self._reduction.op)
+            return outgoing(ready, self.reduction.compression, self.reduction.op)
         self._start_sparse(gradient, ready)
         return None
 
@@ -262,7 +265,7 @@ class GradientReducer:
         handle = start_allreduce(
             sent.tensor,
             gradient.name,
-            *self._reduction.how,
+            *self.reduction.how,
             in_place=True,
             wire_dtype=sent.wire_dtype,
         )
@@ -283,7 +286,7 @@ class GradientReducer:
         handle = start_grouped_allreduce(
             [sent.tensor for _, sent in together],
             f"group.{together[0][0].name}",
-            *self._reduction.how,
+            *self.reduction.how,
             in_place=True,
             wire_dtypes=[sent.wire_dtype for _, sent in together],
         )
@@ -292,7 +295,7 @@ class GradientReducer:
             self._send(member, _InFlight(functools.partial(group.result, position), sent))
 
     def _start_sparse(self, gradient: _Gradient, sparse: torch.Tensor) -> None:
-        reduction = self._reduction
+        reduction = self.reduction
         finish = sparse_allreduce_async(sparse, gradient.name, reduction.op, reduction.process_set)
         self._send(gradient, _InFlight(finish, Outgoing(sparse, None)))
 
@@ -310,14 +313,36 @@ class GradientReducer:
 
     def synchronize(self, groups: Sequence[dict[str, Any]]) -> None:
         """Waits until all parameters have their reduced gradients."""
-        self.watch(groups)
+        incomplete = False
         for group in groups:
             for parameter in group["params"]:
                 gradient = self._gradients.get(id(parameter))
                 if gradient is None or gradient.flight is not None or gradient.complete:
                     continue
-                self._finish(gradient)
+                if gradient.seen or parameter in self._required:
+                    self._finish(gradient)
+                else:
+                    incomplete = True
+        if incomplete:
+            self._send_incomplete_groups()
+        self._send_unfrozen(groups)
         self.drain()
+
+    def _send_unfrozen(self, groups: Sequence[dict[str, Any]]) -> None:
+        """Sends the gradients of parameters that were frozen when they were last looked at.
+
+        No hook has seen the backward passes that have added to them. They travel alone this once:
+        some ranks have sent the group without them already, and others have not.
+        """
+        for gradient in self.watch(groups):
+            needed = gradient.parameter.grad is not None or gradient.parameter in self._required
+            if needed and (sent := self._outgoing(gradient)) is not None:
+                self._start(gradient, sent)
+
+    def _send_incomplete_groups(self) -> None:
+        for gradient in self._gradients.values():
+            if gradient.complete:
+                self._send_group([each for each in self._members(gradient) if each.complete])
 
     def drain(self) -> None:
         """Waits for what is on its way, starts nothing, and forgets what has been counted.
@@ -349,7 +374,7 @@ class GradientReducer:
         if arrived.layout is not torch.strided:
             parameter.grad = arrived
             return
-        reduced = self._reduction.compression.decompress(arrived, flight.sent.context)
+        reduced = self.reduction.compression.decompress(arrived, flight.sent.context)
         own = parameter.grad
         if own is None or own is reduced:
             return
@@ -358,39 +383,3 @@ class GradientReducer:
         else:
             # It has travelled dense; SparseAdam, for example, takes sparse ones alone.
             parameter.grad = reduced.to_sparse(own.sparse_dim())
-
-
-class Counts(Protocol[Followed_contra]):
-    """What is told about gradients."""
-
-    def count(self, gradient: Followed_contra, /) -> None:
-        """A backward pass has added to a gradient."""
-
-
-def follow(
-    parameter: Parameter, reducer: Counts[Followed_contra], gradient: Followed_contra
-) -> Any:
-    """Tells a reducer about a parameter's gradient, without keeping the reducer alive.
-
-    Args:
-        parameter: whose gradient it is.
-        reducer: what is told.
-        gradient: by which the reducer knows the gradient.
-
-    Returns:
-        The hook, for `remove`.
-    """
-    reference = weakref.ref(reducer)
-
-    def on_gradient(_: Parameter) -> None:
-        if (alive := reference()) is not None:
-            alive.count(gradient)
-
-    untyped: Any = parameter
-    return untyped.register_post_accumulate_grad_hook(on_gradient)
-
-
-def remove(hooks: list[Any]) -> None:
-    """Ends what `follow` has begun."""
-    for hook in hooks:
-        hook.remove()

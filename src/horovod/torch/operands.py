@@ -11,6 +11,7 @@ from horovod._loader import _bindings
 from horovod._native import _buildinfo
 from horovod._operations import DTYPES, Operand
 from horovod._outputs import check_output, check_rows
+from horovod.torch.autograd import refuse_tangent
 
 NAMES: dict[torch.dtype, str] = {getattr(torch, name): name for name in DTYPES}
 
@@ -36,9 +37,11 @@ def contiguous(tensor: torch.Tensor) -> torch.Tensor:
     Raises:
         TypeError: it is no torch tensor.
         ValueError: its type, layout or device is not supported.
+        NotImplementedError: it has a tangent.
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"horovod.torch works on torch tensors, not on {type(tensor).__name__}")
+    refuse_tangent(tensor)
     if not tensor.is_cpu:
         _require_gpu_build(tensor.device)
     if tensor.layout != torch.strided:

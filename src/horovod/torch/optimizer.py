@@ -13,19 +13,51 @@ from horovod import _settings
 from horovod._reduce_op import choose_op
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.common.util import split_list
 from horovod.torch.adasum_optimizer import AdasumStep, wrap_for_adasum
 from horovod.torch.buckets import BucketReducer, bucket_bytes
 from horovod.torch.compression import Compression, Compressor
 from horovod.torch.freed_memory import keep_freed_memory
+from horovod.torch.functions import broadcast_object
 from horovod.torch.gradients import (
     ZERO_GRAD_TOO_EARLY,
     GradientReducer,
     Reduction,
-    name_parameters,
 )
-from horovod.torch.mpi_ops import Adasum, Average, size
+from horovod.torch.mpi_ops import (
+    Adasum,
+    Average,
+    Sum,
+    allreduce_async_,
+    grouped_allreduce_async_,
+    rocm_built,
+    size,
+    sparse_allreduce_async,
+    synchronize,
+)
 from horovod.torch.parameter_groups import group_parameters
+from horovod.torch.parameter_names import name_parameters
+from horovod.torch.private_attributes import PrivateAttributes
 from horovod.torch.wrapping import derive, leaving_hooks_to_the_wrapped, require_passes
+
+# What `import *` gives, which in Horovod is all that this module imports itself.
+__all__ = [
+    "Adasum",
+    "Average",
+    "Compression",
+    "DistributedOptimizer",
+    "ProcessSet",
+    "Sum",
+    "allreduce_async_",
+    "broadcast_object",
+    "global_process_set",
+    "grouped_allreduce_async_",
+    "rocm_built",
+    "size",
+    "sparse_allreduce_async",
+    "split_list",
+    "synchronize",
+]
 
 _SYNCHRONIZED_TWICE = (
     "optimizer.step() called without optimizer.skip_synchronize() context after"
@@ -37,10 +69,9 @@ _SYNCHRONIZED_TWICE = (
 _NUM_GROUPS = "Parameter `num_groups` has been replaced by `groups` and will be removed in v0.23.0."
 
 
-class DistributedStep(torch.optim.Optimizer):
+class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
     """What a wrapped optimizer does besides: stands before the user's class in the method order."""
 
-    _reducer: GradientReducer | BucketReducer
     _reduces: bool
     _synchronized: bool
     _should_synchronize: bool
@@ -227,6 +258,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         optimizer,
         DistributedStep,
         _reducer=reducer,
+        _given_groups=groups,
         _reduces=reduces,
         _synchronized=False,
         _should_synchronize=True,

@@ -10,7 +10,13 @@ from horovod._reduce_op import Average, Sum, choose_op
 from horovod._splits import bad_splits, read_splits
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id, size_of
 from horovod.torch import blocking
-from horovod.torch.autograd import apply, gradient_name, needs_gradient, refuse_gradient
+from horovod.torch.autograd import (
+    FORWARD_MODE,
+    apply,
+    gradient_name,
+    needs_gradient,
+    refuse_gradient,
+)
 from horovod.torch.blocking import CALLS
 from horovod.torch.compression import Compression, Compressor, NoneCompressor
 from horovod.torch.gathering import allgather
@@ -158,7 +164,7 @@ def alltoall(
         The parts in the order of their ranks; with `splits`, a pair of that and a tensor of the
         rows that came from each rank, int32 unless one of them needs int64.
     """
-    if process_set is global_process_set and splits is None:
+    if process_set is global_process_set and splits is None and FORWARD_MODE._current_level < 0:  # noqa: SLF001 - see there
         done = CALLS.now.alltoall(tensor, name, output)
         if isinstance(done, str):
             received, _ = synchronize(alltoall_async(tensor, name=done, output=output))
@@ -282,7 +288,11 @@ def reducescatter(
         output: memory for this rank's share, as of `allgather`; with `compression`, the share is
             copied there.
     """
-    if process_set is global_process_set and compression is NoneCompressor:
+    if (
+        process_set is global_process_set
+        and compression is NoneCompressor
+        and FORWARD_MODE._current_level < 0  # noqa: SLF001 - see there
+    ):
         done = CALLS.now.reducescatter(tensor, name, op, prescale_factor, postscale_factor, output)
         if isinstance(done, str):
             return result_of(

@@ -7,11 +7,18 @@ import torch
 
 from horovod._collectives import COLLECTIVES
 from horovod._operations import DTYPES
-from horovod._reduce_op import Adasum, choose_op
+from horovod._reduce_op import Adasum, Average, Sum, choose_op
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id, size_of
 from horovod.torch import blocking
 from horovod.torch.adasum import combine_all, require_combinable
-from horovod.torch.autograd import apply, gradient_name, needs_gradient
+from horovod.torch.autograd import (
+    FORWARD_MODE,
+    apply,
+    gradient_name,
+    needs_gradient,
+    refuse_tangent,
+    tangent_name,
+)
 from horovod.torch.blocking import CALLS
 from horovod.torch.compression import Compression, Compressor, NoneCompressor, outgoing
 from horovod.torch.handles import result_of
@@ -34,7 +41,12 @@ def start_allreduce(
 
     Returns:
         A handle for `synchronize`.
+
+    Raises:
+        NotImplementedError: the tensor has a tangent.
     """
+    if FORWARD_MODE._current_level >= 0:  # noqa: SLF001 - see there
+        refuse_tangent(tensor)
     start = STARTED.now.allreduce_ if in_place else STARTED.now.allreduce
     handle = start(
         tensor,
@@ -172,6 +184,20 @@ class _Allreduce(torch.autograd.Function):
         return _allreduce_into(tensor, *ctx.arguments, in_place=False, wire_dtype=wire_dtype)
 
     @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, *_: None) -> torch.Tensor:
+        name, op, *rest = ctx.arguments
+        if op not in (Average, Sum):
+            raise NotImplementedError(
+                "hvd.allreduce takes part in forward-mode differentiation with op=Average and"
+                " op=Sum alone"
+            )
+        arguments = (tangent, tangent_name(name), op, *rest)
+        if needs_gradient(tangent):
+            reduced: torch.Tensor = apply(_Allreduce, *arguments, ctx.wire_dtype)
+            return reduced
+        return _allreduce_into(*arguments, in_place=False, wire_dtype=ctx.wire_dtype)
+
+    @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
         name, *rest = ctx.arguments
         reduced = apply(_Allreduce, grad, gradient_name(name), *rest, ctx.wire_dtype)
@@ -200,7 +226,12 @@ def allreduce(
         postscale_factor: multiplies the result.
         process_set: whose ranks take part.
     """
-    if process_set is global_process_set and average is None and compression is NoneCompressor:
+    if (
+        process_set is global_process_set
+        and average is None
+        and compression is NoneCompressor
+        and FORWARD_MODE._current_level < 0  # noqa: SLF001 - see there
+    ):
         done = CALLS.now.allreduce(tensor, name, op, prescale_factor, postscale_factor)
         if isinstance(done, str):
             return result_of(
@@ -228,8 +259,10 @@ def allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """Like `allreduce`, in place and without a gradient."""
-    if process_set is global_process_set and average is None:
+    """Like `allreduce`, in place and without a gradient; refuses tensors with a tangent."""
+    if (
+        process_set is global_process_set and average is None and FORWARD_MODE._current_level < 0  # noqa: SLF001 - see there
+    ):
         done = CALLS.now.allreduce_(tensor, name, op, prescale_factor, postscale_factor)
         if isinstance(done, str):
             return result_of(
@@ -237,6 +270,7 @@ def allreduce_(
             )
         if done is not None:
             return done
+    refuse_tangent(tensor)
     op = choose_op(op, average=average, adasum=True)
     return _allreduce_into(
         tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=True

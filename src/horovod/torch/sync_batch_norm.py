@@ -1,6 +1,5 @@
 """Batch normalisation over the batches of all ranks."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -44,22 +43,53 @@ class SyncBatchNorm(_BatchNorm):
         if not (batch_statistics and is_initialized() and size() > 1):
             return super().forward(input)
         self._check_input_dim(input)
-        statistics = _gather_statistics(input)
+        momentum = self.momentum
+        running: tuple[torch.Tensor | None, torch.Tensor | None] = (None, None)
+        # Users change both later. Without the counter, momentum=None moves nothing.
         if self.training and self.track_running_stats:
-            self._update(*statistics)
-        result: torch.Tensor = _Normalise.apply(input, self.eps, *statistics)  # type: ignore[no-untyped-call]
-        if self.affine:
-            result = result * _by_channel(self.weight, result) + _by_channel(self.bias, result)
-        return result.to(input.dtype)
+            running = (self.running_mean, self.running_var)
+            if self.num_batches_tracked is not None:
+                batches = self.num_batches_tracked.add_(1)
+                momentum = 1.0 / batches.item() if momentum is None else momentum
+        return _SyncBatchNorm.apply(input, self.weight, self.bias, *running, self.eps, momentum)
 
-    @torch.no_grad()
-    def _update(self, count: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> None:
-        tracked: Mapping[str, torch.Tensor] = dict(self.named_buffers(recurse=False))
-        batches = tracked["num_batches_tracked"].add_(1)
-        momentum = 1.0 / batches.item() if self.momentum is None else self.momentum
+
+class _SyncBatchNorm:
+    """The calculation under Horovod's name, where it is a function of autograd's."""
+
+    @staticmethod
+    def apply(
+        input: torch.Tensor,  # noqa: A002 - PyTorch's name
+        weight: torch.Tensor | None,
+        bias: torch.Tensor | None,
+        running_mean: torch.Tensor | None,
+        running_var: torch.Tensor | None,
+        eps: float,
+        momentum: float | None,
+    ) -> torch.Tensor:
+        """Normalises all ranks' batches together.
+
+        Args:
+            input: this rank's batch.
+            weight: multiplies the result, by channel; None for 1.
+            bias: is added to it; None for 0.
+            running_mean: goes towards the batches' mean; None for none.
+            running_var: goes towards their variance; None for none.
+            eps: added to the variance.
+            momentum: how far the running statistics go; None for not at all.
+        """
+        count, mean, variance = _gather_statistics(input)
         unbiased = variance * (count / (count - 1).clamp(min=1))
-        for name, now in (("running_mean", mean), ("running_var", unbiased)):
-            tracked[name].lerp_(now.to(tracked[name].dtype), momentum)
+        for running, now in ((running_mean, mean), (running_var, unbiased)):
+            if running is not None and momentum is not None:
+                with torch.no_grad():
+                    running.lerp_(now.to(running.dtype), momentum)
+        result: torch.Tensor = _Normalise.apply(input, eps, count, mean, variance)  # type: ignore[no-untyped-call]
+        if weight is not None:
+            result = result * _by_channel(weight, result)
+        if bias is not None:
+            result = result + _by_channel(bias, result)
+        return result.to(input.dtype)
 
 
 def _accumulating(dtype: torch.dtype) -> torch.dtype:

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from horovod.torch.sync_batch_norm import _SyncBatchNorm
 
 
 def check_sync_batch_norm() -> None:
@@ -52,6 +53,32 @@ def check_sync_batch_norm() -> None:
         hvd.SyncBatchNorm(3)(torch.ones(3))
 
 
+def check_running_statistics_are_kept_when_torch_keeps_them() -> None:
+    """Also where a layer's attributes change later, as in virtual adversarial training."""
+    joined = torch.randn(hvd.size(), 4, 3, generator=torch.Generator().manual_seed(6)) + 2
+    for momentum in (0.5, None):
+        for tracks in (True, False):
+            for counts in (True, False):
+                plain = torch.nn.BatchNorm1d(3, momentum=momentum)
+                synced = hvd.SyncBatchNorm(3, momentum=momentum)
+                for layer in (plain, synced):
+                    layer.track_running_stats = tracks
+                    if not counts:
+                        layer.num_batches_tracked = None
+                for _ in range(2):
+                    expected = plain(joined.flatten(0, 1)).unflatten(0, (-1, 4))[hvd.rank()]
+                    torch.testing.assert_close(
+                        synced(joined[hvd.rank()]), expected, rtol=1e-4, atol=1e-5
+                    )
+                for name, buffer in plain.named_buffers():
+                    torch.testing.assert_close(
+                        synced.get_buffer(name), buffer, rtol=1e-4, atol=1e-5
+                    )
+                plain.eval()
+                synced.eval()
+                torch.testing.assert_close(synced(joined[0]), plain(joined[0]))
+
+
 def check_sync_batch_norm_of_empty_and_half_precision_batches() -> None:
     layer = hvd.SyncBatchNorm(2, track_running_stats=False)
     rows = 0 if hvd.rank() == 0 else 8
@@ -64,6 +91,19 @@ def check_sync_batch_norm_of_empty_and_half_precision_batches() -> None:
     doubled = hvd.SyncBatchNorm(2).double()(torch.randn(4, 2, dtype=torch.float64) + 1e6)
     mean = hvd.allreduce(doubled.mean(0), op=hvd.Average)
     torch.testing.assert_close(mean, torch.zeros_like(mean), atol=1e-7, rtol=0)
+
+
+def check_the_calculation_under_horovods_name() -> None:
+    joined = torch.randn(hvd.size(), 4, 3, generator=torch.Generator().manual_seed(5)) + 2
+    mean, variance = torch.zeros(3), torch.ones(3)
+    result = _SyncBatchNorm.apply(
+        joined[hvd.rank()], torch.full((3,), 2.0), None, mean, variance, 1e-5, 0.5
+    )
+    plain = torch.nn.BatchNorm1d(3, momentum=0.5)
+    expected = 2 * plain(joined.flatten(0, 1)).unflatten(0, (-1, 4))[hvd.rank()]
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(mean, plain.running_mean, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(variance, plain.running_var, rtol=1e-4, atol=1e-5)
 
 
 def check_sync_batch_norm_rounds_once() -> None:

@@ -251,6 +251,7 @@ def check_layouts() -> None:
     (empty,) = lay_out([torch.empty(0), torch.empty(1), torch.empty(2, 0)], bucket_bytes=0)
     assert list(empty.offsets.values()) == [0, 16, 32]
     assert empty.ends == [16, 32, 48]
-    assert bucket_bytes(None, {}) == 25 * 2**20
+    for environment in ({}, {"HOROVOD_FUSION_THRESHOLD": " "}):
+        assert bucket_bytes(None, environment) == 25 * 2**20
     assert bucket_bytes(None, {"HOROVOD_FUSION_THRESHOLD": "4096"}) == 4096
     assert bucket_bytes(1.5, {"HOROVOD_FUSION_THRESHOLD": "4096"}) == 3 * 2**19

@@ -206,6 +206,12 @@ def check_own_compressors_are_called() -> None:
     compressed, context = hvd.Compression.bf16.compress(torch.ones(2))
     assert (compressed.dtype, context) == (torch.bfloat16, torch.float32)
     assert hvd.Compression.bf16.decompress(compressed, context).dtype == torch.float32
+    whole = torch.tensor([2**24 + 1])
+    for compression in (hvd.Compression.fp16, hvd.Compression.bf16):
+        compressed, context = compression.compress(whole)
+        assert compressed is whole
+        assert context == torch.int64
+        assert compression.decompress(compressed, context) is whole
 
 
 def check_a_process_set() -> None:

@@ -1,6 +1,7 @@
 """Joins through MPI again and again, as all ranks and as halves of them, and says what came of it.
 
-Usage: mpi_places.py [mpi4py | lists]; communicators of mpi4py or lists of ranks are the job too.
+Usage: mpi_places.py [mpi4py | lists | refused]; communicators of mpi4py or lists of ranks are the
+job too, or all but rank 1, which is refused, ends.
 """
 
 import array
@@ -31,10 +32,25 @@ def describe(communicator: object = None) -> dict[str, object]:
     return facts
 
 
+def refusal_of(communicator: object) -> str:
+    try:
+        BASICS.init(comm=communicator)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def main(*words: str) -> None:
     jobs = []
+    rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["PMI_RANK"])
+    if words == ("refused",):
+        try:
+            jobs = [describe([0, 2])]
+        except ValueError as error:
+            jobs = [{"rank": -1, "refused": str(error)}]
+        sys.stdout.write(json.dumps(jobs) + "\n")
+        return
     if words == ("lists",):
-        rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["PMI_RANK"])
         ranks = [2, 0] if rank in (0, 2) else [1, 3]
         jobs = [describe(ranks), describe(ranks)]
         with contextlib.suppress(ValueError):
@@ -46,6 +62,9 @@ def main(*words: str) -> None:
         world = MPI.COMM_WORLD
         half = world.Split(world.rank // 2, world.rank)
         jobs = [describe(world), describe(half)]
+        between = half.Create_intercomm(0, world, 2 - world.rank // 2 * 2)
+        assert "intercommunicator" in refusal_of(between)
+        assert "null communicator" in refusal_of(MPI.COMM_NULL)
         world.Barrier()
     jobs += [describe(), describe()]
     sys.stdout.write(json.dumps(jobs) + "\n")

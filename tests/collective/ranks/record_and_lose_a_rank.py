@@ -25,7 +25,7 @@ for turn in range(20):
 hvd.stop_timeline()
 hvd.stop_timeline()
 for number in range(3):
-    path = str(folder / "later" / f"{number}.json")
+    path = folder / "later" / f"{number}.json"
     hvd.barrier()
     hvd.start_timeline(path, mark_cycles=True, all_ranks=number == 1)
     hvd.synchronize(hvd.allreduce_async_(values, name=f"during {number}"))
@@ -34,6 +34,10 @@ try:
     hvd.start_timeline(str(folder / "no such folder" / "x.json"), all_ranks=True)
 except OSError as error:
     print(f"not written: {error}")
+try:
+    hvd.start_timeline("no\0path")
+except ValueError as error:
+    print(f"no path: {error}")
 
 hvd.start_timeline(str(folder / "last.json"), all_ranks=True)
 hvd.synchronize(hvd.allreduce_async_(values, name="the last but one"))

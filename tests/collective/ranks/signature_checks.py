@@ -1,13 +1,18 @@
 """Names and arguments of the PyTorch front end are Horovod's, in its order."""
 
 import inspect
+import sys
 
 import pytest
 import torch
 
 import horovod.torch as hvd
 from horovod.common import elastic as common_elastic
-from horovod.common.util import EXTENSIONS, get_average_backwards_compatibility_fun
+from horovod.common import util
+from horovod.common.util import (
+    EXTENSIONS,
+    get_average_backwards_compatibility_fun,
+)
 from horovod.torch import mpi_ops
 from horovod.torch.optimizer import _DistributedOptimizer
 
@@ -78,6 +83,16 @@ MPI_OPS = (
     " handle_average_backwards_compatibility HorovodAllgather HorovodAllreduce HorovodAlltoall"
     " HorovodBroadcast HorovodGroupedAllgather HorovodGroupedAllreduce HorovodGroupedReducescatter"
     " HorovodReducescatter"
+)
+STARRED_MPI_OPS = (
+    "init shutdown is_homogeneous handle_average_backwards_compatibility num_rank_is_power_2"
+    " gpu_available check_installed_version get_average_backwards_compatibility_fun Compression"
+    " HorovodInternalError ProcessSet Average Sum Adasum Min Max Product join barrier allreduce"
+)
+STARRED_OPTIMIZER = (
+    "DistributedOptimizer Compression ProcessSet global_process_set Average Adasum Sum size"
+    " synchronize allreduce_async_ grouped_allreduce_async_ sparse_allreduce_async rocm_built"
+    " broadcast_object split_list"
 )
 ELASTIC = {
     "run": "func",
@@ -155,3 +170,31 @@ def check_what_is_built_in_is_said_truthfully() -> None:
         hvd.mpi_threads_supported()
     assert not hvd.ddl_built()
     assert not hvd.ccl_built()
+
+
+def check_everything_may_be_imported_by_a_star() -> None:
+    for module, names in (
+        ("mpi_ops", f"{STARRED_MPI_OPS} {WITHOUT_ARGUMENTS.replace('_check_has_gpu', '')}"),
+        ("optimizer", STARRED_OPTIMIZER),
+    ):
+        imported: dict[str, object] = {}
+        exec(f"from horovod.torch.{module} import *", imported)  # noqa: S102 - what users write
+        assert set(names.split()) <= imported.keys(), module
+        origin = sys.modules[f"horovod.torch.{module}"]
+        for name in names.split():
+            assert imported[name] is getattr(origin, name)
+    assert hvd.check_extension is util.check_extension
+    assert mpi_ops.num_rank_is_power_2(4)
+    mpi_ops.check_installed_version("pytorch", torch.__version__)
+
+
+def check_a_process_set_is_written_as_horovods() -> None:
+    ranks = list(range(hvd.size()))
+    whole = f"ProcessSet(process_set_id=0, ranks={ranks}, mpi_comm=None)"
+    assert str(hvd.global_process_set) == whole
+    mine = hvd.ProcessSet([1, 0])
+    assert str(mine) == "ProcessSet(process_set_id=None, ranks=[0, 1], mpi_comm=None)"
+    mine.ranks = [2, 1]
+    assert mine.ranks == [1, 2]
+    with pytest.raises(ValueError, match="stay; make another ProcessSet"):
+        hvd.global_process_set.ranks = [0]

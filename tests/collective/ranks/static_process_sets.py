@@ -30,6 +30,7 @@ for twice in ([0], range(3)):
     assert hvd.size() == 3
     pair, first = hvd.ProcessSet([2, 1]), hvd.ProcessSet([0])
     hvd.init(process_sets=[pair, first])
+    hvd.init(process_sets=[[1, 2], [0]])
     assert (first.process_set_id, pair.process_set_id) == (1, 2)
     mine = first if first.included() else pair
     assert hvd.allreduce(np.ones(1), op=hvd.Sum, process_set=mine).tolist() == [mine.size()]

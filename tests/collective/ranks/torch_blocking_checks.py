@@ -118,7 +118,7 @@ def check_what_the_bindings_leave_alone() -> None:
     bad_ops: list[object] = [hvd.Adasum, 17, -1, True, "Sum", 1 << 70]
     for op in bad_ops:
         assert CALLS.now.allreduce(plain, name, op, 1.0, 1.0) is None  # type: ignore[arg-type]
-    for bad_name in (7, "x" * 300, "\ud800"):
+    for bad_name in (7, "x" * 300, "\ud800", "x\0c"):
         assert CALLS.now.allgather(plain, bad_name, None) is None  # type: ignore[arg-type]
     assert CALLS.now.broadcast(plain, name, -1) is None
     assert NoCalls().allreduce_(plain, name, None, 1.0, 1.0) is None
@@ -131,6 +131,11 @@ def check_what_the_bindings_leave_alone() -> None:
     assert hvd.allreduce(plain, op=hvd.Sum, name="x" * 300).tolist() == [size] * 2
     with torch.no_grad():
         assert hvd.allreduce(left[-1], op=hvd.Sum).tolist() == [size] * 2  # type: ignore[arg-type]
+    # Names that would end before their end, and take others' operations.
+    for name, fault in (("x\0c", "holds a zero byte"), ("\ud800", "cannot be written in UTF-8")):
+        for operation in (hvd.allreduce, hvd.allreduce_async, hvd.allgather_async):
+            with pytest.raises(ValueError, match=fault):
+                operation(plain, name=name)
 
 
 def check_numbers_of_unnamed_calls_agree_whichever_way_they_take() -> None:

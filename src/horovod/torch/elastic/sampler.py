@@ -27,8 +27,10 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
         self.seed = seed
         self.epoch = 0
         self.processed_num = 0
+        self._assigned: set[int] | None = None
         self.num_replicas = 1
         self.rank = 0
+        self._order: list[int] = []
         self.remaining_indices: list[int] = []
         self.indices: list[int] = []
         self.num_samples = 0
@@ -52,6 +54,19 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
             self.processed_num + batch_size * self.num_replicas, len(self.dataset)
         )
 
+    @property
+    def processed_indices(self) -> set[int]:
+        """The samples of this epoch that `record_batch` has counted, of all ranks.
+
+        Once it has been assigned, it is what it was given: subclasses keep account of their own.
+        As in Horovod, `processed_num` alone decides which samples are left.
+        """
+        return set(self._order[: self.processed_num]) if self._assigned is None else self._assigned
+
+    @processed_indices.setter
+    def processed_indices(self, indices: set[int]) -> None:
+        self._assigned = indices
+
     def state_dict(self) -> dict[str, Any]:
         """How far the epoch has come."""
         return {"epoch": self.epoch, "processed_num": self.processed_num}
@@ -69,6 +84,7 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
         order = list(range(len(self.dataset)))
         if self.shuffle:
             random.Random(self.seed + self.epoch).shuffle(order)  # noqa: S311 - no secret
+        self._order = order
         self.remaining_indices = order[self.processed_num :]
         self.num_samples = -(-len(self.remaining_indices) // self.num_replicas)
         self.total_size = self.num_samples * self.num_replicas

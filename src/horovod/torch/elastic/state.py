@@ -42,7 +42,7 @@ class StateHandler:
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Gives all ranks the state of rank 0, and keeps it."""
+        """Gives all ranks the state of rank 0; `save` keeps it when all others have theirs."""
         raise NotImplementedError
 
     def set_value(self, value: Any) -> None:
@@ -69,7 +69,6 @@ class ModelStateHandler(StateHandler):
     def sync(self) -> None:
         """Broadcasts rank 0's."""
         broadcast_parameters(self.value.state_dict(), root_rank=0)
-        self.save()
 
 
 class OptimizerStateHandler(StateHandler):
@@ -91,7 +90,6 @@ class OptimizerStateHandler(StateHandler):
     def sync(self) -> None:
         """Broadcasts rank 0's."""
         broadcast_optimizer_state(self.value, root_rank=0)
-        self.save()
 
 
 class LRSchedulerStateHandler(StateHandler):
@@ -114,7 +112,6 @@ class LRSchedulerStateHandler(StateHandler):
         state = broadcast_object(self.value.state_dict())
         if rank() != 0:
             self.value.load_state_dict(state)
-        self.save()
 
 
 class SamplerStateHandler(StateHandler):
@@ -135,7 +132,6 @@ class SamplerStateHandler(StateHandler):
     def sync(self) -> None:
         """Broadcasts rank 0's, and spreads the rest over the ranks that there are."""
         self.value.load_state_dict(broadcast_object(self.value.state_dict()))
-        self.save()
 
 
 class DistributedSamplerStateHandler(StateHandler):
@@ -156,7 +152,6 @@ class DistributedSamplerStateHandler(StateHandler):
     def sync(self) -> None:
         """Broadcasts rank 0's."""
         self.value.set_epoch(broadcast_object(self.value.epoch))
-        self.save()
 
 
 Registry = list[tuple[type, type[StateHandler]]]
@@ -240,10 +235,12 @@ class TorchState(ObjectState):
         super().restore()
 
     def sync(self) -> None:
-        """Gives all ranks everything of rank 0."""
+        """Gives all ranks everything of rank 0, and keeps it when all of it has come."""
         for handler in self._handlers.values():
             handler.sync()
         super().sync()
+        for handler in self._handlers.values():
+            handler.save()
 
     def reset(self) -> None:
         """Spreads what samplers have left over the ranks that there are now."""

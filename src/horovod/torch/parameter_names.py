@@ -1,0 +1,55 @@
+"""The names under which gradients are reduced: the `named_parameters` argument of the optimizer."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+Parameter = torch.Tensor
+
+
+def name_parameters(
+    groups: Sequence[dict[str, Any]], named: Iterable[tuple[str, Parameter]] | None
+) -> dict[Parameter, str]:
+    """Finds a name for each parameter, the same on all ranks.
+
+    Args:
+        groups: the optimizer's parameter groups.
+        named: `model.named_parameters()`; None to number the parameters.
+
+    Raises:
+        ValueError: with Horovod's texts, when the names are not usable.
+    """
+    if named is None:
+        return {
+            parameter: f"allreduce.noname.{i}.{j}"
+            for i, group in enumerate(groups)
+            for j, parameter in enumerate(group["params"])
+        }
+    pairs = list(named)
+    if any(not isinstance(pair, tuple) for pair in pairs):
+        raise ValueError(
+            "named_parameters should be a sequence of tuples (name, parameter), usually produced by"
+            " model.named_parameters()."
+        )
+    counts = Counter(name for name, _ in pairs)
+    duplicates = sorted(name for name, count in counts.items() if count > 1)
+    if duplicates:
+        raise ValueError(
+            "Parameter names in named_parameters must be unique. Found duplicates:"
+            f" {', '.join(duplicates)}"
+        )
+    by_parameter = {parameter: name for name, parameter in pairs}
+    unnamed = [
+        id(parameter)
+        for group in groups
+        for parameter in group["params"]
+        if parameter not in by_parameter
+    ]
+    if unnamed:
+        raise ValueError(
+            "named_parameters was specified, but one or more model parameters were not named."
+            f" Python object ids: {', '.join(map(str, unnamed))}"
+        )
+    return by_parameter
