@@ -42,8 +42,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ABI = f"cp{PYTHON.replace('.', '')}"
-# What the recipes need to build with, and what that needs.
-COPIED = ("pip", "packaging", "scikit-build-core", "pybind11", "hatchling")
+# What the recipes need to build with and to run, and what that needs.
+COPIED = ("pip", "packaging", "scikit-build-core", "pybind11", "hatchling", "cloudpickle")
 CUDA_VERSIONS = ("11.8", "12.4", "12.9", "13.0")
 _ACTIVATE = Path("etc/conda/activate.d")
 # conda-forge's compilers come with these; what they ask of the CPU, a variant must not contain.

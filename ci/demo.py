@@ -91,7 +91,7 @@ def _make_release(work: Path, steps: _Steps) -> Path:
         "-o",
         release,
     )
-    # horovod-variants needs its selector for `variantwheel verify`; it is released beside it.
+    # What horovod-variants requires: its selector, which is released beside it, and cloudpickle.
     _run(
         sys.executable,
         "-m",
@@ -102,6 +102,7 @@ def _make_release(work: Path, steps: _Steps) -> Path:
         "-w",
         release,
         ROOT / "selector",
+        "cloudpickle",
     )
     steps.begin("check them, and run them on two ranks")
     wheels = sorted(release.glob("horovod_variants-*.whl"))

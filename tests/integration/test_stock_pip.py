@@ -78,10 +78,15 @@ def test_one_hash_pins_everything(
     release: Release, environment: Environment, native_label: str, tmp_path: Path
 ) -> None:
     (selector,) = release.folder.glob("variantwheel_selector-*.whl")
+    (cloudpickle,) = release.folder.glob("cloudpickle-*.whl")
     lines = [
         f"{name}=={file.name.split('-')[1].removesuffix('.tar.gz')} "
         f"--hash=sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}\n"
-        for name, file in ((PROJECT, release.sdist), ("variantwheel-selector", selector))
+        for name, file in (
+            (PROJECT, release.sdist),
+            ("variantwheel-selector", selector),
+            ("cloudpickle", cloudpickle),
+        )
     ]
     requirements = tmp_path / "requirements.txt"
     requirements.write_text("".join(lines), encoding="utf-8")

@@ -20,6 +20,11 @@ from packaging.licenses import canonicalize_license_expression
 from packaging.version import Version
 from ruamel.yaml import YAML
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]
+
 ROOT = Path(__file__).resolve().parents[3]
 OURS = ("recipe/recipe.yaml", "recipe/selector/recipe.yaml")
 RECIPES = (*OURS, "recipe/aarch64-level/recipe.yaml")
@@ -264,6 +269,14 @@ def test_the_environment_names_the_package_without_pins() -> None:
     wanted = {"python", "pip", "horovod-variants", "pytorch", "openmpi"}
     assert {item.split(" ")[0] for item in environment["dependencies"]} == wanted
     assert "horovod-variants" in environment["dependencies"]
+
+
+def test_the_package_requires_what_the_wheels_require() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    required = tomllib.loads(text)["project"]["dependencies"]
+    output = _output(read_yaml("recipe/recipe.yaml"))
+    run = {spec.split(" ", 1)[0] for spec in flat(output["requirements"]["run"])}
+    assert {re.split(r"[^\w-]", requirement, maxsplit=1)[0] for requirement in required} <= run
 
 
 def test_nothing_is_exported_to_packages_that_are_built_with_ours() -> None:

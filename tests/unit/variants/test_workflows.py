@@ -132,6 +132,19 @@ def test_jobs_of_the_github_workflow_fit_together(project: Project) -> None:
     assert set(jobs["release"]["needs"]) == {"test", "index", "install"}
 
 
+def test_the_site_alone_serves_the_project_and_the_usual_index_what_it_requires(
+    project: Project,
+) -> None:
+    (*_, step) = _load(_only(project, "github"))["jobs"]["install"]["steps"]
+    for script in (
+        step["run"].splitlines(),
+        _load(_only(project, "gitlab"))["variants:install"]["script"],
+    ):
+        own, required = (line for line in script if " pip install " in line)
+        assert re.search(r" --no-deps --index-url http\S+/simple/ \S+-variants$", own)
+        assert re.search(r" --extra-index-url http\S+/simple/ \S+-variants$", required)
+
+
 def test_both_systems_build_what_the_definitions_say(project: Project) -> None:
     wanted = {
         (definition.label, platform.machine, platform.runner)

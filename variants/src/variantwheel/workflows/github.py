@@ -144,8 +144,12 @@ def _index_job(project: Project) -> YamlValue:
 
 
 def _install_job(project: Project, jobs: Sequence[MatrixJob]) -> YamlValue:
-    command = ["stock/bin/python", "-m", "pip", "install"]
-    install = [*command, "--index-url", "http://127.0.0.1:8000/simple/", project.name]
+    command, index = "stock/bin/python -m pip install", "http://127.0.0.1:8000/simple/"
+    install = [
+        f"{command} --no-deps --index-url {index} {project.name}",
+        # The site does not hold what other projects publish and this one requires.
+        f"{command} --extra-index-url {index} {project.name}",
+    ]
     runners = list(dict.fromkeys(job.platform.runner for job in jobs))
     return {
         "name": "install by stock pip on ${{ matrix.runner }}",
@@ -156,7 +160,7 @@ def _install_job(project: Project, jobs: Sequence[MatrixJob]) -> YamlValue:
         "steps": [
             _python_step(python_version(project.ci.test_interpreters[-1])),
             _download_step("site", "site"),
-            {"name": "Install", "run": f"{_SERVE}{' '.join(install)}\n"},
+            {"name": "Install", "run": _SERVE + "".join(f"{line}\n" for line in install)},
         ],
     }
 

@@ -16,7 +16,8 @@ _HEADER = (
     "#   include: { local: ci/gitlab.yml }\n"
     "# Runners have the tags that the definitions name as `runner`, and run containers.\n"
 )
-_STOCK_PIP = "python -m pip install --retries 10 --index-url http://127.0.0.1:8000/simple/"
+_STOCK_PIP = "python -m pip install --retries 10"
+_SITE = "http://127.0.0.1:8000/simple/"
 _ON_TAG: YamlValue = [{"if": "$CI_COMMIT_TAG =~ /^v/"}]
 
 
@@ -79,7 +80,9 @@ def gitlab_pipeline(project: Project) -> str:
                 "needs": ["variants:index"],
                 "script": [
                     "python -m http.server --directory site --bind 127.0.0.1 8000 &",
-                    f"{_STOCK_PIP} {project.name}",
+                    f"{_STOCK_PIP} --no-deps --index-url {_SITE} {project.name}",
+                    # The site does not hold what other projects publish and this one requires.
+                    f"{_STOCK_PIP} --extra-index-url {_SITE} {project.name}",
                 ],
             },
             "variants:release": {
