@@ -6,9 +6,8 @@ import queue
 import secrets
 import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +19,7 @@ from horovod.runner.output import STDERR, STDOUT, Output
 from horovod.runner.processes import LocalWorkers
 from horovod.runner.remote import Order
 from horovod.runner.rendezvous import RendezvousServer, read_joined
+from horovod.runner.signals import Signalled, signals_as_events
 from horovod.runner.ssh import RemoteWorkers, SshOptions, forwarded
 from horovod.runner.streams import bytes_of, say, tell
 from horovod.runner.workers import Enders, Workers, killed_on_error
@@ -27,7 +27,6 @@ from horovod.runner.workers import Enders, Workers, killed_on_error
 SECRET_BYTES = 32
 FAILURE_SECONDS = 2.0  # for the other ranks to notice a failure and say so before they are ended
 NEVER_JOINED = 1  # exit code of a job that a rank has left before `init`
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 FAILED = (
     "Horovod detected that one or more processes exited with non-zero status, thus causing the job"
@@ -152,13 +151,6 @@ class Joined:
 
     rank: int
     ranks: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True)
-class Signalled:
-    """Somebody wants the launcher to end."""
-
-    number: int
 
 
 Events = queue.SimpleQueue[Ended | Joined | Signalled]
@@ -365,19 +357,3 @@ def make_workers(
     if local:
         return LocalWorkers(order.commands({}), on_output, on_exit)
     return RemoteWorkers(hostname, job.ssh, order, on_output, on_exit, tell)
-
-
-@contextlib.contextmanager
-def signals_as_events(put: Callable[[Signalled], None]) -> Iterator[None]:
-    """Turns the signals that end a launcher into events while the block runs."""
-    in_main = threading.current_thread() is threading.main_thread()  # where Python has signals
-    before = {
-        number: signal.signal(number, lambda number, _: put(Signalled(number)))
-        for number in (SIGNALS if in_main else ())
-        if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -6,7 +6,6 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
-from horovod.runner.job import Signalled, signals_as_events
 from horovod.runner.process_groups import (
     TERMINATE_SECONDS,
     end_group,
@@ -14,6 +13,7 @@ from horovod.runner.process_groups import (
     signal_group,
 )
 from horovod.runner.processes import Guardian, exit_code
+from horovod.runner.signals import Signalled, signals_as_events
 from horovod.runner.threads import start_thread
 
 _ENDING_SECONDS = 2 * TERMINATE_SECONDS  # mpirun has its daemons end the ranks of all hosts

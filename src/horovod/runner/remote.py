@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import queue
-import signal
 import struct
 import sys
 import threading
@@ -21,6 +20,7 @@ from typing import IO
 from horovod.runner.call_back import CallError, call, unseal
 from horovod.runner.output import STREAMS
 from horovod.runner.processes import CANNOT_START, Command, LocalWorkers
+from horovod.runner.signals import signals_as_events
 from horovod.runner.store_client import StoreError
 from horovod.runner.threads import ThreadError, start_thread
 
@@ -31,6 +31,8 @@ _HEADER = struct.Struct(
 EXIT = len(STREAMS)
 _STOP_ONE = b"stop "  # what a line after the order begins with; the rank follows
 _CHUNK = 1 << 16
+
+_Events = queue.SimpleQueue[int | None]  # exit codes; None: end all workers
 
 
 @dataclass(frozen=True)
@@ -124,9 +126,7 @@ def _read_lines(descriptor: int) -> Iterator[bytes]:
                 yield from map(bytes, lines)
 
 
-def _obey(
-    lines: Iterator[bytes], workers: LocalWorkers, events: "queue.SimpleQueue[int | None]"
-) -> None:
+def _obey(lines: Iterator[bytes], workers: LocalWorkers, events: _Events) -> None:
     """Ends single workers until all are to be ended."""
     for line in lines:
         rank = int(line.removeprefix(_STOP_ONE))
@@ -158,31 +158,33 @@ def run_agent(
         return 0  # the launcher has gone before it said what to do
     order = Order.decode(opened(line))
     frames = FrameWriter(descriptor_out)
-    events: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+    events: _Events = queue.SimpleQueue()
 
     def on_exit(rank: int, code: int) -> None:
         frames.exit(rank, code)
         events.put(code)
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: events.put(None))
     workers = LocalWorkers(order.commands(os.environ), frames.output, on_exit)
     try:
         start_thread(_obey, "a thread of the agent", lines, workers, events, daemon=True)
+        with signals_as_events(lambda _: events.put(None)):
+            return _attend(workers, events, len(order.workers))
     except ThreadError as error:
         sys.stderr.write(f"{error}\n")
         for rank in order.workers:
             frames.exit(rank, CANNOT_START)
         return CANNOT_START
+
+
+def _attend(workers: LocalWorkers, events: _Events, count: int) -> int:
+    """Runs the workers; returns the exit code of the one that failed first."""
     workers.start()
     first_failure = 0
-    ended = 0
-    while ended < len(order.workers):
+    for _ in range(count):
         code = events.get()
         if code is None:
             workers.stop()
             break
-        ended += 1
         first_failure = first_failure or code
     return first_failure
 

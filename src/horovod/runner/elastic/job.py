@@ -23,10 +23,8 @@ from horovod.runner.job import (
     Exchange,
     Job,
     NoExchange,
-    Signalled,
     make_output,
     make_workers,
-    signals_as_events,
 )
 from horovod.runner.network import (
     NetworkError,
@@ -36,6 +34,7 @@ from horovod.runner.network import (
 from horovod.runner.output import Output, OutputError
 from horovod.runner.processes import CANNOT_START
 from horovod.runner.rendezvous import RendezvousServer
+from horovod.runner.signals import Signalled, signals_as_events
 from horovod.runner.streams import say
 from horovod.runner.threads import start_thread
 from horovod.runner.workers import Enders, Workers, killed_on_error

@@ -1,0 +1,97 @@
+"""Signals that end a launcher: none is lost, whichever thread it interrupts."""
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from horovod.runner.signals import Signalled, signals_as_events
+
+PATIENCE = 60.0  # seconds
+ROUNDS = 500  # of two signals at once; with handlers alone, one of two was lost after some 50
+
+# A main thread that waits for a queue, and another thread that a signal may go to.
+LAUNCHER = f"""
+import queue, signal, subprocess, sys, threading
+from horovod.runner.signals import signals_as_events
+signal.signal(signal.SIGINT, signal.default_int_handler)
+events = queue.SimpleQueue()
+other = subprocess.Popen(["sleep", "600"])
+threading.Thread(target=other.wait).start()
+try:
+    with signals_as_events(events.put):
+        for _ in range({ROUNDS}):
+            print("ready", flush=True)
+            print(sorted(events.get(timeout={PATIENCE}).number for _ in range(2)), flush=True)
+finally:
+    other.kill()
+"""
+
+
+def test_of_two_signals_at_once_both_come() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER], stdout=subprocess.PIPE, text=True
+    ) as launcher:
+        assert launcher.stdout is not None
+        for _ in range(ROUNDS):
+            assert launcher.stdout.readline() == "ready\n"
+            launcher.send_signal(signal.SIGTERM)
+            launcher.send_signal(signal.SIGINT)
+            assert launcher.stdout.readline() == "[2, 15]\n"
+    assert launcher.returncode == 0
+
+
+def test_what_was_before_is_again_afterwards() -> None:
+    events: queue.SimpleQueue[Signalled] = queue.SimpleQueue()
+    before = signal.getsignal(signal.SIGTERM)
+    threads = threading.active_count()
+    with signals_as_events(events.put):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert events.get(timeout=PATIENCE) == Signalled(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.set_wakeup_fd(-1) == -1
+    assert threading.active_count() == threads
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with signals_as_events(lambda _: pytest.fail("it came")):
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_other_signals_reach_who_waited_for_them_before() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    outer = signal.set_wakeup_fd(writing)
+    try:
+        with signals_as_events(lambda _: pytest.fail("it came as an event")):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert os.read(reading, 1) == bytes([signal.SIGUSR1])
+    finally:
+        signal.set_wakeup_fd(outer)
+        signal.signal(signal.SIGUSR1, before)
+        os.close(reading)
+        os.close(writing)
+
+
+def test_no_signals_outside_the_main_thread() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    seen: list[object] = []
+
+    def work() -> None:
+        with signals_as_events(lambda _: None):
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [before]
