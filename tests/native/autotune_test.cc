@@ -152,7 +152,8 @@ TEST(AJobIsTunedAndStaysRight) {
     std::ifstream in(log);
     std::vector<std::string> lines;
     for (std::string line; std::getline(in, line);) lines.push_back(line);
-    EXPECT_EQ(lines.size(), 1 + 1 + 14);
+    // Heading, warm-up, 12 candidates and 2 to compare: not where the start was the best of all.
+    EXPECT_TRUE(lines.size() == 1 + 1 + 12 || lines.size() == 1 + 1 + 14);
     EXPECT_EQ(lines.at(0),
               "hierarchical_allreduce,hierarchical_allgather,torus_allreduce,cache_enabled,"
               "cycle_time_ms,tensor_fusion_threshold,score");
