@@ -24,7 +24,7 @@ PYTHON_SOURCES = [
 AT_LEAST = {"unit": 2050, "collective": 720, "integration": 60, "native": 305, "conda": 20}
 
 # Two processes, each with whole files or all tests of a costly fixture (tests/conftest.py).
-# Tests of collectives start several ranks, and keep two cores busy by themselves.
+# Tests of collectives start several ranks, and yet leave half of two cores idle one by one.
 IN_PARALLEL = ("-n", "2", "--dist", "loadgroup")
 
 
@@ -230,8 +230,8 @@ def unit(session: nox.Session) -> None:
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
-    session.run("pytest", "tests/unit", *IN_PARALLEL, f"--at-least={AT_LEAST['unit']}")
-    session.run("pytest", "tests/collective", f"--at-least={AT_LEAST['collective']}")
+    for kind in ("unit", "collective"):
+        session.run("pytest", f"tests/{kind}", *IN_PARALLEL, f"--at-least={AT_LEAST[kind]}")
 
 
 def _unpack_mpis(session: nox.Session, *groups: str) -> None:

@@ -15,9 +15,10 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from quiet_command import CommandFailedError, run
@@ -41,6 +42,7 @@ class Outcome:
     passed: int
     ok: bool
     complaint: str
+    seconds: float = 0.0
 
 
 def judge(returncode: int, output: str) -> Outcome:
@@ -93,6 +95,7 @@ def build(flavour: str, folder: Path, jobs: int, only: str | None) -> dict[str, 
 def run_program(command: Sequence[str], seconds: float) -> Outcome:
     """Runs one test program; shows its output when something is wrong with it."""
     environment = {**SANITIZER_OPTIONS, **os.environ}
+    began = time.monotonic()
     try:
         done = subprocess.run(
             command,
@@ -106,7 +109,7 @@ def run_program(command: Sequence[str], seconds: float) -> Outcome:
         print((error.stdout or b"").decode(errors="replace"))
         return Outcome(0, ok=False, complaint=f"did not end within {seconds:.0f} s")
     output = done.stdout.decode(errors="replace")
-    outcome = judge(done.returncode, output)
+    outcome = replace(judge(done.returncode, output), seconds=time.monotonic() - began)
     if not outcome.ok:
         print(output)
     return outcome
@@ -125,8 +128,8 @@ def test_flavour(flavour: str, folder: Path, options: argparse.Namespace) -> tup
     with ThreadPoolExecutor(options.jobs) as pool:
         outcomes = pool.map(lambda name: run_program(programs[name], options.timeout), names)
         for name, outcome in zip(names, outcomes, strict=True):
-            print(f"{flavour:8} {name:28} {outcome.passed:4} passed {outcome.complaint}".rstrip())
-            sys.stdout.flush()
+            said = f"{outcome.passed:4} passed {outcome.seconds:6.1f} s {outcome.complaint}"
+            print(f"{flavour:8} {name:28} {said}".rstrip(), flush=True)
             passed += outcome.passed
             ok = ok and outcome.ok
     return passed, ok

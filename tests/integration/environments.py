@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = "horovod-variants"
-STEP_TIMEOUT = 300
+STEP_TIMEOUT = 900  # seconds; a build from the sources takes minutes on a busy machine
 
 
 def run(
