@@ -1,7 +1,5 @@
-// Bytes between ranks: every size around the edges of chunks and rings, and how waiting ends.
+// Bytes between ranks: every size around the edges of chunks and rings.
 #include "transport/transport.h"
-
-#include <poll.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,78 +7,30 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <numeric>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "communicators.h"
 #include "harness.h"
 #include "ranks.h"
 #include "transport/abort.h"
 #include "transport/shm/core_distances.h"
 #include "transport/shm/segment.h"
 #include "transport/shm/shm_transport.h"
-#include "transport/socket.h"
-#include "transport/tcp/tcp_transport.h"
 
 namespace {
 
 using hvd::Abort;
 using hvd::Error;
 using hvd::Segment;
-using hvd::Socket;
 using hvd::Transport;
+using hvd::test::Communicator;
 using hvd::test::OnThreads;
-
-// All ranks of one communicator, in this process.
-struct Communicator {
-  std::vector<std::unique_ptr<Abort>> aborts;
-  std::vector<std::unique_ptr<Transport>> transports;
-};
-
-Communicator ShmCommunicator(int ranks, bool spin, std::optional<hvd::HandOver> way = {}) {
-  Communicator result;
-  Segment first = Segment::Create(ranks);
-  std::vector<std::shared_ptr<const Segment>> segments;
-  for (int rank = 1; rank < ranks; ++rank) {
-    segments.push_back(std::make_shared<const Segment>(Segment::Open(first.key(), ranks)));
-  }
-  segments.insert(segments.begin(), std::make_shared<const Segment>(std::move(first)));
-  for (int rank = 0; rank < ranks; ++rank) {
-    result.aborts.push_back(std::make_unique<Abort>());
-    const auto& segment = segments[static_cast<size_t>(rank)];
-    result.transports.push_back(std::make_unique<hvd::ShmTransport>(
-        rank, segment, std::make_shared<hvd::CoreDistances>(rank, segment, way),
-        hvd::Channel::kNegotiated, spin, hvd::WaitCheck(*result.aborts.back())));
-  }
-  return result;
-}
-
-Communicator TcpCommunicator(int ranks) {
-  const auto deadline = hvd::Deadline::After(std::chrono::seconds(20));
-  std::vector<std::vector<Socket>> sockets(static_cast<size_t>(ranks));
-  for (auto& row : sockets) row.resize(static_cast<size_t>(ranks));
-  for (size_t a = 0; a < sockets.size(); ++a) {
-    for (size_t b = 0; b < a; ++b) {
-      hvd::Listener listener("127.0.0.1");
-      sockets[a][b] = Socket::Connect(listener.endpoint(), deadline);
-      hvd::WaitReady(listener.fd(), POLLIN, deadline, "test");
-      sockets[b][a] = *listener.TryAccept();
-    }
-  }
-  Communicator result;
-  for (int rank = 0; rank < ranks; ++rank) {
-    result.aborts.push_back(std::make_unique<Abort>());
-    result.transports.push_back(std::make_unique<hvd::TcpTransport>(
-        rank, std::move(sockets[static_cast<size_t>(rank)]), *result.aborts.back()));
-  }
-  return result;
-}
+using hvd::test::ShmCommunicator;
+using hvd::test::TcpCommunicator;
 
 std::vector<std::byte> Pattern(int seed, size_t count) {
   std::vector<std::byte> bytes(count);
@@ -221,17 +171,6 @@ void PostAllSizes(Communicator& communicator) {
   });
 }
 
-void ExpectAbortEndsTheWait(Communicator& communicator) {
-  std::thread trip(
-      [&] { communicator.aborts[0]->Trip(Error(Error::Kind::kPeerLost, "rank 1 was lost")); });
-  std::vector<std::byte> in(100);
-  EXPECT_THROWS(communicator.transports[0]->Receive(1, in), Error, "rank 1 was lost");
-  // Sending more than fits anywhere waits for the peer too.
-  const std::vector<std::byte> much(size_t{64} << 20);
-  EXPECT_THROWS(communicator.transports[0]->Send(1, much), Error, "rank 1 was lost");
-  trip.join();
-}
-
 }  // namespace
 
 TEST(ShmMovesAllSizes) {
@@ -321,69 +260,6 @@ TEST(WhatARankPostsAllOthersFetch) {
   Communicator tcp = TcpCommunicator(3);
   EXPECT_EQ(tcp.transports[0]->post_bytes(), 0);
   EXPECT_THROWS(tcp.transports[0]->Post({}), std::logic_error, "does not post");
-}
-
-TEST(AbortEndsAWaitOnShm) {
-  Communicator communicator = ShmCommunicator(2, false);
-  ExpectAbortEndsTheWait(communicator);
-}
-
-TEST(AbortEndsAWaitForRoomToPost) {
-  Communicator communicator = ShmCommunicator(3, false);
-  std::thread trip(
-      [&] { communicator.aborts[0]->Trip(Error(Error::Kind::kPeerLost, "rank 1 was lost")); });
-  const std::vector<std::byte> much(size_t{64} << 20);
-  EXPECT_THROWS(communicator.transports[0]->Post(much), Error, "rank 1 was lost");
-  trip.join();
-}
-
-TEST(AbortEndsAWaitOnTcp) {
-  Communicator communicator = TcpCommunicator(2);
-  ExpectAbortEndsTheWait(communicator);
-}
-
-TEST(AnInterruptEndsAWaitOnShm) {
-  Segment first = Segment::Create(2);
-  const auto segment = std::make_shared<const Segment>(std::move(first));
-  const Abort abort;
-  int asked = 0;
-  hvd::ShmTransport transport(0, segment, std::make_shared<hvd::CoreDistances>(0, segment),
-                              hvd::Channel::kLane, false,
-                              hvd::WaitCheck(abort, [&asked] { return ++asked == 2; }));
-  std::vector<std::byte> in(100);
-  EXPECT_THROWS(transport.Receive(1, in), Error, "interrupted");
-  EXPECT_EQ(asked, 2);
-}
-
-TEST(AnAbortTripsThoseThatHangOnIt) {
-  Abort parent;
-  auto child = std::make_unique<Abort>(&parent);
-  auto gone = std::make_unique<Abort>(&parent);
-  gone.reset();
-  child->Trip(Error(Error::Kind::kIo, "of the child"));
-  EXPECT_FALSE(parent.tripped());
-  Abort other(&parent);
-  parent.Trip(Error(Error::Kind::kPeerLost, "of the parent"));
-  EXPECT_THROWS(child->ThrowIfTripped(), Error, "of the child");
-  EXPECT_THROWS(other.ThrowIfTripped(), Error, "of the parent");
-  const Abort late(&parent);
-  EXPECT_TRUE(late.tripped());
-}
-
-TEST(TheFirstReasonOfAnAbortCounts) {
-  Abort abort;
-  EXPECT_FALSE(abort.tripped());
-  EXPECT_FALSE(abort.WaitForReason(std::chrono::milliseconds(1)).has_value());
-  abort.Trip(Error(Error::Kind::kPeerLost, "first"));
-  abort.Trip(Error(Error::Kind::kIo, "second"));
-  EXPECT_THROWS(abort.ThrowIfTripped(), Error, "first");
-}
-
-TEST(AClosedDataConnectionIsALostPeer) {
-  Communicator communicator = TcpCommunicator(2);
-  communicator.transports[1].reset();
-  std::vector<std::byte> in(100);
-  EXPECT_THROWS(communicator.transports[0]->Receive(1, in), Error, "closed its data connection");
 }
 
 TEST(OnlyTheJobsOwnSegmentIsOpened) {
