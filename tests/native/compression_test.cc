@@ -198,6 +198,29 @@ TEST(MoreThanOneBlockGetsThem) {
   });
 }
 
+// Of three ranks the last one has nothing to convert: it does at once what they do in steps, of
+// which the last one is short.
+TEST(ALongTensorMayBeConvertedBySomeRanksOnly) {
+  constexpr int64_t kSteps = int64_t{22} * 3 * (64 << 10);
+  for (const int64_t count : {kSteps + 624, kSteps + 8'193}) {
+    OnRanks(3, TransportChoice::kShm, [count](int rank, Runtime& runtime) {
+      const Tensor numbers = Numbers<float>(DType::kFloat32, count, rank);
+      const Tensor half = Converted(numbers, DType::kFloat16);
+      Tensor own = numbers;
+      own.spec = {DType::kFloat16, own.spec.shape, DType::kFloat32};
+      const Way sum{.op = ReduceOp::kSum};
+      const Tensor expected = Reduced(runtime, sum, "before", {half}, true)[0];
+      const Tensor found = Reduced(runtime, sum, "mixed", {rank == 2 ? half : own}, true)[0];
+      EXPECT_TRUE(found.data == (rank == 2 ? expected : Converted(expected, DType::kFloat32)).data);
+      if (rank != 2) (void)Reduced(runtime, sum, "without one", {own}, true);
+      hvd::Request join;
+      join.name = "join";
+      join.kind = OpKind::kJoin;
+      (void)Wait(runtime, runtime.Enqueue(join, {}));
+    });
+  }
+}
+
 TEST(AGroupMayHoldAnyTypes) {
   OnTransports({2, 3}, [](int rank, Runtime& runtime) {
     const Tensor whole = Zeros(DType::kInt32, 1);

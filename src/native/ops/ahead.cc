@@ -121,7 +121,7 @@ void AllreduceAhead(Transport& transport, const AllreduceOptions& options) {
   auto* destination = static_cast<std::byte*>(options.destination);
   const int ranks = transport.size();
   const size_t bytes = options.count * SizeOf(options.dtype);
-  const bool whole = ReducesWholes(transport, bytes);
+  const bool whole = !options.part && ReducesWholes(transport, bytes);
   const size_t most = whole ? bytes : MostOfPart(transport);
   std::unique_ptr<std::byte[]> memory;  // for sums, where the operand is
   if (source == destination) memory.reset(new std::byte[std::min(most, bytes)]);

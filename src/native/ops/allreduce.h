@@ -18,6 +18,7 @@ struct AllreduceOptions {
   ReduceOp op = ReduceOp::kSum;
   double prescale = 1.0;   // every rank's operand is multiplied by it
   double postscale = 1.0;  // the result is multiplied by it
+  bool part = false;       // one of several calls for a longer vector; others may make one for all
 };
 
 // Two ranks exchange whole vectors up to here, wherever they are and whatever the type. Of longer
@@ -28,8 +29,8 @@ inline constexpr size_t kWholeBytes = size_t{128} << 10;
 // its own, which differ in sign and payload alone (kernels/reduce.h leaves open which one stays).
 void Allreduce(Transport& transport, const AllreduceOptions& options);
 
-// How many of `count` elements Allreduce reduces in one go: several calls of so many, but for the
-// last, give the bits that one call for all gives.
+// How many of `count` elements Allreduce reduces in one go: several calls for parts of so many, but
+// for the last, exchange what one call for all does, and give the same bits.
 size_t CountInOneGo(Transport& transport, size_t count, DType dtype);
 
 }  // namespace hvd

@@ -64,8 +64,9 @@ AllreduceOptions OptionsOf(const Key& key) {
 }
 
 void Reduce(Transport& transport, const Key& key, const void* source, void* destination,
-            size_t bytes) {
+            size_t bytes, bool part = false) {
   AllreduceOptions options = OptionsOf(key);
+  options.part = part;
   options.source = source;
   options.destination = destination;
   options.count = bytes / SizeOf(options.dtype);
@@ -123,8 +124,8 @@ void ReduceTogether(Transport& transport, const Key& key, std::span<const Piece>
   }
 }
 
-// Reduces a tensor that is converted on its way, in steps that give the same bits as one: the
-// memory that it travels from stays in cache where these are small.
+// Reduces a tensor that is converted on its way, in steps that do what one does, as ranks do that
+// need not convert it: the memory that it travels from stays in cache where these are small.
 void ReduceConverted(const ProcessSet& set, const Key& key, const Piece& piece,
                      const Phases& phases) {
   const DType dtype = std::get<DType>(key);
@@ -137,7 +138,7 @@ void ReduceConverted(const ProcessSet& set, const Key& key, const Piece& piece,
   do {
     const size_t now = std::min(step, piece.bytes / item - done);
     Pack(piece, dtype, done, now, buffer);
-    Reduce(set.transport(), key, buffer, buffer, now * item);
+    Reduce(set.transport(), key, buffer, buffer, now * item, step < piece.bytes / item);
     Unpack(buffer, piece, dtype, done, now);
     done += now;
   } while (done < piece.bytes / item);
