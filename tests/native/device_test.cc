@@ -303,6 +303,29 @@ TEST(WhatIsHeldInAWiderTypeIsConvertedAsItIsPacked) {
   });
 }
 
+// As where one rank compresses and another has brought tensors of the narrow type.
+TEST(RanksThatHoldOtherTypesSendAsManyElements) {
+  OnGpus(3, [](int rank, Driver& driver, DeviceCollectives& collectives) {
+    const DeviceReduction how{.dtype = DType::kFloat16, .op = ReduceOp::kSum};
+    for (const size_t count : {1, 3, 8, 1001}) {
+      std::vector<float> floats(count, 1.0F);
+      std::vector<uint16_t> halves(count, hvd::HalfFromFloat(1.0F));
+      const DeviceTensor narrow{PieceOf(halves, halves)};
+      const DeviceTensor wide{PieceOf(floats, floats), DType::kFloat32};
+      collectives.Allreduce({rank == 1 ? &narrow : &wide, 1}, how);
+      driver.Synchronize(collectives.stream());
+      EXPECT_EQ(floats, std::vector<float>(count, rank == 1 ? 1.0F : 3.0F));
+      const float sum = rank == 1 ? 3.0F : 1.0F;
+      EXPECT_EQ(halves, std::vector<uint16_t>(count, hvd::HalfFromFloat(sum)));
+      const std::vector<DeviceTensor> pair =
+          rank == 1 ? std::vector{wide, narrow} : std::vector{narrow, wide};
+      collectives.Allreduce(pair, how);
+      driver.Synchronize(collectives.stream());
+      EXPECT_EQ(floats, std::vector<float>(count, rank == 1 ? 3.0F : 9.0F));
+    }
+  });
+}
+
 TEST(BooleansAreOrAndAnd) {
   OnGpus(2, [](int rank, Driver& driver, DeviceCollectives& collectives) {
     const std::vector<uint8_t> mine{0, 1, static_cast<uint8_t>(rank)};

@@ -87,18 +87,18 @@ void DeviceCollectives::Allreduce(std::span<const DeviceTensor> tensors,
   // By the type that they are converted from and to, if any.
   std::map<std::optional<DType>, std::vector<Piece>> pack;
   std::map<std::optional<DType>, std::vector<Piece>> unpack;
+  const size_t item = SizeOf(how.dtype);
   size_t total = 0;
-  const auto room = [item = SizeOf(how.dtype)](const DeviceTensor& tensor) {
-    return RoundUp(tensor.piece.elements * item);
-  };
-  for (const DeviceTensor& tensor : tensors) total += room(tensor);
+  for (const DeviceTensor& tensor : tensors) total = RoundUp(total) + tensor.piece.elements * item;
   std::byte* place = Scratch(total);
   for (const DeviceTensor& tensor : tensors) {
     const Piece& piece = tensor.piece;
     pack[tensor.held].push_back({piece.source, place, piece.elements});
     unpack[tensor.held].push_back({place, piece.destination, piece.elements});
-    place += room(tensor);
+    place += RoundUp(piece.elements * item);
   }
+  // Nothing behind the last one: NCCL wants as many elements of every rank, and one that holds a
+  // single tensor in the reduction's type sends it as it is.
   for (const auto& [held, pieces] : pack) {
     if (held) {
       kernels_.Convert(*held, how.dtype, how.prescale, 1.0, pieces, stream_.get());
