@@ -43,7 +43,7 @@ def combine(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     a, b = left.double().flatten(), right.double().flatten()
     dot = torch.dot(a, b)
     a_norm, b_norm = torch.dot(a, a), torch.dot(b, b)
-    one = torch.ones((), dtype=torch.float64)
+    one = torch.ones_like(dot)
     a_factor = torch.where(a_norm >= _SMALLEST_NORM, 1 - dot / (2 * a_norm), one)
     b_factor = torch.where(b_norm >= _SMALLEST_NORM, 1 - dot / (2 * b_norm), one)
     return (a_factor * a + b_factor * b).to(left.dtype).reshape(left.shape)

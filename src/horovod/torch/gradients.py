@@ -304,8 +304,8 @@ class GradientReducer:
         dimensions = self._sparse_dimensions.get(parameter)
         if dimensions is not None:
             return torch.sparse_coo_tensor(
-                torch.empty((dimensions, 0), dtype=torch.int64),
-                torch.empty((0, *parameter.shape[dimensions:]), dtype=parameter.dtype),
+                torch.empty((dimensions, 0), dtype=torch.int64, device=parameter.device),
+                parameter.new_empty((0, *parameter.shape[dimensions:])),
                 parameter.shape,
                 check_invariants=False,
             )

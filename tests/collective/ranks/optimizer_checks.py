@@ -333,6 +333,21 @@ def check_the_wrapped_optimizer_is_still_itself() -> None:
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.005)
 
 
+def check_the_stand_in_for_a_sparse_gradient_is_where_its_parameter_is() -> None:
+    """On a device that every PyTorch has, and that is refused when the gradient is to travel."""
+    table = torch.nn.Embedding(10, 3, sparse=True, device="meta")
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=0.1))
+    table.weight.grad = torch.sparse_coo_tensor(
+        torch.empty((1, 2), dtype=torch.int64, device="meta"),
+        torch.empty((2, 3), device="meta"),
+        (10, 3),
+    )
+    for _ in ("a gradient", "none"):
+        with pytest.raises(ValueError, match=r"Tensors on meta are not supported"):
+            optimizer.synchronize()
+        table.weight.grad = None
+
+
 def check_attributes_of_a_wrapped_optimizer_are_horovods() -> None:
     layer = torch.nn.Linear(2, 1)
     names = {parameter: name for name, parameter in layer.named_parameters()}
