@@ -9,6 +9,7 @@
 #include "base/wire.h"
 #include "harness.h"
 #include "ranks.h"
+#include "runtime/coordinator.h"
 
 namespace {
 
@@ -64,6 +65,36 @@ TEST(WhatIsOnItsWayByNumberIsAnnouncedAgainWhenThatIsDropped) {
   const auto requests = InFull(again);
   EXPECT_EQ(requests.size(), 1);
   EXPECT_TRUE(requests.at(0) == Sum(3));
+}
+
+// set_device(local_rank()) gives each rank of a host a GPU of another number.
+TEST(GpusOfOtherNumbersAreAskedForByOneNumber) {
+  hvd::Coordinator coordinator(3, {});
+  std::vector<Announcements> ranks(3);
+  const auto ask = [&](size_t rank) {
+    Request request = Sum(3);
+    request.device = static_cast<int32_t>(rank);
+    WireWriter writer;
+    ranks[rank].Announce(writer, request);
+    WireReader reader(writer.bytes());
+    return Announcements::Read(reader);
+  };
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const Request request = std::get<Request>(ask(rank));
+    EXPECT_TRUE(request.device != hvd::kCpu);
+    coordinator.Add(static_cast<int>(rank), request);
+  }
+  const auto ready = coordinator.TakeReady();
+  EXPECT_EQ(ready.size(), 1);
+  EXPECT_TRUE(ready.at(0).on_gpu);
+  const int64_t id = ready.at(0).response.ids.at(0);
+  EXPECT_TRUE(id >= 0);
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    Response response = ready.at(0).response;
+    WireWriter again;
+    ranks[rank].Learn(response, again);
+    EXPECT_EQ(std::get<int64_t>(ask(rank)), id);
+  }
 }
 
 TEST(WhatIsOnItsWayInFullIsNotAnnouncedAgain) {

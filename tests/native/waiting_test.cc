@@ -154,15 +154,28 @@ TEST(NewsThatDoNotWaitTakeRequestsAlong) {
   EXPECT_EQ(all.requests.size(), size_t{1});
 }
 
+std::shared_ptr<const hvd::Request> RequestForAGpu() {
+  hvd::Request request;
+  request.device = hvd::kSomeGpu;
+  return std::make_shared<const hvd::Request>(std::move(request));
+}
+
 TEST(ARequestForAGpuDoesNotStayLong) {
   Inbox inbox;
   inbox.SetGatherTime(std::chrono::hours(1));
   inbox.Submit(RequestOf("a"));
-  hvd::Request request;
-  request.device = 0;
-  inbox.Submit(std::make_shared<const hvd::Request>(std::move(request)));
+  inbox.Submit(RequestForAGpu());
   EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
   EXPECT_EQ(inbox.Take(false).requests.size(), size_t{2});
+}
+
+TEST(ARequestForAGpuStaysAsLongAsTheUserSays) {
+  Inbox inbox;
+  inbox.SetGatherTime(std::chrono::hours(1), true);
+  inbox.Submit(RequestForAGpu());
+  EXPECT_FALSE(Readable(inbox.timer_fd(), 20));
+  EXPECT_TRUE(inbox.Take(false).requests.empty());
+  EXPECT_EQ(inbox.Take(true).requests.size(), size_t{1});
 }
 
 TEST(LongStaysEndForOtherRanks) {

@@ -29,7 +29,7 @@ hvd::Request SomeRequest() {
   request.prescale = 0.1;
   request.postscale = -2.5;
   request.process_set = 5;
-  request.device = 2;
+  request.device = hvd::kSomeGpu;
   request.grouped = true;
   request.tensors = {{hvd::DType::kBFloat16, {int64_t{1} << 40, 0, 7}}, {hvd::DType::kBool, {}}};
   request.numbers = {-1, int64_t{1} << 50};
@@ -168,6 +168,15 @@ TEST(RequestsComeBack) {
   });
 }
 
+TEST(ToOtherRanksAnyGpuIsTheSame) {
+  hvd::Request request = SomeRequest();
+  request.device = 3;
+  WireWriter writer;
+  Write(writer, request);
+  WireReader reader(writer.bytes());
+  EXPECT_TRUE(hvd::ReadRequest(reader) == SomeRequest());
+}
+
 TEST(ResponsesComeBack) {
   WireWriter writer;
   hvd::Response response;
@@ -178,6 +187,8 @@ TEST(ResponsesComeBack) {
   response.error = "why";
   response.numbers = {3, 0, int64_t{1} << 33};
   response.fusion_bytes = 77;
+  response.gather_microseconds = 78;
+  response.gather_gpus_too = true;
   response.requests = {SomeRequest()};
   Write(writer, response);
   WireReader reader(writer.bytes());
@@ -189,6 +200,8 @@ TEST(ResponsesComeBack) {
   EXPECT_EQ(read.error, "why");
   EXPECT_EQ(read.numbers, response.numbers);
   EXPECT_EQ(read.fusion_bytes, 77);
+  EXPECT_EQ(read.gather_microseconds, 78);
+  EXPECT_TRUE(read.gather_gpus_too);
   EXPECT_EQ(read.requests.size(), 1);
   EXPECT_TRUE(read.requests.at(0) == SomeRequest());
   ExpectTruncationsRefused(writer.bytes(), [](const std::vector<uint8_t>& bytes) {

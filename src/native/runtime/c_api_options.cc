@@ -47,6 +47,7 @@ RuntimeOptions ReadOptions(const hvd_options& options) {
                  .fuse_groups = options.fuse_groups != 0,
                  .cache_capacity = static_cast<size_t>(options.cache_capacity),
                  .gather_time = ReadGatherTime(options.gather_time)};
+  o.agreement.gather_gpus_too = o.agreement.gather_time.has_value();
   o.gpu = {.kind = options.gpu_kind,
            .code_folder = options.gpu_code,
            .driver_libraries = ReadLines(options.gpu_drivers),

@@ -156,6 +156,7 @@ void ControlPlane::TakeResponses(std::span<const uint8_t> payload) {
   WireWriter again;
   std::vector<Response> responses;
   int64_t gather = -1;  // the same in all that say so
+  bool gpus_too = false;
   while (reader.remaining() != 0) {
     if (reader.U8() == kForgetItem) {
       announcements_.Forget(reader.I64(), again);
@@ -164,8 +165,9 @@ void ControlPlane::TakeResponses(std::span<const uint8_t> payload) {
     responses.push_back(ReadResponse(reader));
     announcements_.Learn(responses.back(), again);
     gather = std::max(gather, responses.back().gather_microseconds);
+    gpus_too = gpus_too || responses.back().gather_gpus_too;
   }
-  if (gather >= 0) inbox_.SetGatherTime(std::chrono::microseconds(gather));
+  if (gather >= 0) inbox_.SetGatherTime(std::chrono::microseconds(gather), gpus_too);
   if (!responses.empty()) observer_.OnResponses(std::move(responses));
   if (again.size() != 0) ToCoordinator(MessageType::kRequests, again.bytes());
 }

@@ -154,6 +154,7 @@ void Coordinator::Tune(const AutotuneOptions& options) {
 void Coordinator::Parametrise(Response& response, const Request& request) {
   response.fusion_bytes = parameters_.fusion_bytes;
   response.gather_microseconds = parameters_.gather_time.count();
+  response.gather_gpus_too = options_.gather_gpus_too;
   if (tuner_ == nullptr || !tuner_->searching()) return;
   int64_t bytes = 0;
   for (const TensorSpec& tensor : request.tensors) {

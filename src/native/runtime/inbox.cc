@@ -15,8 +15,8 @@ constexpr std::chrono::steady_clock::time_point kLongAgo{};
 // when it comes back to wait before the time is over.
 void Inbox::Submit(std::shared_ptr<const Request> request) {
   const std::lock_guard lock(mutex_);
-  const bool on_cpu = request->device == kCpu;
-  const auto stay = on_cpu ? gather_time_ : std::min(gather_time_, kShortGatherTime);
+  const bool whole = request->device == kCpu || gather_gpus_too_;
+  const auto stay = whole ? gather_time_ : std::min(gather_time_, kShortGatherTime);
   const auto due = Clock::now() + stay;
   if (contents_.requests.empty() || due < due_) {
     due_ = due;
@@ -80,9 +80,10 @@ void Inbox::WakeLocked() {
   if (!std::exchange(woken_, true)) wake_.Wake();
 }
 
-void Inbox::SetGatherTime(std::chrono::microseconds time) {
+void Inbox::SetGatherTime(std::chrono::microseconds time, bool gpus_too) {
   const std::lock_guard lock(mutex_);
   gather_time_ = time;
+  gather_gpus_too_ = gpus_too;
 }
 
 Inbox::Contents Inbox::Take(bool all) {

@@ -48,8 +48,8 @@ class Inbox {
   void Wake();
 
   // How long requests stay from now on; those for a GPU, which computes meanwhile, at most for the
-  // short time.
-  void SetGatherTime(std::chrono::microseconds time);
+  // short time, unless they are included.
+  void SetGatherTime(std::chrono::microseconds time, bool gpus_too = false);
 
   // Everything that is due, or all there is. Nothing is readable afterwards but for what stays.
   Contents Take(bool all);
@@ -70,6 +70,7 @@ class Inbox {
   Contents contents_;
   Clock::time_point due_{};  // of the requests
   std::chrono::microseconds gather_time_ = kShortGatherTime;
+  bool gather_gpus_too_ = false;
   bool woken_ = false;
 };
 

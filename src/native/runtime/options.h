@@ -32,6 +32,7 @@ struct AgreementOptions {
   size_t cache_capacity = 16384;              // operations that are asked for by number; 0: none
   // How long a request that nobody waits for may stay; by default as the ranks' cores suggest.
   std::optional<std::chrono::microseconds> gather_time = {};
+  bool gather_gpus_too = false;  // those for a GPU as well, however long: the user has said so
 };
 
 // How tensors on a GPU are served. Nothing is opened before the first of them comes.

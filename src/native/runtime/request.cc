@@ -117,7 +117,7 @@ Request ReadRequest(WireReader& reader) {
   if ((marks & kPostscaleMark) != 0) request.postscale = reader.F64();
   if ((marks & kRootMark) != 0) request.root = static_cast<int32_t>(reader.Short());
   if ((marks & kProcessSetMark) != 0) request.process_set = static_cast<int32_t>(reader.Short());
-  if ((marks & kDeviceMark) != 0) request.device = static_cast<int32_t>(reader.Short());
+  if ((marks & kDeviceMark) != 0) request.device = kSomeGpu;
   const size_t tensors = ReadCount(reader, kMostTensors, 2);  // a type and the length of a shape
   request.tensors.reserve(tensors);
   for (size_t i = 0; i < tensors; ++i) {

@@ -54,6 +54,7 @@ struct TensorSpec {
 constexpr const char* kJoinName = "join";
 constexpr int32_t kGlobalProcessSet = 0;
 constexpr int32_t kCpu = -1;
+constexpr int32_t kSomeGpu = 0;
 
 struct Request {
   std::string name;  // no other operation of the process set has it at the same time
@@ -62,8 +63,10 @@ struct Request {
   ReduceOp op = ReduceOp::kSum;
   double prescale = 1.0;
   double postscale = 1.0;
-  int32_t root = -1;      // broadcast only: a global rank
-  int32_t device = kCpu;  // where the tensors are: kCpu, or the number of a GPU
+  int32_t root = -1;  // broadcast only: a global rank
+  // Where the tensors are: kCpu, or the number of a GPU. To other ranks any GPU is kSomeGpu, or no
+  // two requests would be alike where each uses the GPU of its local rank.
+  int32_t device = kCpu;
   // The tensors of one group run together or not at all; most operations have one tensor.
   bool grouped = false;
   std::vector<TensorSpec> tensors;
@@ -118,7 +121,6 @@ void WriteRequest(Writer& writer, const RequestLike& request) {
   if ((marks & kPostscaleMark) != 0) writer.F64(request.postscale);
   if ((marks & kRootMark) != 0) writer.Short(request.root);
   if ((marks & kProcessSetMark) != 0) writer.Short(request.process_set);
-  if ((marks & kDeviceMark) != 0) writer.Short(request.device);
   writer.Short(static_cast<int64_t>(request.tensors.size()));
   for (const auto& tensor : request.tensors) {
     writer.U8(TypeByte(tensor.dtype, tensor.held));

@@ -23,6 +23,7 @@ void Write(WireWriter& writer, const Response& response) {
   writer.Integers(response.numbers);
   writer.I64(response.fusion_bytes);
   writer.I64(response.gather_microseconds);
+  writer.U8(response.gather_gpus_too ? 1 : 0);
   writer.U32(static_cast<uint32_t>(response.requests.size()));
   for (const Request& request : response.requests) Write(writer, request);
 }
@@ -42,6 +43,7 @@ Response ReadResponse(WireReader& reader) {
   response.numbers = reader.Integers(reader.remaining());
   response.fusion_bytes = reader.I64();
   response.gather_microseconds = std::clamp<int64_t>(reader.I64(), -1, kLongestGather);
+  response.gather_gpus_too = reader.U8() != 0;
   const size_t requests = reader.Count(4);
   for (size_t i = 0; i < requests; ++i) response.requests.push_back(ReadRequest(reader));
   return response;

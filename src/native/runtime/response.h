@@ -30,6 +30,7 @@ struct Response {
   int64_t fusion_bytes = 0;
   // How long requests wait for others to follow from now on; -1: as before.
   int64_t gather_microseconds = -1;
+  bool gather_gpus_too = false;  // of AgreementOptions
   // When ranks have joined: for each name what the others asked for, since they take part.
   std::vector<Request> requests;
 };
