@@ -3,6 +3,8 @@
 // It is as lazy as a GPU may be: what is enqueued on a stream runs only when somebody synchronises
 // with it, or with an event behind it, so that a missing wait shows as a wrong result every time.
 // The kernels are those of kernels.cu, compiled for the host.
+#include <unistd.h>
+
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -140,13 +142,19 @@ void RunGrid(const Launched& launch, unsigned blocks, unsigned rows, unsigned th
 
 }  // namespace
 
+// As CUDA says it in children of the process that has opened it.
+int NotInitializedInChildren() {
+  static const pid_t process = ::getpid();
+  return ::getpid() == process ? 0 : 3;
+}
+
 void EmulatedEnqueue(void* stream, std::function<void()> work) {
   Of(stream).Enqueue(std::move(work));
 }
 
 extern "C" {
 
-int cuInit(unsigned) { return 0; }
+int cuInit(unsigned) { return NotInitializedInChildren(); }
 int cuGetErrorString(int result, const char** text) {
   *text = result == kInvalid ? "invalid argument" : "emulated failure";
   return 0;
@@ -168,10 +176,10 @@ int cuDevicePrimaryCtxRetain(void** context, int device) {
   *context = &contexts[static_cast<size_t>(device)];
   return 0;
 }
-int cuCtxSetCurrent(void*) { return 0; }
+int cuCtxSetCurrent(void*) { return NotInitializedInChildren(); }
 int cuCtxGetCurrent(void** context) {
   *context = nullptr;
-  return 0;
+  return NotInitializedInChildren();
 }
 int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   void* memory = std::malloc(bytes);
@@ -180,6 +188,7 @@ int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   return 0;
 }
 int cuMemFree_v2(uint64_t address) {
+  if (NotInitializedInChildren() != 0) std::abort();
   std::free(reinterpret_cast<void*>(address));
   return 0;
 }

@@ -2,11 +2,17 @@
 // refusals.
 #include "runtime/gpu.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -37,6 +43,7 @@ const std::string kLibrary = HVD_EMULATED_GPU;
 struct Job {
   std::string nccl_of_rank_1 = kLibrary;
   std::string kind = "cuda";
+  hvd::AgreementOptions agreement = {};
 };
 
 void OnGpuRanks(int size, const Job& job, const std::function<void(int, Runtime&)>& body) {
@@ -44,6 +51,7 @@ void OnGpuRanks(int size, const Job& job, const std::function<void(int, Runtime&
   const auto store = std::make_shared<hvd::HashStore>();
   OnThreads(size, [&](int rank) {
     auto options = hvd::test::OptionsFor(rank, size, hvd::TransportChoice::kShm, store);
+    options.agreement = job.agreement;
     options.gpu = {.kind = job.kind,
                    .code_folder = code.path(),
                    .driver_libraries = {kLibrary},
@@ -221,6 +229,68 @@ TEST(ARankUsesOneGpuOfABuildForGpus) {
         runtime.Enqueue(OnGpu<float>(OpKind::kAllreduce, "x", {4}), {{data.data(), data.data()}}),
         Error, "no code for GPUs");
   });
+}
+
+TEST(RanksUseGpusOfOtherNumbers) {
+  OnGpuRanks(2, {}, [](int rank, Runtime& runtime) {
+    for (int step = 0; step < 3; ++step) {  // in full first, then by number
+      std::vector<float> data(4, 1.0F + static_cast<float>(rank));
+      const Request request = OnGpu<float>(OpKind::kAllreduce, "x", {4}, rank);
+      (void)Wait(runtime, runtime.Enqueue(request, {{data.data(), data.data()}}));
+      EXPECT_EQ(data, std::vector<float>(4, 3.0F));
+    }
+  });
+}
+
+TEST(WhatNobodyWaitsForStaysAsLongAsTheUserSays) {
+  const hvd::AgreementOptions users{.gather_time = std::chrono::hours(1), .gather_gpus_too = true};
+  OnGpuRanks(2, {.agreement = users}, [](int, Runtime& runtime) {
+    std::vector<float> data(4, 1.0F);
+    hvd::test::SumInPlace(runtime, "from its answer on requests stay", data);
+    const int64_t handle =
+        runtime.Enqueue(OnGpu<float>(OpKind::kAllreduce, "x", {4}), {{data.data(), data.data()}});
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_EQ(data, std::vector<float>(4, 2.0F));
+    (void)Wait(runtime, handle);
+    EXPECT_EQ(data, std::vector<float>(4, 4.0F));
+  });
+}
+
+TEST(ATypeThatNcclLacksIsRefusedWhereItIsCalledAndTheJobGoesOn) {
+  OnGpuRanks(2, {}, [](int rank, Runtime& runtime) {
+    std::vector<int16_t> shorts(4, static_cast<int16_t>(rank));
+    const auto start = [&](OpKind kind, const std::string& name) {
+      Request request = OnGpu<float>(kind, name, {4});
+      request.tensors.front().dtype = hvd::DType::kInt16;
+      if (kind == OpKind::kBroadcast) request.root = 1;
+      return runtime.Enqueue(request, {{shorts.data(), shorts.data()}});
+    };
+    const std::string text = "GPUs do not reduce int16; they take uint8, int8, int32, int64, ";
+    EXPECT_THROWS(start(OpKind::kAllreduce, "x"), Error, text);
+    EXPECT_THROWS(start(OpKind::kReducescatter, "y"), Error, text);
+    (void)Wait(runtime, start(OpKind::kBroadcast, "z"));
+    EXPECT_EQ(shorts, std::vector<int16_t>(4, 1));
+  });
+}
+
+// A data loader's worker has the results of the process that has forked it.
+TEST(AForkedChildLeavesMemoryOfTheGpuAlone) {
+  const std::shared_ptr<hvd::Driver> driver = hvd::OpenCuda({kLibrary});
+  driver->Use(0);
+  std::unique_ptr<std::byte, hvd::FreeOutput> data{static_cast<std::byte*>(driver->Allocate(8)),
+                                                   hvd::FreeOutput{driver, 0, nullptr, 0}};
+  for (const bool tries : {false, true}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      // A driver that refuses ends nothing either.
+      if (tries) data.get_deleter().process = ::getpid();
+      data.reset();
+      ::_exit(0);
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
 }
 
 TEST(AJoinedRankCannotStandInOnAGpu) {

@@ -8,6 +8,7 @@
 #include "base/str_cat.h"
 #include "kernels/convert.h"
 #include "kernels/scale.h"
+#include "transport/nccl/nccl_communicator.h"
 
 namespace hvd {
 namespace {
@@ -20,6 +21,11 @@ void CheckReduction(const Request& request, DType dtype) {
   }
   if (FindReduce(dtype, request.op) == nullptr) {
     Invalid(StrCat("op=", Name(request.op), " does not exist for ", Name(dtype)));
+  }
+  if (request.device != kCpu && !NcclType(dtype)) {
+    Invalid(StrCat("GPUs do not reduce ", Name(dtype),
+                   "; they take uint8, int8, int32, int64, float16, bfloat16, float32, float64 and "
+                   "bool: convert the tensor, or move it to the CPU"));
   }
   const bool scaled =
       request.prescale != 1.0 || request.postscale != 1.0 || request.op == ReduceOp::kAverage;

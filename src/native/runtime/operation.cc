@@ -5,17 +5,20 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "device/use_device.h"
 #include "runtime/checks.h"
 
 namespace hvd {
 
-void FreeOutput::operator()(std::byte* data) const {
+void FreeOutput::operator()(std::byte* data) const noexcept {
   if (shared != nullptr) return;
   if (driver == nullptr) return memory->Give(data, bytes);
-  const DeviceChoice before = driver->Current();
-  driver->Use(device);
-  driver->Free(data);
-  driver->Restore(before);
+  if (process != ::getpid()) return;
+  try {
+    const UseDevice use(*driver, device);
+    driver->Free(data);
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a driver that has ended has no memory
+  }
 }
 
 Output AllocateOutput(const std::shared_ptr<OutputMemory>& memory, DType dtype,

@@ -2,6 +2,8 @@
 #ifndef HVD_RUNTIME_OPERATION_H_
 #define HVD_RUNTIME_OPERATION_H_
 
+#include <unistd.h>
+
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +30,9 @@ struct FreeOutput {
   std::shared_ptr<OutputMemory> memory;  // where that of the CPU came from
   size_t bytes = 0;
   std::shared_ptr<const SharedBuffer> shared = nullptr;  // whose memory it is, which goes with it
-  void operator()(std::byte* data) const;
+  // Of memory of a GPU: the process that has it. Children that this forks cannot give it back.
+  int64_t process = driver == nullptr ? 0 : ::getpid();
+  void operator()(std::byte* data) const noexcept;
 };
 
 // Memory that an operation has allocated for one tensor of its result.
