@@ -3,10 +3,12 @@
 import contextlib
 from typing import Any
 
+import pytest
 import torch
 
 import horovod.torch as hvd
 from horovod._native import _buildinfo
+from horovod.common.exceptions import HorovodInternalError
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGERS = (torch.uint8, torch.int8, torch.int32, torch.int64)
@@ -44,6 +46,25 @@ def check_every_type_is_reduced() -> None:
             assert mine.eq(hvd.rank() + 1).all(), "the argument was changed"
 
 
+def check_a_type_that_gpus_do_not_reduce() -> None:
+    mine = torch.full((3,), hvd.rank() + 1, dtype=torch.int16, device=place())
+    if mine.is_cpu:
+        assert hvd.allreduce(mine, op=hvd.Sum).eq(total()).all()
+    else:
+        with pytest.raises(ValueError, match=r"GPUs do not reduce int16; they take uint8, int8"):
+            hvd.allreduce(mine, op=hvd.Sum)
+    assert hvd.broadcast(mine, root_rank=0).eq(1).all()
+
+
+def check_ranks_that_share_a_gpu_are_refused_together() -> None:
+    """NCCL gives no two ranks one GPU: an error on all of them, after which the job goes on."""
+    if has_gpus() or not _buildinfo.GPU or not torch.cuda.is_available():
+        return
+    with pytest.raises(HorovodInternalError, match="cannot take part in operations on GPUs"):
+        hvd.allreduce(torch.ones(3, device="cuda:0"))
+    assert hvd.allreduce(torch.ones(3), op=hvd.Sum).eq(hvd.size()).all()
+
+
 def check_least_greatest_and_product() -> None:
     mine = torch.full((77,), hvd.rank() + 2.0, device=place())
     product = 1.0
@@ -51,6 +72,16 @@ def check_least_greatest_and_product() -> None:
         product *= rank + 2
     for op, expected in ((hvd.Min, 2.0), (hvd.Max, hvd.size() + 1.0), (hvd.Product, product)):
         assert hvd.allreduce(mine, op=op).eq(expected).all()
+
+
+def check_adasum() -> None:
+    along = torch.zeros(2, 5, device=place())
+    along[hvd.rank() % 2] = hvd.rank() + 1.0
+    found = hvd.allreduce(along, op=hvd.Adasum)  # orthogonal ones add up
+    assert found.device == along.device
+    assert found[:, 0].tolist() == [1.0, 2.0 if hvd.size() > 1 else 0.0]
+    same = torch.full((7,), 3.0, device=place())
+    assert torch.allclose(hvd.allreduce(same, op=hvd.Adasum), same)
 
 
 def check_factors() -> None:
@@ -126,6 +157,33 @@ def check_compression() -> None:
         found = hvd.allreduce(mine, op=hvd.Sum, compression=compression)
         assert found.dtype == torch.float32
         assert found.eq(total()).all()
+
+
+def check_ranks_that_hold_other_types_reduce_together() -> None:
+    for elements in (1, 3, 8, 1001):
+        mine = torch.full((elements,), hvd.rank() + 1.0, device=place())
+        if hvd.rank() % 2 == 0:
+            found = hvd.allreduce(mine, op=hvd.Sum, compression=hvd.Compression.fp16)
+        else:
+            found = hvd.allreduce(mine.half(), op=hvd.Sum)
+        assert found.eq(total()).all(), elements
+
+
+def check_an_embedding_that_a_rank_does_not_use_in_a_step() -> None:
+    torch.manual_seed(3)
+    table = torch.nn.Embedding(10, 3, sparse=True).to(place())
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(table.parameters(), lr=0.1), named_parameters=table.named_parameters()
+    )
+    for step in range(3):
+        optimizer.zero_grad()
+        before = table.weight.detach().clone()
+        if step == 0 or hvd.rank() == 0:
+            table(torch.tensor([step], device=place())).sum().backward()
+        optimizer.step()
+        users = hvd.size() if step == 0 else 1
+        before[step] -= 0.1 * users / hvd.size()
+        assert torch.allclose(table.weight, before), step
 
 
 def check_training_comes_to_the_joined_batchs_parameters() -> None:
