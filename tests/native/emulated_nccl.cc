@@ -72,9 +72,9 @@ bool Alike(const Batches& ranks, size_t index) {
   for (const auto& calls : ranks) {
     if (calls.size() <= index) return false;
     const Call& call = calls[index];
-    if (call.kind != first.kind || call.count != first.count || call.type != first.type) {
-      return false;
-    }
+    const bool alike = call.kind == first.kind && call.count == first.count &&
+                       call.type == first.type && call.op == first.op && call.root == first.root;
+    if (!alike) return false;
   }
   return true;
 }
