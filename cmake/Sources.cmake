@@ -14,6 +14,7 @@ set(HVD_CORE_SOURCES
   transport/mpi/host_networks.cc transport/mpi/mpi_job.cc transport/mpi/mpi_library.cc
   transport/mpi/mpi_store.cc transport/mpi/mpi_transport.cc
   transport/nccl/nccl_communicator.cc transport/nccl/nccl_library.cc
+  transport/nccl/nccl_end.cc
   transport/nccl/nccl_start.cc
   transport/shm/core_distances.cc transport/shm/futex.cc transport/shm/lane.cc transport/shm/memory_file.cc
   transport/shm/segment.cc transport/shm/shm_transport.cc

@@ -25,6 +25,7 @@
 #include "kernels/scale.h"
 #include "ops/device_collectives.h"
 #include "ranks.h"
+#include "transport/abort.h"
 #include "transport/nccl/nccl_library.h"
 #include "transport/nccl/nccl_start.h"
 
@@ -202,10 +203,11 @@ void OnGpus(int size, const std::function<void(int, Driver&, DeviceCollectives&)
   hvd::NcclUniqueId id{};
   nccl->Check(nccl->get_unique_id(&id), "ncclGetUniqueId");
   OnThreads(size, [&](int rank) {
+    const hvd::Abort never;
     const auto driver = hvd::OpenCuda({kLibrary});
     driver->Use(0);
     DeviceCollectives collectives(*driver, code.path(), 0);
-    hvd::NcclStart start(nccl, id, rank, size, [](const auto& on_device) { on_device(); });
+    hvd::NcclStart start(nccl, id, rank, size, [](const auto& on_device) { on_device(); }, never);
     EXPECT_TRUE(start.Wait(std::chrono::seconds(20)));
     EXPECT_EQ(start.failure(), "");
     collectives.Use(start.Take());

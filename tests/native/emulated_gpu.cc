@@ -1,18 +1,24 @@
 // A GPU for machines without one: CUDA's driver API and HIP's runtime on host memory.
 //
 // It is as lazy as a GPU may be: what is enqueued on a stream runs only when somebody synchronises
-// with it, or with an event behind it, so that a missing wait shows as a wrong result every time.
+// with it, or asks for an event behind it, so that a missing wait shows as a wrong result every
+// time. Giving memory back waits for what is enqueued, as with a real driver.
 // The kernels are those of kernels.cu, compiled for the host.
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "device_on_host.h"
@@ -25,10 +31,29 @@ namespace {
 
 constexpr int kDevices = 2;
 constexpr int kInvalid = 1;
+constexpr int kOutOfMemory = 2;
+constexpr int kInvalidHandle = 400;
+constexpr int kNotReady = 600;
+
+// The primary context of each device.
+std::array<char, kDevices> contexts;
+// None means the first device here, which the frontend is taken to have chosen.
+thread_local void* current = nullptr;
+// Streams, events, modules and memory that nobody has given back.
+std::atomic<int> in_use{0};
+// How many allocations are still to succeed on each device, and how many then fail.
+struct Room {
+  std::atomic<int> successes{0};
+  std::atomic<int> failures{0};
+};
+std::array<Room, kDevices> rooms;
 
 class Stream {
  public:
-  void Enqueue(std::function<void()> work) {
+  explicit Stream(int device) : device_(device) {}
+
+  int device() const { return device_; }
+  void Enqueue(std::function<bool()> work) {
     const std::lock_guard lock(queue_mutex_);
     queue_.push_back(std::move(work));
     ++enqueued_;
@@ -37,40 +62,56 @@ class Stream {
     const std::lock_guard lock(queue_mutex_);
     return enqueued_;
   }
-  // Runs what was enqueued up to the position.
-  void RunTo(uint64_t position) {
+  // Runs what was enqueued up to the position; false where something there does not end now.
+  bool TryTo(uint64_t position) {
     const std::lock_guard running(run_mutex_);
     while (done_ < position) {
-      std::function<void()> work;
+      std::function<bool()>* work = nullptr;
       {
         const std::lock_guard lock(queue_mutex_);
-        work = std::move(queue_.front());
-        queue_.pop_front();
+        work = &queue_.front();
       }
-      work();
+      if (!(*work)()) return false;
+      const std::lock_guard lock(queue_mutex_);
+      queue_.pop_front();
       ++done_;
     }
+    return true;
+  }
+  void RunTo(uint64_t position) {
+    while (!TryTo(position)) std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   void RunAll() { RunTo(enqueued()); }
 
  private:
+  const int device_;
   std::mutex queue_mutex_;
   std::mutex run_mutex_;
-  std::deque<std::function<void()>> queue_;
+  std::deque<std::function<bool()>> queue_;
   uint64_t enqueued_ = 0;
   uint64_t done_ = 0;
 };
 
 struct Event {
+  int device = 0;
   Stream* stream = nullptr;
   uint64_t position = 0;
 };
 
+int CurrentDevice() {
+  return current == nullptr ? 0 : static_cast<int>(static_cast<char*>(current) - contexts.data());
+}
+
 // A stream of null is the default one.
 Stream& Of(void* stream) {
-  static Stream default_stream;
+  static Stream default_stream(0);
   return stream == nullptr ? default_stream : *static_cast<Stream*>(stream);
 }
+
+bool IsCurrent(void* stream) { return stream == nullptr || Of(stream).device() == CurrentDevice(); }
+
+// Those that a thread has made. Ranks are threads here, and each has a GPU to itself.
+thread_local std::set<Stream*> own_streams;
 
 struct Kernel {
   void (*plain)(hvd::Pieces);
@@ -148,15 +189,21 @@ int NotInitializedInChildren() {
   return ::getpid() == process ? 0 : 3;
 }
 
-void EmulatedEnqueue(void* stream, std::function<void()> work) {
+void EmulatedEnqueue(void* stream, std::function<bool()> work) {
   Of(stream).Enqueue(std::move(work));
 }
+
+int EmulatedDevice() { return CurrentDevice(); }
+
+bool EmulatedIsCurrent(void* stream) { return IsCurrent(stream); }
 
 extern "C" {
 
 int cuInit(unsigned) { return NotInitializedInChildren(); }
 int cuGetErrorString(int result, const char** text) {
-  *text = result == kInvalid ? "invalid argument" : "emulated failure";
+  *text = result == kInvalid       ? "invalid argument"
+          : result == kOutOfMemory ? "out of memory"
+                                   : "emulated failure";
   return 0;
 }
 int cuDeviceGetCount(int* count) {
@@ -172,39 +219,58 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
   return 0;
 }
 int cuDevicePrimaryCtxRetain(void** context, int device) {
-  static std::array<char, kDevices> contexts;
   *context = &contexts[static_cast<size_t>(device)];
   return 0;
 }
-int cuCtxSetCurrent(void*) { return NotInitializedInChildren(); }
+int cuCtxSetCurrent(void* context) {
+  current = context;
+  return NotInitializedInChildren();
+}
 int cuCtxGetCurrent(void** context) {
-  *context = nullptr;
+  *context = current;
   return NotInitializedInChildren();
 }
 int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
+  Room& room = rooms[static_cast<size_t>(CurrentDevice())];
+  if (room.successes > 0) {
+    --room.successes;
+  } else if (room.failures > 0) {
+    --room.failures;
+    return kOutOfMemory;
+  }
   void* memory = std::malloc(bytes);
   std::memset(memory, 0xcd, bytes);
   *address = reinterpret_cast<uint64_t>(memory);
+  ++in_use;
   return 0;
 }
 int cuMemFree_v2(uint64_t address) {
   if (NotInitializedInChildren() != 0) std::abort();
+  for (Stream* stream : own_streams) stream->RunAll();
   std::free(reinterpret_cast<void*>(address));
+  --in_use;
   return 0;
 }
 int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void* stream) {
+  if (!IsCurrent(stream)) return kInvalidHandle;
   Of(stream).Enqueue([to, from, bytes] {
     std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+    return true;
   });
   return 0;
 }
 int cuStreamCreate(void** stream, unsigned) {
-  *stream = new Stream;
+  auto* made = new Stream(CurrentDevice());
+  own_streams.insert(made);
+  ++in_use;
+  *stream = made;
   return 0;
 }
 int cuStreamDestroy_v2(void* stream) {
   Of(stream).RunAll();
+  own_streams.erase(static_cast<Stream*>(stream));
   delete static_cast<Stream*>(stream);
+  --in_use;
   return 0;
 }
 int cuStreamSynchronize(void* stream) {
@@ -212,21 +278,26 @@ int cuStreamSynchronize(void* stream) {
   return 0;
 }
 int cuEventCreate(void** event, unsigned) {
-  *event = new Event;
+  *event = new Event{CurrentDevice()};
+  ++in_use;
   return 0;
 }
 int cuEventDestroy_v2(void* event) {
   delete static_cast<Event*>(event);
+  --in_use;
   return 0;
 }
 int cuEventRecord(void* event, void* stream) {
-  *static_cast<Event*>(event) = {&Of(stream), Of(stream).enqueued()};
+  Event& recorded = *static_cast<Event*>(event);
+  if (stream != nullptr && Of(stream).device() != recorded.device) return kInvalidHandle;
+  recorded.stream = &Of(stream);
+  recorded.position = Of(stream).enqueued();
   return 0;
 }
 int cuStreamWaitEvent(void* stream, void* event, unsigned) {
   const Event recorded = *static_cast<Event*>(event);
   if (recorded.stream == nullptr) return 0;
-  Of(stream).Enqueue([recorded] { recorded.stream->RunTo(recorded.position); });
+  Of(stream).Enqueue([recorded] { return recorded.stream->TryTo(recorded.position); });
   return 0;
 }
 int cuEventSynchronize(void* event) {
@@ -234,11 +305,21 @@ int cuEventSynchronize(void* event) {
   if (recorded.stream != nullptr) recorded.stream->RunTo(recorded.position);
   return 0;
 }
-int cuEventQuery(void* event) { return cuEventSynchronize(event); }
+int cuEventQuery(void* event) {
+  const Event recorded = *static_cast<Event*>(event);
+  return recorded.stream == nullptr || recorded.stream->TryTo(recorded.position) ? 0 : kNotReady;
+}
 int cuModuleLoadData(void** module, const void* code) {
   // The tests' code files hold one word.
-  *module = const_cast<void*>(code);
-  return std::strcmp(static_cast<const char*>(code), "emulated") == 0 ? 0 : 200;
+  if (std::strcmp(static_cast<const char*>(code), "emulated") != 0) return 200;
+  *module = new int(CurrentDevice());
+  ++in_use;
+  return 0;
+}
+int cuModuleUnload(void* module) {
+  delete static_cast<int*>(module);
+  --in_use;
+  return 0;
 }
 int cuModuleGetFunction(void** function, void*, const char* name) {
   const auto found = Kernels().find(name);
@@ -248,13 +329,17 @@ int cuModuleGetFunction(void** function, void*, const char* name) {
 }
 int cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned, unsigned threads, unsigned,
                    unsigned, unsigned, void* stream, void** arguments, void**) {
+  if (!IsCurrent(stream)) return kInvalidHandle;
   const Kernel& kernel = *static_cast<const Kernel*>(function);
   Launched launch{kernel, *static_cast<hvd::Pieces*>(arguments[0]), 1.0, 1.0};
   if (kernel.scaling != nullptr) {
     launch.factor = *static_cast<double*>(arguments[1]);
     launch.divisor = *static_cast<double*>(arguments[2]);
   }
-  Of(stream).Enqueue([launch, x, y, threads] { RunGrid(launch, x, y, threads); });
+  Of(stream).Enqueue([launch, x, y, threads] {
+    RunGrid(launch, x, y, threads);
+    return true;
+  });
   return 0;
 }
 
@@ -267,10 +352,13 @@ int hipInit(unsigned flags) { return cuInit(flags); }
 const char* hipGetErrorString(int) { return "emulated failure"; }
 int hipGetDeviceCount(int* count) { return cuDeviceGetCount(count); }
 int hipGetDevice(int* device) {
-  *device = 0;
+  *device = CurrentDevice();
   return 0;
 }
-int hipSetDevice(int device) { return device < kDevices ? 0 : 101; }
+int hipSetDevice(int device) {
+  if (device >= kDevices) return 101;
+  return cuCtxSetCurrent(&contexts[static_cast<size_t>(device)]);
+}
 int hipMalloc(void** memory, size_t bytes) {
   return cuMemAlloc_v2(reinterpret_cast<uint64_t*>(memory), bytes);
 }
@@ -293,6 +381,7 @@ int hipEventRecord(void* event, void* stream) { return cuEventRecord(event, stre
 int hipEventQuery(void* event) { return cuEventQuery(event); }
 int hipEventSynchronize(void* event) { return cuEventSynchronize(event); }
 int hipModuleLoadData(void** module, const void* code) { return cuModuleLoadData(module, code); }
+int hipModuleUnload(void* module) { return cuModuleUnload(module); }
 int hipModuleGetFunction(void** function, void* module, const char* name) {
   return cuModuleGetFunction(function, module, name);
 }
@@ -301,6 +390,19 @@ int hipModuleLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, un
                           void** arguments, void** extra) {
   return cuLaunchKernel(function, x, y, z, threads, threads_y, threads_z, shared, stream, arguments,
                         extra);
+}
+
+}  // extern "C"
+
+// Not a driver's.
+extern "C" {
+
+int EmulatedGpuInUse() { return in_use; }
+// After so many allocations, so many fail.
+void EmulatedGpuFull(int device, int successes, int failures) {
+  Room& room = rooms.at(static_cast<size_t>(device));
+  room.successes = successes;
+  room.failures = failures;
 }
 
 }  // extern "C"

@@ -1,14 +1,22 @@
 // NCCL on host memory: ranks are threads of this process, and meet when their streams get there.
+//
+// Communicators that do not block say for a while that every call is in progress, and only then
+// enqueue what it does; nothing else may be called meanwhile. Ending one waits for the other ranks
+// to end theirs. Tests choose what goes wrong.
 #include <array>
-#include <condition_variable>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -143,19 +151,26 @@ void RunMessages(const Batches& ranks) {
   }
 }
 
+constexpr int kInternalError = 3;
+constexpr int kInvalidArgument = 4;
+constexpr int kInvalidUsage = 5;
+constexpr int kRemoteError = 6;
+constexpr int kInProgress = 7;
+
+void Pause() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
+
 // Where all ranks meet; the last to come does the work of all.
 class World {
  public:
   explicit World(size_t size) : batches_(size) {}
 
-  void Meet(size_t rank, std::vector<Call> calls) {
-    std::unique_lock lock(mutex_);
+  // Says in which round.
+  uint64_t Come(size_t rank, std::vector<Call> calls) {
+    const std::lock_guard lock(mutex_);
     const uint64_t round = round_;
     batches_[rank] = std::move(calls);
-    if (++arrived_ < batches_.size()) {
-      changed_.wait(lock, [&] { return round_ != round; });
-      return;
-    }
+    // Nothing reads what a rank that has left may have given back.
+    if (++arrived_ < batches_.size() || broken_) return round;
     for (size_t i = 0; i < batches_[0].size(); ++i) {
       const Kind kind = batches_[0][i].kind;
       if (kind != Kind::kSend && kind != Kind::kReceive) RunCollective(batches_, i);
@@ -163,58 +178,192 @@ class World {
     RunMessages(batches_);
     arrived_ = 0;
     ++round_;
-    changed_.notify_all();
+    return round;
+  }
+  // Whether all have come.
+  bool Passed(uint64_t round) {
+    const std::lock_guard lock(mutex_);
+    return round_ > round;
+  }
+  void Break() {
+    const std::lock_guard lock(mutex_);
+    broken_ = true;
+  }
+  void Leave() {
+    const std::lock_guard lock(mutex_);
+    ++left_;
+  }
+  bool AllHaveLeft() {
+    const std::lock_guard lock(mutex_);
+    return left_ >= batches_.size();
   }
 
  private:
   std::mutex mutex_;
-  std::condition_variable changed_;
   Batches batches_;
   size_t arrived_ = 0;
+  size_t left_ = 0;
   uint64_t round_ = 0;
+  bool broken_ = false;
 };
 
-// The ranks that are to fail when they next join a communicator.
-struct Failures {
+// What is to go wrong the next time, by rank.
+struct Faults {
   std::mutex mutex;
-  std::multiset<int> ranks;
+  std::multiset<std::pair<std::string, int>> next;
+
+  // Whether it goes wrong now.
+  bool Take(const char* what, size_t rank) {
+    const std::lock_guard lock(mutex);
+    const auto found = next.find({what, static_cast<int>(rank)});
+    if (found == next.end()) return false;
+    next.erase(found);
+    return true;
+  }
 };
 
-Failures& failures() {
-  static Failures instance;
+Faults& faults() {
+  static Faults instance;
   return instance;
 }
 
+std::atomic<int> version{22707};
+// What ncclCommInitRank makes, as NCCL_COMM_BLOCKING says.
+std::atomic<bool> plain_blocks{true};
+std::atomic<int> communicators{0};
+std::atomic<int> misuses{0};
+
 struct Comm {
-  std::shared_ptr<World> world;
-  size_t rank;
+  const std::shared_ptr<World> world;
+  const size_t rank;
+  const bool blocks;
+  const int device;
+  std::atomic<bool> aborted{false};
+  std::atomic<int> failure{0};
+  // Of calls that do not block: what is still to be done, after being asked so many times.
+  std::function<void()> pending = {};
+  int questions = 0;
+  std::optional<uint64_t> joining = {};
 };
+
+// A communicator's users hold a pointer to this; kernels share what it holds.
+using Handle = std::shared_ptr<Comm>;
+
+Comm& Of(void* comm) { return **static_cast<Handle*>(comm); }
 
 // The calls of an open group of this thread.
 struct Group {
   int depth = 0;
   std::vector<Call> calls;
-  Comm* comm = nullptr;
+  void* comm = nullptr;
   void* stream = nullptr;
 };
 
 thread_local Group group;
 
-void Submit(Comm* comm, std::vector<Call> calls, void* stream) {
-  EmulatedEnqueue(stream, [world = comm->world, rank = comm->rank, calls = std::move(calls)] {
-    world->Meet(rank, calls);
-  });
+// Calls while another is in progress, or of another device, are the caller's mistakes.
+int Misuse(int result) {
+  ++misuses;
+  return result;
 }
 
-int Add(void* handle, const Call& call, void* stream) {
-  Comm* comm = static_cast<Comm*>(handle);
-  if (group.depth == 0) {
-    Submit(comm, {call}, stream);
-  } else {
-    group.comm = comm;
-    group.stream = stream;
-    group.calls.push_back(call);
+void Enqueue(const Handle& comm, std::vector<Call> calls, void* stream) {
+  const bool spins = faults().Take("spin", comm->rank);
+  if (faults().Take("error", comm->rank)) comm->failure = kRemoteError;
+  EmulatedEnqueue(
+      stream, [comm, spins, calls = std::move(calls), round = std::optional<uint64_t>()]() mutable {
+        if (comm->aborted) return true;
+        if (spins || comm->failure != 0) return false;
+        if (!round) round = comm->world->Come(comm->rank, calls);
+        return comm->world->Passed(*round);
+      });
+}
+
+// Waits on the host for a peer that does not come, but not for ever, so that tests end.
+int Block(const Comm& comm) {
+  for (int i = 0; i < 200'000 && !comm.aborted; ++i) Pause();
+  return kInternalError;
+}
+
+int Submit(void* handle, std::vector<Call> calls, void* stream) {
+  const Handle comm = *static_cast<Handle*>(handle);
+  if (comm->pending) return Misuse(kInvalidArgument);
+  if (EmulatedDevice() != comm->device || !EmulatedIsCurrent(stream)) return Misuse(kInvalidUsage);
+  if (comm->failure != 0) return comm->failure;
+  const bool stuck = faults().Take("block", comm->rank);
+  if (comm->blocks) {
+    if (stuck) return Block(*comm);
+    Enqueue(comm, std::move(calls), stream);
+    return 0;
   }
+  comm->questions = stuck ? -1 : 3;
+  comm->pending = [self = std::weak_ptr<Comm>(comm), calls = std::move(calls), stream] {
+    Enqueue(self.lock(), calls, stream);
+  };
+  return kInProgress;
+}
+
+int Add(void* comm, const Call& call, void* stream) {
+  if (group.depth == 0) return Submit(comm, {call}, stream);
+  if (Of(comm).pending) return Misuse(kInvalidArgument);
+  group.comm = comm;
+  group.stream = stream;
+  group.calls.push_back(call);
+  return 0;
+}
+
+// As ncclConfig_t began with NCCL 2.14.
+struct Config {
+  size_t size;
+  unsigned magic;
+  unsigned version;
+  int blocking;
+};
+
+struct NewerConfig {
+  Config old;
+  int cluster_size;  // undefined by the smallest integer
+};
+
+std::shared_ptr<World> WorldOf(const UniqueId& id, int size) {
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<World>> worlds;
+  const std::lock_guard lock(mutex);
+  auto& known = worlds[id.bytes.data()];
+  if (known == nullptr) known = std::make_shared<World>(static_cast<size_t>(size));
+  return known;
+}
+
+int Join(void** comm, int size, const UniqueId& id, int rank, bool blocks) {
+  const auto number = static_cast<size_t>(rank);
+  const bool fails = faults().Take("joining", number);
+  if (fails && blocks) return 2;
+  const auto world = WorldOf(id, size);
+  const Handle made(new Comm{world, number, blocks, EmulatedDevice()});
+  ++communicators;
+  if (fails) {
+    made->failure = 2;
+  } else {
+    // As NCCL does: until all have come.
+    made->joining = world->Come(number, {});
+    while (blocks && !world->Passed(*made->joining)) Pause();
+  }
+  *comm = new Handle(made);
+  if (blocks) return 0;
+  made->questions = 2;
+  made->pending = [] {};
+  return kInProgress;
+}
+
+// Like NCCL's, whose threads serve the other ranks of the host until these have ended theirs.
+int End(void* comm) {
+  const Handle ending = *static_cast<Handle*>(comm);
+  delete static_cast<Handle*>(comm);
+  World& world = *ending->world;
+  world.Leave();
+  --communicators;
+  const bool joined = ending->joining && world.Passed(*ending->joining);
+  while (joined && !world.AllHaveLeft()) Pause();
   return 0;
 }
 
@@ -223,8 +372,8 @@ int Add(void* handle, const Call& call, void* stream) {
 extern "C" {
 
 const char* ncclGetErrorString(int) { return "emulated failure"; }
-int ncclGetVersion(int* version) {
-  *version = 22707;
+int ncclGetVersion(int* number) {
+  *number = version;
   return 0;
 }
 int ncclGetUniqueId(UniqueId* id) {
@@ -237,37 +386,41 @@ int ncclGetUniqueId(UniqueId* id) {
   return 0;
 }
 int ncclCommInitRank(void** comm, int size, UniqueId id, int rank) {
-  {
-    const std::lock_guard lock(failures().mutex);
-    if (const auto found = failures().ranks.find(rank); found != failures().ranks.end()) {
-      failures().ranks.erase(found);
-      return 2;
-    }
-  }
-  static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<World>> worlds;
-  std::shared_ptr<World> world;
-  {
-    const std::lock_guard lock(mutex);
-    auto& known = worlds[id.bytes.data()];
-    if (known == nullptr) known = std::make_shared<World>(static_cast<size_t>(size));
-    world = known;
-  }
-  world->Meet(static_cast<size_t>(rank), {});  // as NCCL does: until all have come
-  *comm = new Comm{world, static_cast<size_t>(rank)};
-  return 0;
+  return Join(comm, size, id, rank, plain_blocks);
 }
-// Not NCCL's: lets a rank fail the next time that it joins a communicator.
-void EmulatedNcclFailure(int rank) {
-  const std::lock_guard lock(failures().mutex);
-  failures().ranks.insert(rank);
+int ncclCommInitRankConfig(void** comm, int size, UniqueId id, int rank, const Config* config) {
+  if (config->size < sizeof(Config) || config->magic != 0xcafebeef || config->version < 21400) {
+    return kInvalidArgument;
+  }
+  const bool all_known = config->version < 21700 || config->size < sizeof(NewerConfig);
+  if (!all_known) return kInvalidArgument;
+  return Join(comm, size, id, rank, config->blocking != 0);
 }
 int ncclCommDestroy(void* comm) {
-  delete static_cast<Comm*>(comm);
-  return 0;
+  // It is leaked, as NCCL does.
+  if (Of(comm).pending) return Misuse(kInvalidArgument);
+  return End(comm);
 }
-int ncclCommAbort(void* comm) { return ncclCommDestroy(comm); }
-int ncclCommGetAsyncError(void*, int* result) {
+int ncclCommAbort(void* comm) {
+  Comm& aborted = Of(comm);
+  aborted.aborted = true;
+  aborted.world->Break();
+  return End(comm);
+}
+int ncclCommGetAsyncError(void* handle, int* result) {
+  Comm& comm = Of(handle);
+  *result = kInProgress;
+  if (comm.failure != 0) {
+    *result = comm.failure;
+    return 0;
+  }
+  if (!comm.pending) {
+    *result = 0;
+    return 0;
+  }
+  if (comm.joining && !comm.world->Passed(*comm.joining)) return 0;
+  if (comm.questions < 0 || comm.questions-- > 0) return 0;
+  std::exchange(comm.pending, nullptr)();
   *result = 0;
   return 0;
 }
@@ -277,9 +430,8 @@ int ncclGroupStart() {
 }
 int ncclGroupEnd() {
   if (--group.depth > 0 || group.comm == nullptr) return 0;
-  Submit(group.comm, std::move(group.calls), group.stream);
-  group = {};
-  return 0;
+  const Group ended = std::exchange(group, Group{});
+  return Submit(ended.comm, ended.calls, ended.stream);
 }
 int ncclAllReduce(const void* from, void* to, size_t count, int type, int op, void* comm,
                   void* stream) {
@@ -306,5 +458,24 @@ int ncclSend(const void* from, size_t count, int type, int peer, void* comm, voi
 int ncclRecv(void* to, size_t count, int type, int peer, void* comm, void* stream) {
   return Add(comm, {Kind::kReceive, nullptr, to, count, type, 0, peer}, stream);
 }
+
+}  // extern "C"
+
+// Not NCCL's.
+extern "C" {
+
+// Lets something go wrong the next time that a rank does it. "joining": a communicator. "block":
+// a collective, whose call waits on the host until it is aborted. "spin": one whose kernel does.
+// "error": one of which NCCL hears later that a peer is gone; its kernel goes on.
+void EmulatedNcclFault(int rank, const char* what) {
+  const std::lock_guard lock(faults().mutex);
+  faults().next.insert({what, rank});
+}
+void EmulatedNcclVersion(int number) { version = number; }
+void EmulatedNcclPlainBlocks(bool blocks) { plain_blocks = blocks; }
+// Communicators that nobody has ended.
+int EmulatedNcclInUse() { return communicators; }
+// How often it was called as it must not be.
+int EmulatedNcclMisuses() { return misuses; }
 
 }  // extern "C"

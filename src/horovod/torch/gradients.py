@@ -362,7 +362,11 @@ class GradientReducer:
             gradient.complete = False
             gradient.flight = None
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                # Its traceback holds this frame, and with that what else the job had.
+                del failure
 
     def _land(self, gradient: _Gradient) -> None:
         flight, parameter = gradient.flight, gradient.parameter

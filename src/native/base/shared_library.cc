@@ -21,8 +21,10 @@ SharedLibrary SharedLibrary::Open(const std::vector<std::string>& names) {
   throw Error(Error::Kind::kIo, attempts.empty() ? "no library named" : attempts);
 }
 
+void* SharedLibrary::Find(const char* symbol) const { return ::dlsym(handle_, symbol); }
+
 void* SharedLibrary::Address(const char* symbol) const {
-  void* address = ::dlsym(handle_, symbol);
+  void* address = Find(symbol);
   if (address == nullptr) {
     throw Error(Error::Kind::kIo, name_ + " lacks " + symbol + ": it is older than what is needed");
   }

@@ -22,10 +22,16 @@ class SharedLibrary {
   void Load(const char* symbol, Function*& function) const {
     function = reinterpret_cast<Function*>(Address(symbol));
   }
+  // Leaves it as it is when the library lacks the symbol.
+  template <typename Function>
+  void LoadIfThere(const char* symbol, Function*& function) const {
+    if (void* address = Find(symbol)) function = reinterpret_cast<Function*>(address);
+  }
 
  private:
   SharedLibrary(std::string name, void* handle) : name_(std::move(name)), handle_(handle) {}
 
+  void* Find(const char* symbol) const;
   void* Address(const char* symbol) const;
 
   std::string name_;

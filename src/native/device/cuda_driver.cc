@@ -61,7 +61,7 @@ class CudaDriver final : public StreamDriver {
 
   void* Allocate(size_t bytes) override {
     uint64_t address = 0;
-    Check(allocate_(&address, bytes), "cuMemAlloc");
+    CheckAllocation(allocate_(&address, bytes), "cuMemAlloc", bytes);
     return reinterpret_cast<void*>(address);
   }
 
@@ -91,6 +91,7 @@ class CudaDriver final : public StreamDriver {
       .query_event = "cuEventQuery",
       .synchronize_event = "cuEventSynchronize",
       .load_module = "cuModuleLoadData",
+      .unload_module = "cuModuleUnload",
       .get_function = "cuModuleGetFunction",
       .launch = "cuLaunchKernel",
   };

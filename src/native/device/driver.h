@@ -57,6 +57,7 @@ class Driver {
   virtual void SynchronizeEvent(DeviceEvent event) = 0;
 
   virtual DeviceModule LoadModule(const void* code) = 0;
+  virtual void UnloadModule(DeviceModule module) noexcept = 0;
   virtual DeviceFunction Function(DeviceModule module, const char* name) = 0;
   virtual void Launch(DeviceFunction function, const Grid& grid, DeviceStream stream,
                       void** arguments) = 0;

@@ -50,7 +50,7 @@ class HipDriver final : public StreamDriver {
 
   void* Allocate(size_t bytes) override {
     void* memory = nullptr;
-    Check(allocate_(&memory, bytes), "hipMalloc");
+    CheckAllocation(allocate_(&memory, bytes), "hipMalloc", bytes);
     return memory;
   }
 
@@ -75,6 +75,7 @@ class HipDriver final : public StreamDriver {
       .query_event = "hipEventQuery",
       .synchronize_event = "hipEventSynchronize",
       .load_module = "hipModuleLoadData",
+      .unload_module = "hipModuleUnload",
       .get_function = "hipModuleGetFunction",
       .launch = "hipModuleLaunchKernel",
   };

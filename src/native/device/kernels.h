@@ -18,6 +18,9 @@ class DeviceKernels {
  public:
   // `code_folder` holds the files that ChooseCodeFile chooses from. Throws Error.
   DeviceKernels(Driver& driver, const std::string& code_folder, int device);
+  ~DeviceKernels() { driver_.UnloadModule(module_); }
+  DeviceKernels(const DeviceKernels&) = delete;
+  DeviceKernels& operator=(const DeviceKernels&) = delete;
 
   // Copies pieces whose elements are bytes.
   void Copy(std::span<const Piece> pieces, DeviceStream stream);

@@ -8,6 +8,7 @@ namespace hvd {
 namespace {
 
 // Both drivers have these values.
+constexpr int kOutOfMemory = 2;
 constexpr int kNotReady = 600;
 constexpr unsigned kNonBlockingStream = 1;
 constexpr unsigned kEventWithoutTiming = 2;
@@ -26,6 +27,7 @@ StreamDriver::StreamDriver(const SharedLibrary& library, const Symbols& symbols)
   library.Load(symbols.query_event, query_event_);
   library.Load(symbols.synchronize_event, synchronize_event_);
   library.Load(symbols.load_module, load_module_);
+  library.Load(symbols.unload_module, unload_module_);
   library.Load(symbols.get_function, get_function_);
   library.Load(symbols.launch, launch_);
 }
@@ -75,6 +77,8 @@ DeviceModule StreamDriver::LoadModule(const void* code) {
   return module;
 }
 
+void StreamDriver::UnloadModule(DeviceModule module) noexcept { unload_module_(module); }
+
 DeviceFunction StreamDriver::Function(DeviceModule module, const char* name) {
   DeviceFunction function = nullptr;
   Check(get_function_(&function, module, name), name);
@@ -93,6 +97,14 @@ void StreamDriver::Check(int result, const char* call) const {
   throw Error(Error::Kind::kIo, std::string(call) + ": " +
                                     (text == nullptr ? "unknown error" : text) + " (" + name() +
                                     " error " + std::to_string(result) + ")");
+}
+
+void StreamDriver::CheckAllocation(int result, const char* call, size_t bytes) const {
+  if (result != kOutOfMemory) return Check(result, call);
+  throw Error(Error::Kind::kIo,
+              std::string(call) + ": the GPU has no room for " + std::to_string(bytes) +
+                  " bytes beside what PyTorch keeps: call torch.cuda.empty_cache() before, or "
+                  "leave room with torch.cuda.set_per_process_memory_fraction");
 }
 
 }  // namespace hvd

@@ -21,6 +21,7 @@ class StreamDriver : public Driver {
   void SynchronizeEvent(DeviceEvent event) override;
 
   DeviceModule LoadModule(const void* code) override;
+  void UnloadModule(DeviceModule module) noexcept override;
   DeviceFunction Function(DeviceModule module, const char* name) override;
   void Launch(DeviceFunction function, const Grid& grid, DeviceStream stream,
               void** arguments) override;
@@ -38,6 +39,7 @@ class StreamDriver : public Driver {
     const char* query_event;
     const char* synchronize_event;
     const char* load_module;
+    const char* unload_module;
     const char* get_function;
     const char* launch;
   };
@@ -47,6 +49,9 @@ class StreamDriver : public Driver {
 
   // Throws Error (kIo) that names the call unless the driver's result is 0, success.
   void Check(int result, const char* call) const;
+
+  // The same for memory; says what to do when there is no more.
+  void CheckAllocation(int result, const char* call, size_t bytes) const;
 
   // The driver's own words for a result; null where it has none.
   virtual const char* ErrorText(int result) const = 0;
@@ -63,6 +68,7 @@ class StreamDriver : public Driver {
   int (*query_event_)(void*) = nullptr;
   int (*synchronize_event_)(void*) = nullptr;
   int (*load_module_)(void**, const void*) = nullptr;
+  int (*unload_module_)(void*) = nullptr;
   int (*get_function_)(void**, void*, const char*) = nullptr;
   int (*launch_)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*,
                  void**, void**) = nullptr;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <optional>
 #include <span>
 #include <thread>
 #include <tuple>
@@ -46,14 +45,17 @@ DeviceReduction ReductionOf(const Request& request, DType dtype, int size) {
 
 Gpu::Gpu(GpuOptions options, const Abort& abort) : options_(std::move(options)), abort_(abort) {}
 
-Gpu::~Gpu() {
-  if (driver_ == nullptr) return;
+Gpu::~Gpu() { End(); }
+
+void Gpu::End() noexcept {
+  if (collectives_.empty() && given_up_ == nullptr) return;
   try {
     const UseDevice use(*driver_, device_);
     if (abort_.tripped()) {
       for (const auto& [id, collectives] : collectives_) collectives->Abort();
     }
     collectives_.clear();
+    given_up_.reset();
   } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the process is ending with its driver
   }
 }
@@ -100,7 +102,7 @@ DeviceCollectives& Gpu::CollectivesOf(const ProcessSet& set) {
     body();
   };
   // Throws where nothing was made above.
-  auto communicator = MeetOnGpus(set, nccl_, problem, on_device);  // throws where nothing was made
+  auto communicator = MeetOnGpus(set, nccl_, problem, on_device, abort_);
   made->Use(std::move(communicator));
   return *(collectives_[set.id()] = std::move(made));
 }
@@ -112,7 +114,7 @@ void Gpu::Forget(int32_t process_set) {
   collectives_.erase(known);
 }
 
-Output Gpu::Allocate(const TensorSpec& tensor, std::vector<int64_t> shape) {
+std::byte* Gpu::Allocate(const TensorSpec& tensor, std::vector<int64_t> shape, Result& result) {
   const size_t bytes = ElementCount(shape, tensor.dtype) * SizeOf(tensor.dtype);
   Output output;
   output.data = {static_cast<std::byte*>(driver_->Allocate(std::max<size_t>(bytes, 1))),
@@ -120,7 +122,7 @@ Output Gpu::Allocate(const TensorSpec& tensor, std::vector<int64_t> shape) {
   output.shape = std::move(shape);
   output.dtype = tensor.dtype;
   output.device = device_;
-  return output;
+  return result.outputs.emplace_back(std::move(output)).data.get();
 }
 
 void Gpu::Execute(const ProcessSet& set, const Response& response,
@@ -129,18 +131,23 @@ void Gpu::Execute(const ProcessSet& set, const Response& response,
   // Set before the first operation came here.
   const UseDevice use(*driver_, device_);
   DeviceCollectives& collectives = CollectivesOf(set);
-  for (const auto& operation : operations) {
-    if (operation->ready) driver_->Wait(collectives.stream(), operation->ready->get());
-  }
   std::vector<Result> results(operations.size());
-  if (response.kind == OpKind::kAllreduce) {
-    RunAllreduces(collectives, set, operations, response.fusion_bytes);
-  } else {
-    for (size_t i = 0; i < operations.size(); ++i) {
-      results[i] = RunOne(collectives, set, *operations[i], response);
+  try {
+    for (const auto& operation : operations) {
+      if (operation->ready) driver_->Wait(collectives.stream(), operation->ready->get());
     }
+    if (response.kind == OpKind::kAllreduce) {
+      RunAllreduces(collectives, set, operations, response.fusion_bytes);
+    } else {
+      for (size_t i = 0; i < operations.size(); ++i) {
+        RunOne(collectives, set, *operations[i], response, results[i]);
+      }
+    }
+    WaitUntilDone(collectives);
+  } catch (...) {
+    GiveUp(set.id(), results);
+    throw;
   }
-  WaitUntilDone(collectives);
   for (size_t i = 0; i < operations.size(); ++i) on_done(i, std::move(results[i]));
 }
 
@@ -181,12 +188,11 @@ void Gpu::RunAllreduces(DeviceCollectives& collectives, const ProcessSet& set,
   }
 }
 
-Result Gpu::RunOne(DeviceCollectives& collectives, const ProcessSet& set,
-                   const Operation& operation, const Response& response) {
+void Gpu::RunOne(DeviceCollectives& collectives, const ProcessSet& set, const Operation& operation,
+                 const Response& response, Result& result) {
   const Request& request = operation.request;
   const auto ranks = static_cast<size_t>(set.size());
   const auto own = static_cast<size_t>(set.transport().rank());
-  Result result;
   std::span<const int64_t> gathered = response.numbers;
   for (size_t i = 0; i < operation.memory.size(); ++i) {
     const TensorSpec& tensor = request.tensors[i];
@@ -204,28 +210,25 @@ Result Gpu::RunOne(DeviceCollectives& collectives, const ProcessSet& set,
     if (request.kind == OpKind::kAllgather) {
       const auto rows = gathered.first(ranks);
       gathered = gathered.subspan(ranks);
-      Output output = Allocate(tensor, ShapeOfRows(tensor, rows));
-      collectives.Allgather(memory.source, output.data.get(), Multiplied(rows, row_bytes));
-      result.outputs.push_back(std::move(output));
+      std::byte* place = Allocate(tensor, ShapeOfRows(tensor, rows), result);
+      collectives.Allgather(memory.source, place, Multiplied(rows, row_bytes));
     } else if (request.kind == OpKind::kReducescatter) {
       const std::vector<int64_t> rows = ShareOut(tensor.shape[0], set.size());
-      Output output = Allocate(tensor, ShapeOfRows(tensor, std::span(rows).subspan(own, 1)));
-      collectives.Reducescatter(memory.source, output.data.get(), Multiplied(rows, row_elements),
+      std::byte* place =
+          Allocate(tensor, ShapeOfRows(tensor, std::span(rows).subspan(own, 1)), result);
+      collectives.Reducescatter(memory.source, place, Multiplied(rows, row_elements),
                                 ReductionOf(request, tensor.dtype, set.size()));
-      result.outputs.push_back(std::move(output));
     } else if (request.kind == OpKind::kAlltoall) {
       result.numbers.resize(ranks);
       const std::vector<size_t> numbers(ranks, sizeof(int64_t));
       Alltoall(set.transport(), operation.splits.data(), numbers, result.numbers.data(), numbers);
-      Output output = Allocate(tensor, ShapeOfRows(tensor, result.numbers));
-      collectives.Alltoall(memory.source, Multiplied(operation.splits, row_bytes),
-                           output.data.get(), Multiplied(result.numbers, row_bytes));
-      result.outputs.push_back(std::move(output));
+      std::byte* place = Allocate(tensor, ShapeOfRows(tensor, result.numbers), result);
+      collectives.Alltoall(memory.source, Multiplied(operation.splits, row_bytes), place,
+                           Multiplied(result.numbers, row_bytes));
     } else {
       throw Error(Error::Kind::kInternal, StrCat(Name(request.kind), " has no tensors on a GPU"));
     }
   }
-  return result;
 }
 
 void Gpu::WaitUntilDone(DeviceCollectives& collectives) {
@@ -235,15 +238,39 @@ void Gpu::WaitUntilDone(DeviceCollectives& collectives) {
   // Not the driver's own wait: a kernel of NCCL whose peer is gone never ends.
   std::chrono::microseconds pause{5};
   while (!driver_->IsDone(done.get())) {
-    if (abort_.tripped()) {
-      collectives.Abort();
-      abort_.ThrowIfTripped();
-    }
+    abort_.ThrowIfTripped();
     collectives.CheckHealth();
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kLongest);
   }
   collectives.FreeOutgrown();
+}
+
+void Gpu::GiveUp(int32_t process_set, std::vector<Result>& results) noexcept {
+  // The other ranks abort theirs when they have heard of this.
+  given_up_ = std::move(collectives_.extract(process_set).mapped());
+  given_up_->Abort();
+  if (BecomesIdle(given_up_->stream())) return;
+  // Freeing memory would wait for ever as well.
+  (void)given_up_.release();
+  for (Result& result : results) {
+    for (Output& output : result.outputs) (void)output.data.release();
+  }
+}
+
+bool Gpu::BecomesIdle(DeviceStream stream) const noexcept {
+  constexpr std::chrono::seconds kLongest{30};
+  try {
+    const Event end(*driver_);
+    driver_->Record(end.get(), stream);
+    const auto give_up = std::chrono::steady_clock::now() + kLongest;
+    while (!driver_->IsDone(end.get())) {
+      if (std::chrono::steady_clock::now() >= give_up) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a device that has failed runs nothing
+  }
+  return true;
 }
 
 }  // namespace hvd

@@ -35,25 +35,32 @@ class Gpu {
 
   // On the op thread: runs the operations of a response and waits until their results are there.
   // Throws Error: kMismatch, with the same text on all ranks, when one of them cannot take part.
+  // Where it throws, nothing of them runs any more.
   void Execute(const ProcessSet& set, const Response& response,
                const std::vector<std::shared_ptr<Operation>>& operations, const OnDone& on_done);
 
   // On the op thread: a process set is no more. Every rank of it gets here.
   void Forget(int32_t process_set);
 
- private:
-  struct Running;
+  // On the op thread, as the last: gives back what it has made there, communicators too. Other
+  // ranks of the host wait for that before they can join another job.
+  void End() noexcept;
 
+ private:
   DeviceCollectives& CollectivesOf(const ProcessSet& set);
   // Makes what this rank needs for itself; says why it cannot take part, or nothing.
   std::string Prepare(std::unique_ptr<DeviceCollectives>& collectives);
-  Output Allocate(const TensorSpec& tensor, std::vector<int64_t> shape);
+  // Memory for one more output of the result.
+  std::byte* Allocate(const TensorSpec& tensor, std::vector<int64_t> shape, Result& result);
   void RunAllreduces(DeviceCollectives& collectives, const ProcessSet& set,
                      const std::vector<std::shared_ptr<Operation>>& operations,
                      int64_t fusion_bytes);
-  Result RunOne(DeviceCollectives& collectives, const ProcessSet& set, const Operation& operation,
-                const Response& response);
+  void RunOne(DeviceCollectives& collectives, const ProcessSet& set, const Operation& operation,
+              const Response& response, Result& result);
   void WaitUntilDone(DeviceCollectives& collectives);
+  // Ends what has been enqueued for a process set, which never ends by itself when a rank is gone.
+  void GiveUp(int32_t process_set, std::vector<Result>& results) noexcept;
+  bool BecomesIdle(DeviceStream stream) const noexcept;
 
   const GpuOptions options_;
   const Abort& abort_;
@@ -63,6 +70,7 @@ class Gpu {
   // The op thread's alone.
   std::shared_ptr<const NcclLibrary> nccl_;
   std::map<int32_t, std::unique_ptr<DeviceCollectives>> collectives_;  // by process set
+  std::unique_ptr<DeviceCollectives> given_up_;
 };
 
 }  // namespace hvd

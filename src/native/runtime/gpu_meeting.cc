@@ -48,8 +48,8 @@ std::vector<Status> Exchange(const ProcessSet& set, const Status& own) {
 
 std::unique_ptr<NcclCommunicator> MeetOnGpus(const ProcessSet& set,
                                              std::shared_ptr<const NcclLibrary> nccl,
-                                             const std::string& problem,
-                                             NcclStart::OnDevice on_device) {
+                                             const std::string& problem, OnDevice on_device,
+                                             const Abort& abort) {
   constexpr std::chrono::milliseconds kLongest{100};
   Status own;
   Copy(problem, own.problem);
@@ -61,7 +61,8 @@ std::unique_ptr<NcclCommunicator> MeetOnGpus(const ProcessSet& set,
     }
   }
   const NcclUniqueId id = Exchange(set, own).front().id;
-  NcclStart start(std::move(nccl), id, set.transport().rank(), set.size(), std::move(on_device));
+  NcclStart start(std::move(nccl), id, set.transport().rank(), set.size(), std::move(on_device),
+                  abort);
   std::chrono::milliseconds pause{1};
   while (true) {
     own.answered = start.Wait(pause);

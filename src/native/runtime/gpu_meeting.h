@@ -6,6 +6,7 @@
 #include <string>
 
 #include "runtime/process_sets.h"
+#include "transport/abort.h"
 #include "transport/nccl/nccl_communicator.h"
 #include "transport/nccl/nccl_library.h"
 #include "transport/nccl/nccl_start.h"
@@ -16,12 +17,12 @@ namespace hvd {
 // tell each other over the set's own transport whether they can, before and while it works.
 //
 // Args: problem: why this rank cannot take part; empty if it can, as far as it knows. nccl: may be
-// null if it cannot. Throws Error: kMismatch, with the same text on all ranks, when one cannot;
-// kPeerLost when one is gone.
+// null if it cannot. abort: of what the communicator will do. Throws Error: kMismatch, with the
+// same text on all ranks, when one cannot; kPeerLost when one is gone.
 std::unique_ptr<NcclCommunicator> MeetOnGpus(const ProcessSet& set,
                                              std::shared_ptr<const NcclLibrary> nccl,
-                                             const std::string& problem,
-                                             NcclStart::OnDevice on_device);
+                                             const std::string& problem, OnDevice on_device,
+                                             const Abort& abort);
 
 }  // namespace hvd
 

@@ -119,6 +119,8 @@ void Runtime::Shutdown() {
   const std::lock_guard lock(shutdown_mutex_);
   if (size_ == 1) {
     operations_.FailAll(ShutdownError());
+    const std::lock_guard running(alone_mutex_);
+    gpu_.End();
     return EndTimeline();
   }
   control_->RequestShutdown();
@@ -381,11 +383,17 @@ void Runtime::RunControlThread() {
 
 void Runtime::RunOpThread() {
   NameThread("hvd-op");
-  while (const auto response = responses_.Pop()) {
-    if (!RunHere(*response)) return;
+  bool fine = true;
+  while (fine) {
+    const auto response = responses_.Pop();
+    if (!response) break;
+    fine = RunHere(*response);
   }
-  operations_.FailAll(ShutdownError());
-  control_->Drained();
+  if (fine) {
+    operations_.FailAll(ShutdownError());
+    control_->Drained();
+  }
+  gpu_.End();
 }
 
 Error Runtime::AgreeOnFailure(const Error& own) {

@@ -1,10 +1,12 @@
 """A script that no launcher has started: one rank, on which every call of Horovod's works."""
 
 import contextlib
+import gc
 import os
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +16,7 @@ import torch
 import horovod.torch as hvd
 from horovod._loader import _bindings
 from horovod._session import SESSION
+from horovod.torch.gradients import GradientReducer
 
 
 def run_backward(loss: Any) -> None:
@@ -204,6 +207,25 @@ def check_elastic_state() -> None:
     lost: list[bool] = []
     assert train(state) == 3  # what was committed
     assert list(sampler) == [0, 1, 2, 3, 4]
+
+
+def check_a_failed_reduction_keeps_nothing_alive() -> None:
+    class Failing(GradientReducer):
+        def _land(self, gradient: Any) -> None:
+            raise hvd.HorovodInternalError(f"{gradient} is lost")
+
+    reducer = Failing.__new__(Failing)
+    sent: Any = ["a gradient"]
+    reducer._sent, reducer._gradients = sent, {}
+    gone = weakref.ref(reducer)
+    gc.disable()
+    try:
+        with pytest.raises(hvd.HorovodInternalError, match="a gradient is lost"):
+            reducer.drain()
+        del reducer
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def check_again_and_again() -> None:

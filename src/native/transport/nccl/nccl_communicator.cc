@@ -1,7 +1,10 @@
 #include "transport/nccl/nccl_communicator.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -53,43 +56,70 @@ std::optional<int> NcclType(DType dtype) {
 // Calls between its construction and End run as one; an exception in between ends it as well.
 class NcclCommunicator::Group {
  public:
-  explicit Group(const NcclLibrary& library) : library_(library) {
-    library_.Check(library_.group_start(), "ncclGroupStart");
+  explicit Group(const NcclCommunicator& communicator) : communicator_(communicator) {
+    communicator_.Finish(communicator_.library_->group_start(), "ncclGroupStart");
   }
   ~Group() {
-    if (open_) library_.group_end();
+    if (open_) communicator_.library_->group_end();
   }
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
+  // A call in it begins nothing yet.
+  void Check(int result, const char* call) const {
+    if (result != kNcclInProgress) communicator_.library_->Check(result, call);
+  }
   void End() {
     open_ = false;
-    library_.Check(library_.group_end(), "ncclGroupEnd");
+    communicator_.Finish(communicator_.library_->group_end(), "ncclGroupEnd");
   }
 
  private:
-  const NcclLibrary& library_;
+  const NcclCommunicator& communicator_;
   bool open_ = true;
 };
 
 NcclCommunicator::NcclCommunicator(std::shared_ptr<const NcclLibrary> library, NcclComm comm,
-                                   int rank, int size)
-    : library_(std::move(library)), rank_(rank), size_(size), comm_(comm) {}
+                                   int rank, int size, OnDevice on_device, const hvd::Abort& abort)
+    : library_(std::move(library)),
+      rank_(rank),
+      size_(size),
+      on_device_(std::move(on_device)),
+      abort_(abort),
+      comm_(comm) {}
 
 NcclCommunicator::~NcclCommunicator() {
-  if (comm_ != nullptr) library_->destroy(comm_);
+  if (comm_ != nullptr) end_ = NcclEnd(library_, library_->destroy, comm_, on_device_);
+  end_.Wait();
+}
+
+void NcclCommunicator::Finish(int result, const char* call) const {
+  // Most have ended when they are asked for first; those that connect take milliseconds.
+  constexpr int kShort = 50;
+  constexpr std::chrono::microseconds kLongest{500};
+  std::chrono::microseconds pause{5};
+  for (int turn = 0; result == kNcclInProgress; ++turn) {
+    abort_.ThrowIfTripped();
+    if (turn < kShort) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, kLongest);
+    }
+    library_->Check(library_->async_error(comm_, &result), "ncclCommGetAsyncError");
+  }
+  library_->Check(result, call);
 }
 
 void NcclCommunicator::Allreduce(const void* source, void* destination, size_t count, DType dtype,
                                  NcclOp op, void* stream) {
-  library_->Check(library_->all_reduce(source, destination, count, TypeOrThrow(dtype),
-                                       static_cast<int>(op), comm_, stream),
-                  "ncclAllReduce");
+  Finish(library_->all_reduce(source, destination, count, TypeOrThrow(dtype), static_cast<int>(op),
+                              comm_, stream),
+         "ncclAllReduce");
 }
 
 void NcclCommunicator::Broadcast(void* data, size_t bytes, int root, void* stream) {
-  library_->Check(library_->broadcast(data, data, bytes, kBytes, root, comm_, stream),
-                  "ncclBroadcast");
+  Finish(library_->broadcast(data, data, bytes, kBytes, root, comm_, stream), "ncclBroadcast");
 }
 
 void NcclCommunicator::Allgather(const void* source, void* destination,
@@ -97,19 +127,18 @@ void NcclCommunicator::Allgather(const void* source, void* destination,
   bool equal = true;
   for (const size_t part : parts) equal = equal && part == parts.front();
   if (equal) {
-    return library_->Check(
-        library_->all_gather(source, destination, parts.front(), kBytes, comm_, stream),
-        "ncclAllGather");
+    return Finish(library_->all_gather(source, destination, parts.front(), kBytes, comm_, stream),
+                  "ncclAllGather");
   }
-  Group group(*library_);
+  Group group(*this);
   size_t offset = 0;
   for (int root = 0; root < size_; ++root) {
     const size_t bytes = parts[static_cast<size_t>(root)];
     std::byte* place = At(destination, offset);
     const void* from = root == rank_ ? source : place;
     if (bytes > 0) {
-      library_->Check(library_->broadcast(from, place, bytes, kBytes, root, comm_, stream),
-                      "ncclBroadcast");
+      group.Check(library_->broadcast(from, place, bytes, kBytes, root, comm_, stream),
+                  "ncclBroadcast");
     }
     offset += bytes;
   }
@@ -123,18 +152,18 @@ void NcclCommunicator::Reducescatter(const void* source, void* destination,
   bool equal = true;
   for (const size_t part : parts) equal = equal && part == parts.front();
   if (equal) {
-    return library_->Check(library_->reduce_scatter(source, destination, parts.front(), type,
-                                                    static_cast<int>(op), comm_, stream),
-                           "ncclReduceScatter");
+    return Finish(library_->reduce_scatter(source, destination, parts.front(), type,
+                                           static_cast<int>(op), comm_, stream),
+                  "ncclReduceScatter");
   }
-  Group group(*library_);
+  Group group(*this);
   size_t offset = 0;
   for (int root = 0; root < size_; ++root) {
     const size_t count = parts[static_cast<size_t>(root)];
     if (count > 0) {
-      library_->Check(library_->reduce(At(source, offset * SizeOf(dtype)), destination, count, type,
-                                       static_cast<int>(op), root, comm_, stream),
-                      "ncclReduce");
+      group.Check(library_->reduce(At(source, offset * SizeOf(dtype)), destination, count, type,
+                                   static_cast<int>(op), root, comm_, stream),
+                  "ncclReduce");
     }
     offset += count;
   }
@@ -143,19 +172,18 @@ void NcclCommunicator::Reducescatter(const void* source, void* destination,
 
 void NcclCommunicator::Alltoall(const void* source, std::span<const size_t> out, void* destination,
                                 std::span<const size_t> in, void* stream) {
-  Group group(*library_);
+  Group group(*this);
   size_t out_offset = 0;
   size_t in_offset = 0;
   for (int peer = 0; peer < size_; ++peer) {
     const size_t out_bytes = out[static_cast<size_t>(peer)];
     const size_t in_bytes = in[static_cast<size_t>(peer)];
     if (out_bytes > 0) {
-      library_->Check(
-          library_->send(At(source, out_offset), out_bytes, kBytes, peer, comm_, stream),
-          "ncclSend");
+      group.Check(library_->send(At(source, out_offset), out_bytes, kBytes, peer, comm_, stream),
+                  "ncclSend");
     }
     if (in_bytes > 0) {
-      library_->Check(
+      group.Check(
           library_->receive(At(destination, in_offset), in_bytes, kBytes, peer, comm_, stream),
           "ncclRecv");
     }
@@ -168,11 +196,14 @@ void NcclCommunicator::Alltoall(const void* source, std::span<const size_t> out,
 void NcclCommunicator::CheckHealth() {
   int result = 0;
   library_->Check(library_->async_error(comm_, &result), "ncclCommGetAsyncError");
-  library_->Check(result, "NCCL");
+  if (result != kNcclInProgress) library_->Check(result, "NCCL");
 }
 
 void NcclCommunicator::Abort() noexcept {
-  if (comm_ != nullptr) library_->abort(std::exchange(comm_, nullptr));
+  if (comm_ == nullptr) return;
+  end_ = NcclEnd(library_, library_->abort, std::exchange(comm_, nullptr), on_device_);
+  // A call that was in progress may enqueue something until then.
+  if (abort_.tripped()) end_.Wait();
 }
 
 }  // namespace hvd

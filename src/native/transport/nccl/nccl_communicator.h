@@ -8,6 +8,8 @@
 #include <span>
 
 #include "base/dtype.h"
+#include "transport/abort.h"
+#include "transport/nccl/nccl_end.h"
 #include "transport/nccl/nccl_library.h"
 
 namespace hvd {
@@ -19,12 +21,14 @@ enum class NcclOp : uint8_t { kSum = 0, kProduct = 1, kMax = 2, kMin = 3 };
 std::optional<int> NcclType(DType dtype);
 
 // Used by one thread at a time, which has chosen the rank's device. Every call is enqueued on a
-// stream and returns at once; failures are Error (kIo). Every rank makes matching calls in the same
-// order.
+// stream and returns without waiting for that; but it may wait for the others' calls, when ranks
+// connect. Failures are Error: kIo, or what has tripped `abort` meanwhile, as far as NCCL is not
+// older than 2.19. Every rank makes matching calls in the same order.
 class NcclCommunicator {
  public:
-  // Takes over what NCCL has made.
-  NcclCommunicator(std::shared_ptr<const NcclLibrary> library, NcclComm comm, int rank, int size);
+  // Takes over what NCCL has made. `abort` outlives it.
+  NcclCommunicator(std::shared_ptr<const NcclLibrary> library, NcclComm comm, int rank, int size,
+                   OnDevice on_device, const hvd::Abort& abort);
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -49,16 +53,23 @@ class NcclCommunicator {
 
   // Throws what went wrong in the background, such as a rank that is gone.
   void CheckHealth();
-  // Ends what is running on every stream; the communicator is of no use any more.
+  // Ends what is running on every stream, soon; the communicator is of no use any more. The other
+  // ranks of the host have to do so too before its memory is given back, when this is destroyed.
   void Abort() noexcept;
 
  private:
   class Group;
 
+  // Waits until a call that has returned this has come to its end. Throws its failure.
+  void Finish(int result, const char* call) const;
+
   std::shared_ptr<const NcclLibrary> library_;
   int rank_;
   int size_;
+  const OnDevice on_device_;
+  const hvd::Abort& abort_;
   NcclComm comm_;
+  NcclEnd end_;
 };
 
 }  // namespace hvd

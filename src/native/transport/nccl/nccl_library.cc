@@ -1,5 +1,7 @@
 #include "transport/nccl/nccl_library.h"
 
+#include <climits>
+
 #include "base/error.h"
 #include "base/shared_library.h"
 
@@ -8,12 +10,25 @@ namespace {
 
 constexpr int kOldest = 21300;  // the RCCL of Debian 12 and Ubuntu 22.04 is 2.13.4
 
+// Older ones have communicators that do not block as well, but refuse a call that comes right after
+// another has ended, while their thread of that one is still at its last steps.
+constexpr int kOldestUnblocking = 21900;
+
 std::string Dotted(int version) {
   return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
          std::to_string(version % 100);
 }
 
 }  // namespace
+
+// ncclConfig_t as it was in NCCL 2.14. Later ones take it for what it is, by size and version.
+struct NcclLibrary::Config {
+  size_t size = sizeof(Config);
+  unsigned magic = 0xcafebeef;
+  unsigned version = 21400;
+  int blocking = 0;
+  int padding = INT_MIN;  // which to later versions says that the next field is not set
+};
 
 NcclLibrary::NcclLibrary(const std::vector<std::string>& names) {
   const SharedLibrary library = SharedLibrary::Open(names);
@@ -22,7 +37,7 @@ NcclLibrary::NcclLibrary(const std::vector<std::string>& names) {
   library.Load("ncclGetErrorString", error_string_);
   library.Load("ncclGetVersion", get_version);
   library.Load("ncclGetUniqueId", get_unique_id);
-  library.Load("ncclCommInitRank", init_rank);
+  library.Load("ncclCommInitRank", init_rank_);
   library.Load("ncclCommDestroy", destroy);
   library.Load("ncclCommAbort", abort);
   library.Load("ncclCommGetAsyncError", async_error);
@@ -40,6 +55,15 @@ NcclLibrary::NcclLibrary(const std::vector<std::string>& names) {
     throw Error(Error::Kind::kIo, name_ + " is version " + Dotted(version_) + ", " +
                                       Dotted(kOldest) + " is the oldest that works");
   }
+  if (version_ >= kOldestUnblocking) {
+    library.LoadIfThere("ncclCommInitRankConfig", init_rank_config_);
+  }
+}
+
+int NcclLibrary::Init(NcclComm* comm, int size, const NcclUniqueId& id, int rank) const {
+  if (InitWaits()) return init_rank_(comm, size, id, rank);
+  const Config config;
+  return init_rank_config_(comm, size, id, rank, &config);
 }
 
 void NcclLibrary::Check(int result, const char* call) const {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,12 @@ struct NcclUniqueId {
 };
 
 using NcclComm = void*;
+
+// The result of a call that goes on when it has returned, of a communicator that does not block.
+inline constexpr int kNcclInProgress = 7;
+
+// Runs a function with the rank's device chosen, on any thread and however late.
+using OnDevice = std::function<void(const std::function<void()>&)>;
 
 class NcclLibrary {
  public:
@@ -30,8 +37,12 @@ class NcclLibrary {
   // Throws Error (kIo) with NCCL's words when `result` is a failure.
   void Check(int result, const char* call) const;
 
+  // Begins to make a communicator. One whose calls do not wait for other ranks, so that they can be
+  // aborted, where the library can; else returns only when all ranks have come.
+  int Init(NcclComm* comm, int size, const NcclUniqueId& id, int rank) const;
+  bool InitWaits() const { return init_rank_config_ == nullptr; }
+
   int (*get_unique_id)(NcclUniqueId*) = nullptr;
-  int (*init_rank)(NcclComm*, int size, NcclUniqueId, int rank) = nullptr;
   int (*destroy)(NcclComm) = nullptr;
   int (*abort)(NcclComm) = nullptr;
   int (*async_error)(NcclComm, int* result) = nullptr;
@@ -50,7 +61,11 @@ class NcclLibrary {
   int (*receive)(void*, size_t, int dtype, int peer, NcclComm, void* stream) = nullptr;
 
  private:
+  struct Config;
+
   const char* (*error_string_)(int) = nullptr;
+  int (*init_rank_)(NcclComm*, int size, NcclUniqueId, int rank) = nullptr;
+  int (*init_rank_config_)(NcclComm*, int size, NcclUniqueId, int rank, const Config*) = nullptr;
   std::string name_;
   int version_ = 0;
 };

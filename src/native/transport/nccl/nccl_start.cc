@@ -7,8 +7,14 @@
 
 #include "base/error.h"
 #include "base/thread_name.h"
+#include "transport/nccl/nccl_end.h"
 
 namespace hvd {
+namespace {
+
+constexpr std::chrono::milliseconds kPause{1};
+
+}  // namespace
 
 // Shared with the thread, which may outlive everything else.
 struct NcclStart::State {
@@ -18,29 +24,46 @@ struct NcclStart::State {
 
   void Run() {
     NcclComm made = nullptr;
+    int answer = 0;
     std::string why;
     try {
-      on_device(
-          [&] { library->Check(library->init_rank(&made, size, id, rank), "ncclCommInitRank"); });
+      on_device([&] { answer = library->Init(&made, size, id, rank); });
+      if (answer != kNcclInProgress) library->Check(answer, "ncclCommInitRank");
     } catch (const Error& error) {
       why = error.what();
     }
-    const std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex);
+    result = answer;
     failure = std::move(why);
-    if (failure.empty() && unwanted) {
-      GiveBack(made);
-    } else if (failure.empty()) {
-      comm = made;
+    if (failure.empty()) comm = made;
+    // NCCL_COMM_BLOCKING=0 keeps old versions from waiting too, whose work then needs this thread.
+    while (library->InitWaits() && !unwanted && !Ask()) {
+      lock.unlock();
+      std::this_thread::sleep_for(kPause);
+      lock.lock();
     }
-    answered = true;
+    if (unwanted) GiveBack();
+    called = true;
     changed.notify_all();
   }
 
-  void GiveBack(NcclComm made) const noexcept {
+  // With the mutex held. Whether NCCL has answered.
+  bool Ask() {
+    if (result != kNcclInProgress) return true;
     try {
-      on_device([&] { library->abort(made); });
-    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the process ends with its driver
+      library->Check(library->async_error(comm, &result), "ncclCommGetAsyncError");
+      if (result == kNcclInProgress) return false;
+      library->Check(result, "ncclCommInitRank");
+    } catch (const Error& error) {
+      failure = error.what();
     }
+    return true;
+  }
+
+  // With the mutex held.
+  void GiveBack() noexcept {
+    if (comm == nullptr) return;
+    NcclEnd(library, library->abort, std::exchange(comm, nullptr), on_device).Wait();
   }
 
   const std::shared_ptr<const NcclLibrary> library;
@@ -50,15 +73,21 @@ struct NcclStart::State {
   const OnDevice on_device;
   std::mutex mutex;  // of what follows
   std::condition_variable changed;
-  bool answered = false;
+  bool called = false;  // and returned
   bool unwanted = false;
+  int result = 0;
   std::string failure;
   NcclComm comm = nullptr;
 };
 
 NcclStart::NcclStart(std::shared_ptr<const NcclLibrary> library, const NcclUniqueId& id, int rank,
-                     int size, OnDevice on_device)
-    : state_(std::make_shared<State>(std::move(library), id, rank, size, std::move(on_device))) {
+                     int size, OnDevice on_device, const Abort& abort)
+    : state_(std::make_shared<State>(std::move(library), id, rank, size, std::move(on_device))),
+      abort_(abort) {
+  if (!state_->library->InitWaits()) {
+    state_->Run();
+    return;
+  }
   std::thread([state = state_] {
     NameThread("hvd-nccl-start");
     state->Run();
@@ -68,12 +97,18 @@ NcclStart::NcclStart(std::shared_ptr<const NcclLibrary> library, const NcclUniqu
 NcclStart::~NcclStart() {
   const std::lock_guard lock(state_->mutex);
   state_->unwanted = true;
-  if (state_->comm != nullptr) state_->GiveBack(state_->comm);
+  state_->GiveBack();
 }
 
 bool NcclStart::Wait(std::chrono::milliseconds time) const {
+  const auto end = std::chrono::steady_clock::now() + time;
   std::unique_lock lock(state_->mutex);
-  return state_->changed.wait_for(lock, time, [&] { return state_->answered; });
+  if (!state_->changed.wait_for(lock, time, [&] { return state_->called; })) return false;
+  while (!state_->Ask()) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
 }
 
 std::string NcclStart::failure() const {
@@ -84,7 +119,7 @@ std::string NcclStart::failure() const {
 std::unique_ptr<NcclCommunicator> NcclStart::Take() {
   const std::lock_guard lock(state_->mutex);
   return std::make_unique<NcclCommunicator>(state_->library, std::exchange(state_->comm, nullptr),
-                                            state_->rank, state_->size);
+                                            state_->rank, state_->size, state_->on_device, abort_);
 }
 
 }  // namespace hvd

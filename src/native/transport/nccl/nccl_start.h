@@ -3,25 +3,24 @@
 #define HVD_TRANSPORT_NCCL_NCCL_START_H_
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 
+#include "transport/abort.h"
 #include "transport/nccl/nccl_communicator.h"
 #include "transport/nccl/nccl_library.h"
 
 namespace hvd {
 
-// NCCL's call returns when all ranks have come, so for ever when one cannot, and NCCL has no call
-// that ends it. A thread of its own waits there; it is left behind when nobody wants the
-// communicator any more, and gives back what NCCL makes after that.
+// NCCL is done when all ranks have come, so never when one cannot. It can be aborted meanwhile; but
+// calls of NCCL before 2.19 wait in there, and no other call ends them. A thread of its own does
+// that, which is left behind when nobody wants the communicator any more, and gives back what NCCL
+// makes after that.
 class NcclStart {
  public:
-  // Runs a function with the rank's device chosen, on any thread and however late.
-  using OnDevice = std::function<void(const std::function<void()>&)>;
-
+  // On the thread that will use the communicator. `abort` outlives that.
   NcclStart(std::shared_ptr<const NcclLibrary> library, const NcclUniqueId& id, int rank, int size,
-            OnDevice on_device);
+            OnDevice on_device, const Abort& abort);
   ~NcclStart();
   NcclStart(const NcclStart&) = delete;
   NcclStart& operator=(const NcclStart&) = delete;
@@ -37,6 +36,7 @@ class NcclStart {
   struct State;
 
   const std::shared_ptr<State> state_;
+  const Abort& abort_;
 };
 
 }  // namespace hvd

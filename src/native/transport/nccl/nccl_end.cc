@@ -1,0 +1,55 @@
+#include "transport/nccl/nccl_end.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "base/thread_name.h"
+
+namespace hvd {
+
+// Shared with the thread, which may outlive everything else.
+struct NcclEnd::State {
+  void Run() noexcept {
+    try {
+      on_device([this] { end(comm); });
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the process ends with its driver
+    }
+    const std::lock_guard lock(mutex);
+    done = true;
+    changed.notify_all();
+  }
+
+  const std::shared_ptr<const NcclLibrary> library;
+  int (*const end)(NcclComm);
+  const NcclComm comm;
+  const OnDevice on_device;
+  std::mutex mutex = {};
+  std::condition_variable changed = {};
+  bool done = false;
+};
+
+NcclEnd::NcclEnd(const std::shared_ptr<const NcclLibrary>& library, int (*end)(NcclComm),
+                 NcclComm comm, const OnDevice& on_device) noexcept
+    : state_(new State{library, end, comm, on_device}) {
+  try {
+    std::thread([state = state_] {
+      NameThread("hvd-nccl-end");
+      state->Run();
+    }).detach();
+  } catch (const std::exception&) {
+    state_->Run();
+  }
+}
+
+void NcclEnd::Wait() const noexcept {
+  constexpr std::chrono::seconds kLongest{10};
+  if (state_ == nullptr) return;
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait_for(lock, kLongest, [this] { return state_->done; });
+}
+
+}  // namespace hvd
