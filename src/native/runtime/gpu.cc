@@ -251,11 +251,12 @@ void Gpu::GiveUp(int32_t process_set, std::vector<Result>& results) noexcept {
   given_up_ = std::move(collectives_.extract(process_set).mapped());
   given_up_->Abort();
   if (BecomesIdle(given_up_->stream())) return;
-  // Freeing memory would wait for ever as well.
+  // Freeing memory would wait for ever as well. NOLINTBEGIN(bugprone-unused-return-value)
   (void)given_up_.release();
   for (Result& result : results) {
     for (Output& output : result.outputs) (void)output.data.release();
   }
+  // NOLINTEND(bugprone-unused-return-value)
 }
 
 bool Gpu::BecomesIdle(DeviceStream stream) const noexcept {

@@ -5,6 +5,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/thread_name.h"
@@ -13,6 +14,9 @@ namespace hvd {
 
 // Shared with the thread, which may outlive everything else.
 struct NcclEnd::State {
+  State(std::shared_ptr<const NcclLibrary> nccl, int (*how)(NcclComm), NcclComm what, OnDevice use)
+      : library(std::move(nccl)), end(how), comm(what), on_device(std::move(use)) {}
+
   void Run() noexcept {
     try {
       on_device([this] { end(comm); });
@@ -27,14 +31,14 @@ struct NcclEnd::State {
   int (*const end)(NcclComm);
   const NcclComm comm;
   const OnDevice on_device;
-  std::mutex mutex = {};
-  std::condition_variable changed = {};
+  std::mutex mutex;
+  std::condition_variable changed;
   bool done = false;
 };
 
 NcclEnd::NcclEnd(const std::shared_ptr<const NcclLibrary>& library, int (*end)(NcclComm),
                  NcclComm comm, const OnDevice& on_device) noexcept
-    : state_(new State{library, end, comm, on_device}) {
+    : state_(std::make_shared<State>(library, end, comm, on_device)) {
   try {
     std::thread([state = state_] {
       NameThread("hvd-nccl-end");
