@@ -91,6 +91,17 @@ class Network:
         else:
             run("ip", "-n", self.name, "link", "set", f"port{index}", "master", "bridge")
 
+    def cut_between(self, one: int, other: int) -> None:
+        """From now on nothing reaches the second host from the first, which both stay connected."""
+        run(
+            "ip", "-n", self.host(one), "neighbour", "replace", self.address(other),
+            "lladdr", "02:00:00:00:00:01", "dev", "eth0", "nud", "permanent",
+        )  # fmt: skip
+
+    def mend_between(self, one: int, other: int) -> None:
+        """Undoes `cut_between`."""
+        run("ip", "-n", self.host(one), "neighbour", "delete", self.address(other), "dev", "eth0")
+
     def _tell(self, line: str) -> None:
         program = self.program
         assert program is not None

@@ -131,6 +131,28 @@ def test_a_host_behind_a_cut_cable_is_named(network: Network) -> None:
         assert "nothing was heard of it for 2 s" in said[rank], said
 
 
+def test_two_hosts_that_reach_the_first_alone_name_each_other(network: Network) -> None:
+    """Rank 0 hears of both all the time, so it is their own connection that tells."""
+
+    def cut(line: str) -> None:
+        if "under way" in line and not has_been_cut:
+            has_been_cut.append(True)
+            network.cut_between(1, 2)
+
+    has_been_cut: list[bool] = []
+    try:
+        launched = launch(
+            network, "-np", "3", "-H", network.slots([1, 1, 1]), sys.executable, PROGRAM, "0",
+            env={SILENCE: "1"}, on_line=cut,
+        )  # fmt: skip
+    finally:
+        network.mend_between(1, 2)
+    said = [launched.lines(rank)[-1] for rank in range(3)]
+    assert len(set(said)) == 1, said
+    assert said[0].startswith(("failed: rank 1", "failed: rank 2")), said
+    assert "the way between the two hosts has failed" in said[0], said
+
+
 def test_a_slow_network_that_loses_frames_is_used_all_the_same(tmp_path: Path) -> None:
     if reason := missing():
         pytest.skip(f"no network namespaces: {reason}")

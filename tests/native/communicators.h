@@ -43,7 +43,7 @@ inline Communicator ShmCommunicator(int ranks, bool spin, std::optional<HandOver
   return result;
 }
 
-inline Communicator TcpCommunicator(int ranks) {
+inline Communicator TcpCommunicator(int ranks, std::chrono::milliseconds silence = {}) {
   const auto deadline = Deadline::After(std::chrono::seconds(20));
   std::vector<std::vector<Socket>> sockets(static_cast<size_t>(ranks));
   for (auto& row : sockets) row.resize(static_cast<size_t>(ranks));
@@ -59,7 +59,7 @@ inline Communicator TcpCommunicator(int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
     result.aborts.push_back(std::make_unique<Abort>());
     result.transports.push_back(std::make_unique<TcpTransport>(
-        rank, std::move(sockets[static_cast<size_t>(rank)]), *result.aborts.back()));
+        rank, std::move(sockets[static_cast<size_t>(rank)]), *result.aborts.back(), silence));
   }
   return result;
 }

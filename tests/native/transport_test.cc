@@ -10,6 +10,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -275,6 +276,21 @@ TEST(OnlyTheJobsOwnSegmentIsOpened) {
   const hvd::MemoryFileKey stale = gone.key();
   gone.TakeFile();
   EXPECT_THROWS(Segment::Open(stale, 2), Error, "");
+}
+
+// The other host answers all the while that there is no room; it has not failed.
+TEST(ARankThatDoesNotReadYetIsWaitedForOverTcp) {
+  constexpr std::chrono::milliseconds kSilence{500};
+  Communicator communicator = TcpCommunicator(2, kSilence);
+  const auto message = Pattern(3, size_t{32} << 20);
+  OnThreads(2, [&](int rank) {
+    Transport& transport = *communicator.transports[static_cast<size_t>(rank)];
+    if (rank == 0) return transport.Send(1, message);
+    std::this_thread::sleep_for(8 * kSilence);
+    std::vector<std::byte> in(message.size());
+    transport.Receive(0, in);
+    EXPECT_TRUE(Same(in, message));
+  });
 }
 
 TEST(RingsOfManyRanksStayBounded) {

@@ -123,12 +123,10 @@ std::unique_ptr<TcpTransport> SetUpTcp(const TransportSetup& setup,
     std::erase(missing, rank);
   }
   for (size_t rank = 0; rank < sockets.size(); ++rank) {
-    if (!sockets[rank]) continue;
-    sockets[rank].set_peer(Describe(static_cast<int>(rank), rows[rank].peer));
-    // Where only two hosts do not reach each other any more, while rank 0 hears of both.
-    sockets[rank].GiveUpAfter(std::chrono::milliseconds(2 * setup.table.silence_ms));
+    if (sockets[rank]) sockets[rank].set_peer(Describe(static_cast<int>(rank), rows[rank].peer));
   }
-  return std::make_unique<TcpTransport>(options.rank, std::move(sockets), abort);
+  return std::make_unique<TcpTransport>(options.rank, std::move(sockets), abort,
+                                        std::chrono::milliseconds(setup.table.silence_ms));
 }
 
 // What another rank puts into the store, unless a rank that is watched is lost before.

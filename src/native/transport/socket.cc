@@ -17,6 +17,9 @@
 namespace hvd {
 namespace {
 
+constexpr int kLongestKeepIdle = 32'767;  // seconds, the kernel's limit
+constexpr int kWeekMs = 7 * 24 * 3'600'000;
+
 UniqueFd NewSocket(int family) {
   UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) throw SystemError("socket", errno, "");
@@ -218,12 +221,27 @@ std::string Socket::LocalHost() const {
   return address.host();
 }
 
-void Socket::GiveUpAfter(std::chrono::milliseconds silence) {
-  if (silence.count() == 0) return;
-  const int ms = static_cast<int>(std::min<int64_t>(silence.count(), 1'000'000'000));
-  SetOption(fd_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, ms);
-  SetOption(fd_.get(), IPPROTO_TCP, TCP_KEEPIDLE, std::clamp(ms / 2000, 1, 30));
-  SetOption(fd_.get(), IPPROTO_TCP, TCP_KEEPINTVL, std::clamp(ms / 4000, 1, 10));
+void Socket::Watch(std::chrono::milliseconds silence, std::chrono::milliseconds patience) {
+  const int64_t ms = silence.count();
+  const int seconds = static_cast<int>(std::clamp<int64_t>(ms / 2000, 1, kLongestKeepIdle));
+  SetOption(fd_.get(), SOL_SOCKET, SO_KEEPALIVE, ms != 0 ? 1 : 0);
+  SetOption(fd_.get(), IPPROTO_TCP, TCP_KEEPIDLE, seconds);
+  SetOption(fd_.get(), IPPROTO_TCP, TCP_KEEPINTVL, seconds);
+  // It counts in place of the number of questions and of the host's limits on repeating.
+  const int64_t limit = ms != 0 ? std::max<int64_t>(2 * ms, patience.count()) : kWeekMs;
+  SetOption(fd_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT,
+            static_cast<int>(std::min<int64_t>(limit, kWeekMs)));
+}
+
+void Socket::Unwatch() noexcept { SetOption(fd_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, 0); }
+
+bool Socket::Unheard(std::chrono::milliseconds time) const {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return false;
+  // One question may be lost, and questions whether there is room again come every two minutes.
+  const bool asked = info.tcpi_unacked != 0 || info.tcpi_probes >= 3;
+  return asked && std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv) >= time.count();
 }
 
 void Socket::CloseWrite() noexcept { (void)::shutdown(fd_.get(), SHUT_WR); }

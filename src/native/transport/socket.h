@@ -44,9 +44,15 @@ class Socket {
   void ReceiveAll(std::span<uint8_t> bytes, const Deadline& deadline);
 
   std::string LocalHost() const;
-  // The connection fails when the other host takes nothing for so long, or gives no sign of life
-  // when asked; 0: the system's own patience, of minutes.
-  void GiveUpAfter(std::chrono::milliseconds silence);
+  // Asks the other host for a sign of life in every half of that time in which there is nothing to
+  // send; 0: never. The system itself gives up after twice the time or `patience`, what is longer,
+  // in which nothing is acknowledged or the other side reads nothing; 0: after a week.
+  void Watch(std::chrono::milliseconds silence, std::chrono::milliseconds patience);
+  // Closing it leaves what is not acknowledged to the system for minutes, as without Watch.
+  void Unwatch() noexcept;
+  // Whether the other host has acknowledged nothing for so long, though it had been sent something
+  // or asked. A host whose process does not read acknowledges that it was asked.
+  bool Unheard(std::chrono::milliseconds time) const;
   // No more bytes will be sent; the other side sees the end of the stream.
   void CloseWrite() noexcept;
   void Close() { fd_.Reset(); }

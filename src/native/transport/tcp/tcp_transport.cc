@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/str_cat.h"
 
 namespace hvd {
 namespace {
@@ -17,6 +18,8 @@ namespace {
 // Small enough to stay in the second-level cache between the kernel's copy and the reduction.
 constexpr size_t kChunk = size_t{256} << 10;
 constexpr size_t kElementAlignment = 16;
+// How long a rank may take until it reads what is meant for it.
+constexpr std::chrono::hours kReading{24};
 
 }  // namespace
 
@@ -26,12 +29,20 @@ struct TcpTransport::Incoming {
   size_t held = 0;           // bytes at the start of the buffer that are no whole unit yet
 };
 
-TcpTransport::TcpTransport(int rank, std::vector<Socket> sockets, const Abort& abort)
+TcpTransport::TcpTransport(int rank, std::vector<Socket> sockets, const Abort& abort,
+                           std::chrono::milliseconds silence)
     : rank_(rank),
       sockets_(std::move(sockets)),
       abort_(abort),
+      silence_(silence),
       // new aligns for std::max_align_t, which is the alignment that sinks rely on.
-      buffer_(new std::byte[kChunk]) {}
+      buffer_(new std::byte[kChunk]) {
+  for (Socket& socket : sockets_) socket.Watch(silence, kReading);
+}
+
+TcpTransport::~TcpTransport() {
+  for (Socket& socket : sockets_) socket.Unwatch();
+}
 
 // True when bytes arrived.
 bool TcpTransport::Receive(Socket& socket, Incoming& incoming, Sink& sink) {
@@ -57,14 +68,32 @@ bool TcpTransport::Receive(Socket& socket, Incoming& incoming, Sink& sink) {
   return true;
 }
 
-void TcpTransport::Wait(int send_fd, int receive_fd) {
+void TcpTransport::Wait(const Socket* receiver, const Socket* sender) {
+  // poll(2) ignores negative descriptors.
+  const auto item = [](const Socket* socket, short events) {
+    return pollfd{.fd = socket != nullptr ? socket->fd() : -1, .events = events, .revents = 0};
+  };
   std::array<pollfd, 3> items{{{.fd = abort_.fd(), .events = POLLIN, .revents = 0},
-                               {.fd = send_fd, .events = POLLOUT, .revents = 0},
-                               {.fd = receive_fd, .events = POLLIN, .revents = 0}}};
-  if (::poll(items.data(), items.size(), -1) < 0 && errno != EINTR) {
-    throw SystemError("poll", errno, "data connection");
+                               item(receiver, POLLOUT),
+                               item(sender, POLLIN)}};
+  const auto look = std::clamp<int64_t>(silence_.count() / 4, 100, 3'600'000);
+  const int patience = silence_.count() != 0 ? static_cast<int>(look) : -1;
+  // Twice: after a pause of this host's own the others have a moment to be heard again.
+  for (int unheard = 0;;) {
+    const int ready = ::poll(items.data(), items.size(), patience);
+    if (ready < 0 && errno != EINTR) throw SystemError("poll", errno, "data connection");
+    abort_.ThrowIfTripped();
+    if (ready != 0) return;
+    const Socket* silent = nullptr;
+    for (const Socket* each : {receiver, sender}) {
+      if (each != nullptr && each->Unheard(2 * silence_)) silent = each;
+    }
+    unheard = silent != nullptr ? unheard + 1 : 0;
+    if (unheard < 2) continue;
+    throw Error(Error::Kind::kPeerLost, StrCat(silent->peer(),
+                                               " acknowledges nothing on its data connection: "
+                                               "the way between the two hosts has failed"));
   }
-  abort_.ThrowIfTripped();
 }
 
 void TcpTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) {
@@ -79,8 +108,7 @@ void TcpTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, S
       moved = count.has_value();
     }
     if (incoming.rest != 0) moved = Receive(sender, incoming, sink) || moved;
-    // poll(2) ignores negative descriptors.
-    if (!moved) Wait(out.empty() ? -1 : receiver.fd(), incoming.rest == 0 ? -1 : sender.fd());
+    if (!moved) Wait(out.empty() ? nullptr : &receiver, incoming.rest == 0 ? nullptr : &sender);
   }
 }
 
