@@ -27,9 +27,21 @@ def is_elastic_worker(environment: Mapping[str, str]) -> bool:
 
 
 def _connect(environment: Mapping[str, str]) -> StoreClient:
+    """Connects for as long as this rank may wait for others, should the launcher be busy.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
     address = _settings.RENDEZVOUS_ADDRESS.read(environment)
     port = _settings.RENDEZVOUS_PORT.read(environment)
-    return StoreClient(store_endpoints(address, port), _settings.SECRET.read(environment))
+    elastic = is_elastic_worker(environment)
+    return StoreClient(
+        store_endpoints(address, port),
+        _settings.SECRET.read(environment),
+        _settings.ELASTIC_TIMEOUT.read(environment)
+        if elastic
+        else _settings.start_timeout(environment),
+    )
 
 
 def tell_joined(environment: Mapping[str, str], ranks: tuple[int, ...] = ()) -> None:
@@ -39,14 +51,19 @@ def tell_joined(environment: Mapping[str, str], ranks: tuple[int, ...] = ()) -> 
         environment: of this process.
         ranks: which ranks it waits for; empty for all.
 
-    A store that does not answer is left to the runtime to report, which needs it next.
+    Raises:
+        HorovodInternalError: the store does not answer; others would take this rank for one that
+            never calls `init`, should it end first.
     """
     if _settings.SIZE.read(environment) == 1:
         return
-    with contextlib.suppress(StoreError):
-        store = _connect(environment)
-        store.put(*joined(_settings.RANK.read(environment), ranks))
-        store.close()
+    try:
+        with contextlib.closing(_connect(environment)) as store:
+            store.put(*joined(_settings.RANK.read(environment), ranks))
+    except StoreError as error:
+        raise HorovodInternalError(
+            f"this rank cannot tell the launcher that it has called hvd.init(): {error}"
+        ) from error
 
 
 def exchange_hosts(placement: Placement, ranks: tuple[int, ...], meeting: str) -> list[str]:
@@ -70,7 +87,7 @@ def exchange_hosts(placement: Placement, ranks: tuple[int, ...], meeting: str) -
     own = ranks.index(placement.rank)
     table = f"{meeting}hosts".encode()
     try:
-        store = StoreClient(placement.rendezvous, placement.secret)
+        store = StoreClient(placement.rendezvous, placement.secret, placement.timeout)
         with contextlib.closing(store):
             if own == 0:
                 hosts: list[object] = [placement.host]

@@ -49,7 +49,7 @@ def _places(member: Member, text: str, own: str, ranks: list[int]) -> dict[int, 
     places: dict[int, str] = {}
     end = time.monotonic() + _PATIENCE_SECONDS
     with contextlib.suppress(StoreError, OSError):
-        store = StoreClient(placement.rendezvous, placement.secret)
+        store = StoreClient(placement.rendezvous, placement.secret, _PATIENCE_SECONDS)
         with contextlib.closing(store):
             if placement.rank in ranks:
                 store.put(f"{meeting}{placement.rank}".encode(), own.encode())

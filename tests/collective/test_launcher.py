@@ -258,6 +258,30 @@ def test_a_rank_that_ends_before_it_joins_is_noticed_at_once() -> None:
     )
 
 
+# Rank 1 suspends the launcher, its parent, calls init() and ends long before rank 0.
+SUSPENDING = """
+import os, signal, subprocess, time
+if os.environ["HOROVOD_RANK"] == "1":
+    time.sleep(1)
+    os.kill(os.getppid(), signal.SIGSTOP)
+    subprocess.Popen(["sh", "-c", f"sleep 6.5; kill -CONT {os.getppid()}"])
+import horovod.array as hvd
+hvd.init()
+rank = hvd.rank()
+hvd.barrier()
+hvd.shutdown()
+time.sleep(2 - 2 * rank)
+print("done", rank)
+"""
+
+
+@pytest.mark.parametrize("flags", [(), ("--min-np", "2")], ids=["static", "elastic"])
+def test_a_launcher_that_pauses_fails_no_job(flags: tuple[str, ...]) -> None:
+    launched = horovodrun("-np", "2", *flags, *python(SUSPENDING))
+    assert launched.code == 0, launched.err
+    assert (launched.lines(0), launched.lines(1)) == (["done 0"], ["done 1"])
+
+
 def test_a_job_ends_early_and_quietly_when_nobody_reads_its_output() -> None:
     forever = "while True: print('y', flush=True)"
     launcher = subprocess.Popen(

@@ -7,6 +7,7 @@ u32 key length, key; put adds u32 value length, value; get adds u32 milliseconds
 (0 ok, 1 timeout); after a successful get u32 value length, value. Integers are little-endian.
 """
 
+import collections
 import contextlib
 import hmac
 import secrets
@@ -68,7 +69,8 @@ class RendezvousServer:
     Args:
         secret: what the clients must know.
         address: IPv4 or IPv6 address to listen on; "::" stands for all of both.
-        on_put: called with key and value after a client has put them, from the client's thread.
+        on_put: called with key and value that a client has put, before it is answered, from the
+            client's thread.
 
     Raises:
         NetworkError: nothing can listen there.
@@ -84,7 +86,11 @@ class RendezvousServer:
         self._secret = secret
         self._on_put = on_put
         self._values: dict[bytes, bytes] = {}
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._ending = threading.Condition(self._lock)
+        # By key, and how many wait for it: a value wakes nobody who waits for another.
+        self._awaited: dict[bytes, threading.Condition] = {}
+        self._waiting: collections.Counter[bytes] = collections.Counter()
         self._closed = False
         self._turned_away = False
         self._connections: set[socket.socket] = set()
@@ -109,20 +115,22 @@ class RendezvousServer:
 
     def put(self, key: bytes, value: bytes) -> None:
         """Stores a value for the clients."""
-        with self._changed:
+        with self._lock:
             self._values[key] = value
-            self._changed.notify_all()
+            if (waiters := self._awaited.get(key)) is not None:
+                waiters.notify_all()
 
     def find(self, key: bytes) -> bytes | None:
         """The value of a key; None while there is none."""
-        with self._changed:
+        with self._lock:
             return self._values.get(key)
 
     def close(self) -> None:
         """Stops listening and drops all connections."""
-        with self._changed:
+        with self._lock:
             self._closed = True
-            self._changed.notify_all()
+            for waiters in (self._ending, *self._awaited.values()):
+                waiters.notify_all()
             connections = list(self._connections)
         for connection in (self._listener, *connections):
             with contextlib.suppress(OSError):  # it is gone already
@@ -136,11 +144,11 @@ class RendezvousServer:
                 connection, _ = self._listener.accept()
             except OSError:
                 # A caller who has gone, or no free descriptor, does not end the store.
-                with self._changed:
-                    if self._changed.wait_for(lambda: self._closed, _ACCEPT_PAUSE_SECONDS):
+                with self._lock:
+                    if self._ending.wait_for(lambda: self._closed, _ACCEPT_PAUSE_SECONDS):
                         return
                 continue
-            with self._changed:
+            with self._lock:
                 if self._closed:
                     connection.close()
                     return
@@ -152,7 +160,7 @@ class RendezvousServer:
 
     def _turn_away(self, connection: socket.socket, reason: str) -> None:
         """Closes a connection that cannot be served; says so of the first."""
-        with connection, self._changed:
+        with connection, self._lock:
             self._connections.discard(connection)
         if not self._turned_away:
             say(f"horovodrun: {reason}")
@@ -169,7 +177,7 @@ class RendezvousServer:
         except (OSError, ProtocolError):
             return  # the peer is gone or is none of ours; both are its own affair
         finally:
-            with self._changed:
+            with self._lock:
                 self._connections.discard(connection)
 
     def _authenticate(self, connection: socket.socket, deadline: float) -> None:
@@ -193,8 +201,9 @@ class RendezvousServer:
         if op[0] == PUT:
             value = _receive(connection, _length(connection, MAX_VALUE))
             self.put(key, value)
-            connection.sendall(bytes([OK]))
+            # First: who has been answered may end, and what it has put is to be known by then.
             self._on_put(key, value)
+            connection.sendall(bytes([OK]))
         elif op[0] == GET:
             (milliseconds,) = struct.unpack("<I", _receive(connection, 4))
             found = self._wait_for(key, milliseconds / 1000)
@@ -207,8 +216,13 @@ class RendezvousServer:
         return True
 
     def _wait_for(self, key: bytes, seconds: float) -> bytes | None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or key in self._values, seconds)
+        with self._lock:
+            waiters = self._awaited.setdefault(key, threading.Condition(self._lock))
+            self._waiting[key] += 1
+            waiters.wait_for(lambda: self._closed or key in self._values, seconds)
+            self._waiting[key] -= 1
+            if not self._waiting[key]:
+                del self._waiting[key], self._awaited[key]
             if self._closed:
                 raise ProtocolError("the store is closed")
             return self._values.get(key)

@@ -35,7 +35,8 @@ def main() -> int:
     port = _settings.RENDEZVOUS_PORT.read(os.environ)
     secret = _settings.SECRET.read(os.environ)
     endpoints = store_endpoints(address, port)
-    store = StoreClient(endpoints, secret)
+    patience = _settings.start_timeout(os.environ)
+    store = StoreClient(endpoints, secret, patience)
     parcel = parcels.unpack(FUNCTION, lambda key: store.get(key, _SECONDS))
     store.close()
     if parcel is None:
@@ -44,7 +45,7 @@ def main() -> int:
     # The store has proved that it knows the job's secret before anything was read.
     function = pickle.loads(parcel)  # noqa: S301 - as said above
     result = dump(function())
-    store = StoreClient(endpoints, secret)
+    store = StoreClient(endpoints, secret, patience)
     for key, value in parcels.pack(result_of(_own_rank()), result):
         store.put(key, value)
     store.close()

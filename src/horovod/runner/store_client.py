@@ -7,6 +7,8 @@ import hmac
 import secrets
 import socket
 import struct
+import time
+from collections.abc import Sequence
 
 from horovod.runner.rendezvous import (
     DIGEST_BYTES,
@@ -20,28 +22,49 @@ from horovod.runner.rendezvous import (
     sign,
 )
 
-_GRACE_SECONDS = 10.0  # beyond the time that the store itself waits for a value
+PATIENCE_SECONDS = 30.0  # the default of HOROVOD_START_TIMEOUT
+# Until a connection that was hung up on is made anew: the launcher had no room for it, or is none.
+_PAUSES = (0.1, 0.3, 1.0)
+# The system asks the other end, which answers even while the launcher is suspended; without an
+# answer the connection ends after IDLE + COUNT * INTERVAL seconds.
+_KEEPALIVE_IDLE, _KEEPALIVE_INTERVAL, _KEEPALIVE_COUNT = 30, 10, 4
+_NO_CONNECTION = "no connection to the job's launcher at "
 
 
 class StoreError(OSError):
     """The store does not answer, or is not the job's."""
 
 
-def connect(addresses: list[str]) -> tuple[str, socket.socket]:
+class _SilentError(StoreError):
+    """It does not answer in time."""
+
+
+class _HungUpError(StoreError):
+    """The other end has closed the connection."""
+
+
+def connect(addresses: list[str], seconds: float = HANDSHAKE_SECONDS) -> tuple[str, socket.socket]:
     """Connects to the first of some addresses of the launcher that answers; returns both.
+
+    Args:
+        addresses: "host:port" each.
+        seconds: for each of them.
 
     Raises:
         StoreError: none does.
     """
     errors = []
+    silent = False
     for address in addresses:
         host, _, port = address.rpartition(":")
         try:
             host = host.removeprefix("[").removesuffix("]")
-            return address, socket.create_connection((host, int(port)), HANDSHAKE_SECONDS)
+            return address, socket.create_connection((host, int(port)), seconds)
         except OSError as error:
+            silent = silent or isinstance(error, TimeoutError)
             errors.append(f"{address}: {error}")
-    raise StoreError(f"no connection to the job's launcher at {'; '.join(errors)}")
+    kind = _SilentError if silent else StoreError
+    raise kind(f"{_NO_CONNECTION}{'; '.join(errors)}")
 
 
 class StoreClient:
@@ -50,34 +73,75 @@ class StoreClient:
     Args:
         addresses: "host:port", or several with commas between them; the first that answers is used.
         secret: of the job.
+        patience: seconds for the store to answer, at first and whenever it is asked something: the
+            launcher may be suspended for a while, or serve thousands of ranks at once.
 
     Raises:
         StoreError: there is no connection, or the other end does not know the secret.
     """
 
-    def __init__(self, addresses: str, secret: bytes) -> None:
-        self._address, self._connection = connect(addresses.split(","))
-        self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    def __init__(self, addresses: str, secret: bytes, patience: float = PATIENCE_SECONDS) -> None:
+        self._patience = patience
+        self._address = addresses
+        self._connection = self._find(addresses.split(","), secret)
+
+    def _find(self, addresses: list[str], secret: bytes) -> socket.socket:
+        """Connects to the first address at which somebody proves to be the store."""
+        deadline = time.monotonic() + self._patience
+        pauses: dict[str, Sequence[float]] = dict.fromkeys(addresses, _PAUSES)
+        errors: dict[str, str] = {}
+        while addresses:
+            address, *others = addresses
+            left = max(deadline - time.monotonic(), 0.001)
+            try:
+                return self._try(address, secret, min(left, HANDSHAKE_SECONDS) if others else left)
+            except _SilentError as error:
+                errors[address] = str(error)
+                if time.monotonic() < deadline:
+                    others.append(address)  # it may be busy: its turn comes again
+            except _HungUpError as error:
+                errors[address] = str(error)
+                if pauses[address] and time.monotonic() < deadline:
+                    pause, *pauses[address] = pauses[address]
+                    time.sleep(pause)
+                    others.append(address)
+            except StoreError as error:
+                errors[address] = str(error)
+            addresses = others
+        first, *rest = errors.values()
+        raise StoreError("; ".join([first, *(text.removeprefix(_NO_CONNECTION) for text in rest)]))
+
+    def _try(self, address: str, secret: bytes, seconds: float) -> socket.socket:
+        deadline = time.monotonic() + seconds
+        self._address, self._connection = connect([address], seconds)
+        for level, option, value in (
+            (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_INTERVAL),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _KEEPALIVE_COUNT),
+        ):
+            self._connection.setsockopt(level, option, value)
         try:
-            self._authenticate(secret)
+            self._authenticate(secret, deadline)
         except StoreError:
             self._connection.close()
             raise
+        return self._connection
 
     def put(self, key: bytes, value: bytes) -> None:
         """Stores a value, of at most `MAX_VALUE` bytes."""
         if len(value) > MAX_VALUE:
             raise StoreError(f"{len(value)} bytes are too many for one value of the store")
+        self._connection.settimeout(self._patience)
         self._send(struct.pack("<BI", PUT, len(key)) + key + struct.pack("<I", len(value)) + value)
-        self._connection.settimeout(_GRACE_SECONDS)
         self._receive(1)
 
     def get(self, key: bytes, seconds: float) -> bytes | None:
         """The value of a key as soon as there is one; None when there is none in time."""
         milliseconds = min(int(seconds * 1000), 0xFFFFFFFF)
+        self._connection.settimeout(seconds + self._patience)
         self._send(struct.pack("<BI", GET, len(key)) + key + struct.pack("<I", milliseconds))
-        self._connection.settimeout(seconds + _GRACE_SECONDS)
         if self._receive(1)[0] != OK:
             return None
         (length,) = struct.unpack("<I", self._receive(4))
@@ -87,8 +151,10 @@ class StoreClient:
         """Ends the connection."""
         self._connection.close()
 
-    def _authenticate(self, secret: bytes) -> None:
+    def _authenticate(self, secret: bytes, deadline: float) -> None:
+        self._connection.settimeout(max(deadline - time.monotonic(), 0.001))
         theirs = self._receive(NONCE_BYTES)
+        self._connection.settimeout(max(deadline - time.monotonic(), 0.001))
         ours = secrets.token_bytes(NONCE_BYTES)
         self._send(MAGIC + ours + sign(secret, b"client", theirs, ours))
         proof = self._receive(DIGEST_BYTES)
@@ -98,8 +164,10 @@ class StoreClient:
     def _send(self, data: bytes) -> None:
         try:
             self._connection.sendall(data)
+        except TimeoutError:
+            raise _SilentError(f"the job's store at {self._address} does not answer") from None
         except OSError as error:
-            raise StoreError(f"the job's store at {self._address} is gone: {error}") from None
+            raise _HungUpError(f"the job's store at {self._address} is gone: {error}") from None
 
     def _receive(self, count: int) -> bytes:
         data = bytearray()
@@ -110,9 +178,9 @@ class StoreClient:
                     break
                 data += chunk
         except TimeoutError:
-            raise StoreError(f"the job's store at {self._address} does not answer") from None
+            raise _SilentError(f"the job's store at {self._address} does not answer") from None
         except OSError as error:
-            raise StoreError(f"the job's store at {self._address} is gone: {error}") from None
+            raise _HungUpError(f"the job's store at {self._address} is gone: {error}") from None
         if len(data) < count:
-            raise StoreError(f"the job's store at {self._address} has hung up")
+            raise _HungUpError(f"the job's store at {self._address} has hung up")
         return bytes(data)

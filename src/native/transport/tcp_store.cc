@@ -21,6 +21,8 @@ constexpr size_t kLongestKey = 1024;
 constexpr size_t kLongestValue = size_t{1} << 20;
 // The server's own clock and the way there and back, on top of the time that a get may wait.
 constexpr std::chrono::seconds kGrace{5};
+// The launcher may be suspended for a while, or serve thousands of ranks at once.
+constexpr std::chrono::seconds kPutTime{30};
 
 void CheckSizes(const std::string& key, size_t value_bytes) {
   if (key.size() > kLongestKey || value_bytes > kLongestValue) {
@@ -48,7 +50,7 @@ TcpStore::TcpStore(std::vector<Endpoint> server, const Secret& secret, const Dea
 
 void TcpStore::Put(const std::string& key, const std::string& value) {
   CheckSizes(key, value.size());
-  const Deadline deadline = Deadline::After(kGrace);
+  const Deadline deadline = Deadline::After(kPutTime);
   WireWriter request;
   request.U8(kPut);
   request.String(key);

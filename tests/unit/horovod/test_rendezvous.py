@@ -6,9 +6,11 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -170,6 +172,52 @@ def test_strangers_who_say_nothing_are_cut_off(
     with socket.create_connection((store.address, store.port), PATIENCE) as silent:
         assert len(silent.recv(16)) == 16
         assert silent.recv(1) == b""
+
+
+def test_what_a_client_puts_is_told_before_it_is_answered() -> None:
+    told, may_go = threading.Event(), threading.Event()
+
+    def on_put(_key: bytes, _value: bytes) -> None:
+        told.set()
+        may_go.wait(PATIENCE)
+
+    server = RendezvousServer(SECRET, "127.0.0.1", on_put)
+    with contextlib.closing(server), contextlib.closing(Client(server, SECRET)) as client:
+        client.socket.sendall(struct.pack("<BI", PUT, 1) + b"k" + struct.pack("<I", 0))
+        assert told.wait(PATIENCE)
+        client.socket.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.receive(1)
+        may_go.set()
+        client.socket.settimeout(PATIENCE)
+        assert client.receive(1) == b"\0"
+
+
+def test_a_value_wakes_nobody_who_waits_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[int] = []
+    asleep = threading.Event()
+
+    class Counting(threading.Condition):
+        def wait(self, timeout: float | None = None) -> bool:
+            asleep.set()
+            return super().wait(timeout)
+
+        def notify_all(self) -> None:
+            woken.append(len(getattr(self, "_waiters")))  # noqa: B009 - typeshed has it not
+            super().notify_all()
+
+    locks = SimpleNamespace(Condition=Counting, Lock=threading.Lock)
+    monkeypatch.setattr(rendezvous, "threading", locks)
+    server = RendezvousServer(SECRET, "127.0.0.1")
+    with contextlib.closing(server), contextlib.closing(Client(server, SECRET)) as client:
+        client.ask(b"later", 60_000)
+        assert asleep.wait(PATIENCE)
+        for number in range(8):
+            server.put(b"other/%d" % number, b"")
+        assert sum(woken) == 0
+        server.put(b"later", b"")
+        assert client.receive(1) == b"\0"
+        assert sum(woken) == 1
 
 
 def test_closing_releases_those_who_wait() -> None:

@@ -1,0 +1,120 @@
+"""The client of a store that is busy, suspended, full or gone."""
+
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from horovod import _launcher_store
+from horovod.common.exceptions import HorovodInternalError
+from horovod.runner import store_client
+from horovod.runner.rendezvous import DIGEST_BYTES, MAGIC, NONCE_BYTES, sign
+from horovod.runner.store_client import StoreClient, StoreError
+
+SECRET = bytes(range(32))
+PATIENCE = 30.0  # seconds until a test that hangs is given up
+SHORT = 0.1  # seconds, in place of what a store has to answer in while others might
+PAUSE = 0.8  # seconds that the store is suspended
+
+SERVER = """
+import sys
+from horovod.runner.rendezvous import RendezvousServer
+store = RendezvousServer(bytes(range(32)), "127.0.0.1")
+print(store.port, flush=True)
+sys.stdin.read()
+"""
+
+
+class Store:
+    """A store in a process of its own."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        assert process.stdout is not None
+        self._process = process
+        self.address = f"127.0.0.1:{int(process.stdout.readline())}"
+
+    def suspend(self) -> None:
+        """Stops it for a moment."""
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
+        threading.Timer(PAUSE, self._process.send_signal, [signal.SIGCONT]).start()
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        yield Store(process)
+        process.communicate()
+
+
+@pytest.mark.parametrize("others", ["", "127.0.0.1:1,"])
+def test_a_suspended_store_is_waited_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch, others: str
+) -> None:
+    monkeypatch.setattr(store_client, "HANDSHAKE_SECONDS", SHORT)
+    store.suspend()
+    with contextlib.closing(StoreClient(others + store.address, SECRET, PATIENCE)) as client:
+        store.suspend()
+        client.put(b"key", b"value")
+        store.suspend()
+        assert client.get(b"key", 0) == b"value"
+
+
+def test_a_suspended_store_is_asked_again_after_another_that_is_silent(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_client, "HANDSHAKE_SECONDS", SHORT)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        store.suspend()
+        addresses = f"{store.address},127.0.0.1:{silent.getsockname()[1]}"
+        StoreClient(addresses, SECRET, PATIENCE).close()
+
+
+def test_a_store_that_stays_silent_is_given_up_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(StoreError, match=f"^the job's store at {address} does not answer$"):
+            StoreClient(address, SECRET, SHORT)
+
+
+def test_a_store_without_room_is_asked_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve_the_third() -> None:
+            for _ in range(2):
+                listener.accept()[0].close()
+            connection, _ = listener.accept()
+            with connection:
+                nonce = secrets.token_bytes(NONCE_BYTES)
+                connection.sendall(nonce)
+                hello = connection.recv(4096, socket.MSG_PEEK)
+                while len(hello) < len(MAGIC) + NONCE_BYTES + DIGEST_BYTES:
+                    hello = connection.recv(4096, socket.MSG_PEEK)
+                theirs = hello[len(MAGIC) :][:NONCE_BYTES]
+                connection.sendall(sign(SECRET, b"server", theirs, nonce))
+
+        server = threading.Thread(target=serve_the_third, daemon=True)
+        server.start()
+        StoreClient(f"127.0.0.1:{listener.getsockname()[1]}", SECRET, PATIENCE).close()
+        server.join(PATIENCE)
+
+
+def test_a_rank_that_cannot_say_that_it_calls_init_fails() -> None:
+    environment = {
+        "HOROVOD_RANK": "0",
+        "HOROVOD_SIZE": "2",
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": "1",
+        "_HOROVOD_SECRET_KEY": SECRET.hex(),
+    }
+    with pytest.raises(HorovodInternalError, match=r"cannot tell .*127\.0\.0\.1:1: .*refused"):
+        _launcher_store.tell_joined(environment)
