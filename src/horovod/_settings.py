@@ -356,13 +356,18 @@ def stall_times(environment: Mapping[str, str]) -> tuple[float, float]:
     return warning, shutdown
 
 
-def start_timeout(environment: Mapping[str, str]) -> float:
-    """Seconds that ranks wait for each other: Horovod has two names for it."""
+def start_timeout(environment: Mapping[str, str], default: float = START_TIMEOUT.default) -> float:
+    """Seconds that ranks wait for each other: Horovod has two names for it.
+
+    Args:
+        environment: which may set it.
+        default: what counts where it does not.
+    """
     gloo = GLOO_TIMEOUT.read(environment)
     own = START_TIMEOUT.read(environment)
     if START_TIMEOUT.is_given(environment) and own:
         return own
-    return gloo or START_TIMEOUT.default
+    return gloo or default
 
 
 def gather_time(environment: Mapping[str, str]) -> float | None:

@@ -258,6 +258,23 @@ def test_a_rank_that_ends_before_it_joins_is_noticed_at_once() -> None:
     )
 
 
+@pytest.mark.parametrize("flags", [(), ("--min-np", "1")], ids=["static", "elastic"])
+def test_a_host_that_does_not_answer_is_given_up(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\nexec sleep 600\n")
+    ssh.chmod(0o755)
+    launched = horovodrun(
+        "-np", "2", *flags, "-H", "localhost:1,127.0.0.2:1", "--start-timeout", "5",
+        *python("import time, horovod.array as hvd; time.sleep(1); hvd.init(); print(hvd.size())"),
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert "127.0.0.2 has not answered within 5 seconds (--start-timeout)" in launched.err
+    if flags:
+        assert (launched.code, launched.lines(0)) == (0, ["1"])
+    else:
+        assert launched.code == 255
+
+
 # Rank 1 suspends the launcher, its parent, calls init() and ends long before rank 0.
 SUSPENDING = """
 import os, signal, subprocess, time

@@ -141,7 +141,8 @@ def make_parser() -> argparse.ArgumentParser:
         "--start-timeout",
         type=_seconds,
         metavar="S",
-        help="seconds for all ranks to find each other (HOROVOD_START_TIMEOUT, else 30)",
+        help="seconds for other hosts to answer, and for all ranks to find each other"
+        " (HOROVOD_START_TIMEOUT, else 100 and 30)",
     )
     add(
         "--network-interfaces",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from horovod import _settings
 from horovod.runner.descriptors import allow_descriptors
 from horovod.runner.hosts import SlotInfo, is_local
 from horovod.runner.network import choose_addresses, listening_address
@@ -20,7 +21,7 @@ from horovod.runner.processes import LocalWorkers
 from horovod.runner.remote import Order
 from horovod.runner.rendezvous import RendezvousServer, read_joined
 from horovod.runner.signals import Signalled, signals_as_events
-from horovod.runner.ssh import RemoteWorkers, SshOptions, forwarded
+from horovod.runner.ssh import GREETING_SECONDS, RemoteWorkers, SshOptions, forwarded
 from horovod.runner.streams import bytes_of, say, tell
 from horovod.runner.workers import Enders, Workers, killed_on_error
 
@@ -356,4 +357,5 @@ def make_workers(
         say(f"Starting on {hostname} {way}: ranks {ranks}.")
     if local:
         return LocalWorkers(order.commands({}), on_output, on_exit)
-    return RemoteWorkers(hostname, job.ssh, order, on_output, on_exit, tell)
+    patience = _settings.start_timeout({**job.environment, **settings}, GREETING_SECONDS)
+    return RemoteWorkers(hostname, job.ssh, order, on_output, on_exit, tell, patience)

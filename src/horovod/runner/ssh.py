@@ -24,7 +24,9 @@ from horovod.runner.threads import ThreadError, start_thread, why_not_started
 
 CONNECT_SECONDS = 10
 CONNECT_ATTEMPTS = 5
-_GREETING_SECONDS = 2.0 * CONNECT_SECONDS * CONNECT_ATTEMPTS  # ssh may take half of it to connect
+# Until a host's agent answers, where the user has set no time for the start: ssh alone may take
+# half of it to connect.
+GREETING_SECONDS = 2.0 * CONNECT_SECONDS * CONNECT_ATTEMPTS
 # A host that has vanished closes no connection; without these, ssh would wait for it for ever.
 ALIVE_SECONDS = 30
 ALIVE_QUESTIONS = 4
@@ -98,6 +100,7 @@ class RemoteWorkers:
         on_output: called with rank, stream and bytes.
         on_exit: called once per worker with rank and exit code.
         on_message: called with what ssh itself has to say.
+        patience: seconds for the agent to answer; then its workers are reported as ended (255).
     """
 
     def __init__(
@@ -108,6 +111,7 @@ class RemoteWorkers:
         on_output: Callable[[int, str, bytes], None],
         on_exit: Callable[[int, int], None],
         on_message: Callable[[str], None],
+        patience: float = GREETING_SECONDS,
     ) -> None:
         self._hostname = hostname
         self._command: Sequence[str] = ssh_command(hostname, options, sys.executable)
@@ -115,11 +119,13 @@ class RemoteWorkers:
         self._on_output = on_output
         self._on_exit = on_exit
         self._on_message = on_message
+        self._patience = patience
         self._kubexec = options.kubexec
         self._call: ExpectedCall | None = None
         self._lock = threading.Lock()
         self._ended: set[int] = set()
         self._greeted = False
+        self._given_up = False
         self._changed = threading.Condition()  # one of the two above
         self._ssh: subprocess.Popen[bytes] | None = None
         self._threads: list[threading.Thread] = []
@@ -150,6 +156,7 @@ class RemoteWorkers:
                 self._start_thread(self._send_order, ssh)
             complaints = self._start_thread(self._pass_messages, ssh.stderr)
             unread = [ssh.stdout]
+            self._start_thread(self._await_greeting, ssh)
             self._start_thread(self._watch, ssh, complaints)
         except ThreadError as error:
             ssh.kill()
@@ -213,7 +220,7 @@ class RemoteWorkers:
         if ssh is None:
             return
         with self._changed:
-            self._changed.wait_for(lambda: self._greeted or rank in self._ended, _GREETING_SECONDS)
+            self._changed.wait_for(lambda: self._greeted or rank in self._ended, GREETING_SECONDS)
             told = self._greeted
         if told:
             self._tell(ssh, stop_one(rank))
@@ -293,13 +300,37 @@ class RemoteWorkers:
         self._hang_up(ssh)
         complaints.join()
         missing = [rank for rank in self._order.workers if rank not in self._ended]
-        if missing:
+        if missing and not self._given_up:
             self._on_message(
                 f"the connection to {self._hostname} ended with code {exit_code(status)} before its"
                 f" ranks {', '.join(map(str, missing))} did\n"
             )
         for rank in missing:
-            self._report(rank, exit_code(status) or CONNECTION_FAILED)
+            code = CONNECTION_FAILED if self._given_up else exit_code(status)
+            self._report(rank, code or CONNECTION_FAILED)
+
+    def _await_greeting(self, ssh: "subprocess.Popen[bytes]") -> None:
+        """Ends a connection over which no agent answers: a program over there may hang."""
+        ranks = self._order.workers
+
+        def settled() -> bool:
+            return self._greeted or len(self._ended) == len(ranks)
+
+        with self._changed:
+            if self._changed.wait_for(settled, self._patience):
+                return
+            self._given_up = True
+        self._on_message(
+            f"{self._hostname} has not answered within {self._patience:g} seconds"
+            f" (--start-timeout), so that its ranks {', '.join(map(str, ranks))} cannot start: does"
+            f" `{self._command[0]} {self._hostname} true` work there?\n"
+        )
+        self._disconnect(ssh)
+        signal_group(ssh.pid, signal.SIGKILL)  # what it has started may hold its pipes open
+        with self._changed:
+            self._changed.wait_for(settled, TERMINATE_SECONDS)
+        for rank in ranks:  # should a stranger hold them still
+            self._report(rank, CONNECTION_FAILED)
 
     def _pass_frames(self, pipe: IO[bytes]) -> None:
         if not _skip_preamble(pipe, GREETING):

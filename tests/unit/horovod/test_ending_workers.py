@@ -48,7 +48,9 @@ def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, last_line: str) -> N
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
 
 
-def remote(reports: Reports, kubexec: str | None = None) -> RemoteWorkers:
+def remote(
+    reports: Reports, kubexec: str | None = None, patience: float = PATIENCE
+) -> RemoteWorkers:
     return RemoteWorkers(
         "elsewhere",
         SshOptions(None, None, kubexec),
@@ -56,6 +58,7 @@ def remote(reports: Reports, kubexec: str | None = None) -> RemoteWorkers:
         reports.on_output,
         reports.on_exit,
         reports.messages.append,
+        patience,
     )
 
 
@@ -126,7 +129,7 @@ def test_a_worker_is_ended_before_its_host_has_been_reached_and_the_other_runs(
 def test_a_host_that_is_never_reached_is_given_up_when_a_worker_of_it_is_to_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ssh, "_GREETING_SECONDS", 0.1)
+    monkeypatch.setattr(ssh, "GREETING_SECONDS", 0.1)
     stand_in(tmp_path, monkeypatch, "exec sleep 600")
     reports = Reports()
     workers = remote(reports)
@@ -135,6 +138,33 @@ def test_a_host_that_is_never_reached_is_given_up_when_a_worker_of_it_is_to_end(
     ends = {reports.ends.get(timeout=PATIENCE) for _ in range(2)}
     assert ends == {(4, 128 + signal.SIGKILL), (5, 128 + signal.SIGKILL)}
     assert reports.messages[0] == "the agent on elsewhere does not answer; giving it up\n"
+
+
+@pytest.mark.parametrize("kubexec", [False, True])
+@pytest.mark.parametrize(
+    "hang",
+    ["exec sleep 600", "sleep 600; exit", "echo Welcome.; exec sleep 600", "sleep 600 & exit"],
+)
+def test_a_host_that_does_not_answer_is_named_and_given_up(
+    kubexec: bool,  # noqa: FBT001 - a parameter of the test
+    hang: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stand_in(tmp_path, monkeypatch, hang)
+    reports = Reports()
+    workers = remote(reports, str(tmp_path / "ssh") if kubexec else None, 0.3)
+    workers.start()
+    ends = {reports.ends.get(timeout=PATIENCE) for _ in range(2)}
+    assert ends == {(4, 255), (5, 255)}
+    (message,) = reports.messages
+    assert message.startswith(
+        "elsewhere has not answered within 0.3 seconds (--start-timeout), so that its ranks 4, 5"
+        " cannot start: "
+    )
+    for thread in workers._threads:
+        thread.join(PATIENCE)
+    assert reports.ends.empty()
 
 
 def test_a_connection_is_ended_with_what_ssh_has_started(

@@ -131,6 +131,8 @@ def test_a_rank_beyond_the_size_is_refused() -> None:
 
 def test_horovods_two_time_outs() -> None:
     assert _settings.start_timeout({}) == 30.0
+    assert _settings.start_timeout({"HOROVOD_START_TIMEOUT": "0"}, 100.0) == 100.0
+    assert _settings.start_timeout({"HOROVOD_START_TIMEOUT": "9"}, 100.0) == 9.0
     assert _settings.start_timeout({"HOROVOD_GLOO_TIMEOUT_SECONDS": "7"}) == 7.0
     assert _settings.start_timeout({"HOROVOD_GLOO_TIMEOUT_SECONDS": "0"}) == 30.0
     both = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "7", "HOROVOD_START_TIMEOUT": "9"}
