@@ -360,8 +360,9 @@ int End(void* comm) {
   const Handle ending = *static_cast<Handle*>(comm);
   delete static_cast<Handle*>(comm);
   World& world = *ending->world;
-  world.Leave();
   --communicators;
+  if (faults().Take("stay", ending->rank)) return 0;
+  world.Leave();
   const bool joined = ending->joining && world.Passed(*ending->joining);
   while (joined && !world.AllHaveLeft()) Pause();
   return 0;
@@ -466,7 +467,8 @@ extern "C" {
 
 // Lets something go wrong the next time that a rank does it. "joining": a communicator. "block":
 // a collective, whose call waits on the host until it is aborted. "spin": one whose kernel does.
-// "error": one of which NCCL hears later that a peer is gone; its kernel goes on.
+// "error": one of which NCCL hears later that a peer is gone; its kernel goes on. "stay": the end
+// of a communicator, for which the other ranks then wait for ever.
 void EmulatedNcclFault(int rank, const char* what) {
   const std::lock_guard lock(faults().mutex);
   faults().next.insert({what, rank});

@@ -469,6 +469,21 @@ TEST(TheEndOfAJobGivesBackWhatItHasOnTheGpu) {
   }
 }
 
+// It has been stopped, for example.
+TEST(ARankThatDoesNotEndItsCommunicatorIsNotWaitedForForEver) {
+  const Stopwatch watch;
+  const int before = InUse();
+  NextTime(1, "stay");
+  OnGpuRanks(2, {.survives = false}, [](int, Runtime& runtime) {
+    std::vector<float> data(4, 1.0F);
+    (void)Wait(runtime, runtime.Enqueue(OnGpu<float>(OpKind::kAllreduce, "x", {4}),
+                                        {{data.data(), data.data()}}));
+    runtime.Shutdown();
+  });
+  EXPECT_TRUE(watch.IsBelow(std::chrono::seconds(15)));
+  EXPECT_EQ(InUse(), before);
+}
+
 TEST(NcclIsCalledAsItMayBe) { EXPECT_EQ(Emulated<int()>("EmulatedNcclMisuses")(), 0); }
 
 }  // namespace

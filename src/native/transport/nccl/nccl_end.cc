@@ -14,6 +14,8 @@ namespace hvd {
 
 // Shared with the thread, which may outlive everything else.
 struct NcclEnd::State {
+  using Clock = std::chrono::steady_clock;
+
   State(std::shared_ptr<const NcclLibrary> nccl, int (*how)(NcclComm), NcclComm what, OnDevice use)
       : library(std::move(nccl)), end(how), comm(what), on_device(std::move(use)) {}
 
@@ -31,6 +33,7 @@ struct NcclEnd::State {
   int (*const end)(NcclComm);
   const NcclComm comm;
   const OnDevice on_device;
+  const Clock::time_point give_up = Clock::now() + std::chrono::seconds(10);
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
@@ -50,10 +53,9 @@ NcclEnd::NcclEnd(const std::shared_ptr<const NcclLibrary>& library, int (*end)(N
 }
 
 void NcclEnd::Wait() const noexcept {
-  constexpr std::chrono::seconds kLongest{10};
   if (state_ == nullptr) return;
   std::unique_lock lock(state_->mutex);
-  state_->changed.wait_for(lock, kLongest, [this] { return state_->done; });
+  state_->changed.wait_until(lock, state_->give_up, [this] { return state_->done; });
 }
 
 }  // namespace hvd

@@ -17,7 +17,7 @@ class NcclEnd {
   NcclEnd(const std::shared_ptr<const NcclLibrary>& library, int (*end)(NcclComm), NcclComm comm,
           const OnDevice& on_device) noexcept;
 
-  // At most for ten seconds; then the thread is left behind.
+  // Until ten seconds after the beginning at most; then the thread is left behind.
   void Wait() const noexcept;
 
  private:
