@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from collective.launching import LAUNCH_SECONDS, RANKS, Launched, checks_of, clean_environment
-from collective.networks import Network, missing, network_of
+from collective.networks import Network, missing, network_of, run
 
 PROGRAM = RANKS / "across_hosts.py"
 CHECKS = ("array_checks.py", "process_set_checks.py")
@@ -151,6 +151,36 @@ def test_two_hosts_that_reach_the_first_alone_name_each_other(network: Network) 
     assert len(set(said)) == 1, said
     assert said[0].startswith(("failed: rank 1", "failed: rank 2")), said
     assert "the way between the two hosts has failed" in said[0], said
+
+
+@pytest.mark.parametrize("silence", ["0", "60"])
+def test_a_network_that_comes_back_in_time_ends_nothing(network: Network, silence: str) -> None:
+    """Even where the hosts' own setting gives up what is not acknowledged for three seconds."""
+    cut: list[threading.Timer] = []
+
+    def cut_for_a_while(line: str) -> None:
+        if "under way" in line and not cut:
+            network.cut(1)
+            cut.append(threading.Timer(5, network.mend, [1]))
+            cut[0].start()
+
+    def repeat(times: int) -> None:
+        for host in range(2):
+            setting = "/proc/sys/net/ipv4/tcp_retries2"
+            run(*network.inside(host, "sh", "-c", f"echo {times} >{setting}"))
+
+    repeat(3)
+    try:
+        launched = launch(
+            network, "-np", "2", "-H", network.slots([1, 1]), sys.executable, PROGRAM, "3000",
+            env={SILENCE: silence}, on_line=cut_for_a_while,
+        )  # fmt: skip
+    finally:
+        for timer in cut:
+            timer.join()
+        repeat(15)
+    for rank in range(2):
+        assert launched.lines(rank)[-1] == "done", launched.out
 
 
 def test_a_slow_network_that_loses_frames_is_used_all_the_same(tmp_path: Path) -> None:

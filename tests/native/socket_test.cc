@@ -1,7 +1,10 @@
 // Addresses, deadlines and error texts of sockets.
 #include "transport/socket.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <string>
@@ -100,6 +103,31 @@ TEST(AClosedPeerIsNamed) {
   // The first send after it is answered with a reset; neither raises SIGPIPE.
   const std::vector<uint8_t> much(size_t{8} << 20);
   EXPECT_THROWS(pair.client.SendAll(much, Soon()), Error, "rank 7");
+}
+
+// 30 s: the system's first question comes after 15, and what is not acknowledged is given up after
+// 60, whatever the host's limits are. 0: nobody asks, and outages of days are sat out.
+TEST(TheSystemsPatienceIsTheJobs) {
+  Pair pair("127.0.0.1");
+  const auto option = [&](int level, int name) {
+    int value = -1;
+    socklen_t length = sizeof value;
+    EXPECT_EQ(::getsockopt(pair.client.fd(), level, name, &value, &length), 0);
+    return value;
+  };
+  pair.client.Watch(std::chrono::seconds(30), {});
+  EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPIDLE), 15);
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPINTVL), 15);
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 60'000);
+  pair.client.Watch(std::chrono::seconds(300), std::chrono::seconds(900));
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPIDLE), 150);
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 900'000);
+  pair.client.Watch({}, {});
+  EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 0);
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 7 * 24 * 3'600'000);
+  pair.client.Unwatch();
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
 }
 
 TEST(ARefusedConnectionIsNamed) {

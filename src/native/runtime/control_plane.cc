@@ -49,8 +49,12 @@ ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connec
   events_.Add(inbox_.wake_fd(), kWakeTag);
   events_.Add(inbox_.timer_fd(), kTimerTag);
   uint64_t tag = kFirstConnectionTag;
-  for (const Connection& connection : connections_) {
-    if (connection.open()) events_.Add(connection.fd(), tag);
+  for (Connection& connection : connections_) {
+    if (connection.open()) {
+      events_.Add(connection.fd(), tag);
+      // Heartbeats find a loss first. What a short outage held back is repeated for long enough.
+      connection.socket().Watch(silence, {});
+    }
     ++tag;
   }
   for (const UniqueFd& process : processes_) {
