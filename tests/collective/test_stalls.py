@@ -34,6 +34,13 @@ def test_a_stall_is_described_and_ends_the_job(launch: Launch) -> None:
     assert not launched.lines(1, "stderr")
 
 
+def test_a_warning_that_nobody_reads_keeps_rank_0_from_nothing(launch: Launch) -> None:
+    times = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "0.2", "HOROVOD_HEARTBEAT_TIMEOUT_SECONDS": "1"}
+    launched = launch(2, "unread_stderr.py", env=times)
+    assert launched.lines(0) == ["fine", "told"], launched.out
+    assert launched.lines(1) == ["fine", "nothing to tell"], launched.out
+
+
 @pytest.mark.torch
 def test_a_stall_points_past_pytorch_to_the_users_line(launch: Launch) -> None:
     times = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "0.5", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "4"}

@@ -1,11 +1,17 @@
 #include "base/log.h"
 
-#include <chrono>
-#include <cstdio>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
 #include <ctime>
-#include <string>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
 
 #include "base/str_cat.h"
+#include "base/thread_name.h"
 
 namespace hvd {
 namespace {
@@ -24,14 +30,86 @@ std::string Now() {
   return text;
 }
 
-}  // namespace
-
-void Log(const LogOptions& options, LogLevel level, std::string_view text) {
-  if (level < options.level) return;
+std::string Format(const LogOptions& options, LogLevel level, std::string_view text) {
   const char letter = "TDIWEF"[static_cast<int>(level)];
   const std::string time = options.show_time ? Now() + ": " : "";
-  // One call, so that the lines of several threads do not mix.
-  (void)std::fputs(StrCat('[', time, letter, " horovod] ", text, '\n').c_str(), stderr);
+  return StrCat('[', time, letter, " horovod] ", text, '\n');
+}
+
+// In one call where possible, so that the lines of several threads and processes do not mix. No
+// stream is locked: others would wait for it too, the end of the process among them.
+void WriteAll(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(fd, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return;
+    text.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
+}  // namespace
+
+struct LogWriter::State {
+  State(const LogOptions& chosen, int fd) : options(chosen), fd(fd) {}
+
+  void Run() {
+    NameThread("hvd-log");
+    std::unique_lock lock(mutex);
+    while (!lines.empty()) {
+      if (left_out != 0) {
+        lines += Format(options, LogLevel::kWarning,
+                        StrCat(std::exchange(left_out, 0),
+                               " lines were left out here: nobody read what was written"));
+      }
+      const std::string text = std::exchange(lines, {});
+      lock.unlock();
+      WriteAll(fd, text);
+      lock.lock();
+    }
+    running = false;
+    changed.notify_all();
+  }
+
+  const LogOptions options;
+  const int fd;
+  UniqueFd own;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::string lines;
+  size_t left_out = 0;
+  bool running = false;
+};
+
+LogWriter::LogWriter(const LogOptions& options, int fd)
+    : state_(std::make_shared<State>(options, fd)) {}
+
+LogWriter::LogWriter(UniqueFd file) : LogWriter(LogOptions(), file.get()) {
+  state_->own = std::move(file);
+}
+
+void LogWriter::Log(LogLevel level, std::string_view text) {
+  if (level >= state_->options.level) Write(Format(state_->options, level, text));
+}
+
+void LogWriter::Write(std::string_view line) {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->lines.size() >= kMostBytes) {
+    ++state_->left_out;
+    return;
+  }
+  state_->lines += line;
+  if (state_->running) return;
+  try {
+    std::thread([state = state_] { state->Run(); }).detach();
+    state_->running = true;
+  } catch (const std::system_error&) {
+    // No room for a thread: with the next line, if there is room then.
+  }
+}
+
+void LogWriter::Finish(std::chrono::milliseconds patience) {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait_for(lock, patience, [this] { return !state_->running; });
 }
 
 }  // namespace hvd

@@ -2,10 +2,10 @@
 #ifndef HVD_RUNTIME_AUTOTUNE_LOG_H_
 #define HVD_RUNTIME_AUTOTUNE_LOG_H_
 
-#include <cstdio>
-#include <memory>
+#include <chrono>
 #include <string>
 
+#include "base/log.h"
 #include "runtime/autotuner.h"
 
 namespace hvd {
@@ -16,13 +16,11 @@ class AutotuneLog {
   AutotuneLog(const std::string& path, bool cache_enabled);
 
   void Add(const AutotuneSample& sample);
+  void Finish(std::chrono::milliseconds patience) { writer_.Finish(patience); }
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { (void)std::fclose(file); }
-  };
   const bool cache_enabled_;
-  const std::unique_ptr<std::FILE, Close> file_;
+  LogWriter writer_;
 };
 
 }  // namespace hvd

@@ -33,6 +33,9 @@ constexpr size_t kShortBytes = size_t{1} << 20;
 // interruption, and runs its operations itself.
 constexpr std::chrono::milliseconds kPatience{5};
 
+// How long what is logged at the end may take, where nobody reads it.
+constexpr std::chrono::seconds kLastWords{2};
+
 Error ShutdownError() {
   return {Error::Kind::kShutdown,
           "Horovod has been shut down. This was caused by an exception on one of the ranks or an "
@@ -89,7 +92,7 @@ Runtime::Runtime(const RuntimeOptions& options)
       autotune_log_(OpenAutotuneLog(options)),
       timeline_(options.rank),
       membership_(Meet(options, timeline_, abort_)),
-      shared_([this](const std::string& text) { Log(log_, LogLevel::kWarning, text); }),
+      shared_([this](const std::string& text) { log_.Log(LogLevel::kWarning, text); }),
       process_sets_(*membership_.transport, shared_),
       gpu_(options.gpu, abort_),
       runner_(operations_, process_sets_, gpu_, trace_,
@@ -121,14 +124,14 @@ void Runtime::Shutdown() {
     operations_.FailAll(ShutdownError());
     const std::lock_guard running(alone_mutex_);
     gpu_.End();
-    return EndTimeline();
+    return EndRecords();
   }
   control_->RequestShutdown();
   if (control_thread_.joinable()) control_thread_.join();
   // Open only when no control thread ever ran to close it.
   responses_.Discard();
   if (op_thread_.joinable()) op_thread_.join();
-  EndTimeline();
+  EndRecords();
 }
 
 void Runtime::StartTimeline(const std::string& path, bool mark_cycles) {
@@ -144,13 +147,15 @@ void Runtime::StopTimeline() {
   if (!InForkedChild()) timeline_.Stop();
 }
 
-void Runtime::EndTimeline() {
+void Runtime::EndRecords() {
   try {
     timeline_.Stop();
   } catch (const Error& error) {
     // Nobody is left to catch it.
-    Log(log_, LogLevel::kError, error.what());
+    log_.Log(LogLevel::kError, error.what());
   }
+  log_.Finish(kLastWords);
+  if (autotune_log_ != nullptr) autotune_log_->Finish(kLastWords);
 }
 
 std::shared_ptr<Operation> Runtime::MakeOperation(Request request, std::vector<Memory> memory,
@@ -360,7 +365,7 @@ void Runtime::OnSample(const AutotuneSample& sample) {
   if (autotune_log_ != nullptr) autotune_log_->Add(sample);
 }
 
-void Runtime::OnStall(const std::string& text) { Log(log_, LogLevel::kWarning, text); }
+void Runtime::OnStall(const std::string& text) { log_.Log(LogLevel::kWarning, text); }
 
 void Runtime::OnFailure(const Error& error) {
   abort_.Trip(error);

@@ -114,13 +114,13 @@ class Runtime : private JobObserver {
   Error AgreeOnFailure(const Error& own);
   void RunAlone(Request request);
   Result RunNowAlone(const BlockingCall& call);
-  void EndTimeline();
+  void EndRecords();
 
   const int rank_;
   const int size_;
   const int64_t pid_;  // of the process whose threads these are
   const ForkMark fork_mark_;
-  const LogOptions log_;
+  LogWriter log_;
   std::unique_ptr<AutotuneLog> autotune_log_;
   Timeline timeline_;
   const OperationTrace trace_{timeline_};
