@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, MutableMapping
 
 from horovod import _settings
+from horovod._chosen_ranks import meeting_of
 from horovod._placement import Placement, store_endpoints
 from horovod.common.exceptions import HorovodInternalError
 from horovod.runner.elastic.messages import News, Place, Ready
@@ -44,26 +45,48 @@ def _connect(environment: Mapping[str, str]) -> StoreClient:
     )
 
 
-def tell_joined(environment: Mapping[str, str], ranks: tuple[int, ...] = ()) -> None:
+def tell_joined(environment: Mapping[str, str], ranks: tuple[int, ...] = (), start: int = 0) -> int:
     """Tells the launcher that this rank calls `init`, so that others do not wait in vain later.
 
     Args:
         environment: of this process.
         ranks: which ranks it waits for; empty for all.
+        start: the number of the first start of these ranks that it may join.
+
+    Returns:
+        The first number from there on that is not over.
 
     Raises:
         HorovodInternalError: the store does not answer; others would take this rank for one that
             never calls `init`, should it end first.
     """
     if _settings.SIZE.read(environment) == 1:
-        return
+        return start
     try:
         with contextlib.closing(_connect(environment)) as store:
             store.put(*joined(_settings.RANK.read(environment), ranks))
+            while store.get(_over(ranks, start), 0) is not None:
+                start += 1
     except StoreError as error:
         raise HorovodInternalError(
             f"this rank cannot tell the launcher that it has called hvd.init(): {error}"
         ) from error
+    return start
+
+
+def tell_over(environment: Mapping[str, str], ranks: tuple[int, ...], start: int) -> None:
+    """Says that a start has succeeded or failed, so that nobody joins it any more.
+
+    Without an answer it is left at that: who joins it finds nobody, and has to try again.
+    """
+    if _settings.SIZE.read(environment) == 1:
+        return
+    with contextlib.suppress(StoreError), contextlib.closing(_connect(environment)) as store:
+        store.put(_over(ranks, start), b"")
+
+
+def _over(ranks: tuple[int, ...], start: int) -> bytes:
+    return f"{meeting_of(ranks) if ranks else ''}over/{start}".encode()
 
 
 def exchange_hosts(placement: Placement, ranks: tuple[int, ...], meeting: str) -> list[str]:

@@ -15,6 +15,7 @@ from horovod._gpu import gpu_support
 from horovod._loader import CoreLibrary, _bindings, select_core
 from horovod._mpi_jobs import MpiJobs, numbers_in_world, place
 from horovod._placement import Placement, read_placement
+from horovod._starts import Starts
 from horovod._unused_settings import describe_unused
 from horovod.common.exceptions import HorovodInternalError
 
@@ -72,8 +73,7 @@ class Session:
         self._member: Member | None = None
         self._generation = 0
         self._trouble = ""  # why the last job could not be joined, until the launcher is told
-        # How often each list of ranks has been made a job, alike on all of them.
-        self._starts: dict[tuple[int, ...], int] = {}
+        self._starts = Starts()
         self._mpi_jobs = MpiJobs()
         self._process = os.getpid()
         self._ends_at_exit = False
@@ -137,14 +137,20 @@ class Session:
             with self._change():
                 member = None
                 while member is None:
-                    member = self._join(communicator, ranks)
+                    with contextlib.ExitStack() as meeting:
+                        member = self._join(communicator, ranks, meeting)
                 self._become(member)
             if self._end_wanted:
                 self.stop()
             return True
 
-    def _join(self, communicator: Any, ranks: tuple[int, ...]) -> Member | None:
-        """Joins the job; None when an elastic job has to be formed anew before."""
+    def _join(
+        self, communicator: Any, ranks: tuple[int, ...], meeting: contextlib.ExitStack
+    ) -> Member | None:
+        """Joins the job; None when an elastic job has to be formed anew before.
+
+        What is to happen when the ranks have met, or have not, is left to `meeting`.
+        """
         elastic = _launcher_store.is_elastic_worker(os.environ)
         if elastic and ranks:
             raise ValueError(
@@ -169,7 +175,12 @@ class Session:
             generation = _settings.ELASTIC_ROUND.read(os.environ)
             start = generation - 1
         else:
-            placement, generation = self._choose(placement, ranks)
+            chosen = _chosen_ranks.choose(ranks, placement.rank, placement.size)
+            generation = meeting.enter_context(self._starts.number(placement.rank, chosen))
+            if chosen:
+                names = f"{_chosen_ranks.meeting_of(chosen)}g{generation}/"
+                hosts = _launcher_store.exchange_hosts(placement, chosen, names)
+                placement = _chosen_ranks.place(placement, chosen, hosts)
         if self._generation == 0:
             if not core.fits and placement.local_rank == 0:
                 sys.stderr.write(core.misfit() + "\n")
@@ -203,18 +214,6 @@ class Session:
             mpi=mpi,
             generation=generation,
         )
-
-    def _choose(self, placement: Placement, ranks: tuple[int, ...]) -> tuple[Placement, int]:
-        """The placement among the ranks that form the job, and how often they have done so."""
-        ranks = _chosen_ranks.choose(ranks, placement.rank, placement.size)
-        _launcher_store.tell_joined(os.environ, ranks)
-        generation = self._starts.get(ranks, 0)
-        self._starts[ranks] = generation + 1
-        if ranks:
-            meeting = f"{_chosen_ranks.meeting_of(ranks)}g{generation}/"
-            hosts = _launcher_store.exchange_hosts(placement, ranks, meeting)
-            placement = _chosen_ranks.place(placement, ranks, hosts)
-        return placement, generation
 
     def _end_at_exit(self) -> None:
         if not self._ends_at_exit:
