@@ -1,6 +1,7 @@
 """An agent's call for its order: both ends, in one process, with a pipe for the agent's output."""
 
 import contextlib
+import errno
 import io
 import os
 import socket
@@ -11,6 +12,7 @@ from typing import IO
 
 import pytest
 
+from horovod.runner import call_back
 from horovod.runner.call_back import KEY_MARK, CallError, ExpectedCall, call, unseal
 
 PATIENCE = 60.0  # seconds until a test that hangs is given up
@@ -103,6 +105,51 @@ def test_output_between_the_key_and_the_call_is_passed_over(
     launcher.wait()
     connection.close()
     assert launcher.refusals == []
+
+
+@pytest.mark.parametrize("said", [b"", b"x" * 31, b"x" * 32, b"x" * 1000])
+def test_strangers_do_not_keep_the_agent_waiting(
+    ends: tuple[Launcher, IO[bytes]], monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(call_back, "_CALL_SECONDS", 5.0)
+    launcher, output = ends
+    with contextlib.ExitStack() as strangers:
+        for _ in range(100):  # more than may wait at a time
+            stranger = socket.create_connection(address_of(launcher.expected), PATIENCE)
+            strangers.enter_context(stranger).sendall(said)
+        connection, key = call(launcher.expected.endpoints, output)
+        launcher.start()
+        launcher.wait()
+        assert launcher.refusals == []
+        with connection:
+            assert unseal(key, connection.recv(4096)) == b"the order\n"
+
+
+def test_who_has_waited_longest_goes_when_no_descriptor_is_free(
+    ends: tuple[Launcher, IO[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher, output = ends
+    accepted: list[socket.socket] = []
+    accept = socket.socket.accept
+
+    def accept_three_at_most(listener: socket.socket) -> tuple[socket.socket, object]:
+        if sum(connection.fileno() >= 0 for connection in accepted) == 3:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        connection, address = accept(listener)
+        accepted.append(connection)
+        return connection, address
+
+    monkeypatch.setattr(socket.socket, "accept", accept_three_at_most)
+    with contextlib.ExitStack() as strangers:
+        for _ in range(5):
+            stranger = socket.create_connection(address_of(launcher.expected), PATIENCE)
+            strangers.enter_context(stranger)
+        connection, _ = call(launcher.expected.endpoints, output)
+        launcher.start()
+        launcher.wait()
+        connection.close()
+    assert launcher.refusals == []
+    assert len(accepted) == 6
 
 
 def test_an_agent_that_ends_before_it_calls_is_not_waited_for(
