@@ -8,7 +8,6 @@ until the launcher hangs up, dies or is cut off.
 
 import base64
 import contextlib
-import errno
 import hashlib
 import hmac
 import os
@@ -21,6 +20,7 @@ from collections.abc import Sequence
 from typing import IO
 
 from horovod._placement import store_endpoints
+from horovod.runner.callers import Callers
 from horovod.runner.network import NetworkError, listening_address
 from horovod.runner.store_client import connect
 
@@ -30,7 +30,6 @@ _PROOF_BYTES = 32
 _ORDER_SECONDS = 10.0  # for the agent to take its order
 _CALL_SECONDS = 60.0  # from the key to the call
 _MOST_CALLERS = 64  # who have not proved themselves yet
-_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _CHUNK = 1 << 16
 
 
@@ -92,63 +91,6 @@ def call(endpoints: str, output: IO[bytes]) -> tuple[socket.socket, bytes]:
     return connection, key
 
 
-class _Callers:
-    """Who has called and has not proved to be the agent yet; strangers keep nobody waiting."""
-
-    def __init__(self, selector: selectors.BaseSelector) -> None:
-        self._selector = selector
-        self._heard: dict[socket.socket, bytes] = {}  # the first has waited longest
-
-    def close(self) -> None:
-        """Hangs up on all."""
-        for connection in [*self._heard]:
-            self._drop(connection)
-
-    def let_in(self, listener: socket.socket) -> None:
-        """Accepts one more; who has said nothing for longest goes where there is no room."""
-        try:
-            connection, _ = listener.accept()
-        except (BlockingIOError, ConnectionAbortedError):
-            return  # it has gone again
-        except OSError as error:
-            if error.errno not in _NO_ROOM or not self._heard:
-                raise
-            self._drop(next(iter(self._heard)))
-            return
-        connection.settimeout(0.0)
-        self._heard[connection] = b""
-        self._selector.register(connection, selectors.EVENT_READ)
-        if len(self._heard) > _MOST_CALLERS:
-            self._drop(next(iter(self._heard)))
-
-    def among(self, ready: Sequence[object]) -> list[socket.socket]:
-        """Those who have something to say."""
-        return [connection for connection in self._heard if connection in ready]
-
-    def hear(self, connection: socket.socket, proof: bytes) -> bool:
-        """Whether one has given the proof by now, and so is left to the caller."""
-        try:
-            more = connection.recv(_PROOF_BYTES - len(self._heard[connection]))
-        except OSError:
-            more = b""
-        self._heard[connection] += more
-        whole = len(self._heard[connection]) == _PROOF_BYTES
-        if whole and hmac.compare_digest(self._heard[connection], proof):
-            self._take_out(connection)
-            return True
-        if whole or not more:
-            self._drop(connection)
-        return False
-
-    def _take_out(self, connection: socket.socket) -> None:
-        self._selector.unregister(connection)
-        del self._heard[connection]
-
-    def _drop(self, connection: socket.socket) -> None:
-        self._take_out(connection)
-        connection.close()
-
-
 class ExpectedCall:
     """The launcher's end: listens for one call, and then is a connection.
 
@@ -199,7 +141,7 @@ class ExpectedCall:
         self._listener.settimeout(0.0)
         with (
             selectors.DefaultSelector() as selector,
-            contextlib.closing(_Callers(selector)) as callers,
+            contextlib.closing(Callers(selector, _PROOF_BYTES, _MOST_CALLERS)) as callers,
         ):
             selector.register(self._listener, selectors.EVENT_READ)
             selector.register(output, selectors.EVENT_READ)
@@ -212,9 +154,12 @@ class ExpectedCall:
                 if output in ready and not os.read(output.fileno(), _CHUNK):
                     raise CallError("the agent has ended")
                 for connection in callers.among(ready):
-                    if callers.hear(connection, expected):
+                    heard = callers.hear(connection)
+                    if heard is not None and hmac.compare_digest(heard[1], expected):
                         connection.settimeout(_ORDER_SECONDS)
                         return connection
+                    if heard is not None:
+                        connection.close()
                 if self._listener in ready:
                     callers.let_in(self._listener)
 

@@ -10,13 +10,15 @@ u32 key length, key; put adds u32 value length, value; get adds u32 milliseconds
 import collections
 import contextlib
 import hmac
+import resource
 import secrets
+import selectors
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable
 
+from horovod.runner.callers import Callers
 from horovod.runner.network import NetworkError
 from horovod.runner.streams import say
 from horovod.runner.threads import ThreadError, start_thread
@@ -24,12 +26,15 @@ from horovod.runner.threads import ThreadError, start_thread
 MAGIC = b"HVD1"
 NONCE_BYTES = 16
 DIGEST_BYTES = 32
+_HELLO_BYTES = len(MAGIC) + NONCE_BYTES + DIGEST_BYTES
 PUT, GET = 1, 2
 OK, TIMEOUT = 0, 1
 MAX_KEY = 1 << 10
 MAX_VALUE = 1 << 20
 HANDSHAKE_SECONDS = 5.0
 _BACKLOG = 4096  # all ranks of a job connect at once; one that finds no place tries again after 1 s
+_ACCEPTED_AT_ONCE = 16  # before those who wait are heard again
+_MOST_CALLERS = 4096
 _ACCEPT_PAUSE_SECONDS = 0.05  # after a failed accept
 
 
@@ -105,6 +110,7 @@ class RendezvousServer:
             raise NetworkError(
                 f"the launcher cannot listen on {address}: {error.strerror or error}"
             ) from None
+        self._listener.settimeout(0.0)
         self.address = address
         self.port: int = self._listener.getsockname()[1]
         try:
@@ -135,28 +141,57 @@ class RendezvousServer:
         for connection in (self._listener, *connections):
             with contextlib.suppress(OSError):  # it is gone already
                 connection.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
         self._acceptor.join()
+        self._listener.close()
 
     def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                # A caller who has gone, or no free descriptor, does not end the store.
+        """Hears who connects, and gives a thread to those who prove to be the job's."""
+        with (
+            selectors.DefaultSelector() as selector,
+            contextlib.closing(
+                Callers(selector, _HELLO_BYTES, _most_callers(), _new_nonce)
+            ) as callers,
+        ):
+            selector.register(self._listener, selectors.EVENT_READ)
+            while True:
+                patience = callers.drop_silent(HANDSHAKE_SECONDS)
+                ready = {found.fileobj for found, _ in selector.select(patience)}
                 with self._lock:
-                    if self._ending.wait_for(lambda: self._closed, _ACCEPT_PAUSE_SECONDS):
+                    if self._closed:
                         return
-                continue
-            with self._lock:
-                if self._closed:
-                    connection.close()
+                # First, as this process may have been suspended while they waited.
+                for connection in callers.among(ready):
+                    if (heard := callers.hear(connection)) is not None:
+                        self._admit(connection, *heard)
+                if self._listener in ready:
+                    self._let_some_in(callers)
+
+    def _let_some_in(self, callers: Callers) -> None:
+        try:
+            for _ in range(_ACCEPTED_AT_ONCE):
+                if not callers.let_in(self._listener):
                     return
-                self._connections.add(connection)
-            try:
-                start_thread(self._serve, "a thread that serves a rank", connection, daemon=True)
-            except ThreadError as error:
-                self._turn_away(connection, str(error))
+        except OSError:
+            # No free descriptor does not end the store.
+            with self._lock:
+                self._ending.wait_for(lambda: self._closed, _ACCEPT_PAUSE_SECONDS)
+
+    def _admit(self, connection: socket.socket, ours: bytes, hello: bytes) -> None:
+        """Serves who knows the secret, and hangs up on others."""
+        theirs = hello[len(MAGIC) : len(MAGIC) + NONCE_BYTES]
+        proof = hello[len(MAGIC) + NONCE_BYTES :]
+        expected = sign(self._secret, b"client", ours, theirs)
+        if not hello.startswith(MAGIC) or not hmac.compare_digest(proof, expected):
+            connection.close()
+            return
+        with self._lock:
+            self._connections.add(connection)
+        answer = sign(self._secret, b"server", theirs, ours)
+        what = "a thread that serves a rank"
+        try:
+            start_thread(self._serve, what, connection, answer, daemon=True)
+        except ThreadError as error:
+            self._turn_away(connection, str(error))
 
     def _turn_away(self, connection: socket.socket, reason: str) -> None:
         """Closes a connection that cannot be served; says so of the first."""
@@ -166,12 +201,12 @@ class RendezvousServer:
             say(f"horovodrun: {reason}")
         self._turned_away = True
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, connection: socket.socket, proof: bytes) -> None:
         try:
             with connection:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._authenticate(connection, time.monotonic() + HANDSHAKE_SECONDS)
                 connection.settimeout(None)
+                connection.sendall(proof)
                 while self._answer(connection):
                     pass
         except (OSError, ProtocolError):
@@ -179,18 +214,6 @@ class RendezvousServer:
         finally:
             with self._lock:
                 self._connections.discard(connection)
-
-    def _authenticate(self, connection: socket.socket, deadline: float) -> None:
-        ours = secrets.token_bytes(NONCE_BYTES)
-        connection.settimeout(HANDSHAKE_SECONDS)
-        connection.sendall(ours)
-        hello = _receive(connection, len(MAGIC) + NONCE_BYTES + DIGEST_BYTES, deadline)
-        theirs = hello[len(MAGIC) : len(MAGIC) + NONCE_BYTES]
-        proof = hello[len(MAGIC) + NONCE_BYTES :]
-        expected = sign(self._secret, b"client", ours, theirs)
-        if not hello.startswith(MAGIC) or not hmac.compare_digest(proof, expected):
-            raise ProtocolError("the peer does not know the job's secret")
-        connection.sendall(sign(self._secret, b"server", theirs, ours))
 
     def _answer(self, connection: socket.socket) -> bool:
         """Serves one request; False when the client has hung up."""
@@ -235,13 +258,21 @@ def _length(connection: socket.socket, limit: int) -> int:
     return int(length)
 
 
-def _receive(connection: socket.socket, count: int, deadline: float | None = None) -> bytes:
+def _receive(connection: socket.socket, count: int) -> bytes:
     data = bytearray()
     while len(data) < count:
-        if deadline is not None:
-            connection.settimeout(max(deadline - time.monotonic(), 0.001))
         chunk = connection.recv(count - len(data))
         if not chunk:
             raise ProtocolError(f"the peer hung up after {len(data)} of {count} bytes")
         data += chunk
     return bytes(data)
+
+
+def _new_nonce() -> bytes:
+    return secrets.token_bytes(NONCE_BYTES)
+
+
+def _most_callers() -> int:
+    """How many may wait unproven: strangers leave half of the descriptors to the job."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_CALLERS if soft == resource.RLIM_INFINITY else min(_MOST_CALLERS, soft // 2)
