@@ -24,11 +24,14 @@ from horovod.runner.signals import signals_as_events
 from horovod.runner.store_client import StoreError
 from horovod.runner.threads import ThreadError, start_thread
 
-GREETING = b"\nHOROVOD-AGENT-1\n"  # what a login script prints before it is no business of ours
+GREETING = b"\nHOROVOD-AGENT-2\n"  # what a login script prints before it is no business of ours
+# In front of each frame, by which it is found after bytes that something else wrote there.
+_MARK = b"\xff\xfeHVD\xf5\xc0\n"
 _HEADER = struct.Struct(
-    "<BiI"
-)  # kind: index in STREAMS, or EXIT; rank; number of bytes that follow
+    "<8sBiI"
+)  # mark; kind: index in STREAMS, or EXIT; rank; number of bytes that follow
 EXIT = len(STREAMS)
+_EXIT_CODE = struct.Struct("<i")
 _STOP_ONE = b"stop "  # what a line after the order begins with; the rank follows
 _CHUNK = 1 << 16
 
@@ -73,14 +76,48 @@ class Order:
         ]
 
 
-def read_frames(pipe: IO[bytes]) -> Iterator[tuple[int, int, bytes]]:
-    """Reads kind, rank and payload of each frame, until the pipe ends."""
-    while len(header := pipe.read(_HEADER.size)) == _HEADER.size:
-        kind, rank, length = _HEADER.unpack(header)
+def _follows(header: bytes) -> int | None:
+    """How many bytes follow a header; None where it is none."""
+    mark, kind, _, length = _HEADER.unpack(header)
+    fits = length == _EXIT_CODE.size if kind == EXIT else kind < EXIT and length <= _CHUNK
+    return int(length) if mark == _MARK and fits else None
+
+
+def read_frames(
+    pipe: IO[bytes], on_stray: Callable[[bytes], None] = lambda _text: None
+) -> Iterator[tuple[int, int, bytes]]:
+    """Reads kind, rank and payload of each frame, until the pipe ends.
+
+    Args:
+        pipe: the agent's standard output.
+        on_stray: called with what something else wrote there, as what a login shell has started.
+    """
+    stray, header = bytearray(), b""
+    while True:
+        header += pipe.read(_HEADER.size - len(header))
+        whole = len(header) == _HEADER.size
+        length = _follows(header) if whole else None
+        if stray and (length is not None or not whole or len(stray) > _CHUNK):
+            on_stray(bytes(stray))
+            stray.clear()
+        if not whole:
+            return
+        if length is None:
+            start = header.find(_MARK[:1], 1)
+            stray += header if start < 0 else header[:start]
+            header = b"" if start < 0 else header[start:]
+            continue
         payload = pipe.read(length)
         if len(payload) < length:
             return
+        _, kind, rank, _ = _HEADER.unpack(header)
+        header = b""
         yield kind, rank, payload
+
+
+def read_exit(payload: bytes) -> int:
+    """The exit code that a frame tells."""
+    return int(_EXIT_CODE.unpack(payload)[0])
 
 
 class FrameWriter:
@@ -93,12 +130,12 @@ class FrameWriter:
 
     def output(self, rank: int, stream: str, data: bytes) -> None:
         """Passes on what a worker wrote."""
-        self._write(_HEADER.pack(STREAMS.index(stream), rank, len(data)) + data)
+        self._write(_HEADER.pack(_MARK, STREAMS.index(stream), rank, len(data)) + data)
 
     def exit(self, rank: int, code: int) -> None:
         """Says that a worker has ended."""
-        payload = struct.pack("<i", code)
-        self._write(_HEADER.pack(EXIT, rank, len(payload)) + payload)
+        payload = _EXIT_CODE.pack(code)
+        self._write(_HEADER.pack(_MARK, EXIT, rank, len(payload)) + payload)
 
     def _write(self, data: bytes) -> None:
         with self._lock:
@@ -198,14 +235,19 @@ def main(endpoints: str | None) -> int:
     Returns:
         The exit code.
     """
-    if endpoints is None:
-        return run_agent(sys.stdin.fileno(), sys.stdout.fileno())
+    # What anything in this process prints is no frame.
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        if endpoints is None:
+            return run_agent(sys.stdin.fileno(), output.fileno())
+        return _call_and_run(endpoints, output)
+
+
+def _call_and_run(endpoints: str, output: IO[bytes]) -> int:
     try:
-        connection, key = call(endpoints, sys.stdout.buffer)
+        connection, key = call(endpoints, output)
         with connection:
-            return run_agent(
-                connection.fileno(), sys.stdout.fileno(), lambda line: unseal(key, line)
-            )
+            return run_agent(connection.fileno(), output.fileno(), lambda line: unseal(key, line))
     except (CallError, StoreError) as error:
         sys.stderr.write(f"{error}\n")
         return CANNOT_START

@@ -3,7 +3,6 @@
 import re
 import shlex
 import signal
-import struct
 import subprocess
 import sys
 import threading
@@ -19,7 +18,7 @@ from horovod.runner.network import NetworkError
 from horovod.runner.output import STREAMS
 from horovod.runner.process_groups import TERMINATE_SECONDS, signal_group
 from horovod.runner.processes import CANNOT_START, exit_code
-from horovod.runner.remote import EXIT, GREETING, Order, read_frames, stop_one
+from horovod.runner.remote import EXIT, GREETING, Order, read_exit, read_frames, stop_one
 from horovod.runner.threads import ThreadError, start_thread, why_not_started
 
 CONNECT_SECONDS = 10
@@ -292,10 +291,20 @@ class RemoteWorkers:
                 return  # no connection; its exit code says so
 
     def _watch(self, ssh: "subprocess.Popen[bytes]", complaints: threading.Thread) -> None:
-        if ssh.stdout is not None:
-            with ssh.stdout as pipe:
-                if self._answer_call(ssh):
-                    self._pass_frames(pipe)
+        read = False
+        try:
+            if ssh.stdout is not None:
+                with ssh.stdout as pipe:
+                    if self._answer_call(ssh):
+                        self._pass_frames(pipe)
+            read = True
+        finally:
+            if not read:
+                self._disconnect(ssh)
+            self._conclude(ssh, complaints)
+
+    def _conclude(self, ssh: "subprocess.Popen[bytes]", complaints: threading.Thread) -> None:
+        """Reports the workers whose end nobody has told when the connection has ended."""
         status = ssh.wait()
         self._hang_up(ssh)
         complaints.join()
@@ -338,11 +347,15 @@ class RemoteWorkers:
         with self._changed:
             self._greeted = True
             self._changed.notify_all()
-        for kind, rank, payload in read_frames(pipe):
+        for kind, rank, payload in read_frames(pipe, self._pass_stray):
             if kind == EXIT:
-                self._report(rank, struct.unpack("<i", payload)[0])
+                self._report(rank, read_exit(payload))
             else:
                 self._on_output(rank, STREAMS[kind], payload)
+
+    def _pass_stray(self, text: bytes) -> None:
+        words = text.decode(errors="replace").rstrip()
+        self._on_message(f"{self._hostname}, from something beside the ranks: {words}\n")
 
     def _answer_call(self, ssh: "subprocess.Popen[bytes]") -> bool:
         """Gives an agent that calls its order; False when it does not call."""

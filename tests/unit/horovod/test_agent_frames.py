@@ -1,0 +1,128 @@
+"""What an agent says on its standard output, where others write too."""
+
+import io
+import os
+import queue
+import sys
+from pathlib import Path
+
+import pytest
+
+from horovod.runner.output import STDOUT, STREAMS
+from horovod.runner.remote import EXIT, GREETING, FrameWriter, Order, read_exit, read_frames
+from horovod.runner.ssh import RemoteWorkers, SshOptions
+
+PATIENCE = 60.0  # seconds until a test that hangs is given up
+
+
+def frames_of(*said: tuple[int, str]) -> list[bytes]:
+    """What is written for some outputs, and for an end with code 7."""
+    reader, writer = os.pipe()
+    parts = []
+    with os.fdopen(reader, "rb", buffering=0) as pipe:
+        frames = FrameWriter(writer)
+        assert pipe.read(len(GREETING)) == GREETING
+        for rank, text in said:
+            frames.output(rank, STDOUT, text.encode())
+            parts.append(pipe.read(1 << 16))
+        frames.exit(3, 7)
+        parts.append(pipe.read(1 << 16))
+        os.close(writer)
+    return parts
+
+
+@pytest.mark.parametrize(
+    "stray", [b"1", b"12345678", b"\xff", b"\xff\xfeHVD", b"word\n" * 1000, bytes(range(256))]
+)
+def test_frames_are_found_between_strange_bytes(stray: bytes) -> None:
+    first, second, end = frames_of((4, "one"), (5, "two"))
+    kind = STREAMS.index(STDOUT)
+    expected = [(kind, 4, b"one"), (kind, 5, b"two"), (EXIT, 3)]
+    heard: list[bytes] = []
+    pipe = io.BytesIO(stray + first + stray + second + stray + end + stray)
+    *outputs, (last, rank, payload) = read_frames(pipe, heard.append)
+    assert [*outputs, (last, rank)] == expected
+    assert read_exit(payload) == 7
+    assert heard[:3] == [stray] * 3
+    # A frame that is broken is lost, and none after it.
+    broken = io.BytesIO(first[:10] + stray + first + second)
+    assert [payload for _, _, payload in read_frames(broken)][-1] == b"two"
+
+
+PRINTING = """
+import threading, time
+def print_for_ever():
+    while True:
+        print("a word of the agent's", flush=True)
+        time.sleep(0.05)
+threading.Thread(target=print_for_ever, daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize("who", ["a login script", "the agent"])
+@pytest.mark.parametrize("kubexec", [False, True])
+def test_strange_output_fails_no_job(
+    who: str,
+    kubexec: bool,  # noqa: FBT001 - a parameter of the test
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    strange = "(sleep 1; printf 12345678) &" if who == "a login script" else ""
+    program = tmp_path / "ssh"
+    program.write_text(f'#!/bin/sh\nwhile [ $# -gt 1 ]; do shift; done\n{strange}exec sh -c "$1"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    if who == "the agent":
+        (tmp_path / "sitecustomize.py").write_text(PRINTING)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    ends: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+    said: list[str] = []
+    messages: list[str] = []
+    work = "import time\nfor i in range(8): print(i, flush=True); time.sleep(0.3)"
+    workers = RemoteWorkers(
+        "elsewhere",
+        SshOptions(None, None, str(program) if kubexec else None),
+        Order(
+            [sys.executable, "-S", "-c", work],
+            os.sep,
+            {"HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1"},
+            {4: {}},
+        ),
+        lambda _rank, _stream, data: said.append(data.decode()),
+        lambda rank, code: ends.put((rank, code)),
+        messages.append,
+    )
+    workers.start()
+    assert ends.get(timeout=PATIENCE) == (4, 0), messages
+    assert "".join(said).split() == [*"01234567"]
+    if who == "a login script":
+        assert messages == ["elsewhere, from something beside the ranks: 12345678\n"]
+    else:
+        assert set(messages) == {"a word of the agent's\n"}
+    workers.stop()
+
+
+def test_an_output_that_cannot_be_passed_on_ends_the_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "ssh"
+    program.write_text('#!/bin/sh\nwhile [ $# -gt 1 ]; do shift; done\nexec sh -c "$1"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr("threading.excepthook", lambda _arguments: None)
+    ends: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+
+    def fail(_rank: int, _stream: str, _data: bytes) -> None:
+        raise ValueError
+
+    workers = RemoteWorkers(
+        "elsewhere",
+        SshOptions(None, None),
+        Order(["sh", "-c", "echo word; exec sleep 600"], os.sep, {}, {4: {}}),
+        fail,
+        lambda rank, code: ends.put((rank, code)),
+        lambda _text: None,
+    )
+    workers.start()
+    assert ends.get(timeout=PATIENCE) == (4, 137)
+    workers.stop()
