@@ -106,6 +106,7 @@ class RendezvousServer:
                 family=socket.AF_INET6 if ":" in address else socket.AF_INET,
                 dualstack_ipv6=address == "::",
             )
+            self._selector = selectors.DefaultSelector()
         except OSError as error:
             raise NetworkError(
                 f"the launcher cannot listen on {address}: {error.strerror or error}"
@@ -117,6 +118,7 @@ class RendezvousServer:
             self._acceptor = start_thread(self._accept, "the store's thread", daemon=True)
         except ThreadError:
             self._listener.close()
+            self._selector.close()
             raise
 
     def put(self, key: bytes, value: bytes) -> None:
@@ -147,7 +149,7 @@ class RendezvousServer:
     def _accept(self) -> None:
         """Hears who connects, and gives a thread to those who prove to be the job's."""
         with (
-            selectors.DefaultSelector() as selector,
+            self._selector as selector,
             contextlib.closing(
                 Callers(selector, _HELLO_BYTES, _most_callers(), _new_nonce)
             ) as callers,
