@@ -98,12 +98,11 @@ void LogWriter::Write(std::string_view line) {
     return;
   }
   state_->lines += line;
-  if (state_->running) return;
+  if (std::exchange(state_->running, true)) return;
   try {
     std::thread([state = state_] { state->Run(); }).detach();
-    state_->running = true;
   } catch (const std::system_error&) {
-    // No room for a thread: with the next line, if there is room then.
+    state_->running = false;  // no room for a thread; with the next line, perhaps
   }
 }
 
