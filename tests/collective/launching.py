@@ -2,9 +2,11 @@
 
 import ast
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,6 +80,34 @@ def cases(files: str | tuple[str, ...], *configurations: tuple[int, str]) -> lis
         for file in together
         for check in checks_of(file)
     ]
+
+
+def expect_a_rank_to_end_with_the_launcher(
+    number: signal.Signals, arguments: Sequence[str | Path], env: Mapping[str, str] | None = None
+) -> None:
+    """Starts one rank, with a child; a signal to the launcher ends all three.
+
+    Args:
+        number: the signal.
+        arguments: of `horovodrun` before the program.
+        env: beside what the tests' environment has.
+    """
+    with subprocess.Popen(
+        [
+            sys.executable, "-m", "horovod.runner", "-np", "1", *map(str, arguments),
+            sys.executable, str(RANKS / "with_children.py"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**clean_environment(), **(env or {})},
+    ) as launcher:  # fmt: skip
+        assert launcher.stdout is not None
+        processes = [int(n) for n in launcher.stdout.readline().partition(":")[2].split()]
+        assert len(processes) == 2
+        launcher.send_signal(number)
+        assert launcher.wait(LAUNCH_SECONDS) != 0
+        wait_until_gone(*processes)
 
 
 def wait_until_gone(*processes: int) -> None:

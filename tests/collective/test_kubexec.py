@@ -2,16 +2,14 @@
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from collective.launching import (
-    LAUNCH_SECONDS,
     RANKS,
-    clean_environment,
+    expect_a_rank_to_end_with_the_launcher,
     horovodrun,
     wait_until_gone,
 )
@@ -70,21 +68,7 @@ def test_a_failure_in_another_pod_ends_the_job_with_its_code(kubexec: dict[str, 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_the_workers_end_with_the_launcher(kubexec: dict[str, str], number: signal.Signals) -> None:
-    program = str(RANKS / "with_children.py")
-    with subprocess.Popen(
-        [sys.executable, "-m", "horovod.runner", "-np", "1", "-H", f"{REMOTE}:1",
-         sys.executable, program],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**clean_environment(), **kubexec},
-    ) as launcher:  # fmt: skip
-        assert launcher.stdout is not None
-        processes = [int(n) for n in launcher.stdout.readline().partition(":")[2].split()]
-        assert len(processes) == 2
-        launcher.send_signal(number)
-        assert launcher.wait(LAUNCH_SECONDS) != 0
-        wait_until_gone(*processes)
+    expect_a_rank_to_end_with_the_launcher(number, ["-H", f"{REMOTE}:1"], kubexec)
 
 
 def test_a_pod_that_is_not_there_is_named(kubexec: dict[str, str]) -> None:

@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from collective.launching import (
-    LAUNCH_SECONDS,
     RANKS,
-    clean_environment,
+    expect_a_rank_to_end_with_the_launcher,
     horovodrun,
     wait_until_gone,
 )
@@ -137,26 +136,7 @@ def test_output_of_remote_ranks_is_kept_in_files(server: Server, tmp_path: Path)
 def test_the_agent_ends_its_workers_when_the_launcher_goes(
     server: Server, number: signal.Signals
 ) -> None:
-    command: list[str | Path] = [
-        "-np",
-        "1",
-        *server.flags(f"{REMOTE}:1"),
-        sys.executable,
-        RANKS / "with_children.py",
-    ]
-    with subprocess.Popen(
-        [sys.executable, "-m", "horovod.runner", *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=clean_environment(),
-    ) as launcher:
-        assert launcher.stdout is not None
-        processes = [int(n) for n in launcher.stdout.readline().partition(":")[2].split()]
-        assert len(processes) == 2
-        launcher.send_signal(number)
-        assert launcher.wait(LAUNCH_SECONDS) != 0
-        wait_until_gone(*processes)
+    expect_a_rank_to_end_with_the_launcher(number, server.flags(f"{REMOTE}:1"))
 
 
 def test_a_host_that_refuses_us_is_named(server: Server, tmp_path: Path) -> None:

@@ -20,136 +20,14 @@
 #include <utility>
 #include <vector>
 
-#include "base/dtype.h"
+#include "emulated_collectives.h"
 #include "emulated_gpu.h"
-#include "kernels/reduce.h"
 
 namespace {
-
-enum class Kind { kAllReduce, kReduceScatter, kReduce, kAllGather, kBroadcast, kSend, kReceive };
-
-struct Call {
-  Kind kind;
-  const void* source;
-  void* destination;
-  size_t count;
-  int type;
-  int op;
-  int root;  // or the peer
-};
 
 struct UniqueId {
   std::array<char, 128> bytes;
 };
-
-hvd::DType TypeOf(int type) {
-  using hvd::DType;
-  static const std::map<int, DType> types{
-      {0, DType::kInt8},    {1, DType::kUint8},   {2, DType::kInt32},   {4, DType::kInt64},
-      {6, DType::kFloat16}, {7, DType::kFloat32}, {8, DType::kFloat64}, {9, DType::kBFloat16}};
-  return types.at(type);
-}
-
-hvd::ReduceFn FunctionOf(const Call& call) {
-  using hvd::ReduceOp;
-  constexpr std::array kOps{ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMax, ReduceOp::kMin};
-  return hvd::FindReduce(TypeOf(call.type), kOps.at(static_cast<size_t>(call.op)));
-}
-
-// The calls that each rank makes at once.
-using Batches = std::vector<std::vector<Call>>;
-
-std::vector<char> Reduced(const Batches& ranks, size_t index, size_t first, size_t count) {
-  const Call& call = ranks[0][index];
-  const size_t size = hvd::SizeOf(TypeOf(call.type));
-  std::vector<char> sum(count * size);
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    const char* from = static_cast<const char*>(ranks[rank][index].source) + first * size;
-    if (rank == 0) {
-      std::memcpy(sum.data(), from, sum.size());
-    } else {
-      FunctionOf(call)(from, sum.data(), count);
-    }
-  }
-  return sum;
-}
-
-// NCCL does not end, or gives rubbish, where ranks ask for unlike things: this gives nothing.
-bool Alike(const Batches& ranks, size_t index) {
-  const Call& first = ranks[0][index];
-  for (const auto& calls : ranks) {
-    if (calls.size() <= index) return false;
-    const Call& call = calls[index];
-    const bool alike = call.kind == first.kind && call.count == first.count &&
-                       call.type == first.type && call.op == first.op && call.root == first.root;
-    if (!alike) return false;
-  }
-  return true;
-}
-
-void RunCollective(const Batches& ranks, size_t index) {
-  if (!Alike(ranks, index)) return;
-  const Call& call = ranks[0][index];
-  const size_t bytes = call.count * hvd::SizeOf(TypeOf(call.type));
-  const auto store = [&](size_t rank, const std::vector<char>& data) {
-    std::memcpy(ranks[rank][index].destination, data.data(), data.size());
-  };
-  std::vector<char> all;
-  std::vector<std::vector<char>> parts;
-  switch (call.kind) {
-    case Kind::kAllReduce:
-      all = Reduced(ranks, index, 0, call.count);
-      for (size_t rank = 0; rank < ranks.size(); ++rank) store(rank, all);
-      break;
-    case Kind::kReduce:
-      store(static_cast<size_t>(call.root), Reduced(ranks, index, 0, call.count));
-      break;
-    case Kind::kReduceScatter:
-      for (size_t rank = 0; rank < ranks.size(); ++rank) {
-        parts.push_back(Reduced(ranks, index, rank * call.count, call.count));
-      }
-      for (size_t rank = 0; rank < ranks.size(); ++rank) store(rank, parts[rank]);
-      break;
-    case Kind::kAllGather:
-      for (const auto& batch : ranks) {
-        const char* from = static_cast<const char*>(batch[index].source);
-        all.insert(all.end(), from, from + bytes);
-      }
-      for (size_t rank = 0; rank < ranks.size(); ++rank) store(rank, all);
-      break;
-    case Kind::kBroadcast: {
-      const Call& root = ranks[static_cast<size_t>(call.root)][index];
-      const char* from = static_cast<const char*>(root.source);
-      all.assign(from, from + bytes);
-      for (size_t rank = 0; rank < ranks.size(); ++rank) store(rank, all);
-      break;
-    }
-    case Kind::kSend:
-    case Kind::kReceive:
-      break;
-  }
-}
-
-// The n-th send from a rank to another goes to the n-th receive there.
-void RunMessages(const Batches& ranks) {
-  for (size_t from = 0; from < ranks.size(); ++from) {
-    for (size_t to = 0; to < ranks.size(); ++to) {
-      std::vector<const Call*> sends;
-      std::vector<const Call*> receives;
-      for (const Call& call : ranks[from]) {
-        if (call.kind == Kind::kSend && std::cmp_equal(call.root, to)) sends.push_back(&call);
-      }
-      for (const Call& call : ranks[to]) {
-        if (call.kind == Kind::kReceive && std::cmp_equal(call.root, from)) {
-          receives.push_back(&call);
-        }
-      }
-      for (size_t i = 0; i < sends.size(); ++i) {
-        std::memcpy(receives.at(i)->destination, sends[i]->source, sends[i]->count);
-      }
-    }
-  }
-}
 
 constexpr int kInternalError = 3;
 constexpr int kInvalidArgument = 4;
@@ -171,11 +49,7 @@ class World {
     batches_[rank] = std::move(calls);
     // Nothing reads what a rank that has left may have given back.
     if (++arrived_ < batches_.size() || broken_) return round;
-    for (size_t i = 0; i < batches_[0].size(); ++i) {
-      const Kind kind = batches_[0][i].kind;
-      if (kind != Kind::kSend && kind != Kind::kReceive) RunCollective(batches_, i);
-    }
-    RunMessages(batches_);
+    RunBatches(batches_);
     arrived_ = 0;
     ++round_;
     return round;
@@ -261,28 +135,27 @@ struct Group {
 
 thread_local Group group;
 
-// Calls while another is in progress, or of another device, are the caller's mistakes.
+// Calls while another is in progress, of another device or never aborted are the caller's mistakes.
 int Misuse(int result) {
   ++misuses;
   return result;
 }
 
 void Enqueue(const Handle& comm, std::vector<Call> calls, void* stream) {
-  const bool spins = faults().Take("spin", comm->rank);
   if (faults().Take("error", comm->rank)) comm->failure = kRemoteError;
-  EmulatedEnqueue(
-      stream, [comm, spins, calls = std::move(calls), round = std::optional<uint64_t>()]() mutable {
-        if (comm->aborted) return true;
-        if (spins || comm->failure != 0) return false;
-        if (!round) round = comm->world->Come(comm->rank, calls);
-        return comm->world->Passed(*round);
-      });
+  EmulatedEnqueue(stream,
+                  [comm, calls = std::move(calls), round = std::optional<uint64_t>()]() mutable {
+                    if (comm->aborted) return true;
+                    if (comm->failure != 0) return false;
+                    if (!round) round = comm->world->Come(comm->rank, calls);
+                    return comm->world->Passed(*round);
+                  });
 }
 
 // Waits on the host for a peer that does not come, but not for ever, so that tests end.
 int Block(const Comm& comm) {
   for (int i = 0; i < 200'000 && !comm.aborted; ++i) Pause();
-  return kInternalError;
+  return comm.aborted ? kInternalError : Misuse(kInternalError);
 }
 
 int Submit(void* handle, std::vector<Call> calls, void* stream) {
@@ -466,9 +339,9 @@ int ncclRecv(void* to, size_t count, int type, int peer, void* comm, void* strea
 extern "C" {
 
 // Lets something go wrong the next time that a rank does it. "joining": a communicator. "block":
-// a collective, whose call waits on the host until it is aborted. "spin": one whose kernel does.
-// "error": one of which NCCL hears later that a peer is gone; its kernel goes on. "stay": the end
-// of a communicator, for which the other ranks then wait for ever.
+// a collective, whose call waits on the host until it is aborted. "error": one of which NCCL hears
+// later that a peer is gone; its kernel goes on. "stay": the end of a communicator, for which the
+// other ranks then wait for ever.
 void EmulatedNcclFault(int rank, const char* what) {
   const std::lock_guard lock(faults().mutex);
   faults().next.insert({what, rank});

@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -17,10 +16,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/shared_library.h"
-#include "code_folder.h"
 #include "device/driver.h"
 #include "device/resources.h"
+#include "gpu_job.h"
 #include "harness.h"
 #include "ranks.h"
 #include "runtime/runtime.h"
@@ -33,86 +31,13 @@ using hvd::ReduceOp;
 using hvd::Request;
 using hvd::Result;
 using hvd::Runtime;
-using hvd::test::CodeFolder;
-using hvd::test::OnThreads;
+using hvd::test::InUse;
+using hvd::test::kLibrary;
+using hvd::test::NextTime;
+using hvd::test::OnGpu;
+using hvd::test::OnGpuRanks;
 using hvd::test::RequestFor;
 using hvd::test::Wait;
-
-const std::string kLibrary = HVD_EMULATED_GPU;
-
-struct Job {
-  std::string nccl_of_rank_1 = kLibrary;
-  std::string kind = "cuda";
-  hvd::AgreementOptions agreement = {};
-  bool survives = true;  // else the body leaves it behind failed
-};
-
-template <typename Function>
-Function* Emulated(const char* name) {
-  Function* function = nullptr;
-  hvd::SharedLibrary::Open({kLibrary}).Load(name, function);
-  return function;
-}
-
-// Lets something go wrong with NCCL on a rank, see emulated_nccl.cc.
-void NextTime(int rank, const char* what) {
-  Emulated<void(int, const char*)>("EmulatedNcclFault")(rank, what);
-}
-
-int InUse() {
-  return Emulated<int()>("EmulatedGpuInUse")() + Emulated<int()>("EmulatedNcclInUse")();
-}
-
-// How the emulated NCCL is, as long as this lives.
-class Nccl {
- public:
-  Nccl(int version, bool plain_blocks) { Set(version, plain_blocks); }
-  ~Nccl() { Set(22707, true); }
-  Nccl(const Nccl&) = delete;
-  Nccl& operator=(const Nccl&) = delete;
-
- private:
-  static void Set(int version, bool plain_blocks) {
-    Emulated<void(int)>("EmulatedNcclVersion")(version);
-    Emulated<void(bool)>("EmulatedNcclPlainBlocks")(plain_blocks);
-  }
-};
-
-class Stopwatch {
- public:
-  bool IsBelow(std::chrono::seconds limit) const { return Clock::now() - begin_ < limit; }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin_ = Clock::now();
-};
-
-void OnGpuRanks(int size, const Job& job, const std::function<void(int, Runtime&)>& body) {
-  const CodeFolder code;
-  const auto store = std::make_shared<hvd::HashStore>();
-  OnThreads(size, [&](int rank) {
-    auto options = hvd::test::OptionsFor(rank, size, hvd::TransportChoice::kShm, store);
-    options.agreement = job.agreement;
-    options.gpu = {.kind = job.kind,
-                   .code_folder = code.path(),
-                   .driver_libraries = {kLibrary},
-                   .nccl_libraries = {rank == 1 ? job.nccl_of_rank_1 : kLibrary}};
-    Runtime runtime(options);
-    body(rank, runtime);
-    if (!job.survives) return;
-    Request barrier;
-    barrier.name = "end of the test";
-    barrier.kind = OpKind::kBarrier;
-    (void)Wait(runtime, runtime.Enqueue(barrier, {}));
-  });
-}
-
-template <typename T>
-Request OnGpu(OpKind kind, const std::string& name, std::vector<int64_t> shape, int device = 0) {
-  Request request = RequestFor<T>(kind, name, std::move(shape));
-  request.device = device;
-  return request;
-}
 
 template <typename T>
 std::vector<T> Read(const hvd::Output& output) {
@@ -120,6 +45,8 @@ std::vector<T> Read(const hvd::Output& output) {
   const T* data = reinterpret_cast<const T*>(output.data.get());
   return {data, data + count};
 }
+
+}  // namespace
 
 TEST(ATensorIsReducedOnceItsStreamHasWrittenIt) {
   OnGpuRanks(2, {}, [](int rank, Runtime& runtime) {
@@ -307,7 +234,7 @@ TEST(ATypeThatNcclLacksIsRefusedWhereItIsCalledAndTheJobGoesOn) {
       if (kind == OpKind::kBroadcast) request.root = 1;
       return runtime.Enqueue(request, {{shorts.data(), shorts.data()}});
     };
-    const std::string text = "GPUs do not reduce int16; they take uint8, int8, int32, int64, ";
+    const std::string text = "NCCL does not reduce int16: convert the tensor";
     EXPECT_THROWS(start(OpKind::kAllreduce, "x"), Error, text);
     EXPECT_THROWS(start(OpKind::kReducescatter, "y"), Error, text);
     (void)Wait(runtime, start(OpKind::kBroadcast, "z"));
@@ -354,81 +281,6 @@ TEST(AJoinedRankCannotStandInOnAGpu) {
   });
 }
 
-// What every rank gets from an allreduce of which one rank's NCCL hears that a peer is gone.
-void ExpectTheLossOnAllRanks(Runtime& runtime, OpKind kind) {
-  const Stopwatch watch;
-  std::vector<float> data(4, 1.0F);
-  std::vector<float> result(4, -1.0F);
-  const int64_t handle =
-      runtime.Enqueue(OnGpu<float>(kind, "x", {4}), {{data.data(), result.data()}});
-  EXPECT_THROWS(Wait(runtime, handle), Error, "failed: ");
-  EXPECT_TRUE(watch.IsBelow(std::chrono::seconds(8)));
-}
-
-// NCCL connects in the first collective, and waits there on the host.
-TEST(ACollectiveThatWaitsOnTheHostForALostRankEnds) {
-  const int before = InUse();
-  NextTime(0, "block");
-  NextTime(1, "error");
-  OnGpuRanks(3, {.survives = false}, [](int, Runtime& runtime) {
-    ExpectTheLossOnAllRanks(runtime, OpKind::kAllreduce);
-    runtime.Shutdown();
-  });
-  EXPECT_EQ(InUse(), before);
-}
-
-// Giving the result back waits for the kernels that write it, which wait for a rank that is gone.
-TEST(ACollectiveThatNcclReportsLaterIsAbortedBeforeItsResultIsFreed) {
-  for (const OpKind kind : {OpKind::kAllgather, OpKind::kReducescatter, OpKind::kAllreduce}) {
-    const int before = InUse();
-    NextTime(1, "error");
-    OnGpuRanks(2, {.survives = false}, [&](int, Runtime& runtime) {
-      ExpectTheLossOnAllRanks(runtime, kind);
-      // Nothing runs any more, though the job has not been left yet.
-    });
-    EXPECT_EQ(InUse(), before);
-  }
-}
-
-// One of two results is being written then.
-TEST(MemoryThatIsShortWithinAResponseFailsItOnAllRanks) {
-  const auto fill = Emulated<void(int, int, int)>("EmulatedGpuFull");
-  const int before = InUse();
-  OnGpuRanks(2, {.survives = false}, [&](int rank, Runtime& runtime) {
-    // Its communicator is there.
-    std::vector<float> data(4, 1.0F);
-    const auto on_own = [&](OpKind kind, const std::string& name) {
-      return OnGpu<float>(kind, name, {4}, rank);
-    };
-    (void)Wait(runtime,
-               runtime.Enqueue(on_own(OpKind::kAllreduce, "x"), {{data.data(), data.data()}}));
-    if (rank == 1) fill(1, 1, 1000);
-    Request two = on_own(OpKind::kAllgather, "y");
-    two.grouped = true;
-    two.tensors.push_back(two.tensors.front());
-    const int64_t handle = runtime.Enqueue(two, {{data.data(), nullptr}, {data.data(), nullptr}});
-    EXPECT_THROWS(Wait(runtime, handle), Error,
-                  "cuMemAlloc: the GPU has no room for 32 bytes beside what PyTorch keeps");
-  });
-  fill(1, 0, 0);
-  EXPECT_EQ(InUse(), before);
-}
-
-TEST(NcclThatCannotDoWithoutBlockingIsUsedAsItIs) {
-  // The second is one that NCCL_COMM_BLOCKING=0 has told not to.
-  for (const bool blocks : {true, false}) {
-    const Nccl old(21304, blocks);
-    const int before = InUse();
-    OnGpuRanks(2, {}, [](int rank, Runtime& runtime) {
-      std::vector<float> data(4, static_cast<float>(rank));
-      (void)Wait(runtime, runtime.Enqueue(OnGpu<float>(OpKind::kAllreduce, "x", {4}),
-                                          {{data.data(), data.data()}}));
-      EXPECT_EQ(data, std::vector<float>(4, 1.0F));
-    });
-    EXPECT_EQ(InUse(), before);
-  }
-}
-
 TEST(EachRankUsesAGpuOfItsOwn) {
   OnGpuRanks(2, {}, [](int rank, Runtime& runtime) {
     for (int i = 0; i < 3; ++i) {
@@ -448,42 +300,3 @@ TEST(EachRankUsesAGpuOfItsOwn) {
     }
   });
 }
-
-// A rank ends the job while its frontend still holds what has run it, and another rank's too.
-TEST(TheEndOfAJobGivesBackWhatItHasOnTheGpu) {
-  for (const int size : {1, 2}) {
-    const int before = InUse();
-    OnGpuRanks(size, {.survives = false}, [&](int, Runtime& runtime) {
-      std::vector<float> data(4, 1.0F);
-      std::vector<float> more(5, 1.0F);
-      Request request = OnGpu<float>(OpKind::kAllreduce, "x", {4});
-      request.grouped = true;
-      request.tensors.push_back({hvd::DType::kFloat32, {5}});
-      (void)Wait(runtime, runtime.Enqueue(
-                              request, {{data.data(), data.data()}, {more.data(), more.data()}}));
-      runtime.Shutdown();
-      EXPECT_TRUE(runtime.fast_operations() >= 0);  // it is still there
-      while (size == 2 && InUse() != before) std::this_thread::yield();
-      EXPECT_EQ(InUse(), before);
-    });
-  }
-}
-
-// It has been stopped, for example.
-TEST(ARankThatDoesNotEndItsCommunicatorIsNotWaitedForForEver) {
-  const Stopwatch watch;
-  const int before = InUse();
-  NextTime(1, "stay");
-  OnGpuRanks(2, {.survives = false}, [](int, Runtime& runtime) {
-    std::vector<float> data(4, 1.0F);
-    (void)Wait(runtime, runtime.Enqueue(OnGpu<float>(OpKind::kAllreduce, "x", {4}),
-                                        {{data.data(), data.data()}}));
-    runtime.Shutdown();
-  });
-  EXPECT_TRUE(watch.IsBelow(std::chrono::seconds(15)));
-  EXPECT_EQ(InUse(), before);
-}
-
-TEST(NcclIsCalledAsItMayBe) { EXPECT_EQ(Emulated<int()>("EmulatedNcclMisuses")(), 0); }
-
-}  // namespace

@@ -56,7 +56,7 @@ struct LogWriter::State {
     NameThread("hvd-log");
     std::unique_lock lock(mutex);
     while (!lines.empty()) {
-      if (left_out != 0) {
+      if (left_out != 0 && !own) {  // a file has a form of its own
         lines += Format(options, LogLevel::kWarning,
                         StrCat(std::exchange(left_out, 0),
                                " lines were left out here: nobody read what was written"));

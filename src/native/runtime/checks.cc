@@ -23,9 +23,8 @@ void CheckReduction(const Request& request, DType dtype) {
     Invalid(StrCat("op=", Name(request.op), " does not exist for ", Name(dtype)));
   }
   if (request.device != kCpu && !NcclType(dtype)) {
-    Invalid(StrCat("GPUs do not reduce ", Name(dtype),
-                   "; they take uint8, int8, int32, int64, float16, bfloat16, float32, float64 and "
-                   "bool: convert the tensor, or move it to the CPU"));
+    Invalid(StrCat("NCCL does not reduce ", Name(dtype),
+                   ": convert the tensor to another type, or move it to the CPU"));
   }
   const bool scaled =
       request.prescale != 1.0 || request.postscale != 1.0 || request.op == ReduceOp::kAverage;
