@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/cpu.h"
 #include "harness.h"
 #include "ranks.h"
 #include "transport/shm/segment.h"
@@ -46,6 +47,12 @@ TEST(TwoFindingsInARowDecide) {
   EXPECT_TRUE(distances.For(1) == HandOver::kThroughCaches);
   distances.Found(1, kFar);
   EXPECT_TRUE(distances.For(1) == HandOver::kPastCaches);
+}
+
+TEST(ALineMayTakeLongerOutOfACacheThatIsAWholeSockets) {
+  CoreDistances distances(0, Memory(2));
+  for (int i = 0; i < 2; ++i) distances.Found(1, nanoseconds{90});
+  EXPECT_TRUE((distances.For(1) == HandOver::kThroughCaches) == hvd::SocketSharesCache());
 }
 
 TEST(WhatAllReadIsWrittenForTheFarthest) {

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <random>
 #include <string>
@@ -213,4 +215,11 @@ TEST(ACpuSupportsItsLevelAndTheLowerOnes) {
   EXPECT_EQ(hvd::CpuSupports("x86_64_v4"), highest == "x86_64_v4");
   EXPECT_TRUE(!hvd::CpuSupports("x86_64_v10"));
   EXPECT_EQ(hvd::CpuSupports("neoverse"), highest == "neoverse");
+}
+
+TEST(AnIntelSharesItsLastCacheAmongASocketsCores) {
+  std::ifstream file("/proc/cpuinfo");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_TRUE(!text.empty());
+  EXPECT_EQ(hvd::SocketSharesCache(), text.find("GenuineIntel") != std::string::npos);
 }

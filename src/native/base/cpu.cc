@@ -64,6 +64,12 @@ std::string CpuLevel() {
   return v4 ? "x86_64_v4" : "x86_64_v3";
 }
 
+// "GenuineIntel", four letters to a register.
+bool SocketSharesCache() {
+  const Registers leaf0 = Cpuid(0, 0);
+  return leaf0.ebx == 0x756e6547 && leaf0.edx == 0x49656e69 && leaf0.ecx == 0x6c65746e;
+}
+
 #elif defined(__aarch64__) && defined(__linux__)
 
 // What Armv8.4-A made mandatory and its code uses, in the order of the bits of AT_HWCAP
@@ -81,6 +87,11 @@ std::string CpuLevel() {
 
 std::string CpuLevel() { return "baseline"; }
 
+#endif
+
+#if !defined(__x86_64__)
+// Not known, and of little weight: there are no stores past the caches to choose (StreamCopy).
+bool SocketSharesCache() { return false; }
 #endif
 
 bool CpuSupports(std::string_view level) {

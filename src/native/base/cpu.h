@@ -1,4 +1,4 @@
-// What instruction-set level the CPU and the operating system support.
+// What the CPU is: the instruction-set level that it and the operating system support, its caches.
 #ifndef HVD_BASE_CPU_H_
 #define HVD_BASE_CPU_H_
 
@@ -14,6 +14,10 @@ std::string CpuLevel();
 // Whether this CPU runs code of a level, one of those above: x86-64's include the lower ones, and
 // all of them the baseline.
 bool CpuSupports(std::string_view level);
+
+// Whether all cores of a socket share its last-level cache, as Intel's do; AMD's share one among
+// the few of a complex. By CPUID's vendor: what hypervisors tell of caches is not always so.
+bool SocketSharesCache();
 
 }  // namespace hvd
 

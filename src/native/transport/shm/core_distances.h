@@ -1,10 +1,11 @@
 // How far apart the cores of a host's ranks are, learned from lines of cache that they hand on.
 //
-// Cores that share a cache get a line that one of them has just written within some 50 ns. Others
-// take several times as long, longer than memory does, and are better served by what was written
-// past the caches (kernels/stream_copy.h). No file tells which case it is: a hypervisor shows the
-// same cores either way, and moves them. So every rank times a line of each other one now and then,
-// and chooses by it how it writes for that one, without asking anybody.
+// Cores that share a cache get a line that one of them has just written within some 50 ns, or 100
+// where that cache is a whole socket's, which is still less than memory takes. Others take longer
+// than memory, and are better served by what was written past the caches (kernels/stream_copy.h).
+// No file tells which case it is: a hypervisor shows the same cores either way, and moves them. So
+// every rank times a line of each other one now and then, and chooses by it how it writes for that
+// one, without asking anybody.
 #ifndef HVD_TRANSPORT_SHM_CORE_DISTANCES_H_
 #define HVD_TRANSPORT_SHM_CORE_DISTANCES_H_
 
@@ -59,6 +60,7 @@ class CoreDistances {
   const int rank_;
   const std::shared_ptr<const Segment> segment_;
   const std::optional<HandOver> always_;
+  const std::chrono::nanoseconds slow_;  // what takes longer comes from no common cache
   std::atomic<uint32_t> marks_{0};
   std::atomic<uint32_t> turns_{0};
   std::vector<Finding> findings_;  // by rank
