@@ -49,6 +49,18 @@ Range PartOf(Range whole, int index, int parts) {
   return {whole.offset + before, std::min(each, whole.bytes - before)};
 }
 
+// Blocks cut into what is sent in one go.
+template <typename Bytes>
+std::vector<Bytes> PartsOf(std::span<const Bytes> blocks, size_t most) {
+  std::vector<Bytes> parts;
+  for (Bytes rest : blocks) {
+    for (; !rest.empty(); rest = rest.subspan(parts.back().size())) {
+      parts.push_back(rest.first(std::min(rest.size(), most)));
+    }
+  }
+  return parts;
+}
+
 // Sends to every other rank what is its, to the next one first. Args: of: what a rank gets.
 template <typename Of>
 void SendToOthers(Transport& transport, const Of& of) {
@@ -190,27 +202,26 @@ void ReducescatterAhead(Transport& transport, const ReducescatterOptions& option
   }
 }
 
-void GatherAhead(Transport& transport, std::span<const std::vector<MutableBytes>> blocks) {
+void GatherAhead(Transport& transport, std::span<const ConstBytes> own,
+                 std::span<const std::vector<MutableBytes>> blocks) {
   const size_t most = MostToPublish(transport);
-  std::vector<std::vector<MutableBytes>> parts(blocks.size());
-  size_t steps = 0;
-  for (size_t rank = 0; rank < blocks.size(); ++rank) {
-    for (MutableBytes rest : blocks[rank]) {
-      for (; !rest.empty(); rest = rest.subspan(parts[rank].back().size())) {
-        parts[rank].push_back(rest.first(std::min(rest.size(), most)));
-      }
-    }
-    steps = std::max(steps, parts[rank].size());
+  const std::vector<ConstBytes> own_parts = PartsOf(own, most);
+  size_t steps = own_parts.size();
+  std::vector<std::vector<MutableBytes>> parts;
+  for (const std::vector<MutableBytes>& of_rank : blocks) {
+    parts.push_back(PartsOf(std::span(of_rank), most));
+    steps = std::max(steps, parts.back().size());
   }
-  const auto part_of = [&](int rank, size_t step) {
-    const auto& of_rank = parts[static_cast<size_t>(rank)];
-    return step < of_rank.size() ? of_rank[step] : MutableBytes();
+  const auto publish = [&](size_t step) {
+    Publish(transport, step < own_parts.size() ? own_parts[step] : ConstBytes());
   };
-  const auto publish = [&](size_t step) { Publish(transport, part_of(transport.rank(), step)); };
   publish(0);
   for (size_t step = 0; step < steps; ++step) {
     publish(step + 1);
-    ObtainFromOthers(transport, [&](int rank) { return part_of(rank, step); });
+    ObtainFromOthers(transport, [&](int rank) {
+      const auto& of_rank = parts[static_cast<size_t>(rank)];
+      return step < of_rank.size() ? of_rank[step] : MutableBytes();
+    });
   }
 }
 

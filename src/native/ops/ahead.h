@@ -21,7 +21,8 @@ void AllreduceAhead(Transport& transport, const AllreduceOptions& options);
 void ReducescatterAhead(Transport& transport, const ReducescatterOptions& options);
 
 // As GatherBlocks.
-void GatherAhead(Transport& transport, std::span<const std::vector<MutableBytes>> blocks);
+void GatherAhead(Transport& transport, std::span<const ConstBytes> own,
+                 std::span<const std::vector<MutableBytes>> blocks);
 
 }  // namespace hvd
 

@@ -16,16 +16,20 @@ void Allgather(Transport& transport, const void* source, std::span<const size_t>
     blocks.emplace_back(next_block, bytes);
     next_block += bytes;
   }
-  const MutableBytes own = blocks[static_cast<size_t>(transport.rank())];
-  CopyLocally(own.data(), static_cast<const std::byte*>(source), own.size());
+  const auto index = static_cast<size_t>(transport.rank());
+  const ConstBytes own(static_cast<const std::byte*>(source), block_bytes[index]);
+  const auto copy_own = [&] { CopyLocally(blocks[index].data(), own.data(), own.size()); };
   const Topology* topology = transport.topology();
   if (topology != nullptr && topology->choice().allgather) {
+    copy_own();
     return HierarchicalAllgather(transport, *topology, blocks);
   }
   std::vector<std::vector<MutableBytes>> rings;
   rings.reserve(blocks.size());
   for (const MutableBytes block : blocks) rings.push_back({block});
-  GatherBlocks(transport, rings);
+  GatherBlocks(transport, std::span(&own, 1), rings);
+  // Last: what was written past the caches would have to be read out of memory to be sent.
+  copy_own();
 }
 
 }  // namespace hvd
