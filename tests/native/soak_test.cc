@@ -36,7 +36,7 @@ constexpr int kBatches = 2;
 constexpr int kPasses = 2;  // the second one asks for what the first one has asked for
 constexpr int kBatchSize = 20;
 
-int rounds = 6;
+int rounds = hvd::test::kThreadSanitizer ? 3 : 6;
 uint64_t seed = 1;
 
 // One operation as all ranks know it; what a rank contributes follows from `seed` and the rank.
