@@ -57,8 +57,6 @@ foreach(entry IN LISTS HVD_PYTHONS)
   # Of template instances that come out alike, clang keeps one: a twentieth of a module.
   target_compile_options(${module} PRIVATE $<$<CONFIG:Release>:-Os>
     "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fmerge-functions>")
-  # zig's libc++ in them likewise, a fiftieth.
-  target_link_options(${module} PRIVATE $<$<BOOL:${HVD_ZIG}>:-Os>)
   set_target_properties(${module} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0
     LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/modules" OUTPUT_NAME _bindings
     SUFFIX ".cpython-${version}-${CMAKE_SYSTEM_PROCESSOR}-linux-gnu.so")

@@ -32,5 +32,9 @@ set(CMAKE_CXX_COMPILER "${HVD_ZIG_PROGRAM}" c++ -target "${HVD_ZIG_TARGET}")
 # Optimized as a whole, a pybind11 module is a fifth smaller; the core keeps its size.
 set(CMAKE_CXX_FLAGS_INIT "-O2 -g0 -flto")
 set(CMAKE_CXX_FLAGS_RELEASE_INIT "-DNDEBUG")
+# Of libc++ the small one: 18 KiB of a wheel with six modules. What is compiled keeps the level above.
+foreach(kind IN ITEMS EXE SHARED MODULE)
+  set(CMAKE_${kind}_LINKER_FLAGS_INIT "-Os")
+endforeach()
 set(CMAKE_CXX_FLAGS_RELEASE "-DNDEBUG" CACHE STRING "zig's own -O2 -g0 go before it")
 set(CMAKE_TRY_COMPILE_CONFIGURATION Release)
