@@ -18,6 +18,7 @@ set(HVD_CORE_SOURCES
   transport/nccl/nccl_start.cc
   transport/shm/core_distances.cc transport/shm/futex.cc transport/shm/lane.cc transport/shm/memory_file.cc
   transport/shm/segment.cc transport/shm/shm_transport.cc
+  transport/shm/single_copy.cc
   transport/tcp/tcp_transport.cc
   ops/ahead.cc ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/broadcast.cc
   ops/device_collectives.cc ops/gather_blocks.cc ops/hierarchical.cc ops/mapped_allreduce.cc
@@ -66,5 +67,5 @@ list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/nat
 
 set(HVD_NATIVE_TESTS abort announcements auth autotune broadcast collectives compression connection convert coordinator core_distances deaths descriptors device
   fast_lane fast_lane_results gathering gpu gpu_loss
-  half heartbeats hosts kernels lane lane_model leader levels log loss mpi pair_allreduce rank_order runtime scale sha256 shared_buffers
+  half heartbeats hosts kernels lane lane_model leader levels log loss mpi pair_allreduce rank_order runtime scale sha256 shared_buffers single_copy
   sliced_allreduce soak socket stall timeline topology trace_text transport unnamed waiting wire)

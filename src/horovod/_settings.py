@@ -106,6 +106,14 @@ HIERARCHICAL_ALLGATHER = Setting(
     default=True,
     meaning="the same for allgather",
 )
+SINGLE_COPY_BYTES = Setting(
+    "HOROVOD_SINGLE_COPY_BYTES",
+    count,
+    COUNT,
+    -1,
+    "bytes from which ranks of one host read each other's vectors where they are, in one copy; 0"
+    " for never; by default 65536 on Intel's CPUs, never on others; rank 0's value counts",
+)
 CYCLE_TIME = Setting(
     "HOROVOD_CYCLE_TIME",
     wait,
@@ -311,6 +319,7 @@ SETTINGS: tuple[
     HEARTBEAT_TIMEOUT,
     HIERARCHICAL_ALLREDUCE,
     HIERARCHICAL_ALLGATHER,
+    SINGLE_COPY_BYTES,
     CYCLE_TIME,
     FUSION_THRESHOLD,
     DISABLE_GROUP_FUSION,

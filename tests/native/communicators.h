@@ -21,18 +21,21 @@
 namespace hvd::test {
 
 struct Communicator {
+  std::shared_ptr<const Segment> segment;  // rank 0's, where there is one
   std::vector<std::unique_ptr<Abort>> aborts;
   std::vector<std::unique_ptr<Transport>> transports;
 };
 
-inline Communicator ShmCommunicator(int ranks, bool spin, std::optional<HandOver> way = {}) {
+inline Communicator ShmCommunicator(int ranks, bool spin, std::optional<HandOver> way = {},
+                                    size_t single_copy_bytes = SingleCopyBytes()) {
   Communicator result;
-  Segment first = Segment::Create(ranks);
+  Segment first = Segment::Create(ranks, single_copy_bytes);
   std::vector<std::shared_ptr<const Segment>> segments;
   for (int rank = 1; rank < ranks; ++rank) {
     segments.push_back(std::make_shared<const Segment>(Segment::Open(first.key(), ranks)));
   }
   segments.insert(segments.begin(), std::make_shared<const Segment>(std::move(first)));
+  result.segment = segments.front();
   for (int rank = 0; rank < ranks; ++rank) {
     result.aborts.push_back(std::make_unique<Abort>());
     const auto& segment = segments[static_cast<size_t>(rank)];

@@ -125,6 +125,7 @@ hvd::RuntimeOptions OptionsOf(const Plan& plan, int rank, const std::string& sto
   auto options =
       hvd::test::ForkedOptions(rank, way.ranks, way.transport, hvd::ParseEndpoint(store));
   options.host = HostOf(way, rank);
+  options.single_copy_bytes = way.single_copy_bytes;
   options.local_size = way.ranks / way.hosts;
   if (plan.subject.phase == Phase::kStart) options.start_timeout = kStartTime;
   if (plan.signal != SIGSTOP) return options;

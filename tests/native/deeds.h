@@ -32,14 +32,17 @@ struct Way {
   TransportChoice transport;
   int hosts;
   Manner manner;
+  size_t single_copy_bytes = 0;
 };
 
 constexpr Way kWays[] = {
     {"on the fast lane", 2, TransportChoice::kShm, 1, Manner::kBlocking},
+    {"on the fast lane, reading what others have", 2, TransportChoice::kShm, 1, Manner::kBlocking,
+     1},
     {"on the fast lane, by slices", 3, TransportChoice::kShm, 1, Manner::kBlocking},
-    {"by callers that wait", 3, TransportChoice::kShm, 1, Manner::kWaiting},
+    {"by callers that wait", 3, TransportChoice::kShm, 1, Manner::kWaiting, 1},
     {"by the threads", 2, TransportChoice::kShm, 1, Manner::kPolling},
-    {"several at once", 3, TransportChoice::kShm, 1, Manner::kSeveral},
+    {"several at once", 3, TransportChoice::kShm, 1, Manner::kSeveral, 1},
     {"over TCP", 3, TransportChoice::kTcp, 1, Manner::kWaiting},
     {"between hosts", 4, TransportChoice::kAuto, 2, Manner::kWaiting},
     {"between hosts, by the threads", 3, TransportChoice::kAuto, 2, Manner::kPolling},

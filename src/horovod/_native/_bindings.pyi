@@ -274,6 +274,7 @@ class Runtime:
         heartbeat_timeout: float = 30.0,  # seconds until a silent rank counts as lost; 0 = never
         hierarchical_allreduce: bool = True,  # inside the hosts first, then between them
         hierarchical_allgather: bool = True,
+        single_copy_bytes: int = -1,  # from which ranks read each other's; 0 = never; < 0: by CPU
         stall_warning: float = 60.0,  # seconds until rank 0 names the ranks waited for; 0 = never
         stall_shutdown: float = 0.0,  # seconds until the job ends for it; 0 = never
         log_level: int = 3,  # place in LOG_LEVELS; what is less is not written to stderr

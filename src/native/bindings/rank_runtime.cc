@@ -44,10 +44,11 @@ class RankRuntime {
               const std::string& gpu_kind, const std::string& gpu_code,
               const std::string& gpu_drivers, const std::string& nccl_libraries,
               const std::string& timeline, bool mark_cycles, double heartbeat_timeout,
-              bool hierarchical_allreduce, bool hierarchical_allgather, double stall_warning,
-              double stall_shutdown, int log_level, bool log_hide_time, bool autotune,
-              bool autotune_fusion, const std::string& autotune_log, int warmup_samples,
-              int steps_per_sample, int most_samples, const MpiMembership* mpi, bool mpi_data)
+              bool hierarchical_allreduce, bool hierarchical_allgather, int64_t single_copy_bytes,
+              double stall_warning, double stall_shutdown, int log_level, bool log_hide_time,
+              bool autotune, bool autotune_fusion, const std::string& autotune_log,
+              int warmup_samples, int steps_per_sample, int most_samples, const MpiMembership* mpi,
+              bool mpi_data)
       : core_(OpenCore(library)), gpu_type_(gpu_kind == "hip" ? dlpack::kRocm : dlpack::kCuda) {
     if (local_rank < 0 || local_rank >= local_size || cross_rank < 0 || cross_rank >= cross_size) {
       throw py::value_error("local_rank " + std::to_string(local_rank) + " of " +
@@ -94,6 +95,7 @@ class RankRuntime {
         .heartbeat_timeout = heartbeat_timeout,
         .hierarchical_allreduce = hierarchical_allreduce ? 1 : 0,
         .hierarchical_allgather = hierarchical_allgather ? 1 : 0,
+        .single_copy_bytes = single_copy_bytes,
         .interrupted = SignalArrived,
         .interrupt_context = nullptr,
     };
@@ -344,24 +346,26 @@ void BindRuntime(py::module_& module) {
   py::class_<RankRuntime>(module, "Runtime",
                           "The background threads of one rank. Starting it blocks until all ranks "
                           "have met.")
-      .def(py::init<const std::string&, int, int, int, int, int, int, const std::string&,
-                    const std::string&, const py::bytes&, int64_t, const std::string&,
-                    const std::string&, const std::string&, double, int64_t, bool, int64_t, double,
-                    const std::string&, const std::string&, const std::string&, const std::string&,
-                    const std::string&, bool, double, bool, bool, double, double, int, bool, bool,
-                    bool, const std::string&, int, int, int, const MpiMembership*, bool>(),
-           arg("library"), py::kw_only(), arg("rank"), arg("size"), arg("local_rank"),
-           arg("local_size"), arg("cross_rank"), arg("cross_size"), arg("host"), arg("rendezvous"),
-           arg("secret"), arg("generation"), arg("meeting") = "", arg("transport"),
-           arg("interface"), arg("start_timeout"), arg("fusion_bytes"), arg("fuse_groups"),
-           arg("cache_capacity"), arg("gather_time") = -1.0, arg("gpu_kind") = "",
-           arg("gpu_code") = "", arg("gpu_drivers") = "", arg("nccl_libraries") = "",
-           arg("timeline") = "", arg("mark_cycles") = false, arg("heartbeat_timeout") = 30.0,
-           arg("hierarchical_allreduce") = true, arg("hierarchical_allgather") = true,
-           arg("stall_warning") = 60.0, arg("stall_shutdown") = 0.0, arg("log_level") = 3,
-           arg("log_hide_time") = false, arg("autotune") = false, arg("autotune_fusion") = true,
-           arg("autotune_log") = "", arg("warmup_samples") = 3, arg("steps_per_sample") = 10,
-           arg("most_samples") = 20, arg("mpi") = py::none(), arg("mpi_data") = true)
+      .def(
+          py::init<const std::string&, int, int, int, int, int, int, const std::string&,
+                   const std::string&, const py::bytes&, int64_t, const std::string&,
+                   const std::string&, const std::string&, double, int64_t, bool, int64_t, double,
+                   const std::string&, const std::string&, const std::string&, const std::string&,
+                   const std::string&, bool, double, bool, bool, int64_t, double, double, int, bool,
+                   bool, bool, const std::string&, int, int, int, const MpiMembership*, bool>(),
+          arg("library"), py::kw_only(), arg("rank"), arg("size"), arg("local_rank"),
+          arg("local_size"), arg("cross_rank"), arg("cross_size"), arg("host"), arg("rendezvous"),
+          arg("secret"), arg("generation"), arg("meeting") = "", arg("transport"), arg("interface"),
+          arg("start_timeout"), arg("fusion_bytes"), arg("fuse_groups"), arg("cache_capacity"),
+          arg("gather_time") = -1.0, arg("gpu_kind") = "", arg("gpu_code") = "",
+          arg("gpu_drivers") = "", arg("nccl_libraries") = "", arg("timeline") = "",
+          arg("mark_cycles") = false, arg("heartbeat_timeout") = 30.0,
+          arg("hierarchical_allreduce") = true, arg("hierarchical_allgather") = true,
+          arg("single_copy_bytes") = -1, arg("stall_warning") = 60.0, arg("stall_shutdown") = 0.0,
+          arg("log_level") = 3, arg("log_hide_time") = false, arg("autotune") = false,
+          arg("autotune_fusion") = true, arg("autotune_log") = "", arg("warmup_samples") = 3,
+          arg("steps_per_sample") = 10, arg("most_samples") = 20, arg("mpi") = py::none(),
+          arg("mpi_data") = true)
       .def_property_readonly("transport", &RankRuntime::transport)
       .def_property_readonly("isa", &RankRuntime::isa)
       .def_property_readonly("is_homogeneous", &RankRuntime::is_homogeneous)

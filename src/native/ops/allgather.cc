@@ -27,9 +27,12 @@ void Allgather(Transport& transport, const void* source, std::span<const size_t>
   std::vector<std::vector<MutableBytes>> rings;
   rings.reserve(blocks.size());
   for (const MutableBytes block : blocks) rings.push_back({block});
+  // What is written past the caches would have to be read out of memory to be sent, and is copied
+  // last; what is not stays in this core's cache for those who read it.
+  const bool last = own.size() >= kLongCopy;
+  if (!last) copy_own();
   GatherBlocks(transport, std::span(&own, 1), rings);
-  // Last: what was written past the caches would have to be read out of memory to be sent.
-  copy_own();
+  if (last) copy_own();
 }
 
 }  // namespace hvd

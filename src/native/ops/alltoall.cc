@@ -36,9 +36,8 @@ void Alltoall(Transport& transport, const void* source, std::span<const size_t> 
       const auto previous = static_cast<size_t>(step.from);
       in = {to + in_offsets[previous], in_bytes[previous]};
     }
-    CopySink sink(in);
-    transport.Exchange(step.to >= 0 ? step.to : step.from, out,
-                       step.from >= 0 ? step.from : step.to, in.size(), sink);
+    transport.ExchangeWhole(step.to >= 0 ? step.to : step.from, out,
+                            step.from >= 0 ? step.from : step.to, in);
   }
 }
 

@@ -20,8 +20,7 @@ void GatherBlocks(Transport& transport, std::span<const ConstBytes> own,
     for (size_t i = 0; i < std::max(out.size(), in.size()); ++i) {
       const ConstBytes give = i < out.size() ? out[i] : ConstBytes();
       const MutableBytes take = i < in.size() ? in[i] : MutableBytes();
-      CopySink sink(take);
-      transport.Exchange(next, give, previous, take.size(), sink);
+      transport.ExchangeWhole(next, give, previous, take);
     }
     out.assign(in.begin(), in.end());
   }

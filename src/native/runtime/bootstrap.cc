@@ -162,7 +162,7 @@ void Meeting::Lead() {
   try {
     table = MakeTable(hellos, ChooseReach(hellos, options_.transport), options_);
     if (table.reach == Reach::kShm) {
-      segment = Segment::Create(options_.size);
+      segment = Segment::Create(options_.size, options_.single_copy_bytes);
       table.segment = segment->key();
     }
   } catch (const Error& error) {

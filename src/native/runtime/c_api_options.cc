@@ -72,6 +72,9 @@ RuntimeOptions ReadOptions(const hvd_options& options) {
   o.heartbeat_timeout = ReadSeconds("heartbeat_timeout", options.heartbeat_timeout, false);
   o.hierarchy = {.allreduce = options.hierarchical_allreduce != 0,
                  .allgather = options.hierarchical_allgather != 0};
+  if (options.single_copy_bytes >= 0) {
+    o.single_copy_bytes = static_cast<size_t>(options.single_copy_bytes);
+  }
   if (options.interrupted != nullptr) {
     o.interrupt = [call = options.interrupted, context = options.interrupt_context] {
       return call(context) != 0;

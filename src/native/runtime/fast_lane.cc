@@ -112,8 +112,8 @@ std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCa
   const int ranks = lane_->ranks();
   const size_t read_from = call.kind == OpKind::kAllgather ? static_cast<size_t>(ranks) : 1;
   if (DataBytes(call) * read_from > kAtOnce) call.pausing();
-  own_ = lane_->Write(ticket, BroughtBytes(call, rank, ranks));
-  Bring(call, rank, ranks, own_, lane_->way());
+  own_ = lane_->Write(ticket, BroughtBytes(call, *lane_));
+  Bring(call, *lane_, own_);
   if (!lane_->TryMeet()) {
     call.pausing();
     if (!lane_->AwaitOthers()) return std::nullopt;
@@ -141,9 +141,9 @@ std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCa
 
 std::optional<Result> FastLane::RunHere(const BlockingCall& call, const MakeOperation& make,
                                         bool alike) {
-  if (alike && HasShortForm(call, lane_->ranks()) && IsAgreeable(call)) return RunShort(call, {});
+  if (alike && HasShortForm(call, *lane_) && IsAgreeable(call)) return RunShort(call, {});
   call.pausing();
-  if (alike && IsLongBroadcast(call, lane_->ranks())) {
+  if (alike && IsLongBroadcast(call, *lane_)) {
     RunBroadcast(call, places_[static_cast<size_t>(call.root)].payload, *transport_);
     return Result{};
   }
@@ -160,7 +160,7 @@ std::optional<Result> FastLane::RunHere(const BlockingCall& call, const MakeOper
   std::optional<Response> response = Agree(requests, alike);
   if (!response) return std::nullopt;
   if (!response->error.empty()) throw Error(Error::Kind::kMismatch, response->error);
-  if (HasShortForm(requests)) return RunShort(*CallOf(*operation), requests);
+  if (HasShortForm(requests, *lane_)) return RunShort(*CallOf(*operation), requests);
   if (response->kind == OpKind::kAlltoall) {
     response->numbers = ReceivedRows(lane_->rank(), places_);
   }

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "transport/auth.h"
 #include "transport/mpi/mpi_job.h"
+#include "transport/shm/single_copy.h"
 #include "transport/store.h"
 #include "transport/topology.h"
 
@@ -84,6 +85,8 @@ struct RuntimeOptions {
   std::string meeting;     // tells apart jobs that share a store; empty for the launcher's
   TransportChoice transport = TransportChoice::kAuto;
   HierarchyChoice hierarchy;  // rank 0's counts for all
+  // From how many bytes on ranks of one host read each other's memory; 0: never. Rank 0's counts.
+  size_t single_copy_bytes = SingleCopyBytes();
   AgreementOptions agreement;
   StallOptions stall;
   AutotuneOptions autotune;

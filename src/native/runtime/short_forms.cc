@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/stream_copy.h"
 #include "ops/allreduce.h"
 #include "ops/broadcast.h"
 #include "runtime/checks.h"
@@ -38,8 +39,9 @@ bool KindIsShort(OpKind kind, size_t tensors) {
 
 // How much data a rank may have. Args: request: a Request or a BlockingCall.
 template <typename RequestLike>
-size_t MostOf(const RequestLike& request, int ranks) {
+size_t MostOf(const RequestLike& request, const Lane& lane) {
   if (request.tensors.empty()) return 0;
+  const int ranks = lane.ranks();
   const size_t most = Lane::MostData(ranks);
   const bool reduces = Reduces(request.kind);
   if (reduces && !request.numbers.empty()) return std::min(most, kMostMapped);
@@ -47,6 +49,11 @@ size_t MostOf(const RequestLike& request, int ranks) {
     return request.kind == OpKind::kAllreduce ? std::min(most, kMostOfAllreduce) : most;
   }
   if (request.kind == OpKind::kBroadcast) return std::min(most, kMostOfBroadcast);
+  if (lane.single_copy_bytes() != 0) {
+    // The other rank reads all of an allgather's, about half of an alltoall's.
+    if (request.kind == OpKind::kAllgather) return std::min(most, lane.single_copy_bytes() - 1);
+    if (request.kind == OpKind::kAlltoall) return std::min(most, 2 * lane.single_copy_bytes() - 1);
+  }
   if (request.kind == OpKind::kAllgather) return std::min(most, kMostOfAllgather);
   const bool converts = reduces && IsHalf(request.tensors.front().dtype);
   return converts ? std::min(most, kWholeBytes) : most;
@@ -143,13 +150,15 @@ void BringSplit(const BlockingCall& call, int rank, int ranks, MutableBytes plac
 
 }  // namespace
 
-size_t BroughtBytes(const BlockingCall& call, int rank, int ranks) {
+size_t BroughtBytes(const BlockingCall& call, const Lane& lane) {
+  const int rank = lane.rank();
+  const int ranks = lane.ranks();
   if (!KindIsShort(call.kind, call.tensors.size()) || call.tensors.empty()) return 0;
   if (call.kind == OpKind::kBroadcast && call.root != rank) return 0;
   const size_t splits = SplitsBytes(call.kind, ranks);
   const size_t bytes = DataBytes(call);
-  if (bytes > MostOf(call, ranks)) {
-    return call.kind == OpKind::kBroadcast ? std::min(MostOf(call, ranks), kMostOfBroadcast)
+  if (bytes > MostOf(call, lane)) {
+    return call.kind == OpKind::kBroadcast ? std::min(MostOf(call, lane), kMostOfBroadcast)
                                            : splits;
   }
   if (call.kind != OpKind::kReducescatter) return bytes + splits;
@@ -157,8 +166,11 @@ size_t BroughtBytes(const BlockingCall& call, int rank, int ranks) {
   return PartOf(call, 1 - rank, ranks).count * SizeOf(call.tensor().dtype);
 }
 
-void Bring(const BlockingCall& call, int rank, int ranks, MutableBytes place, HandOver way) {
+void Bring(const BlockingCall& call, const Lane& lane, MutableBytes place) {
   if (place.empty()) return;
+  const int rank = lane.rank();
+  const int ranks = lane.ranks();
+  const HandOver way = lane.way();
   if (call.kind == OpKind::kAlltoall) {
     if (!call.tensor().shape.empty()) BringSplit(call, rank, ranks, place, way);
     return;
@@ -170,26 +182,25 @@ void Bring(const BlockingCall& call, int rank, int ranks, MutableBytes place, Ha
   CopyToPeer(place.data(), Source(call) + offset, place.size(), way);
 }
 
-bool HasShortForm(const BlockingCall& call, int ranks) {
+bool HasShortForm(const BlockingCall& call, const Lane& lane) {
   if (!KindIsShort(call.kind, call.tensors.size())) return false;
-  return DataBytes(call) <= MostOf(call, ranks);
+  return DataBytes(call) <= MostOf(call, lane);
 }
 
-bool HasShortForm(std::span<const Request* const> requests) {
+bool HasShortForm(std::span<const Request* const> requests, const Lane& lane) {
   const Request& first = *requests.front();
   if (!KindIsShort(first.kind, first.tensors.size())) return false;
-  const auto ranks = static_cast<int>(requests.size());
-  return std::ranges::all_of(requests, [ranks](const Request* request) {
+  return std::ranges::all_of(requests, [&lane](const Request* request) {
     size_t bytes = 0;
     for (const TensorSpec& tensor : request->tensors) {
       bytes += ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype);
     }
-    return bytes <= MostOf(*request, ranks);
+    return bytes <= MostOf(*request, lane);
   });
 }
 
-bool IsLongBroadcast(const BlockingCall& call, int ranks) {
-  return call.kind == OpKind::kBroadcast && call.tensors.size() == 1 && !HasShortForm(call, ranks);
+bool IsLongBroadcast(const BlockingCall& call, const Lane& lane) {
+  return call.kind == OpKind::kBroadcast && call.tensors.size() == 1 && !HasShortForm(call, lane);
 }
 
 std::vector<int64_t> ReceivedRows(int rank, std::span<const Lane::Place> places) {

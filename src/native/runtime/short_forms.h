@@ -9,7 +9,6 @@
 #include <span>
 #include <vector>
 
-#include "kernels/stream_copy.h"
 #include "runtime/blocking_call.h"
 #include "runtime/operation.h"
 #include "runtime/output_memory.h"
@@ -23,19 +22,18 @@ namespace hvd {
 // nothing is needed of it, but of an alltoall always its rows for each rank, which no other one
 // knows, and of a broadcast the first bytes, so that the root copies while it waits for the others,
 // and these have something to begin with.
-size_t BroughtBytes(const BlockingCall& call, int rank, int ranks);
+size_t BroughtBytes(const BlockingCall& call, const Lane& lane);
 
 // Writes them into this rank's place. Ranks do so before they know whether they will meet.
-// Args: way: how it is best copied there.
-void Bring(const BlockingCall& call, int rank, int ranks, MutableBytes place, HandOver way);
+void Bring(const BlockingCall& call, const Lane& lane, MutableBytes place);
 
 // Whether the call has a short form where all ranks' are like it.
-bool HasShortForm(const BlockingCall& call, int ranks);
+bool HasShortForm(const BlockingCall& call, const Lane& lane);
 // Whether the ranks' requests, which agree, have one: the same answer on all ranks.
-bool HasShortForm(std::span<const Request* const> requests);
+bool HasShortForm(std::span<const Request* const> requests, const Lane& lane);
 
 // Whether the call is one that goes on with RunBroadcast where all ranks' are like it.
-bool IsLongBroadcast(const BlockingCall& call, int ranks);
+bool IsLongBroadcast(const BlockingCall& call, const Lane& lane);
 
 // The rows of an alltoall, short or not, that `rank` gets from each rank.
 std::vector<int64_t> ReceivedRows(int rank, std::span<const Lane::Place> places);

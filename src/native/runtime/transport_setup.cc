@@ -18,6 +18,7 @@
 #include "transport/mixed/mixed_transport.h"
 #include "transport/mpi/mpi_transport.h"
 #include "transport/shm/shm_transport.h"
+#include "transport/shm/single_copy.h"
 #include "transport/tcp/tcp_transport.h"
 
 namespace hvd {
@@ -33,6 +34,7 @@ void SetUpShm(const TransportSetup& setup, std::optional<Segment> own, Transport
   if (!own) own = Segment::Open(setup.table.segment, ranks);
   result.segment_file = own->TakeFile();
   const auto segment = std::make_shared<const Segment>(std::move(*own));
+  if (segment->single_copy_bytes() != 0) AllowSingleCopies();
   const auto distances = std::make_shared<CoreDistances>(rank, segment);
   const auto transport = [&](Channel channel, const WaitCheck& check) {
     return std::make_unique<ShmTransport>(rank, segment, distances, channel, spin, check);
@@ -163,7 +165,7 @@ Segment OpenHostSegment(const TransportSetup& setup, const Topology& topology) {
     return Segment::Open(DecodeMemoryFileKey(text), ranks);
   }
   try {
-    Segment segment = Segment::Create(ranks);
+    Segment segment = Segment::Create(ranks, setup.options.single_copy_bytes);
     setup.store.Put(key, EncodeMemoryFileKey(segment.key()));
     return segment;
   } catch (const Error&) {

@@ -50,6 +50,10 @@ class SubsetTransport final : public Transport {
     whole_.Exchange(ranks_[static_cast<size_t>(to)], out, ranks_[static_cast<size_t>(from)],
                     in_bytes, sink);
   }
+  void ExchangeWhole(int to, ConstBytes out, int from, MutableBytes in) override {
+    whole_.ExchangeWhole(ranks_[static_cast<size_t>(to)], out, ranks_[static_cast<size_t>(from)],
+                         in);
+  }
   size_t post_bytes() const override { return post_bytes_; }
   size_t PostBytesAmong(std::span<const int> ranks) const override {
     std::vector<int> of_whole;

@@ -10,6 +10,11 @@ void CopySink::Consume(ConstBytes bytes) {
   filled_ += bytes.size();
 }
 
+void Transport::ExchangeWhole(int to, ConstBytes out, int from, MutableBytes in) {
+  CopySink sink(in);
+  Exchange(to, out, from, in.size(), sink);
+}
+
 void Transport::Send(int to, ConstBytes out) {
   CopySink nothing({});
   Exchange(to, out, to, 0, nothing);

@@ -37,13 +37,12 @@
 
 #include "transport/shm/core_distances.h"
 #include "transport/shm/long_places.h"
+#include "transport/shm/segment.h"
 #include "transport/shm/spin_time.h"
 #include "transport/shm/wait_check.h"
 #include "transport/transport.h"
 
 namespace hvd {
-
-class Segment;
 
 class Lane {
  public:
@@ -105,6 +104,8 @@ class Lane {
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
+  // As Segment has it.
+  size_t single_copy_bytes() const { return segment_->single_copy_bytes(); }
 
  private:
   struct Standing;

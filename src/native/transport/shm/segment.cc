@@ -51,7 +51,8 @@ struct Segment::Layout {
         positions(doorbells + kChannels * n * sizeof(Doorbell)),
         rings(RoundUp(positions + kChannels * n * n * sizeof(RingPositions), kPage)),
         posts(rings + kChannels * n * n * ring_bytes),
-        bytes(posts + kChannels * n * post_bytes) {}
+        choices(posts + kChannels * n * post_bytes),
+        bytes(choices + sizeof(Choices)) {}
 
   size_t n;
   size_t ring_bytes;
@@ -61,6 +62,7 @@ struct Segment::Layout {
   size_t positions;
   size_t rings;
   size_t posts;
+  size_t choices;
   size_t bytes;
 };
 
@@ -73,16 +75,25 @@ Segment::Segment(MemoryFile file, int ranks) : file_(std::move(file)), ranks_(ra
   rings_ = layout.rings;
   post_bytes_ = layout.post_bytes;
   posts_ = layout.posts;
+  choices_ = layout.choices;
 }
 
-// The new file is all zeros, which is what all of it starts with.
-Segment Segment::Create(int ranks) { return {MemoryFile::Create(Layout(ranks).bytes), ranks}; }
+// The new file is all zeros, which is what the rest of it starts with.
+Segment Segment::Create(int ranks, size_t single_copy_bytes) {
+  Segment segment(MemoryFile::Create(Layout(ranks).bytes), ranks);
+  segment.choices().single_copy_bytes = single_copy_bytes;
+  return segment;
+}
 
 Segment Segment::Open(const MemoryFileKey& key, int ranks) {
   Segment segment(MemoryFile::Open(key, Layout(ranks).bytes), ranks);
   segment.TakeFile();
   return segment;
 }
+
+size_t Segment::single_copy_bytes() const { return choices().single_copy_bytes; }
+
+Choices& Segment::choices() const { return *reinterpret_cast<Choices*>(file_.data() + choices_); }
 
 size_t Segment::PairIndex(Channel channel, int from, int to) const {
   const auto n = static_cast<size_t>(ranks_);

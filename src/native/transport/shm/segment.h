@@ -7,10 +7,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/unique_fd.h"
 #include "transport/shm/memory_file.h"
 #include "transport/shm/seen_core.h"
+#include "transport/shm/single_copy.h"
 
 namespace hvd {
 
@@ -49,26 +51,39 @@ struct alignas(512) Mark {
 struct alignas(128) RingPositions {
   alignas(64) std::atomic<uint64_t> head;  // written by the sender, as is
   std::atomic<bool> near[2];               // what it says of the receiver, used in turn
+  std::atomic<bool> withdrawn;             // its offers no longer hold
   alignas(64) std::atomic<uint64_t> tail;  // written by the receiver
   std::atomic<uint64_t> fetched;           // likewise: of what the sender has posted
+  std::atomic<uint64_t> answered;          // likewise: how many of its offers
+  std::atomic<bool> refused;               // likewise: it cannot be read
 };
 
 // Two communicators that do not wait for each other.
 enum class Channel : uint8_t { kNegotiated = 0, kLane = 1 };
 constexpr size_t kChannels = 2;
 
+// Written by the rank that creates the memory, so that all do alike.
+struct Choices {
+  uint64_t single_copy_bytes;
+};
+
 class Segment {
  public:
-  static Segment Create(int ranks);
+  // Args: single_copy_bytes: as below.
+  static Segment Create(int ranks, size_t single_copy_bytes = SingleCopyBytes());
   // As MemoryFile::Open.
   static Segment Open(const MemoryFileKey& key, int ranks);
 
   // As MemoryFile has them.
   MemoryFileKey key() const { return file_.key(); }
   UniqueFd TakeFile() { return file_.TakeFile(); }
+  // The token of its key, which others read to know this process by (single_copy.h).
+  std::span<const uint8_t, 16> secret() const { return file_.mapped_token(); }
 
   int ranks() const { return ranks_; }
   size_t ring_bytes() const { return ring_bytes_; }
+  // From how many bytes on two ranks read each other's memory where they can; 0: never.
+  size_t single_copy_bytes() const;
   std::byte* lane() const;
   Mark& mark(int rank) const;
   Doorbell& doorbell(Channel channel, int rank) const;
@@ -84,6 +99,7 @@ class Segment {
 
   Segment(MemoryFile file, int ranks);
 
+  Choices& choices() const;
   size_t PairIndex(Channel channel, int from, int to) const;
 
   MemoryFile file_;
@@ -95,6 +111,7 @@ class Segment {
   size_t rings_;
   size_t post_bytes_;
   size_t posts_;
+  size_t choices_;
 };
 
 }  // namespace hvd

@@ -1,6 +1,7 @@
 #include "transport/shm/shm_transport.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -88,6 +89,8 @@ ShmTransport::ShmTransport(int rank, std::shared_ptr<const Segment> segment,
       sent_(static_cast<size_t>(segment_->ranks())),
       received_(static_cast<size_t>(segment_->ranks())),
       fetched_(static_cast<size_t>(segment_->ranks())),
+      offered_(static_cast<size_t>(segment_->ranks())),
+      answered_(static_cast<size_t>(segment_->ranks())),
       asked_(static_cast<size_t>(segment_->ranks())) {}
 
 std::vector<int> ShmTransport::mapped_ranks() const {
@@ -225,6 +228,64 @@ void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, S
   sent = outgoing.position;
   received = incoming.position;
   if (in_bytes != 0) distances_->Look(from);
+}
+
+void ShmTransport::MakeOffer(int to, ConstBytes out) {
+  const Offer offer{.pid = ::getpid(), .secret = segment_->secret().data(), .bytes = out.data()};
+  Send(to, std::as_bytes(std::span(&offer, 1)));
+  ++offered_[static_cast<size_t>(to)];
+}
+
+// False when the bytes have to come in another way.
+bool ShmTransport::TakeOffer(int from, MutableBytes in) {
+  Offer offer;
+  Receive(from, std::as_writable_bytes(std::span(&offer, 1)));
+  RingPositions& positions = segment_->positions(channel_, from, rank_);
+  const bool read = ReadOffered(offer, segment_->secret(), in);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const bool holds = read && !positions.withdrawn.load(std::memory_order_seq_cst);
+  if (!holds) positions.refused.store(true, std::memory_order_relaxed);
+  positions.answered.store(++answered_[static_cast<size_t>(from)], std::memory_order_seq_cst);
+  Ring(from);
+  return holds;
+}
+
+// Whether `to` has read what it was offered.
+bool ShmTransport::AwaitAnswer(int to) {
+  const RingPositions& positions = segment_->positions(channel_, rank_, to);
+  WaitUntil(to, to, [&] {
+    return positions.answered.load(std::memory_order_seq_cst) == offered_[static_cast<size_t>(to)];
+  });
+  return !positions.refused.load(std::memory_order_relaxed);
+}
+
+// Every rank offers before it waits for anything of the others', and what has to go through the
+// rings goes through them before anybody waits for an offer: so no ring of ranks waits in a circle.
+void ShmTransport::ExchangeWhole(int to, ConstBytes out, int from, MutableBytes in) {
+  const size_t least = segment_->single_copy_bytes();
+  const auto readable = [&](size_t bytes, int sender, int receiver) {
+    return least != 0 && bytes >= least && bytes <= kMostSingleCopy &&
+           !segment_->positions(channel_, sender, receiver).refused.load(std::memory_order_relaxed);
+  };
+  const auto through_rings = [&](bool sends, bool receives) {
+    CopySink sink(receives ? in : MutableBytes());
+    Exchange(to, sends ? out : ConstBytes(), from, receives ? in.size() : 0, sink);
+  };
+  const bool offers = readable(out.size(), rank_, to);
+  const bool reads = readable(in.size(), from, rank_);
+  if (offers) MakeOffer(to, out);
+  bool comes = false;
+  bool goes = false;
+  try {
+    if (!offers || !reads) through_rings(!offers, !reads);
+    comes = reads && !TakeOffer(from, in);
+    goes = offers && !AwaitAnswer(to);
+  } catch (...) {
+    // The caller may change the memory now: what is read from here on is of no use.
+    if (offers) segment_->positions(channel_, rank_, to).withdrawn.store(true);
+    throw;
+  }
+  if (comes || goes) through_rings(goes, comes);
 }
 
 size_t ShmTransport::PostBytesAmong(std::span<const int> ranks) const {

@@ -38,6 +38,7 @@ class ShmTransport : public Transport {
   size_t lone_bytes() const override { return size_t{64} << 10; }
   std::vector<int> mapped_ranks() const override;
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override;
+  void ExchangeWhole(int to, ConstBytes out, int from, MutableBytes in) override;
   size_t post_bytes() const override { return segment_->post_bytes(); }
   size_t PostBytesAmong(std::span<const int> ranks) const override;
   void Post(ConstBytes out) override;
@@ -51,6 +52,9 @@ class ShmTransport : public Transport {
 
   bool Fill(Outgoing& outgoing);
   bool Drain(Incoming& incoming, Sink& sink, size_t most);
+  void MakeOffer(int to, ConstBytes out);
+  bool TakeOffer(int from, MutableBytes in);
+  bool AwaitAnswer(int to);
   uint64_t FetchedBy(int reader) const;
   Reader SlowestReader() const;
   void Ring(int rank);
@@ -71,6 +75,9 @@ class ShmTransport : public Transport {
   std::vector<uint64_t> fetched_;
   uint64_t posted_ = 0;
   uint64_t fetched_by_all_ = 0;  // at least so much of that
+  // By rank: how many it was offered, and how many of its offers were taken or refused.
+  std::vector<uint64_t> offered_;
+  std::vector<uint64_t> answered_;
   // By rank: how often AgreeNear was asked.
   std::vector<uint32_t> asked_;
 };

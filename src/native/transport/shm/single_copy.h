@@ -1,0 +1,41 @@
+// Reading another rank's memory where it is (process_vm_readv(2), "cross memory attach"): one copy,
+// where a ring takes two.
+//
+// The kernel walks both processes' page tables for it, which costs about as much as it spares,
+// unless the cache that all cores of a socket share makes its copies fast.
+#ifndef HVD_TRANSPORT_SHM_SINGLE_COPY_H_
+#define HVD_TRANSPORT_SHM_SINGLE_COPY_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "transport/transport.h"
+
+namespace hvd {
+
+// From how many bytes on it is faster on this machine; 0: never.
+size_t SingleCopyBytes();
+// And up to here: the kernel writes through caches that do not hold what is longer.
+constexpr size_t kMostSingleCopy = size_t{8} << 20;
+
+// Lets the processes that this one's parent has started read its memory, where Yama lets nobody but
+// a parent do so.
+void AllowSingleCopies();
+
+// Memory of a process of this host, and where it has a secret by which it is known: a number alone
+// may be another process's, of another container or by now.
+struct Offer {
+  int64_t pid;
+  const void* secret;
+  const std::byte* bytes;
+};
+
+// Copies what is offered, as long as `to` is. False when that is not allowed, or the process is not
+// the one that has the secret: then nobody knows what `to` holds.
+bool ReadOffered(const Offer& offer, std::span<const uint8_t, 16> secret, MutableBytes to);
+
+}  // namespace hvd
+
+#endif  // HVD_TRANSPORT_SHM_SINGLE_COPY_H_

@@ -1,0 +1,23 @@
+"""Ranks that read each other's vectors where they are, from any size on or never."""
+
+import json
+
+import pytest
+
+from collective.conftest import Launch
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("least", ["0", "1", "65536"])
+def test_vectors_arrive_whole_however_they_are_copied(
+    launch: Launch, ranks: int, least: str
+) -> None:
+    launched = launch(ranks, "single_copies.py", env={"HOROVOD_SINGLE_COPY_BYTES": least})
+    assert launched.code == 0, launched.err
+    assert [json.loads(launched.lines(rank)[0]) for rank in range(ranks)] == [[]] * ranks
+
+
+def test_a_size_that_is_none_is_refused(launch: Launch) -> None:
+    launched = launch(2, "single_copies.py", env={"HOROVOD_SINGLE_COPY_BYTES": "some"})
+    assert launched.code != 0
+    assert "HOROVOD_SINGLE_COPY_BYTES='some' is not accepted" in launched.err
