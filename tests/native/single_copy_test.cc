@@ -1,7 +1,6 @@
 // Vectors that ranks read in each other's memory, and what happens where they may not.
 #include "transport/shm/single_copy.h"
 
-#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>

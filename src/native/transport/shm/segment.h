@@ -51,7 +51,7 @@ struct alignas(512) Mark {
 struct alignas(128) RingPositions {
   alignas(64) std::atomic<uint64_t> head;  // written by the sender, as is
   std::atomic<bool> near[2];               // what it says of the receiver, used in turn
-  std::atomic<bool> withdrawn;             // its offers no longer hold
+  std::atomic<uint32_t> withdrawn;         // not 0: its offers no longer hold
   alignas(64) std::atomic<uint64_t> tail;  // written by the receiver
   std::atomic<uint64_t> fetched;           // likewise: of what the sender has posted
   std::atomic<uint64_t> answered;          // likewise: how many of its offers

@@ -242,8 +242,8 @@ bool ShmTransport::TakeOffer(int from, MutableBytes in) {
   Receive(from, std::as_writable_bytes(std::span(&offer, 1)));
   RingPositions& positions = segment_->positions(channel_, from, rank_);
   const bool read = ReadOffered(offer, segment_->secret(), in);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  const bool holds = read && !positions.withdrawn.load(std::memory_order_seq_cst);
+  // Changes nothing, but stands behind what was read, as a load alone would not.
+  const bool holds = read && positions.withdrawn.fetch_or(0, std::memory_order_seq_cst) == 0;
   if (!holds) positions.refused.store(true, std::memory_order_relaxed);
   positions.answered.store(++answered_[static_cast<size_t>(from)], std::memory_order_seq_cst);
   Ring(from);
@@ -282,7 +282,7 @@ void ShmTransport::ExchangeWhole(int to, ConstBytes out, int from, MutableBytes 
     goes = offers && !AwaitAnswer(to);
   } catch (...) {
     // The caller may change the memory now: what is read from here on is of no use.
-    if (offers) segment_->positions(channel_, rank_, to).withdrawn.store(true);
+    if (offers) segment_->positions(channel_, rank_, to).withdrawn.store(1);
     throw;
   }
   if (comes || goes) through_rings(goes, comes);
