@@ -270,7 +270,8 @@ TEST(LongPayloadsStandApartAsLongAsTheyAreRead) {
     return random() % 3 == 0 ? most : least + random() % (most - least + 1);
   };
   for (int ranks = 2; ranks <= Lane::kMostRanks; ++ranks) {
-    hvd::LongPlaces places(ranks);
+    const size_t cache = random() % 2 == 0 ? random() % (size_t{64} << 20) : (ranks % 3) << 20;
+    hvd::LongPlaces places(ranks, cache);
     const size_t all = hvd::LongPlaces::Bytes(ranks, Lane::MostPayload(ranks));
     std::vector<std::pair<size_t, size_t>> read;  // begin and end of what others may still read
     const auto bring = [&](size_t bytes) {

@@ -217,6 +217,11 @@ TEST(ACpuSupportsItsLevelAndTheLowerOnes) {
   EXPECT_EQ(hvd::CpuSupports("neoverse"), highest == "neoverse");
 }
 
+TEST(TheSecondLevelCacheIsUnknownOrOfAnySizeThatThereIs) {
+  const size_t bytes = hvd::SecondLevelCacheBytes();
+  EXPECT_TRUE(bytes == 0 || (bytes >= size_t{64} << 10 && bytes <= size_t{128} << 20));
+}
+
 TEST(AnIntelSharesItsLastCacheAmongASocketsCores) {
   std::ifstream file("/proc/cpuinfo");
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

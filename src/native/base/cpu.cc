@@ -1,5 +1,7 @@
 #include "base/cpu.h"
 
+#include <unistd.h>
+
 #include <cstdint>
 
 #if defined(__x86_64__)
@@ -93,6 +95,11 @@ std::string CpuLevel() { return "baseline"; }
 // Not known, and of little weight: there are no stores past the caches to choose (StreamCopy).
 bool SocketSharesCache() { return false; }
 #endif
+
+size_t SecondLevelCacheBytes() {
+  const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return bytes > 0 ? static_cast<size_t>(bytes) : 0;
+}
 
 bool CpuSupports(std::string_view level) {
   if (level == "baseline") return true;

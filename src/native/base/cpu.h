@@ -2,6 +2,7 @@
 #ifndef HVD_BASE_CPU_H_
 #define HVD_BASE_CPU_H_
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,9 @@ bool CpuSupports(std::string_view level);
 // Whether all cores of a socket share its last-level cache, as Intel's do; AMD's share one among
 // the few of a complex. By CPUID's vendor: what hypervisors tell of caches is not always so.
 bool SocketSharesCache();
+
+// How much a core's second-level cache holds, by the system; 0 where it does not say.
+size_t SecondLevelCacheBytes();
 
 }  // namespace hvd
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/cpu.h"
 #include "transport/shm/futex.h"
 #include "transport/shm/pause.h"
 #include "transport/shm/seen_core.h"
@@ -80,7 +81,7 @@ Lane::Lane(int rank, std::shared_ptr<const Segment> segment,
       own_(uint64_t{1} << rank),
       all_((uint64_t{1} << ranks_) - 1),
       board_(*reinterpret_cast<Board*>(segment_->lane())),
-      long_(ranks_) {}
+      long_(ranks_, SecondLevelCacheBytes()) {}
 
 Lane::Slot& Lane::SlotOf(int rank, uint32_t round) const {
   auto* first = reinterpret_cast<Slot*>(segment_->lane() + sizeof(Board));

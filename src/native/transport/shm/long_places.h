@@ -15,17 +15,20 @@ class LongPlaces {
  public:
   static constexpr size_t kLeast = size_t{8} << 10;
 
-  // How much of the memory is one rank's, unless its payloads need more.
+  // How much of the memory is one rank's, unless its payloads or its cache need more.
   static constexpr size_t Share(int ranks) {
     return std::min(kMostShare, kOfAll / static_cast<size_t>(ranks) / kPair * kPair);
   }
 
-  // The size of a ring. Args: payload_bytes: of the longest.
+  // What a ring takes at most. Args: payload_bytes: of the longest.
   static constexpr size_t Bytes(int ranks, size_t payload_bytes) {
     return std::max(Share(ranks), kFewest * RoundUp(payload_bytes));
   }
 
-  explicit LongPlaces(int ranks) : ranks_(ranks) {}
+  // Args: cache_bytes: what a core's second-level cache holds, 0 if unknown.
+  LongPlaces(int ranks, size_t cache_bytes)
+      : ring_(std::clamp(2 * cache_bytes / static_cast<size_t>(ranks) / kPair * kPair, Share(ranks),
+                         kFewest * Share(ranks))) {}
 
   // The byte where the next payload begins: behind the last one, or where the ring begins anew; but
   // never over the last one, which may still be read. It is in the way of a ring's begin only where
@@ -33,7 +36,7 @@ class LongPlaces {
   // beyond the end of the ring for payloads like it, but within that for the longest.
   size_t Next(size_t payload_bytes) {
     const size_t bytes = RoundUp(payload_bytes);
-    const bool anew = last_.end + bytes > Bytes(ranks_, payload_bytes) && bytes <= last_.begin;
+    const bool anew = last_.end + bytes > std::max(ring_, kFewest * bytes) && bytes <= last_.begin;
     const size_t begin = anew ? 0 : last_.end;
     next_ = {.begin = begin, .end = begin + bytes};
     return begin;
@@ -56,7 +59,7 @@ class LongPlaces {
 
   static constexpr size_t RoundUp(size_t bytes) { return (bytes + kPair - 1) / kPair * kPair; }
 
-  int ranks_;
+  size_t ring_;
   Place last_;
   Place next_;
 };
