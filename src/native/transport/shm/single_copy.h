@@ -32,8 +32,9 @@ struct Offer {
   const std::byte* bytes;
 };
 
-// Copies what is offered, as long as `to` is. False when that is not allowed, or the process is not
-// the one that has the secret: then nobody knows what `to` holds.
+// Copies what is offered, as long as `to` is, at most kMostSingleCopy: nothing interrupts it. False
+// when that is not allowed, or the process is not the one that has the secret: then nobody knows
+// what `to` holds.
 bool ReadOffered(const Offer& offer, std::span<const uint8_t, 16> secret, MutableBytes to);
 
 }  // namespace hvd
