@@ -17,6 +17,17 @@ def test_vectors_arrive_whole_however_they_are_copied(
     assert [json.loads(launched.lines(rank)[0]) for rank in range(ranks)] == [[]] * ranks
 
 
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("forbidden", [["1"], ["0", "1"]])
+def test_ranks_that_may_not_read_get_vectors_too(
+    launch: Launch, ranks: int, forbidden: list[str]
+) -> None:
+    environment = {"HOROVOD_SINGLE_COPY_BYTES": "1"}
+    launched = launch(ranks, "single_copies.py", *forbidden, env=environment)
+    assert launched.code == 0, launched.err
+    assert [json.loads(launched.lines(rank)[0]) for rank in range(ranks)] == [[]] * ranks
+
+
 def test_a_size_that_is_none_is_refused(launch: Launch) -> None:
     launched = launch(2, "single_copies.py", env={"HOROVOD_SINGLE_COPY_BYTES": "some"})
     assert launched.code != 0

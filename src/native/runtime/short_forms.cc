@@ -49,12 +49,13 @@ size_t MostOf(const RequestLike& request, const Lane& lane) {
     return request.kind == OpKind::kAllreduce ? std::min(most, kMostOfAllreduce) : most;
   }
   if (request.kind == OpKind::kBroadcast) return std::min(most, kMostOfBroadcast);
-  if (lane.single_copy_bytes() != 0) {
-    // The other rank reads all of an allgather's, about half of an alltoall's.
-    if (request.kind == OpKind::kAllgather) return std::min(most, lane.single_copy_bytes() - 1);
-    if (request.kind == OpKind::kAlltoall) return std::min(most, 2 * lane.single_copy_bytes() - 1);
+  // The other rank reads all of an allgather's, about half of an alltoall's.
+  const bool gathers = request.kind == OpKind::kAllgather;
+  if (gathers || request.kind == OpKind::kAlltoall) {
+    const size_t brought = gathers ? std::min(most, kMostOfAllgather) : most;
+    const size_t read = lane.single_copy_bytes() * (gathers ? 1 : 2);
+    return read == 0 ? brought : std::min(brought, read - 1);
   }
-  if (request.kind == OpKind::kAllgather) return std::min(most, kMostOfAllgather);
   const bool converts = reduces && IsHalf(request.tensors.front().dtype);
   return converts ? std::min(most, kWholeBytes) : most;
 }

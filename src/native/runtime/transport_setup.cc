@@ -18,7 +18,6 @@
 #include "transport/mixed/mixed_transport.h"
 #include "transport/mpi/mpi_transport.h"
 #include "transport/shm/shm_transport.h"
-#include "transport/shm/single_copy.h"
 #include "transport/tcp/tcp_transport.h"
 
 namespace hvd {
@@ -34,7 +33,6 @@ void SetUpShm(const TransportSetup& setup, std::optional<Segment> own, Transport
   if (!own) own = Segment::Open(setup.table.segment, ranks);
   result.segment_file = own->TakeFile();
   const auto segment = std::make_shared<const Segment>(std::move(*own));
-  if (segment->single_copy_bytes() != 0) AllowSingleCopies();
   const auto distances = std::make_shared<CoreDistances>(rank, segment);
   const auto transport = [&](Channel channel, const WaitCheck& check) {
     return std::make_unique<ShmTransport>(rank, segment, distances, channel, spin, check);
@@ -165,7 +163,7 @@ Segment OpenHostSegment(const TransportSetup& setup, const Topology& topology) {
     return Segment::Open(DecodeMemoryFileKey(text), ranks);
   }
   try {
-    Segment segment = Segment::Create(ranks, setup.options.single_copy_bytes);
+    Segment segment = Segment::Create(ranks, 0);  // others of the job may be far
     setup.store.Put(key, EncodeMemoryFileKey(segment.key()));
     return segment;
   } catch (const Error&) {

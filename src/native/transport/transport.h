@@ -73,8 +73,9 @@ class Transport {
   // `from` are not this rank. Nothing moves in a direction whose count is zero.
   virtual void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) = 0;
 
-  // The same for memory that stays as it is until the call has returned on the rank that it goes to
-  // too, so that it may be read there. What one sends with this, the other one receives with it.
+  // The same where nobody writes to `out` during the call, and `in` lies apart from it: another
+  // rank may read it where it is until the call returns. What one sends with this, the other one
+  // receives with it.
   virtual void ExchangeWhole(int to, ConstBytes out, int from, MutableBytes in);
 
   void Send(int to, ConstBytes out);

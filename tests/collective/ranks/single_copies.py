@@ -1,6 +1,9 @@
 """Gathers and redistributes vectors of many sizes in every way, and says what was wrong."""
 
+import ctypes
 import json
+import os
+import struct
 import sys
 
 import numpy as np
@@ -37,7 +40,24 @@ def redistributed(rows: int) -> tuple[NDArray[np.float32], list[int]]:
     return np.concatenate(parts), [len(part) for part in parts]
 
 
+def forbid_reading() -> None:
+    """This process may read no other's memory any more, as in a container that forbids it."""
+    number = {"x86_64": 310, "aarch64": 270}[os.uname().machine]  # of process_vm_readv(2)
+    load, compare, give = 0x20, 0x15, 0x06
+    steps = [
+        (load, 0, 0, 0), (compare, 0, 1, number), (give, 0, 0, 0x50001), (give, 0, 0, 0x7FFF0000),
+    ]  # fmt: skip
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    listing = struct.pack("HP", len(steps), ctypes.addressof(program))
+    libc = ctypes.CDLL(None, use_errno=True)
+    no_new_privileges, seccomp, filtered = 38, 22, 2
+    assert libc.prctl(no_new_privileges, 1, 0, 0, 0) == 0, os.strerror(ctypes.get_errno())
+    assert libc.prctl(seccomp, filtered, listing, 0, 0) == 0, os.strerror(ctypes.get_errno())
+
+
 def main() -> None:
+    if os.environ["HOROVOD_RANK"] in sys.argv[1:]:
+        forbid_reading()
     hvd.init()
     rank = hvd.rank()
     wrong = []

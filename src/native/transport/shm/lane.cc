@@ -93,6 +93,12 @@ std::byte* Lane::LongOf(int rank) const {
   return first + static_cast<size_t>(rank) * LongPlaces::Bytes(ranks_, MostPayload(ranks_));
 }
 
+size_t Lane::single_copy_bytes() const {
+  const bool both = ranks_ == 2 && segment_->MakesSingleCopies(Channel::kLane, 0, 1) &&
+                    segment_->MakesSingleCopies(Channel::kLane, 1, 0);
+  return both ? segment_->single_copy_bytes() : 0;
+}
+
 MutableBytes Lane::Write(ConstBytes ticket, size_t payload_bytes) {
   distances_->Mark();
   (void)board_.standing[rank_].core.Show();

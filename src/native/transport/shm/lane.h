@@ -104,8 +104,8 @@ class Lane {
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
-  // As Segment has it.
-  size_t single_copy_bytes() const { return segment_->single_copy_bytes(); }
+  // From how many bytes on two ranks that have met here read each other's; 0: they do not.
+  size_t single_copy_bytes() const;
 
  private:
   struct Standing;

@@ -1,8 +1,9 @@
 // Where one rank's long payloads stand in the lane: one behind the other around a ring.
 //
 // The rings are so long that no core has the lines in its cache any more when they are written
-// anew: all together they are at least twice what a second-level cache holds. Shorter payloads are
-// faster in two places, which stay in the cache of whoever writes them.
+// anew: all together they are at least twice what a second-level cache holds, as far as their
+// memory goes. Shorter payloads are faster in two places, which stay in the cache of whoever writes
+// them.
 #ifndef HVD_TRANSPORT_SHM_LONG_PLACES_H_
 #define HVD_TRANSPORT_SHM_LONG_PLACES_H_
 

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <utility>
 
 #include "base/unique_fd.h"
@@ -37,8 +36,6 @@ class MemoryFile {
 
   // On a page.
   std::byte* data() const;
-  // The key's, where this process has mapped it.
-  std::span<const uint8_t, 16> mapped_token() const { return token(); }
   // Takes memory for a range now, on this thread's NUMA node, in place of when it is first written.
   // Throws Error when the system has none: without this, that write would end the process.
   void Reserve(size_t offset, size_t bytes) const;

@@ -10,6 +10,8 @@ namespace hvd {
 namespace {
 
 constexpr size_t kPage = 4096;
+// A sender who was refused once lets the other one read it (AllowSingleCopies), if that can help.
+constexpr uint32_t kMostRefused = 2;
 // Twice what a core's second-level cache holds: where a ring is written anew, neither core has the
 // lines that lie there any more, which would have to be fetched from it, or ended in it. Between
 // two near cores, that makes messages of any length take half as long as with a ring of an eighth.
@@ -92,6 +94,11 @@ Segment Segment::Open(const MemoryFileKey& key, int ranks) {
 }
 
 size_t Segment::single_copy_bytes() const { return choices().single_copy_bytes; }
+
+bool Segment::MakesSingleCopies(Channel channel, int from, int to) const {
+  return single_copy_bytes() != 0 &&
+         positions(channel, from, to).refused.load(std::memory_order_relaxed) < kMostRefused;
+}
 
 Choices& Segment::choices() const { return *reinterpret_cast<Choices*>(file_.data() + choices_); }
 

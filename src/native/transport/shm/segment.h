@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "base/unique_fd.h"
 #include "transport/shm/memory_file.h"
@@ -51,11 +50,11 @@ struct alignas(512) Mark {
 struct alignas(128) RingPositions {
   alignas(64) std::atomic<uint64_t> head;  // written by the sender, as is
   std::atomic<bool> near[2];               // what it says of the receiver, used in turn
-  std::atomic<uint32_t> withdrawn;         // not 0: its offers no longer hold
   alignas(64) std::atomic<uint64_t> tail;  // written by the receiver
   std::atomic<uint64_t> fetched;           // likewise: of what the sender has posted
   std::atomic<uint64_t> answered;          // likewise: how many of its offers
-  std::atomic<bool> refused;               // likewise: it cannot be read
+  std::atomic<uint32_t> refused;           // likewise: and how many of these it could not take
+  std::atomic<uint32_t> withdrawn;         // not 0: they no longer hold; written by the sender
 };
 
 // Two communicators that do not wait for each other.
@@ -77,13 +76,13 @@ class Segment {
   // As MemoryFile has them.
   MemoryFileKey key() const { return file_.key(); }
   UniqueFd TakeFile() { return file_.TakeFile(); }
-  // The token of its key, which others read to know this process by (single_copy.h).
-  std::span<const uint8_t, 16> secret() const { return file_.mapped_token(); }
 
   int ranks() const { return ranks_; }
   size_t ring_bytes() const { return ring_bytes_; }
   // From how many bytes on two ranks read each other's memory where they can; 0: never.
   size_t single_copy_bytes() const;
+  // Whether `to` does so of what `from` sends it. Both know alike from one message to the next.
+  bool MakesSingleCopies(Channel channel, int from, int to) const;
   std::byte* lane() const;
   Mark& mark(int rank) const;
   Doorbell& doorbell(Channel channel, int rank) const;

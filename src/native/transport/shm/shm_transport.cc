@@ -90,6 +90,7 @@ ShmTransport::ShmTransport(int rank, std::shared_ptr<const Segment> segment,
       received_(static_cast<size_t>(segment_->ranks())),
       fetched_(static_cast<size_t>(segment_->ranks())),
       offered_(static_cast<size_t>(segment_->ranks())),
+      refused_(static_cast<size_t>(segment_->ranks())),
       answered_(static_cast<size_t>(segment_->ranks())),
       asked_(static_cast<size_t>(segment_->ranks())) {}
 
@@ -231,23 +232,23 @@ void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, S
 }
 
 void ShmTransport::MakeOffer(int to, ConstBytes out) {
-  const Offer offer{.pid = ::getpid(), .secret = segment_->secret().data(), .bytes = out.data()};
+  const Offer offer{
+      .pid = ::getpid(), .secret_place = &secret_, .secret = secret_, .bytes = out.data()};
   Send(to, std::as_bytes(std::span(&offer, 1)));
   ++offered_[static_cast<size_t>(to)];
 }
 
-// False when the bytes have to come in another way.
+// False when the bytes have to come through the ring.
 bool ShmTransport::TakeOffer(int from, MutableBytes in) {
   Offer offer;
   Receive(from, std::as_writable_bytes(std::span(&offer, 1)));
   RingPositions& positions = segment_->positions(channel_, from, rank_);
-  const bool read = ReadOffered(offer, segment_->secret(), in);
-  // Changes nothing, but stands behind what was read, as a load alone would not.
-  const bool holds = read && positions.withdrawn.fetch_or(0, std::memory_order_seq_cst) == 0;
-  if (!holds) positions.refused.store(true, std::memory_order_relaxed);
+  // A sender that withdraws later has seen that this comes before, and so before it changes bytes.
+  const bool taken = ReadOffered(offer, in) && positions.withdrawn.fetch_or(0) == 0;
+  if (!taken) positions.refused.fetch_add(1, std::memory_order_relaxed);
   positions.answered.store(++answered_[static_cast<size_t>(from)], std::memory_order_seq_cst);
   Ring(from);
-  return holds;
+  return taken;
 }
 
 // Whether `to` has read what it was offered.
@@ -256,16 +257,16 @@ bool ShmTransport::AwaitAnswer(int to) {
   WaitUntil(to, to, [&] {
     return positions.answered.load(std::memory_order_seq_cst) == offered_[static_cast<size_t>(to)];
   });
-  return !positions.refused.load(std::memory_order_relaxed);
+  const uint32_t refused = positions.refused.load(std::memory_order_relaxed);
+  return std::exchange(refused_[static_cast<size_t>(to)], refused) == refused;
 }
 
 // Every rank offers before it waits for anything of the others', and what has to go through the
 // rings goes through them before anybody waits for an offer: so no ring of ranks waits in a circle.
 void ShmTransport::ExchangeWhole(int to, ConstBytes out, int from, MutableBytes in) {
-  const size_t least = segment_->single_copy_bytes();
   const auto readable = [&](size_t bytes, int sender, int receiver) {
-    return least != 0 && bytes >= least && bytes <= kMostSingleCopy &&
-           !segment_->positions(channel_, sender, receiver).refused.load(std::memory_order_relaxed);
+    return bytes >= segment_->single_copy_bytes() && bytes <= kMostSingleCopy && bytes != 0 &&
+           segment_->MakesSingleCopies(channel_, sender, receiver);
   };
   const auto through_rings = [&](bool sends, bool receives) {
     CopySink sink(receives ? in : MutableBytes());
@@ -273,19 +274,20 @@ void ShmTransport::ExchangeWhole(int to, ConstBytes out, int from, MutableBytes 
   };
   const bool offers = readable(out.size(), rank_, to);
   const bool reads = readable(in.size(), from, rank_);
-  if (offers) MakeOffer(to, out);
-  bool comes = false;
-  bool goes = false;
+  bool still_sends = false;
+  bool still_receives = false;
   try {
+    if (offers) MakeOffer(to, out);
     if (!offers || !reads) through_rings(!offers, !reads);
-    comes = reads && !TakeOffer(from, in);
-    goes = offers && !AwaitAnswer(to);
+    still_receives = reads && !TakeOffer(from, in);
+    still_sends = offers && !AwaitAnswer(to);
   } catch (...) {
     // The caller may change the memory now: what is read from here on is of no use.
-    if (offers) segment_->positions(channel_, rank_, to).withdrawn.store(1);
+    if (offers) segment_->positions(channel_, rank_, to).withdrawn.exchange(1);
     throw;
   }
-  if (comes || goes) through_rings(goes, comes);
+  if (still_sends) AllowSingleCopies();
+  if (still_sends || still_receives) through_rings(still_sends, still_receives);
 }
 
 size_t ShmTransport::PostBytesAmong(std::span<const int> ranks) const {

@@ -14,6 +14,7 @@
 
 #include "transport/shm/core_distances.h"
 #include "transport/shm/segment.h"
+#include "transport/shm/single_copy.h"
 #include "transport/shm/spin_time.h"
 #include "transport/shm/wait_check.h"
 #include "transport/transport.h"
@@ -64,6 +65,7 @@ class ShmTransport : public Transport {
 
   const int rank_;
   const std::shared_ptr<const Segment> segment_;
+  const ProcessSecret secret_ = NewProcessSecret();  // others read it here
   const std::shared_ptr<CoreDistances> distances_;
   const Channel channel_;
   const bool spin_;
@@ -75,8 +77,10 @@ class ShmTransport : public Transport {
   std::vector<uint64_t> fetched_;
   uint64_t posted_ = 0;
   uint64_t fetched_by_all_ = 0;  // at least so much of that
-  // By rank: how many it was offered, and how many of its offers were taken or refused.
+  // By rank: how many vectors it was offered, how many of these it refused, and how many of its
+  // offers were answered.
   std::vector<uint64_t> offered_;
+  std::vector<uint32_t> refused_;
   std::vector<uint64_t> answered_;
   // By rank: how often AgreeNear was asked.
   std::vector<uint32_t> asked_;

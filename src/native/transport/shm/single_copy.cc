@@ -4,9 +4,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "base/cpu.h"
+#include "base/sha256.h"
 
 namespace hvd {
 namespace {
@@ -23,16 +22,22 @@ void AllowSingleCopies() {
   if (parent > 1) (void)::prctl(PR_SET_PTRACER, static_cast<unsigned long>(parent), 0, 0, 0);
 }
 
-bool ReadOffered(const Offer& offer, std::span<const uint8_t, 16> secret, MutableBytes to) {
-  std::array<uint8_t, 16> seen{};
+ProcessSecret NewProcessSecret() {
+  ProcessSecret secret;
+  RandomBytes(secret);
+  return secret;
+}
+
+bool ReadOffered(const Offer& offer, MutableBytes to) {
+  ProcessSecret seen{};
   const std::array<iovec, 2> local{{{.iov_base = seen.data(), .iov_len = seen.size()},
                                     {.iov_base = to.data(), .iov_len = to.size()}}};
   const std::array<iovec, 2> remote{
-      {{.iov_base = const_cast<void*>(offer.secret), .iov_len = seen.size()},
+      {{.iov_base = const_cast<ProcessSecret*>(offer.secret_place), .iov_len = seen.size()},
        {.iov_base = const_cast<std::byte*>(offer.bytes), .iov_len = to.size()}}};
   const ssize_t got = ::process_vm_readv(static_cast<pid_t>(offer.pid), local.data(), local.size(),
                                          remote.data(), remote.size(), 0);
-  return got == static_cast<ssize_t>(seen.size() + to.size()) && std::ranges::equal(seen, secret);
+  return got == static_cast<ssize_t>(seen.size() + to.size()) && seen == offer.secret;
 }
 
 }  // namespace hvd

@@ -9,7 +9,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "transport/transport.h"
 
@@ -21,21 +20,25 @@ size_t SingleCopyBytes();
 constexpr size_t kMostSingleCopy = size_t{8} << 20;
 
 // Lets the processes that this one's parent has started read its memory, where Yama lets nobody but
-// a parent do so.
+// a parent do so; in place of whom it was allowed to before.
 void AllowSingleCopies();
 
-// Memory of a process of this host, and where it has a secret by which it is known: a number alone
-// may be another process's, of another container or by now.
+using ProcessSecret = std::array<uint8_t, 16>;
+ProcessSecret NewProcessSecret();
+
+// Memory of a process of this host, and where it keeps a secret of its own, by which it is known: a
+// number alone may be another process's, of another container or by now.
 struct Offer {
   int64_t pid;
-  const void* secret;
+  const ProcessSecret* secret_place;
+  ProcessSecret secret;
   const std::byte* bytes;
 };
 
 // Copies what is offered, as long as `to` is, at most kMostSingleCopy: nothing interrupts it. False
 // when that is not allowed, or the process is not the one that has the secret: then nobody knows
 // what `to` holds.
-bool ReadOffered(const Offer& offer, std::span<const uint8_t, 16> secret, MutableBytes to);
+bool ReadOffered(const Offer& offer, MutableBytes to);
 
 }  // namespace hvd
 
