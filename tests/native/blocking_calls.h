@@ -20,7 +20,7 @@ inline Result Blocking(Runtime& runtime, const Request& request, const void* sou
 // Until enough have met: the ranks' threads may be late for each other.
 template <typename Body>
 void UntilFast(Runtime& runtime, const Body& body) {
-  for (int i = 0; i < 30; ++i) body(i);
+  for (int i = 0; i < (kThreadSanitizer ? 12 : 30); ++i) body(i);
   EXPECT_TRUE(runtime.fast_operations() > 0);
 }
 

@@ -35,8 +35,9 @@ using hvd::test::TcpCommunicator;
 
 std::vector<std::byte> Pattern(int seed, size_t count) {
   std::vector<std::byte> bytes(count);
-  for (size_t i = 0; i < count; ++i) {
-    bytes[i] = static_cast<std::byte>((i * 7 + i / 251 + static_cast<size_t>(seed) * 31) & 0xff);
+  for (size_t i = 0; i < count; i += sizeof(uint64_t)) {
+    const uint64_t next = (i + 1 + static_cast<uint64_t>(seed) * 31) * 0x9e3779b97f4a7c15;
+    std::memcpy(bytes.data() + i, &next, std::min(sizeof(next), count - i));
   }
   return bytes;
 }
@@ -100,6 +101,7 @@ class AddingSink : public hvd::Sink {
 
 void AddInPlace(Communicator& communicator) {
   for (const size_t size : {1, 64, 4095, 32769, 65536, 262144, 1'000'003, 4'194'304}) {
+    if (hvd::test::kThreadSanitizer && size > 1'000'003) continue;
     std::vector<std::byte> expected = Pattern(0, size);
     const std::vector<std::byte> other = Pattern(1, size);
     for (size_t i = 0; i < size; ++i) expected[i] ^= other[i];
