@@ -1,6 +1,7 @@
 """Ranks that read each other's vectors where they are, from any size on or never."""
 
 import json
+import signal
 
 import pytest
 
@@ -23,9 +24,19 @@ def test_ranks_that_may_not_read_get_vectors_too(
     launch: Launch, ranks: int, forbidden: list[str]
 ) -> None:
     environment = {"HOROVOD_SINGLE_COPY_BYTES": "1"}
-    launched = launch(ranks, "single_copies.py", *forbidden, env=environment)
+    launched = launch(ranks, "single_copies.py", "refused", *forbidden, env=environment)
     assert launched.code == 0, launched.err
     assert [json.loads(launched.lines(rank)[0]) for rank in range(ranks)] == [[]] * ranks
+
+
+@pytest.mark.parametrize(("least", "reads"), [("0", False), ("1", True), ("8388609", False)])
+def test_ranks_read_from_the_size_on_that_the_variable_says(
+    launch: Launch, least: str, *, reads: bool
+) -> None:
+    """Who tries is ended."""
+    environment = {"HOROVOD_SINGLE_COPY_BYTES": least}
+    launched = launch(2, "single_copies.py", "killed", "0", "1", env=environment)
+    assert launched.code == (128 + signal.SIGSYS if reads else 0), launched.err
 
 
 def test_a_size_that_is_none_is_refused(launch: Launch) -> None:

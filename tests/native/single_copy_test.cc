@@ -8,21 +8,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <random>
-#include <span>
-#include <utility>
+#include <memory>
 #include <vector>
 
 #include "base/error.h"
 #include "communicators.h"
 #include "harness.h"
-#include "ranks.h"
+#include "rotation.h"
+#include "transport/abort.h"
+#include "transport/shm/core_distances.h"
+#include "transport/shm/lane.h"
 #include "transport/shm/segment.h"
 #include "transport/transport.h"
 
@@ -33,30 +32,17 @@ using hvd::Error;
 using hvd::Segment;
 using hvd::Transport;
 using hvd::test::Communicator;
-using hvd::test::OnThreads;
+using hvd::test::Pattern;
+using hvd::test::Rotate;
+using hvd::test::Same;
 using hvd::test::ShmCommunicator;
+using hvd::test::Turn;
 
 constexpr size_t kLeast = 4096;
 constexpr size_t kTooLong = hvd::kMostSingleCopy + 3;
 constexpr size_t kLong = 2'100'003;
-
-// What each of a few ranks sends, of which every size is a beginning.
-std::span<const std::byte> Pattern(int seed, size_t count) {
-  static const std::vector<std::byte> bytes = [] {
-    std::vector<std::byte> all(kTooLong + 64);
-    std::mt19937_64 random(7);
-    for (size_t i = 0; i < all.size(); i += 8) {
-      const uint64_t next = random();
-      std::memcpy(all.data() + i, &next, std::min<size_t>(8, all.size() - i));
-    }
-    return all;
-  }();
-  return std::span(bytes).subspan(static_cast<size_t>(seed), count);
-}
-
-bool Same(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
-}
+constexpr size_t kSizes[] = {0,     1,      kLeast - 1, kLeast, kLeast + 1, 65'537,
+                             4'095, 70'000, 262'144,    kLong,  kTooLong,   17};
 
 // The calling thread may read no other process's memory from now on, nor its own in this way.
 void ForbidReading() {
@@ -78,24 +64,10 @@ uint64_t ThroughRing(const Segment& segment, int from, int to) {
   return segment.positions(Channel::kNegotiated, from, to).head.load();
 }
 
-// Every rank sends to the next and receives from the one before, sizes differing by direction.
-void RotateSizes(Transport& transport) {
-  const std::vector<size_t> sizes = {0,     1,      kLeast - 1, kLeast, kLeast + 1, 65'537,
-                                     4'095, 70'000, 262'144,    kLong,  kTooLong,   17};
-  const int ranks = transport.size();
-  const int rank = transport.rank();
-  const int next = (rank + 1) % ranks;
-  const int previous = (rank + ranks - 1) % ranks;
-  const auto size_of = [&](size_t step, int sender) {
-    return sizes[(step + 3 * static_cast<size_t>(sender)) % sizes.size()];
-  };
-  for (size_t step = 0; step < sizes.size(); ++step) {
-    const auto out = Pattern(rank, size_of(step, rank));
-    const auto expected = Pattern(previous, size_of(step, previous));
-    std::vector<std::byte> in(expected.size());
-    transport.ExchangeWhole(next, out, previous, in);
-    EXPECT_TRUE(Same(in, expected));
-  }
+void ReadSizes(Transport& transport, const Turn& turn) {
+  std::vector<std::byte> in(turn.expected.size());
+  transport.ExchangeWhole(turn.next, turn.out, turn.previous, in);
+  EXPECT_TRUE(Same(in, turn.expected));
 }
 
 }  // namespace
@@ -104,11 +76,8 @@ TEST(VectorsAreReadWhereTheyAre) {
   for (const int ranks : {2, 3, 4}) {
     for (const bool spin : {false, true}) {
       Communicator communicator = ShmCommunicator(ranks, spin && ranks == 2, {}, kLeast);
-      OnThreads(ranks, [&](int rank) {
-        Transport& transport = *communicator.transports[static_cast<size_t>(rank)];
-        RotateSizes(transport);
-        RotateSizes(transport);
-      });
+      Rotate(communicator, kSizes, ReadSizes);
+      Rotate(communicator, kSizes, ReadSizes);
       const uint64_t moved = ThroughRing(*communicator.segment, 0, 1);
       EXPECT_TRUE(moved > 2 * kTooLong && moved < 2 * kTooLong + kLong);
     }
@@ -117,19 +86,20 @@ TEST(VectorsAreReadWhereTheyAre) {
 
 TEST(WhereNothingIsReadAllGoesThroughTheRings) {
   Communicator communicator = ShmCommunicator(2, false, {}, 0);
-  OnThreads(2, [&](int rank) { RotateSizes(*communicator.transports[static_cast<size_t>(rank)]); });
+  Rotate(communicator, kSizes, ReadSizes);
   EXPECT_TRUE(ThroughRing(*communicator.segment, 0, 1) > kTooLong + kLong);
 }
 
 TEST(WhoMayNotReadGetsItThroughTheRing) {
   for (const int ranks : {2, 3}) {
     Communicator communicator = ShmCommunicator(ranks, false, {}, kLeast);
-    OnThreads(ranks, [&](int rank) {
-      if (rank == 1) ForbidReading();
-      Transport& transport = *communicator.transports[static_cast<size_t>(rank)];
-      RotateSizes(transport);
-      RotateSizes(transport);
-    });
+    // Each time by threads of their own.
+    for (int time = 0; time < 2; ++time) {
+      Rotate(communicator, kSizes, [](Transport& transport, const Turn& turn) {
+        if (transport.rank() == 1 && turn.step == 0) ForbidReading();
+        ReadSizes(transport, turn);
+      });
+    }
     EXPECT_TRUE(ThroughRing(*communicator.segment, 0, 1) > 2 * (kTooLong + kLong));
     EXPECT_TRUE(ThroughRing(*communicator.segment, 1, 2 % ranks) < 2 * kTooLong + kLong);
     // Tried twice, as the first rank may have let itself be read since.
@@ -166,6 +136,22 @@ TEST(OnlyAProcessThatHasTheSecretIsRead) {
   wrong = offer;
   wrong.pid = ended;
   EXPECT_FALSE(hvd::ReadOffered(wrong, in));
+}
+
+// Else they would meet and then go through the rings for what they can bring there.
+TEST(TheLaneBringsVectorsWhereOneRankMayNotRead) {
+  for (const int reader : {0, 1}) {
+    const auto segment = std::make_shared<const Segment>(Segment::Create(2, kLeast));
+    const hvd::Abort abort;
+    const hvd::Lane lane(0, segment, std::make_shared<hvd::CoreDistances>(0, segment), false,
+                         hvd::WaitCheck(abort));
+    auto& refused = segment->positions(Channel::kLane, 1 - reader, reader).refused;
+    EXPECT_EQ(lane.single_copy_bytes(), kLeast);
+    refused = 1;
+    EXPECT_EQ(lane.single_copy_bytes(), kLeast);
+    refused = 2;
+    EXPECT_EQ(lane.single_copy_bytes(), 0);
+  }
 }
 
 // It may have changed the memory since.

@@ -17,6 +17,7 @@
 #include "communicators.h"
 #include "harness.h"
 #include "ranks.h"
+#include "rotation.h"
 #include "transport/abort.h"
 #include "transport/shm/core_distances.h"
 #include "transport/shm/segment.h"
@@ -30,21 +31,12 @@ using hvd::Segment;
 using hvd::Transport;
 using hvd::test::Communicator;
 using hvd::test::OnThreads;
+using hvd::test::Pattern;
+using hvd::test::Rotate;
+using hvd::test::Same;
 using hvd::test::ShmCommunicator;
 using hvd::test::TcpCommunicator;
-
-std::vector<std::byte> Pattern(int seed, size_t count) {
-  std::vector<std::byte> bytes(count);
-  for (size_t i = 0; i < count; i += sizeof(uint64_t)) {
-    const uint64_t next = (i + 1 + static_cast<uint64_t>(seed) * 31) * 0x9e3779b97f4a7c15;
-    std::memcpy(bytes.data() + i, &next, std::min(sizeof(next), count - i));
-  }
-  return bytes;
-}
-
-bool Same(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
-}
+using hvd::test::Turn;
 
 // Keeps what it gets, and checks what every sink relies on.
 class StreamSink : public hvd::Sink {
@@ -57,32 +49,20 @@ class StreamSink : public hvd::Sink {
   std::vector<std::byte> received;
 };
 
-// Every rank sends to the next and receives from the one before, sizes differing by direction.
 void RotateAllSizes(Communicator& communicator) {
   const std::vector<size_t> sizes = {0,      1,      15,     16,     17,       63,
                                      64,     65,     4095,   32768,  32769,    65535,
                                      262143, 262144, 393216, 600000, 2'100'003};
-  const int ranks = static_cast<int>(communicator.transports.size());
-  OnThreads(ranks, [&](int rank) {
-    Transport& transport = *communicator.transports[static_cast<size_t>(rank)];
-    const int next = (rank + 1) % ranks;
-    const int previous = (rank + ranks - 1) % ranks;
-    const auto size_of = [&](size_t step, int sender) {
-      return sizes[(step + 5 * static_cast<size_t>(sender)) % sizes.size()];
-    };
-    for (size_t step = 0; step < sizes.size(); ++step) {
-      const auto out = Pattern(rank, size_of(step, rank));
-      const auto expected = Pattern(previous, size_of(step, previous));
-      if (step % 2 == 0) {
-        StreamSink sink;
-        transport.Exchange(next, out, previous, expected.size(), sink);
-        EXPECT_TRUE(sink.received == expected);
-      } else {
-        std::vector<std::byte> in(expected.size());
-        hvd::CopySink sink(in);
-        transport.Exchange(next, out, previous, in.size(), sink);
-        EXPECT_TRUE(in == expected);
-      }
+  Rotate(communicator, sizes, [](Transport& transport, const Turn& turn) {
+    if (turn.step % 2 == 0) {
+      StreamSink sink;
+      transport.Exchange(turn.next, turn.out, turn.previous, turn.expected.size(), sink);
+      EXPECT_TRUE(Same(sink.received, turn.expected));
+    } else {
+      std::vector<std::byte> in(turn.expected.size());
+      hvd::CopySink sink(in);
+      transport.Exchange(turn.next, turn.out, turn.previous, in.size(), sink);
+      EXPECT_TRUE(Same(in, turn.expected));
     }
   });
 }
