@@ -333,7 +333,8 @@ def lint(session: nox.Session) -> None:
     pybind11 = _printed(session, "python", "-m", "pybind11", "--cmakedir").strip()
     session.run(
         "cmake", "-S", ".", "-B", "build/lint", "-G", "Ninja", f"-DHVD_LEVELS={LINTED_LEVELS}",
-        f"-Dpybind11_DIR={pybind11}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", silent=True,
+        f"-Dpybind11_DIR={pybind11}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+        "-DCMAKE_UNITY_BUILD=OFF", silent=True,
     )  # fmt: skip
     session.run("python", "ci/native_lint.py", "--build-dir", "build/lint")
 

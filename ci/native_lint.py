@@ -1,6 +1,6 @@
 """Static analysis of the C++: clang-format over all of it, clang-tidy over the library.
 
-    cmake -S . -B build/lint -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
+    cmake -S . -B build/lint -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_UNITY_BUILD=OFF
     python ci/native_lint.py --build-dir build/lint
 
 Both tools come from their PyPI wheels; no installed clang is needed. The compile commands may be
@@ -66,7 +66,8 @@ def one_command_per_file(commands: Sequence[Mapping[str, str]]) -> dict[Path, di
 def read_commands(build_dir: Path) -> dict[Path, dict[str, str]]:
     path = build_dir / "compile_commands.json"
     if not path.is_file():
-        raise UsageError(f"{path} is missing: configure with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+        options = "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_UNITY_BUILD=OFF"
+        raise UsageError(f"{path} is missing: configure with {options}")
     return one_command_per_file(json.loads(path.read_text()))
 
 

@@ -53,7 +53,7 @@ foreach(entry IN LISTS HVD_PYTHONS)
   hvd_bindings(${module} ${sources})
   target_link_libraries(${module} PRIVATE pybind11::headers)
   target_include_directories(${module} SYSTEM PRIVATE "${headers}")
-  # Small before fast, and one file for the compiler: pybind11's headers cost more than our code.
+  # Small before fast, and one file for the compiler.
   # Of template instances that come out alike, clang keeps one: a twentieth of a module.
   target_compile_options(${module} PRIVATE $<$<CONFIG:Release>:-Os>
     "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fmerge-functions>")

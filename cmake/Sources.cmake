@@ -45,16 +45,17 @@ list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/
 set(HVD_KERNEL_SOURCES ${HVD_CORE_SOURCES})
 list(FILTER HVD_KERNEL_SOURCES INCLUDE REGEX "/kernels/(convert_values|reduce_[a-z]+|scale_values|stream_bytes|table)\\.cc$")
 
-# All that leaves copying and reducing tensors to kernels and system calls: in releases, which clang
-# compiles, small before fast. Agreement on an operation waits for other threads and ranks, not for instructions.
-# Of template instances that come out alike, it keeps one there.
+# All that leaves copying and reducing tensors to kernels and system calls, which is compiled small
+# before fast, several files at once. Agreement on an operation waits for other threads and ranks, not
+# for instructions.
 set(HVD_COLD_SOURCES ${HVD_CORE_SOURCES})
 list(FILTER HVD_COLD_SOURCES INCLUDE REGEX "/native/(base/(cpu|descriptors|error|event_set|log|sha256|\
 shared_library|wire)|device/|ops/|timeline/|transport/(mixed|mpi|nccl|tcp|shm/(memory_file|segment))|\
 transport/(abort|auth|hash_store|socket|tcp_store|topology)|runtime/)")
 list(FILTER HVD_COLD_SOURCES EXCLUDE REGEX "/runtime/(executor|fast_lane|output_memory)")
-set_source_files_properties(${HVD_COLD_SOURCES} PROPERTIES
-  COMPILE_OPTIONS "$<$<CXX_COMPILER_ID:Clang>:-Os;-Xclang;-fmerge-functions>")
+set(HVD_HOT_SOURCES ${HVD_CORE_SOURCES})
+list(REMOVE_ITEM HVD_HOT_SOURCES ${HVD_COLD_SOURCES})
+set_source_files_properties(${HVD_HOT_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 set(HVD_BINDINGS_SOURCES
   base/cpu.cc base/dtype.cc base/error.cc
@@ -69,3 +70,7 @@ set(HVD_NATIVE_TESTS abort announcements auth autotune broadcast collectives com
   fast_lane fast_lane_results gathering gpu gpu_loss
   half heartbeats hosts kernels lane lane_model leader levels log loss mpi pair_allreduce rank_order runtime scale sha256 shared_buffers single_copy
   sliced_allreduce soak socket stall timeline topology trace_text transport unnamed waiting wire)
+
+# What most native tests include, parsed once for all of them.
+set(HVD_PRECOMPILED_HEADERS <algorithm> <array> <atomic> <chrono> <condition_variable> <functional> <map>
+  <memory> <mutex> <optional> <random> <span> <string> <thread> <vector>)

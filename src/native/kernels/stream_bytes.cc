@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/alignment.h"
 #include "kernels/families.h"
 
 #if defined(__x86_64__)
@@ -12,7 +13,6 @@ namespace hvd {
 namespace {
 
 #if defined(__x86_64__)
-constexpr size_t kLine = 64;
 
 // One line, in one go, so that it leaves the write buffer whole.
 inline void StreamLine(std::byte* to, const std::byte* from) {
@@ -35,11 +35,11 @@ inline void StreamLine(std::byte* to, const std::byte* from) {
 
 void StreamBytes(std::byte* to, const std::byte* from, size_t bytes) {
 #if defined(__x86_64__)
-  const size_t past = reinterpret_cast<uintptr_t>(to) % kLine;
-  const size_t head = std::min(bytes, (kLine - past) % kLine);
+  const size_t past = reinterpret_cast<uintptr_t>(to) % kCacheLine;
+  const size_t head = std::min(bytes, (kCacheLine - past) % kCacheLine);
   std::memcpy(to, from, head);
   size_t done = head;
-  for (; bytes - done >= kLine; done += kLine) StreamLine(to + done, from + done);
+  for (; bytes - done >= kCacheLine; done += kCacheLine) StreamLine(to + done, from + done);
   std::memcpy(to + done, from + done, bytes - done);
   _mm_sfence();
 #else

@@ -5,12 +5,11 @@
 #include <memory>
 
 #include "ops/operand_sink.h"
+#include "ops/parts.h"
 
 namespace hvd {
 namespace {
 
-// Parts are whole cache lines, and so whole elements.
-constexpr size_t kLine = 64;
 // What a rank sends to another in one go: a sum of so much stays in its core's cache.
 constexpr size_t kMostOfPart = size_t{256} << 10;
 // A rank sends a part while another has not received what it was sent since the part before the
@@ -34,19 +33,6 @@ constexpr size_t kAllWhole = size_t{128} << 10;
 bool ReducesWholes(const Transport& transport, size_t bytes) {
   return bytes <= std::min(kWhole, MostToPublish(transport)) &&
          bytes * static_cast<size_t>(transport.size()) <= kAllWhole;
-}
-
-struct Range {
-  size_t offset;
-  size_t bytes;
-};
-
-// The `index`-th of the parts of a range, of equal size but for the last ones.
-Range PartOf(Range whole, int index, int parts) {
-  const auto n = static_cast<size_t>(parts);
-  const size_t each = ((whole.bytes + n - 1) / n + kLine - 1) / kLine * kLine;
-  const size_t before = std::min(static_cast<size_t>(index) * each, whole.bytes);
-  return {whole.offset + before, std::min(each, whole.bytes - before)};
 }
 
 // Blocks cut into what is sent in one go.
@@ -146,27 +132,30 @@ void AllreduceAhead(Transport& transport, const AllreduceOptions& options) {
     if (memory) std::copy_n(result, bytes, destination);
     return;
   }
-  const auto block_at = [&](size_t offset) -> Range {
+  const auto part_of = [ranks](ByteRange block, int rank) {
+    return PartOf(block, static_cast<size_t>(rank), static_cast<size_t>(ranks));
+  };
+  const auto block_at = [&](size_t offset) -> ByteRange {
     return {offset, std::min(bytes - offset, most * static_cast<size_t>(ranks))};
   };
-  const auto send_operands = [&](Range block) {
+  const auto send_operands = [&](ByteRange block) {
     SendToOthers(transport, [&](int rank) -> ConstBytes {
-      const Range part = PartOf(block, rank, ranks);
+      const ByteRange part = part_of(block, rank);
       return {source + part.offset, part.bytes};
     });
   };
-  Range block = block_at(0);
+  ByteRange block = block_at(0);
   send_operands(block);
   while (block.bytes != 0) {
-    const Range part = PartOf(block, transport.rank(), ranks);
+    const ByteRange part = part_of(block, transport.rank());
     std::byte* const result = memory ? memory.get() : destination + part.offset;
     ReduceInOrder(transport, arithmetic, Way::kSent, {source + part.offset, part.bytes}, result);
     Publish(transport, {result, part.bytes});
     if (memory) std::copy_n(result, part.bytes, destination + part.offset);
-    const Range next = block_at(block.offset + block.bytes);
+    const ByteRange next = block_at(block.offset + block.bytes);
     send_operands(next);
     ObtainFromOthers(transport, [&](int rank) -> MutableBytes {
-      const Range other = PartOf(block, rank, ranks);
+      const ByteRange other = part_of(block, rank);
       return {destination + other.offset, other.bytes};
     });
     block = next;

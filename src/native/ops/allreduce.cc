@@ -10,6 +10,7 @@
 #include "kernels/scale.h"
 #include "ops/ahead.h"
 #include "ops/hierarchical.h"
+#include "ops/parts.h"
 
 namespace hvd {
 namespace {
@@ -19,17 +20,9 @@ constexpr size_t kFlatBytes = size_t{16} << 10;
 constexpr size_t kFlatTotal = size_t{128} << 10;
 // Up to here, where that takes fewer steps, ranks meet in pairs.
 constexpr size_t kPairsBytes = size_t{64} << 10;
-// What is copied, reduced and scaled in one go, and so stays in the first-level cache.
-constexpr size_t kPiece = size_t{16} << 10;
 
 // Longer vectors are reduced in blocks, where the transport wants that.
 constexpr size_t kInOnePass = size_t{8} << 20;
-
-// The part of the vector that one rank reduces.
-struct Part {
-  size_t offset;
-  size_t bytes;
-};
 
 // Everything that does not change during one call.
 class Reduction {
@@ -73,7 +66,7 @@ class Reduction {
   // operand.
   void Combine(size_t offset, ConstBytes incoming, bool last) {
     while (!incoming.empty()) {
-      const size_t bytes = std::min(incoming.size(), kPiece);
+      const size_t bytes = std::min(incoming.size(), kCachedPiece);
       CopyOperand(offset, bytes);
       reduce_(incoming.data(), destination_ + offset, bytes / SizeOf(dtype_));
       if (last) Finish(destination_ + offset, bytes);
@@ -99,12 +92,10 @@ class Reduction {
     Prescale(destination_ + offset, bytes);
   }
 
-  Part PartOf(int index) const {
-    constexpr size_t kLine = 64;
-    const auto n = static_cast<size_t>(ranks_);
-    const size_t each = ((bytes_ + n - 1) / n + kLine - 1) / kLine * kLine;
-    const size_t offset = std::min(static_cast<size_t>(index) * each, bytes_);
-    return {offset, std::min(each, bytes_ - offset)};
+  // What that rank reduces.
+  ByteRange PartOfRank(int rank) const {
+    return PartOf({.offset = 0, .bytes = bytes_}, static_cast<size_t>(rank),
+                  static_cast<size_t>(ranks_));
   }
 
   int Previous(int steps) const { return (rank_ - steps % ranks_ + ranks_) % ranks_; }
@@ -224,22 +215,22 @@ void Reduction::Ring() {
   const int next = (rank_ + 1) % ranks_;
   const int previous = Previous(1);
   // Only the first part is sent before anything was combined into it.
-  const Part first = PartOf(rank_);
+  const ByteRange first = PartOfRank(rank_);
   const std::byte* operand = source_;
   if (prescale_ != 1.0) {
     CopyOperand(first.offset, first.bytes);
     operand = destination_;
   }
   for (int step = 0; step < ranks_ - 1; ++step) {
-    const Part out = PartOf(Previous(step));
-    const Part in = PartOf(Previous(step + 1));
+    const ByteRange out = PartOfRank(Previous(step));
+    const ByteRange in = PartOfRank(Previous(step + 1));
     const std::byte* from = step == 0 ? operand : destination_;
     CombineSink sink(*this, in.offset, step == ranks_ - 2);
     transport_.Exchange(next, {from + out.offset, out.bytes}, previous, in.bytes, sink);
   }
   for (int step = 0; step < ranks_ - 1; ++step) {
-    const Part out = PartOf(Previous(step + ranks_ - 1));
-    const Part in = PartOf(Previous(step));
+    const ByteRange out = PartOfRank(Previous(step + ranks_ - 1));
+    const ByteRange in = PartOfRank(Previous(step));
     CopySink sink({destination_ + in.offset, in.bytes});
     transport_.Exchange(next, {destination_ + out.offset, out.bytes}, previous, in.bytes, sink);
   }

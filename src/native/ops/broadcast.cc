@@ -10,7 +10,7 @@ namespace {
 
 // Up to here the number of steps counts, beyond it the bytes that one rank has to send.
 constexpr size_t kTreeBytes = size_t{32} << 10;
-constexpr size_t kChunk = size_t{256} << 10;
+constexpr size_t kForwarded = size_t{256} << 10;
 
 // Where a rank has the vector: the root from the beginning, the others when it has arrived.
 struct Vector {
@@ -41,7 +41,7 @@ void Chain(Transport& transport, int root, Vector data) {
   const int previous = (rank + ranks - 1) % ranks;
   // With two ranks there is nobody to hand anything on to.
   const size_t bytes = data.source.size();
-  const size_t chunk = ranks == 2 ? bytes : kChunk;
+  const size_t chunk = ranks == 2 ? bytes : kForwarded;
   ConstBytes arrived;
   for (size_t begin = 0; begin < bytes || !arrived.empty();) {
     const size_t count = std::min(bytes - begin, chunk);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/alignment.h"
 #include "base/error.h"
 
 namespace hvd {
@@ -15,8 +16,6 @@ namespace {
 
 // Tensors begin at multiples of it in the packed buffer, so that every one is copied in vectors.
 constexpr size_t kAlignment = 16;
-
-size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Booleans are bytes of 0 and 1: their "or" is a maximum, their "and" a minimum.
 NcclOp ToNccl(DType dtype, ReduceOp op) {
@@ -89,13 +88,14 @@ void DeviceCollectives::Allreduce(std::span<const DeviceTensor> tensors,
   std::map<std::optional<DType>, std::vector<Piece>> unpack;
   const size_t item = SizeOf(how.dtype);
   size_t total = 0;
-  for (const DeviceTensor& tensor : tensors) total = RoundUp(total) + tensor.piece.elements * item;
+  for (const DeviceTensor& tensor : tensors)
+    total = RoundUp(total, kAlignment) + tensor.piece.elements * item;
   std::byte* place = Scratch(total);
   for (const DeviceTensor& tensor : tensors) {
     const Piece& piece = tensor.piece;
     pack[tensor.held].push_back({piece.source, place, piece.elements});
     unpack[tensor.held].push_back({place, piece.destination, piece.elements});
-    place += RoundUp(piece.elements * item);
+    place += RoundUp(piece.elements * item, kAlignment);
   }
   // Nothing behind the last one: NCCL wants as many elements of every rank, and one that holds a
   // single tensor in the reduction's type sends it as it is.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/alignment.h"
 #include "kernels/scale.h"
 #include "ops/broadcast.h"
 #include "ops/gather_blocks.h"
@@ -18,15 +19,13 @@ namespace {
 constexpr size_t kOneLane = size_t{16} << 10;
 // What is handed on to a host's other ranks while the next block is on its way there.
 constexpr size_t kBlock = size_t{1} << 20;
-// Parts are whole cache lines, and so whole elements.
-constexpr size_t kLine = 64;
 
 using Blocks = std::vector<MutableBytes>;
 
 // How many bytes each of a host's ranks carries.
 std::vector<size_t> Parts(size_t bytes, size_t ranks, size_t lanes) {
   if (bytes <= kOneLane) lanes = 1;
-  const size_t each = ((bytes + lanes - 1) / lanes + kLine - 1) / kLine * kLine;
+  const size_t each = RoundUp((bytes + lanes - 1) / lanes, kCacheLine);
   std::vector<size_t> parts(ranks, 0);
   for (size_t i = 0; i < lanes; ++i) parts[i] = std::min(each, bytes - std::min(i * each, bytes));
   return parts;

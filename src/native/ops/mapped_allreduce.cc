@@ -17,9 +17,7 @@ namespace {
 
 // What is reduced and written back in one go: with the pieces of a few ranks it stays in the
 // first-level cache.
-constexpr size_t kPiece = size_t{8} << 10;
-// Slices are whole cache lines, and so whole elements.
-constexpr size_t kLine = 64;
+constexpr size_t kMappedPiece = size_t{8} << 10;
 
 // Returns when all ranks have come here; what they have written before is visible then.
 void Meet(Transport& transport) {
@@ -59,23 +57,17 @@ class MappedReduction {
     const size_t slices =
         topology_ == nullptr ? neighbours.size() : static_cast<size_t>(topology_->lanes());
     if (place < slices) {
-      for (const ByteRange& vector : options_.vectors) Reduce(SliceOf(vector, slices, place));
+      for (const ByteRange& vector : options_.vectors) Reduce(PartOf(vector, place, slices));
     }
     SubsetTransport near(transport_, neighbours);
     Meet(near);
   }
 
  private:
-  static ByteRange SliceOf(const ByteRange& vector, size_t slices, size_t place) {
-    const size_t each = ((vector.bytes + slices - 1) / slices + kLine - 1) / kLine * kLine;
-    const size_t begin = std::min(place * each, vector.bytes);
-    return {vector.offset + begin, std::min(each, vector.bytes - begin)};
-  }
-
   template <typename Body>
   static void ForEachPiece(ByteRange slice, const Body& body) {
     while (slice.bytes != 0) {
-      const size_t bytes = std::min(slice.bytes, kPiece);
+      const size_t bytes = std::min(slice.bytes, kMappedPiece);
       body(slice.offset, bytes);
       slice = {slice.offset + bytes, slice.bytes - bytes};
     }

@@ -8,16 +8,12 @@
 
 #include "base/dtype.h"
 #include "kernels/reduce.h"
+#include "ops/parts.h"
 #include "transport/transport.h"
 
 namespace hvd {
 
 // One vector within the memory of each rank.
-struct ByteRange {
-  size_t offset = 0;
-  size_t bytes = 0;
-};
-
 struct MappedAllreduceOptions {
   // Of each rank of this host, in the order of Transport::mapped_ranks, where its memory begins.
   std::span<std::byte* const> memory;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "kernels/scale.h"
+#include "ops/parts.h"
 
 namespace hvd {
 
@@ -23,7 +24,7 @@ Arithmetic::Arithmetic(DType dtype, ReduceOp op, int ranks, double prescale, dou
 void OperandSink::Consume(ConstBytes bytes) {
   const auto& [dtype, reduce, prescale, postscale, divisor] = arithmetic_;
   while (!bytes.empty()) {
-    const ConstBytes piece = bytes.first(std::min(bytes.size(), kPiece));
+    const ConstBytes piece = bytes.first(std::min(bytes.size(), kCachedPiece));
     const size_t count = piece.size() / SizeOf(dtype);
     const bool scales = prescale != 1.0;
     std::byte* const operand = turn_.first ? result_ : scaled_.data();

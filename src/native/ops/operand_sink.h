@@ -5,8 +5,10 @@
 #include <array>
 #include <cstddef>
 
+#include "base/alignment.h"
 #include "base/dtype.h"
 #include "kernels/reduce.h"
+#include "ops/parts.h"
 #include "transport/transport.h"
 
 namespace hvd {
@@ -41,12 +43,11 @@ class OperandSink final : public Sink {
 
  private:
   // What is scaled and reduced in one go, and so stays in the first-level cache.
-  static constexpr size_t kPiece = size_t{16} << 10;
 
   const Arithmetic& arithmetic_;
   const Turn turn_;
   std::byte* result_;
-  alignas(64) std::array<std::byte, kPiece> scaled_;
+  alignas(kCacheLine) std::array<std::byte, kCachedPiece> scaled_;
 };
 
 }  // namespace hvd

@@ -13,7 +13,7 @@ constexpr std::chrono::microseconds kGatherTimes[] = {
     std::chrono::microseconds(0), std::chrono::microseconds(50), std::chrono::microseconds(100),
     std::chrono::microseconds(200), std::chrono::microseconds(400)};
 // So many names are counted; a job that has more repeats some of them nevertheless.
-constexpr size_t kMostNames = 4096;
+constexpr size_t kMostCounted = 4096;
 
 double Median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -33,7 +33,7 @@ void Autotuner::Add(const std::string& name, int64_t bytes) {
   bytes_ += bytes;
   const auto known = steps_.find(name);
   if (known == steps_.end()) {
-    if (steps_.size() < kMostNames) steps_.emplace(name, 1);
+    if (steps_.size() < kMostCounted) steps_.emplace(name, 1);
     complete_ = complete_ || options_.steps_per_sample <= 1;
     return;
   }

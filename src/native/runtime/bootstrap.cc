@@ -23,7 +23,7 @@ namespace hvd {
 namespace {
 
 // Rank 0's word on a failed start comes a little after its deadline.
-constexpr std::chrono::seconds kGrace{10};
+constexpr std::chrono::seconds kLeadersGrace{10};
 // Setting up the transport starts after everybody has come, and gets its own time.
 constexpr std::chrono::seconds kSetupTime{20};
 
@@ -229,7 +229,7 @@ void Meeting::Follow(const std::string& endpoint) {
   Connection& leader = connections.front();
   leader.Send(MessageType::kHello, OwnHello().Encode(), deadline_);
   const Table table =
-      Table::Decode(leader.Receive(MessageType::kTable, deadline_.Extended(kGrace)));
+      Table::Decode(leader.Receive(MessageType::kTable, deadline_.Extended(kLeadersGrace)));
   if (!table.error.empty()) {
     throw Error(Error::Kind::kPeerLost, "the job could not start: " + table.error);
   }
@@ -243,7 +243,7 @@ void Meeting::Follow(const std::string& endpoint) {
       table.rows[static_cast<size_t>(options_.rank)].host == table.rows[0].host;
   std::optional<Socket> near;
   if (near_leader) near = ConnectNear(table.near, options_.rank, table.rows[0].peer.pid);
-  const Deadline deadline = SetupDeadline(options_).Extended(kGrace);
+  const Deadline deadline = SetupDeadline(options_).Extended(kLeadersGrace);
   Reach reach = table.reach;
   while (true) {
     const Confirm own = Try(table, reach, std::nullopt);

@@ -13,8 +13,6 @@
 namespace hvd {
 namespace {
 
-[[noreturn]] void Invalid(const std::string& text) { throw Error(Error::Kind::kInvalid, text); }
-
 void CheckReduction(const Request& request, DType dtype) {
   if (request.op == ReduceOp::kAdasum) {
     Invalid("op=Adasum is not part of this build; choose Average or Sum");
@@ -77,6 +75,8 @@ bool HasReduction(const BlockingCall& call) {
 }
 
 }  // namespace
+
+void Invalid(const std::string& text) { throw Error(Error::Kind::kInvalid, text); }
 
 size_t ElementCount(std::span<const int64_t> shape, DType dtype) {
   const auto most = static_cast<size_t>(std::numeric_limits<ptrdiff_t>::max()) / SizeOf(dtype);

@@ -5,12 +5,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/blocking_call.h"
 #include "runtime/operation.h"
 
 namespace hvd {
+
+// Throws Error (kInvalid).
+[[noreturn]] void Invalid(const std::string& text);
 
 // Throws Error (kInvalid) for what no rank may ask for. Args: size: of the process set. index: of
 // the broadcast's root among its ranks, negative when it is none of them.

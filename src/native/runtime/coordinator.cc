@@ -16,7 +16,7 @@ namespace hvd {
 namespace {
 
 // How many operations are put together at most.
-constexpr size_t kMostNames = 4096;
+constexpr size_t kMostTogether = 4096;
 
 // Why ranks that have joined cannot stand in with zeros; empty when they can.
 std::string JoinRefusal(const Request& request) {
@@ -313,7 +313,7 @@ std::vector<Addressed> Coordinator::TakeReady() {
     }
     const std::tuple key(next.response.process_set, next.on_gpu, next.response.requests.empty());
     const auto place = open.find(key);
-    if (place == open.end() || together[place->second].response.names.size() == kMostNames) {
+    if (place == open.end() || together[place->second].response.names.size() == kMostTogether) {
       open[key] = together.size();
       together.push_back(std::move(next));
       continue;

@@ -19,10 +19,10 @@ namespace {
 
 // More than that is not copied together: it would only pass through memory once more than reducing
 // each tensor where it is, since the second-level cache does not hold it.
-constexpr size_t kBufferBytes = size_t{512} << 10;
+constexpr size_t kFusedBytes = size_t{512} << 10;
 
 // One tensor.
-struct Piece {
+struct FusedTensor {
   size_t operation;
   const void* source;
   void* destination;
@@ -31,7 +31,7 @@ struct Piece {
 };
 
 // Puts elements of a tensor, from the `offset`-th on, into memory of the type that it travels in.
-void Pack(const Piece& piece, DType dtype, size_t offset, size_t count, std::byte* to) {
+void Pack(const FusedTensor& piece, DType dtype, size_t offset, size_t count, std::byte* to) {
   if (count == 0) return;
   const auto* from = static_cast<const std::byte*>(piece.source);
   from += offset * SizeOf(piece.held.value_or(dtype));
@@ -43,7 +43,8 @@ void Pack(const Piece& piece, DType dtype, size_t offset, size_t count, std::byt
 }
 
 // The way back.
-void Unpack(const std::byte* from, const Piece& piece, DType dtype, size_t offset, size_t count) {
+void Unpack(const std::byte* from, const FusedTensor& piece, DType dtype, size_t offset,
+            size_t count) {
   if (count == 0) return;
   auto* to = static_cast<std::byte*>(piece.destination);
   to += offset * SizeOf(piece.held.value_or(dtype));
@@ -77,7 +78,7 @@ void Reduce(Transport& transport, const Key& key, const void* source, void* dest
 class Phases {
  public:
   Phases(OperationTrace trace, const std::vector<std::shared_ptr<Operation>>& operations,
-         std::span<const Piece> pieces, const Transport& transport)
+         std::span<const FusedTensor> pieces, const Transport& transport)
       : trace_(trace), operations_(operations), pieces_(pieces), transport_(transport) {}
 
   void Enter(const char* activity) const {
@@ -100,17 +101,19 @@ class Phases {
 
   OperationTrace trace_;
   const std::vector<std::shared_ptr<Operation>>& operations_;
-  const std::span<const Piece> pieces_;
+  const std::span<const FusedTensor> pieces_;
   const Transport& transport_;
 };
 
-void ReduceTogether(Transport& transport, const Key& key, std::span<const Piece> pieces,
+void ReduceTogether(Transport& transport, const Key& key, std::span<const FusedTensor> pieces,
                     std::byte* buffer, const Phases& phases) {
   const DType dtype = std::get<DType>(key);
-  const auto count = [item = SizeOf(dtype)](const Piece& piece) { return piece.bytes / item; };
+  const auto count = [item = SizeOf(dtype)](const FusedTensor& piece) {
+    return piece.bytes / item;
+  };
   size_t filled = 0;
   phases.Enter("MEMCPY_IN_FUSION_BUFFER");
-  for (const Piece& piece : pieces) {
+  for (const FusedTensor& piece : pieces) {
     Pack(piece, dtype, 0, count(piece), buffer + filled);
     filled += piece.bytes;
   }
@@ -118,7 +121,7 @@ void ReduceTogether(Transport& transport, const Key& key, std::span<const Piece>
   Reduce(transport, key, buffer, buffer, filled);
   phases.Enter("MEMCPY_OUT_FUSION_BUFFER");
   filled = 0;
-  for (const Piece& piece : pieces) {
+  for (const FusedTensor& piece : pieces) {
     Unpack(buffer + filled, piece, dtype, 0, count(piece));
     filled += piece.bytes;
   }
@@ -126,7 +129,7 @@ void ReduceTogether(Transport& transport, const Key& key, std::span<const Piece>
 
 // Reduces a tensor that is converted on its way, in steps that do what one does, as ranks do that
 // need not convert it: the memory that it travels from stays in cache where these are small.
-void ReduceConverted(const ProcessSet& set, const Key& key, const Piece& piece,
+void ReduceConverted(const ProcessSet& set, const Key& key, const FusedTensor& piece,
                      const Phases& phases) {
   const DType dtype = std::get<DType>(key);
   const size_t item = SizeOf(dtype);
@@ -146,7 +149,7 @@ void ReduceConverted(const ProcessSet& set, const Key& key, const Piece& piece,
 
 // How many pieces from the front are reduced together: as many as fit into a buffer, up to one that
 // is reduced where it is; at least one.
-size_t TakeWhile(std::span<const Piece> pieces, size_t most, size_t lone) {
+size_t TakeWhile(std::span<const FusedTensor> pieces, size_t most, size_t lone) {
   size_t taken = 0;
   for (size_t bytes = 0; taken < pieces.size() && pieces[taken].bytes < lone; ++taken) {
     bytes += pieces[taken].bytes;
@@ -162,7 +165,7 @@ void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Oper
   Transport& transport = set.transport();
   const MappedTensors mapped = FindMapped(operations, response);
   RunMappedAllreduces(set, operations, mapped, trace);
-  std::map<Key, std::vector<Piece>> alike;
+  std::map<Key, std::vector<FusedTensor>> alike;
   std::vector<size_t> missing;  // by operation: tensors that are not reduced yet
   for (size_t i = 0; i < operations.size(); ++i) {
     const Request& request = operations[i]->request;
@@ -180,13 +183,14 @@ void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Oper
     }
     if (missing.back() == 0) on_done(i, {});
   }
-  const size_t most = std::min(static_cast<size_t>(response.fusion_bytes), kBufferBytes);
+  const size_t most = std::min(static_cast<size_t>(response.fusion_bytes), kFusedBytes);
   Output buffer;
   const size_t lone = transport.lone_bytes();
   for (auto& [key, pieces] : alike) {
     // Small ones that large ones stand between travel together nevertheless.
-    std::ranges::stable_partition(pieces, [&](const Piece& piece) { return piece.bytes < lone; });
-    std::span<const Piece> rest = pieces;
+    std::ranges::stable_partition(pieces,
+                                  [&](const FusedTensor& piece) { return piece.bytes < lone; });
+    std::span<const FusedTensor> rest = pieces;
     while (!rest.empty()) {
       const auto now = rest.first(TakeWhile(rest, most, lone));
       rest = rest.subspan(now.size());
@@ -202,7 +206,7 @@ void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Oper
         }
         ReduceTogether(transport, key, now, buffer.data.get(), phases);
       }
-      for (const Piece& piece : now) {
+      for (const FusedTensor& piece : now) {
         if (--missing[piece.operation] == 0) on_done(piece.operation, {});
       }
     }

@@ -19,8 +19,6 @@
 namespace hvd {
 namespace {
 
-[[noreturn]] void Invalid(const std::string& text) { throw Error(Error::Kind::kInvalid, text); }
-
 std::shared_ptr<Driver> Open(const GpuOptions& options) {
   if (options.kind == "cuda") return OpenCuda(options.driver_libraries);
   if (options.kind == "hip") return OpenHip(options.driver_libraries);

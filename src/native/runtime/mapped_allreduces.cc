@@ -14,7 +14,7 @@ namespace hvd {
 namespace {
 
 // What has to be equal for tensors to be reduced together; ordered alike on all ranks.
-using Key = std::tuple<int64_t, DType, ReduceOp, double, double>;
+using BatchKey = std::tuple<int64_t, DType, ReduceOp, double, double>;
 
 struct Batch {
   const SharedBuffer* buffer = nullptr;
@@ -35,7 +35,7 @@ std::vector<ByteRange> Joined(std::vector<ByteRange> vectors) {
   return joined;
 }
 
-void Run(const ProcessSet& set, const Key& key, const Batch& batch) {
+void Run(const ProcessSet& set, const BatchKey& key, const Batch& batch) {
   std::vector<std::byte*> memory;
   for (const int index : set.transport().mapped_ranks()) {
     memory.push_back(batch.buffer->DataOf(set.ranks()[static_cast<size_t>(index)]));
@@ -66,7 +66,7 @@ MappedTensors FindMapped(const std::vector<std::shared_ptr<Operation>>& operatio
 void RunMappedAllreduces(const ProcessSet& set,
                          const std::vector<std::shared_ptr<Operation>>& operations,
                          const MappedTensors& mapped, OperationTrace trace) {
-  std::map<Key, Batch> batches;
+  std::map<BatchKey, Batch> batches;
   for (size_t i = 0; i < operations.size(); ++i) {
     const Request& request = operations[i]->request;
     const SharedBuffer* last = nullptr;

@@ -12,12 +12,12 @@
 namespace hvd {
 namespace {
 
-constexpr size_t kLongestText = 512;
+constexpr size_t kLongestShown = 512;
 
 // The start of a text, which ends with a whole character: UTF-8 has 10xxxxxx in all bytes of one
 // but the first.
 std::string_view StartOf(std::string_view text) {
-  size_t length = std::min(text.size(), kLongestText);
+  size_t length = std::min(text.size(), kLongestShown);
   while (length < text.size() && length > 0 &&
          (static_cast<unsigned char>(text[length]) & 0xc0U) == 0x80U) {
     --length;

@@ -10,23 +10,24 @@
 #include <mutex>
 #include <vector>
 
+#include "base/alignment.h"
+
 namespace hvd {
 namespace {
 
-constexpr size_t kLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 
 // Sizes that differ by little share blocks. 0 when it overflows.
 size_t BlockBytes(size_t bytes) {
-  const size_t unit = bytes < OutputMemory::kSmall ? kLine : std::bit_floor(bytes) / 8;
+  const size_t unit = bytes < OutputMemory::kSmall ? kCacheLine : std::bit_floor(bytes) / 8;
   if (bytes > std::numeric_limits<size_t>::max() - unit) return 0;
-  return std::max((bytes + unit - 1) / unit * unit, kLine);
+  return std::max(RoundUp(bytes, unit), kCacheLine);
 }
 
 std::byte* Allocate(size_t bytes) {
-  if (bytes < 2 * kHugePage) return static_cast<std::byte*>(std::aligned_alloc(kLine, bytes));
+  if (bytes < 2 * kHugePage) return static_cast<std::byte*>(std::aligned_alloc(kCacheLine, bytes));
   if (bytes > std::numeric_limits<size_t>::max() - kHugePage) return nullptr;
-  const size_t whole = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  const size_t whole = RoundUp(bytes, kHugePage);
   auto* data = static_cast<std::byte*>(std::aligned_alloc(kHugePage, whole));
   // A hint: without it the pages are small.
   if (data != nullptr) (void)::madvise(data, whole, MADV_HUGEPAGE);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/alignment.h"
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ops/allreduce.h"
@@ -19,12 +20,11 @@
 namespace hvd {
 namespace {
 
-constexpr size_t kPage = 4096;
 // Buffers begin at different offsets of a page: loads from the one that follow stores to the same
 // offset of another one wait for these.
 constexpr size_t kStagger = 576;
 
-size_t Stride(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage + kStagger; }
+size_t Stride(size_t bytes) { return RoundUp(bytes, kPage) + kStagger; }
 
 // How a host's first rank tells the others where the file is; without one, the number is -1.
 using KeyBytes = std::array<std::byte, sizeof(int64_t) * 2 + 16>;

@@ -5,24 +5,22 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/alignment.h"
 #include "kernels/convert.h"
 #include "kernels/reduce.h"
 #include "kernels/scale.h"
 #include "kernels/stream_copy.h"
+#include "ops/parts.h"
 #include "runtime/rows.h"
 #include "runtime/short_results.h"
 
 namespace hvd {
 namespace {
 
-// What is taken, reduced and converted in one go, and so stays in the first-level cache.
-constexpr size_t kPiece = size_t{16} << 10;
 // From so many bytes on, more than two ranks reduce slices: a second meeting costs less than
 // reading what all have brought.
 constexpr size_t kLeastSliced = size_t{16} << 10;
 static_assert(kLeastSliced >= Lane::kStays);
-// Slices are whole cache lines, so that no two ranks write the same one.
-constexpr size_t kLine = 64;
 
 int64_t RowsOf(int64_t rows, int rank, int ranks) {
   return rows / ranks + (rank < rows % ranks ? 1 : 0);
@@ -73,7 +71,7 @@ void Reduce(const BlockingCall& call, int rank, int ranks, Part part, const Brou
 template <typename Body>
 void ForEachPiece(Part part, size_t item, const Body& body) {
   while (part.count != 0) {
-    const Part piece{.offset = part.offset, .count = std::min(part.count, kPiece / item)};
+    const Part piece{.offset = part.offset, .count = std::min(part.count, kCachedPiece / item)};
     body(piece);
     part = {.offset = part.offset + piece.count * item, .count = part.count - piece.count};
   }
@@ -95,16 +93,15 @@ bool IsSliced(const BlockingCall& call, int ranks) {
 
 // The slice that `rank` reduces of so many bytes.
 Part SliceOf(size_t bytes, size_t item, size_t rank, size_t ranks) {
-  const size_t each = ((bytes + ranks - 1) / ranks + kLine - 1) / kLine * kLine;
-  const size_t begin = std::min(rank * each, bytes);
-  return {begin, std::min(each, bytes - begin) / item};
+  const ByteRange slice = PartOf({.offset = 0, .bytes = bytes}, rank, ranks);
+  return {slice.offset, slice.bytes / item};
 }
 
 void ReduceWhole(const BlockingCall& call, int rank, std::span<const Lane::Place> places) {
   const TensorOutline& tensor = call.tensor();
   const size_t item = SizeOf(tensor.dtype);
   auto* destination = static_cast<std::byte*>(call.memory.destination);
-  alignas(kLine) std::array<std::byte, kPiece> travelled;
+  alignas(kCacheLine) std::array<std::byte, kCachedPiece> travelled;
   ForEachPiece({.offset = 0, .count = DataBytes(call) / item}, item, [&](const Part& piece) {
     const auto brought = [&](int other) {
       return places[static_cast<size_t>(other)].payload.data() + piece.offset;
@@ -120,7 +117,7 @@ void ReduceSlice(const BlockingCall& call, Lane& lane, std::span<const Lane::Pla
                  MutableBytes own) {
   const size_t item = SizeOf(call.tensor().dtype);
   const auto rank = static_cast<size_t>(lane.rank());
-  alignas(kLine) std::array<std::byte, kPiece> sum;
+  alignas(kCacheLine) std::array<std::byte, kCachedPiece> sum;
   ForEachPiece(SliceOf(own.size(), item, rank, places.size()), item, [&](const Part& piece) {
     const auto brought = [&](int other) {
       return places[static_cast<size_t>(other)].payload.data() + piece.offset;

@@ -11,7 +11,7 @@ namespace hvd {
 namespace {
 
 // Horovod's number of names for each rank.
-constexpr size_t kMostNames = 6;
+constexpr size_t kMostNamesOfARank = 6;
 // The operations that are described one by one.
 constexpr size_t kMostOperations = 10;
 constexpr size_t kMostRanksShown = 16;
@@ -93,8 +93,8 @@ StallInspector::Finding StallInspector::Inspect(const std::vector<WaitingOperati
       "that only subset of ranks is submitting tensors, which will cause deadlock. \n"
       "Missing ranks:");
   for (const auto& [rank, names] : missing) {
-    text +=
-        StrCat("\n", rank, ": [", Listed(names, kMostNames, [](const auto& n) { return n; }), "]");
+    text += StrCat("\n", rank, ": [",
+                   Listed(names, kMostNamesOfARank, [](const auto& n) { return n; }), "]");
   }
   Finding finding;
   finding.warning = text + details;

@@ -14,7 +14,7 @@
 namespace hvd {
 namespace {
 
-constexpr size_t kMostRanksShown = 16;
+constexpr size_t kMostRanksOfACount = 16;
 
 constexpr const char* kWhatToDo =
     "one more or less on some ranks puts all that follow out of step, and results may have been"
@@ -33,10 +33,10 @@ std::string Listed(const std::map<int, int64_t>& counts) {
   std::string text;
   for (const auto& [count, ranks] : ranks_of) {
     text += StrCat(text.empty() ? "" : "; ", count, ranks.size() == 1 ? " by rank " : " by ranks ");
-    for (size_t i = 0; i < std::min(ranks.size(), kMostRanksShown); ++i) {
+    for (size_t i = 0; i < std::min(ranks.size(), kMostRanksOfACount); ++i) {
       text += StrCat(i == 0 ? "" : ", ", ranks[i]);
     }
-    if (ranks.size() > kMostRanksShown) text += " ...";
+    if (ranks.size() > kMostRanksOfACount) text += " ...";
   }
   return text;
 }

@@ -20,7 +20,7 @@ constexpr uint8_t kTimedOut = 1;
 constexpr size_t kLongestKey = 1024;
 constexpr size_t kLongestValue = size_t{1} << 20;
 // The server's own clock and the way there and back, on top of the time that a get may wait.
-constexpr std::chrono::seconds kGrace{5};
+constexpr std::chrono::seconds kServersGrace{5};
 // The launcher may be suspended for a while, or serve thousands of ranks at once.
 constexpr std::chrono::seconds kPutTime{30};
 
@@ -72,7 +72,7 @@ std::string TcpStore::Get(const std::string& key, const Deadline& deadline) {
     request.U8(kGet);
     request.String(key);
     request.U32(static_cast<uint32_t>(patience.count()));
-    const Deadline reply_deadline = deadline.Extended(kGrace);
+    const Deadline reply_deadline = deadline.Extended(kServersGrace);
     socket_.SendAll(request.bytes(), reply_deadline);
     std::array<uint8_t, 1> status;
     socket_.ReceiveAll(status, reply_deadline);

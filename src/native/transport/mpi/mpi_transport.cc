@@ -12,15 +12,17 @@ namespace {
 
 // Both sides cut a message alike. Of some pieces in flight at once, those that have come are
 // reduced while others travel.
-constexpr size_t kPiece = size_t{256} << 10;
+constexpr size_t kMessagePiece = size_t{256} << 10;
 constexpr size_t kInFlight = 4;
 // No operation waits for long: it starts once all ranks have asked for it.
 constexpr std::chrono::microseconds kLongestSleep{100};
 // A receive that is cancelled ends by itself.
 constexpr std::chrono::seconds kCancelTime{1};
 
-size_t PieceCount(size_t bytes) { return (bytes + kPiece - 1) / kPiece; }
-size_t PieceBytes(size_t bytes, size_t piece) { return std::min(kPiece, bytes - piece * kPiece); }
+size_t PieceCount(size_t bytes) { return (bytes + kMessagePiece - 1) / kMessagePiece; }
+size_t PieceBytes(size_t bytes, size_t piece) {
+  return std::min(kMessagePiece, bytes - piece * kMessagePiece);
+}
 
 }  // namespace
 
@@ -82,7 +84,7 @@ class MpiTransport::Outgoing : Pieces {
     bool moved = false;
     for (; MayStart(); ++started_) {
       const auto bytes = static_cast<int>(PieceBytes(bytes_, started_));
-      mpi().Check(mpi()->send(bytes_to_send_.data() + started_ * kPiece, bytes, to_,
+      mpi().Check(mpi()->send(bytes_to_send_.data() + started_ * kMessagePiece, bytes, to_,
                               transport_.tag_, communicator(), NextRequest()),
                   "MPI_Isend");
       moved = true;
@@ -132,8 +134,8 @@ class MpiTransport::Incoming : Pieces {
 
  private:
   std::byte* Place(size_t piece) const {
-    return destination_.empty() ? transport_.buffer_.get() + piece % kInFlight * kPiece
-                                : destination_.data() + piece * kPiece;
+    return destination_.empty() ? transport_.buffer_.get() + piece % kInFlight * kMessagePiece
+                                : destination_.data() + piece * kMessagePiece;
   }
 
   const int from_;
@@ -146,7 +148,7 @@ MpiTransport::MpiTransport(const MpiJob& job, int64_t generation, const Abort& a
       tag_(MpiDataTag(generation)),
       abort_(abort),
       // new aligns for std::max_align_t, which is the alignment that sinks rely on.
-      buffer_(new std::byte[kPiece * kInFlight]) {}
+      buffer_(new std::byte[kMessagePiece * kInFlight]) {}
 
 void MpiTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) {
   Incoming incoming(*this, from, in_bytes, sink);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/alignment.h"
 #include "base/cpu.h"
 #include "transport/shm/futex.h"
 #include "transport/shm/pause.h"
@@ -27,17 +28,14 @@ constexpr uint32_t kRounds = 1U << (64 - kRoundShift);
 
 // Of elements, and of what is long enough to be copied by lines.
 constexpr size_t kElement = 8;
-constexpr size_t kLine = 64;
 constexpr size_t kLong = 1024;
 // In front of the ticket.
 constexpr size_t kHead = 8;
 
-constexpr size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
-
 // Where the payload, or what is in its stead, begins behind the head.
 size_t PayloadOffset(size_t ticket_bytes, size_t payload_bytes) {
   const bool by_lines = payload_bytes >= kLong && payload_bytes < Lane::kStays;
-  return RoundUp(kHead + ticket_bytes, by_lines ? kLine : kElement) - kHead;
+  return RoundUp(kHead + ticket_bytes, by_lines ? kCacheLine : kElement) - kHead;
 }
 
 }  // namespace
@@ -59,9 +57,9 @@ struct Lane::Board {
 // Ticket and payload follow each other, so that small ones share a cache line. In the stead of a
 // long one is the number of the byte in the rank's ring where it begins.
 struct Lane::Slot {
-  alignas(2 * kLine) uint32_t ticket_bytes;
+  alignas(2 * kCacheLine) uint32_t ticket_bytes;
   uint32_t payload_bytes;
-  std::byte bytes[kMostTicket + kLine + kStays];
+  std::byte bytes[kMostTicket + kCacheLine + kStays];
 };
 
 size_t Lane::Bytes(int ranks) {

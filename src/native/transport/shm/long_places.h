@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/alignment.h"
+
 namespace hvd {
 
 class LongPlaces {
@@ -23,7 +25,7 @@ class LongPlaces {
 
   // What a ring takes at most. Args: payload_bytes: of the longest.
   static constexpr size_t Bytes(int ranks, size_t payload_bytes) {
-    return std::max(Share(ranks), kFewest * RoundUp(payload_bytes));
+    return std::max(Share(ranks), kFewest * RoundUp(payload_bytes, kPair));
   }
 
   // Args: cache_bytes: what a core's second-level cache holds, 0 if unknown.
@@ -36,7 +38,7 @@ class LongPlaces {
   // its own begins less than one payload from there: then the next one stands behind it, perhaps
   // beyond the end of the ring for payloads like it, but within that for the longest.
   size_t Next(size_t payload_bytes) {
-    const size_t bytes = RoundUp(payload_bytes);
+    const size_t bytes = RoundUp(payload_bytes, kPair);
     const bool anew = last_.end + bytes > std::max(ring_, kFewest * bytes) && bytes <= last_.begin;
     const size_t begin = anew ? 0 : last_.end;
     next_ = {.begin = begin, .end = begin + bytes};
@@ -57,8 +59,6 @@ class LongPlaces {
   static constexpr size_t kMostShare = size_t{1} << 20;
   static constexpr size_t kOfAll = size_t{4} << 20;
   static constexpr size_t kFewest = 3;
-
-  static constexpr size_t RoundUp(size_t bytes) { return (bytes + kPair - 1) / kPair * kPair; }
 
   size_t ring_;
   Place last_;

@@ -4,12 +4,12 @@
 #include <bit>
 #include <utility>
 
+#include "base/alignment.h"
 #include "transport/shm/lane.h"
 
 namespace hvd {
 namespace {
 
-constexpr size_t kPage = 4096;
 // A sender who was refused once lets the other one read it (AllowSingleCopies), if that can help.
 constexpr uint32_t kMostRefused = 2;
 // Twice what a core's second-level cache holds: where a ring is written anew, neither core has the
@@ -24,8 +24,6 @@ constexpr size_t kAllPosts = size_t{8} << 20;
 // ... but for rings that would be so short that their ranks wait all the time.
 constexpr size_t kShortRing = size_t{64} << 10;
 constexpr size_t kAllShortRings = size_t{32} << 20;
-
-constexpr size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
 // A power of two, of which so many take no more than all may.
 size_t ShareOf(size_t all, size_t rings, size_t largest) {

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/alignment.h"
 #include "base/error.h"
 #include "kernels/stream_copy.h"
 #include "transport/shm/futex.h"
@@ -28,14 +29,13 @@ struct ChunkBounds {
 };
 constexpr ChunkBounds kOneWay{.least = size_t{32} << 10, .most = size_t{64} << 10};
 constexpr ChunkBounds kBothWays{.least = size_t{64} << 10, .most = size_t{256} << 10};
-// Messages start on a cache line, so that every span of one is aligned for any element.
-constexpr uint64_t kLine = 64;
 
 size_t ChunkOf(size_t message_bytes, ChunkBounds bounds) {
   return std::clamp(std::bit_floor(message_bytes / 4), bounds.least, bounds.most);
 }
 
-constexpr uint64_t RoundUp(uint64_t value) { return (value + kLine - 1) / kLine * kLine; }
+// Messages start on a cache line, so that every span of one is aligned for any element.
+constexpr uint64_t WholeLines(uint64_t bytes) { return RoundUp(bytes, kCacheLine); }
 
 }  // namespace
 
@@ -166,7 +166,7 @@ bool ShmTransport::Fill(Outgoing& outgoing) {
   CopyToPeer(outgoing.memory + offset, outgoing.rest.data(), count, outgoing.way);
   outgoing.rest = outgoing.rest.subspan(count);
   // Only the last piece of a message is no multiple of a line: the room always is one.
-  outgoing.position += RoundUp(count);
+  outgoing.position += WholeLines(count);
   outgoing.ring.head.store(outgoing.position, std::memory_order_seq_cst);
   Ring(outgoing.to);
   return true;
@@ -185,7 +185,7 @@ bool ShmTransport::Drain(Incoming& incoming, Sink& sink, size_t most) {
     incoming.destination = incoming.destination.subspan(count);
   }
   incoming.rest -= count;
-  incoming.position += RoundUp(count);
+  incoming.position += WholeLines(count);
   incoming.tail.store(incoming.position, std::memory_order_seq_cst);
   Ring(incoming.from);
   return true;
@@ -340,7 +340,7 @@ void ShmTransport::Post(ConstBytes out) {
     const size_t count = std::min({out.size(), chunk, ring_bytes - offset, room});
     CopyToPeer(memory + offset, out.data(), count, way);
     out = out.subspan(count);
-    posted_ += RoundUp(count);
+    posted_ += WholeLines(count);
     segment_->positions(channel_, rank_, rank_).head.store(posted_, std::memory_order_seq_cst);
     for (int rank = 0; rank < size(); ++rank) {
       if (rank != rank_) Ring(rank);

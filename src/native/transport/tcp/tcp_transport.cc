@@ -16,7 +16,7 @@ namespace hvd {
 namespace {
 
 // Small enough to stay in the second-level cache between the kernel's copy and the reduction.
-constexpr size_t kChunk = size_t{256} << 10;
+constexpr size_t kBufferBytes = size_t{256} << 10;
 constexpr size_t kElementAlignment = 16;
 // How long a rank may take until it reads what is meant for it.
 constexpr std::chrono::hours kReading{24};
@@ -36,7 +36,7 @@ TcpTransport::TcpTransport(int rank, std::vector<Socket> sockets, const Abort& a
       abort_(abort),
       silence_(silence),
       // new aligns for std::max_align_t, which is the alignment that sinks rely on.
-      buffer_(new std::byte[kChunk]) {
+      buffer_(new std::byte[kBufferBytes]) {
   for (Socket& socket : sockets_) socket.Watch(silence, kReading);
 }
 
@@ -47,9 +47,10 @@ TcpTransport::~TcpTransport() {
 // True when bytes arrived.
 bool TcpTransport::Receive(Socket& socket, Incoming& incoming, Sink& sink) {
   const bool direct = !incoming.destination.empty();
-  const MutableBytes room = direct ? incoming.destination.first(std::min(incoming.rest, kChunk))
-                                   : MutableBytes(buffer_.get() + incoming.held,
-                                                  std::min(incoming.rest, kChunk - incoming.held));
+  const MutableBytes room =
+      direct ? incoming.destination.first(std::min(incoming.rest, kBufferBytes))
+             : MutableBytes(buffer_.get() + incoming.held,
+                            std::min(incoming.rest, kBufferBytes - incoming.held));
   const std::optional<size_t> count = socket.TryReceive(room);
   if (!count) return false;
   if (*count == 0) {
@@ -103,7 +104,7 @@ void TcpTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, S
   while (!out.empty() || incoming.rest != 0) {
     bool moved = false;
     if (!out.empty()) {
-      const auto count = receiver.TrySend(out.first(std::min(out.size(), kChunk)));
+      const auto count = receiver.TrySend(out.first(std::min(out.size(), kBufferBytes)));
       if (count) out = out.subspan(*count);
       moved = count.has_value();
     }
