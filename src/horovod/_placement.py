@@ -1,5 +1,6 @@
 """Which rank this process is and how it reaches the others, as the launcher's environment says."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -79,6 +80,17 @@ def _read_transport(environment: Mapping[str, str]) -> str:
             f" {_settings.TRANSPORT.name}={transport} contradict each other; leave one of them out"
         )
     return transport
+
+
+def without_mpi(placement: Placement, environment: Mapping[str, str]) -> Placement:
+    """The placement of a rank that has met the others without MPI.
+
+    HOROVOD_CPU_OPERATIONS=mpi chooses among what a build of Horovod can do, and so says nothing
+    there; describe_unused tells. HOROVOD_TRANSPORT=mpi stays, and is refused when the ranks meet.
+    """
+    if placement.transport != "mpi" or _settings.TRANSPORT.read(environment) == "mpi":
+        return placement
+    return dataclasses.replace(placement, transport="auto")
 
 
 def read_placement(environment: Mapping[str, str]) -> Placement:

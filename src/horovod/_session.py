@@ -14,7 +14,7 @@ from horovod import _chosen_ranks, _launcher_store, _mpi, _settings, _timeline
 from horovod._gpu import gpu_support
 from horovod._loader import CoreLibrary, _bindings, select_core
 from horovod._mpi_jobs import MpiJobs, numbers_in_world, place
-from horovod._placement import Placement, read_placement
+from horovod._placement import Placement, read_placement, without_mpi
 from horovod._starts import Starts
 from horovod._unused_settings import describe_unused
 from horovod.common.exceptions import HorovodInternalError
@@ -181,10 +181,12 @@ class Session:
                 names = f"{_chosen_ranks.meeting_of(chosen)}g{generation}/"
                 hosts = _launcher_store.exchange_hosts(placement, chosen, names)
                 placement = _chosen_ranks.place(placement, chosen, hosts)
+        if mpi is None:
+            placement = without_mpi(placement, os.environ)
         if self._generation == 0:
             if not core.fits and placement.local_rank == 0:
                 sys.stderr.write(core.misfit() + "\n")
-            unused = describe_unused(os.environ)
+            unused = describe_unused(os.environ, mpi=mpi is not None)
             if placement.rank == 0:
                 sys.stderr.writelines(f"horovod: {line}\n" for line in unused)
             if placement.size == 1 and (lone := _mpi.describe_lone_tasks(os.environ)):

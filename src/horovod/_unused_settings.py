@@ -34,6 +34,10 @@ _NO_NCCL = "collectives on GPUs have one way to run, NCCL's own, on one stream"
 _NO_TENSORFLOW = "there is no front end for TensorFlow"
 _NO_CCL = "oneCCL is not in this build"
 _NO_MPI_OPERATIONS = "MPI moves bytes here, and runs no collectives of its own"
+_NO_MPI_JOB = (
+    "the ranks of this job have not met through MPI, which they do under mpirun and"
+    " horovodrun --mpi"
+)
 _NO_PROCESS = "the autotuner's search has no Gaussian process"
 
 
@@ -61,8 +65,12 @@ UNUSED: tuple[Unused, ...] = (
 )
 
 
-def describe_unused(environment: Mapping[str, str]) -> list[str]:
-    """A line for each variable that asks for something which this build does not do.
+def describe_unused(environment: Mapping[str, str], *, mpi: bool) -> list[str]:
+    """A line for each variable that asks for something which this build or job does not do.
+
+    Args:
+        environment: variables of this process.
+        mpi: whether the ranks have met through MPI.
 
     Raises:
         SettingError: a value is not accepted.
@@ -72,7 +80,11 @@ def describe_unused(environment: Mapping[str, str]) -> list[str]:
         for unused in UNUSED
         if unused.setting.read(environment) != unused.setting.default
     ]
-    if _settings.CPU_OPERATIONS.read(environment) == "ccl":
+    operations = _settings.CPU_OPERATIONS.read(environment)
+    transport = _settings.TRANSPORT.read(environment)
+    if operations == "mpi" and transport != "mpi" and not mpi:
+        idle.append((_settings.CPU_OPERATIONS.name, _NO_MPI_JOB))
+    if operations == "ccl":
         idle.append(
             (
                 _settings.CPU_OPERATIONS.name,

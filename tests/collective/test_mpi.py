@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from collective.launching import LAUNCH_SECONDS, RANKS, Launched
+from collective.launching import LAUNCH_SECONDS, RANKS, Launched, horovodrun
 from collective.mpi_launching import MPIS, environment, library, mpirun, prefix, programs, within
 
 # Those that `./dev mpi` adds.
@@ -279,3 +279,16 @@ def test_another_mpi_than_the_launchers_is_refused() -> None:
     launched = mpirun("mpich", 2, RANKS / "mpi_places.py", HOROVOD_MPI_LIBRARY=other)
     assert launched.code != 0
     assert "but MPICH or Intel MPI has started this process" in launched.err
+
+
+def test_mpi_operations_are_no_more_than_a_wish_in_a_job_without_mpi() -> None:
+    program = (
+        "import numpy, horovod.array as hvd; hvd.init();"
+        " print(hvd.allreduce(numpy.ones(1, 'f4'), op=hvd.Sum)[0])"
+    )
+    # Behind `-np`, since the launcher states the variable itself.
+    launched = horovodrun("-np", "2", "HOROVOD_CPU_OPERATIONS=MPI", sys.executable, "-c", program)
+    assert launched.code == 0, launched.err
+    assert [launched.lines(rank) for rank in (0, 1)] == [["2.0"], ["2.0"]]
+    said = "HOROVOD_CPU_OPERATIONS=MPI has no effect: the ranks of this job have not met through"
+    assert launched.err.count(said) == 1, launched.err

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 
 def run(code: str) -> str:
     done = subprocess.run(
@@ -100,6 +102,22 @@ except ImportError as error:
     said = run(code)
     assert said.startswith("horovod.torch needs PyTorch")
     assert "pip install torch" in said
+
+
+@pytest.mark.parametrize(
+    "module", ["tensorflow", "tensorflow.keras", "keras", "mxnet", "spark", "ray"]
+)
+def test_front_ends_that_are_absent_say_which_there_are(module: str) -> None:
+    code = f"""
+try:
+    import horovod.{module}
+except ModuleNotFoundError as error:
+    print(error.name, error)
+"""
+    name = f"horovod.{module.partition('.')[0]}"
+    said = run(code)
+    assert said.startswith(f"{name} {name} is not part of horovod-variants, which serves PyTorch")
+    assert "horovod.array" in said
 
 
 def test_questions_about_the_extension() -> None:

@@ -1,9 +1,11 @@
 """Environment variables: defaults, refusals, and what they say together."""
 
+import dataclasses
+
 import pytest
 
 from horovod import _settings
-from horovod._placement import read_placement
+from horovod._placement import read_placement, without_mpi
 from horovod._setting_values import Setting, SettingError
 from horovod._unused_settings import UNUSED, describe_unused
 
@@ -179,11 +181,27 @@ def test_oneccl_leaves_the_choice_of_a_transport_as_it_is() -> None:
     assert read_placement(environment) == read_placement({})
     assert read_placement(by_mpi).transport == "mpi"
     for given in (environment, by_mpi):
-        (line,) = describe_unused(given)
+        (line,) = describe_unused(given, mpi=True)
         assert line == (
             "HOROVOD_CPU_OPERATIONS=CCL has no effect: oneCCL is not in this build, and what moves"
             " tensors is chosen as without it."
         )
+
+
+def test_mpi_operations_are_no_choice_where_ranks_have_met_without_mpi() -> None:
+    stated = {"HOROVOD_CPU_OPERATIONS": "MPI"}
+    placement = read_placement(stated)
+    assert placement.transport == "mpi"
+    assert without_mpi(placement, stated) == dataclasses.replace(placement, transport="auto")
+    (line,) = describe_unused(stated, mpi=False)
+    assert line.startswith("HOROVOD_CPU_OPERATIONS=MPI has no effect: the ranks of this job have")
+    assert describe_unused(stated, mpi=True) == []
+    # Horovod has no such variable: who sets it means this job.
+    meant = {**stated, "HOROVOD_TRANSPORT": "mpi"}
+    assert without_mpi(read_placement(meant), meant).transport == "mpi"
+    assert describe_unused(meant, mpi=False) == []
+    by_tcp = {"HOROVOD_TRANSPORT": "tcp"}
+    assert without_mpi(read_placement(by_tcp), by_tcp).transport == "tcp"
 
 
 def test_the_gathering_time_is_chosen_where_the_user_has_not() -> None:
@@ -207,11 +225,13 @@ def test_interfaces_are_named() -> None:
 
 
 def test_variables_without_effect_are_checked_and_said() -> None:
-    assert describe_unused({"HOROVOD_NUM_NCCL_STREAMS": "1", "HOROVOD_AUTOTUNE": "0"}) == []
-    (line,) = describe_unused({"HOROVOD_NUM_NCCL_STREAMS": "5"})
+    assert (
+        describe_unused({"HOROVOD_NUM_NCCL_STREAMS": "1", "HOROVOD_AUTOTUNE": "0"}, mpi=False) == []
+    )
+    (line,) = describe_unused({"HOROVOD_NUM_NCCL_STREAMS": "5"}, mpi=False)
     assert line.startswith("HOROVOD_NUM_NCCL_STREAMS=5 has no effect: collectives on GPUs have")
     with pytest.raises(SettingError, match="HOROVOD_NUM_NCCL_STREAMS='-1' is not accepted"):
-        describe_unused({"HOROVOD_NUM_NCCL_STREAMS": "-1"})
+        describe_unused({"HOROVOD_NUM_NCCL_STREAMS": "-1"}, mpi=False)
     assert not {unused.setting.name for unused in UNUSED} & {
         setting.name for setting in _settings.SETTINGS
     }
