@@ -11,6 +11,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from variable_tables import variable_tables
+
 from variantwheel.atomic_file import replace_file
 from variantwheel.cli.matrix import markdown_table
 from variantwheel.cli.workflow import workflow_files
@@ -47,6 +49,7 @@ def _blocks(project: Project) -> Mapping[str, Mapping[str, str]]:
     return {
         "README.md": {"variants": markdown_table(matrix_jobs(project.definitions))},
         "variants/README.md": {"keys": key_reference()},
+        "docs/variables.md": variable_tables(),
     }
 
 

@@ -128,7 +128,8 @@ FUSION_THRESHOLD = Setting(
     count,
     COUNT,
     128 * 2**20,
-    "bytes up to which small allreduces are put together; 0 for none; rank 0's value counts",
+    "bytes up to which small allreduces are put together, 524288 at most; 0 for none; rank 0's"
+    " value counts",
 )
 DISABLE_GROUP_FUSION = Setting(
     "HOROVOD_DISABLE_GROUP_FUSION",
@@ -164,7 +165,8 @@ CPU_OPERATIONS = Setting(
     choice("auto", "gloo", "mpi", "ccl"),
     "auto, mpi, or gloo, which stands for the built-in transports; ccl counts as auto",
     "auto",
-    "what moves CPU tensors: mpi is HOROVOD_TRANSPORT=mpi, gloo excludes it",
+    "what moves CPU tensors: mpi is HOROVOD_TRANSPORT=mpi in a job that MPI has started, and has no"
+    " effect in others; gloo excludes MPI",
 )
 MPI_LIBRARY = Setting(
     "HOROVOD_MPI_LIBRARY",
@@ -301,9 +303,8 @@ SECRET = Setting(
     "proves to the other ranks and to the store that this process belongs to the job",
 )
 
-SETTINGS: tuple[
-    Setting[int] | Setting[str] | Setting[float] | Setting[bytes] | Setting[bool], ...
-] = (
+# What launchers tell the ranks, and init() the ranks of elastic jobs.
+LAUNCHER_SETTINGS: tuple[Setting[int] | Setting[str] | Setting[bytes] | Setting[bool], ...] = (
     RANK,
     SIZE,
     LOCAL_RANK,
@@ -313,6 +314,15 @@ SETTINGS: tuple[
     HOSTNAME,
     RENDEZVOUS_ADDRESS,
     RENDEZVOUS_PORT,
+    ELASTIC,
+    ELASTIC_WORKER,
+    ELASTIC_ROUND,
+    SECRET,
+)
+SETTINGS: tuple[
+    Setting[int] | Setting[str] | Setting[float] | Setting[bytes] | Setting[bool], ...
+] = (
+    *LAUNCHER_SETTINGS,
     INTERFACE,
     START_TIMEOUT,
     GLOO_TIMEOUT,
@@ -343,11 +353,7 @@ SETTINGS: tuple[
     TIMELINE_ALL_RANKS,
     MPI_LIBRARY,
     MPI_THREADS_DISABLE,
-    ELASTIC,
     ELASTIC_TIMEOUT,
-    ELASTIC_WORKER,
-    ELASTIC_ROUND,
-    SECRET,
 )
 
 
