@@ -9,6 +9,8 @@ _OWN = str(Path(__file__).parent) + "/"
 def call_site() -> str:
     """The innermost line on this thread's stack that is the user's: "train.py:42".
 
+    The text can always be encoded: of a path that is not UTF-8, other bytes are escaped.
+
     PyTorch calls us where a user calls it, or where we do: as in the functions that have gradients.
     """
     # Looked up, since this package is used without PyTorch too.
@@ -17,4 +19,5 @@ def call_site() -> str:
     frame = sys._getframe()  # noqa: SLF001 - the only cheap way to the caller's line
     while frame.f_back is not None and frame.f_code.co_filename.startswith(passed):
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    path = frame.f_code.co_filename.encode(errors="backslashreplace").decode()
+    return f"{path}:{frame.f_lineno}"

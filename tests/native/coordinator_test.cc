@@ -257,6 +257,16 @@ TEST(WhatDoesNotComeAgainGetsNoNumber) {
   for (const auto& item : coordinator.TakeReady()) EXPECT_EQ(item.response.ids[0], -1);
 }
 
+TEST(GradientsWithoutNamesComeAgainAndGetANumber) {
+  Coordinator coordinator(1, {});
+  for (const char* name : {"allreduce.allreduce.noname.0.7", "allreduce.my.noname.7"}) {
+    Request request = Allreduce();
+    request.name = name;
+    coordinator.Add(0, request);
+    EXPECT_TRUE(coordinator.TakeReady().at(0).response.ids[0] >= 0);
+  }
+}
+
 TEST(TheLeastRecentlyUsedNumberIsDropped) {
   Coordinator coordinator(1, {.fusion_bytes = 0, .cache_capacity = 2});
   const auto ask = [&](const std::string& name) {

@@ -162,6 +162,23 @@ TEST(ReductionsOfAnyOrderAreScattered) {
   }
 }
 
+TEST(BothWaysUseTheSameMemoryForResults) {
+  OnRanks(2, TransportChoice::kShm, [](int, Runtime& runtime) {
+    const int64_t rows = int64_t{1} << 18;
+    const std::vector<int32_t> source(static_cast<size_t>(rows), 1);
+    const hvd::Memory memory{.source = source.data()};
+    const Request request = RequestFor<int32_t>(OpKind::kAllgather, "large", {rows});
+    const std::byte* first = nullptr;
+    {
+      const std::optional<Result> result = RunNow(runtime, request, memory);
+      if (!result) return hvd::test::Report(__FILE__, __LINE__, "not at once");
+      first = result->outputs.at(0).data.get();
+    }
+    const Result result = Wait(runtime, runtime.Enqueue(request, {memory}));
+    EXPECT_TRUE(result.outputs.at(0).data.get() == first);
+  });
+}
+
 TEST(MemoryOfResultsIsUsedAgain) {
   hvd::OutputMemory memory;
   const size_t bytes = 3 * hvd::OutputMemory::kSmall;

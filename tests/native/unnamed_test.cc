@@ -33,11 +33,17 @@ bool Contains(const std::string& text, const std::string& part) {
 TEST(OnlyNumberedNamesHaveANumber) {
   EXPECT_EQ(*hvd::UnnamedNumber(OpKind::kAllreduce, "allreduce.noname.12"), 12);
   EXPECT_EQ(*hvd::UnnamedNumber(OpKind::kReducescatter, "reducescatter.noname.0"), 0);
+  EXPECT_TRUE(hvd::IsNumbered("allreduce.noname.12"));
+  EXPECT_TRUE(hvd::IsNumbered("allgather.noname.1"));
   for (const char* name :
        {"allreduce.noname.", "allreduce.noname.x", "allreduce.noname.1.2", "allreduce.noname.-1",
         "allreduce.loss", "allgather.noname.1", "", "allreduce.allreduce.noname.1",
         "allreduce.noname.99999999999999999999"}) {
     EXPECT_FALSE(hvd::UnnamedNumber(OpKind::kAllreduce, name).has_value());
+  }
+  for (const char* name : {"allreduce.noname.", "allreduce.noname.x", "allreduce.noname.1.2", "",
+                           "allreduce", "allreduce.allreduce.noname.1", "noname.1", "barrier."}) {
+    EXPECT_FALSE(hvd::IsNumbered(name));
   }
 }
 

@@ -7,7 +7,7 @@ it has ended. The end of the input means that the launcher is gone.
 import sys
 from collections.abc import Iterable
 
-from horovod.runner.process_groups import end_group
+from horovod.runner.process_groups import end_groups
 
 
 def read_orphans(lines: Iterable[bytes]) -> set[int]:
@@ -19,5 +19,4 @@ def read_orphans(lines: Iterable[bytes]) -> set[int]:
 
 
 if __name__ == "__main__":
-    for orphan in read_orphans(sys.stdin.buffer):
-        end_group(orphan)
+    end_groups(*read_orphans(sys.stdin.buffer))

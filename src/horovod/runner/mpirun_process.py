@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from horovod.runner.process_groups import (
     TERMINATE_SECONDS,
-    end_group,
+    end_groups,
     groups_of_session,
     signal_group,
 )
@@ -54,8 +54,7 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
                 _kill(process)
                 process.wait()
                 raise
-            for group in _groups(process):  # nothing but for an mpirun that was killed
-                end_group(group)
+            end_groups(*_groups(process))  # none but for an mpirun that was killed
             guardian.note(b"-", process.pid)
     finally:
         guardian.dismiss()

@@ -19,17 +19,17 @@ def signal_group(group: int, number: signal.Signals) -> bool:
     return True
 
 
-def end_group(group: int) -> None:
-    """Ends all members of a group: SIGTERM, and SIGKILL for what remains.
+def end_groups(*groups: int) -> None:
+    """Ends all members of groups: SIGTERM, to all at once, and SIGKILL for what remains.
 
     A group keeps its number while it has members.
     """
-    if not signal_group(group, signal.SIGTERM):
-        return
+    left = {group for group in groups if signal_group(group, signal.SIGTERM)}
     deadline = time.monotonic() + TERMINATE_SECONDS
-    while _has_members(group):
+    while left := left & {group for group, _ in _running()}:
         if time.monotonic() > deadline:
-            signal_group(group, signal.SIGKILL)
+            for group in left:
+                signal_group(group, signal.SIGKILL)
             return
         time.sleep(_LOOK_SECONDS)
 
@@ -39,13 +39,8 @@ def groups_of_session(session: int) -> set[int]:
     return {group for group, belongs_to in _running() if belongs_to == session}
 
 
-def _has_members(group: int) -> bool:
-    """Whether a process of a group still runs; one that waits to be reaped does not count."""
-    return any(of_process == group for of_process, _ in _running())
-
-
 def _running() -> Iterator[tuple[int, int]]:
-    """Group and session of each process that runs."""
+    """Group and session of each process that runs; one that waits to be reaped does not count."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text(errors="replace").rpartition(")")[2].split()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from horovod.runner.output import STDERR, STDOUT
-from horovod.runner.process_groups import TERMINATE_SECONDS, end_group, signal_group
+from horovod.runner.process_groups import TERMINATE_SECONDS, end_groups, signal_group
 from horovod.runner.threads import ThreadError, start_thread, why_not_started
 
 _DRAIN_SECONDS = 5.0  # for output of a worker that has ended, should a stranger hold the pipe open
@@ -231,7 +231,7 @@ class LocalWorkers:
         pumps: Sequence[threading.Thread],
     ) -> None:
         status = process.wait()
-        end_group(process.pid)
+        end_groups(process.pid)
         with self._lock:
             del self._groups[rank]
             guardian.note(b"-", process.pid)

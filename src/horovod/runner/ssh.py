@@ -218,8 +218,9 @@ class RemoteWorkers:
         ssh = self._ssh
         if ssh is None:
             return
+        given_up = self._patience + 2 * TERMINATE_SECONDS  # by _await_greeting, before that
         with self._changed:
-            self._changed.wait_for(lambda: self._greeted or rank in self._ended, GREETING_SECONDS)
+            self._changed.wait_for(lambda: self._greeted or rank in self._ended, given_up)
             told = self._greeted
         if told:
             self._tell(ssh, stop_one(rank))

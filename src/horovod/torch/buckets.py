@@ -128,8 +128,8 @@ class Bucket:
 class BucketReducer:
     """Starts a bucket's reduction when its gradients are complete, and waits for all of them.
 
-    The buckets are made when the first gradient comes, and again after a new `init()`: all ranks
-    come there at the same point of their work.
+    The buckets are made by the first step, and again after a new `init()`, since all ranks take
+    part: their backward passes may come to a first gradient at different points of the work.
 
     Args:
         names: of the parameters.
@@ -222,8 +222,7 @@ class BucketReducer:
         if seen > self.passes:
             raise AssertionError(TOO_MANY_PASSES)
         self._seen[parameter] = seen
-        if seen == self.passes:
-            self._make_buckets()
+        if seen == self.passes and self._has_place(parameter):
             self._complete(parameter)
 
     def _complete(self, parameter: Parameter) -> None:
@@ -286,6 +285,10 @@ class BucketReducer:
         self._seen.clear()
         if failure is not None:
             raise failure
+
+    def _has_place(self, parameter: Parameter) -> bool:
+        """Whether a gradient can be sent before the step."""
+        return self._member is SESSION.member and parameter in self._bucket_of
 
     def _make_buckets(self) -> None:
         if self._member is not SESSION.member:

@@ -147,11 +147,6 @@ class GradientReducer:
         """Whether gradients are on their way, or have been counted for a later reduction."""
         return bool(self._sent) or any(gradient.seen for gradient in self._gradients.values())
 
-    @property
-    def watching(self) -> bool:
-        """Whether it follows any gradients, and so has to be waited for."""
-        return bool(self._gradients)
-
     def watch(self, groups: Sequence[dict[str, Any]]) -> list[_Gradient]:
         """Follows the gradients of all parameters that need one and are not followed yet.
 

@@ -93,11 +93,11 @@ void LogWriter::Log(LogLevel level, std::string_view text) {
 
 void LogWriter::Write(std::string_view line) {
   const std::lock_guard lock(state_->mutex);
-  if (state_->lines.size() >= kMostBytes) {
+  if (state_->lines.size() < kMostBytes) {
+    state_->lines += line;
+  } else {
     ++state_->left_out;
-    return;
   }
-  state_->lines += line;
   if (std::exchange(state_->running, true)) return;
   try {
     std::thread([state = state_] { state->Run(); }).detach();

@@ -42,8 +42,6 @@ class OperandSink final : public Sink {
   void Consume(ConstBytes bytes) override;
 
  private:
-  // What is scaled and reduced in one go, and so stays in the first-level cache.
-
   const Arithmetic& arithmetic_;
   const Turn turn_;
   std::byte* result_;

@@ -160,8 +160,8 @@ void Coordinator::Parametrise(Response& response, const Request& request) {
   for (const TensorSpec& tensor : request.tensors) {
     bytes += static_cast<int64_t>(ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype));
   }
-  const size_t mark = request.name.find(kNumberedMark);
-  tuner_->Add(request.name.substr(0, mark), bytes);
+  const std::string& name = request.name;
+  tuner_->Add(IsNumbered(name) ? name.substr(0, name.rfind('.')) : name, bytes);
 }
 
 void Coordinator::Answer(const Set& set, Entry entry) {

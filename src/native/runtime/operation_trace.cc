@@ -29,7 +29,7 @@ TraceEvent EventOf(TraceEvent::Type type, int32_t process_set, const std::string
   TraceEvent event;
   event.type = type;
   event.time = TraceEvent::Clock::now();
-  event.numbered = name.find(kNumberedMark) != std::string::npos;
+  event.numbered = IsNumbered(name);
   // The number has to stay behind the last dot.
   event.name =
       process_set == kGlobalProcessSet ? name : StrCat("process set ", process_set, ": ", name);

@@ -21,7 +21,9 @@ int ProcessSet::IndexOf(int rank) const {
   return place == ranks_.end() || *place != rank ? -1 : static_cast<int>(place - ranks_.begin());
 }
 
-ProcessSets::ProcessSets(Transport& all, SharedBuffers& shared) : all_(all), shared_(shared) {
+ProcessSets::ProcessSets(Transport& all, SharedBuffers& shared,
+                         std::shared_ptr<OutputMemory> outputs)
+    : all_(all), shared_(shared), outputs_(std::move(outputs)) {
   std::vector<int> ranks(static_cast<size_t>(all.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   Add(kGlobalProcessSet, std::move(ranks));

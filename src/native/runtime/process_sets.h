@@ -46,20 +46,20 @@ class ProcessSet {
 // For all threads.
 class ProcessSets {
  public:
-  // Knows the global set from the start. Both arguments outlive it.
-  ProcessSets(Transport& all, SharedBuffers& shared);
+  // Knows the global set from the start. Args: all, shared: outlive it. outputs: for the results of
+  // all sets' operations.
+  ProcessSets(Transport& all, SharedBuffers& shared, std::shared_ptr<OutputMemory> outputs);
 
   // Nothing when there is no such set.
   std::shared_ptr<const ProcessSet> Find(int32_t id) const;
   void Add(int32_t id, std::vector<int> ranks);
   void Remove(int32_t id);
-  // For the results of the operations of all of them.
   const std::shared_ptr<OutputMemory>& outputs() const { return outputs_; }
 
  private:
   Transport& all_;
   SharedBuffers& shared_;
-  const std::shared_ptr<OutputMemory> outputs_ = std::make_shared<OutputMemory>();
+  const std::shared_ptr<OutputMemory> outputs_;
   mutable std::mutex mutex_;
   std::map<int32_t, std::shared_ptr<const ProcessSet>> sets_;
 };

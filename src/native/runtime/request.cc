@@ -91,6 +91,14 @@ std::string LowerName(OpKind kind) {
   return name;
 }
 
+bool IsNumbered(std::string_view name) {
+  const std::string_view mark = kNumberedMark;
+  const size_t dot = std::min(name.find('.'), name.size());
+  if (!name.substr(dot).starts_with(mark)) return false;
+  const std::string_view number = name.substr(dot + mark.size());
+  return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 bool Reduces(OpKind kind) { return kind == OpKind::kAllreduce || kind == OpKind::kReducescatter; }
 
 std::string OperationKey(int32_t process_set, const std::string& name) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
@@ -38,6 +39,9 @@ bool Reduces(OpKind kind);
 
 // In the name of an operation that its caller did not name; the number behind it never comes again.
 constexpr const char* kNumberedMark = ".noname.";
+// Whether a name is such a one: "allreduce.noname.7". That of a gradient without a name, which
+// comes at every step, is none: "allreduce.allreduce.noname.0.7".
+bool IsNumbered(std::string_view name);
 
 struct TensorSpec {
   DType dtype = DType::kFloat32;  // in which it travels, and is reduced

@@ -5,7 +5,7 @@
 namespace hvd {
 
 bool ResponseCache::Accepts(const Request& request) const {
-  if (capacity_ == 0 || request.name.find(kNumberedMark) != std::string::npos) return false;
+  if (capacity_ == 0 || IsNumbered(request.name)) return false;
   switch (request.kind) {
     case OpKind::kAllreduce:
     case OpKind::kAllgather:

@@ -93,7 +93,9 @@ Runtime::Runtime(const RuntimeOptions& options)
       timeline_(options.rank),
       membership_(Meet(options, timeline_, abort_)),
       shared_([this](const std::string& text) { log_.Log(LogLevel::kWarning, text); }),
-      process_sets_(*membership_.transport, shared_),
+      process_sets_(*membership_.transport, shared_,
+                    membership_.fast_lane ? membership_.fast_lane->outputs()
+                                          : std::make_shared<OutputMemory>()),
       gpu_(options.gpu, abort_),
       runner_(operations_, process_sets_, gpu_, trace_,
               [this](const Error& own) { return AgreeOnFailure(own); }),

@@ -129,6 +129,37 @@ def check_a_gradient_on_one_rank_alone_counts() -> None:
             optimizer.step()
 
 
+class Meeting(torch.autograd.Function):
+    """All ranks meet in the backward pass, as those of a SyncBatchNorm do."""
+
+    @staticmethod
+    def forward(_context: Any, values: torch.Tensor) -> torch.Tensor:
+        return values.clone()
+
+    @staticmethod
+    def backward(_context: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        return hvd.allreduce(gradients[0], name="meeting", op=hvd.Sum)
+
+
+def check_the_first_gradient_may_come_before_a_meeting_or_after_it() -> None:
+    trunk, head = (torch.nn.Parameter(torch.ones(4)) for _ in range(2))
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([trunk, head], lr=0.0), op=hvd.Sum, gradient_as_bucket_view=True
+    )
+    for _ in range(3):
+        optimizer.zero_grad()
+        meeting: Any = Meeting  # PyTorch has not typed its method
+        features = meeting.apply(trunk * 2)
+        # Rank 0 comes to the head's gradient first, the others to the meeting.
+        loss = (features * head).sum() if hvd.rank() == 0 else features.sum()
+        loss.backward()
+        optimizer.step()
+        assert trunk.grad is not None
+        assert head.grad is not None
+        assert trunk.grad.tolist() == [2.0 * hvd.size() ** 2] * 4
+        assert head.grad.tolist() == [2.0] * 4
+
+
 def check_parameters_may_come_later() -> None:
     first, second = torch.nn.Linear(2, 1), torch.nn.Linear(1, 1)
     optimizer = hvd.DistributedOptimizer(

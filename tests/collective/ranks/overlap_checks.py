@@ -29,11 +29,11 @@ class _HeldUp(torch.autograd.Function):
         return gradients[0], None
 
 
-def _reduced_within_backward(width: int = 4, **options: Any) -> None:
+def _reduced_within_backward(width: int = 4, after: int = 0, **options: Any) -> None:
     """The last layer's gradient is everyone's mean before the first layer has one at all.
 
     No rank can come to the end of its backward pass before all ranks have sent that gradient in
-    theirs.
+    theirs. Not so in as many steps as come before.
     """
     first, last = (torch.nn.Linear(width, width, bias=False) for _ in range(2))
     named = [("first", first.weight), ("last", last.weight)]
@@ -50,11 +50,13 @@ def _reduced_within_backward(width: int = 4, **options: Any) -> None:
         assert first.weight.grad is None or not first.weight.grad.any()
         return gradient is not None and torch.allclose(gradient, mean)
 
-    for _ in range(2):
+    for step in range(after + 2):
         optimizer.zero_grad()
         # The last layer sees ones only, so its gradient is this rank's number in every element.
         held_up: Any = _HeldUp  # PyTorch has not typed its method
-        ones = held_up.apply(first(torch.ones(1, width)), is_reduced)
+        ones = held_up.apply(
+            first(torch.ones(1, width)), is_reduced if step >= after else lambda: True
+        )
         loss = last(ones - ones.detach() + 1).sum() * own
         loss.backward()
         optimizer.step()
@@ -77,4 +79,4 @@ def check_groups_of_gradients_are_reduced_before_backward_ends() -> None:
 
 
 def check_buckets_are_reduced_before_backward_ends() -> None:
-    _reduced_within_backward(gradient_as_bucket_view=True, bucket_cap_mb=0)
+    _reduced_within_backward(after=1, gradient_as_bucket_view=True, bucket_cap_mb=0)

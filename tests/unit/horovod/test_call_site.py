@@ -45,3 +45,9 @@ def test_the_users_line_is_told_from_ours_and_pytorchs(
 def test_a_program_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     assert through(USERS, through(OURS, call_site))() == f"{USERS}:3"
+
+
+def test_a_path_that_is_not_utf_8_can_be_told() -> None:
+    site = through("/opt/t\udce9.py", call_site)()
+    assert site == "/opt/t\\udce9.py:3"
+    assert site.encode()
