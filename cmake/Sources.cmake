@@ -68,9 +68,5 @@ list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/nat
 
 set(HVD_NATIVE_TESTS abort announcements auth autotune broadcast collectives compression connection convert coordinator core_distances deaths descriptors device
   fast_lane fast_lane_results gathering gpu gpu_loss
-  half heartbeats hosts kernels lane lane_model leader levels log loss mpi pair_allreduce rank_order runtime scale sha256 shared_buffers single_copy
+  half heartbeats hosts kernels lane lane_model leader levels log long_places loss mpi pair_allreduce rank_order runtime scale sha256 shared_buffers single_copy
   sliced_allreduce soak socket stall timeline topology trace_text transport unnamed waiting wire)
-
-# What most native tests include, parsed once for all of them.
-set(HVD_PRECOMPILED_HEADERS <algorithm> <array> <atomic> <chrono> <condition_variable> <functional> <map>
-  <memory> <mutex> <optional> <random> <span> <string> <thread> <vector>)

@@ -72,7 +72,7 @@ def _read_transport(environment: Mapping[str, str]) -> str:
     operations = _settings.CPU_OPERATIONS.read(environment)
     if operations == "ccl":  # which describe_unused says something about
         operations = "auto"
-    if operations == "mpi" and transport == "auto":
+    if _settings.wishes_for_mpi(environment):
         return "mpi"
     if (operations == "mpi") != (transport == "mpi") and "auto" not in (operations, transport):
         raise SettingError(
@@ -88,7 +88,7 @@ def without_mpi(placement: Placement, environment: Mapping[str, str]) -> Placeme
     HOROVOD_CPU_OPERATIONS=mpi chooses among what a build of Horovod can do, and so says nothing
     there; describe_unused tells. HOROVOD_TRANSPORT=mpi stays, and is refused when the ranks meet.
     """
-    if placement.transport != "mpi" or _settings.TRANSPORT.read(environment) == "mpi":
+    if not _settings.wishes_for_mpi(environment):
         return placement
     return dataclasses.replace(placement, transport="auto")
 

@@ -357,6 +357,11 @@ SETTINGS: tuple[
 )
 
 
+def wishes_for_mpi(environment: Mapping[str, str]) -> bool:
+    """Whether Horovod's variable alone chooses MPI, which counts in a job that MPI has started."""
+    return CPU_OPERATIONS.read(environment) == "mpi" and TRANSPORT.read(environment) == "auto"
+
+
 def stall_times(environment: Mapping[str, str]) -> tuple[float, float]:
     """Seconds until rank 0 names ranks that others wait for, and until the job ends for it.
 

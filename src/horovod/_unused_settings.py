@@ -34,7 +34,7 @@ _NO_NCCL = "collectives on GPUs have one way to run, NCCL's own, on one stream"
 _NO_TENSORFLOW = "there is no front end for TensorFlow"
 _NO_CCL = "oneCCL is not in this build"
 _NO_MPI_OPERATIONS = "MPI moves bytes here, and runs no collectives of its own"
-_NO_MPI_JOB = (
+NO_MPI_JOB = (
     "the ranks of this job have not met through MPI, which they do under mpirun and"
     " horovodrun --mpi"
 )
@@ -80,11 +80,9 @@ def describe_unused(environment: Mapping[str, str], *, mpi: bool) -> list[str]:
         for unused in UNUSED
         if unused.setting.read(environment) != unused.setting.default
     ]
-    operations = _settings.CPU_OPERATIONS.read(environment)
-    transport = _settings.TRANSPORT.read(environment)
-    if operations == "mpi" and transport != "mpi" and not mpi:
-        idle.append((_settings.CPU_OPERATIONS.name, _NO_MPI_JOB))
-    if operations == "ccl":
+    if _settings.wishes_for_mpi(environment) and not mpi:
+        idle.append((_settings.CPU_OPERATIONS.name, NO_MPI_JOB))
+    if _settings.CPU_OPERATIONS.read(environment) == "ccl":
         idle.append(
             (
                 _settings.CPU_OPERATIONS.name,

@@ -293,25 +293,6 @@ TEST(LongPayloadsStandApartAsLongAsTheyAreRead) {
   }
 }
 
-TEST(LongRingsHoldTwiceASecondLevelCache) {
-  constexpr size_t kMiB = size_t{1} << 20;
-  const auto length = [](int ranks, size_t cache) {
-    constexpr size_t kPayload = size_t{64} << 10;
-    hvd::LongPlaces places(ranks, cache);
-    size_t end = 0;
-    for (size_t begin = places.Next(kPayload); begin == end; begin = places.Next(kPayload)) {
-      end = begin + kPayload;
-      places.MoveOn();
-    }
-    return end;
-  };
-  EXPECT_EQ(length(2, 0), kMiB);
-  EXPECT_EQ(length(2, kMiB), kMiB);
-  EXPECT_EQ(length(2, 2 * kMiB), 2 * kMiB);
-  EXPECT_EQ(length(4, 4 * kMiB), 2 * kMiB);
-  EXPECT_EQ(length(2, 64 * kMiB), 3 * kMiB);  // all that there is
-}
-
 TEST(AnInterruptEndsTheWaitOfARankThatMeetsAgain) {
   const Abort abort;
   const auto segment = std::make_shared<const Segment>(Segment::Create(2));

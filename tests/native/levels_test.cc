@@ -14,7 +14,6 @@
 #include "base/cpu.h"
 #include "base/dtype.h"
 #include "base/error.h"
-#include "base/str_cat.h"
 #include "harness.h"
 #include "kernels/chosen.h"
 #include "kernels/reduce.h"
@@ -26,14 +25,13 @@ using hvd::DType;
 using hvd::Error;
 using hvd::KernelTable;
 using hvd::ReduceOp;
-using hvd::StrCat;
 
 constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};
 constexpr size_t kPage = 4096;
 constexpr size_t kSizes[] = {0, 1, 7, 8, 9, 31, 32, 33, 65536 + 5};
 
 std::string PathOf(const std::string& level) {
-  return StrCat(HVD_KERNELS_DIR "/", level, "/libhorovod_kernels.so");
+  return std::string(HVD_KERNELS_DIR) + "/" + level + "/libhorovod_kernels.so";
 }
 
 // The levels above the baseline that this CPU supports, which CpuLevel names in order.

@@ -12,6 +12,7 @@ from horovod._mpi import MpiNotFoundError, find_mpi
 from horovod._mpi_jobs import MULTIPLE, read_comm
 from horovod._reduce_op import Adasum, Average, Max, Min, Product, Sum
 from horovod._session import SESSION
+from horovod._unused_settings import NO_MPI_JOB
 from horovod.common import process_sets as _process_sets
 from horovod.common.process_sets import ProcessSet
 
@@ -179,10 +180,7 @@ class HorovodBasics:
         """
         member = SESSION.current
         if member is None or member.mpi is None:
-            raise ValueError(
-                "Horovod MPI is not enabled: the ranks of this job have not met through MPI, which"
-                " they do under mpirun and horovodrun --mpi"
-            )
+            raise ValueError(f"Horovod MPI is not enabled: {NO_MPI_JOB}")
         return member.mpi.threads == MULTIPLE
 
     def mpi_enabled(self) -> bool:

@@ -26,7 +26,7 @@ def end_groups(*groups: int) -> None:
     """
     left = {group for group in groups if signal_group(group, signal.SIGTERM)}
     deadline = time.monotonic() + TERMINATE_SECONDS
-    while left := left & {group for group, _ in _running()}:
+    while left and (left := left & {group for group, _ in _running()}):
         if time.monotonic() > deadline:
             for group in left:
                 signal_group(group, signal.SIGKILL)

@@ -12,14 +12,16 @@ namespace {
 // How long a wait without the interpreter's lock goes on before it asks for signals.
 constexpr int64_t kSliceMs = 200;
 
-// Tells the core where the program waits, which is for messages alone: where that fails, the wait
-// goes on. It fails too for an operation that another thread has waited for since.
-void TellSite(const hvd_core& core, hvd_runtime* runtime, int64_t handle, PyObject* line) {
+// Whether the core has heard where the program waits. False with Python's exception.
+bool TellSite(const hvd_core& core, hvd_runtime* runtime, int64_t handle, PyObject* line) {
   const auto site = py::reinterpret_steal<py::object>(PyObject_CallNoArgs(line));
-  const char* text = site ? PyUnicode_AsUTF8(site.ptr()) : nullptr;
-  if (text == nullptr) return PyErr_Clear();
+  if (!site) return false;
+  const char* text = PyUnicode_AsUTF8(site.ptr());
+  if (text == nullptr) return false;
   hvd_error error;
+  // It fails for an operation that another thread has waited for since.
   (void)core.waits_at(runtime, handle, text, &error);
+  return true;
 }
 
 }  // namespace
@@ -47,7 +49,7 @@ Waited Await(const hvd_core& core, hvd_runtime* runtime, int64_t handle, const C
     const std::chrono::duration<double> waited = Clock::now() - begin;
     if (!tell || waited.count() < site.after) continue;
     tell = false;
-    TellSite(core, runtime, handle, site.line);
+    if (!TellSite(core, runtime, handle, site.line)) return Waited::kRaised;
   }
 }
 

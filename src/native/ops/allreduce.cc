@@ -94,8 +94,7 @@ class Reduction {
 
   // What that rank reduces.
   ByteRange PartOfRank(int rank) const {
-    return PartOf({.offset = 0, .bytes = bytes_}, static_cast<size_t>(rank),
-                  static_cast<size_t>(ranks_));
+    return PartOf({.bytes = bytes_}, static_cast<size_t>(rank), static_cast<size_t>(ranks_));
   }
 
   int Previous(int steps) const { return (rank_ - steps % ranks_ + ranks_) % ranks_; }

@@ -10,6 +10,7 @@ namespace {
 
 // Up to here the number of steps counts, beyond it the bytes that one rank has to send.
 constexpr size_t kTreeBytes = size_t{32} << 10;
+// What a rank hands on while more is coming.
 constexpr size_t kForwarded = size_t{256} << 10;
 
 // Where a rank has the vector: the root from the beginning, the others when it has arrived.

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/alignment.h"
 #include "kernels/scale.h"
 #include "ops/broadcast.h"
 #include "ops/gather_blocks.h"
+#include "ops/parts.h"
 #include "ops/reducescatter.h"
 #include "transport/subset_transport.h"
 
@@ -25,9 +25,8 @@ using Blocks = std::vector<MutableBytes>;
 // How many bytes each of a host's ranks carries.
 std::vector<size_t> Parts(size_t bytes, size_t ranks, size_t lanes) {
   if (bytes <= kOneLane) lanes = 1;
-  const size_t each = RoundUp((bytes + lanes - 1) / lanes, kCacheLine);
   std::vector<size_t> parts(ranks, 0);
-  for (size_t i = 0; i < lanes; ++i) parts[i] = std::min(each, bytes - std::min(i * each, bytes));
+  for (size_t i = 0; i < lanes; ++i) parts[i] = PartOf({.bytes = bytes}, i, lanes).bytes;
   return parts;
 }
 

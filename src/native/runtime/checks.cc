@@ -15,35 +15,35 @@ namespace {
 
 void CheckReduction(const Request& request, DType dtype) {
   if (request.op == ReduceOp::kAdasum) {
-    Invalid("op=Adasum is not part of this build; choose Average or Sum");
+    ThrowInvalid("op=Adasum is not part of this build; choose Average or Sum");
   }
   if (FindReduce(dtype, request.op) == nullptr) {
-    Invalid(StrCat("op=", Name(request.op), " does not exist for ", Name(dtype)));
+    ThrowInvalid(StrCat("op=", Name(request.op), " does not exist for ", Name(dtype)));
   }
   if (request.device != kCpu && !NcclType(dtype)) {
-    Invalid(StrCat("NCCL does not reduce ", Name(dtype),
-                   ": convert the tensor to another type, or move it to the CPU"));
+    ThrowInvalid(StrCat("NCCL does not reduce ", Name(dtype),
+                        ": convert the tensor to another type, or move it to the CPU"));
   }
   const bool scaled =
       request.prescale != 1.0 || request.postscale != 1.0 || request.op == ReduceOp::kAverage;
   if (scaled && !IsScalable(dtype)) {
-    Invalid(StrCat(Name(dtype), " cannot be scaled; choose op=Sum and no factors"));
+    ThrowInvalid(StrCat(Name(dtype), " cannot be scaled; choose op=Sum and no factors"));
   }
   if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) {
-    Invalid(StrCat("scale factors must be finite, got prescale ", request.prescale,
-                   " and postscale ", request.postscale));
+    ThrowInvalid(StrCat("scale factors must be finite, got prescale ", request.prescale,
+                        " and postscale ", request.postscale));
   }
 }
 
 void CheckConversion(const Request& request, const TensorSpec& tensor) {
   if (!tensor.held) return;
   if (request.kind != OpKind::kAllreduce) {
-    Invalid(
+    ThrowInvalid(
         StrCat("an allreduce alone converts tensors on their way, not ", LowerName(request.kind)));
   }
   if (!CanTravelAs(*tensor.held, tensor.dtype)) {
-    Invalid(StrCat(Name(*tensor.held), " cannot travel as ", Name(tensor.dtype),
-                   "; float32 and float64 can, as float16 or bfloat16"));
+    ThrowInvalid(StrCat(Name(*tensor.held), " cannot travel as ", Name(tensor.dtype),
+                        "; float32 and float64 can, as float16 or bfloat16"));
   }
 }
 
@@ -57,10 +57,10 @@ void CheckMemory(const Request& request, const TensorSpec& tensor, const Memory&
     return reinterpret_cast<uintptr_t>(address) % SizeOf(dtype) == 0;
   };
   if (memory.source == nullptr || (WritesInPlace(request.kind) && memory.destination == nullptr)) {
-    Invalid(StrCat("the tensor of '", request.name, "' has no memory"));
+    ThrowInvalid(StrCat("the tensor of '", request.name, "' has no memory"));
   }
   if (!aligned(memory.source) || !aligned(memory.destination)) {
-    Invalid(StrCat("the tensor of '", request.name, "' is not aligned for ", Name(dtype)));
+    ThrowInvalid(StrCat("the tensor of '", request.name, "' is not aligned for ", Name(dtype)));
   }
 }
 
@@ -76,19 +76,20 @@ bool HasReduction(const BlockingCall& call) {
 
 }  // namespace
 
-void Invalid(const std::string& text) { throw Error(Error::Kind::kInvalid, text); }
+void ThrowInvalid(const std::string& text) { throw Error(Error::Kind::kInvalid, text); }
 
 size_t ElementCount(std::span<const int64_t> shape, DType dtype) {
   const auto most = static_cast<size_t>(std::numeric_limits<ptrdiff_t>::max()) / SizeOf(dtype);
   size_t count = 1;
   bool empty = false;
   for (const int64_t dimension : shape) {
-    if (dimension < 0) Invalid(StrCat("dimension ", dimension, " of a shape is negative"));
+    if (dimension < 0) ThrowInvalid(StrCat("dimension ", dimension, " of a shape is negative"));
     empty = empty || dimension == 0;
   }
   if (empty) return 0;
   for (const int64_t dimension : shape) {
-    if (static_cast<size_t>(dimension) > most / count) Invalid("a shape has too many elements");
+    if (static_cast<size_t>(dimension) > most / count)
+      ThrowInvalid("a shape has too many elements");
     count *= static_cast<size_t>(dimension);
   }
   return count;
@@ -101,7 +102,7 @@ std::vector<int64_t> CheckSplits(const TensorSpec& tensor, std::vector<int64_t> 
   const int64_t rows = tensor.shape.front();
   if (splits.empty()) {
     if (rows % size != 0) {
-      Invalid(
+      ThrowInvalid(
           StrCat("splits not provided, but first dimension of tensor is not an even multiple "
                  "of the number of workers. (",
                  rows, " rows, ", size, " ranks)"));
@@ -109,14 +110,14 @@ std::vector<int64_t> CheckSplits(const TensorSpec& tensor, std::vector<int64_t> 
     return std::vector<int64_t>(ranks, rows / size);
   }
   if (splits.size() != ranks) {
-    Invalid(StrCat("Number of entries in splits does not equal number of workers. (", splits.size(),
-                   " entries, ", size, " ranks)"));
+    ThrowInvalid(StrCat("Number of entries in splits does not equal number of workers. (",
+                        splits.size(), " entries, ", size, " ranks)"));
   }
   int64_t rest = rows;
   for (const int64_t split : splits) {
-    if (split < 0) Invalid(StrCat("splits must not be negative, got ", split));
+    if (split < 0) ThrowInvalid(StrCat("splits must not be negative, got ", split));
     if (split > rest) {
-      Invalid(
+      ThrowInvalid(
           StrCat("Sum of splits entries is greater than the first dimension of tensor. (it has ",
                  rows, " rows)"));
     }
@@ -168,22 +169,24 @@ bool IsPlain(const BlockingCall& call, int size) {
 void CheckOperation(const Operation& operation, int size, int root_index) {
   const Request& request = operation.request;
   if (request.name.empty() || request.name.size() > kLongestName) {
-    Invalid(StrCat("a name has between 1 and ", kLongestName, " bytes, got ", request.name.size()));
+    ThrowInvalid(
+        StrCat("a name has between 1 and ", kLongestName, " bytes, got ", request.name.size()));
   }
   if (request.tensors.size() > kMostTensors) {
-    Invalid(StrCat("a group has at most ", kMostTensors, " tensors, got ", request.tensors.size()));
+    ThrowInvalid(
+        StrCat("a group has at most ", kMostTensors, " tensors, got ", request.tensors.size()));
   }
   if (request.kind == OpKind::kBroadcast && root_index < 0) {
-    Invalid(StrCat("broadcast received invalid root rank ", request.root, ": it is not in ",
-                   request.process_set == kGlobalProcessSet
-                       ? StrCat("a job of ", size, " ranks")
-                       : StrCat("process set ", request.process_set)));
+    ThrowInvalid(StrCat("broadcast received invalid root rank ", request.root, ": it is not in ",
+                        request.process_set == kGlobalProcessSet
+                            ? StrCat("a job of ", size, " ranks")
+                            : StrCat("process set ", request.process_set)));
   }
   for (size_t i = 0; i < request.tensors.size(); ++i) {
     const TensorSpec& tensor = request.tensors[i];
     if (tensor.shape.size() > kMostDimensions) {
-      Invalid(StrCat("a tensor has at most ", kMostDimensions, " dimensions, got ",
-                     tensor.shape.size()));
+      ThrowInvalid(StrCat("a tensor has at most ", kMostDimensions, " dimensions, got ",
+                          tensor.shape.size()));
     }
     CheckConversion(request, tensor);
     if (Reduces(request.kind)) CheckReduction(request, tensor.dtype);

@@ -14,7 +14,7 @@
 namespace hvd {
 
 // Throws Error (kInvalid).
-[[noreturn]] void Invalid(const std::string& text);
+[[noreturn]] void ThrowInvalid(const std::string& text);
 
 // Throws Error (kInvalid) for what no rank may ask for. Args: size: of the process set. index: of
 // the broadcast's root among its ranks, negative when it is none of them.

@@ -22,7 +22,7 @@ namespace {
 std::shared_ptr<Driver> Open(const GpuOptions& options) {
   if (options.kind == "cuda") return OpenCuda(options.driver_libraries);
   if (options.kind == "hip") return OpenHip(options.driver_libraries);
-  Invalid(
+  ThrowInvalid(
       "this build of horovod-variants has no code for GPUs; move the tensor to the CPU, or see "
       "`horovodrun --check-build` for the build that fits this machine");
 }
@@ -64,14 +64,15 @@ std::shared_ptr<const Event> Gpu::RecordReady(int device, DeviceStream stream) {
     try {
       driver_ = Open(options_);
     } catch (const Error& error) {
-      Invalid(StrCat("the tensor is on a GPU, but its driver cannot be used: ", error.what()));
+      ThrowInvalid(StrCat("the tensor is on a GPU, but its driver cannot be used: ", error.what()));
     }
     device_ = device;
   }
   if (device != device_) {
-    Invalid(StrCat("the tensor is on GPU ", device, ", but this rank has used GPU ", device_,
-                   " before; give each rank one GPU, as torch.cuda.set_device(hvd.local_rank()) "
-                   "does"));
+    ThrowInvalid(
+        StrCat("the tensor is on GPU ", device, ", but this rank has used GPU ", device_,
+               " before; give each rank one GPU, as torch.cuda.set_device(hvd.local_rank()) "
+               "does"));
   }
   const UseDevice use(*driver_, device);
   auto event = std::make_shared<const Event>(*driver_);

@@ -93,7 +93,7 @@ bool IsSliced(const BlockingCall& call, int ranks) {
 
 // The slice that `rank` reduces of so many bytes.
 Part SliceOf(size_t bytes, size_t item, size_t rank, size_t ranks) {
-  const ByteRange slice = PartOf({.offset = 0, .bytes = bytes}, rank, ranks);
+  const ByteRange slice = PartOf({.bytes = bytes}, rank, ranks);
   return {slice.offset, slice.bytes / item};
 }
 

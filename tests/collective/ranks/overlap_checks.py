@@ -33,7 +33,12 @@ def _reduced_within_backward(width: int = 4, after: int = 0, **options: Any) -> 
     """The last layer's gradient is everyone's mean before the first layer has one at all.
 
     No rank can come to the end of its backward pass before all ranks have sent that gradient in
-    theirs. Not so in as many steps as come before.
+    theirs.
+
+    Args:
+        width: of the layers.
+        after: steps that come before, in which nothing need be reduced early.
+        options: of the optimizer.
     """
     first, last = (torch.nn.Linear(width, width, bias=False) for _ in range(2))
     named = [("first", first.weight), ("last", last.weight)]
