@@ -1,4 +1,4 @@
-"""The benchmark of installations as docs/performance.md gives it, with few turns."""
+"""The benchmark of installations as docs/toolkit-performance.md gives it, with few turns."""
 
 import json
 import sys
