@@ -6,6 +6,8 @@ import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from horovod import _settings
+
 INVALID_HOSTS = "Invalid host input, please make sure it has format as : worker-0:2,worker-1:2."
 _HOST = r"([A-Za-z0-9][\w.-]*|\[[0-9A-Fa-f:.]+\])"  # a name, an IPv4 or an [IPv6] address
 LOOPBACK_NAMES = ("localhost", "127.0.0.1")
@@ -38,13 +40,13 @@ class SlotInfo:
     def environment(self) -> dict[str, str]:
         """What tells a worker its place."""
         return {
-            "HOROVOD_HOSTNAME": self.hostname,
-            "HOROVOD_RANK": str(self.rank),
-            "HOROVOD_SIZE": str(self.size),
-            "HOROVOD_LOCAL_RANK": str(self.local_rank),
-            "HOROVOD_LOCAL_SIZE": str(self.local_size),
-            "HOROVOD_CROSS_RANK": str(self.cross_rank),
-            "HOROVOD_CROSS_SIZE": str(self.cross_size),
+            _settings.HOSTNAME.name: self.hostname,
+            _settings.RANK.name: str(self.rank),
+            _settings.SIZE.name: str(self.size),
+            _settings.LOCAL_RANK.name: str(self.local_rank),
+            _settings.LOCAL_SIZE.name: str(self.local_size),
+            _settings.CROSS_RANK.name: str(self.cross_rank),
+            _settings.CROSS_SIZE.name: str(self.cross_size),
         }
 
 

@@ -35,6 +35,22 @@ FAILED = (
 )
 
 
+def start_settings(interfaces: Sequence[str], timeout: float | None) -> dict[str, str]:
+    """What workers are told of how they find each other.
+
+    Args:
+        interfaces: network interfaces to use; none for any.
+        timeout: seconds that they wait for each other; None for their own.
+    """
+    settings = {}
+    if interfaces:
+        settings[_settings.INTERFACE.name] = ",".join(interfaces)
+        settings["NCCL_SOCKET_IFNAME"] = ",".join(interfaces)
+    if timeout is not None:
+        settings[_settings.START_TIMEOUT.name] = str(timeout)
+    return settings
+
+
 def store_settings(addresses: Sequence[str], port: int, secret: bytes) -> dict[str, str]:
     """The variables by which a worker finds the store.
 
@@ -44,9 +60,9 @@ def store_settings(addresses: Sequence[str], port: int, secret: bytes) -> dict[s
         secret: of the job.
     """
     return {
-        "HOROVOD_GLOO_RENDEZVOUS_ADDR": ",".join(addresses),
-        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
-        "_HOROVOD_SECRET_KEY": secret.hex(),
+        _settings.RENDEZVOUS_ADDRESS.name: ",".join(addresses),
+        _settings.RENDEZVOUS_PORT.name: str(port),
+        _settings.SECRET.name: secret.hex(),
     }
 
 
@@ -85,14 +101,9 @@ class Job:
             secret: of the job.
         """
         settings = store_settings(addresses, port, secret)
-        settings["HOROVOD_CONTROLLER"] = settings["HOROVOD_CPU_OPERATIONS"] = "gloo"
+        settings[_settings.CONTROLLER.name] = settings[_settings.CPU_OPERATIONS.name] = "gloo"
         settings["PYTHONUNBUFFERED"] = "1"
-        if self.interfaces:
-            settings["HOROVOD_GLOO_IFACE"] = ",".join(self.interfaces)
-            settings["NCCL_SOCKET_IFNAME"] = ",".join(self.interfaces)
-        if self.start_timeout is not None:
-            settings["HOROVOD_START_TIMEOUT"] = str(self.start_timeout)
-        return settings
+        return settings | start_settings(self.interfaces, self.start_timeout)
 
 
 class Exchange(Protocol):
@@ -352,7 +363,7 @@ def make_workers(
         workers=workers,
     )
     if job.verbose:
-        ranks = ", ".join(told["HOROVOD_RANK"] for told in workers.values())
+        ranks = ", ".join(told[_settings.RANK.name] for told in workers.values())
         way = "directly" if local else f"over {job.ssh.kubexec or 'ssh'}"
         say(f"Starting on {hostname} {way}: ranks {ranks}.")
     if local:

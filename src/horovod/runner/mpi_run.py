@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
+from horovod import _settings
 from horovod.runner.hosts import HostInfo, get_host_assignments, is_local
-from horovod.runner.job import SECRET_BYTES, Exchange, store_settings
+from horovod.runner.job import SECRET_BYTES, Exchange, start_settings, store_settings
 from horovod.runner.mpirun_process import run_to_end
 from horovod.runner.network import choose_addresses, listening_address
 from horovod.runner.rendezvous import RendezvousServer
@@ -83,15 +84,10 @@ class MpiJob:
 
     def settings(self, kind: str) -> dict[str, str]:
         """What all ranks are told."""
-        settings = {"HOROVOD_CONTROLLER": "mpi", "PYTHONUNBUFFERED": "1", **self.store}
+        settings = {_settings.CONTROLLER.name: "mpi", "PYTHONUNBUFFERED": "1", **self.store}
         if kind == INTEL_MPI and not self.binding_args:
             settings["I_MPI_PIN"] = "0"
-        if self.interfaces:
-            settings["HOROVOD_GLOO_IFACE"] = ",".join(self.interfaces)
-            settings["NCCL_SOCKET_IFNAME"] = ",".join(self.interfaces)
-        if self.start_timeout is not None:
-            settings["HOROVOD_START_TIMEOUT"] = str(self.start_timeout)
-        return settings
+        return settings | start_settings(self.interfaces, self.start_timeout)
 
 
 def kind_of(version: str) -> str | None:

@@ -16,6 +16,7 @@ from horovod.torch.gathering import allgather
 from horovod.torch.gradient_hooks import follow, remove
 from horovod.torch.gradients import TOO_MANY_PASSES, Parameter, Reduction
 from horovod.torch.handles import synchronize
+from horovod.torch.parameter_names import numbered
 from horovod.torch.reduction import allreduce_async_
 from horovod.torch.shared_memory import shared_empty
 
@@ -180,7 +181,7 @@ class BucketReducer:
             for j, parameter in enumerate(group["params"]):
                 if not parameter.requires_grad or parameter in known:
                     continue
-                name = self._names.setdefault(parameter, f"allreduce.noname.{i}.{j}")
+                name = self._names.setdefault(parameter, numbered(i, j))
                 if not parameter.is_cpu:
                     raise ValueError(
                         f"gradient_as_bucket_view keeps gradients in memory that the processes of"

@@ -14,6 +14,7 @@ from horovod.torch.compression import Compressor, Outgoing, outgoing
 from horovod.torch.gradient_hooks import follow, remove
 from horovod.torch.grouped import start_grouped_allreduce
 from horovod.torch.handles import synchronize
+from horovod.torch.parameter_names import numbered
 from horovod.torch.reduction import start_allreduce
 from horovod.torch.sparse import sparse_allreduce_async
 
@@ -158,7 +159,7 @@ class GradientReducer:
             for j, parameter in enumerate(group["params"]):
                 if id(parameter) in self._gradients or not parameter.requires_grad:
                     continue
-                name = self._names.setdefault(parameter, f"allreduce.noname.{i}.{j}")
+                name = self._names.setdefault(parameter, numbered(i, j))
                 gradient = _Gradient(parameter, name, self.group_of.get(id(parameter)))
                 self._gradients[id(parameter)] = gradient
                 if not self._users_choice:

@@ -9,6 +9,11 @@ import torch
 Parameter = torch.Tensor
 
 
+def numbered(group: int, place: int) -> str:
+    """The name of a parameter without one: the optimizer's group, and its place there."""
+    return f"allreduce.noname.{group}.{place}"
+
+
 def name_parameters(
     groups: Sequence[dict[str, Any]], named: Iterable[tuple[str, Parameter]] | None
 ) -> dict[Parameter, str]:
@@ -23,7 +28,7 @@ def name_parameters(
     """
     if named is None:
         return {
-            parameter: f"allreduce.noname.{i}.{j}"
+            parameter: numbered(i, j)
             for i, group in enumerate(groups)
             for j, parameter in enumerate(group["params"])
         }

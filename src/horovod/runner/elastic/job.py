@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from horovod import _settings
 from horovod.runner.descriptors import allow_descriptors
 from horovod.runner.elastic.blacklist import Blacklist
 from horovod.runner.elastic.discovery import DiscoveryError, HostDiscovery
@@ -99,8 +100,8 @@ class _Launcher:
         told = {
             number: {
                 **place.environment(),
-                "HOROVOD_ELASTIC": "1",
-                "HOROVOD_ELASTIC_WORKER": str(number),
+                _settings.ELASTIC.name: "1",
+                _settings.ELASTIC_WORKER.name: str(number),
             }
             for number, place in workers.items()
         }
@@ -148,10 +149,10 @@ class _Launcher:
     def answer(self, worker: int, attempt: int, place: Place) -> None:
         told = dict(place.environment)
         if told:
-            self._assign(worker, int(told["HOROVOD_RANK"]))
+            self._assign(worker, int(told[_settings.RANK.name]))
             # Workers tell each other the address at which they reach the store: that is one of
             # the network which they share, as in jobs whose hosts stay.
-            told["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = ",".join(self._gathered)
+            told[_settings.RENDEZVOUS_ADDRESS.name] = ",".join(self._gathered)
         self._store.put(Place.key(worker, attempt), Place(place.round, told, place.reason).encode())
 
     def announce(self, round_number: int, update: int) -> None:
