@@ -20,7 +20,7 @@ set(HVD_CORE_SOURCES
   transport/shm/segment.cc transport/shm/shm_transport.cc
   transport/shm/single_copy.cc
   transport/tcp/tcp_transport.cc
-  ops/ahead.cc ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/broadcast.cc
+  ops/ahead.cc ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/arithmetic.cc ops/broadcast.cc
   ops/device_collectives.cc ops/gather_blocks.cc ops/hierarchical.cc ops/mapped_allreduce.cc
   ops/operand_sink.cc ops/reducescatter.cc
   timeline/timeline.cc timeline/trace_text.cc

@@ -23,6 +23,16 @@ enum class ReduceOp : uint8_t {
   kProduct = 5,
 };
 
+// What the sum of all ranks' values is divided by.
+constexpr double DivisorOf(ReduceOp op, int ranks) {
+  return op == ReduceOp::kAverage ? static_cast<double>(ranks) : 1.0;
+}
+
+// Whether two operands give the same bits in either order, but for which of two NaNs stays.
+constexpr bool Commutes(ReduceOp op) {
+  return op == ReduceOp::kSum || op == ReduceOp::kAverage || op == ReduceOp::kProduct;
+}
+
 // dst[i] = dst[i] op src[i] for `count` elements. Both are aligned for their element and either
 // the same buffer or apart.
 using ReduceFn = void (*)(const void* src, void* dst, size_t count);

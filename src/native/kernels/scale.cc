@@ -10,11 +10,11 @@ namespace hvd {
 bool IsScalable(DType dtype) { return dtype != DType::kBool; }
 
 void Scale(DType dtype, double factor, void* data, size_t count, double divisor) {
+  if (factor == 1.0 && divisor == 1.0) return;
   if (!IsScalable(dtype)) {
     throw std::invalid_argument(std::string("cannot scale ") + Name(dtype) +
                                 " elements: convert them to a number type first");
   }
-  if (factor == 1.0 && divisor == 1.0) return;
   ChosenKernels().scale(dtype, factor, data, count, divisor);
 }
 

@@ -21,7 +21,7 @@ bool IsScalable(DType dtype);
 // is exact, truncated towards zero and held within the type's range; a NaN becomes 0. A factor and
 // a divisor of 1 leave every bit as it is.
 //
-// Throws std::invalid_argument when the type is not scalable.
+// Throws std::invalid_argument when there is something to do and the type is not scalable.
 void Scale(DType dtype, double factor, void* data, size_t count, double divisor = 1.0);
 
 }  // namespace hvd

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "ops/arithmetic.h"
 #include "ops/operand_sink.h"
 #include "ops/parts.h"
 

@@ -5,10 +5,8 @@
 #include <cstring>
 #include <memory>
 
-#include "base/error.h"
-#include "base/str_cat.h"
-#include "kernels/scale.h"
 #include "ops/ahead.h"
+#include "ops/arithmetic.h"
 #include "ops/hierarchical.h"
 #include "ops/parts.h"
 
@@ -34,23 +32,14 @@ class Reduction {
         source_(static_cast<const std::byte*>(options.source)),
         destination_(static_cast<std::byte*>(options.destination)),
         bytes_(options.count * SizeOf(options.dtype)),
-        dtype_(options.dtype),
-        reduce_(FindReduce(options.dtype, options.op)),
-        prescale_(options.prescale),
-        postscale_(options.postscale),
-        divisor_(options.op == ReduceOp::kAverage ? ranks_ : 1),
-        commutes_(options.op == ReduceOp::kSum || options.op == ReduceOp::kAverage ||
-                  options.op == ReduceOp::kProduct) {
-    if (reduce_ == nullptr) {
-      throw Error(Error::Kind::kInvalid, StrCat("no such reduction for ", Name(dtype_)));
-    }
-  }
+        arithmetic_(options.dtype, options.op, ranks_, options.prescale, options.postscale),
+        commutes_(Commutes(options.op)) {}
 
   void Run() {
     if (bytes_ == 0) return;
     if (ranks_ == 1) {
       CopyOperand(0, bytes_);
-      Finish(destination_, bytes_);
+      arithmetic_.Finish(destination_, bytes_);
     } else if (ExchangesWholes()) {
       ExchangeWholes();
     } else if (bytes_ <= kPairsBytes && PairSteps() < ranks_ - 1) {
@@ -62,34 +51,23 @@ class Reduction {
     }
   }
 
-  // destination = (source * prescale) op incoming, then what Finish does when this was the last
-  // operand.
+  // destination = (source * prescale) op incoming, finished when this was the last operand.
   void Combine(size_t offset, ConstBytes incoming, bool last) {
     while (!incoming.empty()) {
       const size_t bytes = std::min(incoming.size(), kCachedPiece);
       CopyOperand(offset, bytes);
-      reduce_(incoming.data(), destination_ + offset, bytes / SizeOf(dtype_));
-      if (last) Finish(destination_ + offset, bytes);
+      arithmetic_.Reduce(incoming.data(), destination_ + offset, bytes);
+      if (last) arithmetic_.Finish(destination_ + offset, bytes);
       incoming = incoming.subspan(bytes);
       offset += bytes;
     }
   }
 
  private:
-  void Prescale(std::byte* data, size_t bytes) const {
-    if (prescale_ != 1.0) Scale(dtype_, prescale_, data, bytes / SizeOf(dtype_));
-  }
-
-  // What follows on the last operand.
-  void Finish(std::byte* data, size_t bytes) const {
-    if (postscale_ == 1.0 && divisor_ == 1.0) return;
-    Scale(dtype_, postscale_, data, bytes / SizeOf(dtype_), divisor_);
-  }
-
   // Puts this rank's operand into the destination.
   void CopyOperand(size_t offset, size_t bytes) const {
     if (source_ != destination_) std::memcpy(destination_ + offset, source_ + offset, bytes);
-    Prescale(destination_ + offset, bytes);
+    arithmetic_.Prescale(destination_ + offset, bytes);
   }
 
   // What that rank reduces.
@@ -117,11 +95,7 @@ class Reduction {
   const std::byte* const source_;
   std::byte* const destination_;
   const size_t bytes_;
-  const DType dtype_;
-  const ReduceFn reduce_;
-  const double prescale_;
-  const double postscale_;
-  const double divisor_;  // the number of ranks, for an average
+  const Arithmetic arithmetic_;
   const bool commutes_;
 };
 
@@ -144,8 +118,9 @@ class CombineSink final : public Sink {
 // It takes twice as much of each vector through a core's caches and arithmetic as halves do. That
 // pays for long ones where the cores are near and what they add up need not be converted.
 bool Reduction::ExchangesWholes() const {
-  if (ranks_ != 2 || !commutes_ || prescale_ != 1.0 || !transport_.keeps_step()) return false;
-  return bytes_ <= kWholeBytes || (!IsHalf(dtype_) && transport_.AgreeNear(1 - rank_));
+  if (ranks_ != 2 || !commutes_ || arithmetic_.prescale != 1.0 || !transport_.keeps_step())
+    return false;
+  return bytes_ <= kWholeBytes || (!IsHalf(arithmetic_.dtype) && transport_.AgreeNear(1 - rank_));
 }
 
 // Two ranks send each other all they have, and both add up what comes: as many bytes as by halves,
@@ -161,7 +136,7 @@ void Reduction::Flat() {
   const std::unique_ptr<std::byte[]> vectors(new std::byte[n * bytes_]);
   const auto vector = [&](int rank) { return vectors.get() + static_cast<size_t>(rank) * bytes_; };
   std::memcpy(vector(rank_), source_, bytes_);
-  Prescale(vector(rank_), bytes_);
+  arithmetic_.Prescale(vector(rank_), bytes_);
   for (int step = 1; step < ranks_; ++step) {
     const int from = Previous(step);
     CopySink sink({vector(from), bytes_});
@@ -169,9 +144,9 @@ void Reduction::Flat() {
   }
   std::memcpy(destination_, vector(0), bytes_);
   for (int rank = 1; rank < ranks_; ++rank) {
-    reduce_(vector(rank), destination_, bytes_ / SizeOf(dtype_));
+    arithmetic_.Reduce(vector(rank), destination_, bytes_);
   }
-  Finish(destination_, bytes_);
+  arithmetic_.Finish(destination_, bytes_);
 }
 
 // In step k the ranks whose numbers differ in bit k exchange their sums, so that log2(n) steps do.
@@ -179,7 +154,6 @@ void Reduction::Flat() {
 // vector to one below, and get the result from it.
 void Reduction::Pairs() {
   const int beyond = ranks_ - Paired();
-  const size_t count = bytes_ / SizeOf(dtype_);
   const MutableBytes own(destination_, bytes_);
   CopyOperand(0, bytes_);
   if (rank_ >= Paired()) {
@@ -191,20 +165,20 @@ void Reduction::Pairs() {
   const MutableBytes other(memory.get(), bytes_);
   if (rank_ < beyond) {
     transport_.Receive(rank_ + Paired(), other);
-    reduce_(other.data(), own.data(), count);
+    arithmetic_.Reduce(other.data(), own.data(), bytes_);
   }
   for (int bit = 1; bit < Paired(); bit *= 2) {
     const int peer = rank_ ^ bit;
     CopySink sink(other);
     transport_.Exchange(peer, own, peer, bytes_, sink);
     if (rank_ < peer) {
-      reduce_(other.data(), own.data(), count);
+      arithmetic_.Reduce(other.data(), own.data(), bytes_);
     } else {
-      reduce_(own.data(), other.data(), count);
+      arithmetic_.Reduce(own.data(), other.data(), bytes_);
       std::memcpy(own.data(), other.data(), bytes_);
     }
   }
-  Finish(own.data(), bytes_);
+  arithmetic_.Finish(own.data(), bytes_);
   if (rank_ < beyond) transport_.Send(rank_ + Paired(), own);
 }
 
@@ -216,7 +190,7 @@ void Reduction::Ring() {
   // Only the first part is sent before anything was combined into it.
   const ByteRange first = PartOfRank(rank_);
   const std::byte* operand = source_;
-  if (prescale_ != 1.0) {
+  if (arithmetic_.prescale != 1.0) {
     CopyOperand(first.offset, first.bytes);
     operand = destination_;
   }

@@ -87,10 +87,8 @@ void HierarchicalAllreduce(Transport& transport, const Topology& topology,
                     .count = counts[place],
                     .dtype = options.dtype,
                     .op = op});
-    const double divisor = options.op == ReduceOp::kAverage ? transport.size() : 1;
-    if (options.postscale != 1.0 || divisor != 1.0) {
-      Scale(options.dtype, options.postscale, own, counts[place], divisor);
-    }
+    Scale(options.dtype, options.postscale, own, counts[place],
+          DivisorOf(options.op, transport.size()));
   }
   GatherBlocks(near, blocks);
 }

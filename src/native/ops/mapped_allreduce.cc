@@ -5,10 +5,8 @@
 #include <cstring>
 #include <vector>
 
-#include "base/error.h"
-#include "base/str_cat.h"
-#include "kernels/scale.h"
 #include "ops/allreduce.h"
+#include "ops/arithmetic.h"
 #include "transport/subset_transport.h"
 #include "transport/topology.h"
 
@@ -38,14 +36,10 @@ class MappedReduction {
       : transport_(transport),
         topology_(transport.topology()),
         options_(options),
-        item_(SizeOf(options.dtype)),
-        reduce_(FindReduce(options.dtype, options.op)),
-        divisor_(options.op == ReduceOp::kAverage ? transport.size() : 1) {
-    if (reduce_ == nullptr) {
-      throw Error(Error::Kind::kInvalid, StrCat("no such reduction for ", Name(options.dtype)));
-    }
+        arithmetic_(options.dtype, options.op, transport.size(), options.prescale,
+                    options.postscale) {
     if (topology_ == nullptr && options.memory.size() == 2 && options.prescale == 1.0) {
-      both_ = FindReduceBoth(options.dtype, options.op, options.postscale / divisor_);
+      both_ = FindReduceBoth(options.dtype, options.op, Factor());
     }
   }
 
@@ -78,7 +72,7 @@ class MappedReduction {
     if (slice.bytes == 0) return;
     if (both_ != nullptr) {
       both_(options_.memory[0] + slice.offset, options_.memory[1] + slice.offset,
-            slice.bytes / item_, options_.postscale / divisor_);
+            arithmetic_.Count(slice.bytes), Factor());
       return;
     }
     if (topology_ == nullptr) {
@@ -94,7 +88,7 @@ class MappedReduction {
     // An average divides by the number of all ranks, in the end.
     Allreduce(far, {.source = sum,
                     .destination = sum,
-                    .count = slice.bytes / item_,
+                    .count = arithmetic_.Count(slice.bytes),
                     .dtype = options_.dtype,
                     .op = options_.op == ReduceOp::kAverage ? ReduceOp::kSum : options_.op});
     ForEachPiece(slice, [this](size_t offset, size_t bytes) { Spread(offset, bytes); });
@@ -102,33 +96,29 @@ class MappedReduction {
 
   // Into the first rank's memory, in the order of the ranks: the bits do not depend on the slices.
   void Combine(size_t offset, size_t bytes) const {
-    const size_t count = bytes / item_;
     std::byte* const sum = options_.memory.front() + offset;
-    ScaleIf(options_.prescale, sum, count);
+    arithmetic_.Prescale(sum, bytes);
     for (std::byte* const memory : options_.memory.subspan(1)) {
-      ScaleIf(options_.prescale, memory + offset, count);
-      reduce_(memory + offset, sum, count);
+      arithmetic_.Prescale(memory + offset, bytes);
+      arithmetic_.Reduce(memory + offset, sum, bytes);
     }
   }
 
   void Spread(size_t offset, size_t bytes) const {
     std::byte* const sum = options_.memory.front() + offset;
-    ScaleIf(options_.postscale, sum, bytes / item_, divisor_);
+    arithmetic_.Finish(sum, bytes);
     for (std::byte* const memory : options_.memory.subspan(1)) {
       std::memcpy(memory + offset, sum, bytes);
     }
   }
 
-  void ScaleIf(double factor, void* data, size_t count, double divisor = 1) const {
-    if (factor != 1.0 || divisor != 1.0) Scale(options_.dtype, factor, data, count, divisor);
-  }
+  // What scales a result of both at once.
+  double Factor() const { return arithmetic_.postscale / arithmetic_.divisor; }
 
   Transport& transport_;
   const Topology* const topology_;
   const MappedAllreduceOptions& options_;
-  const size_t item_;
-  const ReduceFn reduce_;
-  const double divisor_;         // the number of ranks, for an average
+  const Arithmetic arithmetic_;
   ReduceBothFn both_ = nullptr;  // for two ranks, where there is one that scales too
 };
 

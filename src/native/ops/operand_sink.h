@@ -6,25 +6,11 @@
 #include <cstddef>
 
 #include "base/alignment.h"
-#include "base/dtype.h"
-#include "kernels/reduce.h"
+#include "ops/arithmetic.h"
 #include "ops/parts.h"
 #include "transport/transport.h"
 
 namespace hvd {
-
-// What operands become a result by.
-struct Arithmetic {
-  // Throws Error (kInvalid) when there is no such reduction.
-  // Args: ranks: an average divides by their number.
-  Arithmetic(DType dtype, ReduceOp op, int ranks, double prescale, double postscale);
-
-  DType dtype;
-  ReduceFn reduce;
-  double prescale;   // every operand is multiplied by it
-  double postscale;  // the result is multiplied by it
-  double divisor;    // and divided by this
-};
 
 // One operand. May be given a rank's own too, which is aligned for its elements alone.
 class OperandSink final : public Sink {

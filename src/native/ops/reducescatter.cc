@@ -3,8 +3,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "kernels/scale.h"
 #include "ops/ahead.h"
+#include "ops/arithmetic.h"
 #include "ops/operand_sink.h"
 #include "transport/topology.h"
 
@@ -25,18 +25,15 @@ void Reducescatter(Transport& transport, const ReducescatterOptions& options) {
   const int rank = transport.rank();
   auto* block = static_cast<std::byte*>(options.destination);
   const ConstBytes own = options.Block(rank);
-  const size_t count = own.size() / SizeOf(options.dtype);
   if (!own.empty() && own.data() != block) std::memcpy(block, own.data(), own.size());
-  if (options.prescale != 1.0) Scale(options.dtype, options.prescale, block, count);
+  arithmetic.Prescale(block, own.size());
   for (const PairwiseStep& step : PairwiseSteps(transport)) {
     OperandSink sink(arithmetic, {.first = false, .last = false}, block);
     const ConstBytes out = step.to >= 0 ? options.Block(step.to) : ConstBytes();
     transport.Exchange(step.to >= 0 ? step.to : step.from, out,
                        step.from >= 0 ? step.from : step.to, step.from >= 0 ? own.size() : 0, sink);
   }
-  if (options.postscale != 1.0 || arithmetic.divisor != 1.0) {
-    Scale(options.dtype, options.postscale, block, count, arithmetic.divisor);
-  }
+  arithmetic.Finish(block, own.size());
 }
 
 }  // namespace hvd

@@ -56,12 +56,12 @@ std::vector<int64_t> SplitsOf(const BlockingCall& call) {
 
 size_t DataBytes(const BlockingCall& call) {
   if (call.tensors.empty()) return 0;
-  return ElementCount(call.tensor().shape, call.tensor().dtype) * SizeOf(call.tensor().dtype);
+  return ByteCount(call.tensor().shape, call.tensor().dtype);
 }
 
 size_t RowBytes(const BlockingCall& call) {
   const TensorOutline& tensor = call.tensor();
-  return ElementCount(tensor.shape.subspan(1), tensor.dtype) * SizeOf(tensor.dtype);
+  return ByteCount(tensor.shape.subspan(1), tensor.dtype);
 }
 
 }  // namespace hvd

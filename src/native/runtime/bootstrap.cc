@@ -82,7 +82,6 @@ class Meeting {
     return {.rank = options_.rank,
             .size = options_.size,
             .local_size = options_.local_size,
-            .transport = options_.transport,
             .mpi = options_.mpi != nullptr && options_.mpi_data && options_.mpi->may_move_data(),
             .peer = {options_.host, ::getpid()},
             .identity = HostIdentity(),

@@ -55,7 +55,6 @@ std::vector<uint8_t> Hello::Encode() const {
   writer.I64(rank);
   writer.I64(size);
   writer.I64(local_size);
-  writer.U8(static_cast<uint8_t>(transport));
   writer.U8(mpi ? 1 : 0);
   Write(writer, peer);
   writer.String(identity);
@@ -69,8 +68,6 @@ Hello Hello::Decode(std::span<const uint8_t> payload) {
   hello.rank = static_cast<int32_t>(reader.I64());
   hello.size = static_cast<int32_t>(reader.I64());
   hello.local_size = static_cast<int32_t>(reader.I64());
-  hello.transport =
-      static_cast<TransportChoice>(ReadCode(reader, static_cast<uint8_t>(TransportChoice::kMpi)));
   hello.mpi = ReadCode(reader, 1) == 1;
   hello.peer = ReadPeer(reader);
   hello.identity = reader.String(kLongestHost);

@@ -19,7 +19,6 @@ struct Hello {
   int32_t rank = 0;
   int32_t size = 0;
   int32_t local_size = 0;
-  TransportChoice transport = TransportChoice::kAuto;
   bool mpi = false;  // whether MPI can move its data
   Peer peer;
   std::string identity;       // HostIdentity

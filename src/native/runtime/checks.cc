@@ -95,6 +95,18 @@ size_t ElementCount(std::span<const int64_t> shape, DType dtype) {
   return count;
 }
 
+size_t ByteCount(std::span<const int64_t> shape, DType dtype) {
+  return ElementCount(shape, dtype) * SizeOf(dtype);
+}
+
+size_t ByteCount(const TensorSpec& tensor) { return ByteCount(tensor.shape, tensor.dtype); }
+
+size_t ByteCount(const Request& request) {
+  size_t bytes = 0;
+  for (const TensorSpec& tensor : request.tensors) bytes += ByteCount(tensor);
+  return bytes;
+}
+
 std::vector<int64_t> CheckSplits(const TensorSpec& tensor, std::vector<int64_t> splits, int size) {
   const auto ranks = static_cast<size_t>(size);
   // A tensor without dimensions is refused by all ranks together.

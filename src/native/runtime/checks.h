@@ -32,6 +32,12 @@ std::vector<int64_t> CheckSplits(const TensorSpec& tensor, std::vector<int64_t> 
 // many elements overflow.
 size_t ElementCount(std::span<const int64_t> shape, DType dtype);
 
+// The bytes of that many elements, of a tensor as it travels, and of all tensors of an operation.
+// Throw likewise.
+size_t ByteCount(std::span<const int64_t> shape, DType dtype);
+size_t ByteCount(const TensorSpec& tensor);
+size_t ByteCount(const Request& request);
+
 }  // namespace hvd
 
 #endif  // HVD_RUNTIME_CHECKS_H_

@@ -99,8 +99,7 @@ Result RunOne(const ProcessSet& set, const Operation& operation, const Response&
     case OpKind::kBroadcast: {
       const TensorSpec& tensor = operation.request.tensors[0];
       Broadcast(set.transport(), set.IndexOf(operation.request.root), operation.memory[0].source,
-                operation.memory[0].destination,
-                ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype));
+                operation.memory[0].destination, ByteCount(tensor));
       return {};
     }
     case OpKind::kBarrier:

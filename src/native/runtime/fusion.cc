@@ -178,8 +178,7 @@ void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Oper
       const TensorSpec& tensor = request.tensors[t];
       const Memory& memory = operations[i]->memory[t];
       alike[{tensor.dtype, request.op, request.prescale, request.postscale}].push_back(
-          {i, memory.source, memory.destination,
-           ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype), tensor.held});
+          {i, memory.source, memory.destination, ByteCount(tensor), tensor.held});
     }
     if (missing.back() == 0) on_done(i, {});
   }

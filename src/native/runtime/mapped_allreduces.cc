@@ -77,8 +77,7 @@ void RunMappedAllreduces(const ProcessSet& set,
       Batch& batch = batches[{shared.buffer->id(), tensor.dtype, request.op, request.prescale,
                               request.postscale}];
       batch.buffer = last = shared.buffer.get();
-      batch.vectors.push_back(
-          {shared.offset, ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype)});
+      batch.vectors.push_back({shared.offset, ByteCount(tensor)});
     }
     if (last == nullptr) continue;
     last->Reduced();

@@ -23,7 +23,7 @@ void FreeOutput::operator()(std::byte* data) const noexcept {
 
 Output AllocateOutput(const std::shared_ptr<OutputMemory>& memory, DType dtype,
                       std::vector<int64_t> shape) {
-  const size_t bytes = ElementCount(shape, dtype) * SizeOf(dtype);
+  const size_t bytes = ByteCount(shape, dtype);
   std::byte* data = memory->Take(bytes);
   if (data == nullptr) {
     throw Error(Error::Kind::kInternal, StrCat("no memory for a result of ", bytes, " bytes"));

@@ -37,10 +37,7 @@ TraceEvent EventOf(TraceEvent::Type type, int32_t process_set, const std::string
 }
 
 std::string ArgumentsOf(const Request& request, std::string_view error) {
-  int64_t bytes = 0;
-  for (const TensorSpec& tensor : request.tensors) {
-    bytes += static_cast<int64_t>(ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype));
-  }
+  const size_t bytes = ByteCount(request);
   std::string text = StrCat("\"bytes\": ", bytes);
   if (request.tensors.size() == 1) {
     const TensorSpec& tensor = request.tensors.front();

@@ -1,5 +1,7 @@
 #include "runtime/rows.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "runtime/checks.h"
 
@@ -31,9 +33,19 @@ std::vector<size_t> Multiplied(std::span<const int64_t> rows, size_t factor) {
   return sizes;
 }
 
+int64_t ShareOf(int64_t rows, int rank, int ranks) {
+  return rows / ranks + (rank < rows % ranks ? 1 : 0);
+}
+
+int64_t FirstOfShare(int64_t rows, int rank, int ranks) {
+  return rank * (rows / ranks) + std::min<int64_t>(rank, rows % ranks);
+}
+
 std::vector<int64_t> ShareOut(int64_t rows, int ranks) {
-  std::vector<int64_t> shares(static_cast<size_t>(ranks), rows / ranks);
-  for (size_t i = 0; i < static_cast<size_t>(rows % ranks); ++i) ++shares[i];
+  std::vector<int64_t> shares(static_cast<size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    shares[static_cast<size_t>(rank)] = ShareOf(rows, rank, ranks);
+  }
   return shares;
 }
 

@@ -23,7 +23,11 @@ int64_t SumOfRows(std::span<const int64_t> rows);
 
 std::vector<size_t> Multiplied(std::span<const int64_t> rows, size_t factor);
 
-// The first ranks get one row more when the rows cannot be shared out evenly.
+// The rows of a reducescatter that a rank gets: the first ranks get one more when they cannot be
+// shared out evenly.
+int64_t ShareOf(int64_t rows, int rank, int ranks);
+int64_t FirstOfShare(int64_t rows, int rank, int ranks);
+// By rank.
 std::vector<int64_t> ShareOut(int64_t rows, int ranks);
 
 }  // namespace hvd

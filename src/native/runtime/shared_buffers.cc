@@ -114,7 +114,7 @@ void SharedBuffer::Reserve() const { file_.Reserve(place_ * Stride(bytes_), byte
 
 Output SharedBuffers::Allocate(const ProcessSet& set, const Request& request, int64_t id) {
   const TensorSpec& tensor = request.tensors.at(0);
-  const size_t bytes = ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype);
+  const size_t bytes = ByteCount(tensor);
   Transport& transport = set.transport();
   // What every rank can tell of itself; alone on its host, one can share where others do.
   const bool wanted = bytes != 0 && CanReduceMapped(transport) && transport.size() > 1;
@@ -178,7 +178,7 @@ void SharedBuffers::Locate(const ProcessSet& set, Request& request, std::vector<
   std::vector<int64_t> numbers;
   for (size_t i = 0; i < request.tensors.size(); ++i) {
     const TensorSpec& tensor = request.tensors[i];
-    const size_t bytes = ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype);
+    const size_t bytes = ByteCount(tensor);
     // What is converted on its way is not reduced where it is.
     if (memory[i].source == memory[i].destination && bytes != 0 && !tensor.held) {
       memory[i].shared = Find(set, memory[i].source, bytes);

@@ -192,11 +192,7 @@ bool HasShortForm(std::span<const Request* const> requests, const Lane& lane) {
   const Request& first = *requests.front();
   if (!KindIsShort(first.kind, first.tensors.size())) return false;
   return std::ranges::all_of(requests, [&lane](const Request* request) {
-    size_t bytes = 0;
-    for (const TensorSpec& tensor : request->tensors) {
-      bytes += ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype);
-    }
-    return bytes <= MostOf(*request, lane);
+    return ByteCount(*request) <= MostOf(*request, lane);
   });
 }
 

@@ -22,15 +22,6 @@ namespace {
 constexpr size_t kLeastSliced = size_t{16} << 10;
 static_assert(kLeastSliced >= Lane::kStays);
 
-int64_t RowsOf(int64_t rows, int rank, int ranks) {
-  return rows / ranks + (rank < rows % ranks ? 1 : 0);
-}
-
-// The first of `rank`'s rows of a reducescatter.
-int64_t FirstRow(int64_t rows, int rank, int ranks) {
-  return rank * (rows / ranks) + std::min<int64_t>(rank, rows % ranks);
-}
-
 // Puts `count` elements of an operand, from the `offset`-th byte on, into memory of the type that
 // they travel in.
 void CopyOwn(const BlockingCall& call, size_t offset, std::byte* to, size_t count) {
@@ -39,10 +30,6 @@ void CopyOwn(const BlockingCall& call, size_t offset, std::byte* to, size_t coun
   const std::byte* own = Source(call) + first * SizeOf(tensor.held.value_or(tensor.dtype));
   if (tensor.held) return Convert(*tensor.held, tensor.dtype, own, to, count);
   if (own != to) std::memcpy(to, own, count * SizeOf(tensor.dtype));
-}
-
-void ScaleIf(DType dtype, double factor, void* data, size_t count, double divisor = 1) {
-  if (factor != 1.0 || divisor != 1.0) Scale(dtype, factor, data, count, divisor);
 }
 
 // Reduces a part in the order of the ranks, hence to the same bits on all of them; of two ranks
@@ -57,14 +44,13 @@ void Reduce(const BlockingCall& call, int rank, int ranks, Part part, const Brou
   const size_t bytes = part.count * SizeOf(dtype);
   if (TakesOwnFromSource(call.op, ranks)) {
     CopyOwn(call, part.offset, destination, part.count);
-    ScaleIf(dtype, call.prescale, destination, part.count);
+    Scale(dtype, call.prescale, destination, part.count);
     reduce(brought(1 - rank), destination, part.count);
   } else {
     std::memcpy(destination, brought(0), bytes);
     for (int other = 1; other < ranks; ++other) reduce(brought(other), destination, part.count);
   }
-  ScaleIf(dtype, call.postscale, destination, part.count,
-          call.op == ReduceOp::kAverage ? static_cast<double>(ranks) : 1);
+  Scale(dtype, call.postscale, destination, part.count, DivisorOf(call.op, ranks));
 }
 
 // Cuts a part. Args: body: gets each piece.
@@ -149,15 +135,12 @@ void ReduceBySlices(const BlockingCall& call, Lane& lane, std::span<const Lane::
 Part PartOf(const BlockingCall& call, int rank, int ranks) {
   const int64_t rows = call.tensor().shape.front();
   const size_t row = RowBytes(call);
-  return {static_cast<size_t>(FirstRow(rows, rank, ranks)) * row,
-          static_cast<size_t>(RowsOf(rows, rank, ranks)) * row / SizeOf(call.tensor().dtype)};
+  return {static_cast<size_t>(FirstOfShare(rows, rank, ranks)) * row,
+          static_cast<size_t>(ShareOf(rows, rank, ranks)) * row / SizeOf(call.tensor().dtype)};
 }
 
 // Sums two ranks' operands in whatever order, to the same bits.
-bool TakesOwnFromSource(ReduceOp op, int ranks) {
-  return ranks == 2 &&
-         (op == ReduceOp::kSum || op == ReduceOp::kAverage || op == ReduceOp::kProduct);
-}
+bool TakesOwnFromSource(ReduceOp op, int ranks) { return ranks == 2 && Commutes(op); }
 
 void BringOperand(const BlockingCall& call, size_t offset, MutableBytes place, HandOver way) {
   const DType dtype = call.tensor().dtype;
@@ -167,14 +150,14 @@ void BringOperand(const BlockingCall& call, size_t offset, MutableBytes place, H
   } else {
     CopyToPeer(place.data(), Source(call) + offset, place.size(), way);
   }
-  ScaleIf(dtype, call.prescale, place.data(), count);
+  Scale(dtype, call.prescale, place.data(), count);
 }
 
 Result ReduceOwnRows(const BlockingCall& call, int rank, std::span<const Lane::Place> places,
                      const std::shared_ptr<OutputMemory>& outputs) {
   const auto ranks = static_cast<int>(places.size());
   const Part part = PartOf(call, rank, ranks);
-  const int64_t rows = RowsOf(call.tensor().shape.front(), rank, ranks);
+  const int64_t rows = ShareOf(call.tensor().shape.front(), rank, ranks);
   Result result;
   std::byte* const to = PlaceFor(call, {&rows, 1}, outputs, result);
   const size_t before = TakesOwnFromSource(call.op, ranks) ? part.offset : 0;

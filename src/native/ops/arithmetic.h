@@ -1,0 +1,41 @@
+// What the ranks' operands become a result by.
+#ifndef HVD_OPS_ARITHMETIC_H_
+#define HVD_OPS_ARITHMETIC_H_
+
+#include <cstddef>
+
+#include "base/dtype.h"
+#include "kernels/reduce.h"
+#include "kernels/scale.h"
+
+namespace hvd {
+
+struct Arithmetic {
+  // Throws Error (kInvalid) when there is no such reduction.
+  // Args: ranks: an average divides by their number.
+  Arithmetic(DType dtype, ReduceOp op, int ranks, double prescale, double postscale);
+
+  size_t Count(size_t bytes) const { return bytes / SizeOf(dtype); }
+  // To do with every operand.
+  void Prescale(void* operand, size_t bytes) const {
+    Scale(dtype, prescale, operand, Count(bytes));
+  }
+  // result = result op operand. Both lie apart, and are aligned for their elements.
+  void Reduce(const void* operand, void* result, size_t bytes) const {
+    reduce(operand, result, Count(bytes));
+  }
+  // To do with the result of all operands.
+  void Finish(void* result, size_t bytes) const {
+    Scale(dtype, postscale, result, Count(bytes), divisor);
+  }
+
+  DType dtype;
+  ReduceFn reduce;
+  double prescale;   // every operand is multiplied by it
+  double postscale;  // the result is multiplied by it
+  double divisor;    // and divided by this
+};
+
+}  // namespace hvd
+
+#endif  // HVD_OPS_ARITHMETIC_H_
