@@ -67,6 +67,6 @@ set(HVD_BINDINGS_SOURCES
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
 set(HVD_NATIVE_TESTS abort announcements auth autotune broadcast collectives compression connection convert coordinator core_distances deaths descriptors device
-  fast_lane fast_lane_results gathering gpu gpu_loss
+  fast_lane fast_lane_results gathering gpu gpu_join gpu_loss
   half heartbeats hosts kernels lane lane_model leader levels log long_places loss mpi pair_allreduce rank_order runtime scale sha256 shared_buffers single_copy
   sliced_allreduce soak socket stall timeline topology trace_text transport unnamed waiting wire)

@@ -160,8 +160,11 @@ class Collectives(Reductions):
         )
         self.synchronize(handle)
 
-    def join(self) -> int:
+    def join(self, device: int = -1) -> int:
         """Takes part with zeros in the others' allreduces until all ranks have joined.
+
+        Args:
+            device: the GPU to do that on where this rank has used none; negative for none.
 
         Returns:
             The last rank that joined, the same on all ranks.
@@ -170,7 +173,9 @@ class Collectives(Reductions):
             ValueError: another thread of this rank has joined.
         """
         member = self._ready_member()
-        last: int = self.synchronize(self._start("join", "", (), lambda got: got[1][0]))
+        numbers = () if device < 0 else (device,)
+        handle = self._start("join", "", (), lambda got: got[1][0], numbers=numbers)
+        last: int = self.synchronize(handle)
         member.runtime.renumber_unnamed()
         return last
 

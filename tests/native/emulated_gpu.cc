@@ -1,4 +1,4 @@
-// A GPU for machines without one: CUDA's driver API and HIP's runtime on host memory.
+// A GPU for machines without one: CUDA's driver API on host memory; HIP's is in emulated_hip.cc.
 //
 // It is as lazy as a GPU may be: what is enqueued on a stream runs only when somebody synchronises
 // with it, or asks for an event behind it, so that a missing wait shows as a wrong result every
@@ -259,6 +259,14 @@ int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void* stream) {
   });
   return 0;
 }
+int cuMemsetD8Async(uint64_t memory, unsigned char value, size_t bytes, void* stream) {
+  if (!IsCurrent(stream)) return kInvalidHandle;
+  Of(stream).Enqueue([memory, value, bytes] {
+    std::memset(reinterpret_cast<void*>(memory), value, bytes);
+    return true;
+  });
+  return 0;
+}
 int cuStreamCreate(void** stream, unsigned) {
   auto* made = new Stream(CurrentDevice());
   own_streams.insert(made);
@@ -341,55 +349,6 @@ int cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned, unsigned th
     return true;
   });
   return 0;
-}
-
-}  // extern "C"
-
-// HIP: the same device under AMD's names.
-extern "C" {
-
-int hipInit(unsigned flags) { return cuInit(flags); }
-const char* hipGetErrorString(int) { return "emulated failure"; }
-int hipGetDeviceCount(int* count) { return cuDeviceGetCount(count); }
-int hipGetDevice(int* device) {
-  *device = CurrentDevice();
-  return 0;
-}
-int hipSetDevice(int device) {
-  if (device >= kDevices) return 101;
-  return cuCtxSetCurrent(&contexts[static_cast<size_t>(device)]);
-}
-int hipMalloc(void** memory, size_t bytes) {
-  return cuMemAlloc_v2(reinterpret_cast<uint64_t*>(memory), bytes);
-}
-int hipFree(void* memory) { return cuMemFree_v2(reinterpret_cast<uint64_t>(memory)); }
-int hipMemcpyAsync(void* to, const void* from, size_t bytes, int, void* stream) {
-  return cuMemcpyAsync(reinterpret_cast<uint64_t>(to), reinterpret_cast<uint64_t>(from), bytes,
-                       stream);
-}
-int hipStreamCreateWithFlags(void** stream, unsigned flags) {
-  return cuStreamCreate(stream, flags);
-}
-int hipStreamDestroy(void* stream) { return cuStreamDestroy_v2(stream); }
-int hipStreamSynchronize(void* stream) { return cuStreamSynchronize(stream); }
-int hipStreamWaitEvent(void* stream, void* event, unsigned flags) {
-  return cuStreamWaitEvent(stream, event, flags);
-}
-int hipEventCreateWithFlags(void** event, unsigned flags) { return cuEventCreate(event, flags); }
-int hipEventDestroy(void* event) { return cuEventDestroy_v2(event); }
-int hipEventRecord(void* event, void* stream) { return cuEventRecord(event, stream); }
-int hipEventQuery(void* event) { return cuEventQuery(event); }
-int hipEventSynchronize(void* event) { return cuEventSynchronize(event); }
-int hipModuleLoadData(void** module, const void* code) { return cuModuleLoadData(module, code); }
-int hipModuleUnload(void* module) { return cuModuleUnload(module); }
-int hipModuleGetFunction(void** function, void* module, const char* name) {
-  return cuModuleGetFunction(function, module, name);
-}
-int hipModuleLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned threads,
-                          unsigned threads_y, unsigned threads_z, unsigned shared, void* stream,
-                          void** arguments, void** extra) {
-  return cuLaunchKernel(function, x, y, z, threads, threads_y, threads_z, shared, stream, arguments,
-                        extra);
 }
 
 }  // extern "C"

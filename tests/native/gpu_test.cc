@@ -262,25 +262,6 @@ TEST(AForkedChildLeavesMemoryOfTheGpuAlone) {
   }
 }
 
-TEST(AJoinedRankCannotStandInOnAGpu) {
-  OnGpuRanks(2, {}, [](int rank, Runtime& runtime) {
-    const auto join = [&] {
-      Request request;
-      request.kind = OpKind::kJoin;
-      return runtime.Enqueue(request, {});
-    };
-    if (rank == 0) {
-      (void)Wait(runtime, join());
-      return;
-    }
-    std::vector<float> data(4);
-    const int64_t handle =
-        runtime.Enqueue(OnGpu<float>(OpKind::kAllreduce, "x", {4}), {{data.data(), data.data()}});
-    EXPECT_THROWS(Wait(runtime, handle), Error, "ALLREDUCE on a GPU is not supported with Join");
-    (void)Wait(runtime, join());
-  });
-}
-
 TEST(EachRankUsesAGpuOfItsOwn) {
   OnGpuRanks(2, {}, [](int rank, Runtime& runtime) {
     for (int i = 0; i < 3; ++i) {

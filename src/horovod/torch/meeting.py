@@ -16,10 +16,14 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
     return COLLECTIVES.barrier(registered_id(process_set))
 
 
-def join(device: int = -1) -> int:  # noqa: ARG001 - Horovod's signature; it named a GPU
+def join(device: int = -1) -> int:
     """Takes part with zeros in the others' allreduces until all ranks have joined.
+
+    Args:
+        device: the number of this rank's GPU, -1 for none. Needed where the others' tensors lie on
+            GPUs and this rank has had none there itself; else without effect.
 
     Returns:
         The last rank that joined, the same on all ranks.
     """
-    return COLLECTIVES.join()
+    return COLLECTIVES.join(device)

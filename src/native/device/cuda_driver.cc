@@ -29,6 +29,7 @@ class CudaDriver final : public StreamDriver {
     library.Load("cuMemAlloc_v2", allocate_);
     library.Load("cuMemFree_v2", free_);
     library.Load("cuMemcpyAsync", copy_);
+    library.Load("cuMemsetD8Async", set_bytes_);
     Check(init_(0), "cuInit");
   }
 
@@ -70,6 +71,10 @@ class CudaDriver final : public StreamDriver {
   void Copy(void* to, const void* from, size_t bytes, DeviceStream stream) override {
     Check(copy_(reinterpret_cast<uint64_t>(to), reinterpret_cast<uint64_t>(from), bytes, stream),
           "cuMemcpyAsync");
+  }
+
+  void Zero(void* memory, size_t bytes, DeviceStream stream) override {
+    Check(set_bytes_(reinterpret_cast<uint64_t>(memory), 0, bytes, stream), "cuMemsetD8Async");
   }
 
  protected:
@@ -124,6 +129,7 @@ class CudaDriver final : public StreamDriver {
   int (*allocate_)(uint64_t*, size_t) = nullptr;
   int (*free_)(uint64_t) = nullptr;
   int (*copy_)(uint64_t, uint64_t, size_t, void*) = nullptr;
+  int (*set_bytes_)(uint64_t, unsigned char, size_t, void*) = nullptr;
 
   std::mutex mutex_;
   std::map<int, void*> contexts_;

@@ -43,6 +43,7 @@ class Driver {
   virtual void Free(void* memory) noexcept = 0;
   // Between any two of host and device.
   virtual void Copy(void* to, const void* from, size_t bytes, DeviceStream stream) = 0;
+  virtual void Zero(void* memory, size_t bytes, DeviceStream stream) = 0;
 
   virtual DeviceStream CreateStream() = 0;
   virtual void DestroyStream(DeviceStream stream) noexcept = 0;

@@ -23,6 +23,7 @@ class HipDriver final : public StreamDriver {
     library.Load("hipMalloc", allocate_);
     library.Load("hipFree", free_);
     library.Load("hipMemcpyAsync", copy_);
+    library.Load("hipMemsetAsync", set_bytes_);
     Check(init_(0), "hipInit");
   }
 
@@ -60,6 +61,10 @@ class HipDriver final : public StreamDriver {
     Check(copy_(to, from, bytes, kCopyByAddress, stream), "hipMemcpyAsync");
   }
 
+  void Zero(void* memory, size_t bytes, DeviceStream stream) override {
+    Check(set_bytes_(memory, 0, bytes, stream), "hipMemsetAsync");
+  }
+
  protected:
   const char* ErrorText(int result) const override { return error_string_(result); }
 
@@ -88,6 +93,7 @@ class HipDriver final : public StreamDriver {
   int (*allocate_)(void**, size_t) = nullptr;
   int (*free_)(void*) = nullptr;
   int (*copy_)(void*, const void*, size_t, int, void*) = nullptr;
+  int (*set_bytes_)(void*, int, size_t, void*) = nullptr;
 };
 
 }  // namespace

@@ -80,7 +80,9 @@ void DeviceCollectives::AllreduceDirectly(const Piece& piece, const DeviceReduct
 void DeviceCollectives::Allreduce(std::span<const DeviceTensor> tensors,
                                   const DeviceReduction& how) {
   const NcclOp op = ToNccl(how.dtype, how.op);
-  if (tensors.size() == 1 && !tensors.front().held) {
+  const auto is_zeros = [](const DeviceTensor& t) { return t.piece.source == nullptr; };
+  const bool some_zeros = std::any_of(tensors.begin(), tensors.end(), is_zeros);
+  if (tensors.size() == 1 && !tensors.front().held && !some_zeros) {
     return AllreduceDirectly(tensors.front().piece, how, op);
   }
   // By the type that they are converted from and to, if any.
@@ -91,10 +93,13 @@ void DeviceCollectives::Allreduce(std::span<const DeviceTensor> tensors,
   for (const DeviceTensor& tensor : tensors)
     total = RoundUp(total, kAlignment) + tensor.piece.elements * item;
   std::byte* place = Scratch(total);
+  if (some_zeros) driver_.Zero(place, total, stream_.get());
   for (const DeviceTensor& tensor : tensors) {
     const Piece& piece = tensor.piece;
-    pack[tensor.held].push_back({piece.source, place, piece.elements});
-    unpack[tensor.held].push_back({place, piece.destination, piece.elements});
+    if (!is_zeros(tensor)) {
+      pack[tensor.held].push_back({piece.source, place, piece.elements});
+      unpack[tensor.held].push_back({place, piece.destination, piece.elements});
+    }
     place += RoundUp(piece.elements * item, kAlignment);
   }
   // Nothing behind the last one: NCCL wants as many elements of every rank, and one that holds a

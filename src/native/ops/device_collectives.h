@@ -28,7 +28,8 @@ struct DeviceReduction {
   double divisor = 1.0;  // the number of ranks for an average, else 1
 };
 
-// One tensor of an allreduce. Its source and destination may be the same.
+// One tensor of an allreduce. Its source and destination may be the same, and both null: zeros for
+// a rank that has joined, which takes no result.
 struct DeviceTensor {
   Piece piece;
   std::optional<DType> held = {};  // its elements' type, where the reduction's is another

@@ -21,7 +21,6 @@ constexpr size_t kMostTogether = 4096;
 // Why ranks that have joined cannot stand in with zeros; empty when they can.
 std::string JoinRefusal(const Request& request) {
   constexpr const char* kText = " is not supported with Join at this time.";
-  if (request.device != kCpu) return StrCat(Name(request.kind), " on a GPU", kText);
   if (request.kind == OpKind::kAllreduce) {
     if (request.op == ReduceOp::kSum || request.op == ReduceOp::kAverage) return "";
     return StrCat(Name(request.op), kText);
@@ -156,10 +155,7 @@ void Coordinator::Parametrise(Response& response, const Request& request) {
   response.gather_microseconds = parameters_.gather_time.count();
   response.gather_gpus_too = options_.gather_gpus_too;
   if (tuner_ == nullptr || !tuner_->searching()) return;
-  int64_t bytes = 0;
-  for (const TensorSpec& tensor : request.tensors) {
-    bytes += static_cast<int64_t>(ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype));
-  }
+  const auto bytes = static_cast<int64_t>(ByteCount(request));
   const std::string& name = request.name;
   tuner_->Add(IsNumbered(name) ? name.substr(0, name.rfind('.')) : name, bytes);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <span>
 #include <thread>
 #include <tuple>
@@ -27,16 +28,12 @@ std::shared_ptr<Driver> Open(const GpuOptions& options) {
       "`horovodrun --check-build` for the build that fits this machine");
 }
 
-size_t Bytes(const TensorSpec& tensor) {
-  return ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype);
-}
-
 DeviceReduction ReductionOf(const Request& request, DType dtype, int size) {
   return {.dtype = dtype,
           .op = request.op,
           .prescale = request.prescale,
           .postscale = request.postscale,
-          .divisor = request.op == ReduceOp::kAverage ? static_cast<double>(size) : 1.0};
+          .divisor = DivisorOf(request.op, size)};
 }
 
 }  // namespace
@@ -80,6 +77,32 @@ std::shared_ptr<const Event> Gpu::RecordReady(int device, DeviceStream stream) {
   return event;
 }
 
+void Gpu::StandInOn(int device) {
+  const std::lock_guard lock(mutex_);
+  stand_in_device_ = device;
+}
+
+std::string Gpu::FindDevice() {
+  const std::lock_guard lock(mutex_);
+  if (driver_ != nullptr) return "";
+  if (stand_in_device_ < 0) {
+    return "it has joined, and has had no tensor on a GPU before; call hvd.join(device) with the "
+           "number of its GPU";
+  }
+  try {
+    std::shared_ptr<Driver> driver = Open(options_);
+    if (const int count = driver->DeviceCount(); stand_in_device_ >= count) {
+      return StrCat("it has joined with GPU ", stand_in_device_, ", and there are ", count);
+    }
+    const UseDevice use(*driver, stand_in_device_);
+    driver_ = std::move(driver);
+    device_ = stand_in_device_;
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 std::string Gpu::Prepare(std::unique_ptr<DeviceCollectives>& collectives) {
   try {
     if (nccl_ == nullptr) nccl_ = std::make_shared<const NcclLibrary>(options_.nccl_libraries);
@@ -90,11 +113,11 @@ std::string Gpu::Prepare(std::unique_ptr<DeviceCollectives>& collectives) {
   return "";
 }
 
-DeviceCollectives& Gpu::CollectivesOf(const ProcessSet& set) {
+DeviceCollectives& Gpu::CollectivesOf(const ProcessSet& set, std::string problem) {
   const auto known = collectives_.find(set.id());
   if (known != collectives_.end()) return *known->second;
   std::unique_ptr<DeviceCollectives> made;
-  const std::string problem = Prepare(made);
+  if (problem.empty()) problem = Prepare(made);
   // A copy of what it needs: its thread may outlive this.
   const auto on_device = [driver = driver_, device = device_](const std::function<void()>& body) {
     const UseDevice use(*driver, device);
@@ -114,7 +137,7 @@ void Gpu::Forget(int32_t process_set) {
 }
 
 std::byte* Gpu::Allocate(const TensorSpec& tensor, std::vector<int64_t> shape, Result& result) {
-  const size_t bytes = ElementCount(shape, tensor.dtype) * SizeOf(tensor.dtype);
+  const size_t bytes = ByteCount(shape, tensor.dtype);
   Output output;
   output.data = {static_cast<std::byte*>(driver_->Allocate(std::max<size_t>(bytes, 1))),
                  FreeOutput{driver_, device_, nullptr, 0}};
@@ -127,9 +150,10 @@ std::byte* Gpu::Allocate(const TensorSpec& tensor, std::vector<int64_t> shape, R
 void Gpu::Execute(const ProcessSet& set, const Response& response,
                   const std::vector<std::shared_ptr<Operation>>& operations,
                   const OnDone& on_done) {
-  // Set before the first operation came here.
-  const UseDevice use(*driver_, device_);
-  DeviceCollectives& collectives = CollectivesOf(set);
+  std::string problem = FindDevice();
+  std::optional<UseDevice> use;
+  if (problem.empty()) use.emplace(*driver_, device_);
+  DeviceCollectives& collectives = CollectivesOf(set, std::move(problem));
   std::vector<Result> results(operations.size());
   try {
     for (const auto& operation : operations) {
@@ -199,9 +223,9 @@ void Gpu::RunOne(DeviceCollectives& collectives, const ProcessSet& set, const Op
     if (request.kind == OpKind::kBroadcast) {
       const int root = set.IndexOf(request.root);
       if (std::cmp_equal(root, own) && memory.source != memory.destination) {
-        driver_->Copy(memory.destination, memory.source, Bytes(tensor), collectives.stream());
+        driver_->Copy(memory.destination, memory.source, ByteCount(tensor), collectives.stream());
       }
-      collectives.Broadcast(memory.destination, Bytes(tensor), root);
+      collectives.Broadcast(memory.destination, ByteCount(tensor), root);
       continue;
     }
     const size_t row_elements = RowElements(tensor);

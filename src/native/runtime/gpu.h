@@ -33,7 +33,12 @@ class Gpu {
   // may be read. Throws Error (kInvalid): no driver, or another GPU than before.
   std::shared_ptr<const Event> RecordReady(int device, DeviceStream stream);
 
+  // On a caller's thread: which GPU to take for others' operations after this rank has joined,
+  // where it has used none itself.
+  void StandInOn(int device);
+
   // On the op thread: runs the operations of a response and waits until their results are there.
+  // Those without memory stand in for a rank that has joined.
   // Throws Error: kMismatch, with the same text on all ranks, when one of them cannot take part.
   // Where it throws, nothing of them runs any more.
   void Execute(const ProcessSet& set, const Response& response,
@@ -47,7 +52,10 @@ class Gpu {
   void End() noexcept;
 
  private:
-  DeviceCollectives& CollectivesOf(const ProcessSet& set);
+  // Args: problem: see MeetOnGpus.
+  DeviceCollectives& CollectivesOf(const ProcessSet& set, std::string problem);
+  // The GPU of a rank that has joined. Says why there is none, or nothing.
+  std::string FindDevice();
   // Makes what this rank needs for itself; says why it cannot take part, or nothing.
   std::string Prepare(std::unique_ptr<DeviceCollectives>& collectives);
   // Memory for one more output of the result.
@@ -64,9 +72,10 @@ class Gpu {
 
   const GpuOptions options_;
   const Abort& abort_;
-  std::mutex mutex_;  // of the two below, which callers set and everybody reads
+  std::mutex mutex_;  // of the three below, which callers set and everybody reads
   std::shared_ptr<Driver> driver_;
   int device_ = kCpu;
+  int stand_in_device_ = kCpu;
   // The op thread's alone.
   std::shared_ptr<const NcclLibrary> nccl_;
   std::map<int32_t, std::unique_ptr<DeviceCollectives>> collectives_;  // by process set

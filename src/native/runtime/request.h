@@ -74,7 +74,8 @@ struct Request {
   // The tensors of one group run together or not at all; most operations have one tensor.
   bool grouped = false;
   std::vector<TensorSpec> tensors;
-  // By kind. Adding process sets: the ranks of each, after their number. Removing one: which.
+  // By kind. Adding process sets: the ranks of each, after their number. Removing one: which. Join:
+  // the GPU to stand in on, if any, which no other rank is told.
   // Allreduce: for each tensor the shared buffer that it lies in, -1 for none, and where in it;
   // nothing when none does.
   std::vector<int64_t> numbers;

@@ -22,9 +22,13 @@ class Substitute : public Operation {
     std::vector<Memory> memory;
     for (TensorSpec& tensor : request.tensors) {
       tensor.held.reset();
+      if (request.device != kCpu) {
+        memory.push_back({nullptr, nullptr});
+        continue;
+      }
       zeros.push_back(AllocateOutput(memory_of_zeros, tensor.dtype, tensor.shape));
       std::byte* data = zeros.back().data.get();
-      std::memset(data, 0, ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype));
+      std::memset(data, 0, ByteCount(tensor));
       memory.push_back({data, data});
     }
     return std::make_shared<Substitute>(std::move(request), std::move(memory), std::move(zeros));
@@ -41,14 +45,14 @@ class Substitute : public Operation {
 
 std::optional<size_t> ResponseRunner::Bytes(const Response& response, size_t most) const {
   size_t bytes = 0;
-  for (const std::string& name : response.names) {
-    const auto operation = operations_.Waiting(OperationKey(response.process_set, name));
-    if (operation == nullptr) continue;
-    const Request& request = operation->request;
+  for (size_t i = 0; i < response.names.size(); ++i) {
+    const auto operation =
+        operations_.Waiting(OperationKey(response.process_set, response.names[i]));
+    // One that a rank which has joined stands in for counts as its own.
+    if (operation == nullptr && i >= response.requests.size()) continue;
+    const Request& request = operation != nullptr ? operation->request : response.requests[i];
     if (request.device != kCpu) return std::nullopt;
-    for (const TensorSpec& tensor : request.tensors) {
-      bytes += ElementCount(tensor.shape, tensor.dtype) * SizeOf(tensor.dtype);
-    }
+    bytes += ByteCount(request);
     if (bytes > most) break;
   }
   return bytes;

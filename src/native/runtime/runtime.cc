@@ -163,7 +163,12 @@ void Runtime::EndRecords() {
 std::shared_ptr<Operation> Runtime::MakeOperation(Request request, std::vector<Memory> memory,
                                                   std::vector<int64_t> splits,
                                                   DeviceStream stream) {
-  if (request.kind == OpKind::kJoin) request.name = kJoinName;
+  if (request.kind == OpKind::kJoin) {
+    request.name = kJoinName;
+    for (const int64_t device : std::exchange(request.numbers, {})) {
+      gpu_.StandInOn(static_cast<int>(device));
+    }
+  }
   const auto set = process_sets_.Find(request.process_set);
   if (set == nullptr) {
     throw Error(Error::Kind::kInvalid,

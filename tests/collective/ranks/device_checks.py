@@ -212,6 +212,19 @@ def check_training_comes_to_the_joined_batchs_parameters() -> None:
         assert torch.allclose(one, other, rtol=1e-3, atol=1e-5)
 
 
+def check_a_joined_rank_adds_zeros() -> None:
+    last = hvd.size() - 1
+    if hvd.rank() != last:
+        for elements in (1, 1000, 300_001):
+            mine = torch.ones(elements, device=place())
+            assert hvd.allreduce(mine, op=hvd.Sum).eq(last).all(), elements
+        group = [torch.ones(n, device=place(), dtype=dtype) for n in (3, 70) for dtype in FLOATS]
+        for found in hvd.grouped_allreduce(group, op=hvd.Sum):
+            assert found.eq(last).all(), found.dtype
+    hvd.join(hvd.local_rank() if has_gpus() else -1)
+    assert hvd.allreduce(torch.ones(2, device=place()), op=hvd.Sum).eq(hvd.size()).all()
+
+
 def check_an_optimizers_state_reaches_ranks_without_one() -> None:
     model = torch.nn.Linear(3, 1).to(place())
     optimizer = torch.optim.Adam(model.parameters(), lr=hvd.rank() + 1.0)
