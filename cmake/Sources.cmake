@@ -2,7 +2,7 @@
 set(HVD_CORE_SOURCES
   base/cpu.cc base/descriptors.cc base/dtype.cc base/error.cc base/event_set.cc base/fork_mark.cc base/log.cc base/sha256.cc
   base/shared_library.cc
-  base/timer_fd.cc base/wake_fd.cc base/wire.cc
+  base/timer_fd.cc base/wake_fd.cc base/watched_process.cc base/wire.cc
   device/code_files.cc device/cuda_driver.cc device/hip_driver.cc device/kernels.cc
   device/stream_driver.cc
   kernels/chosen.cc kernels/convert.cc kernels/convert_values.cc kernels/reduce.cc kernels/reduce_float.cc kernels/reduce_half.cc
@@ -16,11 +16,12 @@ set(HVD_CORE_SOURCES
   transport/nccl/nccl_communicator.cc transport/nccl/nccl_library.cc
   transport/nccl/nccl_end.cc
   transport/nccl/nccl_start.cc
-  transport/shm/core_distances.cc transport/shm/futex.cc transport/shm/lane.cc transport/shm/memory_file.cc
-  transport/shm/segment.cc transport/shm/shm_transport.cc
+  transport/shm/borrowed_vectors.cc
+  transport/shm/core_distances.cc transport/shm/futex.cc transport/shm/lane.cc transport/shm/lending.cc
+  transport/shm/memory_file.cc transport/shm/segment.cc transport/shm/shm_transport.cc
   transport/shm/single_copy.cc
   transport/tcp/tcp_transport.cc
-  ops/ahead.cc ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/arithmetic.cc ops/broadcast.cc
+  ops/across.cc ops/ahead.cc ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/arithmetic.cc ops/broadcast.cc
   ops/device_collectives.cc ops/gather_blocks.cc ops/hierarchical.cc ops/mapped_allreduce.cc
   ops/operand_sink.cc ops/reducescatter.cc
   timeline/timeline.cc timeline/trace_text.cc
@@ -50,7 +51,7 @@ list(FILTER HVD_KERNEL_SOURCES INCLUDE REGEX "/kernels/(convert_values|reduce_[a
 # for instructions.
 set(HVD_COLD_SOURCES ${HVD_CORE_SOURCES})
 list(FILTER HVD_COLD_SOURCES INCLUDE REGEX "/native/(base/(cpu|descriptors|error|event_set|log|sha256|\
-shared_library|wire)|device/|ops/|timeline/|transport/(mixed|mpi|nccl|tcp|shm/(memory_file|segment))|\
+shared_library|watched_process|wire)|device/|ops/|timeline/|transport/(mixed|mpi|nccl|tcp|shm/(borrowed_vectors|lending|memory_file|segment))|\
 transport/(abort|auth|hash_store|socket|tcp_store|topology)|runtime/)")
 list(FILTER HVD_COLD_SOURCES EXCLUDE REGEX "/runtime/(executor|fast_lane|output_memory)")
 set(HVD_HOT_SOURCES ${HVD_CORE_SOURCES})
@@ -66,7 +67,7 @@ set(HVD_BINDINGS_SOURCES
   bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS abort announcements auth autotune broadcast collectives compression connection convert coordinator core_distances deaths descriptors device
+set(HVD_NATIVE_TESTS abort across announcements auth autotune borrowed_vectors broadcast collectives compression connection convert coordinator core_distances deaths descriptors device
   fast_lane fast_lane_results gathering gpu gpu_join gpu_loss
   half heartbeats hosts kernels lane lane_model leader levels log long_places loss mpi pair_allreduce rank_order runtime scale sha256 shared_buffers single_copy
   sliced_allreduce soak socket stall timeline topology trace_text transport unnamed waiting wire)

@@ -1,4 +1,4 @@
-"""Ranks that read each other's vectors where they are, from any size on or never."""
+"""Ranks that read and write each other's vectors where they are, from any size on or never."""
 
 import json
 import signal
@@ -19,12 +19,13 @@ def test_vectors_arrive_whole_however_they_are_copied(
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-@pytest.mark.parametrize("forbidden", [["1"], ["0", "1"]])
-def test_ranks_that_may_not_read_get_vectors_too(
-    launch: Launch, ranks: int, forbidden: list[str]
+@pytest.mark.parametrize("call", ["refused", "unwritable"])
+@pytest.mark.parametrize("barred", [["1"], ["0", "1"]])
+def test_ranks_that_may_not_read_or_write_get_vectors_too(
+    launch: Launch, ranks: int, call: str, barred: list[str]
 ) -> None:
     environment = {"HOROVOD_SINGLE_COPY_BYTES": "1"}
-    launched = launch(ranks, "single_copies.py", "refused", *forbidden, env=environment)
+    launched = launch(ranks, "single_copies.py", call, *barred, env=environment)
     assert launched.code == 0, launched.err
     assert [json.loads(launched.lines(rank)[0]) for rank in range(ranks)] == [[]] * ranks
 

@@ -1,15 +1,10 @@
 // Vectors that ranks read in each other's memory, and what happens where they may not.
 #include "transport/shm/single_copy.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,6 +12,7 @@
 
 #include "base/error.h"
 #include "communicators.h"
+#include "forbidden_calls.h"
 #include "harness.h"
 #include "rotation.h"
 #include "transport/abort.h"
@@ -43,21 +39,6 @@ constexpr size_t kTooLong = hvd::kMostSingleCopy + 3;
 constexpr size_t kLong = 2'100'003;
 constexpr size_t kSizes[] = {0,     1,      kLeast - 1, kLeast, kLeast + 1, 65'537,
                              4'095, 70'000, 262'144,    kLong,  kTooLong,   17};
-
-// The calling thread may read no other process's memory from now on, nor its own in this way.
-void ForbidReading() {
-  std::array<sock_filter, 4> program{{
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  }};
-  const sock_fprog filter{.len = program.size(), .filter = program.data()};
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) throw hvd::SystemError("prctl", errno, "");
-  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
-    throw hvd::SystemError("seccomp", errno, "");
-  }
-}
 
 // How many bytes have gone through the ring from one rank to another.
 uint64_t ThroughRing(const Segment& segment, int from, int to) {
@@ -96,7 +77,7 @@ TEST(WhoMayNotReadGetsItThroughTheRing) {
     // Each time by threads of their own.
     for (int time = 0; time < 2; ++time) {
       Rotate(communicator, kSizes, [](Transport& transport, const Turn& turn) {
-        if (transport.rank() == 1 && turn.step == 0) ForbidReading();
+        if (transport.rank() == 1 && turn.step == 0) hvd::test::Forbid(SYS_process_vm_readv);
         ReadSizes(transport, turn);
       });
     }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "kernels/stream_copy.h"
+#include "ops/across.h"
 #include "ops/gather_blocks.h"
 #include "ops/hierarchical.h"
 
@@ -23,6 +24,9 @@ void Allgather(Transport& transport, const void* source, std::span<const size_t>
   if (topology != nullptr && topology->choice().allgather) {
     copy_own();
     return HierarchicalAllgather(transport, *topology, blocks);
+  }
+  if (transport.size() == 2 && AllgatherAcross(transport, own, blocks[index], blocks[1 - index])) {
+    return;
   }
   std::vector<std::vector<MutableBytes>> rings;
   rings.reserve(blocks.size());

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 
+#include "ops/across.h"
 #include "ops/ahead.h"
 #include "ops/arithmetic.h"
 #include "ops/hierarchical.h"
@@ -21,6 +22,7 @@ constexpr size_t kPairsBytes = size_t{64} << 10;
 
 // Longer vectors are reduced in blocks, where the transport wants that.
 constexpr size_t kInOnePass = size_t{8} << 20;
+constexpr size_t kBlockAcross = size_t{1} << 20;
 
 // Everything that does not change during one call.
 class Reduction {
@@ -52,15 +54,8 @@ class Reduction {
   }
 
   // destination = (source * prescale) op incoming, finished when this was the last operand.
-  void Combine(size_t offset, ConstBytes incoming, bool last) {
-    while (!incoming.empty()) {
-      const size_t bytes = std::min(incoming.size(), kCachedPiece);
-      CopyOperand(offset, bytes);
-      arithmetic_.Reduce(incoming.data(), destination_ + offset, bytes);
-      if (last) arithmetic_.Finish(destination_ + offset, bytes);
-      incoming = incoming.subspan(bytes);
-      offset += bytes;
-    }
+  void Combine(size_t offset, ConstBytes incoming, bool last) const {
+    arithmetic_.Combine(source_ + offset, incoming, last, destination_ + offset);
   }
 
  private:
@@ -209,6 +204,11 @@ void Reduction::Ring() {
   }
 }
 
+// Whether that was done.
+bool TryAcross(Transport& transport, const AllreduceOptions& options) {
+  return transport.size() == 2 && options.prescale == 1.0 && AllreduceAcross(transport, options);
+}
+
 }  // namespace
 
 size_t CountInOneGo(Transport& transport, size_t count, DType dtype) {
@@ -216,7 +216,11 @@ size_t CountInOneGo(Transport& transport, size_t count, DType dtype) {
   const size_t part = transport.topology() == nullptr ? transport.block_bytes() : 0;
   const size_t item = SizeOf(dtype);
   if (count * item <= kInOnePass || part == 0) return count;
-  return part / item * static_cast<size_t>(transport.size());
+  const int ranks = transport.size();
+  // Halves go across block by block, as a rank may have to convert them on their way.
+  const bool across =
+      IsHalf(dtype) && ranks == 2 && transport.MayWorkAcross(1 - transport.rank(), kBlockAcross);
+  return across ? kBlockAcross / item : part / item * static_cast<size_t>(ranks);
 }
 
 void Allreduce(Transport& transport, const AllreduceOptions& options) {
@@ -227,12 +231,15 @@ void Allreduce(Transport& transport, const AllreduceOptions& options) {
   if (SendsAhead(transport)) return AllreduceAhead(transport, options);
   const size_t item = SizeOf(options.dtype);
   const size_t in_one_go = CountInOneGo(transport, options.count, options.dtype);
-  if (in_one_go == options.count) return Reduction(transport, options).Run();
+  const bool blocks = in_one_go < options.count;
+  const bool blocks_across = IsHalf(options.dtype);
+  if ((!blocks || !blocks_across) && TryAcross(transport, options)) return;
+  if (!blocks) return Reduction(transport, options).Run();
   AllreduceOptions block = options;
   size_t rest = options.count;
   while (rest != 0) {
     block.count = std::min(rest, in_one_go);
-    Reduction(transport, block).Run();
+    if (!blocks_across || !TryAcross(transport, block)) Reduction(transport, block).Run();
     block.source = static_cast<const std::byte*>(block.source) + block.count * item;
     block.destination = static_cast<std::byte*>(block.destination) + block.count * item;
     rest -= block.count;

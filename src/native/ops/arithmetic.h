@@ -7,6 +7,7 @@
 #include "base/dtype.h"
 #include "kernels/reduce.h"
 #include "kernels/scale.h"
+#include "transport/transport.h"
 
 namespace hvd {
 
@@ -24,6 +25,9 @@ struct Arithmetic {
   void Reduce(const void* operand, void* result, size_t bytes) const {
     reduce(operand, result, Count(bytes));
   }
+  // result = own op operand, finished when this was the last one; in pieces that stay in cache.
+  // `own`, which is multiplied first, may be where the result goes.
+  void Combine(const std::byte* own, ConstBytes operand, bool last, std::byte* result) const;
   // To do with the result of all operands.
   void Finish(void* result, size_t bytes) const {
     Scale(dtype, postscale, result, Count(bytes), divisor);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/stream_copy.h"
+#include "ops/across.h"
 #include "ops/hierarchical.h"
 
 namespace hvd {
@@ -80,11 +81,14 @@ void Broadcast(Transport& transport, int root, const void* source, void* destina
     return HierarchicalBroadcast(transport, *topology, root, to);
   }
   const Vector data{.source = from, .destination = to};
+  const auto across = [&] {
+    return transport.size() == 2 && BroadcastAcross(transport, root, data.source, data.destination);
+  };
   if (transport.post_bytes() != 0) {
     Publish(transport, root, data);
   } else if (bytes <= kTreeBytes) {
     Tree(transport, root, data);
-  } else if (transport.size() > 1) {
+  } else if (transport.size() > 1 && !across()) {
     Chain(transport, root, data);
   }
   // Last: the others wait for what it sends.

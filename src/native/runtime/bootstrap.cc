@@ -12,6 +12,7 @@
 #include "base/descriptors.h"
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "base/watched_process.h"
 #include "runtime/bootstrap_messages.h"
 #include "runtime/gathering.h"
 #include "runtime/host_identity.h"

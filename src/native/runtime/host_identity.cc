@@ -1,8 +1,5 @@
 #include "runtime/host_identity.h"
 
-#if defined(__linux__)
-#include <sys/syscall.h>
-#endif
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,15 +30,6 @@ std::string HostIdentity() {
   const ssize_t length = ::readlink("/proc/self/ns/pid", link.data(), link.size());
   const std::string processes(link.data(), length > 0 ? static_cast<size_t>(length) : 0);
   return boot + "/" + processes;
-}
-
-UniqueFd WatchProcess(int64_t pid) {
-#if defined(__linux__)
-  // pidfd_open(2), which old C libraries do not declare; the number is the same everywhere.
-  constexpr long kPidfdOpen = 434;
-  if (pid != ::getpid()) return UniqueFd(static_cast<int>(::syscall(kPidfdOpen, pid, 0)));
-#endif
-  return {};
 }
 
 int CoreCount() { return static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))); }

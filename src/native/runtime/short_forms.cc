@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/stream_copy.h"
+#include "ops/across.h"
 #include "ops/allreduce.h"
 #include "ops/broadcast.h"
 #include "runtime/checks.h"
@@ -48,7 +49,10 @@ size_t MostOf(const RequestLike& request, const Lane& lane) {
   if (ranks > 2) {
     return request.kind == OpKind::kAllreduce ? std::min(most, kMostOfAllreduce) : most;
   }
-  if (request.kind == OpKind::kBroadcast) return std::min(most, kMostOfBroadcast);
+  const size_t across = lane.across_bytes();
+  if (request.kind == OpKind::kBroadcast) {
+    return std::min({most, kMostOfBroadcast, across == 0 ? most : across - 1});
+  }
   // The other rank reads all of an allgather's, about half of an alltoall's.
   const bool gathers = request.kind == OpKind::kAllgather;
   if (gathers || request.kind == OpKind::kAlltoall) {
@@ -57,7 +61,10 @@ size_t MostOf(const RequestLike& request, const Lane& lane) {
     return read == 0 ? brought : std::min(brought, read - 1);
   }
   const bool converts = reduces && IsHalf(request.tensors.front().dtype);
-  return converts ? std::min(most, kWholeBytes) : most;
+  const size_t brought = converts ? std::min(most, kWholeBytes) : most;
+  const bool goes_across =
+      request.kind == OpKind::kAllreduce && request.prescale == 1.0 && across != 0;
+  return goes_across ? std::min(brought, across - 1) : brought;
 }
 
 // Before an alltoall's data its rows for each rank.
@@ -159,8 +166,10 @@ size_t BroughtBytes(const BlockingCall& call, const Lane& lane) {
   const size_t splits = SplitsBytes(call.kind, ranks);
   const size_t bytes = DataBytes(call);
   if (bytes > MostOf(call, lane)) {
-    return call.kind == OpKind::kBroadcast ? std::min(MostOf(call, lane), kMostOfBroadcast)
-                                           : splits;
+    if (call.kind != OpKind::kBroadcast) return splits;
+    const size_t across = lane.across_bytes();
+    const bool goes_across = across != 0 && bytes >= across && bytes <= kMostAcross;
+    return goes_across ? 0 : std::min(MostOf(call, lane), kMostOfBroadcast);
   }
   if (call.kind != OpKind::kReducescatter) return bytes + splits;
   if (call.tensor().shape.empty() || !TakesOwnFromSource(call.op, ranks)) return bytes;

@@ -54,6 +54,12 @@ class SubsetTransport final : public Transport {
     whole_.ExchangeWhole(ranks_[static_cast<size_t>(to)], out, ranks_[static_cast<size_t>(from)],
                          in);
   }
+  bool MayWorkAcross(int other, size_t bytes) const override {
+    return whole_.MayWorkAcross(ranks_[static_cast<size_t>(other)], bytes);
+  }
+  BothProgress WorkAcross(int other, const Lent& lent, const NearWork& work) override {
+    return whole_.WorkAcross(ranks_[static_cast<size_t>(other)], lent, work);
+  }
   size_t post_bytes() const override { return post_bytes_; }
   size_t PostBytesAmong(std::span<const int> ranks) const override {
     std::vector<int> of_whole;

@@ -15,6 +15,10 @@ void Transport::ExchangeWhole(int to, ConstBytes out, int from, MutableBytes in)
   Exchange(to, out, from, in.size(), sink);
 }
 
+BothProgress Transport::WorkAcross(int /*other*/, const Lent& /*lent*/, const NearWork& /*work*/) {
+  throw std::logic_error("this transport's ranks do not reach into each other's memory");
+}
+
 void Transport::Send(int to, ConstBytes out) {
   CopySink nothing({});
   Exchange(to, out, to, 0, nothing);

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "transport/near_vectors.h"
+
 namespace hvd {
 
 class Topology;
@@ -77,6 +79,14 @@ class Transport {
   // rank may read it where it is until the call returns. What one sends with this, the other one
   // receives with it.
   virtual void ExchangeWhole(int to, ConstBytes out, int from, MutableBytes in);
+
+  // Whether this rank and `other` may try WorkAcross on vectors of so many bytes. Both get the same
+  // answer.
+  virtual bool MayWorkAcross(int /*other*/, size_t /*bytes*/) const { return false; }
+  // Lends vectors to `other` while both work on what the other one lends. When it returns or
+  // throws, the other one touches them no more. Where one of them cannot reach the other, neither
+  // does anything.
+  virtual BothProgress WorkAcross(int other, const Lent& lent, const NearWork& work);
 
   void Send(int to, ConstBytes out);
   void Receive(int from, MutableBytes in);

@@ -1,4 +1,4 @@
-"""Gathers and redistributes vectors of many sizes in every way, and says what was wrong."""
+"""Exchanges vectors of many sizes in every way, and says what was wrong."""
 
 import ctypes
 import json
@@ -40,9 +40,13 @@ def redistributed(rows: int) -> tuple[NDArray[np.float32], list[int]]:
     return np.concatenate(parts), [len(part) for part in parts]
 
 
-def forbid_reading(answer: int) -> None:
-    """This process may read no other's memory any more, as in a container that forbids it."""
-    number = {"x86_64": 310, "aarch64": 270}[os.uname().machine]  # of process_vm_readv(2)
+READ, WRITE = "process_vm_readv", "process_vm_writev"
+NUMBERS = {"x86_64": {READ: 310, WRITE: 311}, "aarch64": {READ: 270, WRITE: 271}}
+
+
+def forbid(call: str, answer: int) -> None:
+    """This process may not make that system call any more, as in a container that forbids it."""
+    number = NUMBERS[os.uname().machine][call]
     load, compare, give = 0x20, 0x15, 0x06
     steps = [
         (load, 0, 0, 0), (compare, 0, 1, number), (give, 0, 0, answer), (give, 0, 0, 0x7FFF0000),
@@ -55,28 +59,44 @@ def forbid_reading(answer: int) -> None:
     assert libc.prctl(seccomp, filtered, listing, 0, 0) == 0, os.strerror(ctypes.get_errno())
 
 
-def main() -> None:
-    answer = {"refused": 0x50001, "killed": 0x80000000}  # EPERM, or the process's end
-    if os.environ["HOROVOD_RANK"] in sys.argv[2:]:
-        forbid_reading(answer[sys.argv[1]])
-    hvd.init()
-    rank = hvd.rank()
+def wrong_at(rows: int, turn: int) -> list[str]:
+    """What did not come as it should."""
+    rank, ranks = hvd.rank(), hvd.size()
     wrong = []
-    for rows in LONG:
-        own = block(rank, rows_of(rank, rows))
-        splits = np.array([sent(rank, to, rows) for to in range(hvd.size())], dtype=np.int32)
-        outgoing = block(rank, int(splits.sum()))
-        expected, received = redistributed(rows)
-        for turn in range(3):
-            blocking = hvd.allgather(own)
-            handles = [hvd.allgather_async(own, name=f"gather.{rows}.{i}") for i in range(3)]
-            results = [blocking, *(hvd.synchronize(handle) for handle in handles)]
-            if not all(np.array_equal(result, gathered(rows)) for result in results):
-                wrong.append(f"allgather of {rows}, turn {turn}")
-            handle = hvd.alltoall_async(outgoing, splits, name=f"spread.{rows}")
-            for result, counts in (hvd.alltoall(outgoing, splits), hvd.synchronize(handle)):
-                if not np.array_equal(result, expected) or list(counts) != received:
-                    wrong.append(f"alltoall of {rows}, turn {turn}")
+    own = block(rank, rows_of(rank, rows))
+    handles = [hvd.allgather_async(own, name=f"gather.{rows}.{i}") for i in range(3)]
+    results = [hvd.allgather(own), *(hvd.synchronize(handle) for handle in handles)]
+    if not all(np.array_equal(result, gathered(rows)) for result in results):
+        wrong.append("allgather")
+    splits = np.array([sent(rank, to, rows) for to in range(ranks)], dtype=np.int32)
+    outgoing = block(rank, int(splits.sum()))
+    expected, received = redistributed(rows)
+    handle = hvd.alltoall_async(outgoing, splits, name=f"spread.{rows}")
+    for result, counts in (hvd.alltoall(outgoing, splits), hvd.synchronize(handle)):
+        if not np.array_equal(result, expected) or list(counts) != received:
+            wrong.append("alltoall")
+    summed = sum(block(each, rows) for each in range(ranks))
+    handle = hvd.allreduce_async(block(rank, rows), name=f"sum.{rows}", op=hvd.Sum)
+    results = [hvd.allreduce(block(rank, rows), op=hvd.Sum), hvd.synchronize(handle)]
+    wrong += ["allreduce" for result in results if not np.array_equal(result, summed)]
+    root = turn % ranks
+    handle = hvd.broadcast_async(block(rank, rows), root, name=f"cast.{rows}")
+    results = [hvd.broadcast(block(rank, rows), root), hvd.synchronize(handle)]
+    wrong += ["broadcast" for result in results if not np.array_equal(result, block(root, rows))]
+    return [f"{kind} of {rows}, turn {turn}" for kind in wrong]
+
+
+def main() -> None:
+    """Args: what happens to whom, and its ranks."""
+    forbidden = {
+        "refused": (READ, 0x50001),  # EPERM
+        "killed": (READ, 0x80000000),  # the process's end
+        "unwritable": (WRITE, 0x50001),
+    }
+    if os.environ["HOROVOD_RANK"] in sys.argv[2:]:
+        forbid(*forbidden[sys.argv[1]])
+    hvd.init()
+    wrong = [text for rows in LONG for turn in range(3) for text in wrong_at(rows, turn)]
     sys.stdout.write(json.dumps(wrong) + "\n")
     hvd.shutdown()
 

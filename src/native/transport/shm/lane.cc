@@ -97,6 +97,10 @@ size_t Lane::single_copy_bytes() const {
   return both ? segment_->single_copy_bytes() : 0;
 }
 
+size_t Lane::across_bytes() const {
+  return ranks_ == 2 ? segment_->across_bytes(Channel::kLane, 0, 1) : 0;
+}
+
 MutableBytes Lane::Write(ConstBytes ticket, size_t payload_bytes) {
   distances_->Mark();
   (void)board_.standing[rank_].core.Show();

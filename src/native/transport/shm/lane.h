@@ -106,6 +106,8 @@ class Lane {
   int ranks() const { return ranks_; }
   // From how many bytes on two ranks that have met here read each other's; 0: they do not.
   size_t single_copy_bytes() const;
+  // The same of working in each other's memory.
+  size_t across_bytes() const;
 
  private:
   struct Standing;

@@ -98,6 +98,15 @@ bool Segment::MakesSingleCopies(Channel channel, int from, int to) const {
          positions(channel, from, to).refused.load(std::memory_order_relaxed) < kMostRefused;
 }
 
+size_t Segment::across_bytes(Channel channel, int one, int other) const {
+  const auto reaches = [&](int from, int to) {
+    const auto& failures = positions(channel, to, from).unreachable;
+    return failures.load(std::memory_order_relaxed) < kMostRefused;
+  };
+  // Each works on a half, or reads one.
+  return reaches(one, other) && reaches(other, one) ? 2 * single_copy_bytes() : 0;
+}
+
 Choices& Segment::choices() const { return *reinterpret_cast<Choices*>(file_.data() + choices_); }
 
 size_t Segment::PairIndex(Channel channel, int from, int to) const {

@@ -50,10 +50,12 @@ struct alignas(512) Mark {
 struct alignas(128) RingPositions {
   alignas(64) std::atomic<uint64_t> head;  // written by the sender, as is
   std::atomic<bool> near[2];               // what it says of the receiver, used in turn
+  std::atomic<uint32_t> writing;           // not 0: it is writing into what the receiver lends
   alignas(64) std::atomic<uint64_t> tail;  // written by the receiver
   std::atomic<uint64_t> fetched;           // likewise: of what the sender has posted
   std::atomic<uint64_t> answered;          // likewise: how many of its offers
   std::atomic<uint32_t> refused;           // likewise: and how many of these it could not take
+  std::atomic<uint32_t> unreachable;       // likewise: how often it did not reach its memory
   std::atomic<uint32_t> withdrawn;         // not 0: they no longer hold; written by the sender
 };
 
@@ -83,6 +85,9 @@ class Segment {
   size_t single_copy_bytes() const;
   // Whether `to` does so of what `from` sends it. Both know alike from one message to the next.
   bool MakesSingleCopies(Channel channel, int from, int to) const;
+  // From how many bytes on two ranks work in each other's memory, where that has not failed; 0:
+  // never. Both know alike, likewise.
+  size_t across_bytes(Channel channel, int one, int other) const;
   std::byte* lane() const;
   Mark& mark(int rank) const;
   Doorbell& doorbell(Channel channel, int rank) const;

@@ -92,6 +92,7 @@ ShmTransport::ShmTransport(int rank, std::shared_ptr<const Segment> segment,
       offered_(static_cast<size_t>(segment_->ranks())),
       refused_(static_cast<size_t>(segment_->ranks())),
       answered_(static_cast<size_t>(segment_->ranks())),
+      lending_(*this, *segment_, channel_, secret_, check_),
       asked_(static_cast<size_t>(segment_->ranks())) {}
 
 std::vector<int> ShmTransport::mapped_ranks() const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "transport/shm/core_distances.h"
+#include "transport/shm/lending.h"
 #include "transport/shm/segment.h"
 #include "transport/shm/single_copy.h"
 #include "transport/shm/spin_time.h"
@@ -40,6 +41,12 @@ class ShmTransport : public Transport {
   std::vector<int> mapped_ranks() const override;
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override;
   void ExchangeWhole(int to, ConstBytes out, int from, MutableBytes in) override;
+  bool MayWorkAcross(int other, size_t bytes) const override {
+    return lending_.MayWorkAcross(other, bytes);
+  }
+  BothProgress WorkAcross(int other, const Lent& lent, const NearWork& work) override {
+    return lending_.WorkAcross(other, lent, work);
+  }
   size_t post_bytes() const override { return segment_->post_bytes(); }
   size_t PostBytesAmong(std::span<const int> ranks) const override;
   void Post(ConstBytes out) override;
@@ -82,6 +89,7 @@ class ShmTransport : public Transport {
   std::vector<uint64_t> offered_;
   std::vector<uint32_t> refused_;
   std::vector<uint64_t> answered_;
+  Lending lending_;
   // By rank: how often AgreeNear was asked.
   std::vector<uint32_t> asked_;
 };

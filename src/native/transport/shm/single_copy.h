@@ -40,6 +40,10 @@ struct Offer {
 // what `to` holds.
 bool ReadOffered(const Offer& offer, MutableBytes to);
 
+// Copies to the same process, at `to` there. It has to be lent for as long as that takes. False
+// likewise.
+bool WriteLent(const Offer& process, std::byte* to, ConstBytes from);
+
 }  // namespace hvd
 
 #endif  // HVD_TRANSPORT_SHM_SINGLE_COPY_H_

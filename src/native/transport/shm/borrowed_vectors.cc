@@ -1,0 +1,73 @@
+#include "transport/shm/borrowed_vectors.h"
+
+#include <unistd.h>
+
+#include <thread>
+
+#include "base/watched_process.h"
+
+namespace hvd {
+namespace {
+
+bool Lies(size_t offset, size_t bytes, uint64_t whole) {
+  return offset <= whole && bytes <= whole - offset;
+}
+
+}  // namespace
+
+NearProcess::Introduction NearProcess::Introduce(const ProcessSecret& secret) {
+  // There as long as the process: who writes here may do so late.
+  static std::byte visited{};
+  return {.self = {.pid = ::getpid(), .secret_place = &secret, .secret = secret, .bytes = nullptr},
+          .visited = &visited};
+}
+
+std::optional<NearProcess> NearProcess::Reach(const Introduction& introduction) {
+  const auto pid = introduction.self.pid;
+  // Watched before its secret is read: that is the process which has it.
+  NearProcess reached(introduction.self, WatchProcess(pid));
+  if (pid != ::getpid() && !reached.watched_) return std::nullopt;
+  const std::byte visit{1};
+  if (!reached.Write(introduction.visited, {&visit, 1})) return std::nullopt;
+  return reached;
+}
+
+bool NearProcess::Read(const std::byte* from, MutableBytes to) const {
+  Offer offer = self_;
+  offer.bytes = from;
+  return ReadOffered(offer, to);
+}
+
+bool NearProcess::Ended() const { return watched_ && HasEnded(watched_); }
+
+void NearProcess::End() const {
+  if (watched_) Kill(watched_);
+}
+
+bool BorrowedVectors::Read(size_t offset, MutableBytes to) {
+  check_(false);
+  return Lies(offset, to.size(), loan_.readable_bytes) && owner_.Read(loan_.readable + offset, to);
+}
+
+bool BorrowedVectors::Write(size_t offset, ConstBytes from) {
+  check_(false);
+  if (!Lies(offset, from.size(), loan_.writable_bytes)) return false;
+  writing_.store(1, std::memory_order_seq_cst);
+  const bool written = withdrawn_.load(std::memory_order_seq_cst) == 0 &&
+                       owner_.Write(loan_.writable + offset, from);
+  writing_.store(0, std::memory_order_seq_cst);
+  return written;
+}
+
+void Withdraw(const NearProcess& borrower, RingPositions& to_borrower,
+              const RingPositions& from_borrower, std::chrono::milliseconds writing_time) noexcept {
+  using Clock = std::chrono::steady_clock;
+  to_borrower.withdrawn.store(1, std::memory_order_seq_cst);
+  const Clock::time_point end = Clock::now() + writing_time;
+  while (from_borrower.writing.load(std::memory_order_seq_cst) != 0 && !borrower.Ended()) {
+    if (Clock::now() >= end) borrower.End();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+}  // namespace hvd
