@@ -40,6 +40,17 @@ def test_ranks_read_from_the_size_on_that_the_variable_says(
     assert launched.code == (128 + signal.SIGSYS if reads else 0), launched.err
 
 
+@pytest.mark.parametrize("kind", ["allreduce", "broadcast"])
+@pytest.mark.parametrize(("least", "writes"), [("65536", True), ("131072", False), ("0", False)])
+def test_blocking_calls_write_from_twice_that_size_on(
+    launch: Launch, kind: str, least: str, *, writes: bool
+) -> None:
+    """Vectors of 200 kB, where others would be brought to the fast lane. Who writes is ended."""
+    environment = {"HOROVOD_SINGLE_COPY_BYTES": least}
+    launched = launch(2, "single_copies.py", kind, "0", "1", env=environment)
+    assert launched.code == (128 + signal.SIGSYS if writes else 0), launched.err
+
+
 def test_a_size_that_is_none_is_refused(launch: Launch) -> None:
     launched = launch(2, "single_copies.py", env={"HOROVOD_SINGLE_COPY_BYTES": "some"})
     assert launched.code != 0

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -30,6 +31,7 @@
 namespace {
 
 using hvd::Channel;
+using hvd::Error;
 using hvd::NearProcess;
 using hvd::RingPositions;
 using hvd::Segment;
@@ -152,8 +154,42 @@ TEST(NobodyReadsOrWritesPastWhatIsLent) {
   hvd::Withdraw(*process, from, to);
   memory = lent;
   EXPECT_FALSE(vectors.Write(40, bytes));
+  EXPECT_FALSE(vectors.Read(0, bytes));
   EXPECT_TRUE(Same(memory, lent));
   EXPECT_EQ(to.writing.load(), 0);
+}
+
+// The other one writes all the time.
+TEST(NobodyWritesWhereARankHasLeft) {
+  constexpr int kMostWrites = 10'000;
+  const std::vector<std::byte> written(size_t{1} << 20, std::byte{1});
+  for (int turn = 0; turn < 20; ++turn) {
+    hvd::test::Communicator communicator = hvd::test::ShmCommunicator(2, false, {}, kLeast);
+    std::vector<std::byte> memory(written.size());
+    std::thread writer([&] {
+      const auto write = [&](hvd::NearVectors& vectors) {
+        int writes = 0;
+        while (writes < kMostWrites && vectors.Write(0, written)) ++writes;
+        EXPECT_TRUE(writes < kMostWrites);
+        return hvd::Progress{};
+      };
+      EXPECT_THROWS(communicator.transports[1]->WorkAcross(0, {}, write), Error, "left");
+    });
+    const auto leave = [&](hvd::NearVectors& vectors) -> hvd::Progress {
+      const std::atomic_ref<std::byte> last(memory.back());
+      while (last.load() == std::byte{0}) std::this_thread::yield();
+      communicator.aborts[0]->Trip({Error::Kind::kPeerLost, "left"});
+      (void)vectors.Read(0, {});
+      return {};
+    };
+    EXPECT_THROWS(
+        communicator.transports[0]->WorkAcross(1, {.readable = {}, .writable = memory}, leave),
+        Error, "left");
+    std::ranges::fill(memory, std::byte{2});
+    communicator.aborts[1]->Trip({Error::Kind::kPeerLost, "left"});
+    writer.join();
+    EXPECT_TRUE(memory == std::vector<std::byte>(memory.size(), std::byte{2}));
+  }
 }
 
 TEST(ARankThatLeavesWaitsForTheOneThatWrites) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -23,9 +24,19 @@ using hvd::test::RequestFor;
 using hvd::test::Start;
 using hvd::test::Wait;
 
-const std::vector<TransportChoice> kTransports = {TransportChoice::kShm, TransportChoice::kTcp};
+// Through rings and, from any size on, where vectors are; through sockets.
+struct Way {
+  TransportChoice transport;
+  size_t single_copy_bytes;
+};
+const std::vector<Way> kWays = {
+    {TransportChoice::kShm, 0}, {TransportChoice::kShm, 1}, {TransportChoice::kTcp, 0}};
 // Around the switch from the flat algorithm to the ring, and around chunks of transports.
 const std::vector<size_t> kCounts = {0, 1, 3, 1000, 4096, 4097, 20011, 300007};
+
+void OnWay(const Way& way, int ranks, const std::function<void(int, Runtime&)>& body) {
+  OnRanks(ranks, way.transport, body, way.single_copy_bytes);
+}
 
 template <typename T>
 T Operand(int rank, size_t i) {
@@ -75,9 +86,9 @@ Request Named(const std::string& name, size_t count) {
 }  // namespace
 
 TEST(AllreduceGivesTheReductionOnAllRanks) {
-  for (const TransportChoice transport : kTransports) {
+  for (const Way& way : kWays) {
     for (const int ranks : {1, 2, 3, 4}) {
-      OnRanks(ranks, transport, [ranks](int rank, Runtime& runtime) {
+      OnWay(way, ranks, [ranks](int rank, Runtime& runtime) {
         CheckAllreduce<float>(rank, ranks, runtime, ReduceOp::kSum);
         CheckAllreduce<double>(rank, ranks, runtime, ReduceOp::kAverage);
         CheckAllreduce<int64_t>(rank, ranks, runtime, ReduceOp::kProduct);
@@ -108,10 +119,10 @@ TEST(FactorsAreAppliedBeforeAndAfter) {
 }
 
 TEST(AllRanksEndWithTheSameBits) {
-  for (const TransportChoice transport : kTransports) {
+  for (const Way& way : kWays) {
     for (const size_t count : {size_t{1001}, size_t{100'003}}) {
       std::vector<std::vector<float>> results(4);
-      OnRanks(4, transport, [&](int rank, Runtime& runtime) {
+      OnWay(way, 4, [&](int rank, Runtime& runtime) {
         std::vector<float> data(count);
         for (size_t i = 0; i < count; ++i) {
           data[i] = 1.0F / static_cast<float>(i * 7 + static_cast<size_t>(rank) * 3 + 1);
@@ -177,9 +188,9 @@ TEST(HalfPrecisionIsAveraged) {
 }
 
 TEST(AllgatherConcatenatesUnequalBlocks) {
-  for (const TransportChoice transport : kTransports) {
+  for (const Way& way : kWays) {
     for (const int ranks : {1, 2, 3, 4}) {
-      OnRanks(ranks, transport, [ranks](int rank, Runtime& runtime) {
+      OnWay(way, ranks, [ranks](int rank, Runtime& runtime) {
         for (const int64_t unit : {1, 500, 30000}) {
           // Rank 1 has nothing to give.
           const auto rows_of = [&](int r) { return r == 1 ? 0 : (r + 1) * unit; };
@@ -204,9 +215,9 @@ TEST(AllgatherConcatenatesUnequalBlocks) {
 }
 
 TEST(BroadcastCopiesTheRoot) {
-  for (const TransportChoice transport : kTransports) {
+  for (const Way& way : kWays) {
     for (const int ranks : {1, 2, 3, 4}) {
-      OnRanks(ranks, transport, [ranks](int rank, Runtime& runtime) {
+      OnWay(way, ranks, [ranks](int rank, Runtime& runtime) {
         for (const size_t count : kCounts) {
           for (int root = 0; root < ranks; ++root) {
             auto data = Operands<double>(rank, count);

@@ -80,10 +80,12 @@ void CheckAll(hvd::Transport& transport) {
   }
 }
 
-// Args: ways: what each rank thinks of the other; nothing: what it finds.
-void CheckPair(std::optional<HandOver> low, std::optional<HandOver> high) {
-  // Through rings, on every machine.
-  const auto segment = std::make_shared<const hvd::Segment>(hvd::Segment::Create(2, 0));
+// Args: ways: what each rank thinks of the other; nothing: what it finds. single_copy_bytes: as
+// Segment has it; 0: through rings, on every machine.
+void CheckPair(std::optional<HandOver> low, std::optional<HandOver> high,
+               size_t single_copy_bytes = 0) {
+  const auto segment =
+      std::make_shared<const hvd::Segment>(hvd::Segment::Create(2, single_copy_bytes));
   hvd::test::OnThreads(2, [&](int rank) {
     const hvd::Abort abort;
     hvd::ShmTransport transport(
@@ -98,6 +100,11 @@ void CheckPair(std::optional<HandOver> low, std::optional<HandOver> high) {
 TEST(TwoRanksThatAreNearReduce) { CheckPair(HandOver::kThroughCaches, HandOver::kThroughCaches); }
 
 TEST(TwoRanksThatAreApartReduce) { CheckPair(HandOver::kPastCaches, HandOver::kPastCaches); }
+
+TEST(TwoRanksThatWorkInEachOthersMemoryReduce) {
+  CheckPair({}, {}, 1);
+  CheckPair({}, {}, size_t{64} << 10);
+}
 
 TEST(TwoRanksThatThinkDifferentlyReduce) {
   CheckPair(HandOver::kThroughCaches, HandOver::kPastCaches);

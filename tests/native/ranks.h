@@ -68,10 +68,13 @@ inline void OnThreads(int count, const std::function<void(int)>& body) {
 
 // Starts a job, runs the function on every rank, and shuts down.
 inline void OnRanks(int size, TransportChoice transport,
-                    const std::function<void(int, Runtime&)>& body) {
+                    const std::function<void(int, Runtime&)>& body,
+                    size_t single_copy_bytes = SingleCopyBytes()) {
   const auto store = std::make_shared<HashStore>();
   OnThreads(size, [&](int rank) {
-    Runtime runtime(OptionsFor(rank, size, transport, store));
+    RuntimeOptions options = OptionsFor(rank, size, transport, store);
+    options.single_copy_bytes = single_copy_bytes;
+    Runtime runtime(options);
     body(rank, runtime);
     // No rank ends the job before the others have what they wait for.
     Request barrier;

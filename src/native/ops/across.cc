@@ -12,9 +12,7 @@ namespace {
 
 // What is copied in one go where nobody looks at it. Nothing interrupts a copy.
 constexpr size_t kPiece = size_t{512} << 10;
-// What stays in a core's second-level cache until it is copied again, ...
-constexpr size_t kGathered = size_t{256} << 10;
-// ... which pays from so many bytes of a result on.
+// From so many bytes of a result on it pays to copy twice what a core's second-level cache has.
 constexpr size_t kLeastGathered = size_t{640} << 10;
 
 // The operands of the other rank, through a ring.
@@ -41,7 +39,7 @@ bool AllreduceAcross(Transport& transport, const AllreduceOptions& options) {
   const int rank = transport.rank();
   const int other = 1 - rank;
   const size_t bytes = options.count * SizeOf(options.dtype);
-  if (!transport.MayWorkAcross(other, bytes)) return false;
+  if (!ReducesAcross(bytes, options.prescale, transport.across_bytes(other))) return false;
   const Arithmetic arithmetic(options.dtype, options.op, 2, options.prescale, options.postscale);
   const auto* source = static_cast<const std::byte*>(options.source);
   auto* result = static_cast<std::byte*>(options.destination);
@@ -82,7 +80,7 @@ bool BroadcastAcross(Transport& transport, int root, ConstBytes source, MutableB
   const bool gives = transport.rank() == root;
   const int other = 1 - transport.rank();
   const size_t bytes = gives ? source.size() : destination.size();
-  if (bytes > kMostAcross || !transport.MayWorkAcross(other, bytes)) return false;
+  if (!BroadcastsAcross(bytes, transport.across_bytes(other))) return false;
   const size_t half = std::min(RoundUp(bytes / 2, kPage), bytes);
   const size_t share = gives ? half : bytes - half;
   const auto copy = [&](NearVectors& near) {
@@ -118,15 +116,15 @@ bool AllgatherAcross(Transport& transport, ConstBytes source, MutableBytes own_p
                      MutableBytes other_place) {
   const int other = 1 - transport.rank();
   const size_t bytes = source.size() + other_place.size();
-  if (bytes < kLeastGathered || std::max(source.size(), other_place.size()) > kMostAcross ||
-      !transport.MayWorkAcross(other, bytes)) {
-    return false;
-  }
+  const size_t least = transport.across_bytes(other);
+  if (least == 0 || bytes < std::max(least, kLeastGathered)) return false;
+  if (std::max(source.size(), other_place.size()) > kMostAcross) return false;
   const auto copy_own = source.size() < kLongCopy ? CopyLocally : StreamCopy;
   const auto copy = [&](NearVectors& near) {
     size_t done = 0;
     while (done < source.size()) {
-      const ConstBytes piece = source.subspan(done, std::min(source.size() - done, kGathered));
+      const ConstBytes piece =
+          source.subspan(done, std::min(source.size() - done, near.Scratch().size()));
       if (!near.Write(done, piece)) break;
       copy_own(own_place.data() + done, piece.data(), piece.size());
       done += piece.size();

@@ -12,15 +12,24 @@ namespace hvd {
 
 // Longer ones, which leave the caches, are faster past these, but for sums where they lie.
 inline constexpr size_t kMostAcross = size_t{16} << 20;
+// Of 16-bit types, which a rank may have to convert on their way.
+inline constexpr size_t kBlockAcross = size_t{1} << 20;
 
-// Of two ranks, whose operands are not scaled. False where nothing was done, on both.
+// Whether two ranks try to. Args: least: see Transport::across_bytes.
+constexpr bool ReducesAcross(size_t bytes, double prescale, size_t least) {
+  return least != 0 && bytes >= least && prescale == 1.0;
+}
+constexpr bool BroadcastsAcross(size_t bytes, size_t least) {
+  return least != 0 && bytes >= least && bytes <= kMostAcross;
+}
+
+// Of two ranks. False where nothing was done, on both.
 bool AllreduceAcross(Transport& transport, const AllreduceOptions& options);
 
-// Of two ranks. Args: source: the root's. destination: the other one's. False likewise.
+// Likewise. Args: source: the root's. destination: the other one's.
 bool BroadcastAcross(Transport& transport, int root, ConstBytes source, MutableBytes destination);
 
-// Of two ranks. Args: source: this rank's block. own_place, other_place: both in the result. False
-// likewise.
+// Likewise. Args: source: this rank's block. own_place, other_place: both in the result.
 bool AllgatherAcross(Transport& transport, ConstBytes source, MutableBytes own_place,
                      MutableBytes other_place);
 

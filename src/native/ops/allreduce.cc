@@ -22,7 +22,6 @@ constexpr size_t kPairsBytes = size_t{64} << 10;
 
 // Longer vectors are reduced in blocks, where the transport wants that.
 constexpr size_t kInOnePass = size_t{8} << 20;
-constexpr size_t kBlockAcross = size_t{1} << 20;
 
 // Everything that does not change during one call.
 class Reduction {
@@ -206,12 +205,12 @@ void Reduction::Ring() {
 
 // Whether that was done.
 bool TryAcross(Transport& transport, const AllreduceOptions& options) {
-  return transport.size() == 2 && options.prescale == 1.0 && AllreduceAcross(transport, options);
+  return transport.size() == 2 && AllreduceAcross(transport, options);
 }
 
 }  // namespace
 
-size_t CountInOneGo(Transport& transport, size_t count, DType dtype) {
+size_t CountInOneGo(Transport& transport, size_t count, DType dtype, double prescale) {
   // Where ranks share a host with some others only, blocks would suit some of them: all do without.
   const size_t part = transport.topology() == nullptr ? transport.block_bytes() : 0;
   const size_t item = SizeOf(dtype);
@@ -219,7 +218,8 @@ size_t CountInOneGo(Transport& transport, size_t count, DType dtype) {
   const int ranks = transport.size();
   // Halves go across block by block, as a rank may have to convert them on their way.
   const bool across =
-      IsHalf(dtype) && ranks == 2 && transport.MayWorkAcross(1 - transport.rank(), kBlockAcross);
+      IsHalf(dtype) && ranks == 2 &&
+      ReducesAcross(kBlockAcross, prescale, transport.across_bytes(1 - transport.rank()));
   return across ? kBlockAcross / item : part / item * static_cast<size_t>(ranks);
 }
 
@@ -230,7 +230,7 @@ void Allreduce(Transport& transport, const AllreduceOptions& options) {
   }
   if (SendsAhead(transport)) return AllreduceAhead(transport, options);
   const size_t item = SizeOf(options.dtype);
-  const size_t in_one_go = CountInOneGo(transport, options.count, options.dtype);
+  const size_t in_one_go = CountInOneGo(transport, options.count, options.dtype, options.prescale);
   const bool blocks = in_one_go < options.count;
   const bool blocks_across = IsHalf(options.dtype);
   if ((!blocks || !blocks_across) && TryAcross(transport, options)) return;

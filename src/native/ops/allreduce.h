@@ -31,7 +31,7 @@ void Allreduce(Transport& transport, const AllreduceOptions& options);
 
 // How many of `count` elements Allreduce reduces in one go: several calls for parts of so many, but
 // for the last, exchange what one call for all does, and give the same bits.
-size_t CountInOneGo(Transport& transport, size_t count, DType dtype);
+size_t CountInOneGo(Transport& transport, size_t count, DType dtype, double prescale);
 
 }  // namespace hvd
 

@@ -131,9 +131,10 @@ void ReduceTogether(Transport& transport, const Key& key, std::span<const FusedT
 // need not convert it: the memory that it travels from stays in cache where these are small.
 void ReduceConverted(const ProcessSet& set, const Key& key, const FusedTensor& piece,
                      const Phases& phases) {
-  const DType dtype = std::get<DType>(key);
+  const AllreduceOptions options = OptionsOf(key);
+  const DType dtype = options.dtype;
   const size_t item = SizeOf(dtype);
-  const size_t step = CountInOneGo(set.transport(), piece.bytes / item, dtype);
+  const size_t step = CountInOneGo(set.transport(), piece.bytes / item, dtype, options.prescale);
   const Output memory = AllocateOutput(set.outputs(), dtype, {static_cast<int64_t>(step)});
   std::byte* buffer = memory.data.get();
   phases.EnterOperation();

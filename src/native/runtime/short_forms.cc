@@ -63,7 +63,7 @@ size_t MostOf(const RequestLike& request, const Lane& lane) {
   const bool converts = reduces && IsHalf(request.tensors.front().dtype);
   const size_t brought = converts ? std::min(most, kWholeBytes) : most;
   const bool goes_across =
-      request.kind == OpKind::kAllreduce && request.prescale == 1.0 && across != 0;
+      request.kind == OpKind::kAllreduce && ReducesAcross(across, request.prescale, across);
   return goes_across ? std::min(brought, across - 1) : brought;
 }
 
@@ -167,9 +167,8 @@ size_t BroughtBytes(const BlockingCall& call, const Lane& lane) {
   const size_t bytes = DataBytes(call);
   if (bytes > MostOf(call, lane)) {
     if (call.kind != OpKind::kBroadcast) return splits;
-    const size_t across = lane.across_bytes();
-    const bool goes_across = across != 0 && bytes >= across && bytes <= kMostAcross;
-    return goes_across ? 0 : std::min(MostOf(call, lane), kMostOfBroadcast);
+    const bool goes_across = ranks == 2 && BroadcastsAcross(bytes, lane.across_bytes());
+    return goes_across ? 0 : std::min(Lane::MostData(ranks), kMostOfBroadcast);
   }
   if (call.kind != OpKind::kReducescatter) return bytes + splits;
   if (call.tensor().shape.empty() || !TakesOwnFromSource(call.op, ranks)) return bytes;

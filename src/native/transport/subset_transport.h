@@ -54,8 +54,8 @@ class SubsetTransport final : public Transport {
     whole_.ExchangeWhole(ranks_[static_cast<size_t>(to)], out, ranks_[static_cast<size_t>(from)],
                          in);
   }
-  bool MayWorkAcross(int other, size_t bytes) const override {
-    return whole_.MayWorkAcross(ranks_[static_cast<size_t>(other)], bytes);
+  size_t across_bytes(int other) const override {
+    return whole_.across_bytes(ranks_[static_cast<size_t>(other)]);
   }
   BothProgress WorkAcross(int other, const Lent& lent, const NearWork& work) override {
     return whole_.WorkAcross(ranks_[static_cast<size_t>(other)], lent, work);

@@ -80,9 +80,9 @@ class Transport {
   // receives with it.
   virtual void ExchangeWhole(int to, ConstBytes out, int from, MutableBytes in);
 
-  // Whether this rank and `other` may try WorkAcross on vectors of so many bytes. Both get the same
+  // From how many bytes on this rank and `other` may try WorkAcross; 0: never. Both get the same
   // answer.
-  virtual bool MayWorkAcross(int /*other*/, size_t /*bytes*/) const { return false; }
+  virtual size_t across_bytes(int /*other*/) const { return 0; }
   // Lends vectors to `other` while both work on what the other one lends. When it returns or
   // throws, the other one touches them no more. Where one of them cannot reach the other, neither
   // does anything.

@@ -87,17 +87,25 @@ def wrong_at(rows: int, turn: int) -> list[str]:
 
 
 def main() -> None:
-    """Args: what happens to whom, and its ranks."""
+    """Args: what happens to whom, or in which blocking collective; ranks."""
     forbidden = {
         "refused": (READ, 0x50001),  # EPERM
         "killed": (READ, 0x80000000),  # the process's end
         "unwritable": (WRITE, 0x50001),
+        "allreduce": (WRITE, 0x80000000),
+        "broadcast": (WRITE, 0x80000000),
     }
     if os.environ["HOROVOD_RANK"] in sys.argv[2:]:
         forbid(*forbidden[sys.argv[1]])
     hvd.init()
-    wrong = [text for rows in LONG for turn in range(3) for text in wrong_at(rows, turn)]
-    sys.stdout.write(json.dumps(wrong) + "\n")
+    vector = block(hvd.rank(), 50_000)
+    if "allreduce" in sys.argv:
+        hvd.allreduce(vector)
+    elif "broadcast" in sys.argv:
+        hvd.broadcast(vector, 0)
+    else:
+        wrong = [text for rows in LONG for turn in range(3) for text in wrong_at(rows, turn)]
+        sys.stdout.write(json.dumps(wrong) + "\n")
     hvd.shutdown()
 
 

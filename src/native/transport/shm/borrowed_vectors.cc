@@ -9,7 +9,7 @@
 namespace hvd {
 namespace {
 
-bool Lies(size_t offset, size_t bytes, uint64_t whole) {
+bool IsWithin(size_t offset, size_t bytes, uint64_t whole) {
   return offset <= whole && bytes <= whole - offset;
 }
 
@@ -46,12 +46,14 @@ void NearProcess::End() const {
 
 bool BorrowedVectors::Read(size_t offset, MutableBytes to) {
   check_(false);
-  return Lies(offset, to.size(), loan_.readable_bytes) && owner_.Read(loan_.readable + offset, to);
+  if (!IsWithin(offset, to.size(), loan_.readable_bytes)) return false;
+  // An owner that withdraws later has seen that this comes before, and so before it changes bytes.
+  return owner_.Read(loan_.readable + offset, to) && withdrawn_.fetch_or(0) == 0;
 }
 
 bool BorrowedVectors::Write(size_t offset, ConstBytes from) {
   check_(false);
-  if (!Lies(offset, from.size(), loan_.writable_bytes)) return false;
+  if (!IsWithin(offset, from.size(), loan_.writable_bytes)) return false;
   writing_.store(1, std::memory_order_seq_cst);
   const bool written = withdrawn_.load(std::memory_order_seq_cst) == 0 &&
                        owner_.Write(loan_.writable + offset, from);
@@ -61,12 +63,14 @@ bool BorrowedVectors::Write(size_t offset, ConstBytes from) {
 
 void Withdraw(const NearProcess& borrower, RingPositions& to_borrower,
               const RingPositions& from_borrower, std::chrono::milliseconds writing_time) noexcept {
-  using Clock = std::chrono::steady_clock;
-  to_borrower.withdrawn.store(1, std::memory_order_seq_cst);
-  const Clock::time_point end = Clock::now() + writing_time;
+  constexpr std::chrono::microseconds kSlice{100};
+  to_borrower.withdrawn.exchange(1);
+  // In slices, as all of them may be stopped for a while.
+  std::chrono::microseconds waited{0};
   while (from_borrower.writing.load(std::memory_order_seq_cst) != 0 && !borrower.Ended()) {
-    if (Clock::now() >= end) borrower.End();
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    if (waited <= writing_time && waited + kSlice > writing_time) borrower.End();
+    std::this_thread::sleep_for(kSlice);
+    waited += kSlice;
   }
 }
 

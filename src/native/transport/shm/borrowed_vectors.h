@@ -1,9 +1,9 @@
 // Vectors of another process of the host, for the length of a call.
 //
-// Reading what its owner no longer lends does no harm: the operation fails, and nobody looks at
-// what was read. Writing there would, since the memory may be anything's by then. So a rank says
-// that it writes before it looks whether it may, and one that leaves says so before it looks
-// whether the other writes, all sequentially consistent: one of them sees the other.
+// What its owner no longer lends may be anything's. So a rank looks behind what it has read whether
+// that still held; says that it writes before it looks whether it may; and one that leaves says so
+// before it looks whether the other writes, all sequentially consistent: one of them sees the
+// other.
 #ifndef HVD_TRANSPORT_SHM_BORROWED_VECTORS_H_
 #define HVD_TRANSPORT_SHM_BORROWED_VECTORS_H_
 
@@ -61,7 +61,7 @@ class BorrowedVectors final : public NearVectors {
   // Args: to_owner: the positions from this rank to the owner. from_owner: the other way. scratch:
   // see NearVectors.
   BorrowedVectors(const NearProcess& owner, const Loan& loan, RingPositions& to_owner,
-                  const RingPositions& from_owner, const WaitCheck& check, MutableBytes scratch)
+                  RingPositions& from_owner, const WaitCheck& check, MutableBytes scratch)
       : owner_(owner),
         loan_(loan),
         writing_(to_owner.writing),
@@ -78,7 +78,7 @@ class BorrowedVectors final : public NearVectors {
   const NearProcess& owner_;
   const Loan loan_;
   std::atomic<uint32_t>& writing_;
-  const std::atomic<uint32_t>& withdrawn_;
+  std::atomic<uint32_t>& withdrawn_;
   const WaitCheck& check_;
   const MutableBytes scratch_;
 };

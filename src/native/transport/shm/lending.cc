@@ -20,11 +20,6 @@ Lending::Lending(Transport& transport, const Segment& segment, Channel channel,
       check_(check),
       reached_(static_cast<size_t>(segment.ranks())) {}
 
-bool Lending::MayWorkAcross(int other, size_t bytes) const {
-  const size_t least = segment_.across_bytes(channel_, transport_.rank(), other);
-  return least != 0 && bytes >= least;
-}
-
 template <typename Message>
 Message Lending::Swap(int other, const Message& own) {
   Message message;
@@ -50,7 +45,7 @@ BothProgress Lending::WorkAcross(int other, const Lent& lent, const NearWork& wo
   const NearProcess* process = Meet(other);
   if (process == nullptr) return {};
   RingPositions& to = segment_.positions(channel_, transport_.rank(), other);
-  const RingPositions& from = segment_.positions(channel_, other, transport_.rank());
+  RingPositions& from = segment_.positions(channel_, other, transport_.rank());
   if (scratch_ == nullptr) scratch_ = std::make_unique_for_overwrite<std::byte[]>(kScratchBytes);
   try {
     const Loan loan = Swap(other, Loan{.readable = lent.readable.data(),

@@ -22,8 +22,7 @@ class Lending {
   Lending(Transport& transport, const Segment& segment, Channel channel,
           const ProcessSecret& secret, const WaitCheck& check);
 
-  // As Transport has them.
-  bool MayWorkAcross(int other, size_t bytes) const;
+  // As Transport has it.
   BothProgress WorkAcross(int other, const Lent& lent, const NearWork& work);
 
  private:

@@ -56,7 +56,7 @@ struct alignas(128) RingPositions {
   std::atomic<uint64_t> answered;          // likewise: how many of its offers
   std::atomic<uint32_t> refused;           // likewise: and how many of these it could not take
   std::atomic<uint32_t> unreachable;       // likewise: how often it did not reach its memory
-  std::atomic<uint32_t> withdrawn;         // not 0: they no longer hold; written by the sender
+  std::atomic<uint32_t> withdrawn;         // not 0: they, and what the sender lends, no longer hold
 };
 
 // Two communicators that do not wait for each other.

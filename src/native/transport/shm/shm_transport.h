@@ -41,8 +41,8 @@ class ShmTransport : public Transport {
   std::vector<int> mapped_ranks() const override;
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override;
   void ExchangeWhole(int to, ConstBytes out, int from, MutableBytes in) override;
-  bool MayWorkAcross(int other, size_t bytes) const override {
-    return lending_.MayWorkAcross(other, bytes);
+  size_t across_bytes(int other) const override {
+    return segment_->across_bytes(channel_, rank_, other);
   }
   BothProgress WorkAcross(int other, const Lent& lent, const NearWork& work) override {
     return lending_.WorkAcross(other, lent, work);

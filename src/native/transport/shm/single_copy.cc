@@ -41,7 +41,8 @@ bool ReadOffered(const Offer& offer, MutableBytes to) {
 }
 
 bool WriteLent(const Offer& process, std::byte* to, ConstBytes from) {
-  // There is no call that does both; a process ends sooner than its number comes to another one.
+  // There is no call that does both. A process ends sooner than its number comes to another one,
+  // and one that execs in between has nothing at this place but by chance.
   if (!ReadOffered(process, {})) return false;
   const iovec local{.iov_base = const_cast<std::byte*>(from.data()), .iov_len = from.size()};
   const iovec remote{.iov_base = to, .iov_len = from.size()};

@@ -19,8 +19,8 @@ size_t SingleCopyBytes();
 // And up to here: the kernel writes through caches that do not hold what is longer.
 constexpr size_t kMostSingleCopy = size_t{8} << 20;
 
-// Lets the processes that this one's parent has started read its memory, where Yama lets nobody but
-// a parent do so; in place of whom it was allowed to before.
+// Lets the processes that this one's parent has started read and write its memory, where Yama lets
+// nobody but a parent do so; in place of whom it was allowed to before.
 void AllowSingleCopies();
 
 using ProcessSecret = std::array<uint8_t, 16>;
