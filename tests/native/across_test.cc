@@ -19,6 +19,7 @@
 #include "ops/allgather.h"
 #include "ops/allreduce.h"
 #include "ops/broadcast.h"
+#include "ops/reducescatter.h"
 #include "ranks.h"
 #include "rotation.h"
 #include "transport/shm/lane.h"
@@ -98,6 +99,27 @@ void CheckAllgather(Transport& transport, size_t low, size_t high) {
   std::vector<std::byte> result(expected.size());
   hvd::Allgather(transport, own.data(), sizes, result.data());
   EXPECT_TRUE(Same(result, expected));
+}
+
+// The mean of two ranks' operands, of which each gets a block. Args: in_place: in the source's.
+void CheckReducescatter(Transport& transport, size_t low, size_t high, bool in_place) {
+  const std::array<size_t, 2> counts{low, high};
+  const bool first = transport.rank() == 0;
+  const size_t begin = first ? 0 : low;
+  const size_t count = first ? low : high;
+  std::vector<int32_t> own = Operands(transport.rank(), low + high);
+  std::vector<int32_t> elsewhere(count, -1);
+  int32_t* result = in_place ? own.data() + begin : elsewhere.data();
+  hvd::Reducescatter(transport, {.source = own.data(),
+                                 .destination = result,
+                                 .counts = counts,
+                                 .dtype = hvd::DType::kInt32,
+                                 .op = hvd::ReduceOp::kAverage});
+  bool right = true;
+  for (size_t i = 0; i < count; ++i) {
+    right &= result[i] == (Operand(0, begin + i) + Operand(1, begin + i)) / 2;
+  }
+  EXPECT_TRUE(right);
 }
 
 void OnTransports(Communicator& communicator, const std::function<void(Transport&)>& body) {
@@ -256,6 +278,18 @@ TEST(RanksWriteWhatTheyGatherToWhereTheOtherOneWantsIt) {
   EXPECT_TRUE(ThroughRings(*communicator.segment) > hvd::kMostAcross);
 }
 
+TEST(EachRankReadsWhatItReduces) {
+  Communicator communicator = ShmCommunicator(2, false, {}, kLeast);
+  OnTransports(communicator, [](Transport& transport) {
+    for (const bool in_place : {false, true}) {
+      CheckReducescatter(transport, 70'001, 70'000, in_place);
+      CheckReducescatter(transport, 1, 300'000, in_place);
+      CheckReducescatter(transport, 5'000'000, 0, in_place);
+    }
+  });
+  EXPECT_TRUE(ThroughRings(*communicator.segment) < kFew);
+}
+
 TEST(TwoOfThreeRanksReduceInEachOthersMemory) {
   Communicator communicator = ShmCommunicator(3, false, {}, kLeast);
   OnTransports(communicator, [](Transport& transport) {
@@ -285,6 +319,7 @@ TEST(WhatFailsInTheMiddleIsFinishedThroughRings) {
         }
         for (const int root : {0, 1}) CheckBroadcast(transport, root, 2'100'003);
         CheckAllgather(transport, 1'100'003, 700'001);
+        CheckReducescatter(transport, 200'001, 150'000, rank == 0);
       });
     }
   }

@@ -75,6 +75,37 @@ bool AllreduceAcross(Transport& transport, const AllreduceOptions& options) {
   return true;
 }
 
+// What each rank reads it adds to its own at once.
+bool ReducescatterAcross(Transport& transport, const ReducescatterOptions& options) {
+  const int other = 1 - transport.rank();
+  const ConstBytes own = options.Block(transport.rank());
+  const ConstBytes theirs = options.Block(other);
+  const size_t bytes = own.size() + theirs.size();
+  if (!ReducesAcross(bytes, options.prescale, transport.across_bytes(other))) return false;
+  const Arithmetic arithmetic(options.dtype, options.op, 2, options.prescale, options.postscale);
+  const auto* source = static_cast<const std::byte*>(options.source);
+  auto* result = static_cast<std::byte*>(options.destination);
+  const auto offset = static_cast<size_t>(own.data() - source);
+  const auto reduce_own = [&](NearVectors& near) {
+    size_t done = 0;
+    while (done < own.size()) {
+      const MutableBytes piece =
+          near.Scratch().first(std::min(own.size() - done, near.Scratch().size()));
+      if (!near.Read(offset + done, piece)) break;
+      arithmetic.Combine(own.data() + done, piece, true, result + done);
+      done += piece.size();
+    }
+    return Progress{.read = done, .written = done};
+  };
+  const auto [reduced, by_other] =
+      transport.WorkAcross(other, {.readable = {source, bytes}, .writable = {}}, reduce_own);
+  if (reduced.read == 0 && by_other.read == 0) return false;
+  RestSink operands(arithmetic, own.data() + reduced.read, result + reduced.read);
+  transport.Exchange(other, theirs.subspan(by_other.read), other, own.size() - reduced.read,
+                     operands);
+  return true;
+}
+
 // The root writes the first half while the other one reads the second.
 bool BroadcastAcross(Transport& transport, int root, ConstBytes source, MutableBytes destination) {
   const bool gives = transport.rank() == root;

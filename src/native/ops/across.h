@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "ops/allreduce.h"
+#include "ops/reducescatter.h"
 #include "transport/transport.h"
 
 namespace hvd {
@@ -25,6 +26,9 @@ constexpr bool BroadcastsAcross(size_t bytes, size_t least) {
 
 // Of two ranks. False where nothing was done, on both.
 bool AllreduceAcross(Transport& transport, const AllreduceOptions& options);
+
+// Likewise.
+bool ReducescatterAcross(Transport& transport, const ReducescatterOptions& options);
 
 // Likewise. Args: source: the root's. destination: the other one's.
 bool BroadcastAcross(Transport& transport, int root, ConstBytes source, MutableBytes destination);

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "ops/across.h"
 #include "ops/ahead.h"
 #include "ops/arithmetic.h"
 #include "ops/operand_sink.h"
@@ -20,6 +21,7 @@ ConstBytes ReducescatterOptions::Block(int rank) const {
 // as many bytes as around a ring, without waiting for a neighbour's sum.
 void Reducescatter(Transport& transport, const ReducescatterOptions& options) {
   if (SendsAhead(transport)) return ReducescatterAhead(transport, options);
+  if (transport.size() == 2 && ReducescatterAcross(transport, options)) return;
   const Arithmetic arithmetic(options.dtype, options.op, transport.size(), options.prescale,
                               options.postscale);
   const int rank = transport.rank();

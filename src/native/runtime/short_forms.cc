@@ -62,8 +62,7 @@ size_t MostOf(const RequestLike& request, const Lane& lane) {
   }
   const bool converts = reduces && IsHalf(request.tensors.front().dtype);
   const size_t brought = converts ? std::min(most, kWholeBytes) : most;
-  const bool goes_across =
-      request.kind == OpKind::kAllreduce && ReducesAcross(across, request.prescale, across);
+  const bool goes_across = reduces && ReducesAcross(across, request.prescale, across);
   return goes_across ? std::min(brought, across - 1) : brought;
 }
 
