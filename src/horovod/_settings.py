@@ -112,8 +112,8 @@ SINGLE_COPY_BYTES = Setting(
     COUNT,
     -1,
     "bytes from which ranks read each other's vectors of up to 8 MiB where they are, in one copy,"
-    " if all are on one host; from twice as many on, two ranks may write there, too; 0 for never; by"
-    " default 65536 on Intel's CPUs, never on others; rank 0's value counts",
+    " if all are on one host; from twice as many on, two ranks may write there, too; 0 for never;"
+    " by default 65536 on Intel's CPUs, never on others; rank 0's value counts",
 )
 CYCLE_TIME = Setting(
     "HOROVOD_CYCLE_TIME",
