@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from horovod.runner import store_client
 from horovod.runner.elastic.discovery import FixedHosts
 from horovod.runner.elastic.driver import Driver
 from horovod.runner.elastic.job import ElasticJob, run_elastic_job
@@ -190,12 +191,13 @@ def test_an_agent_without_its_thread_reports_its_workers() -> None:
 def test_a_connection_that_cannot_be_served_is_closed_and_the_next_one_is_served(
     refuse: Refuse, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(store_client, "_PAUSES", ())  # and so asks once, however long that takes
     with contextlib.closing(RendezvousServer(SECRET, "127.0.0.1")) as store:
         address = f"127.0.0.1:{store.port}"
         refuse("_serve")
         for _ in range(2):
             with pytest.raises(StoreError, match="has hung up"):
-                StoreClient(address, SECRET, 0.1)
+                StoreClient(address, SECRET, PATIENCE)
         monkeypatch.undo()
         StoreClient(address, SECRET, PATIENCE).close()
     reason = f"horovodrun: cannot start a thread that serves a rank: {REASON}"
