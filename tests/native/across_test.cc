@@ -202,37 +202,47 @@ TEST(LongVectorsAreReducedAcrossWhereBothLieInPlace) {
 }
 
 // A rank that has to convert them on their way makes several calls.
-TEST(LongHalvesAreReducedAcrossBlockByBlock) {
-  constexpr size_t kCount = 4'300'001;
+// Args: least: from how many bytes on ranks work in each other's memory; 0: never. in_steps:
+// whether the vector is long enough for more than one.
+void ReduceHalvesInSteps(size_t count, size_t least, bool in_steps) {
   const auto value = [](int rank, size_t i) {
     return hvd::HalfFromFloat(static_cast<float>((i * 5 + static_cast<size_t>(rank)) % 512));
   };
-  for (const size_t least : {kLeast, size_t{0}}) {
-    Communicator communicator = ShmCommunicator(2, false, {}, least);
-    OnTransports(communicator, [&](Transport& transport) {
-      const int rank = transport.rank();
-      std::vector<uint16_t> data(kCount);
-      for (size_t i = 0; i < kCount; ++i) data[i] = value(rank, i);
-      AllreduceOptions options;
-      options.dtype = hvd::DType::kFloat16;
-      options.part = rank == 1;
-      const size_t step = hvd::CountInOneGo(transport, kCount, options.dtype, 1.0);
-      EXPECT_TRUE(step < kCount);
-      const size_t each = rank == 1 ? step : kCount;
-      for (size_t done = 0; done < kCount; done += each) {
-        options.source = options.destination = data.data() + done;
-        options.count = std::min(each, kCount - done);
-        hvd::Allreduce(transport, options);
-      }
-      bool right = true;
-      for (size_t i = 0; i < kCount; ++i) {
-        const float sum = hvd::FloatFromHalf(value(0, i)) + hvd::FloatFromHalf(value(1, i));
-        right &= hvd::FloatFromHalf(data[i]) == sum;
-      }
-      EXPECT_TRUE(right);
-    });
-    EXPECT_EQ(ThroughRings(*communicator.segment) < kFew, least != 0);
-  }
+  Communicator communicator = ShmCommunicator(2, false, {}, least);
+  OnTransports(communicator, [&](Transport& transport) {
+    const int rank = transport.rank();
+    std::vector<uint16_t> data(count);
+    for (size_t i = 0; i < count; ++i) data[i] = value(rank, i);
+    AllreduceOptions options;
+    options.dtype = hvd::DType::kFloat16;
+    options.part = rank == 1;
+    const size_t step = hvd::CountInOneGo(transport, count, options.dtype, 1.0);
+    EXPECT_EQ(step < count, in_steps);
+    const size_t each = rank == 1 ? step : count;
+    for (size_t done = 0; done < count; done += each) {
+      options.source = options.destination = data.data() + done;
+      options.count = std::min(each, count - done);
+      hvd::Allreduce(transport, options);
+    }
+    bool right = true;
+    for (size_t i = 0; i < count; ++i) {
+      const float sum = hvd::FloatFromHalf(value(0, i)) + hvd::FloatFromHalf(value(1, i));
+      right &= hvd::FloatFromHalf(data[i]) == sum;
+    }
+    EXPECT_TRUE(right);
+  });
+  EXPECT_EQ(ThroughRings(*communicator.segment) < kFew, least != 0);
+}
+
+TEST(LongHalvesAreReducedAcrossBlockByBlock) {
+  ReduceHalvesInSteps(1'300'001, kLeast, false);
+  ReduceHalvesInSteps(4'300'001, kLeast, true);
+}
+
+TEST(HalvesAreReducedThroughRingsBlockByBlock) {
+  ReduceHalvesInSteps(520'000, 0, false);
+  ReduceHalvesInSteps(1'300'001, 0, true);
+  ReduceHalvesInSteps(4'300'001, 0, true);
 }
 
 TEST(ScaledOperandsAreNotReadWhereTheyLie) {

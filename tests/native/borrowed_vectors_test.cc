@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,6 +39,7 @@ using hvd::Segment;
 using hvd::UniqueFd;
 using hvd::test::Pattern;
 using hvd::test::Processes;
+using hvd::test::ReadLine;
 using hvd::test::Same;
 using hvd::test::Say;
 using std::chrono::milliseconds;
@@ -54,7 +56,8 @@ T& Shared() {
   return *new (place) T();
 }
 
-// Another process, which says that it writes and does nothing more.
+// Another process, which says that it writes and does nothing more until it is told to; then it
+// becomes another program, in which nobody writes.
 struct Writer {
   struct Told {
     NearProcess::Introduction introduction;
@@ -62,11 +65,14 @@ struct Writer {
   };
 
   Writer()
-      : told(Shared<Told>()), processes(1, [&](int, const UniqueFd& report, const UniqueFd&) {
+      : told(Shared<Told>()),
+        processes(1, [&](int, const UniqueFd& report, const UniqueFd& orders) {
           static const hvd::ProcessSecret secret = hvd::NewProcessSecret();
           told.introduction = NearProcess::Introduce(secret);
           told.positions[0].writing = 1;
           Say(report, "writes");
+          (void)ReadLine(orders);
+          ::execl("/bin/sleep", "sleep", "600", nullptr);
           while (true) ::pause();
         }) {
     EXPECT_EQ(processes.Report(0), std::string("writes"));
@@ -103,11 +109,13 @@ TEST(ProcessesReduceInEachOthersMemory) {
   EXPECT_TRUE(through_ring < 4096);
 }
 
-// Else nobody would know when one that writes has ended.
-TEST(AProcessThatCannotBeWatchedIsNotLentAnything) {
-  const auto [right, through_ring] = SumInProcesses(SYS_pidfd_open);
-  EXPECT_TRUE(right);
-  EXPECT_TRUE(through_ring >= kCount * sizeof(float));
+// Else nobody would know when one that writes has ended, or could end one that was stopped.
+TEST(AProcessThatCannotBeWatchedOrEndedIsNotLentAnything) {
+  for (const long forbidden : {SYS_pidfd_open, SYS_pidfd_send_signal}) {
+    const auto [right, through_ring] = SumInProcesses(forbidden);
+    EXPECT_TRUE(right);
+    EXPECT_TRUE(through_ring >= kCount * sizeof(float));
+  }
 }
 
 TEST(OnlyAProcessThatHasTheSecretIsReached) {
@@ -227,4 +235,17 @@ TEST(ARankThatLeavesEndsOneThatWasStoppedAsItWrote) {
   ::kill(writer.processes.pid(0), SIGSTOP);
   hvd::Withdraw(*process, writer.told.positions[1], writer.told.positions[0], milliseconds(20));
   EXPECT_TRUE(process->Ended());
+}
+
+// It has the descriptor's process and its number, but none of its threads.
+TEST(AProgramThatAProcessHasBecomeIsNotWaitedForNorEnded) {
+  Writer writer;
+  const auto process = NearProcess::Reach(writer.told.introduction);
+  if (!process) throw std::runtime_error("the writer was not reached");
+  EXPECT_FALSE(process->Ended());
+  writer.processes.Order(0, "become another program");
+  hvd::Withdraw(*process, writer.told.positions[1], writer.told.positions[0],
+                milliseconds(1 << 30));
+  EXPECT_EQ(writer.told.positions[0].writing.load(), 1);
+  EXPECT_EQ(::waitpid(writer.processes.pid(0), nullptr, WNOHANG), 0);
 }

@@ -167,6 +167,21 @@ TEST(AJoinedRankWithoutAGpuIsNamedAndTheJobGoesOn) {
   refused({7}, "it has joined with GPU 7, and there are 2");
 }
 
+TEST(TheGpuThatAJoinedRankNamesIsOfThatJoinAlone) {
+  OnGpuRanks(2, {}, [&](int rank, Runtime& runtime) {
+    const auto join = [&](std::vector<int64_t> device, const std::string& text) {
+      if (rank == 1) {
+        std::vector<float> data(4);
+        const int64_t handle = runtime.Enqueue(Named("x", 4), {{data.data(), data.data()}});
+        EXPECT_THROWS(Wait(runtime, handle), Error, text);
+      }
+      (void)Wait(runtime, Join(runtime, rank == 0 ? std::move(device) : std::vector<int64_t>{}));
+    };
+    join({int64_t{1} << 32}, "it has joined with GPU 2147483647, and there are 2");
+    join({}, "it has joined, and has had no tensor on a GPU before");
+  });
+}
+
 TEST(OnlySumsAndAveragesAreMadeWithoutAJoinedRankOnGpusToo) {
   OnGpuRanks(2, {}, [](int rank, Runtime& runtime) {
     if (rank == 1) {

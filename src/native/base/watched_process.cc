@@ -4,8 +4,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <csignal>
-
 namespace hvd {
 namespace {
 
@@ -24,12 +22,15 @@ UniqueFd WatchProcess(int64_t pid) {
 
 bool HasEnded(const UniqueFd& process) {
   pollfd ended{.fd = process.get(), .events = POLLIN, .revents = 0};
-  return ::poll(&ended, 1, 0) == 1;
+  // Nothing else says so: the program may have closed descriptors that are not its own.
+  return ::poll(&ended, 1, 0) == 1 && (ended.revents & POLLIN) != 0;
 }
 
-void Kill(const UniqueFd& process) {
+bool Signal(const UniqueFd& process, int number) {
 #if defined(__linux__)
-  (void)::syscall(kPidfdSendSignal, process.get(), SIGKILL, nullptr, 0);
+  return ::syscall(kPidfdSendSignal, process.get(), number, nullptr, 0) == 0;
+#else
+  return false;
 #endif
 }
 

@@ -15,7 +15,8 @@ UniqueFd WatchProcess(int64_t pid);
 // Whether all its threads have, so that none of them does anything any more.
 bool HasEnded(const UniqueFd& process);
 
-void Kill(const UniqueFd& process);
+// Sends a signal; 0 asks whether that may be done. False where it was not.
+bool Signal(const UniqueFd& process, int number);
 
 }  // namespace hvd
 

@@ -5,6 +5,7 @@
 #include "base/alignment.h"
 #include "kernels/stream_copy.h"
 #include "ops/arithmetic.h"
+#include "ops/operand_sink.h"
 #include "ops/parts.h"
 
 namespace hvd {
@@ -15,27 +16,10 @@ constexpr size_t kPiece = size_t{512} << 10;
 // From so many bytes of a result on it pays to copy twice what a core's second-level cache has.
 constexpr size_t kLeastGathered = size_t{640} << 10;
 
-// The operands of the other rank, through a ring.
-class RestSink final : public Sink {
- public:
-  RestSink(const Arithmetic& arithmetic, const std::byte* own, std::byte* result)
-      : arithmetic_(arithmetic), own_(own), result_(result) {}
-
-  void Consume(ConstBytes bytes) override {
-    arithmetic_.Combine(own_, bytes, true, result_);
-    own_ += bytes.size();
-    result_ += bytes.size();
-  }
-
- private:
-  const Arithmetic& arithmetic_;
-  const std::byte* own_;
-  std::byte* result_;
-};
-
 }  // namespace
 
 bool AllreduceAcross(Transport& transport, const AllreduceOptions& options) {
+  if (transport.size() != 2) return false;
   const int rank = transport.rank();
   const int other = 1 - rank;
   const size_t bytes = options.count * SizeOf(options.dtype);
@@ -65,8 +49,8 @@ bool AllreduceAcross(Transport& transport, const AllreduceOptions& options) {
       other, {.readable = {source, bytes}, .writable = {result, bytes}}, reduce_own);
   if (reduced.read == 0 && by_other.read == 0) return false;
   // What is left, as memory that cannot be reached. Nobody has written where it has not read.
-  RestSink operands(arithmetic, source + own.offset + reduced.read,
-                    result + own.offset + reduced.read);
+  CombineSink operands(arithmetic, source + own.offset + reduced.read, true,
+                       result + own.offset + reduced.read);
   transport.Exchange(other, {source + theirs.offset + by_other.read, theirs.bytes - by_other.read},
                      other, own.bytes - reduced.read, operands);
   CopySink results({result + theirs.offset + by_other.written, theirs.bytes - by_other.written});
@@ -77,6 +61,7 @@ bool AllreduceAcross(Transport& transport, const AllreduceOptions& options) {
 
 // What each rank reads it adds to its own at once.
 bool ReducescatterAcross(Transport& transport, const ReducescatterOptions& options) {
+  if (transport.size() != 2) return false;
   const int other = 1 - transport.rank();
   const ConstBytes own = options.Block(transport.rank());
   const ConstBytes theirs = options.Block(other);
@@ -100,7 +85,7 @@ bool ReducescatterAcross(Transport& transport, const ReducescatterOptions& optio
   const auto [reduced, by_other] =
       transport.WorkAcross(other, {.readable = {source, bytes}, .writable = {}}, reduce_own);
   if (reduced.read == 0 && by_other.read == 0) return false;
-  RestSink operands(arithmetic, own.data() + reduced.read, result + reduced.read);
+  CombineSink operands(arithmetic, own.data() + reduced.read, true, result + reduced.read);
   transport.Exchange(other, theirs.subspan(by_other.read), other, own.size() - reduced.read,
                      operands);
   return true;
@@ -108,6 +93,7 @@ bool ReducescatterAcross(Transport& transport, const ReducescatterOptions& optio
 
 // The root writes the first half while the other one reads the second.
 bool BroadcastAcross(Transport& transport, int root, ConstBytes source, MutableBytes destination) {
+  if (transport.size() != 2) return false;
   const bool gives = transport.rank() == root;
   const int other = 1 - transport.rank();
   const size_t bytes = gives ? source.size() : destination.size();
@@ -143,9 +129,12 @@ bool BroadcastAcross(Transport& transport, int root, ConstBytes source, MutableB
 }
 
 // Each rank writes its own to where the other one wants it, and copies it while it is at hand.
-bool AllgatherAcross(Transport& transport, ConstBytes source, MutableBytes own_place,
-                     MutableBytes other_place) {
+bool AllgatherAcross(Transport& transport, ConstBytes source,
+                     std::span<const MutableBytes> places) {
+  if (transport.size() != 2) return false;
   const int other = 1 - transport.rank();
+  const MutableBytes own_place = places[static_cast<size_t>(transport.rank())];
+  const MutableBytes other_place = places[static_cast<size_t>(other)];
   const size_t bytes = source.size() + other_place.size();
   const size_t least = transport.across_bytes(other);
   if (least == 0 || bytes < std::max(least, kLeastGathered)) return false;

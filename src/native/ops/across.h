@@ -4,6 +4,7 @@
 #define HVD_OPS_ACROSS_H_
 
 #include <cstddef>
+#include <span>
 
 #include "ops/allreduce.h"
 #include "ops/reducescatter.h"
@@ -13,7 +14,8 @@ namespace hvd {
 
 // Longer ones, which leave the caches, are faster past these, but for sums where they lie.
 inline constexpr size_t kMostAcross = size_t{16} << 20;
-// Of 16-bit types, which a rank may have to convert on their way.
+// How much of a 16-bit vector goes across at a time where it is long: a rank that has to convert it
+// on its way has so much at once.
 inline constexpr size_t kBlockAcross = size_t{1} << 20;
 
 // Whether two ranks try to. Args: least: see Transport::across_bytes.
@@ -24,7 +26,7 @@ constexpr bool BroadcastsAcross(size_t bytes, size_t least) {
   return least != 0 && bytes >= least && bytes <= kMostAcross;
 }
 
-// Of two ranks. False where nothing was done, on both.
+// False where nothing was done, on all ranks: as with more ranks than two.
 bool AllreduceAcross(Transport& transport, const AllreduceOptions& options);
 
 // Likewise.
@@ -33,9 +35,8 @@ bool ReducescatterAcross(Transport& transport, const ReducescatterOptions& optio
 // Likewise. Args: source: the root's. destination: the other one's.
 bool BroadcastAcross(Transport& transport, int root, ConstBytes source, MutableBytes destination);
 
-// Likewise. Args: source: this rank's block. own_place, other_place: both in the result.
-bool AllgatherAcross(Transport& transport, ConstBytes source, MutableBytes own_place,
-                     MutableBytes other_place);
+// Likewise. Args: source: this rank's block. places: those of all ranks' blocks in the result.
+bool AllgatherAcross(Transport& transport, ConstBytes source, std::span<const MutableBytes> places);
 
 }  // namespace hvd
 

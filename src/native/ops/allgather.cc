@@ -25,9 +25,7 @@ void Allgather(Transport& transport, const void* source, std::span<const size_t>
     copy_own();
     return HierarchicalAllgather(transport, *topology, blocks);
   }
-  if (transport.size() == 2 && AllgatherAcross(transport, own, blocks[index], blocks[1 - index])) {
-    return;
-  }
+  if (AllgatherAcross(transport, own, blocks)) return;
   std::vector<std::vector<MutableBytes>> rings;
   rings.reserve(blocks.size());
   for (const MutableBytes block : blocks) rings.push_back({block});

@@ -9,6 +9,7 @@
 #include "ops/ahead.h"
 #include "ops/arithmetic.h"
 #include "ops/hierarchical.h"
+#include "ops/operand_sink.h"
 #include "ops/parts.h"
 
 namespace hvd {
@@ -20,8 +21,10 @@ constexpr size_t kFlatTotal = size_t{128} << 10;
 // Up to here, where that takes fewer steps, ranks meet in pairs.
 constexpr size_t kPairsBytes = size_t{64} << 10;
 
-// Longer vectors are reduced in blocks, where the transport wants that.
+// Longer vectors are reduced in blocks, where the transport wants that: 16-bit types, which go by
+// halves, sooner than those of which near ranks exchange wholes.
 constexpr size_t kInOnePass = size_t{8} << 20;
+constexpr size_t kHalvesInOnePass = size_t{1} << 20;
 
 // Everything that does not change during one call.
 class Reduction {
@@ -50,11 +53,6 @@ class Reduction {
     } else {
       Ring();
     }
-  }
-
-  // destination = (source * prescale) op incoming, finished when this was the last operand.
-  void Combine(size_t offset, ConstBytes incoming, bool last) const {
-    arithmetic_.Combine(source_ + offset, incoming, last, destination_ + offset);
   }
 
  private:
@@ -93,22 +91,6 @@ class Reduction {
   const bool commutes_;
 };
 
-class CombineSink final : public Sink {
- public:
-  CombineSink(Reduction& reduction, size_t offset, bool last)
-      : reduction_(reduction), offset_(offset), last_(last) {}
-
-  void Consume(ConstBytes bytes) override {
-    reduction_.Combine(offset_, bytes, last_);
-    offset_ += bytes.size();
-  }
-
- private:
-  Reduction& reduction_;
-  size_t offset_;
-  const bool last_;
-};
-
 // It takes twice as much of each vector through a core's caches and arithmetic as halves do. That
 // pays for long ones where the cores are near and what they add up need not be converted.
 bool Reduction::ExchangesWholes() const {
@@ -120,7 +102,7 @@ bool Reduction::ExchangesWholes() const {
 // Two ranks send each other all they have, and both add up what comes: as many bytes as by halves,
 // in one step instead of two. The order does not matter, but for which of two NaNs stays.
 void Reduction::ExchangeWholes() {
-  CombineSink sink(*this, 0, true);
+  CombineSink sink(arithmetic_, source_, true, destination_);
   transport_.Exchange(1 - rank_, {source_, bytes_}, 1 - rank_, bytes_, sink);
 }
 
@@ -192,7 +174,8 @@ void Reduction::Ring() {
     const ByteRange out = PartOfRank(Previous(step));
     const ByteRange in = PartOfRank(Previous(step + 1));
     const std::byte* from = step == 0 ? operand : destination_;
-    CombineSink sink(*this, in.offset, step == ranks_ - 2);
+    CombineSink sink(arithmetic_, source_ + in.offset, step == ranks_ - 2,
+                     destination_ + in.offset);
     transport_.Exchange(next, {from + out.offset, out.bytes}, previous, in.bytes, sink);
   }
   for (int step = 0; step < ranks_ - 1; ++step) {
@@ -203,23 +186,19 @@ void Reduction::Ring() {
   }
 }
 
-// Whether that was done.
-bool TryAcross(Transport& transport, const AllreduceOptions& options) {
-  return transport.size() == 2 && AllreduceAcross(transport, options);
-}
-
 }  // namespace
 
 size_t CountInOneGo(Transport& transport, size_t count, DType dtype, double prescale) {
   // Where ranks share a host with some others only, blocks would suit some of them: all do without.
   const size_t part = transport.topology() == nullptr ? transport.block_bytes() : 0;
+  if (part == 0) return count;
   const size_t item = SizeOf(dtype);
-  if (count * item <= kInOnePass || part == 0) return count;
   const int ranks = transport.size();
   // Halves go across block by block, as a rank may have to convert them on their way.
   const bool across =
       IsHalf(dtype) && ranks == 2 &&
       ReducesAcross(kBlockAcross, prescale, transport.across_bytes(1 - transport.rank()));
+  if (count * item <= (IsHalf(dtype) && !across ? kHalvesInOnePass : kInOnePass)) return count;
   return across ? kBlockAcross / item : part / item * static_cast<size_t>(ranks);
 }
 
@@ -233,13 +212,13 @@ void Allreduce(Transport& transport, const AllreduceOptions& options) {
   const size_t in_one_go = CountInOneGo(transport, options.count, options.dtype, options.prescale);
   const bool blocks = in_one_go < options.count;
   const bool blocks_across = IsHalf(options.dtype);
-  if ((!blocks || !blocks_across) && TryAcross(transport, options)) return;
+  if ((!blocks || !blocks_across) && AllreduceAcross(transport, options)) return;
   if (!blocks) return Reduction(transport, options).Run();
   AllreduceOptions block = options;
   size_t rest = options.count;
   while (rest != 0) {
     block.count = std::min(rest, in_one_go);
-    if (!blocks_across || !TryAcross(transport, block)) Reduction(transport, block).Run();
+    if (!blocks_across || !AllreduceAcross(transport, block)) Reduction(transport, block).Run();
     block.source = static_cast<const std::byte*>(block.source) + block.count * item;
     block.destination = static_cast<std::byte*>(block.destination) + block.count * item;
     rest -= block.count;

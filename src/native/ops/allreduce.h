@@ -29,8 +29,9 @@ inline constexpr size_t kWholeBytes = size_t{128} << 10;
 // its own, which differ in sign and payload alone (kernels/reduce.h leaves open which one stays).
 void Allreduce(Transport& transport, const AllreduceOptions& options);
 
-// How many of `count` elements Allreduce reduces in one go: several calls for parts of so many, but
-// for the last, exchange what one call for all does, and give the same bits.
+// How many of `count` elements Allreduce reduces in one go. Of a 16-bit type, to which some ranks
+// may convert theirs on the way, several calls for parts of so many, but for the last, exchange
+// what one call for all does, and give the same bits.
 size_t CountInOneGo(Transport& transport, size_t count, DType dtype, double prescale);
 
 }  // namespace hvd

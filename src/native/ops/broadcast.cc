@@ -82,7 +82,7 @@ void Broadcast(Transport& transport, int root, const void* source, void* destina
   }
   const Vector data{.source = from, .destination = to};
   const auto across = [&] {
-    return transport.size() == 2 && BroadcastAcross(transport, root, data.source, data.destination);
+    return BroadcastAcross(transport, root, data.source, data.destination);
   };
   if (transport.post_bytes() != 0) {
     Publish(transport, root, data);

@@ -23,4 +23,10 @@ void OperandSink::Consume(ConstBytes bytes) {
   }
 }
 
+void CombineSink::Consume(ConstBytes bytes) {
+  arithmetic_.Combine(own_, bytes, last_, result_);
+  own_ += bytes.size();
+  result_ += bytes.size();
+}
+
 }  // namespace hvd

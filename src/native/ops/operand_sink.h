@@ -34,6 +34,23 @@ class OperandSink final : public Sink {
   alignas(kCacheLine) std::array<std::byte, kCachedPiece> scaled_;
 };
 
+// An operand that is combined with a rank's own, which it follows or comes before alike.
+class CombineSink final : public Sink {
+ public:
+  // Args: own: this rank's, as Arithmetic::Combine has it. last: whether this one completes the
+  // result.
+  CombineSink(const Arithmetic& arithmetic, const std::byte* own, bool last, std::byte* result)
+      : arithmetic_(arithmetic), own_(own), last_(last), result_(result) {}
+
+  void Consume(ConstBytes bytes) override;
+
+ private:
+  const Arithmetic& arithmetic_;
+  const std::byte* own_;
+  const bool last_;
+  std::byte* result_;
+};
+
 }  // namespace hvd
 
 #endif  // HVD_OPS_OPERAND_SINK_H_

@@ -21,7 +21,7 @@ ConstBytes ReducescatterOptions::Block(int rank) const {
 // as many bytes as around a ring, without waiting for a neighbour's sum.
 void Reducescatter(Transport& transport, const ReducescatterOptions& options) {
   if (SendsAhead(transport)) return ReducescatterAhead(transport, options);
-  if (transport.size() == 2 && ReducescatterAcross(transport, options)) return;
+  if (ReducescatterAcross(transport, options)) return;
   const Arithmetic arithmetic(options.dtype, options.op, transport.size(), options.prescale,
                               options.postscale);
   const int rank = transport.rank();

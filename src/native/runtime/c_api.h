@@ -112,9 +112,10 @@ typedef struct hvd_request {
   void* stream;    /* of the GPU: the tensors are ready when it has done its work */
   const hvd_tensor* tensors;
   size_t tensor_count;
-  /* By kind. Alltoall: the rows for each rank, none for even ones. Adding process sets: for each
-   * the number of its ranks, then these. Removing one: its number. Sharing memory takes one tensor
-   * without addresses, and gives one output. */
+  /* By kind. Alltoall: the rows for each rank, none for even ones. Joining: the GPU that serves
+   * others' operations where this rank has used none; none for the CPU. Adding process sets: for
+   * each the number of its ranks, then these. Removing one: its number. Sharing memory takes one
+   * tensor without addresses, and gives one output. */
   const int64_t* numbers;
   size_t number_count;
   /* Of run_now: called before it waits for other ranks, or works, for longer than a few hundred

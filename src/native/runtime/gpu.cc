@@ -103,6 +103,11 @@ std::string Gpu::FindDevice() {
   return "";
 }
 
+Gpu::UsedDevice Gpu::Used() {
+  const std::lock_guard lock(mutex_);
+  return {driver_, device_};
+}
+
 std::string Gpu::Prepare(std::unique_ptr<DeviceCollectives>& collectives) {
   try {
     if (nccl_ == nullptr) nccl_ = std::make_shared<const NcclLibrary>(options_.nccl_libraries);
@@ -119,8 +124,8 @@ DeviceCollectives& Gpu::CollectivesOf(const ProcessSet& set, std::string problem
   std::unique_ptr<DeviceCollectives> made;
   if (problem.empty()) problem = Prepare(made);
   // A copy of what it needs: its thread may outlive this.
-  const auto on_device = [driver = driver_, device = device_](const std::function<void()>& body) {
-    const UseDevice use(*driver, device);
+  const auto on_device = [used = Used()](const std::function<void()>& body) {
+    const UseDevice use(*used.driver, used.device);
     body();
   };
   // Throws where nothing was made above.

@@ -34,7 +34,7 @@ class Gpu {
   std::shared_ptr<const Event> RecordReady(int device, DeviceStream stream);
 
   // On a caller's thread: which GPU to take for others' operations after this rank has joined,
-  // where it has used none itself.
+  // where it has used none itself; kCpu: none.
   void StandInOn(int device);
 
   // On the op thread: runs the operations of a response and waits until their results are there.
@@ -56,6 +56,11 @@ class Gpu {
   DeviceCollectives& CollectivesOf(const ProcessSet& set, std::string problem);
   // The GPU of a rank that has joined. Says why there is none, or nothing.
   std::string FindDevice();
+  struct UsedDevice {
+    std::shared_ptr<Driver> driver;  // none where there is none yet
+    int device;
+  };
+  UsedDevice Used();
   // Makes what this rank needs for itself; says why it cannot take part, or nothing.
   std::string Prepare(std::unique_ptr<DeviceCollectives>& collectives);
   // Memory for one more output of the result.
@@ -72,7 +77,7 @@ class Gpu {
 
   const GpuOptions options_;
   const Abort& abort_;
-  std::mutex mutex_;  // of the three below, which callers set and everybody reads
+  std::mutex mutex_;  // of the three below, which callers set, and the op thread of a joined rank
   std::shared_ptr<Driver> driver_;
   int device_ = kCpu;
   int stand_in_device_ = kCpu;

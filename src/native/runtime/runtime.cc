@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -163,12 +164,7 @@ void Runtime::EndRecords() {
 std::shared_ptr<Operation> Runtime::MakeOperation(Request request, std::vector<Memory> memory,
                                                   std::vector<int64_t> splits,
                                                   DeviceStream stream) {
-  if (request.kind == OpKind::kJoin) {
-    request.name = kJoinName;
-    for (const int64_t device : std::exchange(request.numbers, {})) {
-      gpu_.StandInOn(static_cast<int>(device));
-    }
-  }
+  if (request.kind == OpKind::kJoin) request.name = kJoinName;
   const auto set = process_sets_.Find(request.process_set);
   if (set == nullptr) {
     throw Error(Error::Kind::kInvalid,
@@ -198,9 +194,16 @@ std::shared_ptr<Operation> Runtime::MakeOperation(Request request, std::vector<M
 
 int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vector<int64_t> splits,
                          DeviceStream stream) {
+  // This rank's affair: nothing that others are asked for.
+  std::vector<int64_t> devices;
+  if (request.kind == OpKind::kJoin) devices.swap(request.numbers);
   const auto operation =
       MakeOperation(std::move(request), std::move(memory), std::move(splits), stream);
   const int64_t handle = operations_.Add(operation);
+  if (operation->request.kind == OpKind::kJoin) {
+    constexpr int64_t kMost = std::numeric_limits<int>::max();
+    gpu_.StandInOn(devices.empty() ? kCpu : static_cast<int>(std::min(devices.front(), kMost)));
+  }
   if (InForkedChild()) {
     operation->Fail({Error::Kind::kShutdown,
                      StrCat("process ", ::getpid(), " was forked from the rank's process ", pid_,

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <csignal>
 #include <thread>
 
 #include "base/watched_process.h"
@@ -26,7 +28,7 @@ std::optional<NearProcess> NearProcess::Reach(const Introduction& introduction) 
   const auto pid = introduction.self.pid;
   // Watched before its secret is read: that is the process which has it.
   NearProcess reached(introduction.self, WatchProcess(pid));
-  if (pid != ::getpid() && !reached.watched_) return std::nullopt;
+  if (pid != ::getpid() && (!reached.watched_ || !Signal(reached.watched_, 0))) return std::nullopt;
   const std::byte visit{1};
   if (!reached.Write(introduction.visited, {&visit, 1})) return std::nullopt;
   return reached;
@@ -38,10 +40,12 @@ bool NearProcess::Read(const std::byte* from, MutableBytes to) const {
   return ReadOffered(offer, to);
 }
 
-bool NearProcess::Ended() const { return watched_ && HasEnded(watched_); }
+bool NearProcess::Ended() const {
+  return watched_ && (HasEnded(watched_) || RunsAnotherProgram(self_));
+}
 
 void NearProcess::End() const {
-  if (watched_) Kill(watched_);
+  if (watched_) (void)Signal(watched_, SIGKILL);
 }
 
 bool BorrowedVectors::Read(size_t offset, MutableBytes to) {
@@ -63,14 +67,17 @@ bool BorrowedVectors::Write(size_t offset, ConstBytes from) {
 
 void Withdraw(const NearProcess& borrower, RingPositions& to_borrower,
               const RingPositions& from_borrower, std::chrono::milliseconds writing_time) noexcept {
-  constexpr std::chrono::microseconds kSlice{100};
+  using std::chrono::microseconds;
+  constexpr microseconds kShortest{100};
+  constexpr microseconds kLongest{10'000};
   to_borrower.withdrawn.exchange(1);
-  // In slices, as all of them may be stopped for a while.
-  std::chrono::microseconds waited{0};
+  // In slices, as all of them may be stopped for a while. Long ones are what they say.
+  microseconds waited{0};
   while (from_borrower.writing.load(std::memory_order_seq_cst) != 0 && !borrower.Ended()) {
-    if (waited <= writing_time && waited + kSlice > writing_time) borrower.End();
-    std::this_thread::sleep_for(kSlice);
-    waited += kSlice;
+    const microseconds slice = std::clamp(waited, kShortest, kLongest);
+    if (waited <= writing_time && waited + slice > writing_time) borrower.End();
+    std::this_thread::sleep_for(slice);
+    waited += slice;
   }
 }
 

@@ -37,6 +37,7 @@ class NearProcess {
   bool Read(const std::byte* from, MutableBytes to) const;
   // As WriteLent.
   bool Write(std::byte* to, ConstBytes from) const { return WriteLent(self_, to, from); }
+  // Whether none of its threads is there any more, in whatever way they went.
   bool Ended() const;
   // Not this process itself.
   void End() const;
@@ -87,7 +88,8 @@ class BorrowedVectors final : public NearVectors {
 inline constexpr std::chrono::milliseconds kWritingTime{10'000};
 
 // Ends what this rank has lent: returns when the borrower does not write any more. One that does
-// so for longer, as it is stopped, is killed, or it might write when it goes on. Args: to_borrower,
+// so for longer, as it is stopped, is killed, or it might write when it goes on; not the program
+// that a borrower has become meanwhile. Args: to_borrower,
 // from_borrower: the positions from this rank to the borrower, and the other way.
 void Withdraw(const NearProcess& borrower, RingPositions& to_borrower,
               const RingPositions& from_borrower,

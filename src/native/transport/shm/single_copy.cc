@@ -4,6 +4,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "base/cpu.h"
 #include "base/sha256.h"
 
@@ -38,6 +40,16 @@ bool ReadOffered(const Offer& offer, MutableBytes to) {
   const ssize_t got = ::process_vm_readv(static_cast<pid_t>(offer.pid), local.data(), local.size(),
                                          remote.data(), remote.size(), 0);
   return got == static_cast<ssize_t>(seen.size() + to.size()) && seen == offer.secret;
+}
+
+bool RunsAnotherProgram(const Offer& offer) {
+  ProcessSecret seen{};
+  const iovec local{.iov_base = seen.data(), .iov_len = seen.size()};
+  const iovec remote{.iov_base = const_cast<ProcessSecret*>(offer.secret_place),
+                     .iov_len = seen.size()};
+  const ssize_t got = ::process_vm_readv(static_cast<pid_t>(offer.pid), &local, 1, &remote, 1, 0);
+  // Of a call that is not let nothing follows.
+  return got < 0 ? errno == EFAULT : seen != offer.secret;
 }
 
 bool WriteLent(const Offer& process, std::byte* to, ConstBytes from) {

@@ -1,5 +1,5 @@
-// Reading another rank's memory where it is (process_vm_readv(2), "cross memory attach"): one copy,
-// where a ring takes two.
+// Reading and writing another rank's memory where it is (process_vm_readv(2), "cross memory
+// attach"): one copy, where a ring takes two.
 //
 // The kernel walks both processes' page tables for it, which costs about as much as it spares,
 // unless the cache that all cores of a socket share makes its copies fast.
@@ -39,6 +39,10 @@ struct Offer {
 // when that is not allowed, or the process is not the one that has the secret: then nobody knows
 // what `to` holds.
 bool ReadOffered(const Offer& offer, MutableBytes to);
+
+// Whether the process, which is known to have had the secret, has not got it any more, as after an
+// exec: then no thread is left of those that it had.
+bool RunsAnotherProgram(const Offer& offer);
 
 // Copies to the same process, at `to` there. It has to be lent for as long as that takes. False
 // likewise.
