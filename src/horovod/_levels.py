@@ -17,18 +17,20 @@ def runs_on(level: str, cpu: str) -> bool:
     return bool(wanted and offered and int(wanted[1]) <= int(offered[1]))
 
 
-def choose_level(levels: Sequence[str], cpu: str) -> str:
-    """The highest level that the CPU supports.
+def choose_level(levels: Sequence[str], cpu: str, gainful: str) -> str:
+    """The highest level that the CPU supports, and gains from unless the wheel asks for it.
 
     Args:
         levels: the levels in the wheel, lowest first.
         cpu: what `_bindings.cpu_level()` found.
+        gainful: what `_bindings.gainful_level()` found.
 
     Raises:
         ImportError: none of them runs here.
     """
     for level in reversed(levels):
-        if runs_on(level, cpu):
+        gains = runs_on(level, gainful) or level == level_asked_for(levels)
+        if gains and runs_on(level, cpu):
             return level
     raise ImportError(
         f"this wheel of {DISTRIBUTION} holds code for {', '.join(levels) or 'nothing'}; this CPU"

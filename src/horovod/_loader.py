@@ -63,7 +63,7 @@ def select_core() -> CoreLibrary:
         ImportError: no level runs here, or a library is missing.
     """
     cpu = _bindings.cpu_level()
-    level = choose_level(_buildinfo.LEVELS, cpu)
+    level = choose_level(_buildinfo.LEVELS, cpu, _bindings.gainful_level())
     path = NATIVE / BASELINE / CORE_LIBRARY
     kernels = None if level == BASELINE else NATIVE / level / KERNELS_LIBRARY
     for library in (path, kernels):

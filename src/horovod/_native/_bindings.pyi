@@ -30,6 +30,12 @@ def cpu_level() -> str:
     Asked of CPUID and XGETBV or AT_HWCAP, never of /proc, so that it is right under emulation too.
     """
 
+def gainful_level() -> str:
+    """The highest level whose kernels this CPU gains from: that of `cpu_level`, or lower.
+
+    "x86_64_v3" where vectors of 512 bits slow the whole core down.
+    """
+
 class Buffer:
     """Memory allocated by the core, with the buffer protocol and DLPack.
 

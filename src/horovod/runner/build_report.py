@@ -150,11 +150,12 @@ def _describe_runtime(runtime: Trial) -> list[str]:
         return [f"    loaded: nothing ({runtime.failure})"]
     facts = runtime.facts
     best = facts["levels"][-1]
-    why = (
-        "the best in the wheel"
-        if facts["level"] == best
-        else f"{best} needs more than this CPU's {facts['cpu']}"
-    )
+    if facts["level"] == best:
+        why = "the best in the wheel"
+    elif runs_on(best, facts["cpu"]):
+        why = f"the wide vectors of {best} would slow this CPU down"
+    else:
+        why = f"{best} needs more than this CPU's {facts['cpu']}"
     return [
         f"    levels in this wheel: {', '.join(facts['levels'])}",
         f"    loaded: {facts['level']} ({why}; this CPU supports {facts['cpu']})",

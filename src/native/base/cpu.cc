@@ -66,6 +66,12 @@ std::string CpuLevel() {
   return v4 ? "x86_64_v4" : "x86_64_v3";
 }
 
+std::string GainfulLevel() {
+  std::string level = CpuLevel();
+  const bool vbmi2 = Has(Cpuid(7, 0).ecx, Bit(6));
+  return level == "x86_64_v4" && !vbmi2 ? "x86_64_v3" : level;
+}
+
 // "GenuineIntel", four letters to a register.
 bool SocketSharesCache() {
   const Registers leaf0 = Cpuid(0, 0);
@@ -92,6 +98,8 @@ std::string CpuLevel() { return "baseline"; }
 #endif
 
 #if !defined(__x86_64__)
+std::string GainfulLevel() { return CpuLevel(); }
+
 // Not known, and of little weight: there are no stores past the caches to choose (StreamCopy).
 bool SocketSharesCache() { return false; }
 #endif

@@ -16,6 +16,11 @@ std::string CpuLevel();
 // all of them the baseline.
 bool CpuSupports(std::string_view level);
 
+// The highest level whose kernels this CPU gains from: CpuLevel(), but "x86_64_v3" where vectors of
+// 512 bits slow the whole core down, as on Skylake-SP and Cascade Lake. What came later, Ice Lake
+// and Zen 4 first, is told by AVX512_VBMI2.
+std::string GainfulLevel();
+
 // Whether all cores of a socket share its last-level cache, as Intel's do; AMD's share one among
 // the few of a complex. By CPUID's vendor: what hypervisors tell of caches is not always so.
 bool SocketSharesCache();

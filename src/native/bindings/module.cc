@@ -36,6 +36,8 @@ PYBIND11_MODULE(_bindings, module, py::mod_gil_not_used()) {
 
   module.def("cpu_level", &hvd::CpuLevel,
              "What the CPU and the operating system support: \"x86_64_v1\" and so on.");
+  module.def("gainful_level", &hvd::GainfulLevel,
+             "The highest level whose kernels this CPU gains from: that of cpu_level(), or lower.");
   module.def("use_kernels", &hvd::UseKernels, py::arg("core"), py::arg("kernels"),
              "Takes the kernels of a CPU level from their library, for the whole process.");
   module.def(

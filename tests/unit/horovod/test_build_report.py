@@ -106,6 +106,24 @@ def test_every_candidate_is_listed_with_its_reason() -> None:
 
 
 @pytest.mark.parametrize(
+    ("cpu", "why"),
+    [
+        (
+            "x86_64_v3",
+            "x86_64_v4 needs more than this CPU's x86_64_v3; this CPU supports x86_64_v3",
+        ),
+        ("x86_64_v4", "the wide vectors of x86_64_v4 would slow this CPU down; this CPU supports"),
+    ],
+)
+def test_it_is_said_why_the_highest_level_is_not_used(cpu: str, why: str) -> None:
+    levels = ["baseline", "x86_64_v3", "x86_64_v4"]
+    facts = {**(LOADED.facts or {}), "levels": levels, "cpu": cpu}
+    report = report_with(Trial(facts, ""))
+    assert f"loaded: x86_64_v3 ({why}" in render_report(report, "again", verbose=False)
+    assert report.exit_code == 0
+
+
+@pytest.mark.parametrize(
     ("report", "code"),
     [
         (report_with(), 0),

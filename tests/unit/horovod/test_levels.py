@@ -30,7 +30,21 @@ LEVELS = ("baseline", "x86_64_v3", "x86_64_v4")
 def test_the_highest_level_that_runs_is_chosen(
     levels: tuple[str, ...], cpu: str, chosen: str
 ) -> None:
-    assert choose_level(levels, cpu) == chosen
+    assert choose_level(levels, cpu, cpu) == chosen
+
+
+@pytest.mark.parametrize(
+    ("levels", "chosen"),
+    [
+        (LEVELS, "x86_64_v3"),
+        (("baseline", "x86_64_v4"), "x86_64_v4"),  # what was asked for
+        (("baseline",), "baseline"),
+    ],
+)
+def test_a_level_that_gains_nothing_is_used_where_the_wheel_asks_for_it_alone(
+    levels: tuple[str, ...], chosen: str
+) -> None:
+    assert choose_level(levels, "x86_64_v4", "x86_64_v3") == chosen
 
 
 @pytest.mark.parametrize(
@@ -48,7 +62,7 @@ def test_levels_of_other_processors_do_not_run() -> None:
 
 def test_a_wheel_without_anything_that_runs_is_refused() -> None:
     with pytest.raises(ImportError, match="holds code for x86_64_v4; this CPU supports x86_64_v2"):
-        choose_level(("x86_64_v4",), "x86_64_v2")
+        choose_level(("x86_64_v4",), "x86_64_v2", "x86_64_v2")
 
 
 def test_a_misfit_names_both_levels_and_the_way_out() -> None:

@@ -323,6 +323,28 @@ def test_functions_that_the_code_dispatches_itself_may_be_of_any_level(
         assert ("instructions" in _failed(TinyRelease(project, tmp_path), wheel)) is found
 
 
+def test_levels_above_the_variants_own_have_to_be_declared(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    flags = ("-O3", "-ffast-math", "-march=x86-64-v4", "-mprefer-vector-width=512")
+    higher = compile_library(tmp_path, SUM, *flags, "-Wl,-z,x86-64-v4")
+    wheel = tiny_release.wheel("x86_64_v3")
+    both = respoil(wheel, tmp_path / "a", {V3.replace("x86_64_v3", "x86_64_v4"): higher})
+    told = _failed(tiny_release, both)
+    assert set(told) == {"level folders"}
+    assert "'x86_64_v4' is above the declared level 'x86_64_v3'" in told["level folders"]
+
+    line = 'isa = "x86_64_v3"\ndispatched-levels = ["x86_64_v4"]'
+    changes = {"variants/x86_64_v3.toml": ('isa = "x86_64_v3"', line)}
+    release = TinyRelease(_project_with(tmp_path, changes), tmp_path)
+    assert _failed(release, both) == {}
+    told = _failed(release, wheel)
+    assert set(told) == {"level folders"}
+    assert (
+        "no library lies in a folder 'x86_64_v4', which dispatched-levels" in told["level folders"]
+    )
+
+
 def test_a_symbol_that_is_not_declared_is_found(tiny_release: TinyRelease, tmp_path: Path) -> None:
     module, plugin = "tiny_variants/m.abi3.so", "tiny_variants/plugin.so"
     sources = {

@@ -63,6 +63,19 @@ def test_a_definition_is_read_as_written(tmp_path: Path) -> None:
     assert definition.platform_for("aarch64") is None
 
 
+def test_levels_that_the_code_dispatches_are_above_the_isa_and_x86_64s(tmp_path: Path) -> None:
+    line = 'dispatched-levels = ["x86_64_v4"]\n'
+    (platform,) = read_definition(
+        _write(tmp_path, "v3.toml", V3.replace("size", line + "size"))
+    ).platforms
+    assert platform.dispatched_levels == ("x86_64_v4",)
+    text = NULL.replace("x86_64", "aarch64") + line
+    with pytest.raises(
+        DefinitionError, match=r"'x86_64_v4' is no level of x86_64 above isa, 'armv8"
+    ):
+        read_definition(_write(tmp_path, "null.toml", text))
+
+
 def test_the_isa_defaults_to_the_lowest_of_the_machine(tmp_path: Path) -> None:
     definition = read_definition(_write(tmp_path, "null.toml", NULL))
     assert definition.platforms[0].isa == "x86_64_v1"
@@ -93,6 +106,13 @@ def test_the_isa_defaults_to_the_lowest_of_the_machine(tmp_path: Path) -> None:
             r"no machine supports the value '86_virtual'.* only a major version's first",
         ),
         ('64_v3"\nconfig', '64_v4"\nconfig', ":8", r"isa: 'x86_64_v4' is above the property"),
+        (
+            "size-budget",
+            'dispatched-levels = ["x86_64_v4", "x86_64_v3"]\nsize-budget',
+            ":10",
+            r"dispatched-levels\[1\]: 'x86_64_v3' is no level of x86_64 above isa, 'x86_64_v3'",
+        ),
+        ("size-budget", 'dispatched-levels = ["avx512"]\nsize-budget', ":10", r"\[0\]: 'avx512'"),
         ('machine = "x86_64"', 'machine = "aarch64"', ":8", r"'x86_64_v3' is no level of aarch64"),
         (
             'machine = "x86_64"\nrunner = "ubuntu-24.04"\nisa = "x86_64_v3"',

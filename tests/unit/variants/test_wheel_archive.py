@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import struct
+import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from variantwheel import wheel_archive
 from variantwheel.errors import WheelFormatError
 from variantwheel.labelling import label_wheel, wheel_file_tags
 from variantwheel.wheel_archive import (
@@ -21,6 +25,7 @@ from variantwheel.wheel_archive import (
     render_record,
     write_wheel,
 )
+from variantwheel_selector.archive_tail import read_members
 from variantwheel_selector.model import Variant
 from variantwheel_selector.variants_json import ProviderInfo, VariantsInfo, parse_variants_json
 from variantwheel_selector.wheel_name import WheelName
@@ -84,6 +89,46 @@ def test_the_bytes_depend_on_content_and_time_alone(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "b" / PLAIN) as written:
         assert written.infolist()[-1].filename.endswith("RECORD")
         assert {entry.date_time for entry in written.infolist()} == {(2023, 11, 14, 22, 13, 20)}
+
+
+@given(st.dictionaries(_PATHS, st.binary(max_size=2000).map(lambda data: data * 9), max_size=4))
+def test_the_archive_is_one_of_the_plain_form(files: dict[str, bytes]) -> None:
+    paths = {
+        f"demo/{name.replace('/', '-').replace(chr(92), '-')}!": data
+        for name, data in files.items()
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        file = write_wheel(_archive(**paths), Path(folder), 1_700_000_000)
+        with zipfile.ZipFile(file) as archive, file.open("rb") as raw:
+            assert archive.testzip() is None
+            assert {path: archive.read(path) for path in paths} == paths
+            members = read_members(raw)
+        assert members is not None
+        assert {member.method for member in members} == {zipfile.ZIP_DEFLATED}
+        assert [member.name for member in members] == archive.namelist()
+        # The local headers, which zipfile does not compare with the directory.
+        data = file.read_bytes()
+        for member in members:
+            fields = struct.unpack_from("<4x2x2xH4xLLL", data, member.offset)
+            assert fields == (member.method, member.crc, member.packed, member.size)
+
+
+def test_members_are_smaller_than_zlib_makes_them(tmp_path: Path) -> None:
+    code = b"".join(Path(module.__file__ or "").read_bytes() for module in (zipfile, csv, pytest))
+    file = write_wheel(_archive(**{"demo/code.py": code}), tmp_path, 1_700_000_000)
+    with zipfile.ZipFile(file) as archive:
+        assert archive.getinfo("demo/code.py").compress_size < len(zlib.compress(code, 9)) - 6
+
+
+def test_what_may_need_zip64_is_written_by_zipfile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = {"demo/long": bytes(range(256)) * 40}
+    monkeypatch.setattr(wheel_archive, "_LONGEST", 256 * 40 - 1)
+    file = write_wheel(_archive(**long), tmp_path, 1_700_000_000)
+    assert read_wheel(file).files["demo/long"] == long["demo/long"]
+    with zipfile.ZipFile(file) as archive:
+        assert archive.testzip() is None
 
 
 def test_a_time_before_zip_files_is_lifted_to_1980(tmp_path: Path) -> None:

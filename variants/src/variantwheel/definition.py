@@ -55,6 +55,7 @@ class Platform:
         config_settings: Handed to the build backend.
         environment: Environment variables of the build.
         requires: Requirements of the build beside its toolchain's.
+        dispatched_levels: Levels above it whose libraries the code opens where the CPU has them.
         size_budget_kb: Largest size of the wheel in KiB, or none.
         emulation: CPU models for tests without the hardware.
     """
@@ -66,6 +67,7 @@ class Platform:
     config_settings: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     requires: tuple[str, ...] = ()
+    dispatched_levels: tuple[str, ...] = ()
     size_budget_kb: int | None = None
     emulation: Emulation = field(default_factory=Emulation)
 
@@ -221,6 +223,14 @@ def _read_platform(table: TomlTable) -> Platform:
             f"{isa!r} is no level of {machine}: must match {_ISA_PATTERNS[machine].pattern}, "
             f"the lowest is {_BASELINE_ISA[machine]!r}",
         )
+    dispatched = table.strings("dispatched-levels", ())
+    for position, level in enumerate(dispatched):
+        known = machine == "x86_64" and re.fullmatch(r"x86_64_v[2-4]", level)
+        if not known or level <= isa:
+            table.fail(
+                f"dispatched-levels[{position}]",
+                f"{level!r} is no level of x86_64 above isa, {isa!r}; only such need be named",
+            )
     emulate = table.table("emulate")
     emulate.allow_only(key_names(EMULATE_KEYS))
     return Platform(
@@ -231,6 +241,7 @@ def _read_platform(table: TomlTable) -> Platform:
         config_settings=table.string_map("config-settings"),
         environment=table.string_map("environment"),
         requires=table.strings("requires", ()),
+        dispatched_levels=dispatched,
         size_budget_kb=table.positive_integer("size-budget-kb"),
         emulation=Emulation(emulate.strings("runs", ()), emulate.strings("falls-back", ())),
     )

@@ -50,6 +50,13 @@ PLATFORM_KEYS = (
         "`armv8.0` and newer",
         "the machine's lowest",
     ),
+    TomlKey(
+        "dispatched-levels",
+        "array of strings",
+        "levels of x86-64 above `isa`, in folders of their names, that the code opens where the "
+        "CPU has them",
+        "none",
+    ),
     TomlKey("size-budget-kb", "integer", "largest size of the wheel in KiB", "no limit"),
     TomlKey("emulate", "table", "CPU models of qemu, for `check --emulate`", "none"),
 )

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+import deflate
+
 from variantwheel.atomic_file import replace_file
 from variantwheel.errors import WheelFormatError
 from variantwheel_selector.errors import InvalidNameError
@@ -23,6 +25,10 @@ from variantwheel_selector.wheel_name import WheelName, escape_project
 _UNSIGNED = ("RECORD.jws", "RECORD.p7s")
 # The zip format knows no earlier date.
 _EARLIEST_ZIP_TIME = 315532800
+_SMALLEST = 12
+"""libdeflate's highest level."""
+_LONGEST = 1 << 30
+"""Bytes; what is longer might need the fields of zip64, and goes through zipfile as a whole."""
 
 
 @dataclass(frozen=True)
@@ -126,11 +132,28 @@ def write_wheel(archive: WheelArchive, folder: Path, epoch: int) -> Path:
             mode = 0o755 if path in archive.executables else 0o644
             entry.external_attr = (0o100000 | mode) << 16
             entry.create_system = 3
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            output.writestr(entry, files[path], compresslevel=9)
+            _add_deflated(output, buffer, entry, files[path])
     target = folder / str(archive.name)
     replace_file(target, buffer.getvalue())
     return target
+
+
+def _add_deflated(
+    output: zipfile.ZipFile, buffer: io.BytesIO, entry: zipfile.ZipInfo, data: bytes
+) -> None:
+    """Add a member as small as libdeflate makes it: some 4 % smaller than zlib does."""
+    if len(data) > _LONGEST:
+        output.writestr(entry, data, zipfile.ZIP_DEFLATED, compresslevel=9)
+        return
+    # zipfile takes no deflated bytes: they are stored as they are, and then called what they are.
+    output.writestr(entry, deflate.deflate_compress(data, _SMALLEST), zipfile.ZIP_STORED)
+    entry.compress_type, entry.CRC, entry.file_size = (
+        zipfile.ZIP_DEFLATED, zlib.crc32(data), len(data),
+    )  # fmt: skip
+    end = buffer.tell()
+    buffer.seek(entry.header_offset)
+    buffer.write(entry.FileHeader(zip64=False))
+    buffer.seek(end)
 
 
 def render_record(files: Mapping[str, bytes], record_path: str) -> bytes:

@@ -98,7 +98,7 @@ def check_plugins(subject: CheckSubject) -> Finding:
 
 
 def check_level_folders(subject: CheckSubject) -> Finding:
-    """See whether the libraries of the label's own level are there."""
+    """See whether the libraries of the declared levels are there, and of none above them."""
     check = "level folders"
     if subject.platform is None or subject.machine not in ("x86_64", "aarch64"):
         return skip(check, "no level is declared")
@@ -114,10 +114,17 @@ def check_level_folders(subject: CheckSubject) -> Finding:
             f"no library lies in a folder {level!r}, the level that the definition declares; "
             f"there are {', '.join(found) or 'none'}"
         )
+    dispatched = subject.platform.dispatched_levels
     faults += [
-        f"a folder {folder!r} is above the declared level {level!r}"
+        f"no library lies in a folder {folder!r}, which dispatched-levels declares"
+        for folder in dispatched
+        if folder not in found
+    ]
+    faults += [
+        f"a folder {folder!r} is above the declared level {level!r}, and not one of "
+        "dispatched-levels"
         for folder in found
-        if level_number(folder) > level_number(level)
+        if level_number(folder) > level_number(level) and folder not in dispatched
     ]
     return judge(check, faults, ", ".join(found))
 
