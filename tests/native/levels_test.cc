@@ -98,6 +98,26 @@ std::vector<std::byte> Scaled(const KernelTable& kernels, DType dtype, double fa
   return data;
 }
 
+// By one function, where there is one, else by two. Args: in_place: whether the result replaces the
+// first operand.
+std::vector<std::byte> ScaledSum(const KernelTable& kernels, DType dtype, double factor,
+                                 size_t count, bool at_once, bool in_place) {
+  auto sum = Noise(count * hvd::SizeOf(dtype), count);
+  const auto other = Noise(count * hvd::SizeOf(dtype), count + 1);
+  const auto sum_scaled = kernels.find_sum_scaled(dtype);
+  if (at_once && sum_scaled != nullptr) {
+    const std::vector<std::byte> before = sum;
+    if (!in_place) std::ranges::fill(sum, std::byte{1});
+    sum_scaled(in_place ? sum.data() : before.data(), other.data(), sum.data(), count,
+               hvd::ScalingFactor(dtype, factor, 2));
+  } else {
+    kernels.find_reduce(dtype, ReduceOp::kSum)(other.data(), sum.data(), count);
+    kernels.scale(dtype, factor, sum.data(), count, 2);
+  }
+  CloseWhatIsOpen(dtype, false, sum);
+  return sum;
+}
+
 std::vector<std::byte> Converted(const KernelTable& kernels, DType from, DType to, size_t count) {
   const auto data = Noise(count * hvd::SizeOf(from), count);
   std::vector<std::byte> converted(count * hvd::SizeOf(to));
@@ -154,6 +174,31 @@ TEST(EveryLevelGivesTheBaselinesBits) {
   }
 }
 
+TEST(SumsThatAreScaledAtOnceHaveTheBitsOfTwoSteps) {
+  const KernelTable& baseline = hvd_kernels;
+  std::vector<std::string> levels = SupportedLevels();
+  levels.emplace_back("baseline");
+  int found = 0;
+  for (const std::string& level : levels) {
+    const KernelTable& kernels = level == "baseline" ? baseline : hvd::OpenKernels(PathOf(level));
+    for (int code = 0; hvd::DTypeFromCode(code); ++code) {
+      const DType dtype = *hvd::DTypeFromCode(code);
+      if (kernels.find_sum_scaled(dtype) == nullptr) continue;
+      ++found;
+      // 2 / 2 is nothing to scale by; a third is no float32.
+      for (const double factor : {2.0, 1.0, 1.0 / 3, -7.0, 1e30, 1e-30}) {
+        for (const size_t count : kSizes) {
+          const auto expected = ScaledSum(baseline, dtype, factor, count, false, true);
+          EXPECT_TRUE(ScaledSum(kernels, dtype, factor, count, true, true) == expected);
+          EXPECT_TRUE(ScaledSum(kernels, dtype, factor, count, true, false) == expected);
+        }
+      }
+    }
+  }
+  // float32 and float64 at every level.
+  EXPECT_TRUE(found >= 2 * static_cast<int>(levels.size()));
+}
+
 TEST(EveryLevelCopiesEachByteAndNoOther) {
   std::vector<std::string> levels = SupportedLevels();
   levels.emplace_back("baseline");
@@ -184,6 +229,10 @@ TEST(ChosenKernelsAreThoseInUse) {
     const auto both = kernels.find_reduce_both(DType::kFloat64, ReduceOp::kSum, 0.3);
     EXPECT_TRUE(hvd::FindReduceBoth(DType::kFloat64, ReduceOp::kAverage, 0.3) == both);
     EXPECT_TRUE(both != nullptr);
+    const auto scaled = kernels.find_sum_scaled(DType::kFloat16);
+    EXPECT_TRUE(hvd::FindSumScaled(DType::kFloat16, ReduceOp::kAverage) == scaled);
+    EXPECT_EQ(scaled != nullptr, level >= "x86_64_v3");
+    EXPECT_TRUE(hvd::FindSumScaled(DType::kFloat16, ReduceOp::kProduct) == nullptr);
   }
   hvd::ChooseKernels(hvd_kernels);
 }

@@ -58,6 +58,7 @@ inline Words Pack(Words first, Words second) {
       _mm512_cvtepi32_epi16(_mm512_srli_epi32(second, 16)), 1);
 }
 inline Floats LoadFloats(const float* from) { return _mm512_loadu_ps(from); }
+inline Floats Fill(float value) { return _mm512_set1_ps(value); }
 
 #elif defined(__AVX2__)
 
@@ -106,6 +107,7 @@ inline Words Pack(Words first, Words second) {
   return _mm256_permute4x64_epi64(lanes, 0xd8);
 }
 inline Floats LoadFloats(const float* from) { return _mm256_loadu_ps(from); }
+inline Floats Fill(float value) { return _mm256_set1_ps(value); }
 
 #else
 
@@ -153,6 +155,7 @@ inline Words Pack(Words first, Words second) {
   return _mm_packs_epi32(_mm_srai_epi32(first, 16), _mm_srai_epi32(second, 16));
 }
 inline Floats LoadFloats(const float* from) { return _mm_loadu_ps(from); }
+inline Floats Fill(float value) { return _mm_set1_ps(value); }
 
 #endif
 
@@ -168,6 +171,10 @@ struct Results {
 template <typename Op>
 inline Results Combine(Words a, Words b) {
   return {Op::Apply(Even(a), Even(b)), Op::Apply(Odd(a), Odd(b))};
+}
+
+inline Results Times(Words words, Floats factor) {
+  return {Even(words) * factor, Odd(words) * factor};
 }
 
 inline Mask NaNs(const Results& results) { return Unordered(results.even, results.odd); }

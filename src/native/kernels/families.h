@@ -4,6 +4,8 @@
 #ifndef HVD_KERNELS_FAMILIES_H_
 #define HVD_KERNELS_FAMILIES_H_
 
+#include <limits>
+
 #include "kernels/reduce.h"
 
 // Before a loop: its iterations do not depend on each other, although the pointers may be equal.
@@ -21,8 +23,18 @@ ReduceFn FindFloatReduce(DType dtype, ReduceOp op);
 ReduceFn FindHalfReduce(DType dtype, ReduceOp op);
 ReduceFn FindIntReduce(DType dtype, ReduceOp op);
 
+// As FindSumScaled; nullptr for types that are not of the family.
+SumScaledFn FindFloatSumScaled(DType dtype);
+SumScaledFn FindHalfSumScaled(DType dtype);
+
 // As FindReduceBoth; nullptr for any op but kSum.
 ReduceBothFn FindFloatReduceBoth(DType dtype, ReduceOp op, double factor);
+
+// The factor may lie outside float32, where a plain cast would be undefined without IEEE 754.
+constexpr float NarrowFactor(double factor) {
+  static_assert(std::numeric_limits<float>::is_iec559);
+  return static_cast<float>(factor);
+}
 
 // As Scale, for any type but booleans, and for factor and divisor that are not both 1.
 void ScaleValues(DType dtype, double factor, void* data, size_t count, double divisor);

@@ -42,6 +42,14 @@ using ReduceFn = void (*)(const void* src, void* dst, size_t count);
 // max hand NaNs on, as NumPy's do. Booleans: sum and max are "or", product and min are "and".
 ReduceFn FindReduce(DType dtype, ReduceOp op);
 
+// result[i] = (a[i] + b[i]) * factor, with the bits of that sum and of Scale by what multiplies to
+// `factor` (ScalingFactor), one after the other. `result` may be `a`; else all are apart.
+using SumScaledFn = void (*)(const void* a, const void* b, void* result, size_t count,
+                             double factor);
+
+// For sums and averages; nullptr where there is none.
+SumScaledFn FindSumScaled(DType dtype, ReduceOp op);
+
 // a[i] = b[i] = (a[i] op b[i]) * factor, with the bits of that reduction and Scale one after the
 // other. Each element passes from memory and back once. `a` and `b` are apart.
 using ReduceBothFn = void (*)(void* a, void* b, size_t count, double factor);

@@ -13,6 +13,34 @@ void Sum(const void* src, void* dst, size_t count) {
   for (size_t i = 0; i < count; ++i) to[i] = to[i] + from[i];
 }
 
+// Args: Wide: in which the factor is a number of its own. A float64 holds a product of two float32
+// values exactly, so that it is rounded once in either type.
+template <typename T, typename Wide>
+void SumTimes(const T* a, const T* b, T* result, size_t count, Wide factor) {
+  HVD_INDEPENDENT
+  for (size_t i = 0; i < count; ++i) {
+    const T sum = a[i] + b[i];
+    result[i] = static_cast<T>(static_cast<Wide>(sum) * factor);
+  }
+}
+
+bool IsNarrow(double factor) { return static_cast<double>(static_cast<float>(factor)) == factor; }
+
+void SumScaledFloat32(const void* a, const void* b, void* result, size_t count, double factor) {
+  const auto* one = static_cast<const float*>(a);
+  const auto* other = static_cast<const float*>(b);
+  if (IsNarrow(factor)) {
+    SumTimes(one, other, static_cast<float*>(result), count, static_cast<float>(factor));
+  } else {
+    SumTimes(one, other, static_cast<float*>(result), count, factor);
+  }
+}
+
+void SumScaledFloat64(const void* a, const void* b, void* result, size_t count, double factor) {
+  SumTimes(static_cast<const double*>(a), static_cast<const double*>(b),
+           static_cast<double*>(result), count, factor);
+}
+
 template <typename T>
 void SumBoth(void* a, void* b, size_t count, double factor) {
   T* one = static_cast<T*>(a);
@@ -80,11 +108,15 @@ ReduceFn Find(ReduceOp op) {
 
 }  // namespace
 
+SumScaledFn FindFloatSumScaled(DType dtype) {
+  if (dtype == DType::kFloat32) return SumScaledFloat32;
+  return dtype == DType::kFloat64 ? SumScaledFloat64 : nullptr;
+}
+
 ReduceBothFn FindFloatReduceBoth(DType dtype, ReduceOp op, double factor) {
   if (op != ReduceOp::kSum) return nullptr;
   // Scale multiplies float32 in float64, which gives the same bits when float32 holds the factor.
-  const bool narrow = static_cast<double>(static_cast<float>(factor)) == factor;
-  if (dtype == DType::kFloat32) return narrow ? SumBoth<float> : nullptr;
+  if (dtype == DType::kFloat32) return IsNarrow(factor) ? SumBoth<float> : nullptr;
   return dtype == DType::kFloat64 ? SumBoth<double> : nullptr;
 }
 

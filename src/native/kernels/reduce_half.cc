@@ -133,6 +133,63 @@ void CombineBFloat16(const void* src, void* dst, size_t count) {
   Combine<BFloat16, Op>(from, to, count);
 }
 
+// The sum is rounded before it is multiplied.
+template <typename Format>
+uint32_t SumTimes(uint32_t a, uint32_t b, float factor) {
+  return Format::FromFloat(Format::ToFloat(CombineOne<Format, Add>(a, b)) * factor);
+}
+
+template <typename Format>
+void SumTimes(const uint16_t* a, const uint16_t* b, uint16_t* result, size_t count, float factor) {
+  for (size_t i = 0; i < count; ++i) {
+    result[i] = static_cast<uint16_t>(SumTimes<Format>(a[i], b[i], factor));
+  }
+}
+
+#if defined(__F16C__)
+void SumScaledFloat16(const void* a, const void* b, void* result, size_t count, double factor) {
+  const auto* one = static_cast<const uint16_t*>(a);
+  const auto* other = static_cast<const uint16_t*>(b);
+  auto* to = static_cast<uint16_t*>(result);
+  const float narrow = NarrowFactor(factor);
+  const float16_x86::Floats factors = float16_x86::Fill(narrow);
+  constexpr size_t kStep = float16_x86::kValues;
+  for (; count >= kStep; count -= kStep, one += kStep, other += kStep, to += kStep) {
+    const float16_x86::Floats sum = float16_x86::Load(one) + float16_x86::Load(other);
+    float16_x86::Store(to, factor == 1.0 ? sum : float16_x86::Rounded(sum) * factors);
+  }
+  SumTimes<Float16>(one, other, to, count, narrow);
+}
+#endif
+
+#if defined(__SSE2__)
+void SumScaledBFloat16(const void* a, const void* b, void* result, size_t count, double factor) {
+  const auto* one = static_cast<const uint16_t*>(a);
+  const auto* other = static_cast<const uint16_t*>(b);
+  auto* to = static_cast<uint16_t*>(result);
+  const float narrow = NarrowFactor(factor);
+  const bfloat16_x86::Floats factors = bfloat16_x86::Fill(narrow);
+  constexpr size_t kStep = bfloat16_x86::kValues;
+  for (; count >= kStep; count -= kStep, one += kStep, other += kStep, to += kStep) {
+    const bfloat16_x86::Results sums =
+        bfloat16_x86::Combine<Add>(bfloat16_x86::Load(one), bfloat16_x86::Load(other));
+    bfloat16_x86::Mask nans = bfloat16_x86::NaNs(sums);
+    bfloat16_x86::Words words = bfloat16_x86::WordsOf(sums);
+    if (factor != 1.0) {
+      const bfloat16_x86::Results products = bfloat16_x86::Times(words, factors);
+      nans = bfloat16_x86::Or(nans, bfloat16_x86::NaNs(products));
+      words = bfloat16_x86::WordsOf(products);
+    }
+    if (bfloat16_x86::Any(nans)) [[unlikely]] {
+      SumTimes<BFloat16>(one, other, to, kStep, narrow);
+    } else {
+      bfloat16_x86::Store(to, words);
+    }
+  }
+  SumTimes<BFloat16>(one, other, to, count, narrow);
+}
+#endif
+
 // Sign and magnitude to two's complement, in which integers are ordered as the numbers are.
 // Applied twice, it gives its argument back.
 int16_t Ordered(int16_t bits) { return static_cast<int16_t>(bits ^ ((bits >> 15) & 0x7fff)); }
@@ -159,6 +216,17 @@ void Extreme(const void* src, void* dst, size_t count) {
 }
 
 }  // namespace
+
+SumScaledFn FindHalfSumScaled(DType dtype) {
+#if defined(__F16C__)
+  if (dtype == DType::kFloat16) return SumScaledFloat16;
+#endif
+#if defined(__SSE2__)
+  if (dtype == DType::kBFloat16) return SumScaledBFloat16;
+#endif
+  (void)dtype;
+  return nullptr;
+}
 
 ReduceFn FindHalfReduce(DType dtype, ReduceOp op) {
   if (dtype != DType::kFloat16 && dtype != DType::kBFloat16) return nullptr;

@@ -3,18 +3,14 @@
 #include <type_traits>
 
 #include "base/half.h"
+#include "kernels/bfloat16_x86.h"
 #include "kernels/families.h"
 #include "kernels/float16_sse2.h"
 #include "kernels/float16_x86.h"
+#include "kernels/scale.h"
 
 namespace hvd {
 namespace {
-
-// The factor may lie outside float32, where a plain cast would be undefined without IEEE 754.
-float Narrow(double factor) {
-  static_assert(std::numeric_limits<float>::is_iec559);
-  return static_cast<float>(factor);
-}
 
 void ScaleFloat64(double factor, void* data, size_t count) {
   double* values = static_cast<double*>(data);
@@ -23,7 +19,7 @@ void ScaleFloat64(double factor, void* data, size_t count) {
 
 void ScaleFloat32(double factor, void* data, size_t count) {
   float* values = static_cast<float*>(data);
-  const float narrow = Narrow(factor);
+  const float narrow = NarrowFactor(factor);
   if (narrow == factor) {
     // A float64 holds such a product exactly, so that it is rounded once in either type.
     for (size_t i = 0; i < count; ++i) values[i] *= narrow;
@@ -77,6 +73,20 @@ void ScaleFloat16(float factor, void* data, size_t count) {
 
 void ScaleBFloat16(float factor, void* data, size_t count) {
   uint16_t* values = static_cast<uint16_t*>(data);
+#if defined(__SSE2__)
+  const bfloat16_x86::Floats factors = bfloat16_x86::Fill(factor);
+  constexpr size_t kStep = bfloat16_x86::kValues;
+  for (; count >= kStep; count -= kStep, values += kStep) {
+    const bfloat16_x86::Results products = bfloat16_x86::Times(bfloat16_x86::Load(values), factors);
+    if (!bfloat16_x86::Any(bfloat16_x86::NaNs(products))) [[likely]] {
+      bfloat16_x86::Store(values, bfloat16_x86::WordsOf(products));
+      continue;
+    }
+    for (size_t i = 0; i < kStep; ++i) {
+      values[i] = BFloat16FromFloat(FloatFromBFloat16(values[i]) * factor);
+    }
+  }
+#endif
   for (size_t i = 0; i < count; ++i) {
     values[i] = BFloat16FromFloat(FloatFromBFloat16(values[i]) * factor);
   }
@@ -85,6 +95,7 @@ void ScaleBFloat16(float factor, void* data, size_t count) {
 }  // namespace
 
 void ScaleValues(DType dtype, double factor, void* data, size_t count, double divisor) {
+  const double whole = ScalingFactor(dtype, factor, divisor);
   switch (dtype) {
     case DType::kUint8:
       return ScaleInt<uint8_t>(factor, divisor, data, count);
@@ -97,13 +108,13 @@ void ScaleValues(DType dtype, double factor, void* data, size_t count, double di
     case DType::kInt64:
       return ScaleInt<int64_t>(factor, divisor, data, count);
     case DType::kFloat16:
-      return ScaleFloat16(Narrow(factor / divisor), data, count);
+      return ScaleFloat16(NarrowFactor(whole), data, count);
     case DType::kBFloat16:
-      return ScaleBFloat16(Narrow(factor / divisor), data, count);
+      return ScaleBFloat16(NarrowFactor(whole), data, count);
     case DType::kFloat32:
-      return ScaleFloat32(static_cast<double>(Narrow(factor)) / divisor, data, count);
+      return ScaleFloat32(whole, data, count);
     case DType::kFloat64:
-      return ScaleFloat64(factor / divisor, data, count);
+      return ScaleFloat64(whole, data, count);
     case DType::kBool:
       break;
   }

@@ -28,6 +28,10 @@ ReduceFn FindOfFamily(DType dtype, ReduceOp op) {
   return nullptr;
 }
 
+SumScaledFn FindSumScaledOfFamily(DType dtype) {
+  return IsHalf(dtype) ? FindHalfSumScaled(dtype) : FindFloatSumScaled(dtype);
+}
+
 }  // namespace
 }  // namespace hvd
 
@@ -35,6 +39,7 @@ constinit const hvd::KernelTable hvd_kernels = {
     .version = hvd::kKernelsVersion,
     .level = HVD_LEVEL,
     .find_reduce = hvd::FindOfFamily,
+    .find_sum_scaled = hvd::FindSumScaledOfFamily,
     .find_reduce_both = hvd::FindFloatReduceBoth,
     .scale = hvd::ScaleValues,
     .convert = hvd::ConvertValues,

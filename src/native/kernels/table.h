@@ -15,13 +15,14 @@
 namespace hvd {
 
 // Raised by every change of the table, and of what its functions take for granted.
-constexpr uint32_t kKernelsVersion = 2;
+constexpr uint32_t kKernelsVersion = 3;
 
 struct KernelTable {
   uint32_t version;   // kKernelsVersion when it was compiled; stays first
   const char* level;  // that it was compiled for, as base/cpu.h names them; stays second
   // kernels/reduce.h; never called with kAverage.
   ReduceFn (*find_reduce)(DType dtype, ReduceOp op);
+  SumScaledFn (*find_sum_scaled)(DType dtype);
   ReduceBothFn (*find_reduce_both)(DType dtype, ReduceOp op, double factor);
   // kernels/scale.h; only for types that are scalable.
   void (*scale)(DType dtype, double factor, void* data, size_t count, double divisor);

@@ -12,6 +12,7 @@ namespace hvd {
 Arithmetic::Arithmetic(DType dtype, ReduceOp op, int ranks, double prescale, double postscale)
     : dtype(dtype),
       reduce(FindReduce(dtype, op)),
+      sum_scaled(FindSumScaled(dtype, op)),
       prescale(prescale),
       postscale(postscale),
       divisor(DivisorOf(op, ranks)) {
@@ -20,14 +21,26 @@ Arithmetic::Arithmetic(DType dtype, ReduceOp op, int ranks, double prescale, dou
   }
 }
 
+void Arithmetic::Reduce(const void* operand, void* result, size_t bytes, bool last) const {
+  if (last && sum_scaled != nullptr) {
+    sum_scaled(result, operand, result, Count(bytes), FinishingFactor());
+    return;
+  }
+  reduce(operand, result, Count(bytes));
+  if (last) Finish(result, bytes);
+}
+
 void Arithmetic::Combine(const std::byte* own, ConstBytes operand, bool last,
                          std::byte* result) const {
+  if (prescale == 1.0 && sum_scaled != nullptr) {
+    sum_scaled(own, operand.data(), result, Count(operand.size()), last ? FinishingFactor() : 1.0);
+    return;
+  }
   while (!operand.empty()) {
     const size_t bytes = std::min(operand.size(), kCachedPiece);
     if (own != result) std::memcpy(result, own, bytes);
     Prescale(result, bytes);
-    Reduce(operand.data(), result, bytes);
-    if (last) Finish(result, bytes);
+    Reduce(operand.data(), result, bytes, last);
     operand = operand.subspan(bytes);
     own += bytes;
     result += bytes;

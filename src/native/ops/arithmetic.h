@@ -21,13 +21,14 @@ struct Arithmetic {
   void Prescale(void* operand, size_t bytes) const {
     Scale(dtype, prescale, operand, Count(bytes));
   }
-  // result = result op operand. Both lie apart, and are aligned for their elements.
-  void Reduce(const void* operand, void* result, size_t bytes) const {
-    reduce(operand, result, Count(bytes));
-  }
+  // result = result op operand, finished when this was the last one. Both lie apart, and are
+  // aligned for their elements.
+  void Reduce(const void* operand, void* result, size_t bytes, bool last = false) const;
   // result = own op operand, finished when this was the last one; in pieces that stay in cache.
   // `own`, which is multiplied first, may be where the result goes.
   void Combine(const std::byte* own, ConstBytes operand, bool last, std::byte* result) const;
+  // What Finish multiplies floating-point elements by.
+  double FinishingFactor() const { return ScalingFactor(dtype, postscale, divisor); }
   // To do with the result of all operands.
   void Finish(void* result, size_t bytes) const {
     Scale(dtype, postscale, result, Count(bytes), divisor);
@@ -35,9 +36,10 @@ struct Arithmetic {
 
   DType dtype;
   ReduceFn reduce;
-  double prescale;   // every operand is multiplied by it
-  double postscale;  // the result is multiplied by it
-  double divisor;    // and divided by this
+  SumScaledFn sum_scaled;  // which does all that and Finish at once; or null
+  double prescale;         // every operand is multiplied by it
+  double postscale;        // the result is multiplied by it
+  double divisor;          // and divided by this
 };
 
 }  // namespace hvd

@@ -39,7 +39,7 @@ class MappedReduction {
         arithmetic_(options.dtype, options.op, transport.size(), options.prescale,
                     options.postscale) {
     if (topology_ == nullptr && options.memory.size() == 2 && options.prescale == 1.0) {
-      both_ = FindReduceBoth(options.dtype, options.op, Factor());
+      both_ = FindReduceBoth(options.dtype, options.op, arithmetic_.FinishingFactor());
     }
   }
 
@@ -72,7 +72,7 @@ class MappedReduction {
     if (slice.bytes == 0) return;
     if (both_ != nullptr) {
       both_(options_.memory[0] + slice.offset, options_.memory[1] + slice.offset,
-            arithmetic_.Count(slice.bytes), Factor());
+            arithmetic_.Count(slice.bytes), arithmetic_.FinishingFactor());
       return;
     }
     if (topology_ == nullptr) {
@@ -111,9 +111,6 @@ class MappedReduction {
       std::memcpy(memory + offset, sum, bytes);
     }
   }
-
-  // What scales a result of both at once.
-  double Factor() const { return arithmetic_.postscale / arithmetic_.divisor; }
 
   Transport& transport_;
   const Topology* const topology_;

@@ -15,9 +15,10 @@ void OperandSink::Consume(ConstBytes bytes) {
     if (turn_.first || scales) std::memcpy(operand, piece.data(), piece.size());
     if (scales) arithmetic_.Prescale(operand, piece.size());
     if (!turn_.first) {
-      arithmetic_.Reduce(scales ? operand : piece.data(), result_, piece.size());
+      arithmetic_.Reduce(scales ? operand : piece.data(), result_, piece.size(), turn_.last);
+    } else if (turn_.last) {
+      arithmetic_.Finish(result_, piece.size());
     }
-    if (turn_.last) arithmetic_.Finish(result_, piece.size());
     result_ += piece.size();
     bytes = bytes.subspan(piece.size());
   }
