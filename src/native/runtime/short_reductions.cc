@@ -39,7 +39,7 @@ bool AddAtOnce(const BlockingCall& call, int rank, int ranks, Part part, const B
                std::byte* destination) {
   const DType dtype = call.tensor().dtype;
   const SumScaledFn sum_scaled = FindSumScaled(dtype, call.op);
-  if (sum_scaled == nullptr) return false;
+  if (sum_scaled == nullptr || ranks < 2) return false;
   const double factor = ScalingFactor(dtype, call.postscale, DivisorOf(call.op, ranks));
   if (TakesOwnFromSource(call.op, ranks)) {
     if (call.tensor().held || call.prescale != 1.0) return false;

@@ -30,6 +30,7 @@ class MatrixJob:
             "runner": platform.runner,
             "toolchain": platform.toolchain,
             "isa": platform.isa,
+            "dispatched-levels": list(platform.dispatched_levels),
             "properties": [str(item) for item in self.definition.variant.properties],
             "config-settings": dict(platform.config_settings),
             "environment": dict(platform.environment),
