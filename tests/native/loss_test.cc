@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -124,29 +125,47 @@ void RunOnTheLane(int rank, int size, std::chrono::milliseconds silence, const U
   Say(report, std::to_string(runtime.fast_operations()));
 }
 
-// The microseconds differ, so that the end comes at another point of an operation each time.
-void StopOnTheLane(int size, int victim, int microseconds) {
-  Processes processes(size, [&](int rank, const UniqueFd& report, const UniqueFd& orders) {
-    RunOnTheLane(rank, size, std::chrono::milliseconds(800), report, orders);
-  });
-  const hvd::test::StoreServer server(hvd::test::SecretOfForked());
-  for (int rank = 0; rank < size; ++rank) processes.Order(rank, hvd::ToString(server.endpoint()));
-  for (int rank = 0; rank < size; ++rank) EXPECT_EQ(processes.Report(rank), "running");
-  ::usleep(static_cast<useconds_t>(microseconds));
-  const std::string lost = "rank " + std::to_string(victim) + " (host testhost, pid " +
-                           std::to_string(processes.pid(victim)) + ") was lost: ";
-  ::kill(processes.pid(victim), SIGSTOP);
-  for (int rank = 0; rank < size; ++rank) {
-    if (rank == victim) continue;
-    const std::string text = processes.Report(rank);
-    if (text.find(lost) != 0) EXPECT_EQ(text, lost);
-    EXPECT_TRUE(text.find("nothing was heard") != std::string::npos);
-    EXPECT_TRUE(std::stol(processes.Report(rank)) > 0);
+class StoppedOnTheLane {
+ public:
+  StoppedOnTheLane(int size, int victim)
+      : size_(size),
+        victim_(victim),
+        processes_(size, [&](int rank, const UniqueFd& report, const UniqueFd& orders) {
+          RunOnTheLane(rank, size, std::chrono::seconds(4), report, orders);
+        }) {}
+
+  // The microseconds differ, so that the end comes at another point of an operation each time.
+  void Stop(int microseconds) {
+    server_.emplace(hvd::test::SecretOfForked());
+    for (int rank = 0; rank < size_; ++rank) {
+      processes_.Order(rank, hvd::ToString(server_->endpoint()));
+    }
+    for (int rank = 0; rank < size_; ++rank) EXPECT_EQ(processes_.Report(rank), "running");
+    ::usleep(static_cast<useconds_t>(microseconds));
+    ::kill(processes_.pid(victim_), SIGSTOP);
   }
-  // Once it goes on, it hears the same; or, as rank 0, finds that all have gone.
-  ::kill(processes.pid(victim), SIGCONT);
-  EXPECT_TRUE(processes.Report(victim).find(" was lost: ") != std::string::npos);
-}
+
+  void ExpectItsName() {
+    const std::string lost = "rank " + std::to_string(victim_) + " (host testhost, pid " +
+                             std::to_string(processes_.pid(victim_)) + ") was lost: ";
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rank == victim_) continue;
+      const std::string text = processes_.Report(rank);
+      if (text.find(lost) != 0) EXPECT_EQ(text, lost);
+      EXPECT_TRUE(text.find("nothing was heard") != std::string::npos);
+      EXPECT_TRUE(std::stol(processes_.Report(rank)) > 0);
+    }
+    // Once it goes on, it hears the same; or, as rank 0, finds that all have gone.
+    ::kill(processes_.pid(victim_), SIGCONT);
+    EXPECT_TRUE(processes_.Report(victim_).find(" was lost: ") != std::string::npos);
+  }
+
+ private:
+  const int size_;
+  const int victim_;
+  Processes processes_;
+  std::optional<hvd::test::StoreServer> server_;
+};
 
 // Dies in the middle of sums in memory that all ranks have mapped. The others can read theirs.
 void KillDuringMappedOperations(int size, int victim, int microseconds) {
@@ -213,9 +232,14 @@ TEST(ARankLostInTheMiddleOfAMappedOperationIsNamedByAll) {
 }
 
 TEST(AStoppedRankIsNamedByAll) {
-  StopOnTheLane(2, 1, 100);
-  StopOnTheLane(3, 2, 300);
-  StopOnTheLane(3, 0, 200);
+  // All at once, as the others wait for long; the processes first, which must not have threads.
+  StoppedOnTheLane of_two(2, 1);
+  StoppedOnTheLane last(3, 2);
+  StoppedOnTheLane first(3, 0);
+  of_two.Stop(100);
+  last.Stop(300);
+  first.Stop(200);
+  for (StoppedOnTheLane* job : {&of_two, &last, &first}) job->ExpectItsName();
 }
 
 // The rank dies after it has come, while rank 0 still waits for another.

@@ -152,10 +152,12 @@ inline long WakeUpsOfLibraryThreads() {
   }
   return total;
 }
-// A thread that was joined is listed for a moment yet: the fewest of some counts.
-inline size_t LiveThreads() {
+// A thread that was joined is listed for a moment yet: the fewest of some counts, or of as many as
+// it takes until no more are left than expected.
+inline size_t LiveThreads(size_t expected = 0) {
+  const int looks = expected == 0 ? 20 : 20'000;
   size_t fewest = CountEntries("/proc/self/task");
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < looks && fewest > expected; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     fewest = std::min(fewest, CountEntries("/proc/self/task"));
   }

@@ -129,7 +129,7 @@ TEST(AllRanksHearWhyTheJobEnds) {
     auto options = OptionsFor(rank, 3, TransportChoice::kTcp, store);
     // Rank 0's choice counts. It is long enough for two ranks to come and to say where they wait.
     options.stall = {.warning = milliseconds(rank == 0 ? 60 : 0),
-                     .shutdown = milliseconds(rank == 0 ? 2000 : 0)};
+                     .shutdown = milliseconds(rank == 0 ? 5000 : 0)};
     options.log.level = hvd::LogLevel::kError;
     Runtime runtime(options);
     std::vector<float> data(4, 1);
