@@ -67,7 +67,12 @@ def test_strange_output_fails_no_job(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    strange = "(sleep 1; printf 12345678) &" if who == "a login script" else ""
+    # The worker says that it runs, and goes on when a strange word has been written.
+    running, written = tmp_path / "running", tmp_path / "written"
+    for fifo in (running, written):
+        os.mkfifo(fifo)
+    word = f"(read -r _ <{running}; printf 12345678; echo >{written}) &"
+    strange = word if who == "a login script" else ""
     program = tmp_path / "ssh"
     program.write_text(f'#!/bin/sh\nwhile [ $# -gt 1 ]; do shift; done\n{strange}exec sh -c "$1"\n')
     program.chmod(0o755)
@@ -78,7 +83,21 @@ def test_strange_output_fails_no_job(
     ends: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
     said: list[str] = []
     messages: list[str] = []
-    work = "import time\nfor i in range(8): print(i, flush=True); time.sleep(0.3)"
+    # Opened for reading and writing, which waits for nobody.
+    ends_of_fifos = [os.open(fifo, os.O_RDWR) for fifo in (running, written)]
+
+    def on_message(text: str) -> None:
+        messages.append(text)
+        if who == "the agent" and len(messages) == 1:
+            os.write(ends_of_fifos[1], b"\n")
+
+    work = (
+        "for i in range(8):\n"
+        "    print(i, flush=True)\n"
+        "    if i == 3:\n"
+        f"        print(file=open({str(running)!r}, 'w'), flush=True)\n"
+        f"        open({str(written)!r}).readline()\n"
+    )
     workers = RemoteWorkers(
         "elsewhere",
         SshOptions(None, None, str(program) if kubexec else None),
@@ -90,7 +109,7 @@ def test_strange_output_fails_no_job(
         ),
         lambda _rank, _stream, data: said.append(data.decode()),
         lambda rank, code: ends.put((rank, code)),
-        messages.append,
+        on_message,
     )
     workers.start()
     assert ends.get(timeout=PATIENCE) == (4, 0), messages
@@ -100,6 +119,8 @@ def test_strange_output_fails_no_job(
     else:
         assert set(messages) == {"a word of the agent's\n"}
     workers.stop()
+    for end in ends_of_fifos:
+        os.close(end)
 
 
 def test_an_output_that_cannot_be_passed_on_ends_the_workers(

@@ -111,7 +111,7 @@ def test_output_between_the_key_and_the_call_is_passed_over(
 def test_strangers_do_not_keep_the_agent_waiting(
     ends: tuple[Launcher, IO[bytes]], monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
-    monkeypatch.setattr(call_back, "_CALL_SECONDS", 5.0)
+    monkeypatch.setattr(call_back, "_CALL_SECONDS", 30.0)
     launcher, output = ends
     with contextlib.ExitStack() as strangers:
         for _ in range(100):  # more than may wait at a time

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import queue
+import subprocess
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -113,6 +114,14 @@ def test_a_discovery_script_that_leaves_its_output_open_is_said_to(
     # Opened for reading and writing, which waits for nobody.
     descriptor = os.open(fifo, os.O_RDWR)
     script = HostDiscoveryScript(f"echo x:2; sleep 600 3>{fifo} &")
+    start = script._start
+
+    def start_and_await_end() -> "subprocess.Popen[str]":
+        shell = start()
+        os.waitid(os.P_PID, shell.pid, os.WEXITED | os.WNOWAIT)
+        return shell
+
+    monkeypatch.setattr(script, "_start", start_and_await_end)
     with pytest.raises(DiscoveryError, match="has ended, but what it has started still held its"):
         script.find_available_hosts_and_slots()
     reader = os.open(fifo, os.O_RDONLY)
@@ -167,6 +176,14 @@ def test_a_discovery_script_ends_with_all_that_it_has_started(
     script = HostDiscoveryScript(f"sleep 600 >{fifo} & wait")
     monkeypatch.setattr(discovery, "_SCRIPT_SECONDS", 600.0 if stopped else 1.0)
     complaints: queue.SimpleQueue[str] = queue.SimpleQueue()
+    start, opened = script._start, threading.Event()
+
+    def start_and_await_child() -> "subprocess.Popen[str]":
+        shell = start()
+        opened.wait(60)
+        return shell
+
+    monkeypatch.setattr(script, "_start", start_and_await_child)
 
     def look() -> None:
         try:
@@ -177,6 +194,7 @@ def test_a_discovery_script_ends_with_all_that_it_has_started(
     thread = threading.Thread(target=look)
     thread.start()
     descriptor = os.open(fifo, os.O_RDONLY)  # returns when the script's child has opened it
+    opened.set()
     if stopped:
         script.stop()
     complaint = complaints.get(timeout=60)

@@ -122,7 +122,6 @@ def test_a_worker_is_ended_before_its_host_has_been_reached_and_the_other_runs(
     ending.join(PATIENCE)
     while reports.outputs.get(timeout=PATIENCE) != 4:
         pass  # the other may have been started before it heard of its end
-    monkeypatch.setattr(ssh, "TERMINATE_SECONDS", 5.0)
     workers.stop()
     assert reports.ends.get(timeout=PATIENCE) == (4, 128 + signal.SIGTERM)
     assert reports.messages == []
@@ -174,6 +173,7 @@ def test_a_connection_is_ended_with_what_ssh_has_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in(tmp_path, monkeypatch, 'sh -c "$1"; exit')
+    monkeypatch.setattr(ssh, "TERMINATE_SECONDS", PATIENCE)
     reports = Reports()
     workers = remote(reports)
     workers.start()

@@ -31,7 +31,7 @@ from horovod.runner.threads import ThreadError
 from horovod.runner.workers import killed_on_error
 
 SECRET = bytes(range(32))
-PATIENCE = 20.0  # seconds until a test that hangs is given up
+PATIENCE = 60.0  # seconds until a test that hangs is given up
 REASON = "there is no room for another process or thread here; raise the limit that is met"
 
 Refuse = Callable[..., None]

@@ -40,10 +40,10 @@ def test_nginx_serves_json_to_those_who_ask(
         page = f"{address}/simple/tiny-variants/"
         kind = "application/vnd.pypi.simple.v1+json"
         question = urllib.request.Request(page, headers={"Accept": kind})  # noqa: S310 - loopback
-        with urllib.request.urlopen(question, timeout=10) as answer:  # noqa: S310 - same
+        with urllib.request.urlopen(question, timeout=60) as answer:  # noqa: S310 - same
             assert answer.headers["Content-Type"] == kind
             assert json.load(answer)["name"] == "tiny-variants"
-        with urllib.request.urlopen(page, timeout=10) as answer:  # noqa: S310 - same
+        with urllib.request.urlopen(page, timeout=60) as answer:  # noqa: S310 - same
             assert answer.headers["Content-Type"] == "text/html"
         _uv_install(environment, *PREVIEW, "--index-url", f"{address}/simple/", "tiny-variants")
         assert installed_label(environment) == best_label
@@ -61,7 +61,7 @@ def test_pypiserver_drops_the_variants_json_and_the_selector_still_chooses(
 ) -> None:
     with pypiserver(tiny_site.release, tmp_path) as address:
         with urllib.request.urlopen(  # noqa: S310 - the loopback address above
-            f"{address}/simple/tiny-variants/", timeout=10
+            f"{address}/simple/tiny-variants/", timeout=60
         ) as answer:
             page = answer.read().decode()
         assert "-null.whl" in page
