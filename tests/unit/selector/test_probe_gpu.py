@@ -72,12 +72,25 @@ def add_nvidia_smi(root: Path, script: str) -> None:
 
 
 def is_gone(process_file: Path) -> bool:
-    """Tell whether the process that left its number does not exist, a moment from now at most."""
+    """Tell whether the process that left its number has ended, a moment from now at most."""
     number = int(process_file.read_text(encoding="utf-8"))
     until = time.monotonic() + 20
-    while Path(f"/proc/{number}").exists() and time.monotonic() < until:
+    while is_running(number) and time.monotonic() < until:
         time.sleep(0.01)
-    return not Path(f"/proc/{number}").exists()
+    return not is_running(number)
+
+
+def is_written(file: Path) -> bool:
+    return file.exists() and file.stat().st_size > 0
+
+
+def is_running(number: int) -> bool:
+    """One that was not reaped in time, since it ended too late, does not run."""
+    try:
+        stat = Path(f"/proc/{number}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
 def test_nothing_is_started_without_a_sign_of_a_device(tmp_path: Path) -> None:
@@ -172,9 +185,20 @@ def test_a_crash_in_nvml_is_no_crash_here(root: Path, tmp_path: Path) -> None:
     assert f"signal {signal.SIGSEGV.value}" in supported(machine)["nvidia"].unknown
 
 
-def test_a_driver_that_hangs_is_left_behind(root: Path, tmp_path: Path) -> None:
+def test_a_driver_that_hangs_is_left_behind(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     build(tmp_path / "lib", "NVML", MISBEHAVE="hang()")
     process_file = tmp_path / "process"
+
+    def spawn_and_await_hang(*arguments: Any, **options: Any) -> int:
+        number = POSIX_SPAWN(*arguments, **options)
+        until = time.monotonic() + 40
+        while not is_written(process_file) and time.monotonic() < until:
+            time.sleep(0.01)
+        return number
+
+    monkeypatch.setattr(os, "posix_spawn", spawn_and_await_hang)
     add_nvidia_smi(root, "echo 8.0")
     machine = look(root, tmp_path / "lib", TEST_PROCESS_FILE=str(process_file), TEST_DEADLINE_S="3")
     assert "did not end in time" in supported(machine)["nvidia"].unknown
@@ -204,7 +228,7 @@ def test_a_library_that_floods_its_output_is_ended(root: Path, tmp_path: Path) -
 def test_nvidia_smi_is_asked_last(root: Path, tmp_path: Path, script: str, trouble: str) -> None:
     build(tmp_path / "lib", "CUDA", DEVICES=0)
     add_nvidia_smi(root, f"PATH=/usr/bin:/bin\n{script}")
-    patience = "5" if "sleep" in script else "60"
+    patience = "10" if "sleep" in script else "60"
     machine = look(root, tmp_path / "lib", TEST_DEADLINE_S=patience)
     features = {item.name: item for item in supported(machine)["nvidia"].features}
     if trouble:
