@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from collective.launching import RANKS, Launched, Suite, horovodrun
+from collective.launching import LAUNCHER, RANKS, Launched, Suite, horovodrun
 
 Launch = Callable[..., Launched]
 
@@ -16,8 +16,15 @@ Launch = Callable[..., Launched]
 def launch() -> Launch:
     """Runs a program of `ranks/` on some ranks: `launch(2, "name.py", "argument", env={})`."""
 
-    def run(np: int, program: str, *arguments: str, env: dict[str, str] | None = None) -> Launched:
-        return horovodrun("-np", str(np), sys.executable, RANKS / program, *arguments, env=env)
+    def run(
+        np: int,
+        program: str,
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        launcher: Sequence[str] = LAUNCHER,
+    ) -> Launched:
+        words = ("-np", str(np), sys.executable, str(RANKS / program), *arguments)
+        return horovodrun(*words, env=env, launcher=launcher)
 
     return run
 

@@ -14,6 +14,15 @@ import pytest
 
 RANKS = Path(__file__).parent / "ranks"
 LAUNCH_SECONDS = 300  # until a launch that hangs is given up; importing PyTorch may take a minute
+LAUNCHER = ("-m", "horovod.runner")
+# Gives ranks that ignore SIGTERM more time to say what they were told.
+_PATIENT = """
+import sys
+from horovod.runner import launch, processes
+processes.TERMINATE_SECONDS = 60.0
+sys.exit(launch.run_commandline())
+"""
+PATIENT_LAUNCHER = ("-c", _PATIENT)
 
 
 @dataclass(frozen=True)
@@ -35,10 +44,14 @@ def clean_environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith(("HOROVOD_", "_HOROVOD"))}
 
 
-def horovodrun(*arguments: str | Path, env: dict[str, str] | None = None) -> Launched:
-    """Runs `horovodrun`; fails the test when it does not end."""
+def horovodrun(
+    *arguments: str | Path,
+    env: dict[str, str] | None = None,
+    launcher: Sequence[str] = LAUNCHER,
+) -> Launched:
+    """Runs `horovodrun`, or a program that changes it; fails the test when it does not end."""
     done = subprocess.run(
-        [sys.executable, "-m", "horovod.runner", *map(str, arguments)],
+        [sys.executable, *launcher, *map(str, arguments)],
         capture_output=True,
         text=True,
         env={**clean_environment(), "HOROVOD_START_TIMEOUT": "120", **(env or {})},

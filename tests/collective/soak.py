@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RANK = Path(__file__).parent / "ranks" / "soak_rank.py"
-SILENCE = 2.0  # seconds after which a stopped rank is given up
+SILENCE = 5.0  # seconds after which a stopped rank is given up
 FAULTS = ("none", "kill", "pause", "stop")
 # Names of this machine that the launcher counts as unlike hosts, so that sockets join them.
 PLACEMENTS = ("localhost:4", "localhost:2,127.0.0.1:2", "localhost:1,127.0.0.1:3")
@@ -87,7 +87,7 @@ def inflict(episode: Episode, mark: str, state: Path) -> None:
         if episode.fault == "kill":
             os.kill(process, signal.SIGKILL)
             continue
-        time.sleep(SILENCE / 6 if episode.fault == "pause" else 3 * SILENCE)
+        time.sleep(SILENCE / 6 if episode.fault == "pause" else 2 * SILENCE)
         os.kill(process, signal.SIGCONT)
 
 

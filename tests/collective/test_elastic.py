@@ -134,6 +134,17 @@ def test_a_removed_host_that_answers_no_more_does_not_keep_the_job_from_ending(
     assert "without which the job goes on, has not come for 10 seconds" in launched.err
 
 
+# Gives up ranks that cannot connect long before one that is slow to start.
+SOON_GIVING_UP = """
+import sys
+from horovod.runner import launch
+from horovod.runner.elastic import driver
+from horovod.runner.elastic.meetings import Meetings
+driver.Meetings = lambda timeout: Meetings(timeout / 120)
+sys.exit(launch.run_commandline())
+"""
+
+
 def test_a_job_whose_ranks_can_never_connect_ends() -> None:
     kept_apart = (  # as by a firewall, but at once
         "import horovod._session, horovod.array as hvd\n"
@@ -143,11 +154,14 @@ def test_a_job_whose_ranks_can_never_connect_ends() -> None:
         "hvd.init()"
     )
     launched = horovodrun(
-        "-np", "2", "--min-np", "2", "--elastic-timeout", "1", sys.executable, "-c", kept_apart
-    )
+        "-np", "2", "--min-np", "2", "--elastic-timeout", "120",
+        sys.executable, "-c", kept_apart,
+        launcher=("-c", SOON_GIVING_UP),
+    )  # fmt: skip
     assert launched.code == 1
     assert "The ranks could not connect with each other " in launched.err
-    assert "(--elastic-timeout). Rank 0 on localhost: the way is barred. Rank 1" in launched.err
+    assert ", for 1 seconds (--elastic-timeout). Rank 0 on localhost: the way" in launched.err
+    assert "the way is barred. Rank 1" in launched.err
     assert "the way is barred. Asking for a new place." in launched.err
 
 

@@ -121,14 +121,14 @@ def test_a_host_behind_a_cut_cable_is_named(network: Network) -> None:
     try:
         launched = launch(
             network, "-np", "4", "-H", network.slots([2, 2]), sys.executable, PROGRAM, "0",
-            env={SILENCE: "2"}, on_line=cut,
+            env={SILENCE: "5"}, on_line=cut,
         )  # fmt: skip
     finally:
         network.mend(1)
     said = [launched.lines(rank)[-1] for rank in range(4)]
     for rank, others in ((0, (2, 3)), (1, (2, 3)), (2, (0,)), (3, (0,))):
         assert said[rank].startswith(tuple(f"failed: rank {other}" for other in others)), said
-        assert "nothing was heard of it for 2 s" in said[rank], said
+        assert "nothing was heard of it for 5 s" in said[rank], said
 
 
 def test_two_hosts_that_reach_the_first_alone_name_each_other(network: Network) -> None:
@@ -143,7 +143,7 @@ def test_two_hosts_that_reach_the_first_alone_name_each_other(network: Network) 
     try:
         launched = launch(
             network, "-np", "3", "-H", network.slots([1, 1, 1]), sys.executable, PROGRAM, "0",
-            env={SILENCE: "1"}, on_line=cut,
+            env={SILENCE: "3"}, on_line=cut,
         )  # fmt: skip
     finally:
         network.mend_between(1, 2)

@@ -3,6 +3,7 @@
 import pytest
 
 from collective.conftest import Launch
+from collective.launching import PATIENT_LAUNCHER
 
 FAILED = (
     "Horovod detected that one or more processes exited with non-zero status, thus causing the job"
@@ -13,7 +14,7 @@ FAILED = (
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
 @pytest.mark.parametrize("program", ["lose_a_rank.py", "lose_an_idle_rank.py"])
 def test_a_killed_rank_is_named_to_the_others(launch: Launch, program: str, transport: str) -> None:
-    launched = launch(3, program, env={"HOROVOD_TRANSPORT": transport})
+    launched = launch(3, program, env={"HOROVOD_TRANSPORT": transport}, launcher=PATIENT_LAUNCHER)
     assert launched.code == 128 + 9
     assert FAILED.format(code=137) in launched.err
     assert "Process 1 exit with status code 137." in launched.err
@@ -24,13 +25,13 @@ def test_a_killed_rank_is_named_to_the_others(launch: Launch, program: str, tran
 
 
 def test_a_lost_first_rank_is_named_too(launch: Launch) -> None:
-    launched = launch(2, "lose_rank_0.py")
+    launched = launch(2, "lose_rank_0.py", launcher=PATIENT_LAUNCHER)
     assert launched.code == 128 + 9
     assert any("rank 0" in line for line in launched.lines(1)), launched.out
 
 
 def test_an_exception_on_one_rank_ends_the_others(launch: Launch) -> None:
-    launched = launch(3, "raise_on_one.py")
+    launched = launch(3, "raise_on_one.py", launcher=PATIENT_LAUNCHER)
     assert launched.code != 0
     assert "rank 1 has had enough" in launched.lines(1, "stderr")
     others = "\n".join(launched.lines(0, "stderr") + launched.lines(2, "stderr"))

@@ -18,7 +18,7 @@ def test_a_stall_is_described_and_ends_the_job(launch: Launch) -> None:
         *(2, "stall.py"),
         env={
             "HOROVOD_STALL_CHECK_TIME_SECONDS": "0.5",
-            "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "4",  # time for all to say where they wait
+            "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "8",  # time for all to say where they wait
         },
     )
     site = f"stall.py:{_line_of('stall.py', '# here')})"
@@ -35,7 +35,7 @@ def test_a_stall_is_described_and_ends_the_job(launch: Launch) -> None:
 
 
 def test_a_warning_that_nobody_reads_keeps_rank_0_from_nothing(launch: Launch) -> None:
-    times = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "0.2", "HOROVOD_HEARTBEAT_TIMEOUT_SECONDS": "1"}
+    times = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "0.2", "HOROVOD_HEARTBEAT_TIMEOUT_SECONDS": "4"}
     launched = launch(2, "unread_stderr.py", env=times)
     assert launched.lines(0) == ["fine", "told"], launched.out
     assert launched.lines(1) == ["fine", "nothing to tell"], launched.out
@@ -43,7 +43,7 @@ def test_a_warning_that_nobody_reads_keeps_rank_0_from_nothing(launch: Launch) -
 
 @pytest.mark.torch
 def test_a_stall_points_past_pytorch_to_the_users_line(launch: Launch) -> None:
-    times = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "0.5", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "4"}
+    times = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "0.5", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "8"}
     launched = launch(2, "stall_in_torch.py", env=times)
     for rank in (0, 1):
         text = "\n".join(launched.lines(rank))

@@ -11,6 +11,7 @@ import pytest
 
 from collective.launching import (
     LAUNCH_SECONDS,
+    PATIENT_LAUNCHER,
     RANKS,
     Launched,
     clean_environment,
@@ -25,6 +26,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Launched]:
     launched = horovodrun(
         *("-np", "2", "--timeline-filename", folder / "first.json", "--timeline-all-ranks"),
         *("python", RANKS / "record_and_lose_a_rank.py", folder),
+        launcher=PATIENT_LAUNCHER,
     )
     return folder, launched
 

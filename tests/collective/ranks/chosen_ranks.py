@@ -4,9 +4,12 @@ import array
 import json
 import os
 import sys
+from unittest import mock
 
 import horovod.array as hvd
+from horovod import _launcher_store
 from horovod.common.basics import HorovodBasics
+from horovod.runner.store_client import StoreClient
 
 BASICS = HorovodBasics()
 LAUNCHED = int(os.environ["HOROVOD_RANK"])
@@ -43,7 +46,11 @@ def main() -> None:
     refusals = [refusal(comm) for comm in ([LAUNCHED, 9], [(LAUNCHED + 1) % 4], [1, 1], ["1"])]
     if LAUNCHED < 2:
         os.environ["HOROVOD_START_TIMEOUT"] = "0.5"
-        refusals.append(refusal([LAUNCHED, 2 + LAUNCHED]))
+        # Which is for the other rank; the launcher may take longer to answer.
+        with mock.patch.object(
+            _launcher_store, "StoreClient", lambda address, secret, _: StoreClient(address, secret)
+        ):
+            refusals.append(refusal([LAUNCHED, 2 + LAUNCHED]))
     sys.stdout.write(json.dumps([said, refusals]) + "\n")
 
 

@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,17 @@ def leftovers() -> dict[str, int]:
     }
 
 
+def more_than(before: dict[str, int]) -> dict[str, int]:
+    """What is left beyond that, if not for a moment only, as the entries of joined threads are."""
+    deadline = time.monotonic() + 10
+    while True:
+        after = leftovers()
+        more = {what: count for what, count in after.items() if count > before[what]}
+        if not more or time.monotonic() > deadline:
+            return more
+        time.sleep(0.01)
+
+
 def join_unevenly(draw: random.Random) -> None:
     """In some rounds, ranks run out of work one after the other; they bring zeros from then on."""
     if draw.random() < 0.5:
@@ -186,12 +198,11 @@ def main() -> int:
             print(f"wrong: {error} of round {number}", flush=True)
             os._exit(3)
         hvd.shutdown()
-        after = leftovers()
         if number == 0:
             print("under way", flush=True)
-            before = after  # what is made once and kept
-        if any(after[what] > before[what] for what in after):
-            print(f"left behind after round {number}: {after}, before {before}", flush=True)
+            before = leftovers()  # what is made once and kept
+        if left := more_than(before):
+            print(f"left behind after round {number}: {left}, before {before}", flush=True)
             return 3
         if not more:
             break
