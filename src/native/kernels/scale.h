@@ -21,14 +21,14 @@ bool IsScalable(DType dtype);
 // is exact, truncated towards zero and held within the type's range; a NaN becomes 0. A factor and
 // a divisor of 1 leave every bit as it is.
 //
-// What that multiplies floating-point elements by.
+// Throws std::invalid_argument when there is something to do and the type is not scalable.
+void Scale(DType dtype, double factor, void* data, size_t count, double divisor = 1.0);
+
+// What Scale multiplies floating-point elements by, before it narrows that for 16-bit types.
 constexpr double ScalingFactor(DType dtype, double factor, double divisor) {
   const bool narrow = dtype == DType::kFloat32;
   return (narrow ? static_cast<double>(static_cast<float>(factor)) : factor) / divisor;
 }
-
-// Throws std::invalid_argument when there is something to do and the type is not scalable.
-void Scale(DType dtype, double factor, void* data, size_t count, double divisor = 1.0);
 
 }  // namespace hvd
 
