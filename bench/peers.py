@@ -22,11 +22,12 @@ from turns.options import parser, run
 from turns.rows import Aim, Entry, Row
 
 ALLREDUCE_SIZES = [4, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
-HALF_SIZES = [MIB, 16 * MIB, 64 * MIB]  # of the 16-bit tensor
+HALF_SIZES = [MIB, 4 * MIB, 16 * MIB, 64 * MIB]  # of the 16-bit tensor
+AVERAGE_SIZES = [KIB, 64 * KIB, MIB, 16 * MIB]
 OTHER_SIZES = [KIB, MIB, 64 * MIB]
 OTHER_WORKS = ["allgather", "broadcast", "alltoall", "reducescatter"]
 SHARED_SIZES = [256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB]
-WORKS = ["allreduce", "half", "shared", *OTHER_WORKS]
+WORKS = ["allreduce", "average", "half", "shared", *OTHER_WORKS]
 KEYS = {"Gloo": "gloo"} | {name: key for key, name in MPI_NAMES.items()}
 
 
@@ -70,6 +71,19 @@ def allreduce_row(nbytes: int, names: Sequence[str]) -> Row:
     else:
         aims = [Aim(everyone, 1 / 2.5, "2.5 x faster than the fastest")]
     return Row(f"allreduce {size_name(nbytes)}", [ours, *compared(ours, names, aims)], aims)
+
+
+def average_row(dtype: str, nbytes: int, names: Sequence[str]) -> Row:
+    """What allreduces make unless told otherwise, against sums."""
+    ours = Entry("average", "horovod", Case("allreduce", nbytes, dtype, "average"))
+    # Averages of 16-bit types are rounded once more.
+    most = 1.1 if dtype == "float32" else 1.5
+    aims = [Aim(["sum"], most, f"{most} x a sum")]
+    entries = [ours, Entry("sum", "horovod", Case("allreduce", nbytes, dtype))]
+    if BEFORE in names:
+        entries.append(Entry(BEFORE, BEFORE, ours.case))
+        aims.append(Aim([BEFORE], 1.0, "the other build"))
+    return Row(f"{dtype}, average {size_name(nbytes)}", entries, aims)
 
 
 def half_row(dtype: str, nbytes: int) -> Row:
@@ -132,6 +146,12 @@ def choose_rows(options: argparse.Namespace) -> Callable[[Sequence[str]], list[R
         if "allreduce" in options.works:
             sizes = options.sizes or ALLREDUCE_SIZES
             chosen += [allreduce_row(nbytes, names) for nbytes in sizes]
+        if "average" in options.works:
+            chosen += [
+                average_row(dtype, nbytes, names)
+                for dtype in ("float32", "float16", "bfloat16")
+                for nbytes in options.sizes or AVERAGE_SIZES
+            ]
         if "half" in options.works:
             chosen += [
                 half_row(dtype, nbytes)

@@ -54,8 +54,9 @@ class HorovodCalls:
         rows = {"allgather": self.size * case.count, "reducescatter": case.count // self.size}
         given = rows.get(case.work, case.count) if case.variant == "output" else 0
         out = tensor_on_pages(given, case.dtype) if given else None
+        op = hvd.Average if case.variant == "average" else hvd.Sum
         calls = {
-            "allreduce": lambda: hvd.allreduce_(own, op=hvd.Sum, name=name),
+            "allreduce": lambda: hvd.allreduce_(own, op=op, name=name),
             "broadcast": lambda: hvd.broadcast_(own, 0, name=name),
             "allgather": lambda: hvd.allgather(own, name=name, output=out),
             "alltoall": lambda: hvd.alltoall(own, name=name, output=out),

@@ -44,6 +44,8 @@ def collective(
     """
     call = calls[case.work]
     total = size * (size + 1) / 2
+    if case.variant == "average":
+        total /= size
 
     def check() -> bool:
         own.fill_(rank + 1)

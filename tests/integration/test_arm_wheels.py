@@ -14,7 +14,8 @@ from variantwheel.checks.report import Result
 from variantwheel.checks.suite import CheckOptions, check_wheels
 from variantwheel.labelling import label_wheel
 from variantwheel.project import Project, read_project
-from variantwheel.wheel_archive import WheelArchive, write_wheel
+from variantwheel.wheel_archive import WheelArchive
+from variantwheel.wheel_writing import write_wheel
 from variantwheel_selector.wheel_name import WheelName
 
 TAG = "manylinux_2_17_aarch64"

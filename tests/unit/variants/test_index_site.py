@@ -26,7 +26,8 @@ from unit.variants.tiny_project import (
 from variantwheel import index_site
 from variantwheel.errors import IndexConflictError, ReleaseFolderError
 from variantwheel.index_site import plan_site, update_site
-from variantwheel.wheel_archive import WheelArchive, read_wheel, write_wheel
+from variantwheel.wheel_archive import WheelArchive, read_wheel
+from variantwheel.wheel_writing import write_wheel
 from variantwheel_selector.variants_json import parse_variants_json, render_variants_json
 from variantwheel_selector.wheel_name import WheelName
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from variantwheel import wheel_archive
+from variantwheel import wheel_writing
 from variantwheel.errors import WheelFormatError
 from variantwheel.labelling import label_wheel, wheel_file_tags
 from variantwheel.wheel_archive import (
@@ -23,8 +23,8 @@ from variantwheel.wheel_archive import (
     read_wheel,
     record_digest,
     render_record,
-    write_wheel,
 )
+from variantwheel.wheel_writing import write_wheel
 from variantwheel_selector.archive_tail import read_members
 from variantwheel_selector.model import Variant
 from variantwheel_selector.variants_json import ProviderInfo, VariantsInfo, parse_variants_json
@@ -124,7 +124,7 @@ def test_what_may_need_zip64_is_written_by_zipfile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = {"demo/long": bytes(range(256)) * 40}
-    monkeypatch.setattr(wheel_archive, "_LONGEST", 256 * 40 - 1)
+    monkeypatch.setattr(wheel_writing, "_LONGEST", 256 * 40 - 1)
     file = write_wheel(_archive(**long), tmp_path, 1_700_000_000)
     assert read_wheel(file).files["demo/long"] == long["demo/long"]
     with zipfile.ZipFile(file) as archive:

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from variantwheel.wheel_archive import read_wheel, write_wheel
+from variantwheel.wheel_archive import read_wheel
+from variantwheel.wheel_writing import write_wheel
 
 PACKAGE = Path(__file__).parents[2] / "packages" / "tiny_variants"
 DIST_INFO = "tiny_variants-1.0.dist-info"

@@ -26,7 +26,8 @@ from variantwheel.labelling import label_wheel
 from variantwheel.matrix import MatrixJob
 from variantwheel.platform_tag import audit_platform, is_linux_platform
 from variantwheel.sdist_archive import SdistArchive, read_sdist, unpack_sdist, update_tree
-from variantwheel.wheel_archive import read_wheel, wheel_name_of, write_wheel
+from variantwheel.wheel_archive import read_wheel, wheel_name_of
+from variantwheel.wheel_writing import write_wheel
 from variantwheel_selector.variants_json import render_variants_json
 
 

@@ -1,4 +1,4 @@
-"""Wheel files: read as a whole, changed in memory, written reproducibly with a fresh RECORD."""
+"""Wheel files, read as a whole, and their RECORD. `wheel_writing` writes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import csv
 import hashlib
 import io
 import os
-import time
 import unicodedata
 import zipfile
 import zlib
@@ -15,20 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-import deflate
-
-from variantwheel.atomic_file import replace_file
 from variantwheel.errors import WheelFormatError
 from variantwheel_selector.errors import InvalidNameError
 from variantwheel_selector.wheel_name import WheelName, escape_project
-
-_UNSIGNED = ("RECORD.jws", "RECORD.p7s")
-# The zip format knows no earlier date.
-_EARLIEST_ZIP_TIME = 315532800
-_SMALLEST = 12
-"""libdeflate's highest level."""
-_LONGEST = 1 << 30
-"""Bytes; what is longer might need the fields of zip64, and goes through zipfile as a whole."""
 
 
 @dataclass(frozen=True)
@@ -100,60 +88,6 @@ def read_wheel(file: Path) -> WheelArchive:
     ) as error:
         raise WheelFormatError(f"{file}: not a readable wheel: {error}") from error
     return WheelArchive(name, _find_dist_info(file, name, files), files, frozenset(executables))
-
-
-def write_wheel(archive: WheelArchive, folder: Path, epoch: int) -> Path:
-    """Write a wheel; the same content and time always give the same bytes.
-
-    Args:
-        archive: Its RECORD is computed anew.
-        folder: Where to write it, under its own name.
-        epoch: Time stamp of all files, in seconds since 1970.
-
-    Returns:
-        The file.
-    """
-    record_path = f"{archive.dist_info}/RECORD"
-    files = {path: data for path, data in archive.files.items() if path != record_path}
-    for name in _UNSIGNED:
-        if f"{archive.dist_info}/{name}" in files:
-            raise WheelFormatError(
-                f"{archive.name}: {name} signs a RECORD that has to change; sign the result instead"
-            )
-    files[record_path] = render_record(files, record_path)
-    stamp = time.gmtime(max(epoch, _EARLIEST_ZIP_TIME))[:6]
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as output:
-        # Metadata last, RECORD at the very end: PEP 427's recommendation for archives.
-        for path in sorted(
-            files, key=lambda p: (p.startswith(archive.dist_info), p == record_path, p)
-        ):
-            entry = zipfile.ZipInfo(path, stamp)
-            mode = 0o755 if path in archive.executables else 0o644
-            entry.external_attr = (0o100000 | mode) << 16
-            entry.create_system = 3
-            _add_deflated(output, buffer, entry, files[path])
-    target = folder / str(archive.name)
-    replace_file(target, buffer.getvalue())
-    return target
-
-
-def _add_deflated(
-    output: zipfile.ZipFile, buffer: io.BytesIO, entry: zipfile.ZipInfo, data: bytes
-) -> None:
-    """Add a member as small as libdeflate makes it: some 4 % smaller than zlib does."""
-    if len(data) > _LONGEST:
-        output.writestr(entry, data, zipfile.ZIP_DEFLATED, compresslevel=9)
-        return
-    # zipfile takes no deflated bytes: they are stored as they are, and then called what they are.
-    output.writestr(entry, deflate.deflate_compress(data, _SMALLEST), zipfile.ZIP_STORED)
-    entry.compress_type, entry.CRC, entry.file_size = (
-        zipfile.ZIP_DEFLATED, zlib.crc32(data), len(data),
-    )  # fmt: skip
-    end = buffer.tell()
-    buffer.seek(entry.header_offset)
-    buffer.write(entry.FileHeader(zip64=False))
-    buffer.seek(end)
 
 
 def render_record(files: Mapping[str, bytes], record_path: str) -> bytes:

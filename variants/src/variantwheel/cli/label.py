@@ -11,7 +11,8 @@ from variantwheel.labelling import label_wheel
 from variantwheel.project import read_project
 from variantwheel.release_folder import update_variants_json
 from variantwheel.source_date import source_date_epoch
-from variantwheel.wheel_archive import read_wheel, write_wheel
+from variantwheel.wheel_archive import read_wheel
+from variantwheel.wheel_writing import write_wheel
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
