@@ -80,9 +80,7 @@ def average_row(dtype: str, nbytes: int, names: Sequence[str]) -> Row:
     most = 1.1 if dtype == "float32" else 1.5
     aims = [Aim(["sum"], most, f"{most} x a sum")]
     entries = [ours, Entry("sum", "horovod", Case("allreduce", nbytes, dtype))]
-    if BEFORE in names:
-        entries.append(Entry(BEFORE, BEFORE, ours.case))
-        aims.append(Aim([BEFORE], 1.0, "the other build"))
+    entries += compared(ours, [name for name in names if name == BEFORE], aims)
     return Row(f"{dtype}, average {size_name(nbytes)}", entries, aims)
 
 

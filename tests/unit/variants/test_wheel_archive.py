@@ -10,6 +10,7 @@ import zipfile
 import zlib
 from pathlib import Path
 
+import deflate
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,8 +125,17 @@ def test_what_may_need_zip64_is_written_by_zipfile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = {"demo/long": bytes(range(256)) * 40}
+    sizes: list[int] = []
+    compress = deflate.deflate_compress
+
+    def deflate_compress(data: bytes, level: int) -> bytes:
+        sizes.append(len(data))
+        return bytes(compress(data, level))
+
+    monkeypatch.setattr(deflate, "deflate_compress", deflate_compress)
     monkeypatch.setattr(wheel_writing, "_LONGEST", 256 * 40 - 1)
     file = write_wheel(_archive(**long), tmp_path, 1_700_000_000)
+    assert 0 < max(sizes) < 256 * 40
     assert read_wheel(file).files["demo/long"] == long["demo/long"]
     with zipfile.ZipFile(file) as archive:
         assert archive.testzip() is None
