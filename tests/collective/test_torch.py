@@ -18,6 +18,7 @@ FILES = (
     "torch_checks.py",
     "compression_checks.py",
     "torch_blocking_checks.py",
+    "rounding_checks.py",
     "torch_started_checks.py",
     "waiting_checks.py",
     "output_checks.py",

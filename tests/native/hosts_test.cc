@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "harness.h"
 #include "kernels/reduce.h"
 #include "ops/allgather.h"
@@ -112,6 +113,33 @@ void CheckAverage(int rank, Transport& transport, size_t count) {
   }
 }
 
+// Of 16-bit types the last addition is not rounded before the result is multiplied.
+void CheckRounding(int rank, Transport& transport, size_t count) {
+  const int ranks = transport.size();
+  if (ranks == 1) return;
+  // Whole numbers, of which a float16 holds the sum of all but one of the ranks'.
+  const int most = 2048 / (ranks - 1);
+  const auto operand = [most](int of, size_t i) {
+    return most * 3 / 4 + static_cast<int>(ValueAt(of, i)) % (most / 4);
+  };
+  std::vector<uint16_t> values(count);
+  for (size_t i = 0; i < count; ++i) {
+    values[i] = hvd::HalfFromFloat(static_cast<float>(operand(rank, i)));
+  }
+  hvd::Allreduce(transport, {.source = values.data(),
+                             .destination = values.data(),
+                             .count = count,
+                             .dtype = hvd::DType::kFloat16,
+                             .op = ReduceOp::kAverage,
+                             .postscale = 0.9});
+  const auto factor = static_cast<float>(0.9 / ranks);
+  for (size_t i = 0; i < count; ++i) {
+    int sum = 0;
+    for (int other = 0; other < ranks; ++other) sum += operand(other, i);
+    EXPECT_EQ(values[i], hvd::HalfFromFloat(static_cast<float>(sum) * factor));
+  }
+}
+
 void CheckAllgather(int rank, Transport& transport, const std::vector<size_t>& counts) {
   std::vector<int64_t> expected;
   for (int other = 0; other < transport.size(); ++other) {
@@ -185,6 +213,7 @@ void CheckRandomOps(int rank, Transport& transport, uint64_t seed, int rounds) {
       case 1:
         CheckAllreduce(rank, transport, count, ReduceOp::kMax, in_place);
         CheckAverage(rank, transport, count);
+        CheckRounding(rank, transport, count);
         break;
       case 2:
         CheckAllgather(rank, transport, counts);

@@ -67,17 +67,22 @@ Bytes Operand(int rank, const Work& work) {
 }
 
 Bytes Reduced(int ranks, const Work& work) {
+  const double divisor = work.op == ReduceOp::kAverage ? ranks : 1;
+  const auto sum_scaled = hvd::FindSumScaled(work.dtype, work.op);
   Bytes result;
   for (int rank = 0; rank < ranks; ++rank) {
     Bytes operand = Operand(rank, work);
     if (work.prescale != 1) Scale(work.dtype, work.prescale, operand.data(), work.count);
     if (rank == 0) {
       result = operand;
+    } else if (rank == ranks - 1 && sum_scaled != nullptr) {
+      const double factor = hvd::ScalingFactor(work.dtype, work.postscale, divisor);
+      sum_scaled(result.data(), operand.data(), result.data(), work.count, factor);
+      return result;
     } else {
       hvd::FindReduce(work.dtype, work.op)(operand.data(), result.data(), work.count);
     }
   }
-  const double divisor = work.op == ReduceOp::kAverage ? ranks : 1;
   Scale(work.dtype, work.postscale, result.data(), work.count, divisor);
   return result;
 }

@@ -169,8 +169,8 @@ struct Results {
 };
 
 template <typename Op>
-inline Results Combine(Words a, Words b) {
-  return {Op::Apply(Even(a), Even(b)), Op::Apply(Odd(a), Odd(b))};
+inline Results Combine(Op op, Words a, Words b) {
+  return {op(Even(a), Even(b)), op(Odd(a), Odd(b))};
 }
 
 inline Results Times(Words words, Floats factor) {

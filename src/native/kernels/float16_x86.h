@@ -44,15 +44,6 @@ inline Floats Fill(float value) { return _mm256_set1_ps(value); }
 
 #endif
 
-// To the nearest float16, of two as near to the even one.
-inline Floats Rounded(Floats values) {
-#if defined(__AVX512F__)
-  return _mm512_cvtph_ps(_mm512_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT));
-#else
-  return _mm256_cvtph_ps(_mm256_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT));
-#endif
-}
-
 // How many values a vector holds.
 constexpr size_t kValues = sizeof(Floats) / sizeof(float);
 

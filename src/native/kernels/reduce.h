@@ -42,12 +42,15 @@ using ReduceFn = void (*)(const void* src, void* dst, size_t count);
 // max hand NaNs on, as NumPy's do. Booleans: sum and max are "or", product and min are "and".
 ReduceFn FindReduce(DType dtype, ReduceOp op);
 
-// result[i] = (a[i] + b[i]) * factor, with the bits of that sum and of Scale by what multiplies to
-// `factor` (ScalingFactor), one after the other. `result` may be `a`; else all are apart.
+// result[i] = (a[i] + b[i]) * factor, where that is what ScalingFactor gives. float32 and float64
+// have the bits of that sum and of Scale, one after the other. Of float16 and bfloat16 the sum
+// stays a float32, which is multiplied by the factor as a float32 and then rounded to nearest even:
+// no sum that the average would bring back becomes infinite. `result` may be `a`; else all are
+// apart.
 using SumScaledFn = void (*)(const void* a, const void* b, void* result, size_t count,
                              double factor);
 
-// For sums and averages; nullptr where there is none.
+// For sums and averages of floating-point types, else nullptr.
 SumScaledFn FindSumScaled(DType dtype, ReduceOp op);
 
 // a[i] = b[i] = (a[i] op b[i]) * factor, with the bits of that reduction and Scale one after the

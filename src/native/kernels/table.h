@@ -15,7 +15,7 @@
 namespace hvd {
 
 // Raised by every change of the table, and of what its functions take for granted.
-constexpr uint32_t kKernelsVersion = 3;
+constexpr uint32_t kKernelsVersion = 4;
 
 struct KernelTable {
   uint32_t version;   // kKernelsVersion when it was compiled; stays first

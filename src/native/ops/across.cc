@@ -24,7 +24,7 @@ bool AllreduceAcross(Transport& transport, const AllreduceOptions& options) {
   const int other = 1 - rank;
   const size_t bytes = options.count * SizeOf(options.dtype);
   if (!ReducesAcross(bytes, options.prescale, transport.across_bytes(other))) return false;
-  const Arithmetic arithmetic(options.dtype, options.op, 2, options.prescale, options.postscale);
+  const Arithmetic arithmetic = options.ArithmeticOf(2);
   const auto* source = static_cast<const std::byte*>(options.source);
   auto* result = static_cast<std::byte*>(options.destination);
   const ByteRange own = PartOf({.bytes = bytes}, static_cast<size_t>(rank), 2);

@@ -114,8 +114,7 @@ bool SendsAhead(const Transport& transport) {
 // In blocks, of which each rank reduces a part. It sends the next block's operands before it
 // receives this one's results: so it waits for others once in each block.
 void AllreduceAhead(Transport& transport, const AllreduceOptions& options) {
-  const Arithmetic arithmetic(options.dtype, options.op, transport.size(), options.prescale,
-                              options.postscale);
+  const Arithmetic arithmetic = options.ArithmeticOf(transport.size());
   const auto* source = static_cast<const std::byte*>(options.source);
   auto* destination = static_cast<std::byte*>(options.destination);
   const int ranks = transport.size();

@@ -36,7 +36,7 @@ class Reduction {
         source_(static_cast<const std::byte*>(options.source)),
         destination_(static_cast<std::byte*>(options.destination)),
         bytes_(options.count * SizeOf(options.dtype)),
-        arithmetic_(options.dtype, options.op, ranks_, options.prescale, options.postscale),
+        arithmetic_(options.ArithmeticOf(ranks_)),
         commutes_(Commutes(options.op)) {}
 
   void Run() {
@@ -120,9 +120,8 @@ void Reduction::Flat() {
   }
   std::memcpy(destination_, vector(0), bytes_);
   for (int rank = 1; rank < ranks_; ++rank) {
-    arithmetic_.Reduce(vector(rank), destination_, bytes_);
+    arithmetic_.Reduce(vector(rank), destination_, bytes_, rank == ranks_ - 1);
   }
-  arithmetic_.Finish(destination_, bytes_);
 }
 
 // In step k the ranks whose numbers differ in bit k exchange their sums, so that log2(n) steps do.
@@ -145,16 +144,16 @@ void Reduction::Pairs() {
   }
   for (int bit = 1; bit < Paired(); bit *= 2) {
     const int peer = rank_ ^ bit;
+    const bool last = bit * 2 == Paired();
     CopySink sink(other);
     transport_.Exchange(peer, own, peer, bytes_, sink);
     if (rank_ < peer) {
-      arithmetic_.Reduce(other.data(), own.data(), bytes_);
+      arithmetic_.Reduce(other.data(), own.data(), bytes_, last);
     } else {
-      arithmetic_.Reduce(own.data(), other.data(), bytes_);
+      arithmetic_.Reduce(own.data(), other.data(), bytes_, last);
       std::memcpy(own.data(), other.data(), bytes_);
     }
   }
-  arithmetic_.Finish(own.data(), bytes_);
   if (rank_ < beyond) transport_.Send(rank_ + Paired(), own);
 }
 

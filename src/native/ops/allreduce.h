@@ -6,6 +6,7 @@
 
 #include "base/dtype.h"
 #include "kernels/reduce.h"
+#include "ops/arithmetic.h"
 #include "transport/transport.h"
 
 namespace hvd {
@@ -18,7 +19,13 @@ struct AllreduceOptions {
   ReduceOp op = ReduceOp::kSum;
   double prescale = 1.0;   // every rank's operand is multiplied by it
   double postscale = 1.0;  // the result is multiplied by it
+  int averaged = 0;        // by how many an average divides, where that is not the number of ranks
   bool part = false;       // one of several calls for a longer vector; others may make one for all
+
+  // Args: ranks: of the transport.
+  Arithmetic ArithmeticOf(int ranks) const {
+    return {dtype, op, averaged != 0 ? averaged : ranks, prescale, postscale};
+  }
 };
 
 // Two ranks exchange whole vectors up to here, wherever they are and whatever the type. Of longer

@@ -21,8 +21,8 @@ struct Arithmetic {
   void Prescale(void* operand, size_t bytes) const {
     Scale(dtype, prescale, operand, Count(bytes));
   }
-  // result = result op operand, finished when this was the last one. Both lie apart, and are
-  // aligned for their elements.
+  // result = result op operand, finished when this was the last one: a sum of 16-bit types is then
+  // rounded once. Both lie apart, and are aligned for their elements.
   void Reduce(const void* operand, void* result, size_t bytes, bool last = false) const;
   // result = own op operand, finished when this was the last one; in pieces that stay in cache.
   // `own`, which is multiplied first, may be where the result goes.

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/scale.h"
 #include "ops/broadcast.h"
 #include "ops/gather_blocks.h"
 #include "ops/parts.h"
@@ -73,12 +72,11 @@ void HierarchicalAllreduce(Transport& transport, const Topology& topology,
   }
   std::byte* const own = blocks[place].empty() ? destination : blocks[place].front().data();
   // An average divides by the number of all ranks, in the end.
-  const ReduceOp op = options.op == ReduceOp::kAverage ? ReduceOp::kSum : options.op;
   Reducescatter(near, {.source = options.source,
                        .destination = own,
                        .counts = counts,
                        .dtype = options.dtype,
-                       .op = op,
+                       .op = options.op == ReduceOp::kAverage ? ReduceOp::kSum : options.op,
                        .prescale = options.prescale});
   if (counts[place] != 0) {
     SubsetTransport far(transport, topology.Lane(static_cast<int>(place)));
@@ -86,9 +84,9 @@ void HierarchicalAllreduce(Transport& transport, const Topology& topology,
                     .destination = own,
                     .count = counts[place],
                     .dtype = options.dtype,
-                    .op = op});
-    Scale(options.dtype, options.postscale, own, counts[place],
-          DivisorOf(options.op, transport.size()));
+                    .op = options.op,
+                    .postscale = options.postscale,
+                    .averaged = options.averaged != 0 ? options.averaged : transport.size()});
   }
   GatherBlocks(near, blocks);
 }

@@ -77,12 +77,12 @@ class MappedReduction {
     }
     if (topology_ == nullptr) {
       ForEachPiece(slice, [this](size_t offset, size_t bytes) {
-        Combine(offset, bytes);
+        Combine(offset, bytes, true);
         Spread(offset, bytes);
       });
       return;
     }
-    ForEachPiece(slice, [this](size_t offset, size_t bytes) { Combine(offset, bytes); });
+    ForEachPiece(slice, [this](size_t offset, size_t bytes) { Combine(offset, bytes, false); });
     SubsetTransport far(transport_, topology_->Lane(topology_->PlaceOf(transport_.rank())));
     std::byte* const sum = options_.memory.front() + slice.offset;
     // An average divides by the number of all ranks, in the end.
@@ -90,23 +90,26 @@ class MappedReduction {
                     .destination = sum,
                     .count = arithmetic_.Count(slice.bytes),
                     .dtype = options_.dtype,
-                    .op = options_.op == ReduceOp::kAverage ? ReduceOp::kSum : options_.op});
+                    .op = options_.op,
+                    .postscale = options_.postscale,
+                    .averaged = transport_.size()});
     ForEachPiece(slice, [this](size_t offset, size_t bytes) { Spread(offset, bytes); });
   }
 
   // Into the first rank's memory, in the order of the ranks: the bits do not depend on the slices.
-  void Combine(size_t offset, size_t bytes) const {
+  // Args: all: whether these are all ranks, whose result it is.
+  void Combine(size_t offset, size_t bytes, bool all) const {
     std::byte* const sum = options_.memory.front() + offset;
     arithmetic_.Prescale(sum, bytes);
-    for (std::byte* const memory : options_.memory.subspan(1)) {
+    if (all && options_.memory.size() == 1) arithmetic_.Finish(sum, bytes);
+    for (std::byte* const& memory : options_.memory.subspan(1)) {
       arithmetic_.Prescale(memory + offset, bytes);
-      arithmetic_.Reduce(memory + offset, sum, bytes);
+      arithmetic_.Reduce(memory + offset, sum, bytes, all && &memory == &options_.memory.back());
     }
   }
 
   void Spread(size_t offset, size_t bytes) const {
     std::byte* const sum = options_.memory.front() + offset;
-    arithmetic_.Finish(sum, bytes);
     for (std::byte* const memory : options_.memory.subspan(1)) {
       std::memcpy(memory + offset, sum, bytes);
     }

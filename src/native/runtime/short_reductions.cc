@@ -10,6 +10,7 @@
 #include "kernels/reduce.h"
 #include "kernels/scale.h"
 #include "kernels/stream_copy.h"
+#include "ops/arithmetic.h"
 #include "ops/parts.h"
 #include "runtime/rows.h"
 #include "runtime/short_results.h"
@@ -32,28 +33,6 @@ void CopyOwn(const BlockingCall& call, size_t offset, std::byte* to, size_t coun
   if (own != to) std::memcpy(to, own, count * SizeOf(tensor.dtype));
 }
 
-// Adds and finishes in one go where there is a kernel for that, and this rank's own is what it is
-// added as. False where nothing was done. Args: see Reduce.
-template <typename Brought>
-bool AddAtOnce(const BlockingCall& call, int rank, int ranks, Part part, const Brought& brought,
-               std::byte* destination) {
-  const DType dtype = call.tensor().dtype;
-  const SumScaledFn sum_scaled = FindSumScaled(dtype, call.op);
-  if (sum_scaled == nullptr || ranks < 2) return false;
-  const double factor = ScalingFactor(dtype, call.postscale, DivisorOf(call.op, ranks));
-  if (TakesOwnFromSource(call.op, ranks)) {
-    if (call.tensor().held || call.prescale != 1.0) return false;
-    sum_scaled(Source(call) + part.offset, brought(1 - rank), destination, part.count, factor);
-    return true;
-  }
-  const std::byte* before = brought(0);
-  for (int other = 1; other < ranks; ++other) {
-    sum_scaled(before, brought(other), destination, part.count, other == ranks - 1 ? factor : 1.0);
-    before = destination;
-  }
-  return true;
-}
-
 // Reduces a part in the order of the ranks, hence to the same bits on all of them; of two ranks
 // each begins with its own, where that makes no difference but for which of two NaNs stays. Args:
 // brought: where the part begins in what another rank has brought.
@@ -61,18 +40,24 @@ template <typename Brought>
 void Reduce(const BlockingCall& call, int rank, int ranks, Part part, const Brought& brought,
             std::byte* destination) {
   if (part.count == 0) return;
-  if (AddAtOnce(call, rank, ranks, part, brought, destination)) return;
   const DType dtype = call.tensor().dtype;
-  const ReduceFn reduce = FindReduce(dtype, call.op);
-  if (TakesOwnFromSource(call.op, ranks)) {
+  const bool own_first = TakesOwnFromSource(call.op, ranks);
+  // What others bring, they have multiplied.
+  const Arithmetic arithmetic(dtype, call.op, ranks, own_first ? call.prescale : 1.0,
+                              call.postscale);
+  const auto add = [&](const std::byte* before, int other, bool last) {
+    const ConstBytes operand(brought(other), part.count * SizeOf(dtype));
+    arithmetic.Combine(before, operand, last, destination);
+  };
+  if (own_first && call.tensor().held) {
     CopyOwn(call, part.offset, destination, part.count);
-    Scale(dtype, call.prescale, destination, part.count);
-    reduce(brought(1 - rank), destination, part.count);
+    add(destination, 1 - rank, true);
+  } else if (own_first) {
+    add(Source(call) + part.offset, 1 - rank, true);
   } else {
-    std::memcpy(destination, brought(0), part.count * SizeOf(dtype));
-    for (int other = 1; other < ranks; ++other) reduce(brought(other), destination, part.count);
+    add(brought(0), 1, ranks == 2);
+    for (int other = 2; other < ranks; ++other) add(destination, other, other == ranks - 1);
   }
-  Scale(dtype, call.postscale, destination, part.count, DivisorOf(call.op, ranks));
 }
 
 // Cuts a part. Args: body: gets each piece.
