@@ -59,7 +59,7 @@ list(REMOVE_ITEM HVD_HOT_SOURCES ${HVD_COLD_SOURCES})
 set_source_files_properties(${HVD_HOT_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 set(HVD_BINDINGS_SOURCES
-  base/cpu.cc base/dtype.cc base/error.cc
+  base/cpu.cc base/dtype.cc base/error.cc base/fork_mark.cc
   bindings/await.cc bindings/blocking_calls.cc bindings/buffer.cc bindings/call_arguments.cc
   bindings/call_name.cc bindings/call_tensor.cc bindings/calls.cc bindings/core_library.cc
   bindings/dtypes.cc bindings/errors.cc bindings/module.cc bindings/mpi_membership.cc

@@ -1,7 +1,5 @@
 #include "bindings/started_calls.h"
 
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/fork_mark.h"
 #include "bindings/await.h"
 #include "bindings/call_arguments.h"
 #include "bindings/call_name.h"
@@ -88,7 +87,7 @@ class StartedOperations {
 struct StartedCalls {
   Calls calls;
   StartedOperations* operations;
-  pid_t process;  // that has joined the job
+  ForkMark* mark;  // of the process that has joined the job
   bool alone;
   CallSite waiting;
 };
@@ -106,6 +105,7 @@ void DeallocStarted(PyObject* self) {
     // Memory that is still in use belongs to a job which nobody holds any more, and so ends first.
     const auto left = object.operations->TakeAll();
     delete object.operations;
+    delete object.mark;
     PyObject* owner = std::exchange(object.calls.owner, nullptr);
     Py_XDECREF(owner);
     for (const auto& [handle, started] : left) Release(started);
@@ -146,7 +146,7 @@ PyObject* StartAllreduce(PyObject* self, Arguments given, Py_ssize_t count) {
     Py_RETURN_NONE;
   }
   const auto source = Look(calls, given[0]);
-  if (!source || ::getpid() != object.process) Py_RETURN_NONE;
+  if (!source || object.mark->InChild()) Py_RETURN_NONE;
   py::object result;
   void* destination = source->tensor.data;
   if (kInPlace) {
@@ -197,7 +197,7 @@ PyObject* StartAllreduce(PyObject* self, Arguments given, Py_ssize_t count) {
 // Nothing, without an exception, for what cannot be one of ours.
 std::optional<int64_t> ReadHandle(const StartedCalls& object, PyObject* given) {
   // A fork of the process has none of the threads that would end an operation.
-  if (!PyLong_CheckExact(given) || ::getpid() != object.process) return std::nullopt;
+  if (!PyLong_CheckExact(given) || object.mark->InChild()) return std::nullopt;
   const long long handle = PyLong_AsLongLong(given);
   if (handle == -1) PyErr_Clear();
   return handle;
@@ -284,7 +284,7 @@ py::object MakeStartedCalls(const hvd_core& core, hvd_runtime* runtime, UnnamedC
   auto made = py::reinterpret_steal<py::object>(self);
   StartedCalls& object = Of(self);
   object.operations = new StartedOperations(first_handle);
-  object.process = ::getpid();
+  object.mark = new ForkMark;
   object.alone = alone;
   object.waiting = waiting;
   Py_INCREF(waiting.line);
