@@ -138,7 +138,7 @@ class Collectives(Reductions):
         memory is all zeros. Where ranks cannot share memory, each gets memory of its own.
 
         Raises:
-            ValueError: as for all operations; a shape with too many elements.
+            ValueError: as for all operations; a shape with a negative size or too many elements.
             HorovodInternalError: the ranks asked for different tensors, or a rank was lost.
         """
         source = Operand(0, tuple(shape), dtype, None)

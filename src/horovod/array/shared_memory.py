@@ -1,5 +1,6 @@
 """Arrays in memory that all ranks of a host map."""
 
+import operator
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -29,12 +30,25 @@ def shared_empty(
         name: the same on all ranks; without it, they must make their arrays in the same order.
 
     Raises:
-        ValueError: the type is not supported.
+        TypeError: the shape is neither a whole number nor a sequence of whole numbers.
+        ValueError: the type is not supported; a size is negative, or their product too large.
         HorovodInternalError: the ranks asked for different shapes or types.
     """
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    sizes = _sizes(shape)
     numpy = None if isinstance(dtype, str) else sys.modules.get("numpy")
     buffer = COLLECTIVES.share_memory(
         sizes, type_name(numpy, dtype), name=name, process_set=registered_id(process_set)
     )
     return buffer if numpy is None else array_over(numpy, buffer, numpy.dtype(dtype))
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    """The sizes that a shape stands for; NumPy's whole numbers are taken as Python's."""
+    try:
+        if hasattr(shape, "__index__"):
+            return (operator.index(shape),)
+        return tuple(map(operator.index, shape))
+    except TypeError:
+        raise TypeError(
+            f"a shape is a whole number or a sequence of whole numbers, not {shape!r}"
+        ) from None

@@ -36,7 +36,7 @@ def shared_empty(
         A tensor on the CPU, all zeros.
 
     Raises:
-        ValueError: the type is not supported.
+        ValueError: the type is not supported; a size is negative, or their product too large.
         HorovodInternalError: the ranks asked for different sizes or types.
     """
     first = size[0] if len(size) == 1 else None

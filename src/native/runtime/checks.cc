@@ -202,7 +202,11 @@ void CheckOperation(const Operation& operation, int size, int root_index) {
     }
     CheckConversion(request, tensor);
     if (Reduces(request.kind)) CheckReduction(request, tensor.dtype);
-    if (request.kind != OpKind::kShareMemory) CheckMemory(request, tensor, operation.memory[i]);
+    if (request.kind == OpKind::kShareMemory) {
+      ByteCount(tensor);  // refuses a shape that no memory has
+    } else {
+      CheckMemory(request, tensor, operation.memory[i]);
+    }
   }
 }
 

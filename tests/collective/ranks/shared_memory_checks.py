@@ -242,6 +242,17 @@ def check_unlike_requests_fail_on_all_ranks() -> None:
     assert hvd.shared_empty(5).numel() == 5
 
 
+def check_sizes_that_no_memory_has_are_refused_where_they_are_given() -> None:
+    if hvd.rank() == 0:
+        with pytest.raises(ValueError, match="dimension -1 of a shape is negative"):
+            hvd.shared_empty(3, -1, name="sizes")
+        with pytest.raises(ValueError, match="too many elements"):
+            hvd.shared_empty(2**40, 2**40, name="sizes")
+        with pytest.raises(ValueError, match="dimension -7 of a shape is negative"):
+            hvd_array.shared_empty((-7, 0), name="sizes")
+    assert hvd.shared_empty(5, name="sizes").numel() == 5
+
+
 def check_process_sets_make_buffers_of_their_own() -> None:
     pair = hvd.add_process_set([0, hvd.size() - 1]) if hvd.size() > 2 else hvd.global_process_set
     if pair.included():
@@ -269,3 +280,8 @@ def check_arrays() -> None:
     assert (buffer.dtype, buffer.shape) == ("bfloat16", (8,))
     with pytest.raises(ValueError, match="complex64"):
         hvd_array.shared_empty(8, np.complex64)
+    assert hvd_array.shared_empty(np.int64(8)).shape == (8,)
+    with pytest.raises(TypeError, match=r"a shape is .*2\.5"):
+        hvd_array.shared_empty((8, 2.5))
+    with pytest.raises(TypeError, match=r"a shape is .*'8'"):
+        hvd_array.shared_empty("8")
