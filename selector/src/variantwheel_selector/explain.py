@@ -96,7 +96,10 @@ def outcome_line(decision: Decision, *, from_source: bool) -> str:
     release = f"{decision.project} {decision.version}"
     if decision.filename is not None:
         return f"{release}: {decision.label or _PLAIN} ({decision.filename})"
-    return f"{release}: {'built from source' if from_source else 'nothing fits'}"
+    if from_source:
+        return f"{release}: built from source"
+    fits = any(candidate.accepted for candidate in decision.candidates)
+    return f"{release}: {'none of those that fit is chosen' if fits else 'nothing fits'}"
 
 
 def machine_lines(machine: Machine, support: Iterable[Support]) -> list[str]:

@@ -131,12 +131,25 @@ def test_explain_when_nothing_fits(
     assert "nothing fits" in capsys.readouterr().out
 
 
+def test_what_fits_and_is_not_chosen_is_not_said_to_fit_not(
+    release: TinyRelease, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VARIANTWHEEL_VARIANT", "cu99")
+    words = ["explain", "tiny-native", str(release.finish())]
+    assert run_commandline([*words, "--machine", str(BY_NAME["zen4"])]) == 1
+    *_, refusal, outcome = capsys.readouterr().out.splitlines()
+    assert refusal.startswith("there is no variant 'cu99'; the release has ")
+    assert outcome == "tiny-native 1.0: none of those that fit is chosen"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["explain", "tiny-native==2.0", "{sdist}"], "is tiny-native 1.0, not tiny-native==2.0"),
         (["explain", "other", "{sdist}"], "is tiny-native 1.0, not other"),
         (["explain", "tiny-native==", "{sdist}"], "neither PROJECT nor PROJECT==VERSION"),
+        (["explain", "tiny-native>=1", "{sdist}"], "neither PROJECT nor PROJECT==VERSION"),
+        (["explain", "tiny native", "--index", "{sdist}"], "neither PROJECT nor PROJECT==VERSION"),
         (["explain", "tiny-native", "{sdist}/payload"], "is no selector sdist"),
         (["explain", "tiny-native", "--find-links", "{sdist}/nowhere"], "is no folder"),
         (["detect", "--machine", "{sdist}"], "is no captured machine"),

@@ -115,7 +115,7 @@ def test_explain_shows_settings_and_refusals(
     assert code == 1
     assert "  require  gpu (environment variable VARIANTWHEEL_REQUIRE)" in printed.splitlines()
     assert "'x86_64_v3' would be chosen, which is not 'gpu'" in printed
-    assert printed.splitlines()[-1] == "tiny-native 1.0: nothing fits"
+    assert printed.splitlines()[-1] == "tiny-native 1.0: none of those that fit is chosen"
     code, printed = run(capsys, *words, str(MACHINES["haswell"]), "--json")
     assert code == 1
     assert "not 'gpu'" in json.loads(printed)["refusal"]

@@ -59,7 +59,9 @@ def test_single_labels_and_json(
     assert [wheel["label"] for wheel in told["wheels"]] == ["null", "x86_64_v4"]
     assert sorted(path.name for path in out.iterdir()) == sorted([*names, VARIANTS_JSON])
     assert unpack(sdist, out, "--label", "x86_64_v5") == 2
-    assert "has no wheel with the label 'x86_64_v5' - did you mean" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert "has no wheel with the label 'x86_64_v5', but with null, x86_64_v3, " in printed
+    assert " - did you mean" in printed
 
 
 def test_wheels_that_the_sdist_names_by_hash(

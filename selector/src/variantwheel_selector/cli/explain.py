@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print all candidates in order; 1 if nothing fits."""
+    """Print all candidates in order; 1 if none is chosen."""
     machine = chosen_machine(args)
     release = _release(args, machine)
     settings = read_settings(None, os.environ, release.project)

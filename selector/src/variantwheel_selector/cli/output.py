@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,6 +13,8 @@ from variantwheel_selector.json_text import render_json
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.machine_folder import read_machine
 from variantwheel_selector.probe import probe
+
+_PROJECT_PATTERN = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"  # PEP 508's names
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +44,7 @@ def asked_release(text: str) -> tuple[str, str | None]:
         UsageError: This is neither.
     """
     project, equal_signs, version = (part.strip() for part in text.partition("=="))
-    if not project or bool(equal_signs) != bool(version):
+    if not re.fullmatch(_PROJECT_PATTERN, project) or bool(equal_signs) != bool(version):
         raise UsageError(f"{text!r} is neither PROJECT nor PROJECT==VERSION")
     return project, version or None
 

@@ -91,12 +91,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _chosen(manifest: Manifest, labels: list[str] | None) -> list[PayloadWheel]:
-    known = {wheel.label for wheel in manifest.wheels}
+    known = sorted({wheel.label for wheel in manifest.wheels})
     for label in labels or ():
         if label not in known:
             raise UsageError(
-                f"{manifest.name} {manifest.version} has no wheel with the label {label!r}"
-                f"{suggestion(label, sorted(known))}"
+                f"{manifest.name} {manifest.version} has no wheel with the label {label!r}, "
+                f"but with {', '.join(known)}{suggestion(label, known)}"
             )
     return [wheel for wheel in manifest.wheels if labels is None or wheel.label in labels]
 
