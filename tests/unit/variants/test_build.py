@@ -151,6 +151,11 @@ def test_wrong_usage_is_exit_code_two(tiny_release: TinyRelease, tmp_path: Path)
     assert "--all" in variantwheel("build", "null", "--all", *options, expect=2).stderr
     nowhere = variantwheel("build", "--all", "-o", tmp_path, "--project", tmp_path, expect=2)
     assert "pyproject.toml: no such file" in nowhere.stderr
+    (tmp_path / "file").touch()
+    words = ("build", "--all", "--project", tiny_release.project, "-o", tmp_path / "file")
+    refused = variantwheel(*words, expect=2).stderr
+    assert "file: no folder" in refused
+    assert "building" not in refused
 
 
 def test_missing_build_requirements_are_named(tmp_path: Path) -> None:
@@ -199,6 +204,9 @@ def test_the_matrix_has_a_job_for_each_label_and_machine(tiny_release: TinyRelea
     table = variantwheel(*words).stdout.splitlines()
     assert table[0].split()[:3] == ["label", "machine", "runner"]
     assert len(table) == 4
+    nowhere = variantwheel(*words, "--machine", "riscv64", expect=2)
+    assert "no variant is built for 'riscv64', only for aarch64, x86_64" in nowhere.stderr
+    assert nowhere.stdout == ""
 
 
 def test_the_release_time_is_what_was_asked_for(tmp_path: Path) -> None:

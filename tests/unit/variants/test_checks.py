@@ -415,3 +415,11 @@ def test_a_command_that_fails_is_shown(tiny_release: TinyRelease, tmp_path: Path
     done = variantwheel("check", wheel, "--project", project, "--run", expect=1)
     assert "FAILED   execution" in done.stdout
     assert "AssertionError" in done.stdout
+
+
+def test_only_files_are_checked(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    folder = variantwheel("check", tmp_path, "--project", tiny_release.project, expect=2)
+    assert f"{tmp_path}: a folder; name the files in it: {tmp_path}/*.whl" in folder.stderr
+    nowhere = tmp_path / "nowhere.whl"
+    missing = variantwheel("check", nowhere, "--project", tiny_release.project, expect=2)
+    assert "nowhere.whl: no such file" in missing.stderr

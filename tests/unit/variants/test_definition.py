@@ -244,6 +244,12 @@ def test_wrong_settings_are_told(tmp_path: Path, tool: str, told: str) -> None:
         read_project(_project(tmp_path, tool))
 
 
+def test_a_project_without_variants_is_told_how_to_have_some(tmp_path: Path) -> None:
+    _write(tmp_path, "pyproject.toml", '[project]\nname = "demo"\n')
+    with pytest.raises(DefinitionError, match=r"missing table.*`variantwheel init` writes it"):
+        read_project(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("vocabulary", "properties", "told"),
     [

@@ -188,6 +188,8 @@ def test_a_missing_variant_is_named_unless_allowed(
 
 
 def test_folders_that_are_no_release_are_refused(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    with pytest.raises(ReleaseFolderError, match="nowhere: no such folder"):
+        _collect(tiny_release, tmp_path / "nowhere")
     with pytest.raises(ReleaseFolderError, match="holds no variant wheel"):
         _collect(tiny_release, tmp_path)
     null = tiny_release.wheel("null")
@@ -318,9 +320,11 @@ def test_a_manifest_payload_holds_hashes_alone(
         (("--index-url", "https://host/simple"), "goes with --payload manifest"),
         (("--payload", "manifest", "--index-url", "https://me:pw@host/"), "without login"),
         (("--payload", "manifest", "--index-url", "/srv/simple"), "http or https URL"),
+        (("--machines", "captured"), "--machines goes with --dry-run"),
+        (("--json",), "--json goes with --dry-run"),
     ],
 )
-def test_an_index_url_that_cannot_be_published(
+def test_options_that_do_not_go_together(
     tiny_release: TinyRelease, tmp_path: Path, options: tuple[str, ...], words: str
 ) -> None:
     printed = variantwheel(

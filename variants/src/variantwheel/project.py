@@ -187,7 +187,7 @@ def read_project(folder: Path) -> Project:
         tool.fail(
             "variantwheel",
             "missing table; a project with variants says there where they are defined: "
-            '[tool.variantwheel] with definitions = "FOLDER"',
+            '[tool.variantwheel] with definitions = "FOLDER"; `variantwheel init` writes it',
         )
     settings = tool.table("variantwheel")
     settings.allow_only(key_names(SETTINGS_KEYS))

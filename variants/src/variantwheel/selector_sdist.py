@@ -91,6 +91,8 @@ def collect_payload(folder: Path, project: Project) -> Payload:
     Raises:
         ReleaseFolderError: There is none, or they differ in what has to be equal.
     """
+    if not folder.is_dir():
+        raise ReleaseFolderError(f"{folder}: no such folder")
     wheels = sorted(folder.glob("*.whl"))
     labelled = tuple(wheel for wheel in wheels if wheel_name_of(wheel).label is not None)
     if not labelled:

@@ -96,6 +96,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("name the variants to build, or --all for all of them, not both")
     if args.jobs < 1:
         raise UsageError("--jobs: one at least")
+    if args.output.exists() and not args.output.is_dir():
+        raise UsageError(f"{args.output}: no folder; name the one for the wheels with -o DIR")
     project = read_project(args.project.resolve())
     jobs, elsewhere = select_jobs(project, args.labels, args.machine)
     work = (args.work or project.folder / "build" / "variantwheel").resolve()

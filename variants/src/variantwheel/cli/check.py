@@ -61,6 +61,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check; 1 when a check failed."""
     for file in args.files:
+        if file.is_dir():
+            raise UsageError(f"{file}: a folder; name the files in it: {file}/*.whl")
         if not file.is_file():
             raise UsageError(f"{file}: no such file")
     project = read_project(args.project.resolve())

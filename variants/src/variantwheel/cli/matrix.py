@@ -12,6 +12,7 @@ from variantwheel.matrix import MatrixJob, matrix_jobs
 from variantwheel.project import read_project
 from variantwheel.text_table import render_table
 from variantwheel.workflows.gitlab import gitlab_matrix
+from variantwheel_selector.errors import UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +31,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the matrix."""
-    jobs = matrix_jobs(read_project(args.project).definitions, args.machine)
+    definitions = read_project(args.project).definitions
+    jobs = matrix_jobs(definitions, args.machine)
+    if not jobs:
+        known = {job.platform.machine for job in matrix_jobs(definitions)}
+        raise UsageError(
+            f"no variant is built for {args.machine!r}, only for {', '.join(sorted(known))}; "
+            "name one of them with --machine, or leave it out for all"
+        )
     documents = [job.to_json() for job in jobs]
     if args.format == "github":
         write(json.dumps({"include": documents}, separators=(",", ":")) + "\n")

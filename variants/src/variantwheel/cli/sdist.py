@@ -93,6 +93,9 @@ def run(args: argparse.Namespace) -> int:
             else "--index-url takes an http or https URL without login, query and fragment: the "
             "sdist is public"
         )
+    for option, given in (("--machines", args.machines), ("--json", args.json)):
+        if given and not args.dry_run:
+            raise UsageError(f"{option} goes with --dry-run")
     if args.output is None and not args.dry_run:
         raise UsageError("name the folder for the sdist with -o DIR, or ask for a --dry-run")
     project = read_project(args.project.resolve())
