@@ -21,6 +21,8 @@ class VariableFlag:
         constant: the value of a flag without argument; None if it takes one.
         parse: turns the argument into the value.
         convert: turns the value into the variable's text; None leaves the variable alone.
+        help: for `--help`, which leaves out a flag without it.
+        metavar: what `--help` calls the argument.
     """
 
     flag: str
@@ -30,6 +32,7 @@ class VariableFlag:
     constant: bool | None = None
     parse: Callable[[str], Any] = str
     convert: Callable[[Any], str | None] = str
+    metavar: str = "N"
 
     def text_of(self, value: Any) -> str | None:
         """The variable's text for a value, which is checked as the workers will.
@@ -78,8 +81,8 @@ def _numeric(flag: str, variable: str, help_text: str | None = None) -> Variable
     return VariableFlag(flag, _attribute(flag), variable, help_text, parse=_number)
 
 
-def _text(flag: str, variable: str, help_text: str | None = None) -> VariableFlag:
-    return VariableFlag(flag, _attribute(flag), variable, help_text)
+def _text(flag: str, variable: str, metavar: str, help_text: str) -> VariableFlag:
+    return VariableFlag(flag, _attribute(flag), variable, help_text, metavar=metavar)
 
 
 def _attribute(flag: str) -> str:
@@ -87,17 +90,28 @@ def _attribute(flag: str) -> str:
 
 
 def _switches(
-    on: str, off: str, variable: str, convert: Callable[[object], str] = _switch
+    on: str,
+    off: str,
+    variable: str,
+    convert: Callable[[object], str] = _switch,
+    *,
+    on_help: str | None = None,
+    off_help: str | None = None,
 ) -> tuple[VariableFlag, VariableFlag]:
+    """A pair of flags; the one that changes the default gets the help."""
     name = _attribute(on)
     return (
-        VariableFlag(on, name, variable, constant=True, convert=convert),
-        VariableFlag(off, name, variable, constant=False, convert=convert),
+        VariableFlag(on, name, variable, on_help, constant=True, convert=convert),
+        VariableFlag(off, name, variable, off_help, constant=False, convert=convert),
     )
 
 
 _LOG_TIMES = _switches(
-    "--log-with-timestamp", "--log-without-timestamp", "HOROVOD_LOG_HIDE_TIME", _switch_off
+    "--log-with-timestamp",
+    "--log-without-timestamp",
+    "HOROVOD_LOG_HIDE_TIME",
+    _switch_off,
+    off_help="leave the time out of what the core writes to stderr",
 )
 _OLD_LOG_TIMES = ("--no-log-hide-timestamp", "--log-hide-timestamp")
 FLAGS: tuple[VariableFlag, ...] = (
@@ -114,19 +128,41 @@ FLAGS: tuple[VariableFlag, ...] = (
         "HOROVOD_GLOO_TIMEOUT_SECONDS",
         "Horovod's other name for --start-timeout, which comes first",
     ),
-    _numeric("--cycle-time-ms", "HOROVOD_CYCLE_TIME"),
-    _numeric("--cache-capacity", "HOROVOD_CACHE_CAPACITY"),
-    *_switches(
-        "--hierarchical-allreduce", "--no-hierarchical-allreduce", "HOROVOD_HIERARCHICAL_ALLREDUCE"
+    _numeric(
+        "--cycle-time-ms",
+        "HOROVOD_CYCLE_TIME",
+        "milliseconds that an operation which nobody waits for yet may stay, so that others travel"
+        " with it (default: 0.1, or 50 where ranks share memory and have no core to spare)",
+    ),
+    _numeric(
+        "--cache-capacity",
+        "HOROVOD_CACHE_CAPACITY",
+        "named operations that ranks ask for by number once all have done so; 0 for none"
+        " (default: 16384)",
     ),
     *_switches(
-        "--hierarchical-allgather", "--no-hierarchical-allgather", "HOROVOD_HIERARCHICAL_ALLGATHER"
+        "--hierarchical-allreduce",
+        "--no-hierarchical-allreduce",
+        "HOROVOD_HIERARCHICAL_ALLREDUCE",
+        off_help="do not reduce inside hosts first where each of several has several ranks",
+    ),
+    *_switches(
+        "--hierarchical-allgather",
+        "--no-hierarchical-allgather",
+        "HOROVOD_HIERARCHICAL_ALLGATHER",
+        off_help="the same for allgather",
     ),
     *_switches("--torus-allreduce", "--no-torus-allreduce", "HOROVOD_TORUS_ALLREDUCE"),
-    *_switches("--autotune", "--no-autotune", "HOROVOD_AUTOTUNE"),
+    *_switches(
+        "--autotune",
+        "--no-autotune",
+        "HOROVOD_AUTOTUNE",
+        on_help="look for the fastest fusion threshold and gathering time while the job runs",
+    ),
     _text(
         "--autotune-log-file",
         "HOROVOD_AUTOTUNE_LOG",
+        "FILE",
         "with --autotune: file to which rank 0 writes what it has measured",
     ),
     _numeric(
@@ -148,13 +184,27 @@ FLAGS: tuple[VariableFlag, ...] = (
     _text(
         "--timeline-filename",
         "HOROVOD_TIMELINE",
+        "FILE",
         "file to which rank 0 records operations, for Chrome's and Perfetto's viewers",
     ),
     *_switches(
-        "--timeline-mark-cycles", "--no-timeline-mark-cycles", "HOROVOD_TIMELINE_MARK_CYCLES"
+        "--timeline-mark-cycles",
+        "--no-timeline-mark-cycles",
+        "HOROVOD_TIMELINE_MARK_CYCLES",
+        on_help="mark each answer of the coordinator in the timeline",
     ),
-    *_switches("--timeline-all-ranks", "--no-timeline-all-ranks", "HOROVOD_TIMELINE_ALL_RANKS"),
-    *_switches("--no-stall-check", "--stall-check", "HOROVOD_STALL_CHECK_DISABLE"),
+    *_switches(
+        "--timeline-all-ranks",
+        "--no-timeline-all-ranks",
+        "HOROVOD_TIMELINE_ALL_RANKS",
+        on_help="every rank records a timeline, rank 1 that of trace.json to trace.rank1.json",
+    ),
+    *_switches(
+        "--no-stall-check",
+        "--stall-check",
+        "HOROVOD_STALL_CHECK_DISABLE",
+        on_help="rank 0 never says which ranks others wait for",
+    ),
     _numeric(
         "--stall-check-warning-time-seconds",
         "HOROVOD_STALL_CHECK_TIME_SECONDS",
@@ -163,18 +213,36 @@ FLAGS: tuple[VariableFlag, ...] = (
     _numeric(
         "--stall-check-shutdown-time-seconds",
         "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
-        "seconds until the job ends for it (default: never)",
+        "seconds until the job ends because ranks wait for others (default: never)",
     ),
-    *_switches("--mpi-threads-disable", "--no-mpi-threads-disable", "HOROVOD_MPI_THREADS_DISABLE"),
+    *_switches(
+        "--mpi-threads-disable",
+        "--no-mpi-threads-disable",
+        "HOROVOD_MPI_THREADS_DISABLE",
+        on_help="start MPI for one thread at a time",
+    ),
     _numeric("--num-nccl-streams", "HOROVOD_NUM_NCCL_STREAMS"),
     replace(
         _numeric("--thread-affinity", "HOROVOD_THREAD_AFFINITY"),
         parse=_not_below_zero,  # of the variable, Horovod takes lists too
     ),
-    _text("--log-level", "HOROVOD_LOG_LEVEL"),
+    _text(
+        "--log-level",
+        "HOROVOD_LOG_LEVEL",
+        "LEVEL",
+        f"write to stderr what is as serious as this: {', '.join(_settings.LOG_LEVELS)}"
+        " (default: warning)",
+    ),
     *_LOG_TIMES,
-    *(replace(_LOG_TIMES[at], flag=flag) for at, flag in enumerate(_OLD_LOG_TIMES)),
-    VariableFlag("--tcp", "tcp_flag", "NCCL_IB_DISABLE", constant=True, convert=_only_on),
+    *(replace(_LOG_TIMES[at], flag=flag, help=None) for at, flag in enumerate(_OLD_LOG_TIMES)),
+    VariableFlag(
+        "--tcp",
+        "tcp_flag",
+        "NCCL_IB_DISABLE",
+        "NCCL uses no InfiniBand",
+        constant=True,
+        convert=_only_on,
+    ),
 )
 
 
@@ -191,7 +259,7 @@ class _Set(argparse.Action):
             option_strings,
             dest,
             nargs=None if meant.constant is None else 0,
-            metavar="N",
+            metavar=meant.metavar,
             help=meant.help or argparse.SUPPRESS,
         )
         self._meant = meant
@@ -217,7 +285,8 @@ class _Set(argparse.Action):
 def add_variable_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags.
 
-    Those that have no effect in this build are not listed by `--help`; rank 0 says so of each.
+    `--help` lists neither those that have no effect in this build, as rank 0 says of each, nor
+    those that say what is so by default.
     """
     group = parser.add_argument_group("tuning")
     for meant in FLAGS:

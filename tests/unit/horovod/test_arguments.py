@@ -1,13 +1,15 @@
 """The command line of `horovodrun`."""
 
 import itertools
+import re
 
 import pytest
 
-from horovod.runner.arguments import REFUSED_FLAGS, is_elastic, parse_args
+from horovod._unused_settings import UNUSED
+from horovod.runner.arguments import REFUSED_FLAGS, is_elastic, make_parser, parse_args
 from horovod.runner.run_function import _HorovodArgs
 from horovod.runner.ssh import SshOptions, forwarded, ssh_command
-from horovod.runner.variable_flags import variables_of
+from horovod.runner.variable_flags import FLAGS, variables_of
 
 
 def test_the_command_keeps_its_own_flags() -> None:
@@ -123,6 +125,17 @@ def refusal_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_what_is_not_real_is_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     message = refusal_of(["-np", "2", flag, "1", "python", "x.py"], capsys)
     assert f"{flag} {REFUSED_FLAGS[flag]}" in message
+
+
+def test_help_lists_the_flags_that_have_an_effect() -> None:
+    text = make_parser().format_help()
+    listed = {flag.flag for flag in FLAGS if re.search(rf"^  {flag.flag}\b", text, re.MULTILINE)}
+    without_effect = {item.setting.name for item in UNUSED}
+    for variable in {flag.variable for flag in FLAGS}:
+        flags = {flag.flag for flag in FLAGS if flag.variable == variable}
+        assert bool(flags & listed) == (variable not in without_effect), variable
+    assert "  --timeline-filename FILE\n" in text
+    assert "  --log-level LEVEL " in text
 
 
 def test_flags_for_variables() -> None:
