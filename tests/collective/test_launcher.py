@@ -88,6 +88,13 @@ def executable(path: Path, content: bytes) -> Path:
     return path
 
 
+@pytest.mark.parametrize("name", ["launching.py", "./launching.py"])
+def test_a_python_script_that_no_python_is_named_for(name: str) -> None:
+    launched = horovodrun("-np", "1", name)
+    assert launched.code == 127
+    assert launched.lines(0, "stderr")[0].endswith(f"; it is started by: python {name}")
+
+
 @pytest.mark.parametrize("by_path", [True, False])
 def test_a_script_that_names_no_shell_is_run_by_sh(tmp_path: Path, *, by_path: bool) -> None:
     script = executable(tmp_path / "run.sh", b'echo "$HOROVOD_RANK: $1"; exit 7\n')

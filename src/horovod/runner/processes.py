@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -96,6 +97,14 @@ def _script(command: Command) -> str | None:
         return None if b"\0" in file.read(_CHUNK) else path
 
 
+def _started_by_python(command: Command) -> str:
+    """What starts a Python script that was named without `python`; empty for anything else."""
+    name = command.arguments[0]
+    if not name.endswith(".py") or not (command.directory / name).is_file():
+        return ""
+    return f"; it is started by: python {shlex.quote(name)}"
+
+
 class LocalWorkers:
     """Runs workers and reports what they write and how they end.
 
@@ -174,7 +183,8 @@ class LocalWorkers:
                 return _popen(command, ["/bin/sh", script, *command.arguments[1:]])
         except OSError as error:
             what = f"{command.arguments[0]!r} in {command.directory}"
-            self._report(command.rank, f"cannot start {what}: {why_not_started(error)}")
+            why = f"{why_not_started(error)}{_started_by_python(command)}"
+            self._report(command.rank, f"cannot start {what}: {why}")
             return None
 
     def _report(self, rank: int, reason: str) -> None:

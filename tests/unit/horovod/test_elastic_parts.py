@@ -94,6 +94,8 @@ def test_discovery() -> None:
             parse_discovered(text, slots)
     with pytest.raises(DiscoveryError, match="ended with code 3: oh"):
         HostDiscoveryScript("echo oh >&2; exit 3").find_available_hosts_and_slots()
+    with pytest.raises(DiscoveryError, match=r"ended with code 3 and wrote nothing to stderr$"):
+        HostDiscoveryScript("exit 3").find_available_hosts_and_slots()
 
 
 def test_a_discovery_script_may_print_any_bytes() -> None:

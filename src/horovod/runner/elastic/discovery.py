@@ -100,7 +100,11 @@ class HostDiscoveryScript:
         self._running: subprocess.Popen[str] | None = None
 
     def find_available_hosts_and_slots(self) -> Mapping[str, int]:
-        """Runs the script; ends all that it has started when it takes too long."""
+        """Runs the script; ends all that it has started when it takes too long.
+
+        Raises:
+            DiscoveryError: it did not end in time, failed, or printed something else.
+        """
         with self._start() as script:
             try:
                 out, complaints = script.communicate(timeout=_SCRIPT_SECONDS)
@@ -112,9 +116,9 @@ class HostDiscoveryScript:
                 if script.returncode is None:
                     signal_group(script.pid, signal.SIGKILL)
         if script.returncode != 0:
-            raise DiscoveryError(
-                f"{self._script} ended with code {script.returncode}: {complaints.strip()}"
-            )
+            complaint = complaints.strip()
+            said = f": {complaint}" if complaint else " and wrote nothing to stderr"
+            raise DiscoveryError(f"{self._script} ended with code {script.returncode}{said}")
         return parse_discovered(out, self._slots)
 
     def _start(self) -> "subprocess.Popen[str]":
