@@ -2,6 +2,7 @@
 # ruff: noqa: FBT001, FBT002 - Horovod's signatures
 
 import contextlib
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -227,6 +228,11 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     op = choose_op(op, average=None, adasum=True)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor not supported with op != Average")
+    if gradient_predivide_factor == 0 or not math.isfinite(gradient_predivide_factor):
+        raise ValueError(
+            "gradient_predivide_factor must be a finite number other than 0,"
+            f" got {gradient_predivide_factor}"
+        )
     if num_groups != 0:
         warnings.warn(_NUM_GROUPS, DeprecationWarning, stacklevel=2)
         groups = num_groups if groups is None else groups

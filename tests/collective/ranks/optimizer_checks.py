@@ -1,5 +1,6 @@
 """The distributed optimizer of the PyTorch front end."""
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -393,6 +394,8 @@ def check_arguments_of_the_optimizer() -> None:
         ({"named_parameters": [("a", weight)]}, ValueError, "were not named"),
         ({"backward_passes_per_step": 0}, ValueError, "must be > 0"),
         ({"gradient_predivide_factor": 2.0, "op": hvd.Sum}, ValueError, "op != Average"),
+        ({"gradient_predivide_factor": 0}, ValueError, "factor must be .* got 0"),
+        ({"gradient_predivide_factor": math.inf}, ValueError, "must be .* got inf"),
         ({"op": 17}, ValueError, "op=17 is not a reduction"),
         ({"op": 17, "gradient_as_bucket_view": True}, ValueError, "op=17 is not a reduction"),
     ):
