@@ -150,6 +150,10 @@ class Session:
         """Joins the job; None when an elastic job has to be formed anew before.
 
         What is to happen when the ranks have met, or have not, is left to `meeting`.
+
+        Raises:
+            ValueError: an elastic job is to be one of chosen ranks; a variable is not accepted.
+            HorovodInternalError: the ranks have not met, in a job that is not elastic.
         """
         elastic = _launcher_store.is_elastic_worker(os.environ)
         if elastic and ranks:

@@ -12,10 +12,11 @@
 
 namespace hvd {
 
-// Longer ones, which leave the caches, are faster past these, but for sums where they lie.
+// In bytes. Longer vectors leave the caches, and are faster by the ways past these. Allreduces in
+// place and reducescatters have no such limit.
 inline constexpr size_t kMostAcross = size_t{16} << 20;
-// How much of a 16-bit vector goes across at a time where it is long: a rank that has to convert it
-// on its way has so much at once.
+// In bytes: how much of a 16-bit vector goes across at a time where it is long. A rank that has to
+// convert it on its way has so much at once.
 inline constexpr size_t kBlockAcross = size_t{1} << 20;
 
 // Whether two ranks try to. Args: least: see Transport::across_bytes.
