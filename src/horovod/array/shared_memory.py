@@ -1,5 +1,6 @@
 """Arrays in memory that all ranks of a host map."""
 
+import contextlib
 import operator
 import sys
 from collections.abc import Sequence
@@ -44,9 +45,9 @@ def shared_empty(
 
 def _sizes(shape: Any) -> tuple[int, ...]:
     """The sizes that a shape stands for; NumPy's whole numbers are taken as Python's."""
+    with contextlib.suppress(TypeError):
+        return (operator.index(shape),)
     try:
-        if hasattr(shape, "__index__"):
-            return (operator.index(shape),)
         return tuple(map(operator.index, shape))
     except TypeError:
         raise TypeError(

@@ -281,6 +281,7 @@ def check_arrays() -> None:
     with pytest.raises(ValueError, match="complex64"):
         hvd_array.shared_empty(8, np.complex64)
     assert hvd_array.shared_empty(np.int64(8)).shape == (8,)
+    assert hvd_array.shared_empty(np.array([2, 3])).shape == (2, 3)
     with pytest.raises(TypeError, match=r"a shape is .*2\.5"):
         hvd_array.shared_empty((8, 2.5))
     with pytest.raises(TypeError, match=r"a shape is .*'8'"):
