@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from horovod import _settings
-from horovod._setting_values import SettingError
+from horovod._setting_values import Setting, SettingError
 from horovod._unused_settings import UNUSED
 
 BYTES_PER_MEBIBYTE = 2**20
@@ -85,6 +85,12 @@ def _text(flag: str, variable: str, metavar: str, help_text: str) -> VariableFla
     return VariableFlag(flag, _attribute(flag), variable, help_text, metavar=metavar)
 
 
+def _with_default(setting: Setting[Any], text: str | None = None) -> str:
+    """What a flag is for, by default as its variable; and the variable's default."""
+    default = f"{setting.default:g}" if isinstance(setting.default, float) else setting.default
+    return f"{text or setting.meaning} (default: {default})"
+
+
 def _attribute(flag: str) -> str:
     return flag.lstrip("-").replace("-", "_")
 
@@ -131,14 +137,12 @@ FLAGS: tuple[VariableFlag, ...] = (
     _numeric(
         "--cycle-time-ms",
         "HOROVOD_CYCLE_TIME",
-        "milliseconds that an operation which nobody waits for yet may stay, so that others travel"
-        " with it (default: 0.1, or 50 where ranks share memory and have no core to spare)",
+        _with_default(_settings.CYCLE_TIME),
     ),
     _numeric(
         "--cache-capacity",
         "HOROVOD_CACHE_CAPACITY",
-        "named operations that ranks ask for by number once all have done so; 0 for none"
-        " (default: 16384)",
+        _with_default(_settings.CACHE_CAPACITY),
     ),
     *_switches(
         "--hierarchical-allreduce",
@@ -168,17 +172,17 @@ FLAGS: tuple[VariableFlag, ...] = (
     _numeric(
         "--autotune-warmup-samples",
         "HOROVOD_AUTOTUNE_WARMUP_SAMPLES",
-        "samples before the search begins (default: 3)",
+        _with_default(_settings.AUTOTUNE_WARMUP_SAMPLES),
     ),
     _numeric(
         "--autotune-steps-per-sample",
         "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
-        "how often the same operation runs in a sample (default: 10)",
+        _with_default(_settings.AUTOTUNE_STEPS_PER_SAMPLE),
     ),
     _numeric(
         "--autotune-bayes-opt-max-samples",
         "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
-        "samples that the search takes at most (default: 20)",
+        _with_default(_settings.AUTOTUNE_MOST_SAMPLES),
     ),
     _numeric("--autotune-gaussian-process-noise", "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE"),
     _text(
@@ -208,7 +212,9 @@ FLAGS: tuple[VariableFlag, ...] = (
     _numeric(
         "--stall-check-warning-time-seconds",
         "HOROVOD_STALL_CHECK_TIME_SECONDS",
-        "seconds until rank 0 says which ranks others wait for (default: 60)",
+        _with_default(
+            _settings.STALL_CHECK_TIME, "seconds until rank 0 says which ranks others wait for"
+        ),
     ),
     _numeric(
         "--stall-check-shutdown-time-seconds",
@@ -230,8 +236,10 @@ FLAGS: tuple[VariableFlag, ...] = (
         "--log-level",
         "HOROVOD_LOG_LEVEL",
         "LEVEL",
-        f"write to stderr what is as serious as this: {', '.join(_settings.LOG_LEVELS)}"
-        " (default: warning)",
+        _with_default(
+            _settings.LOG_LEVEL,
+            f"write to stderr what is as serious as this: {', '.join(_settings.LOG_LEVELS)}",
+        ),
     ),
     *_LOG_TIMES,
     *(replace(_LOG_TIMES[at], flag=flag, help=None) for at, flag in enumerate(_OLD_LOG_TIMES)),
