@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/denormals.h"
 #include "base/error.h"
 #include "base/wire.h"
 #include "runtime/agreement.h"
@@ -112,6 +113,7 @@ std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCa
   const int ranks = lane_->ranks();
   const size_t read_from = call.kind == OpKind::kAllgather ? static_cast<size_t>(ranks) : 1;
   if (DataBytes(call) * read_from > kAtOnce) call.pausing();
+  const KeptDenormals kept;
   own_ = lane_->Write(ticket, BroughtBytes(call, *lane_));
   Bring(call, *lane_, own_);
   if (!lane_->TryMeet()) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/denormals.h"
 #include "runtime/checks.h"
 #include "runtime/executor.h"
 
@@ -93,6 +94,7 @@ void ResponseRunner::Run(const Response& response) {
       finish(index)->Succeed(std::move(result));
     };
     if (operations.front()->request.device == kCpu) {
+      const KeptDenormals kept;
       Execute(*set, response, operations, on_done, trace_);
     } else {
       for (const auto& operation : operations) trace_.Running(operation->request, "nccl");
