@@ -345,7 +345,7 @@ class BucketReducer:
         elements = sum(each.numel() for each in parameters)
         own = [int.from_bytes(digest, "little", signed=True), len(parameters), elements]
         gathered = allgather(
-            torch.tensor([own]),
+            torch.tensor([own], device="cpu"),
             name="gradients.layout",
             process_set=self.reduction.process_set,
         ).tolist()

@@ -63,7 +63,7 @@ class _Allgather(torch.autograd.Function):
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
         name = gradient_name(ctx.name)
         reduced = allreduce(grad, name=name, op=Average, process_set=ctx.process_set)
-        rows = allgather(torch.tensor([ctx.rows]), name, ctx.process_set)
+        rows = allgather(torch.tensor([ctx.rows], device="cpu"), name, ctx.process_set)
         before = int(rows[: ctx.process_set.rank()].sum())
         return reduced.narrow(0, before, ctx.rows), None, None
 

@@ -303,6 +303,7 @@ class GradientReducer:
                 torch.empty((dimensions, 0), dtype=torch.int64, device=parameter.device),
                 parameter.new_empty((0, *parameter.shape[dimensions:])),
                 parameter.shape,
+                device=parameter.device,
                 check_invariants=False,
             )
         return torch.zeros_like(parameter)

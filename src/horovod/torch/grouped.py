@@ -250,7 +250,7 @@ class _GroupedAllgather(torch.autograd.Function):
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         process_set = ctx.process_set
         reduced = grouped_allreduce(list(grads), name=ctx.name, op=Average, process_set=process_set)
-        everyones = allgather(torch.tensor([ctx.rows]), ctx.name, process_set)
+        everyones = allgather(torch.tensor([ctx.rows], device="cpu"), ctx.name, process_set)
         before = everyones[: process_set.rank()].sum(0).tolist()
         parts = [
             grad.narrow(0, start, rows)

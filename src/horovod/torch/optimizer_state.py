@@ -175,7 +175,9 @@ def pack(optimizer: torch.optim.Optimizer, snapshot: Snapshot) -> tuple[Packed, 
 def to_receive(packed: Packed) -> list[torch.Tensor]:
     """Tensors for those that another rank sends."""
     return [
-        torch.empty(kind.shape, dtype=kind.dtype) for kind in packed.kinds if kind.itself is None
+        torch.empty(kind.shape, dtype=kind.dtype, device="cpu")
+        for kind in packed.kinds
+        if kind.itself is None
     ]
 
 

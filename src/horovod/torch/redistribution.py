@@ -38,7 +38,7 @@ _INTEGERS = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
 def _counts_tensor(counts: list[int]) -> torch.Tensor:
     """Rows that came from each rank: int32 as in Horovod, int64 where that is too narrow."""
     wide = max(counts) > torch.iinfo(torch.int32).max
-    return torch.tensor(counts, dtype=torch.int64 if wide else torch.int32)
+    return torch.tensor(counts, dtype=torch.int64 if wide else torch.int32, device="cpu")
 
 
 def _rows(splits: Splits) -> list[int] | None:

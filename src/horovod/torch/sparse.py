@@ -56,6 +56,8 @@ def sparse_allreduce_async(
             values = values / size_of(process_set)
         where = indices.reshape(-1, dimensions).t()
         # The entries come from tensors that were in order; without the word, PyTorch warns.
-        return torch.sparse_coo_tensor(where, values, shape, check_invariants=False)
+        return torch.sparse_coo_tensor(
+            where, values, shape, device=values.device, check_invariants=False
+        )
 
     return finish

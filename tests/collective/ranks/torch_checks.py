@@ -239,6 +239,35 @@ def check_data_loaders_may_fork() -> None:
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
 
 
+def check_a_default_device_is_for_the_scripts_own_tensors() -> None:
+    """Scripts set one, such as "cuda"; what the library makes for itself is not to go there."""
+    rows = torch.ones(hvd.size(), 2, requires_grad=True)
+    everyones = torch.ones(hvd.size())
+    table = torch.nn.Embedding(3, 2, sparse=True)
+    first, layer = torch.tensor([0]), torch.nn.Linear(2, 1)
+    optimizer = torch.optim.Adam(layer.parameters())
+    if hvd.rank() == 0:
+        run_backward(layer(torch.ones(1, 2)).sum())
+        optimizer.step()
+    wrapped = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0))
+    with torch.device("meta"):
+        assert torch.ones(1).is_meta
+        hvd.broadcast_optimizer_state(optimizer, 0)
+        for gathered in (hvd.allgather(rows), hvd.grouped_allgather([rows])[0]):
+            run_backward(gathered.sum())
+        run_backward(hvd.alltoall(rows, [1] * hvd.size())[0].sum())
+        received, counts = hvd.alltoall(everyones, [1] * hvd.size())
+        assert received.tolist() == counts.tolist() == [1] * hvd.size()
+        run_backward(table(first).sum())
+        wrapped.step()
+        wrapped.zero_grad()
+        wrapped.step()  # of gradients that are missing now
+    assert rows.grad is not None
+    assert rows.grad.tolist() == [[3.0, 3.0]] * hvd.size()
+    assert optimizer.state[layer.weight]["step"] == 1
+    assert all(value.is_cpu for value in optimizer.state[layer.weight].values())
+
+
 def check_shutdown_and_init_again() -> None:
     for turn in range(50):
         hvd.shutdown()
