@@ -1,6 +1,8 @@
 """`horovod.run`: a function on all ranks, its results and its failures."""
 
+import contextlib
 import inspect
+import io
 import os
 import subprocess
 import sys
@@ -37,6 +39,17 @@ def test_results_come_by_rank() -> None:
 
 def test_an_elastic_job_gives_the_results_of_the_least_ranks() -> None:
     assert horovod.runner.run(summed, (1.0,), num_proc=2, min_num_proc=1) == [(0, 3.0, 0)]
+
+
+def test_output_goes_where_the_script_writes() -> None:
+    """In a notebook that is no file, and takes text alone."""
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        sys.stdout.write("before\n")
+        horovod.run(lambda: sys.stdout.write("within\n"), num_proc=2)
+        sys.stdout.write("after\n")
+    before, *within, after = shown.getvalue().splitlines()
+    assert (before, after) == ("before", "after")
+    assert sorted(within) == ["[0]<stdout>:within", "[1]<stdout>:within"]
 
 
 def test_a_failure_is_raised(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """This process's own standard output and error, which may be closed, full or read by nobody."""
 
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -15,12 +16,39 @@ class _Nowhere(io.BytesIO):
         return len(memoryview(data))  # type: ignore[arg-type]
 
 
+class _AsText(io.BytesIO):
+    """Takes bytes for a stream that takes text alone; what is no UTF-8 is replaced."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def write(self, data: object, /) -> int:
+        taken = bytes(memoryview(data))  # type: ignore[arg-type]
+        try:
+            self._stream.write(taken.decode(errors="replace"))
+        except ValueError as error:  # it was closed, or has an encoding without these letters
+            raise OSError(errno.EINVAL, str(error)) from None
+        return len(taken)
+
+    def flush(self) -> None:
+        with contextlib.suppress(AttributeError, ValueError):  # a script's own, or as above
+            self._stream.flush()
+
+
 def bytes_of(*streams: TextIO | None) -> IO[bytes]:
-    """The first stream that takes bytes; in notebooks `sys.stdout` does not."""
+    """The first stream that there is; in notebooks `sys.stdout` takes text alone.
+
+    What a script has written to it so far comes first.
+    """
     for stream in streams:
-        if (buffer := getattr(stream, "buffer", None)) is not None:
-            taken: IO[bytes] = buffer
-            return taken
+        if stream is None:
+            continue
+        # A script's own may have no more than `write`; of what fails the next write says.
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+        buffer: IO[bytes] | None = getattr(stream, "buffer", None)
+        return _AsText(stream) if buffer is None else buffer
     return _Nowhere()
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -94,6 +95,41 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match=r"cannot keep the output in .*/file/out: .*Not a dir"):
         Output(1, {}, directory=tmp_path / "file" / "out", timestamp=False)
+
+
+def test_a_stream_that_takes_text_alone_gets_text() -> None:
+    shown = io.StringIO()
+    sink = bytes_of(shown, sys.__stdout__)
+    assert sink.write("é\r".encode() + b"\xff\n") == 5
+    sink.flush()
+    assert shown.getvalue() == "é\r\N{REPLACEMENT CHARACTER}\n"
+    shown.close()
+    with pytest.raises(OSError, match="closed file"):
+        sink.write(b"more")
+    sink.flush()
+
+
+def test_a_scripts_own_stream_needs_no_more_than_write() -> None:
+    class Kept:
+        def __init__(self) -> None:
+            self.words: list[str] = []
+
+        def write(self, word: str) -> None:
+            self.words.append(word)
+
+    kept: Any = Kept()
+    sink = bytes_of(kept)
+    sink.write(b"word")
+    sink.flush()
+    assert kept.words == ["word"]
+
+
+def test_what_was_written_to_a_stream_before_comes_first() -> None:
+    shown = io.BytesIO()
+    stream = io.TextIOWrapper(shown)
+    stream.write("before ")
+    bytes_of(stream).write(b"after")
+    assert shown.getvalue() == b"before after"
 
 
 def test_what_is_written_without_streams_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
