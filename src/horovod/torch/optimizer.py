@@ -39,7 +39,12 @@ from horovod.torch.mpi_ops import (
 from horovod.torch.parameter_groups import group_parameters
 from horovod.torch.parameter_names import name_parameters
 from horovod.torch.private_attributes import PrivateAttributes
-from horovod.torch.wrapping import derive, leaving_hooks_to_the_wrapped, require_passes
+from horovod.torch.wrapping import (
+    derive,
+    leave_uncompiled,
+    leaving_hooks_to_the_wrapped,
+    require_passes,
+)
 
 # What `import *` gives, which in Horovod is all that this module imports itself.
 __all__ = [
@@ -77,6 +82,7 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
     _synchronized: bool
     _should_synchronize: bool
 
+    @leave_uncompiled  # it would be anew for each parameter
     def synchronize(self) -> None:
         """Waits for the gradients of all ranks, to look at or to clip before `step`."""
         if self._reduces:

@@ -17,6 +17,16 @@ def leaving_hooks_to_the_wrapped(step: Step) -> Step:
     return step
 
 
+def leave_uncompiled(method: Step) -> Step:
+    """Keeps `torch.compile`, which may be given a whole training step, from compiling a method.
+
+    Not by `torch.compiler.disable`, which imports the compiler at once; optimizers of PyTorch's do
+    it this way. Where PyTorch has no such function, nothing is changed.
+    """
+    disabling: Callable[[Step], Step] | None = getattr(torch, "_disable_dynamo", None)
+    return method if disabling is None else disabling(method)
+
+
 def derive(
     optimizer: torch.optim.Optimizer, before: type[torch.optim.Optimizer], **attributes: Any
 ) -> Any:

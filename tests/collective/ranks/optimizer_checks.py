@@ -1,5 +1,6 @@
 """The distributed optimizer of the PyTorch front end."""
 
+import logging
 import math
 import warnings
 from collections.abc import Callable
@@ -107,6 +108,33 @@ def check_each_gradient_of_a_group_is_compressed_once() -> None:
         with optimizer.skip_synchronize():
             optimizer.step()
         optimizer.zero_grad()
+
+
+def check_a_compiled_step_compiles_nothing_for_each_parameter() -> None:
+    def train_compiled(wrap: Callable[..., Any]) -> list[torch.Tensor]:
+        parameters = [torch.nn.Parameter(torch.ones(2)) for _ in range(12)]
+        optimizer = wrap(torch.optim.SGD(parameters, lr=0.1))
+
+        def step() -> None:
+            optimizer.zero_grad()
+            run_backward(sum((each * each).sum() for each in parameters))
+            optimizer.step()
+
+        compiled: Callable[[], None] = torch.compile(step, backend="eager")
+        for _ in range(3):
+            compiled()
+        return [parameter.detach() for parameter in parameters]
+
+    heard: list[str] = []
+    listener = logging.Handler()
+    listener.emit = lambda record: heard.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("torch._dynamo").addHandler(listener)
+    try:
+        trained = train_compiled(hvd.DistributedOptimizer)
+    finally:
+        logging.getLogger("torch._dynamo").removeHandler(listener)
+    assert_close(trained, train_compiled(lambda optimizer: optimizer), 0.0)
+    assert not [line for line in heard if "recompile_limit" in line]
 
 
 def check_several_passes_add_up_before_a_step() -> None:
