@@ -140,9 +140,11 @@ def test_arguments_that_are_wrong_or_contradict_each_other() -> None:
         horovod.run(summed, hosts="localhost:1", hostfile="hosts")
     with pytest.raises(ValueError, match="use_gloo and use_mpi only allow one"):
         horovod.run(summed, use_gloo=True, use_mpi=True)
-    for number, name in ((-1, "num_proc"), ("2", "num_proc"), (0, "min_num_proc")):
-        with pytest.raises(ValueError, match=f"^{name}={number!r} is not a whole number"):
-            horovod.run(summed, **{name: number})
+    wrong: Any
+    for name, wrong in (("num_proc", -1), ("num_proc", "2"), ("min_num_proc", 0)):
+        arguments = {name: wrong}
+        with pytest.raises(ValueError, match=f"^{name}={wrong!r} is not a whole number"):
+            horovod.run(summed, **arguments)
     with pytest.raises(ValueError, match="An elastic job needs the built-in launcher"):
         horovod.run(summed, use_mpi=True, min_num_proc=1)
     with (

@@ -3,8 +3,8 @@
 import contextlib
 import operator
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, SupportsIndex
 
 from horovod._collectives import COLLECTIVES
 from horovod.array.exporters import array_over, type_name
@@ -12,7 +12,7 @@ from horovod.common.process_sets import ProcessSet, global_process_set, register
 
 
 def shared_empty(
-    shape: int | Sequence[int],
+    shape: SupportsIndex | Iterable[SupportsIndex],
     dtype: Any = "float32",
     process_set: ProcessSet = global_process_set,
     name: str | None = None,

@@ -11,7 +11,7 @@ COUNTS = (1, 3_000, 20_000, 200_000, 1_500_000)
 # What sums of all ranks' but the last one's are exact in: these have so many bits.
 EXACT = {torch.float16: 2048, torch.bfloat16: 256}
 
-Reduce = Callable[[torch.Tensor, object, float], torch.Tensor]
+Reduce = Callable[[torch.Tensor, int, float], torch.Tensor]
 
 
 def operands(dtype: torch.dtype, count: int) -> list[torch.Tensor]:
@@ -52,7 +52,7 @@ def check_blocking_allreduces_round_once() -> None:
 
 
 def check_allreduces_of_multiplied_operands_round_once() -> None:
-    def reduce(own: torch.Tensor, op: object, factor: float) -> torch.Tensor:
+    def reduce(own: torch.Tensor, op: int, factor: float) -> torch.Tensor:
         half = own / 2
         return hvd.allreduce(half, op=op, prescale_factor=2.0, postscale_factor=factor)
 
@@ -60,14 +60,15 @@ def check_allreduces_of_multiplied_operands_round_once() -> None:
 
 
 def check_asynchronous_allreduces_round_once() -> None:
-    def reduce(own: torch.Tensor, op: object, factor: float) -> torch.Tensor:
-        return hvd.synchronize(hvd.allreduce_async_(own, op=op, postscale_factor=factor))
+    def reduce(own: torch.Tensor, op: int, factor: float) -> torch.Tensor:
+        hvd.synchronize(hvd.allreduce_async_(own, op=op, postscale_factor=factor))
+        return own
 
     compare(reduce)
 
 
 def check_groups_round_once() -> None:
-    def reduce(own: torch.Tensor, op: object, factor: float) -> torch.Tensor:
+    def reduce(own: torch.Tensor, op: int, factor: float) -> torch.Tensor:
         first, last = own[: own.numel() // 3].clone(), own[own.numel() // 3 :].clone()
         return torch.cat(hvd.grouped_allreduce([first, last], op=op, postscale_factor=factor))
 
@@ -75,7 +76,7 @@ def check_groups_round_once() -> None:
 
 
 def check_reducescatters_round_once() -> None:
-    def reduce(own: torch.Tensor, op: object, factor: float) -> torch.Tensor:
+    def reduce(own: torch.Tensor, op: int, factor: float) -> torch.Tensor:
         part = hvd.reducescatter(own, op=op, postscale_factor=factor)
         return hvd.allgather(part)
 

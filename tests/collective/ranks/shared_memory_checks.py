@@ -282,7 +282,7 @@ def check_arrays() -> None:
         hvd_array.shared_empty(8, np.complex64)
     assert hvd_array.shared_empty(np.int64(8)).shape == (8,)
     assert hvd_array.shared_empty(np.array([2, 3])).shape == (2, 3)
-    with pytest.raises(TypeError, match=r"a shape is .*2\.5"):
-        hvd_array.shared_empty((8, 2.5))
-    with pytest.raises(TypeError, match=r"a shape is .*'8'"):
-        hvd_array.shared_empty("8")
+    wrong: Any
+    for wrong in ((8, 2.5), "8"):
+        with pytest.raises(TypeError, match="a shape is a whole number or a sequence"):
+            hvd_array.shared_empty(wrong)

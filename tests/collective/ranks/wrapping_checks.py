@@ -1,0 +1,91 @@
+"""What a wrapped optimizer is, has and takes."""
+
+import math
+import warnings
+
+import pytest
+import torch
+
+import horovod.torch as hvd
+
+
+def check_the_wrapped_optimizer_is_still_itself() -> None:
+    model = torch.nn.Linear(2, 1)
+    inner = torch.optim.Adam(model.parameters(), lr=0.5)
+    model(torch.ones(1, 2)).sum().backward()
+    inner.step()  # state exists before it is wrapped
+    scheduler = torch.optim.lr_scheduler.StepLR(inner, 1, gamma=0.1)
+    optimizer = hvd.DistributedOptimizer(inner)
+    assert isinstance(optimizer, torch.optim.Adam)
+    assert type(optimizer).__name__ == "Adam"
+    assert optimizer.state_dict()["state"][0]["step"] == 1
+    optimizer.zero_grad()
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    assert optimizer.state_dict()["state"][0]["step"] == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the scheduler has not seen the wrapper's steps
+        scheduler.step()
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.05)
+    after = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.1)
+    optimizer.zero_grad()
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    after.step()
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.005)
+
+
+def check_attributes_of_a_wrapped_optimizer_are_horovods() -> None:
+    layer = torch.nn.Linear(2, 1)
+    names = {parameter: name for name, parameter in layer.named_parameters()}
+    for options in (
+        {},
+        {"op": hvd.Sum, "sparse_as_dense": True, "backward_passes_per_step": 2},
+        {"gradient_predivide_factor": 2.0, "gradient_as_bucket_view": True},
+        {"op": hvd.Adasum, "backward_passes_per_step": 3},
+    ):
+        op = options.get("op", hvd.Average)
+        if op == hvd.Adasum and hvd.size() & (hvd.size() - 1):
+            continue
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(layer.parameters(), lr=0.1),
+            named_parameters=layer.named_parameters(),
+            **options,
+        )
+        assert type(optimizer).__module__ == hvd.DistributedOptimizer.__module__
+        assert optimizer.__module__ == hvd.DistributedOptimizer.__module__
+        assert optimizer._parameter_names == names
+        assert optimizer.op == op
+        assert optimizer.process_set is hvd.global_process_set
+        assert optimizer.sparse_as_dense == options.get("sparse_as_dense", False)
+        factor = options.get("gradient_predivide_factor", 1.0)
+        assert optimizer.gradient_predivide_factor == factor
+        passes = options.get("backward_passes_per_step", 1)
+        assert optimizer.backward_passes_per_step == passes
+        optimizer.set_backward_passes_per_step(passes + 1)
+        assert optimizer.backward_passes_per_step == passes + 1
+        optimizer.backward_passes_per_step = passes
+        assert optimizer.backward_passes_per_step == passes
+        with pytest.raises(ValueError, match="must be > 0"):
+            optimizer.backward_passes_per_step = 0
+
+
+def check_arguments_of_the_optimizer() -> None:
+    model = torch.nn.Linear(2, 1)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    weight, bias = model.parameters()
+    for options, error, text in (
+        ({"named_parameters": [weight]}, ValueError, "should be a sequence of tuples"),
+        ({"named_parameters": [("a", weight), ("a", bias)]}, ValueError, "duplicates: a"),
+        ({"named_parameters": [("a", weight)]}, ValueError, "were not named"),
+        ({"backward_passes_per_step": 0}, ValueError, "must be > 0"),
+        ({"gradient_predivide_factor": 2.0, "op": hvd.Sum}, ValueError, "op != Average"),
+        ({"gradient_predivide_factor": 0}, ValueError, "factor must be .* got 0"),
+        ({"gradient_predivide_factor": math.inf}, ValueError, "must be .* got inf"),
+        ({"op": 17}, ValueError, "op=17 is not a reduction"),
+        ({"op": 17, "gradient_as_bucket_view": True}, ValueError, "op=17 is not a reduction"),
+    ):
+        with pytest.raises(error, match=text):
+            hvd.DistributedOptimizer(sgd, **options)
+    with pytest.raises(ValueError, match="wrapped by DistributedOptimizer already"):
+        hvd.DistributedOptimizer(hvd.DistributedOptimizer(sgd))
