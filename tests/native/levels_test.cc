@@ -123,6 +123,20 @@ std::vector<std::byte> ScaledSum(const KernelTable& kernels, DType dtype, double
   return sum;
 }
 
+// Whether the function for both operands puts into each what the one for a result of its own gives;
+// true where there is none.
+bool PutsSumIntoBoth(const KernelTable& kernels, DType dtype, double factor, size_t count) {
+  const auto both = kernels.find_reduce_both(dtype, ReduceOp::kSum, factor);
+  if (both == nullptr) return true;
+  auto one = Noise(count * hvd::SizeOf(dtype), count);
+  auto other = Noise(count * hvd::SizeOf(dtype), count + 1);
+  std::vector<std::byte> expected(one.size());
+  kernels.find_sum_scaled(dtype)(one.data(), other.data(), expected.data(), count, factor);
+  both(one.data(), other.data(), count, factor);
+  for (auto* result : {&one, &other, &expected}) CloseWhatIsOpen(dtype, false, *result);
+  return one == expected && other == expected;
+}
+
 // Of a 16-bit type, one element at a time.
 std::vector<std::byte> ScaledHalfSum(DType dtype, double factor, size_t count) {
   const bool ieee = dtype == DType::kFloat16;
@@ -250,6 +264,24 @@ TEST(SumsOf16BitsThatAreScaledAtOnceAreRoundedOnce) {
     // Together, they are infinite as a float16; and between two, of which the even one gives 4616.
     EXPECT_EQ(scaled_sum(61440, 40960, 0.5), 51200.0F);
     EXPECT_EQ(scaled_sum(6148, 2, 0.75), 4612.0F);
+  }
+}
+
+TEST(SumsThatReplaceBothOperandsAreThoseThatReplaceNone) {
+  std::vector<std::string> levels = SupportedLevels();
+  levels.emplace_back("baseline");
+  for (const std::string& level : levels) {
+    const KernelTable& kernels =
+        level == "baseline" ? hvd_kernels : hvd::OpenKernels(PathOf(level));
+    for (const DType dtype :
+         {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
+      EXPECT_TRUE(kernels.find_reduce_both(dtype, ReduceOp::kSum, 0.5) != nullptr);
+      for (const double factor : {1.0, 0.5, 1.0 / 3, -7.0, 1e30}) {
+        for (const size_t count : kSizes) {
+          EXPECT_TRUE(PutsSumIntoBoth(kernels, dtype, factor, count));
+        }
+      }
+    }
   }
 }
 

@@ -29,6 +29,7 @@ SumScaledFn FindHalfSumScaled(DType dtype);
 
 // As FindReduceBoth; nullptr for any op but kSum.
 ReduceBothFn FindFloatReduceBoth(DType dtype, ReduceOp op, double factor);
+ReduceBothFn FindHalfReduceBoth(DType dtype, ReduceOp op);
 
 // The factor may lie outside float32, where a plain cast would be undefined without IEEE 754.
 constexpr float NarrowFactor(double factor) {

@@ -53,8 +53,8 @@ using SumScaledFn = void (*)(const void* a, const void* b, void* result, size_t 
 // For sums and averages of floating-point types, else nullptr.
 SumScaledFn FindSumScaled(DType dtype, ReduceOp op);
 
-// a[i] = b[i] = (a[i] op b[i]) * factor, with the bits of that reduction and Scale one after the
-// other. Each element passes from memory and back once. `a` and `b` are apart.
+// a[i] = b[i] = (a[i] op b[i]) * factor, with the bits of SumScaledFn. Each element passes from
+// memory and back once. `a` and `b` are apart.
 using ReduceBothFn = void (*)(void* a, void* b, size_t count, double factor);
 
 // nullptr where there is none, for this factor.

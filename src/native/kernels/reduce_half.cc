@@ -58,10 +58,26 @@ HVD_ALWAYS_INLINE uint32_t CombineOne(Op op, uint32_t a, uint32_t b) {
   return Format::FromFloat(op(Format::ToFloat(a), Format::ToFloat(b)));
 }
 
+// Operands and results of a loop. The results may replace the operands.
+struct Elements {
+  const uint16_t* one;
+  const uint16_t* other;
+  uint16_t* to;
+  uint16_t* too;  // the same again, or null
+
+  void Pass(size_t count) {
+    one += count;
+    other += count;
+    to += count;
+    if (too != nullptr) too += count;
+  }
+};
+
 // Two elements of a word at a time: 16-bit and 32-bit lanes then never have to be converted into
 // each other, which costs more than the arithmetic.
-template <typename Format, typename Op>
-void Combine(Op op, const uint16_t* one, const uint16_t* other, uint16_t* to, size_t count) {
+template <typename Format, bool kTwice, typename Op>
+void Combine(Op op, const Elements& elements, size_t count) {
+  const auto [one, other, to, too] = elements;
   const size_t pairs = count / 2;
   HVD_INDEPENDENT
   for (size_t i = 0; i < pairs; ++i) {
@@ -72,97 +88,111 @@ void Combine(Op op, const uint16_t* one, const uint16_t* other, uint16_t* to, si
     const uint32_t low = CombineOne<Format>(op, a & 0xffffu, b & 0xffffu);
     const uint32_t both = low | CombineOne<Format>(op, a >> 16, b >> 16) << 16;
     std::memcpy(to + 2 * i, &both, sizeof(both));
+    if constexpr (kTwice) std::memcpy(too + 2 * i, &both, sizeof(both));
   }
   if (count % 2 == 0) return;
   const size_t last = count - 1;
-  to[last] = static_cast<uint16_t>(CombineOne<Format>(op, one[last], other[last]));
+  const uint32_t result = CombineOne<Format>(op, one[last], other[last]);
+  to[last] = static_cast<uint16_t>(result);
+  if constexpr (kTwice) too[last] = static_cast<uint16_t>(result);
 }
 
 #if defined(__SSE2__) && !defined(__F16C__)
-// Returns how many elements, a multiple of eight, have been combined.
-template <typename Op>
-size_t CombineFloat16BySse2(Op op, const uint16_t* one, const uint16_t* other, uint16_t* to,
-                            size_t count) {
-  const size_t whole = count / 8 * 8;
-  for (size_t i = 0; i < whole; i += 8) {
-    const __m128i a = float16_sse2::Load(one + i);
-    const __m128i b = float16_sse2::Load(other + i);
-    if (float16_sse2::AllFinite(a) && float16_sse2::AllFinite(b)) [[likely]] {
-      const float16_sse2::Floats x = float16_sse2::ToFloats(a);
-      const float16_sse2::Floats y = float16_sse2::ToFloats(b);
-      const float16_sse2::Floats result{op(x.low, y.low), op(x.high, y.high)};
-      if (float16_sse2::AllRepresentable(result)) [[likely]] {
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), float16_sse2::FromFloats(result));
-        continue;
-      }
-    }
-    Combine<Float16>(op, one + i, other + i, to + i, 8);
-  }
-  return whole;
+// Whether it has combined eight elements, none of which has a result that the vectors leave out.
+template <bool kTwice, typename Op>
+bool CombineEightBySse2(Op op, const Elements& elements) {
+  const __m128i a = float16_sse2::Load(elements.one);
+  const __m128i b = float16_sse2::Load(elements.other);
+  if (!float16_sse2::AllFinite(a) || !float16_sse2::AllFinite(b)) return false;
+  const float16_sse2::Floats x = float16_sse2::ToFloats(a);
+  const float16_sse2::Floats y = float16_sse2::ToFloats(b);
+  const float16_sse2::Floats result{op(x.low, y.low), op(x.high, y.high)};
+  if (!float16_sse2::AllRepresentable(result)) return false;
+  const __m128i words = float16_sse2::FromFloats(result);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(elements.to), words);
+  if constexpr (kTwice) _mm_storeu_si128(reinterpret_cast<__m128i*>(elements.too), words);
+  return true;
 }
 #endif
 
-template <typename Op>
-void CombineFloat16(Op op, const uint16_t* one, const uint16_t* other, uint16_t* to, size_t count) {
+template <bool kTwice, typename Op>
+void CombineFloat16(Op op, Elements elements, size_t count) {
 #if defined(__F16C__)
   constexpr size_t kStep = float16_x86::kValues;
-  for (; count >= kStep; count -= kStep, one += kStep, other += kStep, to += kStep) {
-    float16_x86::Store(to, op(float16_x86::Load(one), float16_x86::Load(other)));
+  for (; count >= kStep; count -= kStep, elements.Pass(kStep)) {
+    const float16_x86::Floats result =
+        op(float16_x86::Load(elements.one), float16_x86::Load(elements.other));
+    float16_x86::Store(elements.to, result);
+    if constexpr (kTwice) float16_x86::Store(elements.too, result);
   }
 #elif defined(__SSE2__)
-  const size_t whole = CombineFloat16BySse2(op, one, other, to, count);
-  one += whole;
-  other += whole;
-  to += whole;
-  count -= whole;
-#endif
-  Combine<Float16>(op, one, other, to, count);
-}
-
-template <typename Op>
-void CombineBFloat16(Op op, const uint16_t* one, const uint16_t* other, uint16_t* to,
-                     size_t count) {
-#if defined(__SSE2__)
-  constexpr size_t kStep = 2 * bfloat16_x86::kValues;
-  for (; count >= kStep; count -= kStep, one += kStep, other += kStep, to += kStep) {
-    const auto result = [&](size_t at) {
-      return bfloat16_x86::Combine(op, bfloat16_x86::Load(one + at),
-                                   bfloat16_x86::Load(other + at));
-    };
-    const bfloat16_x86::Results first = result(0);
-    const bfloat16_x86::Results second = result(bfloat16_x86::kValues);
-    if (bfloat16_x86::Any(bfloat16_x86::Or(bfloat16_x86::NaNs(first), bfloat16_x86::NaNs(second))))
-        [[unlikely]] {
-      Combine<BFloat16>(op, one, other, to, kStep);
+  constexpr size_t kStep = 8;
+  for (; count >= kStep; count -= kStep, elements.Pass(kStep)) {
+    if (CombineEightBySse2<kTwice>(op, elements)) [[likely]]
       continue;
-    }
-    bfloat16_x86::Store(to, bfloat16_x86::WordsOf(first));
-    bfloat16_x86::Store(to + bfloat16_x86::kValues, bfloat16_x86::WordsOf(second));
+    Combine<Float16, kTwice>(op, elements, kStep);
   }
 #endif
-  Combine<BFloat16>(op, one, other, to, count);
+  Combine<Float16, kTwice>(op, elements, count);
 }
 
-template <typename Format, typename Op>
-void CombineAll(Op op, const void* a, const void* b, void* result, size_t count) {
-  const auto* one = static_cast<const uint16_t*>(a);
-  const auto* other = static_cast<const uint16_t*>(b);
-  auto* to = static_cast<uint16_t*>(result);
+template <bool kTwice, typename Op>
+void CombineBFloat16(Op op, Elements elements, size_t count) {
+#if defined(__SSE2__)
+  constexpr size_t kOne = bfloat16_x86::kValues;
+  constexpr size_t kStep = 2 * kOne;
+  for (; count >= kStep; count -= kStep, elements.Pass(kStep)) {
+    const auto result = [&](size_t at) {
+      return bfloat16_x86::Combine(op, bfloat16_x86::Load(elements.one + at),
+                                   bfloat16_x86::Load(elements.other + at));
+    };
+    const bfloat16_x86::Results first = result(0);
+    const bfloat16_x86::Results second = result(kOne);
+    if (bfloat16_x86::Any(bfloat16_x86::Or(bfloat16_x86::NaNs(first), bfloat16_x86::NaNs(second))))
+        [[unlikely]] {
+      Combine<BFloat16, kTwice>(op, elements, kStep);
+      continue;
+    }
+    const bfloat16_x86::Words words[] = {bfloat16_x86::WordsOf(first),
+                                         bfloat16_x86::WordsOf(second)};
+    bfloat16_x86::Store(elements.to, words[0]);
+    bfloat16_x86::Store(elements.to + kOne, words[1]);
+    if constexpr (kTwice) {
+      bfloat16_x86::Store(elements.too, words[0]);
+      bfloat16_x86::Store(elements.too + kOne, words[1]);
+    }
+  }
+#endif
+  Combine<BFloat16, kTwice>(op, elements, count);
+}
+
+template <typename Format, bool kTwice, typename Op>
+void CombineAll(Op op, const Elements& elements, size_t count) {
   if constexpr (std::is_same_v<Format, Float16>) {
-    CombineFloat16(op, one, other, to, count);
+    CombineFloat16<kTwice>(op, elements, count);
   } else {
-    CombineBFloat16(op, one, other, to, count);
+    CombineBFloat16<kTwice>(op, elements, count);
   }
 }
 
 template <typename Format, typename Op>
 void Reduce(const void* src, void* dst, size_t count) {
-  CombineAll<Format>(Op(), dst, src, dst, count);
+  auto* to = static_cast<uint16_t*>(dst);
+  CombineAll<Format, false>(Op(), {to, static_cast<const uint16_t*>(src), to, nullptr}, count);
 }
 
 template <typename Format>
 void SumScaled(const void* a, const void* b, void* result, size_t count, double factor) {
-  CombineAll<Format>(AddAndScale{NarrowFactor(factor)}, a, b, result, count);
+  const Elements elements{static_cast<const uint16_t*>(a), static_cast<const uint16_t*>(b),
+                          static_cast<uint16_t*>(result), nullptr};
+  CombineAll<Format, false>(AddAndScale{NarrowFactor(factor)}, elements, count);
+}
+
+template <typename Format>
+void SumBoth(void* a, void* b, size_t count, double factor) {
+  auto* one = static_cast<uint16_t*>(a);
+  auto* other = static_cast<uint16_t*>(b);
+  CombineAll<Format, true>(AddAndScale{NarrowFactor(factor)}, {one, other, one, other}, count);
 }
 
 // Sign and magnitude to two's complement, in which integers are ordered as the numbers are.
@@ -195,6 +225,12 @@ void Extreme(const void* src, void* dst, size_t count) {
 SumScaledFn FindHalfSumScaled(DType dtype) {
   if (dtype == DType::kFloat16) return SumScaled<Float16>;
   return dtype == DType::kBFloat16 ? SumScaled<BFloat16> : nullptr;
+}
+
+ReduceBothFn FindHalfReduceBoth(DType dtype, ReduceOp op) {
+  if (op != ReduceOp::kSum) return nullptr;
+  if (dtype == DType::kFloat16) return SumBoth<Float16>;
+  return dtype == DType::kBFloat16 ? SumBoth<BFloat16> : nullptr;
 }
 
 ReduceFn FindHalfReduce(DType dtype, ReduceOp op) {

@@ -32,6 +32,10 @@ SumScaledFn FindSumScaledOfFamily(DType dtype) {
   return IsHalf(dtype) ? FindHalfSumScaled(dtype) : FindFloatSumScaled(dtype);
 }
 
+ReduceBothFn FindReduceBothOfFamily(DType dtype, ReduceOp op, double factor) {
+  return IsHalf(dtype) ? FindHalfReduceBoth(dtype, op) : FindFloatReduceBoth(dtype, op, factor);
+}
+
 }  // namespace
 }  // namespace hvd
 
@@ -40,7 +44,7 @@ constinit const hvd::KernelTable hvd_kernels = {
     .level = HVD_LEVEL,
     .find_reduce = hvd::FindOfFamily,
     .find_sum_scaled = hvd::FindSumScaledOfFamily,
-    .find_reduce_both = hvd::FindFloatReduceBoth,
+    .find_reduce_both = hvd::FindReduceBothOfFamily,
     .scale = hvd::ScaleValues,
     .convert = hvd::ConvertValues,
     .stream = hvd::StreamBytes,
