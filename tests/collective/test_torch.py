@@ -20,6 +20,7 @@ FILES = (
     "torch_blocking_checks.py",
     "rounding_checks.py",
     "torch_started_checks.py",
+    "grouped_call_checks.py",
     "waiting_checks.py",
     "output_checks.py",
     "forward_mode_checks.py",

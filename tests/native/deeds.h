@@ -65,11 +65,12 @@ class Part {
 
   // Runs what a request asks for, in the way's manner. Returns the numbers of its result.
   std::vector<int64_t> Run(const Request& request, const std::vector<int64_t>& splits = {}) {
-    if (way_.manner == Manner::kBlocking && request.tensors.size() <= 1 &&
-        request.process_set == kGlobalProcessSet && request.kind <= OpKind::kReducescatter) {
+    if (way_.manner == Manner::kBlocking && request.process_set == kGlobalProcessSet &&
+        request.kind <= OpKind::kReducescatter) {
       const std::vector<Memory> memory = MemoryOf(request);
-      const CallOf call(request, memory, splits);
-      if (auto result = runtime_.RunNow(*call)) return std::move(result->numbers);
+      auto result = request.tensors.size() > 1 ? runtime_.RunNow(request, memory, {})
+                                               : runtime_.RunNow(*CallOf(request, memory, splits));
+      if (result) return std::move(result->numbers);
       return Finish(runtime_.Enqueue(request, memory, splits)).numbers;
     }
     const bool once = way_.manner != Manner::kSeveral || request.kind > OpKind::kReducescatter;

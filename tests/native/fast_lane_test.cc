@@ -149,6 +149,36 @@ TEST(AllKindsRunFast) {
   }
 }
 
+TEST(GroupsMeetToo) {
+  for (const int ranks : {2, 3}) {
+    OnRanks(ranks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+      std::vector<float> some(5, static_cast<float>(rank + 1));
+      std::vector<float> more(300'000, 2);
+      Request group = RequestFor<float>(OpKind::kAllreduce, "group", {5});
+      group.tensors.push_back({hvd::DType::kFloat32, {300'000}});
+      group.grouped = true;
+      const std::vector<hvd::Memory> memory{{some.data(), some.data()}, {more.data(), more.data()}};
+      int told = 0;
+      const hvd::Pausing pausing{[](void* count) { ++*static_cast<int*>(count); }, &told};
+      if (!runtime.RunNow(group, memory, pausing)) {
+        (void)Wait(runtime, runtime.Enqueue(group, memory));
+      }
+      EXPECT_EQ(told, 1);
+      EXPECT_EQ(some, std::vector<float>(5, static_cast<float>(ranks * (ranks + 1)) / 2));
+      EXPECT_EQ(more, std::vector<float>(300'000, static_cast<float>(2 * ranks)));
+      // The ranks have not the same number of elements; all hear of it, and the job goes on.
+      if (rank == 0) group.tensors.back().shape = {299'999};
+      const auto unlike = [&] {
+        if (!runtime.RunNow(group, memory, {})) {
+          (void)Wait(runtime, runtime.Enqueue(group, memory));
+        }
+      };
+      EXPECT_THROWS(unlike(), Error, "Mismatched");
+      ExpectSum(runtime, rank, ranks, "after", 3, false);
+    });
+  }
+}
+
 TEST(VeryLongVectorsAreReducedInBlocks) {
   for (const int ranks : {2, 3}) {
     OnRanks(ranks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {

@@ -188,6 +188,25 @@ class BlockingCalls:
         postscale: float,
         /,
     ) -> Any: ...
+    # Of a list or tuple, which become a tuple. Long groups are left alone.
+    def grouped_allreduce(
+        self,
+        tensors: Any,
+        name: str | None,
+        op: int | None,
+        prescale: float,
+        postscale: float,
+        /,
+    ) -> Any: ...
+    def grouped_allreduce_(
+        self,
+        tensors: Any,
+        name: str | None,
+        op: int | None,
+        prescale: float,
+        postscale: float,
+        /,
+    ) -> Any: ...
     def broadcast(self, tensor: Any, name: str | None, root: int, /) -> Any: ...
     def broadcast_(self, tensor: Any, name: str | None, root: int, /) -> Any: ...
     # Into `output`, unless it is None or has another number of rows than the result: then that is
@@ -235,6 +254,27 @@ class StartedCalls:
         postscale: float,
         process_set: int,
         wire_dtype: int | None,  # as of `Runtime.allreduce`; None for the tensor's own
+        /,
+    ) -> int | None: ...
+    # Of a list or tuple; waiting gives a tuple.
+    def grouped_allreduce(
+        self,
+        tensors: Any,
+        name: str | None,
+        op: int | None,
+        prescale: float,
+        postscale: float,
+        process_set: int,
+        /,
+    ) -> int | None: ...
+    def grouped_allreduce_(
+        self,
+        tensors: Any,
+        name: str | None,
+        op: int | None,
+        prescale: float,
+        postscale: float,
+        process_set: int,
         /,
     ) -> int | None: ...
     def poll(self, handle: int, /) -> bool | None:

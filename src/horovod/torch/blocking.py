@@ -22,6 +22,7 @@ CODES: Mapping[torch.dtype, int] = {getattr(torch, name): code for name, code in
 
 
 Done = torch.Tensor | str | None
+GroupDone = tuple[torch.Tensor, ...] | str | None
 
 
 class BlockingCalls(Protocol):
@@ -33,6 +34,12 @@ class BlockingCalls(Protocol):
     def allreduce_(
         self, tensor: object, name: str | None, op: int | None, pre: float, post: float, /
     ) -> Done: ...
+    def grouped_allreduce(
+        self, tensors: object, name: str | None, op: int | None, pre: float, post: float, /
+    ) -> GroupDone: ...
+    def grouped_allreduce_(
+        self, tensors: object, name: str | None, op: int | None, pre: float, post: float, /
+    ) -> GroupDone: ...
     def broadcast(self, tensor: object, name: str | None, root: int, /) -> Done: ...
     def broadcast_(self, tensor: object, name: str | None, root: int, /) -> Done: ...
     def allgather(self, tensor: object, name: str | None, output: object, /) -> Done: ...
@@ -56,7 +63,8 @@ class NoCalls:
     def _leave(self, *_: object) -> None:
         return None
 
-    allreduce = allreduce_ = broadcast = broadcast_ = _leave
+    allreduce = allreduce_ = grouped_allreduce = grouped_allreduce_ = _leave
+    broadcast = broadcast_ = _leave
     allgather = alltoall = reducescatter = barrier = _leave
 
 

@@ -10,12 +10,14 @@ from horovod._collectives import COLLECTIVES
 from horovod._reduce_op import Adasum, Average, choose_op
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id, size_of
 from horovod.torch.adasum import combine_all, require_combinable
-from horovod.torch.autograd import apply, gradient_name
-from horovod.torch.compression import Compression, Compressor, outgoing
+from horovod.torch.autograd import FORWARD_MODE, apply, gradient_name, needs_gradient
+from horovod.torch.blocking import CALLS
+from horovod.torch.compression import Compression, Compressor, NoneCompressor, outgoing
 from horovod.torch.gathering import allgather
 from horovod.torch.handles import synchronize
 from horovod.torch.operands import contiguous, copying_back, from_buffer, new_result, operand
 from horovod.torch.redistribution import gradient_factor
+from horovod.torch.started import STARTED
 
 Tensors = Sequence[torch.Tensor]
 
@@ -36,6 +38,14 @@ def start_grouped_allreduce(
     Returns:
         A handle for `synchronize`.
     """
+    outside = FORWARD_MODE._current_level < 0  # noqa: SLF001 - see there
+    if outside and not any(wire_dtypes or ()):
+        start = STARTED.now.grouped_allreduce_ if in_place else STARTED.now.grouped_allreduce
+        handle = start(
+            tensors, name, op, prescale_factor, postscale_factor, registered_id(process_set)
+        )
+        if handle is not None:
+            return handle
     works = [contiguous(tensor) for tensor in tensors]
     if op == Adasum:
         return _start_adasum(
@@ -189,18 +199,27 @@ def grouped_allreduce(
         postscale_factor: multiplies the results.
         process_set: whose ranks take part.
     """
+    if (
+        process_set is global_process_set
+        and average is None
+        and compression is NoneCompressor
+        and FORWARD_MODE._current_level < 0  # noqa: SLF001 - see there
+    ):
+        done = CALLS.now.grouped_allreduce(tensors, name, op, prescale_factor, postscale_factor)
+        if isinstance(done, tuple):
+            return list(done)
+        name = name if done is None else done
     op = choose_op(op, average=average, adasum=True)
     sent = [outgoing(tensor, compression, op) for tensor in tensors]
-    reduced = apply(
-        _GroupedAllreduce,
-        name,
-        op,
-        prescale_factor,
-        postscale_factor,
-        process_set,
-        [each.wire_dtype for each in sent],
-        *(each.tensor for each in sent),
-    )
+    how = (name, op, prescale_factor, postscale_factor, process_set)
+    wire_dtypes = [each.wire_dtype for each in sent]
+    works = [each.tensor for each in sent]
+    if any(map(needs_gradient, works)):
+        reduced = apply(_GroupedAllreduce, *how, wire_dtypes, *works)
+    else:
+        reduced = synchronize(
+            start_grouped_allreduce(works, *how, in_place=False, wire_dtypes=wire_dtypes)
+        )
     return [
         compression.decompress(tensor, each.context)
         for tensor, each in zip(reduced, sent, strict=True)
@@ -217,6 +236,13 @@ def grouped_allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> tuple[torch.Tensor, ...]:
     """Like `grouped_allreduce`, in place and without a gradient."""
+    if (
+        process_set is global_process_set and average is None and FORWARD_MODE._current_level < 0  # noqa: SLF001 - see there
+    ):
+        done = CALLS.now.grouped_allreduce_(tensors, name, op, prescale_factor, postscale_factor)
+        if isinstance(done, tuple):
+            return done
+        name = name if done is None else done
     op = choose_op(op, average=average, adasum=True)
     results: tuple[torch.Tensor, ...] = synchronize(
         start_grouped_allreduce(

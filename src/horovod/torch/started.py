@@ -1,4 +1,4 @@
-"""Asynchronous allreduces of torch tensors that are started, and waited for, by one call each.
+"""Asynchronous allreduces of torch tensors and of groups: one call starts, another waits for them.
 
 The bindings do what is common (`STARTED`); what they leave alone goes through `COLLECTIVES`, which
 also knows the handles of everything else.
@@ -42,8 +42,28 @@ class StartedCalls(Protocol):
         wire_dtype: int | None,
         /,
     ) -> int | None: ...
+    def grouped_allreduce(
+        self,
+        tensors: object,
+        name: str | None,
+        op: int | None,
+        pre: float,
+        post: float,
+        process_set: int,
+        /,
+    ) -> int | None: ...
+    def grouped_allreduce_(
+        self,
+        tensors: object,
+        name: str | None,
+        op: int | None,
+        pre: float,
+        post: float,
+        process_set: int,
+        /,
+    ) -> int | None: ...
     def poll(self, handle: int, /) -> bool | None: ...
-    def synchronize(self, handle: int, /) -> torch.Tensor | None: ...
+    def synchronize(self, handle: int, /) -> torch.Tensor | tuple[torch.Tensor, ...] | None: ...
     def next_handle(self) -> int: ...
     def under_way(self) -> int: ...
 
@@ -61,7 +81,8 @@ class NoCalls:
     def _leave(self, *_: object) -> None:
         return None
 
-    allreduce = allreduce_ = poll = synchronize = _leave
+    allreduce = allreduce_ = grouped_allreduce = grouped_allreduce_ = _leave
+    poll = synchronize = _leave
 
     def next_handle(self) -> int:
         """The handle that comes next."""

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "bindings/call_arguments.h"
+#include "bindings/call_group.h"
 #include "bindings/calls.h"
 #include "bindings/operation_kinds.h"
 #include "bindings/run_call.h"
@@ -29,6 +30,25 @@ PyObject* Allreduce(PyObject* self, Arguments given, Py_ssize_t count) {
   if (!reduction) Py_RETURN_NONE;
   return RunInto(*reinterpret_cast<Calls*>(self), kAllreduce, given[0], given[1], *reduction, -1,
                  kInPlace);
+}
+
+// Requests of more tensors are too long for where the ranks meet.
+constexpr Py_ssize_t kMostTensors = 16;
+
+template <bool kInPlace>
+PyObject* GroupedAllreduce(PyObject* self, Arguments given, Py_ssize_t count) {
+  if (!TakesArguments(5, count)) return nullptr;
+  Calls& calls = *reinterpret_cast<Calls*>(self);
+  const auto reduction = ReadReduction(given[2], given[3], given[4]);
+  if (!reduction) Py_RETURN_NONE;
+  auto group = CallGroup::Look(calls, given[0], kInPlace, kMostTensors);
+  if (!group) Py_RETURN_NONE;
+  if (!group->MakeResults(calls)) {
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    Py_RETURN_NONE;
+  }
+  return Run(calls, kAllreduce, given[1], group->tensors(), true, *reduction, -1,
+             group->results().ptr());
 }
 
 template <bool kInPlace>
@@ -68,6 +88,8 @@ PyObject* Barrier(PyObject* self, Arguments, Py_ssize_t count) {
 PyTypeObject* MakeType() {
   static PyMethodDef methods[] = {Method<Allreduce<false>>("allreduce"),
                                   Method<Allreduce<true>>("allreduce_"),
+                                  Method<GroupedAllreduce<false>>("grouped_allreduce"),
+                                  Method<GroupedAllreduce<true>>("grouped_allreduce_"),
                                   Method<Broadcast<false>>("broadcast"),
                                   Method<Broadcast<true>>("broadcast_"),
                                   Method<Redistribute<kAllgather>>("allgather"),

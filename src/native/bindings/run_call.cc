@@ -51,18 +51,21 @@ PyObject* Raise(const Calls& calls, const hvd_error& error) {
 
 PyObject* Run(Calls& calls, Kind kind, PyObject* name, const View* source, const Target& target,
               const Reduction& reduction, int root, PyObject* given) {
+  if (source == nullptr) return Run(calls, kind, name, {}, false, reduction, root, given);
+  const hvd_tensor tensor{.source = source->tensor.data,
+                          .destination = target.data,
+                          .shape = source->tensor.shape,
+                          .dimensions = static_cast<size_t>(source->tensor.ndim),
+                          .dtype = static_cast<int32_t>(source->dtype),
+                          .wire_dtype = static_cast<int32_t>(source->dtype),
+                          .rows = target.rows};
+  return Run(calls, kind, name, {&tensor, 1}, false, reduction, root, given);
+}
+
+PyObject* Run(Calls& calls, Kind kind, PyObject* name, std::span<const hvd_tensor> tensors,
+              bool grouped, const Reduction& reduction, int root, PyObject* given) {
   const CallName full_name(calls, kind, name);
   if (!full_name.usable()) Py_RETURN_NONE;
-  hvd_tensor tensor{};
-  if (source != nullptr) {
-    tensor = {.source = source->tensor.data,
-              .destination = target.data,
-              .shape = source->tensor.shape,
-              .dimensions = static_cast<size_t>(source->tensor.ndim),
-              .dtype = static_cast<int32_t>(source->dtype),
-              .wire_dtype = static_cast<int32_t>(source->dtype),
-              .rows = target.rows};
-  }
   LetOthersRun others;
   const hvd_request request{.name = full_name.text(),
                             .kind = kind,
@@ -71,11 +74,11 @@ PyObject* Run(Calls& calls, Kind kind, PyObject* name, const View* source, const
                             .prescale = reduction.prescale,
                             .postscale = reduction.postscale,
                             .root = root,
-                            .grouped = 0,
+                            .grouped = grouped ? 1 : 0,
                             .device = -1,
                             .stream = nullptr,
-                            .tensors = &tensor,
-                            .tensor_count = source == nullptr ? size_t{0} : size_t{1},
+                            .tensors = tensors.data(),
+                            .tensor_count = tensors.size(),
                             .numbers = nullptr,
                             .number_count = 0,
                             .pausing = LetOthersRun::Pausing,

@@ -4,6 +4,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include <span>
+
 #include "bindings/call_tensor.h"
 #include "bindings/calls.h"
 #include "bindings/operation_kinds.h"
@@ -31,9 +33,13 @@ void SetCollectiveError(const Calls& calls, const char* text);
 // The same for a call that has failed, whatever the reason; returns nullptr.
 PyObject* Raise(const Calls& calls, const hvd_error& error);
 
-// Runs an operation. Returns what Python's caller gets: a result, the name under which the
-// operation has to be started the ordinary way, or None where this way is not for it. Args: given:
-// what the call returns when the core has allocated nothing for it.
+// Runs an operation. Args: tensors: one, or none, or those of a group. `given` and what is returned
+// as of the function below.
+PyObject* Run(Calls& calls, Kind kind, PyObject* name, std::span<const hvd_tensor> tensors,
+              bool grouped, const Reduction& reduction, int root, PyObject* given);
+// An operation on at most one tensor. Returns what Python's caller gets: a result, the name under
+// which the operation has to be started the ordinary way, or None where this way is not for it.
+// Args: given: what the call returns when the core has allocated nothing for it.
 PyObject* Run(Calls& calls, Kind kind, PyObject* name, const View* source, const Target& target,
               const Reduction& reduction, int root, PyObject* given);
 

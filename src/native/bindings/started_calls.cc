@@ -6,6 +6,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "base/fork_mark.h"
 #include "bindings/await.h"
 #include "bindings/call_arguments.h"
+#include "bindings/call_group.h"
 #include "bindings/call_name.h"
 #include "bindings/call_tensor.h"
 #include "bindings/operation_kinds.h"
@@ -126,25 +128,62 @@ int32_t Enqueue(const StartedCalls& object, const hvd_request& request, int64_t*
   return core.enqueue(object.calls.runtime, &request, ticket, error);
 }
 
+// Nothing, without an exception, for what the ordinary way has to judge, a number above INT32_MAX
+// too.
+std::optional<int32_t> ReadNumber(PyObject* given) {
+  if (!PyLong_CheckExact(given)) return std::nullopt;
+  const long number = PyLong_AsLong(given);
+  if (number < 0 || number > INT32_MAX) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  return static_cast<int32_t>(number);
+}
+
+// Args: source, result: see Started. Returns the handle, or None where the
+// ordinary way has to go on.
+PyObject* Start(StartedCalls& object, PyObject* name, std::span<const hvd_tensor> tensors,
+                bool grouped, const Reduction& reduction, int32_t process_set, py::object source,
+                py::object result) {
+  Calls& calls = object.calls;
+  const CallName full_name(calls, kAllreduce, name, process_set);
+  if (!full_name.usable()) Py_RETURN_NONE;
+  const hvd_request request{.name = full_name.text(),
+                            .kind = kAllreduce,
+                            .process_set = process_set,
+                            .op = reduction.op,
+                            .prescale = reduction.prescale,
+                            .postscale = reduction.postscale,
+                            .root = -1,
+                            .grouped = grouped ? 1 : 0,
+                            .device = -1,
+                            .stream = nullptr,
+                            .tensors = tensors.data(),
+                            .tensor_count = tensors.size(),
+                            .numbers = nullptr,
+                            .number_count = 0,
+                            .pausing = nullptr,
+                            .pausing_context = nullptr};
+  int64_t ticket = 0;
+  hvd_error error;
+  if (Enqueue(object, request, &ticket, &error) != 0) {
+    if (static_cast<Error::Kind>(error.kind) == Error::Kind::kInvalid) full_name.TakeBack();
+    return Raise(calls, error);
+  }
+  return PyLong_FromLongLong(
+      object.operations->Add({ticket, source.release().ptr(), result.release().ptr()}));
+}
+
 template <bool kInPlace>
 PyObject* StartAllreduce(PyObject* self, Arguments given, Py_ssize_t count) {
   if (!TakesArguments(7, count)) return nullptr;
   StartedCalls& object = Of(self);
   Calls& calls = object.calls;
   const auto reduction = ReadReduction(given[2], given[3], given[4]);
-  if (!reduction || !PyLong_CheckExact(given[5])) Py_RETURN_NONE;
-  const long process_set = PyLong_AsLong(given[5]);
-  if (process_set < 0 || process_set > INT32_MAX) {
-    PyErr_Clear();
-    Py_RETURN_NONE;
-  }
+  const auto process_set = ReadNumber(given[5]);
   const bool converted = given[6] != Py_None;
-  if (converted && !PyLong_CheckExact(given[6])) Py_RETURN_NONE;
-  const long wire_dtype = converted ? PyLong_AsLong(given[6]) : 0;
-  if (wire_dtype < 0 || wire_dtype > INT32_MAX) {
-    PyErr_Clear();
-    Py_RETURN_NONE;
-  }
+  const auto wire_dtype = converted ? ReadNumber(given[6]) : 0;
+  if (!reduction || !process_set || !wire_dtype) Py_RETURN_NONE;
   const auto source = Look(calls, given[0]);
   if (!source || object.mark->InChild()) Py_RETURN_NONE;
   py::object result;
@@ -158,40 +197,34 @@ PyObject* StartAllreduce(PyObject* self, Arguments given, Py_ssize_t count) {
     result = py::reinterpret_steal<py::object>(made.object);
     destination = made.data;
   }
-  const CallName name(calls, kAllreduce, given[1], static_cast<int>(process_set));
-  if (!name.usable()) Py_RETURN_NONE;
+  const auto dtype = static_cast<int32_t>(source->dtype);
   const hvd_tensor tensor{.source = source->tensor.data,
                           .destination = destination,
                           .shape = source->tensor.shape,
                           .dimensions = static_cast<size_t>(source->tensor.ndim),
-                          .dtype = static_cast<int32_t>(source->dtype),
-                          .wire_dtype = converted ? static_cast<int32_t>(wire_dtype)
-                                                  : static_cast<int32_t>(source->dtype),
+                          .dtype = dtype,
+                          .wire_dtype = converted ? *wire_dtype : dtype,
                           .rows = 0};
-  const hvd_request request{.name = name.text(),
-                            .kind = kAllreduce,
-                            .process_set = static_cast<int32_t>(process_set),
-                            .op = reduction->op,
-                            .prescale = reduction->prescale,
-                            .postscale = reduction->postscale,
-                            .root = -1,
-                            .grouped = 0,
-                            .device = -1,
-                            .stream = nullptr,
-                            .tensors = &tensor,
-                            .tensor_count = 1,
-                            .numbers = nullptr,
-                            .number_count = 0,
-                            .pausing = nullptr,
-                            .pausing_context = nullptr};
-  int64_t ticket = 0;
-  hvd_error error;
-  if (Enqueue(object, request, &ticket, &error) != 0) {
-    if (static_cast<Error::Kind>(error.kind) == Error::Kind::kInvalid) name.TakeBack();
-    return Raise(calls, error);
+  return Start(object, given[1], {&tensor, 1}, false, *reduction, *process_set,
+               py::reinterpret_borrow<py::object>(given[0]), std::move(result));
+}
+
+template <bool kInPlace>
+PyObject* StartGroup(PyObject* self, Arguments given, Py_ssize_t count) {
+  if (!TakesArguments(6, count)) return nullptr;
+  StartedCalls& object = Of(self);
+  Calls& calls = object.calls;
+  const auto reduction = ReadReduction(given[2], given[3], given[4]);
+  const auto process_set = ReadNumber(given[5]);
+  if (!reduction || !process_set || object.mark->InChild()) Py_RETURN_NONE;
+  auto group = CallGroup::Look(calls, given[0], kInPlace);
+  if (!group) Py_RETURN_NONE;
+  if (!group->MakeResults(calls)) {
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    Py_RETURN_NONE;
   }
-  Py_INCREF(given[0]);
-  return PyLong_FromLongLong(object.operations->Add({ticket, given[0], result.release().ptr()}));
+  return Start(object, given[1], group->tensors(), true, *reduction, *process_set, group->sources(),
+               group->results());
 }
 
 // Nothing, without an exception, for what cannot be one of ours.
@@ -252,6 +285,8 @@ PyObject* UnderWay(PyObject* self, Arguments, Py_ssize_t count) {
 PyTypeObject* MakeStartedType() {
   static PyMethodDef methods[] = {Method<StartAllreduce<false>>("allreduce"),
                                   Method<StartAllreduce<true>>("allreduce_"),
+                                  Method<StartGroup<false>>("grouped_allreduce"),
+                                  Method<StartGroup<true>>("grouped_allreduce_"),
                                   Method<Poll>("poll"),
                                   Method<Synchronize>("synchronize"),
                                   Method<NextHandle>("next_handle"),

@@ -90,8 +90,15 @@ int32_t RunNow(hvd_runtime* runtime, const hvd_request* request, int32_t* done, 
   *done = 0;
   *result = nullptr;
   return Guard(error, [&] {
-    hvd::TensorOutline outline;
-    auto given = runtime->runtime.RunNow(hvd::ReadBlockingCall(*request, outline));
+    std::optional<hvd::Result> given;
+    if (request->tensor_count > 1) {
+      hvd::AskedOperation asked = hvd::ReadOperation(*request);
+      given = runtime->runtime.RunNow(std::move(asked.request), std::move(asked.memory),
+                                      hvd::PausingOf(*request));
+    } else {
+      hvd::TensorOutline outline;
+      given = runtime->runtime.RunNow(hvd::ReadBlockingCall(*request, outline));
+    }
     if (!given) return;
     *done = 1;
     *result = HandOut(std::move(*given));

@@ -64,6 +64,8 @@ AskedOperation ReadOperation(const hvd_request& request) {
   return asked;
 }
 
+Pausing PausingOf(const hvd_request& request) { return {request.pausing, request.pausing_context}; }
+
 BlockingCall ReadBlockingCall(const hvd_request& request, TensorOutline& outline) {
   if (request.tensor_count > 1) {
     throw Error(Error::Kind::kInvalid, "an operation that runs at once is of one tensor");
@@ -78,7 +80,7 @@ BlockingCall ReadBlockingCall(const hvd_request& request, TensorOutline& outline
   }
   const std::span numbers(request.numbers, request.number_count);
   (call.kind == OpKind::kAlltoall ? call.splits : call.numbers) = numbers;
-  call.pausing = {request.pausing, request.pausing_context};
+  call.pausing = PausingOf(request);
   return call;
 }
 

@@ -57,6 +57,8 @@ class Runtime : private JobObserver {
   // it now (fast_lane.h). Nothing when it has to be enqueued instead. Throws what Enqueue or the
   // operation would.
   std::optional<Result> RunNow(const BlockingCall& call);
+  // The same for a group. Args: memory: of each of the tensors.
+  std::optional<Result> RunNow(Request request, std::vector<Memory> memory, const Pausing& pausing);
   // Memory of the CPU for a result. Throws Error (kInternal) when there is none; in a forked child
   // (kShutdown).
   Output NewOutput(DType dtype, std::vector<int64_t> shape) const;
@@ -112,6 +114,10 @@ class Runtime : private JobObserver {
   void Help(const Operation& operation, Clock::time_point end);
   // The error that all ranks report for a failure of the running operation.
   Error AgreeOnFailure(const Error& own);
+  // Has a body run in the fast lane, whose errors it makes those of all ranks.
+  template <typename Body>
+  std::optional<Result> RunInLane(const Pausing& pausing, const Body& body);
+  std::optional<Result> RunInLane(const std::shared_ptr<Operation>& operation);
   void RunAlone(Request request);
   Result RunNowAlone(const BlockingCall& call);
   void EndRecords();

@@ -1,0 +1,50 @@
+#include "bindings/call_group.h"
+
+#include <utility>
+
+namespace py = pybind11;
+
+namespace hvd {
+
+std::optional<CallGroup> CallGroup::Look(Calls& calls, PyObject* tensors, bool in_place,
+                                         Py_ssize_t most) {
+  if (!PyList_CheckExact(tensors) && !PyTuple_CheckExact(tensors)) return std::nullopt;
+  if (Py_SIZE(tensors) == 0 || Py_SIZE(tensors) > most) return std::nullopt;
+  // A tuple of our own: looking at tensors runs code of Python's, which could change a list.
+  auto sources = py::reinterpret_steal<py::tuple>(PySequence_Tuple(tensors));
+  if (!sources) throw py::error_already_set();
+  CallGroup group(std::move(sources), in_place);
+  group.views_.reserve(group.sources_.size());
+  for (const py::handle tensor : group.sources_) {
+    const auto view = hvd::Look(calls, tensor.ptr());
+    if (!view || (!in_place && NeedsGradient(calls, tensor.ptr()))) return std::nullopt;
+    group.views_.push_back(*view);
+  }
+  return group;
+}
+
+bool CallGroup::MakeResults(Calls& calls) {
+  results_ = in_place_ ? sources_ : py::tuple(sources_.size());
+  tensors_.reserve(views_.size());
+  for (size_t i = 0; i < views_.size(); ++i) {
+    const View& view = views_[i];
+    void* destination = view.tensor.data;
+    if (!in_place_) {
+      const NewTensor made = MakeLike(calls, sources_[i].ptr(), view);
+      if (made.object == nullptr) return false;
+      results_[i] = py::reinterpret_steal<py::object>(made.object);
+      destination = made.data;
+    }
+    const auto dtype = static_cast<int32_t>(view.dtype);
+    tensors_.push_back({.source = view.tensor.data,
+                        .destination = destination,
+                        .shape = view.tensor.shape,
+                        .dimensions = static_cast<size_t>(view.tensor.ndim),
+                        .dtype = dtype,
+                        .wire_dtype = dtype,
+                        .rows = 0});
+  }
+  return true;
+}
+
+}  // namespace hvd
