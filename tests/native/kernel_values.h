@@ -22,17 +22,16 @@ inline constexpr DType kTypes[] = {
     DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64, DType::kBool};
 inline constexpr size_t kSizes[] = {0, 1, 3, 15, 16, 17, 1023, 4099};
 
-// Equal bits, but any NaN equals any NaN, and zeros are equal where their order is open.
+// Equal bits, but any NaN equals any NaN.
 template <typename T>
-bool Same(DType dtype, ReduceOp op, T a, T b) {
-  const bool extreme = op == ReduceOp::kMin || op == ReduceOp::kMax;
+bool Same(DType dtype, T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
     if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-    return extreme ? a == b : std::memcmp(&a, &b, sizeof(T)) == 0;
+    return std::memcmp(&a, &b, sizeof(T)) == 0;
   } else if constexpr (std::is_same_v<T, uint16_t>) {
     const Format format = dtype == DType::kFloat16 ? kHalf : kBrain;
     if (IsNaN(format, a) || IsNaN(format, b)) return IsNaN(format, a) && IsNaN(format, b);
-    return a == b || (extreme && ((a | b) & 0x7fff) == 0);
+    return a == b;
   } else {
     return a == b;
   }

@@ -53,31 +53,29 @@ std::vector<std::byte> Noise(size_t bytes, uint64_t seed) {
   return noise;
 }
 
-// What reduce.h leaves open is made equal: any NaN becomes 0x7fff..., and in a minimum or maximum
-// any zero a positive one.
+// What reduce.h leaves open is made equal: any NaN becomes 0x7fff....
 template <typename Bits>
-void Close(Bits infinity, bool extreme, std::vector<std::byte>& data) {
+void Close(Bits infinity, std::vector<std::byte>& data) {
   constexpr Bits kMagnitude = std::numeric_limits<Bits>::max() / 2;
   for (size_t i = 0; i + sizeof(Bits) <= data.size(); i += sizeof(Bits)) {
     Bits bits;
     std::memcpy(&bits, &data[i], sizeof bits);
     const Bits magnitude = bits & kMagnitude;
     if (magnitude > infinity) bits = kMagnitude;
-    if (magnitude == 0 && extreme) bits = 0;
     std::memcpy(&data[i], &bits, sizeof bits);
   }
 }
 
-void CloseWhatIsOpen(DType dtype, bool extreme, std::vector<std::byte>& data) {
+void CloseWhatIsOpen(DType dtype, std::vector<std::byte>& data) {
   switch (dtype) {
     case DType::kFloat16:
-      return Close<uint16_t>(0x7c00, extreme, data);
+      return Close<uint16_t>(0x7c00, data);
     case DType::kBFloat16:
-      return Close<uint16_t>(0x7f80, extreme, data);
+      return Close<uint16_t>(0x7f80, data);
     case DType::kFloat32:
-      return Close<uint32_t>(0x7f800000, extreme, data);
+      return Close<uint32_t>(0x7f800000, data);
     case DType::kFloat64:
-      return Close<uint64_t>(0x7ff0000000000000, extreme, data);
+      return Close<uint64_t>(0x7ff0000000000000, data);
     default:
       return;
   }
@@ -87,7 +85,7 @@ std::vector<std::byte> Reduced(const KernelTable& kernels, DType dtype, ReduceOp
   const auto from = Noise(count * hvd::SizeOf(dtype), count);
   auto to = Noise(count * hvd::SizeOf(dtype), count + 1);
   kernels.find_reduce(dtype, op)(from.data(), to.data(), count);
-  CloseWhatIsOpen(dtype, op == ReduceOp::kMin || op == ReduceOp::kMax, to);
+  CloseWhatIsOpen(dtype, to);
   return to;
 }
 
@@ -95,7 +93,7 @@ std::vector<std::byte> Scaled(const KernelTable& kernels, DType dtype, double fa
                               double divisor) {
   auto data = Noise(count * hvd::SizeOf(dtype), count);
   kernels.scale(dtype, factor, data.data(), count, divisor);
-  CloseWhatIsOpen(dtype, false, data);
+  CloseWhatIsOpen(dtype, data);
   return data;
 }
 
@@ -106,7 +104,7 @@ std::vector<std::byte> SumThenScaled(const KernelTable& kernels, DType dtype, do
   const auto other = Noise(count * hvd::SizeOf(dtype), count + 1);
   kernels.find_reduce(dtype, ReduceOp::kSum)(other.data(), sum.data(), count);
   kernels.scale(dtype, factor, sum.data(), count, 2);
-  CloseWhatIsOpen(dtype, false, sum);
+  CloseWhatIsOpen(dtype, sum);
   return sum;
 }
 
@@ -119,7 +117,7 @@ std::vector<std::byte> ScaledSum(const KernelTable& kernels, DType dtype, double
   if (!in_place) std::ranges::fill(sum, std::byte{1});
   kernels.find_sum_scaled(dtype)(in_place ? sum.data() : before.data(), other.data(), sum.data(),
                                  count, hvd::ScalingFactor(dtype, factor, 2));
-  CloseWhatIsOpen(dtype, false, sum);
+  CloseWhatIsOpen(dtype, sum);
   return sum;
 }
 
@@ -133,7 +131,7 @@ bool PutsSumIntoBoth(const KernelTable& kernels, DType dtype, double factor, siz
   std::vector<std::byte> expected(one.size());
   kernels.find_sum_scaled(dtype)(one.data(), other.data(), expected.data(), count, factor);
   both(one.data(), other.data(), count, factor);
-  for (auto* result : {&one, &other, &expected}) CloseWhatIsOpen(dtype, false, *result);
+  for (auto* result : {&one, &other, &expected}) CloseWhatIsOpen(dtype, *result);
   return one == expected && other == expected;
 }
 
@@ -153,7 +151,7 @@ std::vector<std::byte> ScaledHalfSum(DType dtype, double factor, size_t count) {
     a = ieee ? hvd::HalfFromFloat(scaled) : hvd::BFloat16FromFloat(scaled);
     std::memcpy(&sum[i], &a, sizeof a);
   }
-  CloseWhatIsOpen(dtype, false, sum);
+  CloseWhatIsOpen(dtype, sum);
   return sum;
 }
 
@@ -172,8 +170,8 @@ void ExpectSameConversions(const KernelTable& kernels, const KernelTable& baseli
                     Converted(baseline, held, wire, count));
         auto wide = Converted(kernels, wire, held, count);
         auto expected = Converted(baseline, wire, held, count);
-        CloseWhatIsOpen(held, false, wide);
-        CloseWhatIsOpen(held, false, expected);
+        CloseWhatIsOpen(held, wide);
+        CloseWhatIsOpen(held, expected);
         EXPECT_TRUE(wide == expected);
       }
     }

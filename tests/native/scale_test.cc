@@ -81,6 +81,36 @@ TEST(AnAverageOfEqualIntegersIsExact) {
   }
 }
 
+template <typename T>
+void ExpectQuotients(DType dtype) {
+  constexpr int64_t kLow = std::numeric_limits<T>::min();
+  constexpr int64_t kHigh = std::numeric_limits<T>::max();
+  for (const int32_t ranks : {1, 2, 3, 7, 10, 127, 255, 4099, 65'537, 1 << 20, (1 << 20) + 1}) {
+    std::vector<T> data;
+    std::vector<T> expected;
+    const auto add = [&](int64_t value) {
+      if (value < kLow || value > kHigh) return;
+      data.push_back(static_cast<T>(value));
+      expected.push_back(static_cast<T>(value / ranks));
+    };
+    for (int64_t i = -40; i <= 40; ++i) {
+      for (const int64_t near : {int64_t{0}, kLow, kHigh, int64_t{1} << 24}) add(near + i);
+      // Both sides of where the quotient is a whole number.
+      for (const int64_t off : {-1, 0, 1}) add(i * ranks + off);
+      for (const int64_t off : {-1, 0, 1}) add(kHigh / ranks * ranks - i * ranks + off);
+    }
+    hvd::Scale(dtype, 1.0, data.data(), data.size(), ranks);
+    EXPECT_EQ(data, expected);
+  }
+}
+
+TEST(AveragesOfIntegersAreTheirQuotients) {
+  ExpectQuotients<uint8_t>(DType::kUint8);
+  ExpectQuotients<int8_t>(DType::kInt8);
+  ExpectQuotients<int16_t>(DType::kInt16);
+  ExpectQuotients<int32_t>(DType::kInt32);
+}
+
 TEST(FloatsScaleWithOneRounding) {
   const auto third = static_cast<float>(1.0 / 3);
   std::mt19937_64 random(5);
@@ -94,10 +124,10 @@ TEST(FloatsScaleWithOneRounding) {
     std::vector<float> averages = singles;
     hvd::Scale(DType::kFloat32, 1.0, averages.data(), count, 3.0);
     for (size_t i = 0; i < count; ++i) {
-      EXPECT_TRUE(Same(DType::kFloat32, ReduceOp::kSum, scaled_singles[i], singles[i] * third));
+      EXPECT_TRUE(Same(DType::kFloat32, scaled_singles[i], singles[i] * third));
       const float average = static_cast<float>(static_cast<double>(singles[i]) * (1.0 / 3));
-      EXPECT_TRUE(Same(DType::kFloat32, ReduceOp::kSum, averages[i], average));
-      EXPECT_TRUE(Same(DType::kFloat64, ReduceOp::kSum, scaled_doubles[i], doubles[i] * (1.0 / 3)));
+      EXPECT_TRUE(Same(DType::kFloat32, averages[i], average));
+      EXPECT_TRUE(Same(DType::kFloat64, scaled_doubles[i], doubles[i] * (1.0 / 3)));
     }
   }
 }
@@ -115,7 +145,7 @@ TEST(HalvesScaleInFloat32) {
             static_cast<float>(Decode(format, all[i])) * static_cast<float>(factor);
         const uint16_t expected =
             std::isnan(product) ? format.infinity | 1 : Encode(format, product);
-        wrong += !Same(dtype, ReduceOp::kSum, scaled[i], expected);
+        wrong += !Same(dtype, scaled[i], expected);
       }
       EXPECT_EQ(wrong, 0);
     }

@@ -1,8 +1,7 @@
 // Element-wise reductions of two buffers, one function for each element type and op.
 //
-// Every function gives the same bits at every CPU level. Two things are left open: which of two
-// NaN operands a floating-point sum or product hands on, and which of two zeros of unlike sign is
-// the minimum or maximum.
+// Every function gives the same bits at every CPU level, and in either order of its operands, but
+// for which of two NaNs is handed on. A negative zero is less than a positive one.
 #ifndef HVD_KERNELS_REDUCE_H_
 #define HVD_KERNELS_REDUCE_H_
 
@@ -26,11 +25,6 @@ enum class ReduceOp : uint8_t {
 // What the sum of all ranks' values is divided by.
 constexpr double DivisorOf(ReduceOp op, int ranks) {
   return op == ReduceOp::kAverage ? static_cast<double>(ranks) : 1.0;
-}
-
-// Whether two operands give the same bits in either order, but for which of two NaNs stays.
-constexpr bool Commutes(ReduceOp op) {
-  return op == ReduceOp::kSum || op == ReduceOp::kAverage || op == ReduceOp::kProduct;
 }
 
 // dst[i] = dst[i] op src[i] for `count` elements. Both are aligned for their element and either

@@ -1,5 +1,8 @@
 // float32 and float64. The build compiles kernels with -ffp-contract=off: a fused multiply-add at
 // the levels that have one would round differently from the baseline.
+#include <bit>
+#include <type_traits>
+
 #include "kernels/families.h"
 
 namespace hvd {
@@ -63,7 +66,17 @@ void Product(const void* src, void* dst, size_t count) {
   for (size_t i = 0; i < count; ++i) to[i] = to[i] * from[i];
 }
 
+template <typename T>
+using Bits = std::conditional_t<sizeof(T) == sizeof(uint32_t), uint32_t, uint64_t>;
+
+// All ones or none: of conditional expressions for bits, compilers make slower code.
+template <typename T>
+Bits<T> IfSame(T a, T b) {
+  return a == b ? ~Bits<T>{0} : Bits<T>{0};
+}
+
 // Comparisons with a NaN are false, so a NaN in dst stays; one in src is taken by `from != from`.
+// Numbers that are equal have the same bits, but for zeros: of these the sign makes the lesser one.
 template <typename T>
 void Min(const void* src, void* dst, size_t count) {
   const T* from = static_cast<const T*>(src);
@@ -73,7 +86,8 @@ void Min(const void* src, void* dst, size_t count) {
     const T s = from[i];
     const T d = to[i];
     const T least = s < d ? s : d;
-    to[i] = s != s ? s : least;
+    const Bits<T> bits = std::bit_cast<Bits<T>>(least) | (std::bit_cast<Bits<T>>(s) & IfSame(s, d));
+    to[i] = s != s ? s : std::bit_cast<T>(bits);
   }
 }
 
@@ -86,7 +100,9 @@ void Max(const void* src, void* dst, size_t count) {
     const T s = from[i];
     const T d = to[i];
     const T greatest = s > d ? s : d;
-    to[i] = s != s ? s : greatest;
+    const Bits<T> bits =
+        std::bit_cast<Bits<T>>(greatest) & (std::bit_cast<Bits<T>>(s) | ~IfSame(s, d));
+    to[i] = s != s ? s : std::bit_cast<T>(bits);
   }
 }
 

@@ -44,6 +44,28 @@ void ScaleInt(double factor, double divisor, void* data, size_t count) {
   }
 }
 
+// By whole numbers, in a type whose quotients are never rounded up to the next one: an element has
+// fewer bits than its fraction.
+template <typename T, typename Real>
+void DivideInt(double divisor, void* data, size_t count) {
+  T* values = static_cast<T*>(data);
+  const Real narrow = static_cast<Real>(divisor);
+  for (size_t i = 0; i < count; ++i) {
+    const Real quotient = static_cast<Real>(values[i]) / narrow;
+    values[i] = static_cast<T>(static_cast<int32_t>(quotient));
+  }
+}
+
+template <typename T, typename Real>
+void AverageInt(double factor, double divisor, void* data, size_t count) {
+  constexpr double kMost = 1 << 20;  // is exact in either type
+  const bool small = divisor >= 1 && divisor <= kMost;
+  if (factor == 1.0 && small && divisor == static_cast<int32_t>(divisor)) {
+    return DivideInt<T, Real>(divisor, data, count);
+  }
+  ScaleInt<T>(factor, divisor, data, count);
+}
+
 void ScaleFloat16(float factor, void* data, size_t count) {
   uint16_t* values = static_cast<uint16_t*>(data);
 #if defined(__F16C__)
@@ -98,13 +120,13 @@ void ScaleValues(DType dtype, double factor, void* data, size_t count, double di
   const double whole = ScalingFactor(dtype, factor, divisor);
   switch (dtype) {
     case DType::kUint8:
-      return ScaleInt<uint8_t>(factor, divisor, data, count);
+      return AverageInt<uint8_t, float>(factor, divisor, data, count);
     case DType::kInt8:
-      return ScaleInt<int8_t>(factor, divisor, data, count);
+      return AverageInt<int8_t, float>(factor, divisor, data, count);
     case DType::kInt16:
-      return ScaleInt<int16_t>(factor, divisor, data, count);
+      return AverageInt<int16_t, float>(factor, divisor, data, count);
     case DType::kInt32:
-      return ScaleInt<int32_t>(factor, divisor, data, count);
+      return AverageInt<int32_t, double>(factor, divisor, data, count);
     case DType::kInt64:
       return ScaleInt<int64_t>(factor, divisor, data, count);
     case DType::kFloat16:

@@ -36,8 +36,7 @@ class Reduction {
         source_(static_cast<const std::byte*>(options.source)),
         destination_(static_cast<std::byte*>(options.destination)),
         bytes_(options.count * SizeOf(options.dtype)),
-        arithmetic_(options.ArithmeticOf(ranks_)),
-        commutes_(Commutes(options.op)) {}
+        arithmetic_(options.ArithmeticOf(ranks_)) {}
 
   void Run() {
     if (bytes_ == 0) return;
@@ -88,14 +87,12 @@ class Reduction {
   std::byte* const destination_;
   const size_t bytes_;
   const Arithmetic arithmetic_;
-  const bool commutes_;
 };
 
 // It takes twice as much of each vector through a core's caches and arithmetic as halves do. That
 // pays for long ones where the cores are near and what they add up need not be converted.
 bool Reduction::ExchangesWholes() const {
-  if (ranks_ != 2 || !commutes_ || arithmetic_.prescale != 1.0 || !transport_.keeps_step())
-    return false;
+  if (ranks_ != 2 || arithmetic_.prescale != 1.0 || !transport_.keeps_step()) return false;
   return bytes_ <= kWholeBytes || (!IsHalf(arithmetic_.dtype) && transport_.AgreeNear(1 - rank_));
 }
 

@@ -170,7 +170,7 @@ size_t BroughtBytes(const BlockingCall& call, const Lane& lane) {
     return goes_across ? 0 : std::min(Lane::MostData(ranks), kMostOfBroadcast);
   }
   if (call.kind != OpKind::kReducescatter) return bytes + splits;
-  if (call.tensor().shape.empty() || !TakesOwnFromSource(call.op, ranks)) return bytes;
+  if (call.tensor().shape.empty() || !TakesOwnFromSource(ranks)) return bytes;
   return PartOf(call, 1 - rank, ranks).count * SizeOf(call.tensor().dtype);
 }
 
@@ -184,7 +184,7 @@ void Bring(const BlockingCall& call, const Lane& lane, MutableBytes place) {
     return;
   }
   const bool part = call.kind == OpKind::kReducescatter && !call.tensor().shape.empty() &&
-                    TakesOwnFromSource(call.op, ranks);
+                    TakesOwnFromSource(ranks);
   const size_t offset = part ? PartOf(call, 1 - rank, ranks).offset : 0;
   if (Reduces(call.kind)) return BringOperand(call, offset, place, way);
   CopyToPeer(place.data(), Source(call) + offset, place.size(), way);

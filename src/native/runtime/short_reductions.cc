@@ -41,7 +41,7 @@ void Reduce(const BlockingCall& call, int rank, int ranks, Part part, const Brou
             std::byte* destination) {
   if (part.count == 0) return;
   const DType dtype = call.tensor().dtype;
-  const bool own_first = TakesOwnFromSource(call.op, ranks);
+  const bool own_first = TakesOwnFromSource(ranks);
   // What others bring, they have multiplied.
   const Arithmetic arithmetic(dtype, call.op, ranks, own_first ? call.prescale : 1.0,
                               call.postscale);
@@ -146,8 +146,8 @@ Part PartOf(const BlockingCall& call, int rank, int ranks) {
           static_cast<size_t>(ShareOf(rows, rank, ranks)) * row / SizeOf(call.tensor().dtype)};
 }
 
-// Sums two ranks' operands in whatever order, to the same bits.
-bool TakesOwnFromSource(ReduceOp op, int ranks) { return ranks == 2 && Commutes(op); }
+// Two operands have the same bits in either order.
+bool TakesOwnFromSource(int ranks) { return ranks == 2; }
 
 void BringOperand(const BlockingCall& call, size_t offset, MutableBytes place, HandOver way) {
   const DType dtype = call.tensor().dtype;
@@ -167,7 +167,7 @@ Result ReduceOwnRows(const BlockingCall& call, int rank, std::span<const Lane::P
   const int64_t rows = ShareOf(call.tensor().shape.front(), rank, ranks);
   Result result;
   std::byte* const to = PlaceFor(call, {&rows, 1}, outputs, result);
-  const size_t before = TakesOwnFromSource(call.op, ranks) ? part.offset : 0;
+  const size_t before = TakesOwnFromSource(ranks) ? part.offset : 0;
   ForEachPiece(part, SizeOf(call.tensor().dtype), [&](const Part& piece) {
     const auto brought = [&](int other) {
       return places[static_cast<size_t>(other)].payload.data() + piece.offset - before;

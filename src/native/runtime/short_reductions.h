@@ -24,7 +24,7 @@ Part PartOf(const BlockingCall& call, int rank, int ranks);
 
 // Whether each rank takes its own operand from where it came from, which is nearer, and brings only
 // what the other one needs.
-bool TakesOwnFromSource(ReduceOp op, int ranks);
+bool TakesOwnFromSource(int ranks);
 
 // Puts this rank's operand, from the `offset`-th byte on, into its place, as it is to be reduced.
 // Args: way: how it is best copied there.
