@@ -10,5 +10,9 @@ if TYPE_CHECKING:
 
 
 def render_json(document: Mapping[str, object]) -> str:
-    """Write a JSON document: two spaces, UTF-8, newline."""
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """Write a JSON document: two spaces, UTF-8, newline.
+
+    Bytes of a path or variable that are no text (PEP 383) become question marks.
+    """
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return text.encode("utf-8", errors="replace").decode("utf-8")

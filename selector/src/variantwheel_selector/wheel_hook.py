@@ -90,14 +90,20 @@ def _hand_over_winner(here: _Here, winner: Candidate, folder: str) -> str:
 
         hand_over_opened(here.manifest, payload, here.selection, decision, folder)
     name = here.manifest.name
-    sys.stdout.write(outcome(name, winner.label, filename, forced=decision.forced))
+    _write(outcome(name, winner.label, filename, forced=decision.forced))
     for setting, text in decision.settings.items():
-        sys.stdout.write(f"{name}: {setting} = {text}\n")
+        _write(f"{name}: {setting} = {text}\n")
     if here.selection.settings.full_log:
         from variantwheel_selector.explain import decision_lines  # noqa: PLC0415 - when asked for
 
-        sys.stdout.writelines(f"{line}\n" for line in decision_lines(decision))
+        _write("".join(f"{line}\n" for line in decision_lines(decision)))
     return filename
+
+
+def _write(text: str) -> None:
+    """Write to the installer's log; what its encoding lacks, as in a path, must not fail."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, errors="backslashreplace").decode(encoding))
 
 
 def _decision(here: _Here) -> Decision:

@@ -1,6 +1,7 @@
 """The PEP 517 hooks, called the way a front end does, in the folder of an unpacked sdist."""
 
 import gzip
+import io
 import json
 import subprocess
 import sys
@@ -98,6 +99,21 @@ def test_the_build_logs_what_was_stated(
     passed_over = "x86_64 (passed over: assume-cpu is stated)"
     assert f"tiny-native: CONDA_OVERRIDE_ARCHSPEC = {passed_over}" in lines
     assert any(line.startswith("* null") for line in lines)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_settings_need_not_be_text(
+    sdist: TinyRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    """Folders may have names of any bytes, and logs may know few letters."""
+    monkeypatch.setenv("VARIANTWHEEL_WHEEL_DIR", "/caf\udce9/ü")
+    log = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", log)
+    backend.build_wheel(str(tmp_path / "out"), {"log": "full"})
+    recorded = decision_in(tmp_path / "out" / PLAIN).settings["wheel-dir"]
+    assert recorded.startswith("/caf?/ü ")
+    log.seek(0)
+    assert "wheel-dir = /caf\\udce9/" in log.read()
 
 
 def test_an_unsupported_variant_needs_the_escape(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.metadata
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -49,6 +50,9 @@ class Verb(Protocol):
 def run_commandline(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code; expected errors become lines on standard error."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # As on standard error: names of files need not be text, nor the terminal know all letters.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return _run(words)
     except SelectorError as error:
