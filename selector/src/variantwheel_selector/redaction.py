@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import re
 
-_USER = r"(?<=://)[^/?#\s]*@"
+_NO_PORT = r"[^/?#@\[\s]*:(?!\d*(?:[/?#]|$))"
+"""A colon without a port after it: it belongs to a login."""
+LOGIN = rf"(?:(?<=://)|^)(?:[^/?#\s]*@|{_NO_PORT}.*@)"
+"""User and password of a URL, also where the password holds a '/', '?' or '#' as it is."""
 _QUERY = r"[?#].*"
 
 
 def without_credentials(text: str) -> str:
-    """Return a URL without user, password, query and fragment."""
-    return re.sub(_QUERY, "", re.sub(_USER, "", text))
+    """Return a URL without user, password, query and fragment.
+
+    >>> without_credentials("https://me:s3/cret@host/simple?token=1")
+    'https://host/simple'
+    """
+    return re.sub(_QUERY, "", re.sub(LOGIN, "", text, count=1))
+
+
+def is_ambiguous(url: str) -> bool:
+    """Tell whether a URL's login is not to be told from its path, or its port is no number."""
+    return re.match(rf"\w+://{_NO_PORT}[^@/?#]*(?:[/?#]|$)", url) is not None

@@ -16,7 +16,7 @@ from variantwheel_selector.parse.compute_cap import ComputeCapability
 from variantwheel_selector.parse.nvidia_version import CudaVersion, cuda_version
 from variantwheel_selector.parse.rocm_version import RocmVersion, rocm_version
 from variantwheel_selector.record import record
-from variantwheel_selector.redaction import without_credentials
+from variantwheel_selector.redaction import is_ambiguous, without_credentials
 from variantwheel_selector.typing_forms import Generic, TypeVar
 from variantwheel_selector.variant_pattern import VariantPattern, read_patterns
 
@@ -161,8 +161,9 @@ LOG = choice("log", "short", "full")
 
 INDEX_URL: Key[str] = Key(
     "index-url",
-    lambda text: text if re.fullmatch(_INDEX_PATTERN, text) else None,
-    "the URL of an index, http, https or file, to fetch wheels from instead of the installer's",
+    lambda text: text if re.fullmatch(_INDEX_PATTERN, text) and not is_ambiguous(text) else None,
+    "the URL of an index, http, https or file, to fetch wheels from instead of the installer's; "
+    "in a login '/', '?' and '#' are written %2F, %3F and %23",
     shown=without_credentials,
 )
 WHEEL_DIR: Key[str] = Key(

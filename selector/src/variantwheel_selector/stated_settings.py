@@ -176,7 +176,9 @@ def _check_locked(
                 if found is None or (locked is not None and found.origin == locked.origin):
                     continue
                 if locked is None or found.value != _read(BY_NAME[name], locked.text, "", 0).value:
-                    value = f"as {locked.text!r}" if locked is not None else "at its default"
+                    value = "at its default"
+                    if locked is not None:
+                        value = f"as {BY_NAME[name].shown(locked.text)!r}"
                     raise SettingsError(
                         f"{found.origin} is {found.text!r}, but {file.path} locks {name!r} {value}"
                     )

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import string
 import sys
 from pathlib import Path
@@ -46,6 +47,27 @@ class Home:
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("user", "site", "stated"),
+    [
+        ("", 'locked = ["index-url"]\nindex-url = "https://me:s3cret@host/"', "https://other/"),
+        ("index-url = https://me:s3cret@host/", "", None),
+        ("", "", "ftp://me:s3cret@host/"),
+        ("", "", "me:s3cret@host/simple"),
+        ("", "", "https://me:s3/cret@host/simple"),
+        ("", "", "https://me:s3#cret@host/simple"),
+        ("", "", "https://host:port/simple"),
+    ],
+)
+def test_an_index_that_is_refused_shows_no_password(
+    home: Home, user: str, site: str, stated: str | None
+) -> None:
+    home.write(user=user, site=site)
+    with pytest.raises(SettingsError) as caught:
+        home.read(None if stated is None else {"index-url": stated})
+    assert not {"me", "s3", "cret", "s3cret"} & set(re.split(r"\W", str(caught.value)))
 
 
 def test_precedence_is_per_key(home: Home) -> None:

@@ -10,6 +10,7 @@ import pytest
 from variantwheel_selector.fetching.payload_search import as_url, local_folder
 from variantwheel_selector.fetching.sources import configured_sources
 from variantwheel_selector.fetching.urls import origin, redacted, split_login
+from variantwheel_selector.redaction import without_credentials
 
 UV = {"UV_INTERNAL__BUILD_DIR": "/x", "XDG_CONFIG_DIRS": "/nowhere"}
 
@@ -115,10 +116,17 @@ def test_nothing_secret_is_ever_shown(home: Path) -> None:
     url = "https://me:s3cret@host/simple?token=s3cret#s3cret"
     assert redacted(url) == "https://***@host/simple?…"
     assert redacted("https://me:p@ss@w0rd@host/a@b") == "https://***@host/a@b"
+    for sign in "/?#":
+        url = f"https://me:s3{sign}cret@host:80/a"
+        assert redacted(url) == "https://***@host:80/a"
+        assert without_credentials(url) == "https://host:80/a"
+    assert redacted("https://host:80/a:b@c") == "https://host:80/a:b@c"
+    assert redacted("http://[::1]:80/a@b") == "http://[::1]:80/a@b"
     bare, login = split_login("https://m%40e:p%3Aw@host:8443/x")
     assert bare == "https://host:8443/x"
     assert login is not None
     assert (login.user, login.password) == ("m@e", "p:w")
+    url = "https://me:s3cret@host/simple?token=s3cret#s3cret"
     sources = configured_sources(
         {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": url, "PIP_PROXY": url}
     )

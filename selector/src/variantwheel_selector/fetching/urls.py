@@ -7,8 +7,8 @@ import urllib.parse
 
 from variantwheel_selector.errors import DownloadError
 from variantwheel_selector.record import record
+from variantwheel_selector.redaction import LOGIN
 
-_USER_INFO = re.compile(r"//[^/?#]*@")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -39,8 +39,8 @@ def redacted(url: str) -> str:
     >>> redacted("https://me:secret@host/simple/?token=1")
     'https://***@host/simple/?…'
     """
-    url = _USER_INFO.sub("//***@", url.partition("#")[0], count=1)
-    path, mark, _ = url.partition("?")
+    url = re.sub(LOGIN, "***@", url, count=1)
+    path, mark, _ = url.partition("#")[0].partition("?")
     return f"{path}?…" if mark else path
 
 

@@ -160,7 +160,8 @@ def _string(text: str, number: int) -> tuple[str, str]:
     match = _STRING.match(text)
     if match is None or text.startswith(('"""', "'''")):
         word = re.match(r"[^\s,#\]]+", text)
-        advice = f': write "{word[0]}"' if word and not set(word[0]) & set("\"'\\[{") else ""
+        # What holds an '@' may be a URL with a password.
+        advice = f': write "{word[0]}"' if word and not set(word[0]) & set("\"'\\[{@") else ""
         raise TomlSubsetError(number, f"expected a string in quotes{advice}")
     return _unescaped(match[1], match[2]), text[match.end() :]
 
