@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
+import time
 import urllib.parse
 from collections.abc import Mapping
 from html.parser import HTMLParser
 from typing import Any
 
-from variantwheel_selector.errors import DownloadError, ReleaseError
+from variantwheel_selector.errors import ReleaseError, TemporaryDownloadError
 from variantwheel_selector.fetching.urls import redacted
-from variantwheel_selector.fetching.web import NETWORK_ERRORS, WebClient
+from variantwheel_selector.fetching.web import (
+    FIRST_PAUSE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    NETWORK_ERRORS,
+    WebClient,
+    may_answer,
+)
 from variantwheel_selector.record import record
 from variantwheel_selector.strict_json import JsonNode, parse_json
 from variantwheel_selector.wheel_name import normalize_project
@@ -206,14 +213,39 @@ def _path(url: str) -> str:
 
 
 def _fetch(url: str, accept: str, limit: int, client: WebClient) -> tuple[bytes, str, str]:
-    """Return content, content type and the URL after redirections."""
+    """Return content, content type and the URL after redirections.
+
+    A server that is busy or breaks off is asked again, as pip does. One that is not there or does
+    not answer is not: there may be another place.
+    """
+    pause = FIRST_PAUSE_SECONDS
+    for left in range(client.access.retries, -1, -1):
+        try:
+            return _fetch_once(url, accept, limit, client)
+        except TemporaryDownloadError as error:
+            if not left or not may_answer(error):
+                raise
+        time.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+    raise AssertionError  # the last attempt returns or raises
+
+
+def _fetch_once(url: str, accept: str, limit: int, client: WebClient) -> tuple[bytes, str, str]:
     try:
         with client.open(url, {"Accept": accept}) as response:
             content = response.read(limit + 1)
             content_type = response.headers.get_content_type()
+            length = response.headers.get("Content-Length", "")
             final = response.geturl()
     except NETWORK_ERRORS as error:
-        raise DownloadError(f"cannot read {redacted(url)}: the answer broke off") from error
+        raise TemporaryDownloadError(
+            f"cannot read {redacted(url)}: the answer broke off"
+        ) from error
     if len(content) > limit:
         raise ReleaseError(f"{redacted(url)} is larger than {limit} bytes")
+    if length.isdigit() and len(content) < int(length):
+        raise TemporaryDownloadError(
+            f"cannot read {redacted(url)}: the answer broke off after {len(content)} of "
+            f"{length} bytes"
+        )
     return content, content_type, final

@@ -19,6 +19,7 @@ class Faults:
     Attributes:
         folder: What it serves.
         login: `user:password` that it demands, or none.
+        break_pages: The same as below for pages.
         break_after: Bytes after which it drops a connection, one entry for each time.
         ranges: Whether it continues where the client asks it to.
         redirect: Sent for every path that begins with `/away/`.
@@ -30,6 +31,7 @@ class Faults:
 
     folder: Path
     login: str | None = None
+    break_pages: list[int] = field(default_factory=list)
     break_after: list[int] = field(default_factory=list)
     ranges: bool = True
     redirect: str = ""
@@ -92,8 +94,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body) - begin))
         self.end_headers()
         rest = body[begin:]
-        if kind != "text/html" and self.faults.break_after:
-            rest = rest[: self.faults.break_after.pop(0)]
+        breaks = self.faults.break_pages if kind == "text/html" else self.faults.break_after
+        if breaks:
+            rest = rest[: breaks.pop(0)]
             self.close_connection = True
         self.wfile.write(rest)
 

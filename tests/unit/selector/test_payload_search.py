@@ -113,6 +113,24 @@ def test_a_server_that_is_busy_is_asked_again(place: Place) -> None:
     assert place.fetch() == place.data()
 
 
+def test_an_index_that_is_busy_is_asked_again(place: Place) -> None:
+    page = "/simple/tiny-native/"
+    place.faults.statuses[page] = [503, 500]
+    place.faults.break_pages = [10]
+    assert place.fetch() == place.data()
+    place.faults.break_pages = [10, 10]
+    with pytest.raises(DownloadError, match=r"the answer broke off after 10 of \d+ bytes"):
+        place.fetch(PIP_RETRIES="1", PIP_NO_CACHE_DIR="1")
+    place.faults.statuses[page] = [503, 503, 503]
+    with pytest.raises(DownloadError, match="the server says 503"):
+        place.fetch(PIP_RETRIES="1", PIP_NO_CACHE_DIR="1")
+    place.faults.requests.clear()
+    place.faults.statuses[page] = [403, 403]
+    with pytest.raises(DownloadError, match="the server says 403"):
+        place.fetch(PIP_NO_CACHE_DIR="1")
+    assert place.faults.paths() == [page], "who is turned away stays out"
+
+
 def test_the_next_index_is_asked(place: Place, tmp_path: Path) -> None:
     empty = Faults(tmp_path / "site")
     empty.replace["/simple/tiny-native/"] = (

@@ -12,11 +12,16 @@ from typing import BinaryIO
 
 from variantwheel_selector.errors import DownloadError, TemporaryDownloadError
 from variantwheel_selector.fetching.urls import redacted
-from variantwheel_selector.fetching.web import NETWORK_ERRORS, Response, WebClient
+from variantwheel_selector.fetching.web import (
+    FIRST_PAUSE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    NETWORK_ERRORS,
+    Response,
+    WebClient,
+)
 from variantwheel_selector.manifest import PayloadWheel
 
 _CHUNK = 1 << 18
-_FIRST_PAUSE_SECONDS = 0.25
 
 
 def download(client: WebClient, url: str, wheel: PayloadWheel, target: Path) -> None:
@@ -53,7 +58,7 @@ class _Transfer:
     validator: str | None = None
 
     def run(self) -> None:
-        pause = _FIRST_PAUSE_SECONDS
+        pause = FIRST_PAUSE_SECONDS
         for attempt in range(self.client.access.retries + 1):
             try:
                 self._receive()
@@ -66,7 +71,7 @@ class _Transfer:
                         f"{self.wheel.size} bytes: {error}"
                     ) from error
             time.sleep(pause)
-            pause = min(pause * 2, 4.0)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
         self._verify()
 
     def _receive(self) -> None:

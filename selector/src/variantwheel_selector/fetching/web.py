@@ -31,6 +31,9 @@ _SCHEMES = ("http", "https")
 NETWORK_ERRORS = (OSError, http.client.HTTPException)
 """What a server or connection may fail with, besides `DownloadError`."""
 
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 4.0
+"""Between attempts; each pause is twice the one before."""
+
 
 class Response(Protocol):
     """The part of `http.client.HTTPResponse` that is used."""
@@ -209,6 +212,12 @@ def _tls_context(access: WebAccess, *, trusted: bool) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def may_answer(error: TemporaryDownloadError) -> bool:
+    """Tell whether a server was met that was busy or broke off, and may answer next time."""
+    busy = (urllib.error.HTTPError, ConnectionError, http.client.IncompleteRead, type(None))
+    return isinstance(error.__cause__, busy)
 
 
 def _fail(url: str, error: Exception) -> NoReturn:
