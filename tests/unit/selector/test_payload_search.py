@@ -225,6 +225,19 @@ def test_a_proxy_is_used_and_bypassed(place: Place, monkeypatch: pytest.MonkeyPa
     assert place.fetch(PIP_NO_CACHE_DIR="1") == place.data()
 
 
+def test_a_socks_proxy_matters_where_it_would_be_used(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("socks_proxy", "socks5://127.0.0.1:1")
+    monkeypatch.setenv("ftp_proxy", "socks5://127.0.0.1:1")
+    assert place.fetch(PIP_NO_CACHE_DIR="1") == place.data()
+    monkeypatch.setenv("all_proxy", "socks5://me:secret@127.0.0.1:1")
+    with pytest.raises(DownloadError, match=r"proxy socks5://\*\*\*@127.0.0.1:1 speaks SOCKS"):
+        place.fetch(PIP_NO_CACHE_DIR="1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert place.fetch(PIP_NO_CACHE_DIR="1") == place.data()
+
+
 def test_a_page_may_not_lead_to_files_of_this_machine(place: Place) -> None:
     link = f'<a href="{place.published.as_uri()}">{place.wheel.filename}</a>'
     place.faults.replace["/simple/tiny-native/"] = link.encode()

@@ -186,12 +186,28 @@ def _proxy_handler(proxy: str | None) -> urllib.request.ProxyHandler:
         proxies = {"http": proxy, "https": proxy}
     elif "all" in proxies:
         proxies = {scheme: proxies.get(scheme, proxies["all"]) for scheme in _SCHEMES}
-    for url in proxies.values():
-        if url.startswith("socks"):
-            raise DownloadError(f"the proxy {redacted(url)} speaks SOCKS, which is not supported")
-    return urllib.request.ProxyHandler(
-        {scheme: url if "://" in url else f"http://{url}" for scheme, url in proxies.items()}
+    return _Proxies(
+        {
+            scheme: url if "://" in url else f"http://{url}"
+            for scheme, url in proxies.items()
+            if scheme in _SCHEMES
+        }
     )
+
+
+class _Proxies(urllib.request.ProxyHandler):
+    """Proxies by the scheme of what is asked for; hosts of `no_proxy` need none."""
+
+    def proxy_open(
+        self,
+        req: urllib.request.Request,
+        proxy: str,
+        type: str,  # noqa: A002 - the base class's
+    ) -> http.client.HTTPResponse | None:
+        if proxy.startswith("socks") and not urllib.request.proxy_bypass(req.host):
+            raise DownloadError(f"the proxy {redacted(proxy)} speaks SOCKS, which is not supported")
+        found: http.client.HTTPResponse | None = super().proxy_open(req, proxy, type)
+        return found
 
 
 def _tls_context(access: WebAccess, *, trusted: bool) -> ssl.SSLContext:
