@@ -238,6 +238,22 @@ def test_a_socks_proxy_matters_where_it_would_be_used(
     assert place.fetch(PIP_NO_CACHE_DIR="1") == place.data()
 
 
+def test_links_and_redirections_are_escaped(place: Place) -> None:
+    folder = place.published.parent
+    (folder / "ü x").mkdir()
+    place.published.rename(folder / "ü x" / place.published.name)
+    link = f'<a href="ü x/{place.published.name}">{place.published.name}</a>'
+    place.faults.replace["/simple/tiny-native/"] = link.encode()
+    escaped = f"/simple/tiny-native/%C3%BC%20x/{place.published.name}"
+    data = (folder / "ü x" / place.published.name).read_bytes()
+    place.faults.replace[escaped] = data
+    assert place.fetch() == data
+    place.faults.replace["/m%C3%BC%20l/simple/tiny-native/"] = link.encode()
+    place.faults.replace[f"/m%C3%BC%20l{escaped}"] = data
+    place.faults.redirect = "/mÃ¼ l/"
+    assert place.fetch(PIP_INDEX_URL=f"{place.address}/away/simple", PIP_NO_CACHE_DIR="1") == data
+
+
 def test_a_page_may_not_lead_to_files_of_this_machine(place: Place) -> None:
     link = f'<a href="{place.published.as_uri()}">{place.wheel.filename}</a>'
     place.faults.replace["/simple/tiny-native/"] = link.encode()

@@ -9,6 +9,8 @@ from variantwheel_selector.errors import DownloadError
 from variantwheel_selector.record import record
 from variantwheel_selector.redaction import LOGIN
 
+_SIGNS = "!#$%&'()*+,/:;=?@[]~"
+"""Signs of URLs (RFC 3986)."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -60,6 +62,18 @@ def split_login(url: str) -> tuple[str, Login | None]:
         urllib.parse.urlunsplit(parts._replace(netloc=host)),
         Login(unquote(user), unquote(password) if colon else None),
     )
+
+
+def quoted(url: str) -> str:
+    """Return a URL as it is sent: what must not stand there is escaped, what is escaped stays.
+
+    >>> quoted("http://host/my wheels/ü%20.whl")
+    'http://host/my%20wheels/%C3%BC%20.whl'
+    """
+    parts = _split(url)
+    rest = (parts.path, parts.query, parts.fragment)
+    path, query, fragment = (urllib.parse.quote(part, _SIGNS) for part in rest)
+    return urllib.parse.urlunsplit((parts.scheme, parts.netloc, path, query, fragment))
 
 
 def origin(url: str) -> Origin:

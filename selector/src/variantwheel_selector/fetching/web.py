@@ -20,7 +20,7 @@ from typing import BinaryIO, NoReturn, Protocol
 from variantwheel_selector.errors import DownloadError, TemporaryDownloadError
 from variantwheel_selector.fetching.access import WebAccess
 from variantwheel_selector.fetching.credentials import Credentials
-from variantwheel_selector.fetching.urls import origin, redacted, split_login
+from variantwheel_selector.fetching.urls import origin, quoted, redacted, split_login
 
 _REDIRECTIONS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTIONS = 10
@@ -107,6 +107,8 @@ class WebClient:
     def _target(self, url: str, location: str) -> str:
         """Return where a redirection leads; a login inside it serves its own origin alone."""
         try:
+            # Header fields are read as Latin-1; what servers write is UTF-8.
+            location = location.encode("latin-1").decode("utf-8")
             target = urllib.parse.urljoin(url, location)
         except ValueError as error:
             raise DownloadError(f"{redacted(url)} redirects to what is no URL") from error
@@ -119,7 +121,7 @@ class WebClient:
     def _send(
         self, url: str, headers: Mapping[str, str], *, refused: bool
     ) -> http.client.HTTPResponse:
-        request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 - checked
+        request = urllib.request.Request(quoted(url), headers=dict(headers))  # noqa: S310 - checked
         request.add_header("User-Agent", "variantwheel-selector")
         # The bytes themselves are hashed: nobody may pack or convert them on the way.
         request.add_header("Accept-Encoding", "identity")
