@@ -41,6 +41,13 @@ def test_pip_files_in_order_then_variables(home: Path, tmp_path: Path) -> None:
     assert found.find_links == ("/l", "/with space")
     assert (found.web.timeout, found.web.retries, found.keyring) == (3.0, 9, True)
     assert len(found.read) >= 3
+    write(home / ".config/pip/pip.conf", "[global]\nindex-url = http://user/\n")
+    write(tmp_path / "site/pip/pip.conf", "[install]\nindex-url = http://site/\ntimeout = 3\n")
+    assert configured_sources(environment).indexes == ("http://site/",), "of the command's section"
+    write(tmp_path / "site/pip/pip.conf", "[global]\ntimeout = 3\n")
+    stated = write(tmp_path / "stated", "[global]\ntimeout = 4\n")
+    found = configured_sources({**environment, "PIP_CONFIG_FILE": str(stated)})
+    assert (found.indexes, found.web.timeout) == ((), 4.0), "it stands for the user's own files"
     stated = write(tmp_path / "stated", "[global]\nno-index = yes\nproxy = http://p:1/\n")
     found = configured_sources({**environment, "PIP_CONFIG_FILE": str(stated)})
     assert (found.indexes, found.no_index, found.web.proxy) == ((), True, "http://p:1/")

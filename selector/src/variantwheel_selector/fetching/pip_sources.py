@@ -1,6 +1,7 @@
 """pip's settings of where packages come from: its configuration files, then `PIP_*` variables.
 
-Source: pip's documentation, "Configuration"; each setting replaces the one of a file before it.
+Source: pip's documentation, "Configuration"; each setting replaces the one of a file before it. A
+command's section of any file counts more than the general one of all files.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _TRUE = ("1", "true", "yes", "on", "y", "t")
 
 def pip_sources(environment: Mapping[str, str]) -> PackageSources:
     """Return what pip is configured for."""
-    settings: dict[str, str] = {}
+    sections: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
     read: list[str] = []
     unread: dict[str, str] = {}
     for path in configuration_files(environment):
@@ -33,8 +34,10 @@ def pip_sources(environment: Mapping[str, str]) -> PackageSources:
             if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
                 unread[str(path)] = getattr(error, "strerror", None) or type(error).__name__
             continue
-        settings |= found
+        for section, members in found.items():
+            sections[section] |= members
         read.append(str(path))
+    settings = {name: value for members in sections.values() for name, value in members.items()}
     for name, value in environment.items():
         # An empty variable counts as not set, as in pip.
         if name.startswith("PIP_") and value:
@@ -76,7 +79,7 @@ def configuration_files(environment: Mapping[str, str]) -> list[Path]:
     files: list[Path] = []
     if sys.platform == "win32":
         files += [Path(environment.get("PROGRAMDATA", "C:/ProgramData"), "pip", name)]
-        user = [environment.get("APPDATA")]
+        user = [] if stated and Path(stated).exists() else [environment.get("APPDATA")]
         files += [Path(folder, "pip", name) for folder in user if folder]
     else:
         folders = environment.get("XDG_CONFIG_DIRS") or "/etc/xdg"
@@ -84,7 +87,8 @@ def configuration_files(environment: Mapping[str, str]) -> list[Path]:
             folders = "/Library/Application Support"
         files += [Path(folder, "pip", name) for folder in reversed(folders.split(":")) if folder]
         files.append(Path("/etc", name))
-        if home:
+        # pip leaves the user's own files out where the variable names another one.
+        if home and not (stated and Path(stated).exists()):
             files.append(Path(home, ".pip", name))
             files.append(_user_folder(environment, Path(home)) / "pip" / name)
     files.append(Path(sys.prefix, name))
@@ -99,15 +103,18 @@ def _user_folder(environment: Mapping[str, str], home: Path) -> Path:
     return Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read(path: Path) -> dict[str, dict[str, str]]:
+    """Return the settings of each section that counts."""
     parser = configparser.RawConfigParser()
     with path.open(encoding="utf-8") as file:
         parser.read_file(file)
     return {
-        name.lower().replace("_", "-").removeprefix("--"): value
+        section: {
+            name.lower().replace("_", "-").removeprefix("--"): value
+            for name, value in parser.items(section)
+        }
         for section in _SECTIONS
         if parser.has_section(section)
-        for name, value in parser.items(section)
     }
 
 
