@@ -66,6 +66,23 @@ def test_pip_files_in_order_then_variables(home: Path, tmp_path: Path) -> None:
     assert found.web.certificate == "/b.pem", "requests lets the variable win"
 
 
+def test_folders_are_seen_from_where_the_installer_was_started(home: Path, tmp_path: Path) -> None:
+    started = {"HOME": str(home), "PWD": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
+    links = "~/a ./b c/d /e https://host/f file:///g"
+    found = configured_sources({**started, "PIP_FIND_LINKS": links})
+    assert found.find_links == (
+        f"{home}/a", f"{tmp_path}/b", f"{tmp_path}/c/d", "/e", "https://host/f", "file:///g",
+    )  # fmt: skip
+    assert configured_sources({"PIP_FIND_LINKS": "b"}).find_links == ("b",), "nobody tells"
+    environment = {**UV, **started, "UV_FIND_LINKS": "b,/e,https://host/f"}
+    found = configured_sources(environment)
+    assert found.find_links == (f"{tmp_path}/b", "/e", "https://host/f")
+    if sys.version_info >= (3, 11):
+        path = write(tmp_path / "conf/uv.toml", 'find-links = ["b", "../c"]\n')
+        found = configured_sources({**environment, "UV_CONFIG_FILE": str(path)})
+        assert found.find_links[3:] == (f"{tmp_path}/conf/b", f"{tmp_path}/conf/../c")
+
+
 @pytest.mark.parametrize("text", ["index-url", "[global\nx=1", "\0", "[global]\na=1\na=2\n"])
 def test_a_damaged_pip_conf_is_told_later(text: str, tmp_path: Path) -> None:
     path = write(tmp_path / "pip.conf", text)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from variantwheel_selector.fetching.access import WebAccess
 from variantwheel_selector.fetching.sources import PackageSources
+from variantwheel_selector.fetching.urls import from_folder
 
 # Later sections win. `download` and `wheel` call the same hook, but which one it was stays unknown.
 _SECTIONS = ("global", "install")
@@ -47,7 +48,9 @@ def pip_sources(environment: Mapping[str, str]) -> PackageSources:
     keyring = settings.get("keyring-provider", "auto")
     return PackageSources(
         indexes=() if no_index else tuple(dict.fromkeys(indexes)),
-        find_links=tuple(dict.fromkeys(_words(settings, "find-links"))),
+        find_links=tuple(
+            dict.fromkeys(_link(link, environment) for link in _words(settings, "find-links"))
+        ),
         no_index=no_index,
         cache=not _flag(settings, "no-cache-dir"),
         keyring=keyring in ("subprocess", "auto"),
@@ -126,6 +129,14 @@ def _words(settings: Mapping[str, str], name: str) -> list[str]:
         return shlex.split(text)
     except ValueError:
         return text.split()
+
+
+def _link(link: str, environment: Mapping[str, str]) -> str:
+    """Return an entry of find-links as pip finds it: from the folder that it was started in."""
+    home = environment.get("HOME")
+    if home and link.startswith("~/"):
+        return home + link[1:]
+    return from_folder(link, environment.get("PWD", ""))
 
 
 def _flag(settings: Mapping[str, str], name: str) -> bool:

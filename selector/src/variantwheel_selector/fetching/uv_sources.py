@@ -12,7 +12,7 @@ from pathlib import Path
 
 from variantwheel_selector.fetching.access import WebAccess
 from variantwheel_selector.fetching.sources import PackageSources
-from variantwheel_selector.fetching.urls import Login
+from variantwheel_selector.fetching.urls import Login, from_folder
 from variantwheel_selector.record import field, record
 
 _TRUE = ("1", "true", "yes", "on", "y", "t")
@@ -68,7 +68,13 @@ def uv_sources(environment: Mapping[str, str]) -> PackageSources:
     default = default or environment.get("UV_INDEX_URL")
     default = default or next(iter(found.texts("index-url")), None)
     urls = [index.url for index in indexes if not index.default and not index.flat]
-    links = [item for item in environment.get("UV_FIND_LINKS", "").split(",") if item]
+    started = environment.get("PWD", "")
+    links = [from_folder(i, started) for i in environment.get("UV_FIND_LINKS", "").split(",") if i]
+    links += [
+        from_folder(item, str(folder))
+        for table, folder in found.tables
+        for item in _strings(_setting(table, "find-links"))
+    ]
     no_index = _flag(environment, "UV_NO_INDEX") or found.flag("no-index")
     keyring = environment.get("UV_KEYRING_PROVIDER") or next(
         iter(found.texts("keyring-provider")), "disabled"
@@ -77,9 +83,7 @@ def uv_sources(environment: Mapping[str, str]) -> PackageSources:
         indexes=()
         if no_index
         else tuple(dict.fromkeys([*urls, *extra, *([default] if default else [])])),
-        find_links=tuple(
-            dict.fromkeys([*links, *found.texts("find-links"), *(i.url for i in indexes if i.flat)])
-        ),
+        find_links=tuple(dict.fromkeys([*links, *(index.url for index in indexes if index.flat)])),
         no_index=no_index,
         offline=_flag(environment, "UV_OFFLINE") or found.flag("offline"),
         cache=not (_flag(environment, "UV_NO_CACHE") or found.flag("no-cache")),
