@@ -23,7 +23,7 @@ from unit.variants.tiny_project import (
 from variantwheel.checks.report import Result
 from variantwheel.checks.suite import CheckOptions, check_wheels
 from variantwheel.project import read_project
-from variantwheel.wheel_archive import read_wheel
+from variantwheel.wheel_archive import WheelArchive, read_wheel
 
 BASELINE = "tiny_variants/_native/baseline/libtiny.so"
 V3 = "tiny_variants/_native/x86_64_v3/libtiny.so"
@@ -32,9 +32,9 @@ SUM += " return t; }\n"
 
 
 EVERY_CHECK = {
-    "label", "record", "metadata", "same metadata", "licence", "tags", "size", "machine",
-    "needed libraries", "search paths", "exports", "level folders", "ISA notes", "instructions",
-    "device code", "build paths", "execution", "emulation", "reproducible",
+    "label", "record", "metadata", "same metadata", "installable", "licence", "tags", "size",
+    "machine", "needed libraries", "search paths", "exports", "level folders", "ISA notes",
+    "instructions", "device code", "build paths", "execution", "emulation", "reproducible",
 }  # fmt: skip
 
 NOTHING_SLOW = CheckOptions()
@@ -229,6 +229,56 @@ def test_a_planted_defect_is_found(
     options = CheckOptions(emulate=check == "emulation")
     failed = _failed(tiny_release, plant(tiny_release, tmp_path), options=options)
     assert told in failed[check]
+
+
+def _replaced(name: str, old: bytes, new: bytes) -> Callable[[WheelArchive], dict[str, bytes]]:
+    def changes(archive: WheelArchive) -> dict[str, bytes]:
+        data = archive.dist_info_file(name)
+        assert old in data
+        return {f"{DIST_INFO}/{name}": data.replace(old, new)}
+
+    return changes
+
+
+def _added(path: str, data: bytes) -> Callable[[WheelArchive], dict[str, bytes]]:
+    return lambda _: {path: data}
+
+
+_SCRIPTS = f"{DIST_INFO}/entry_points.txt"
+_REQUIRES = b"Requires-Python: >=3.10\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (_replaced("WHEEL", b"Wheel-Version: 1.0", b"Wheel-Version: 2.0"), "is 2.0, installers"),
+        (_replaced("WHEEL", b"Wheel-Version: 1.0\n", b""), "Wheel-Version is missing"),
+        (_replaced("METADATA", b"Summary: ", b"Summary: \xe9"), "METADATA: not UTF-8"),
+        (_replaced("METADATA", _REQUIRES, _REQUIRES + b"Requires-Dist: a b\n"), "'a b' is no req"),
+        (_replaced("METADATA", b">=3.10", b">=3.10 or so"), "Requires-Python: Invalid"),
+        (_added(_SCRIPTS, b"[console_scripts]\na = b c\n"), "a = 'b c' is not MODULE:FUNCTION"),
+        (_added(_SCRIPTS, b"[console_scripts]\n../a = b:c\n"), "'../a' cannot be the name"),
+        (_added(_SCRIPTS, b"a = b:c\n"), "no section headers"),
+        (_added("tiny_variants-1.0.data/bin/a", b""), "data/bin/a: is in none of the folders"),
+        (_added("tiny_variants-1.0.data/a", b""), "data/a: is in none of the folders"),
+    ],
+)
+def test_what_installers_refuse_is_found(
+    tiny_release: TinyRelease,
+    tmp_path: Path,
+    change: Callable[[WheelArchive], dict[str, bytes]],
+    told: str,
+) -> None:
+    wheel = tiny_release.wheel("null")
+    spoiled = respoil(wheel, tmp_path, change(read_wheel(wheel)))
+    assert told in _failed(tiny_release, spoiled)["installable"]
+
+
+def test_what_installers_take_is_not_refused(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    scripts = b"[console_scripts]\na-b.c = d.e:f.g [x]\nA = b : c\n[other.group]\n../x = y z\n"
+    files = {_SCRIPTS: scripts, "tiny_variants-1.0.data/scripts/a": b"#!python\n"}
+    spoiled = respoil(tiny_release.wheel("null"), tmp_path, files)
+    assert _failed(tiny_release, spoiled) == {}
 
 
 def test_variants_with_different_dependencies_are_found(

@@ -9,6 +9,7 @@ from pathlib import Path
 from variantwheel.checks import content, native
 from variantwheel.checks.device import check_device_code
 from variantwheel.checks.execution import Emulator, check_execution
+from variantwheel.checks.installing import check_installable
 from variantwheel.checks.rebuild import Rebuild, check_reproducible
 from variantwheel.checks.report import Finding, WheelReport, judge
 from variantwheel.checks.subject import CheckSubject, read_subject
@@ -20,6 +21,7 @@ CHECKS = (
     content.check_label,
     content.check_record,
     content.check_metadata,
+    check_installable,
     content.check_licence,
     content.check_tags,
     content.check_size,
