@@ -312,6 +312,13 @@ def test_what_is_no_wheel_is_told_beside_the_others(
     assert "not a readable wheel" in failed["archive"]
 
 
+def test_an_empty_line_in_record_is_found(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    wheel = tiny_release.wheel("null")
+    record = read_wheel(wheel).dist_info_file("RECORD")
+    failed = _failed(tiny_release, tamper(wheel, tmp_path, f"{DIST_INFO}/RECORD", record + b"\n"))
+    assert "is empty, which pip cannot read" in failed["record"]
+
+
 def _project_with(folder: Path, changes: Mapping[str, tuple[str, str]]) -> Path:
     project = copy_project(folder)
     for name, (old, new) in changes.items():

@@ -146,10 +146,29 @@ def test_a_time_before_zip_files_is_lifted_to_1980(tmp_path: Path) -> None:
         assert written.infolist()[0].date_time == (1980, 1, 1, 0, 0, 0)
 
 
-@pytest.mark.parametrize("path", ["../evil", "/evil", "a/../../evil", "a\\b", "a//b", "a\rb"])
+@pytest.mark.parametrize("path", [
+    "../evil", "/evil", "a/../../evil", "a\\b", "a//b", "a\rb", "../evil/", "/evil/", "c:/evil",
+])  # fmt: skip
 def test_paths_that_lead_out_are_refused(tmp_path: Path, path: str) -> None:
     file = _raw_zip(tmp_path / PLAIN, ["demo-1.0.dist-info/WHEEL", path])
     with pytest.raises(WheelFormatError, match="no plain relative path"):
+        read_wheel(file)
+
+
+@pytest.mark.parametrize("below", ["demo/x/", "demo/x/y"])
+def test_a_path_is_one_thing(tmp_path: Path, below: str) -> None:
+    file = _raw_zip(tmp_path / PLAIN, ["demo-1.0.dist-info/WHEEL", "demo/x", below])
+    with pytest.raises(WheelFormatError, match=r"'demo/x' (twice|as a file and as a folder)"):
+        read_wheel(file)
+
+
+def test_symbolic_links_are_refused(tmp_path: Path) -> None:
+    link = zipfile.ZipInfo("demo/link")
+    link.external_attr = 0o120777 << 16
+    file = _raw_zip(tmp_path / PLAIN, ["demo-1.0.dist-info/WHEEL"])
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr(link, "/etc/passwd")
+    with pytest.raises(WheelFormatError, match="a symbolic link, 'demo/link'"):
         read_wheel(file)
 
 

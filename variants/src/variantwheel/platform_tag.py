@@ -73,7 +73,8 @@ def audit_platform(wheel: Path, machine: str) -> PlatformAudit | None:
             if not _holds_native_code(wheel):
                 return None
             raise WheelFormatError(f"{wheel.name}: not for {machine}: {error.message}") from error
-        except (AuditwheelError, RuntimeError, ValueError) as error:
+        # LookupError: a RECORD with an empty line.
+        except (AuditwheelError, RuntimeError, ValueError, LookupError) as error:
             raise WheelFormatError(f"{wheel.name}: auditwheel: {error}") from error
     lowest = found.policies.lowest.name
     return PlatformAudit(

@@ -7,6 +7,7 @@ import csv
 import hashlib
 import io
 import os
+import stat
 import unicodedata
 import zipfile
 import zlib
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from variantwheel.errors import WheelFormatError
+from variantwheel_selector.archive_tail import is_unsafe
 from variantwheel_selector.errors import InvalidNameError
 from variantwheel_selector.wheel_name import WheelName, escape_project
 
@@ -68,12 +70,15 @@ def read_wheel(file: Path) -> WheelArchive:
     name = wheel_name_of(file)
     files: dict[str, bytes] = {}
     executables: set[str] = set()
+    paths: set[str] = set()
     try:
         with zipfile.ZipFile(file) as archive:
             for entry in archive.infolist():
+                _check_path(file, entry.filename.removesuffix("/"), paths)
                 if entry.is_dir():
                     continue
-                _check_path(file, entry.filename, files)
+                if stat.S_ISLNK(entry.external_attr >> 16):
+                    raise WheelFormatError(f"{file}: holds a symbolic link, {entry.filename!r}")
                 files[entry.filename] = archive.read(entry)
                 if entry.external_attr >> 16 & 0o100:
                     executables.add(entry.filename)
@@ -87,6 +92,10 @@ def read_wheel(file: Path) -> WheelArchive:
         RuntimeError,
     ) as error:
         raise WheelFormatError(f"{file}: not a readable wheel: {error}") from error
+    for path in files:
+        above = next((str(p) for p in PurePosixPath(path).parents if str(p) in files), None)
+        if above is not None:
+            raise WheelFormatError(f"{file}: holds {above!r} as a file and as a folder")
     return WheelArchive(name, _find_dist_info(file, name, files), files, frozenset(executables))
 
 
@@ -112,7 +121,7 @@ def parse_record(data: bytes) -> Iterator[tuple[str, str, str]]:
         raise WheelFormatError(f"RECORD: {error}") from error
     for number, row in enumerate(rows, start=1):
         if not row:
-            continue
+            raise WheelFormatError(f"RECORD: line {number} is empty, which pip cannot read")
         if len(row) != 3:
             raise WheelFormatError(f"RECORD: line {number} has {len(row)} fields instead of 3")
         yield row[0], row[1], row[2]
@@ -124,13 +133,14 @@ def record_digest(data: bytes, algorithm: str = "sha256") -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def _check_path(file: Path, path: str, known: Mapping[str, bytes]) -> None:
-    parts = PurePosixPath(path).parts
-    odd = path.startswith("/") or ".." in parts or "\\" in path or os.path.normpath(path) != path
+def _check_path(file: Path, path: str, known: set[str]) -> None:
+    """Refuse what the selector refuses too, and what no installer writes where it belongs."""
+    odd = is_unsafe(path) or os.path.normpath(path) != path
     if odd or any(unicodedata.category(character) == "Cc" for character in path):
         raise WheelFormatError(f"{file}: holds {path!r}, which is no plain relative path")
     if path in known:
         raise WheelFormatError(f"{file}: holds {path!r} twice")
+    known.add(path)
 
 
 def _find_dist_info(file: Path, name: WheelName, files: Mapping[str, bytes]) -> str:
