@@ -221,6 +221,19 @@ def test_wheels_with_unlike_metadata_are_refused(
         _collect(tiny_release, tmp_path)
 
 
+def test_a_version_that_is_not_in_its_normal_form_is_told_so(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    null = tiny_release.wheel("null")
+    metadata = read_wheel(null).dist_info_file("METADATA")
+    metadata = metadata.replace(b"Version: 1.0\n", b"Version: v1.00\n")
+    wheel = respoil(null, tmp_path, {f"{DIST_INFO}/METADATA": metadata})
+    with pytest.raises(ReleaseFolderError, match=r"state '1\.0' in place of 'v1\.00'"):
+        _collect(tiny_release, tmp_path)
+    done = variantwheel("check", wheel, "--project", tiny_release.project, expect=1)
+    assert "state '1.0' in place of 'v1.00'" in done.stdout
+
+
 def test_a_wheel_of_an_older_definition_is_refused(
     tiny_release: TinyRelease, tmp_path: Path
 ) -> None:

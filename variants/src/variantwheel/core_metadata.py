@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from packaging.metadata import parse_email
+from packaging.utils import canonicalize_version
 
 _FIRST_STATIC = (2, 2)
 """Metadata 2.2 (PEP 643): the first version in which a field that is not Dynamic is final."""
@@ -41,6 +42,22 @@ def parse_core_metadata(data: bytes) -> CoreMetadata:
         requires_python=raw.get("requires_python"),
         dynamic=tuple(raw.get("dynamic", ())),
         license_files=tuple(raw.get("license_files", ())),
+    )
+
+
+def version_advice(metadata: CoreMetadata, normal: str) -> str:
+    """Return the end of a sentence for versions that are written in two ways, or nothing.
+
+    Args:
+        metadata: Of a wheel.
+        normal: The version in the wheel's name.
+    """
+    same = canonicalize_version(metadata.version) == canonicalize_version(normal)
+    if not same or metadata.version == normal:
+        return ""
+    return (
+        f"; build backends name wheels after a version's normal form: state {normal!r} in place of "
+        f"{metadata.version!r} in the project's metadata"
     )
 
 

@@ -13,7 +13,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from variantwheel.core_metadata import parse_core_metadata, static_metadata_problems
+from variantwheel.core_metadata import (
+    parse_core_metadata,
+    static_metadata_problems,
+    version_advice,
+)
 from variantwheel.errors import ReleaseFolderError, SdistFormatError
 from variantwheel.prepared_answers import render_prepared
 from variantwheel.project import Project
@@ -115,6 +119,12 @@ def collect_payload(folder: Path, project: Project) -> Payload:
             )
     metadata = _same_metadata(labelled)
     fields = parse_core_metadata(metadata)
+    version = wheel_name_of(labelled[0]).version
+    if fields.version != version:
+        raise ReleaseFolderError(
+            f"{labelled[0].name}: its METADATA is of version {fields.version}, its name of "
+            f"{version}{version_advice(fields, version)}"
+        )
     return Payload(
         name=fields.name,
         version=fields.version,

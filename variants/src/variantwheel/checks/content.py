@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from variantwheel.checks.report import Finding, judge, skip
 from variantwheel.checks.subject import CheckSubject
-from variantwheel.core_metadata import static_metadata_problems
+from variantwheel.core_metadata import static_metadata_problems, version_advice
 from variantwheel.errors import WheelFormatError
 from variantwheel.interpreters import abi_of, module_abis
 from variantwheel.labelling import VARIANT_JSON, wheel_file_tags
@@ -88,7 +88,8 @@ def check_metadata(subject: CheckSubject) -> Finding:
     inside = (normalize_project(metadata.name), metadata.version)
     outside = (normalize_project(name.distribution), name.version)
     if inside != outside:
-        faults.append(f"METADATA is of {' '.join(inside)}, the name of {' '.join(outside)}")
+        advice = version_advice(metadata, name.version)
+        faults.append(f"METADATA is of {' '.join(inside)}, the name of {' '.join(outside)}{advice}")
     return judge("metadata", faults, f"version {metadata.metadata_version}, static")
 
 
