@@ -37,7 +37,7 @@ class _Told:
         from variantwheel_selector.errors import SelectorError
 
         if isinstance(error, SelectorError):
-            for line in str(error).splitlines():
+            for line in error.lines():
                 sys.stderr.write(f"variantwheel-selector: error: {line}\n")
             sys.stderr.flush()
             raise SystemExit(1) from error

@@ -11,6 +11,16 @@ class SelectorError(Exception):
 
     exit_code = 2
 
+    def lines(self) -> list[str]:
+        """Return the text for a terminal: what a server said must not steer it."""
+        return [
+            "".join(
+                sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
+                for sign in line
+            )
+            for line in str(self).split("\n")
+        ]
+
 
 class InvalidNameError(SelectorError, ValueError):
     """A variant property, variant label or wheel file name that breaks its grammar."""

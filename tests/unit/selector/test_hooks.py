@@ -3,9 +3,11 @@
 import gzip
 import io
 import json
+import socket
 import subprocess
 import sys
 import tarfile
+import threading
 import zipfile
 from pathlib import Path
 
@@ -142,6 +144,32 @@ def test_expected_errors_are_lines_without_traceback(
     assert all(line.startswith("variantwheel-selector: error: ") for line in lines)
     assert "no variant of tiny-native 1.0 fits this machine" in lines[0]
     assert "only cp39-cp39-win_amd64" in "\n".join(lines)
+
+
+def test_what_a_server_says_does_not_steer_the_terminal(
+    sdist: TinyRelease, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sdist.publish(tmp_path / "site")
+    sdist.finish()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(30)
+        answer = b"HTTP/1.1 403 \x1b[2J\rfine\x9b1A\r\nContent-Length: 0\r\n\r\n"
+        thread = threading.Thread(target=_answer_once, args=(server, answer))
+        thread.start()
+        index = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
+        with pytest.raises(SystemExit):
+            backend.build_wheel(str(tmp_path / "out"), {"index-url": index})
+        thread.join()
+    told = capsys.readouterr().err
+    assert r"the server says 403 \x1b[2J" in told
+    assert all(line.isprintable() for line in told.split("\n"))
+
+
+def _answer_once(server: socket.socket, answer: bytes) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(1 << 16)
+        connection.sendall(answer)
 
 
 def test_other_errors_keep_their_traceback(sdist: TinyRelease, tmp_path: Path) -> None:

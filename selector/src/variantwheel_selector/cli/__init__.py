@@ -56,7 +56,7 @@ def run_commandline(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(words)
     except SelectorError as error:
-        for line in str(error).splitlines():
+        for line in error.lines():
             sys.stderr.write(f"variantwheel: error: {line}\n")
         return error.exit_code
     except KeyboardInterrupt:
