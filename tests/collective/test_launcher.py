@@ -13,6 +13,7 @@ import pytest
 from collective.conftest import Launch
 from collective.launching import (
     LAUNCH_SECONDS,
+    LAUNCHER,
     RANKS,
     clean_environment,
     horovodrun,
@@ -60,6 +61,13 @@ def test_workers_get_horovods_environment() -> None:
         *python("import os; print(os.environ['MINE'], os.environ['HIS'])"),
     )
     assert launched.lines(0) == ["1 a b"]
+
+
+def test_a_job_that_a_rank_of_an_elastic_one_starts_is_none_itself() -> None:
+    code = "import os; print(*(name for name in sorted(os.environ) if '_ELASTIC' in name))"
+    inner = (PYTHON, *LAUNCHER, "-np", "1", *python(code))
+    launched = horovodrun("-np", "1", "--min-np", "1", *inner)
+    assert launched.lines(0) == ["[0]<stdout>:"]
 
 
 def test_every_job_has_a_secret_of_its_own() -> None:

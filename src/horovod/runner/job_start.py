@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from horovod import _settings
@@ -97,7 +97,7 @@ def start(args: argparse.Namespace, exchange: Exchange | None = None) -> int:
     job = Job(
         arguments=args.command,
         slots=() if elastic else get_host_assignments(_read_hosts(args), args.num_proc),
-        environment={**os.environ, **variables_of(args)},
+        environment={**_inherited(os.environ), **variables_of(args)},
         directory=Path.cwd(),
         ssh=SshOptions(args.ssh_port, args.ssh_identity_file, find_kubexec(os.environ)),
         interfaces=interface_names(args.nics),
@@ -109,6 +109,15 @@ def start(args: argparse.Namespace, exchange: Exchange | None = None) -> int:
     if elastic:
         return run_elastic_job(_make_elastic(args, job), exchange)
     return run_job(job, exchange)
+
+
+def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a job's ranks get of an environment: no place in another job, whose rank may start it.
+
+    Ranks of an elastic job ask their launcher for a place, which no other launcher would answer.
+    """
+    places = {setting.name for setting in _settings.LAUNCHER_SETTINGS}
+    return {name: value for name, value in environment.items() if name not in places}
 
 
 def interface_names(given: str | Iterable[str] | None) -> list[str]:
@@ -146,7 +155,7 @@ def _start_mpi(args: argparse.Namespace, exchange: Exchange | None) -> int:
         command=args.command,
         np=args.num_proc,
         hosts=hosts,
-        environment={**os.environ, **variables_of(args)},
+        environment={**_inherited(os.environ), **variables_of(args)},
         ssh=SshOptions(args.ssh_port, args.ssh_identity_file, find_kubexec(os.environ)),
         interfaces=interface_names(args.nics),
         mpi_args=args.mpi_args or "",
