@@ -107,6 +107,17 @@ def test_a_discovery_script_may_print_any_bytes() -> None:
         HostDiscoveryScript(r"printf 'h\351:2\n'").find_available_hosts_and_slots()
 
 
+def test_a_discovery_script_that_prints_without_end_does_not_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(discovery, "_SCRIPT_SECONDS", 2.0)
+    with pytest.raises(DiscoveryError, match="yes x:2 printed more than 1048576 bytes"):
+        HostDiscoveryScript("yes x:2").find_available_hosts_and_slots()
+    # What it complains of is not looked at while it succeeds.
+    script = HostDiscoveryScript("yes oh | head -c 3000000 >&2; echo x:2")
+    assert script.find_available_hosts_and_slots() == {"x": 2}
+
+
 def test_a_discovery_script_that_leaves_its_output_open_is_said_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +129,7 @@ def test_a_discovery_script_that_leaves_its_output_open_is_said_to(
     script = HostDiscoveryScript(f"echo x:2; sleep 600 3>{fifo} &")
     start = script._start
 
-    def start_and_await_end() -> "subprocess.Popen[str]":
+    def start_and_await_end() -> "subprocess.Popen[bytes]":
         shell = start()
         os.waitid(os.P_PID, shell.pid, os.WEXITED | os.WNOWAIT)
         return shell
@@ -180,7 +191,7 @@ def test_a_discovery_script_ends_with_all_that_it_has_started(
     complaints: queue.SimpleQueue[str] = queue.SimpleQueue()
     start, opened = script._start, threading.Event()
 
-    def start_and_await_child() -> "subprocess.Popen[str]":
+    def start_and_await_child() -> "subprocess.Popen[bytes]":
         shell = start()
         opened.wait(60)
         return shell

@@ -1,9 +1,12 @@
 """Which hosts there are now: a fixed list, or what a script of the user's prints."""
 
+import os
 import re
+import selectors
 import signal
 import subprocess
 import threading
+import time
 import traceback
 from collections.abc import Mapping
 from typing import Protocol
@@ -12,6 +15,8 @@ from horovod.runner.process_groups import signal_group
 from horovod.runner.threads import why_not_started
 
 _SCRIPT_SECONDS = 60.0
+_MOST_BYTES = 1 << 20  # that a script may print; of its complaints no more are kept
+_CHUNK = 1 << 16
 
 
 class DiscoveryError(Exception):
@@ -97,17 +102,17 @@ class HostDiscoveryScript:
         self._slots = slots
         self._lock = threading.Lock()
         self._stopped = False
-        self._running: subprocess.Popen[str] | None = None
+        self._running: subprocess.Popen[bytes] | None = None
 
     def find_available_hosts_and_slots(self) -> Mapping[str, int]:
         """Runs the script; ends all that it has started when it takes too long.
 
         Raises:
-            DiscoveryError: it did not end in time, failed, or printed something else.
+            DiscoveryError: it did not end in time, failed, or printed something else or too much.
         """
         with self._start() as script:
             try:
-                out, complaints = script.communicate(timeout=_SCRIPT_SECONDS)
+                out, complaints = self._collect(script)
             except subprocess.TimeoutExpired:
                 raise DiscoveryError(self._end_late(script)) from None
             finally:
@@ -121,7 +126,38 @@ class HostDiscoveryScript:
             raise DiscoveryError(f"{self._script} ended with code {script.returncode}{said}")
         return parse_discovered(out, self._slots)
 
-    def _start(self) -> "subprocess.Popen[str]":
+    def _collect(self, script: "subprocess.Popen[bytes]") -> tuple[str, str]:
+        """What a script prints on its two streams, once it has ended.
+
+        Raises:
+            TimeoutExpired: that takes too long.
+            DiscoveryError: it is too much, as of a script that repeats itself without end.
+        """
+        deadline = time.monotonic() + _SCRIPT_SECONDS
+        out, complaints = bytearray(), bytearray()
+        with selectors.DefaultSelector() as selector:
+            for pipe, text in ((script.stdout, out), (script.stderr, complaints)):
+                if pipe is not None:
+                    selector.register(pipe, selectors.EVENT_READ, text)
+            while selector.get_map():
+                left = deadline - time.monotonic()
+                ready = selector.select(left) if left > 0 else []
+                if not ready:
+                    raise subprocess.TimeoutExpired(self._script, _SCRIPT_SECONDS)
+                for found, _ in ready:
+                    if not (more := os.read(found.fd, _CHUNK)):
+                        selector.unregister(found.fileobj)
+                    elif len(found.data) < _MOST_BYTES:
+                        found.data.extend(more)
+                    elif found.data is out:
+                        raise DiscoveryError(
+                            f"{self._script} printed more than {_MOST_BYTES} bytes"
+                        )
+        script.wait(max(deadline - time.monotonic(), 0))
+        # What it prints may be in any encoding.
+        return out.decode(errors="backslashreplace"), complaints.decode(errors="backslashreplace")
+
+    def _start(self) -> "subprocess.Popen[bytes]":
         with self._lock:
             if self._stopped:
                 raise DiscoveryError("nobody asks any more")
@@ -132,8 +168,6 @@ class HostDiscoveryScript:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
-                    text=True,
-                    errors="backslashreplace",  # what it prints may be in any encoding
                     start_new_session=True,
                 )
             except OSError as error:
@@ -141,7 +175,7 @@ class HostDiscoveryScript:
                 raise DiscoveryError(f"cannot start {self._script}: {reason}") from None
             return self._running
 
-    def _end_late(self, script: "subprocess.Popen[str]") -> str:
+    def _end_late(self, script: "subprocess.Popen[bytes]") -> str:
         """Ends what takes too long, and says what that was."""
         ended = script.poll() is not None
         signal_group(script.pid, signal.SIGKILL)
