@@ -1,8 +1,13 @@
 """`horovodrun` where its words find no taker, no thread can be started, or there is no loopback."""
 
+import array
+import fcntl
 import os
+import signal
 import subprocess
 import sys
+import termios
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -142,3 +147,41 @@ def test_a_host_without_loopback_is_told_so() -> None:
         "horovodrun: error: this host has no loopback address: neither 127.0.0.1 nor ::1"
     )
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("flags", [(), ELASTIC], ids=["fixed", "elastic"])
+@pytest.mark.parametrize("both", [False, True], ids=["stdout", "stderr too"])
+def test_a_signal_ends_a_launcher_whose_output_nobody_reads(
+    flags: tuple[str, ...], *, both: bool
+) -> None:
+    reading, writing = os.pipe()
+    code = "import os, sys\nwhile True: sys.stdout.write('x' * 999 + '\\n')"
+    launcher = subprocess.Popen(
+        [*HOROVODRUN, *flags, sys.executable, "-c", code],
+        stdout=writing,
+        stderr=writing if both else subprocess.DEVNULL,
+        env=clean_environment(),
+    )
+    os.close(writing)
+    try:
+        wait_until_full(reading)
+        launcher.terminate()
+        assert launcher.wait(60) == 128 + signal.SIGTERM
+    finally:
+        launcher.kill()
+        launcher.wait()
+        os.close(reading)
+
+
+def wait_until_full(pipe: int) -> None:
+    """Returns when nobody has written to a pipe for a while, which some have filled."""
+    held, before = 0, -1
+    while not held or held != before:
+        time.sleep(1)
+        held, before = waiting_bytes(pipe), held
+
+
+def waiting_bytes(pipe: int) -> int:
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]

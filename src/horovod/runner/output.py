@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-from horovod.runner.streams import drop_the_rest
+from horovod.runner.streams import drop_the_rest, write_all
 
 STDOUT, STDERR = "stdout", "stderr"
 STREAMS = (STDOUT, STDERR)
@@ -155,14 +155,14 @@ class Output:
         if not data or sink in self._given_up:
             return
         try:
-            sink.write(data)
-            sink.flush()
+            write_all(sink, data)
         except BrokenPipeError:
             self._given_up.add(sink)
             drop_the_rest(sink)
             self._on_nobody_reads()
         except OSError as error:
             self._given_up.add(sink)
-            drop_the_rest(sink)
+            if not isinstance(error, TimeoutError):  # of which nothing was held back
+                drop_the_rest(sink)
             lost = f"horovodrun: no more output goes to {name}: {error.strerror}\n"
             self._put(self._terminal[STDERR], STDERR, lost.encode())

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
+from horovod.runner.streams import READERS
 from horovod.runner.threads import start_thread
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -32,12 +33,16 @@ def signals_as_events(put: Callable[[Signalled], None]) -> Iterator[None]:
     Outside the main thread, where Python has no signals, and for signals that are ignored, as under
     nohup, nothing changes.
 
+    From the first signal on nobody waits for long for who reads this process's output: a pager that
+    pauses would keep it from ending.
+
     Args:
         put: called with each signal, by a thread of its own.
 
     Raises:
         ThreadError: there is no room for that thread.
     """
+    READERS.take_time()
     in_main = threading.current_thread() is threading.main_thread()
     numbers = [
         number
@@ -68,6 +73,7 @@ def _read(
     """Reads to the end; `outer` is told of other signals, as it was before (-1: nobody)."""
     while (read := ours.recv(1)) != _END:
         if read[0] in numbers:
+            READERS.hurry()
             put(Signalled(read[0]))
         elif outer >= 0:
             with contextlib.suppress(OSError):

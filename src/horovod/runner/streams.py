@@ -4,9 +4,77 @@ import contextlib
 import errno
 import io
 import os
+import select
+import stat
 import sys
+import time
 from pathlib import Path
 from typing import IO, TextIO
+
+ENDING_SECONDS = 10.0  # for readers who pause to take what is left, once this process is to end
+_LOOK_SECONDS = 0.5  # between looks whether it is
+_PIECE = select.PIPE_BUF  # bytes that a pipe which has any room takes without waiting
+
+
+class Readers:
+    """How long is waited for those who read this process's output, as a pager that pauses.
+
+    Attributes:
+        deadline: until when, by the monotonic clock; None for as long as it takes.
+    """
+
+    def __init__(self) -> None:
+        self.deadline: float | None = None
+
+    def take_time(self) -> None:
+        """Nobody wants this process to end."""
+        self.deadline = None
+
+    def hurry(self) -> None:
+        """Somebody wants it to end; who says so twice wants it at once."""
+        now = time.monotonic()
+        self.deadline = now + ENDING_SECONDS if self.deadline is None else now
+
+    def await_room(self, descriptor: int) -> None:
+        """Returns when a descriptor takes something, or will say why it does not.
+
+        Raises:
+            TimeoutError: it took nothing while there was time.
+        """
+        poll = select.poll()
+        poll.register(descriptor, select.POLLOUT)
+        while not poll.poll(_LOOK_SECONDS * 1000):
+            if self.deadline is not None and time.monotonic() >= self.deadline:
+                raise TimeoutError(errno.ETIMEDOUT, "nobody reads it")
+
+
+READERS = Readers()  # of standard output and error, of which a process has one each
+
+
+def _descriptor(sink: IO[bytes] | TextIO) -> int | None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return sink.fileno()
+    return None
+
+
+def write_all(sink: IO[bytes], data: bytes) -> None:
+    """Writes bytes, also where a descriptor takes a part of them only, or just now none.
+
+    Raises:
+        OSError: they cannot be written; `TimeoutError` when nobody reads, and time is up.
+    """
+    descriptor = _descriptor(sink)
+    if descriptor is None:
+        sink.write(data)
+        sink.flush()
+        return
+    file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    view = memoryview(data)
+    while view:
+        READERS.await_room(descriptor)
+        with contextlib.suppress(BlockingIOError):  # others write there, too
+            sink.flush()  # what somebody else has written through it before
+            view = view[os.write(descriptor, view if file else view[:_PIECE]) :]
 
 
 class _Nowhere(io.BytesIO):
@@ -67,8 +135,12 @@ def tell(text: str) -> None:
     if stream is None:  # it was closed when Python started
         return
     try:
+        if (descriptor := _descriptor(stream)) is not None:
+            READERS.await_room(descriptor)
         stream.write(text)
         stream.flush()
+    except TimeoutError:
+        return
     except (OSError, ValueError):
         drop_the_rest(stream)
 

@@ -4,6 +4,7 @@ import io
 import os
 import re
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from horovod.runner.output import STDERR, STDOUT, LinePrefixer, Output, OutputError
-from horovod.runner.streams import bytes_of, say
+from horovod.runner.streams import READERS, bytes_of, say
 
 
 def prefix_all(chunks: list[bytes], prefix: str = "[0]<stdout>:") -> bytes:
@@ -89,6 +90,48 @@ def test_a_full_disk_is_said_once_and_does_not_end_the_job() -> None:
     assert errors.getvalue() == (
         b"horovodrun: no more output goes to stdout: No space left on device\n[0]<stderr>:goes on\n"
     )
+
+
+@pytest.mark.parametrize("buffering", [0, -1], ids=["raw", "buffered"])
+def test_a_pipe_that_does_not_block_gets_all_however_slow_its_reader_is(buffering: int) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    errors = io.BytesIO()
+    line = b"x" * 99 + b"\n"
+    got = bytearray()
+
+    def read() -> None:
+        while chunk := os.read(reading, 5000):
+            got.extend(chunk)
+
+    with os.fdopen(writing, "wb", buffering=buffering) as pipe:
+        output = Output(1, {STDOUT: pipe, STDERR: errors}, directory=None, timestamp=False)
+        reader = threading.Thread(target=read)
+        threading.Timer(0.2, reader.start).start()  # by then the pipe is full
+        output.write(0, STDOUT, line * 5000)
+        output.write(0, STDOUT, b"end\n")
+    reader.join()
+    os.close(reading)
+    assert errors.getvalue() == b""
+    assert bytes(got) == b"[0]<stdout>:" + b"[0]<stdout>:".join([*[line] * 5000, b"end\n"])
+
+
+def test_who_does_not_read_is_waited_for_until_the_job_is_to_end() -> None:
+    reading, writing = os.pipe()
+    errors = io.BytesIO()
+    with os.fdopen(writing, "wb") as pipe, os.fdopen(reading, "rb"):
+        output = Output(1, {STDOUT: pipe, STDERR: errors}, directory=None, timestamp=False)
+        writer = threading.Thread(target=output.write, args=(0, STDOUT, b"x\n" * 50000))
+        writer.start()
+        writer.join(1.0)
+        assert writer.is_alive()
+        try:
+            READERS.hurry()
+            READERS.hurry()  # at once
+            writer.join()
+        finally:
+            READERS.take_time()
+    assert errors.getvalue() == b"horovodrun: no more output goes to stdout: nobody reads it\n"
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
