@@ -165,4 +165,4 @@ class Output:
             if not isinstance(error, TimeoutError):  # of which nothing was held back
                 drop_the_rest(sink)
             lost = f"horovodrun: no more output goes to {name}: {error.strerror}\n"
-            self._put(self._terminal[STDERR], STDERR, lost.encode())
+            self._put(self._terminal[STDERR], STDERR, lost.encode(errors="backslashreplace"))

@@ -92,6 +92,19 @@ def test_a_full_disk_is_said_once_and_does_not_end_the_job() -> None:
     )
 
 
+def test_a_full_disk_does_not_end_the_job_whatever_its_folder_is_called(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"h\351")
+    (folder / "rank.0").mkdir(parents=True)
+    (folder / "rank.0" / "stdout").symlink_to("/dev/full")
+    terminal = {STDOUT: io.BytesIO(), STDERR: io.BytesIO()}
+    output = Output(1, terminal, directory=folder, timestamp=False)
+    output.write(0, STDOUT, b"one\n")
+    output.write(0, STDOUT, b"two\n")
+    output.close()
+    assert terminal[STDOUT].getvalue() == b"[0]<stdout>:one\n[0]<stdout>:two\n"
+    assert b"/h\\udce9/rank.0/stdout: No space left on device\n" in terminal[STDERR].getvalue()
+
+
 @pytest.mark.parametrize("buffering", [0, -1], ids=["raw", "buffered"])
 def test_a_pipe_that_does_not_block_gets_all_however_slow_its_reader_is(buffering: int) -> None:
     reading, writing = os.pipe()
