@@ -355,3 +355,9 @@ def test_version_is_the_packages() -> None:
     import horovod  # noqa: PLC0415 - what the interpreter under test has
 
     assert horovodrun("-v").out == f"{horovod.__version__}\n"
+
+
+def test_a_host_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_bytes(b"\xef\xbb\xbflocalhost slots=1\r\n")
+    assert horovodrun("-np", "1", "--hostfile", hosts, "echo", "fine").lines(0) == ["fine"]

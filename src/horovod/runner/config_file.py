@@ -189,6 +189,6 @@ def read_flags(path: str) -> FileFlags:
         ConfigFileError: see `flags_of`; or the file cannot be read.
     """
     try:
-        return flags_of(Path(path).read_text(encoding="utf-8"))
+        return flags_of(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigFileError(f"it cannot be read: {error}") from None

@@ -136,7 +136,7 @@ def _read_hosts(args: argparse.Namespace) -> list[HostInfo]:
         return parse_hosts(args.hosts)
     if args.hostfile is not None:
         try:
-            text = Path(args.hostfile).read_text(encoding="utf-8")
+            text = Path(args.hostfile).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise HostsError(f"cannot read the host file {args.hostfile}: {error}") from None
         return parse_hostfile(text, args.hostfile)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from horovod.runner.arguments import make_parser, parse_args
-from horovod.runner.config_file import FLAGS, ConfigFileError, flags_of
+from horovod.runner.config_file import FLAGS, ConfigFileError, flags_of, read_flags
 from horovod.runner.variable_flags import variables_of
 
 FILE = """\
@@ -147,3 +147,9 @@ def test_the_controller_of_the_command_line_counts(tmp_path: Path, flag: str, *,
     )
     args = parse_args(["-np", "2", "--config-file", str(file), flag, "python", "x.py"])
     assert (args.use_mpi, args.use_gloo) == (mpi, not mpi)
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_bytes(b"\xef\xbb\xbfparams:\r\n  cycle_time_ms: 5\r\n")
+    assert read_flags(str(path)).flags == ["--cycle-time-ms=5"]
