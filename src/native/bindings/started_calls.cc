@@ -140,8 +140,8 @@ std::optional<int32_t> ReadNumber(PyObject* given) {
   return static_cast<int32_t>(number);
 }
 
-// Args: source, result: see Started. Returns the handle, or None where the
-// ordinary way has to go on.
+// Returns the handle, or None where the ordinary way has to go on. Args: source, result: see
+// Started.
 PyObject* Start(StartedCalls& object, PyObject* name, std::span<const hvd_tensor> tensors,
                 bool grouped, const Reduction& reduction, int32_t process_set, py::object source,
                 py::object result) {
