@@ -22,6 +22,7 @@ class Faults:
         break_pages: The same as below for pages.
         break_after: Bytes after which it drops a connection, one entry for each time.
         ranges: Whether it continues where the client asks it to.
+        weak: Whether its entity tags promise the same meaning alone, not the same bytes.
         redirect: Sent for every path that begins with `/away/`.
         replace: Bodies to send instead of files, by path.
         statuses: Answers by path that come first, one for each time.
@@ -34,6 +35,7 @@ class Faults:
     break_pages: list[int] = field(default_factory=list)
     break_after: list[int] = field(default_factory=list)
     ranges: bool = True
+    weak: bool = False
     redirect: str = ""
     replace: dict[str, bytes] = field(default_factory=dict)
     statuses: dict[str, list[int]] = field(default_factory=dict)
@@ -82,7 +84,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _send(self, body: bytes) -> None:
         wanted = self.headers.get("Range", "")
         begin = 0
-        headers = {"ETag": f'"{len(body)}-{hash(body)}"'}
+        headers = {"ETag": f'{"W/" * self.faults.weak}"{len(body)}-{hash(body)}"'}
         if wanted and self.faults.ranges and self.headers.get("If-Range") == headers["ETag"]:
             begin = int(wanted.removeprefix("bytes=").removesuffix("-"))
             headers["Content-Range"] = f"bytes {begin}-{len(body) - 1}/{len(body)}"

@@ -1,5 +1,6 @@
 """A payload that is not in the sdist: where it is looked for, and how it is fetched."""
 
+import base64
 import os
 import stat
 import subprocess
@@ -93,6 +94,13 @@ def test_a_file_that_changed_in_between_is_not_mixed_up(place: Place) -> None:
     assert list(place.home.rglob("*.whl")) == []
 
 
+def test_a_download_starts_again_where_no_tag_promises_the_same_bytes(place: Place) -> None:
+    place.faults.break_after = [100]
+    place.faults.weak = True
+    assert place.fetch() == place.data()
+    assert not [headers for _, headers in place.faults.requests if "Range" in headers]
+
+
 @pytest.mark.parametrize("body", [b"short", b"x" * 100_000])
 def test_a_file_of_another_size_is_refused(place: Place, body: bytes) -> None:
     place.faults.replace[f"/simple/tiny-native/{place.wheel.filename}"] = body
@@ -169,6 +177,33 @@ def test_a_closed_network_says_what_to_bring_where(place: Place) -> None:
     assert "secret" not in words
 
 
+def test_a_release_and_a_user_that_name_no_index_are_told(place: Place) -> None:
+    with pytest.raises(DownloadError, match="none is configured here, and the release names none"):
+        place.fetch(PIP_INDEX_URL="")
+
+
+def test_an_index_of_this_machine_may_be_missing(place: Place, tmp_path: Path) -> None:
+    missing = (tmp_path / "missing").as_uri()
+    with pytest.raises(DownloadError, match=f"cannot read {missing}/tiny-native/: No such file"):
+        place.fetch(PIP_INDEX_URL=missing)
+    assert place.fetch(PIP_INDEX_URL=missing, PIP_EXTRA_INDEX_URL=place.index) == place.data()
+
+
+def test_nobody_is_asked_where_uv_is_offline(place: Place) -> None:
+    place.fetch()
+    asked = place.faults.paths()
+    offline = {"UV_INTERNAL__BUILD_DIR": "/x", "UV_DEFAULT_INDEX": place.index, "UV_OFFLINE": "1"}
+    assert place.fetch(offline) == place.data()
+    (kept,) = place.home.rglob("*.whl")
+    kept.write_bytes(b"damaged")
+    with pytest.raises(DownloadError) as caught:
+        place.fetch(offline)
+    assert "cache: has another file of this name, 7 bytes" in str(caught.value)
+    assert "the network: forbidden by uv's setting 'offline'" in str(caught.value)
+    assert place.faults.paths() == asked
+    assert not kept.exists()
+
+
 def test_a_read_only_or_absent_home_is_no_obstacle(place: Place, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for home in (str(tmp_path / "file"), "", "relative"):
@@ -212,6 +247,15 @@ def test_netrc_and_keyring(place: Place, tmp_path: Path) -> None:
         place.fetch(
             PIP_INDEX_URL=url, PIP_NO_CACHE_DIR="1", PATH=path, PIP_KEYRING_PROVIDER="disabled"
         )
+
+
+def test_netrc_serves_the_user_whom_the_url_names(place: Place) -> None:
+    place.faults.login = "me:s3cret"
+    (place.home / ".netrc").write_text("machine 127.0.0.1 login me password s3cret\n")
+    with pytest.raises(DownloadError, match="401"):
+        place.fetch(PIP_INDEX_URL=place.authority("you"))
+    assert place.faults.authorizations() == {"Basic " + base64.b64encode(b"you:").decode()}
+    assert place.fetch(PIP_INDEX_URL=place.authority("me")) == place.data()
 
 
 def test_a_proxy_is_used_and_bypassed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
