@@ -79,6 +79,9 @@ def test_an_answer_comes_back() -> None:
     assert answer.cuda is not None
     assert answer.cuda.version == (13, 1)
     assert answer.capabilities() == ((9, 0),)
+    older = ANSWER.replace('"compute_capability": [9, 0], "mig": true', '"mig": true')
+    assert older != ANSWER
+    assert parse_nvidia_driver(older).capabilities() == ((9, 0),), "what CUDA says of its devices"
 
 
 @given(st.integers(0, len(ANSWER)))

@@ -6,6 +6,7 @@ import hashlib
 import http.server
 import json
 import socket
+import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,13 +15,14 @@ import pytest
 
 from unit.selector.tiny_release import NULL, V3, V4, TinyRelease, make_machine, release_info
 from variantwheel_selector.errors import ReleaseError
+from variantwheel_selector.manifest import MANIFEST_PATH
 from variantwheel_selector.missing_project import projects_of
 from variantwheel_selector.release_source import (
     release_from_folder,
     release_from_index,
     release_from_sdist,
 )
-from variantwheel_selector.sdist_source import sdist_from_index
+from variantwheel_selector.sdist_source import sdist_from_file, sdist_from_index
 from variantwheel_selector.selection import Release
 from variantwheel_selector.simple_index import IndexFile, parse_html_page, parse_json_page
 from variantwheel_selector.variants_json import render_variants_json
@@ -261,16 +263,36 @@ def test_an_sdist_packed_and_unpacked(release: TinyRelease, tmp_path: Path) -> N
 
 def test_what_is_no_sdist(tmp_path: Path) -> None:
     (tmp_path / "x.tar.gz").write_bytes(b"garbage")
-    for path in (tmp_path / "x.tar.gz", tmp_path, tmp_path / "absent.tar.gz"):
-        with pytest.raises(ReleaseError, match="is no selector sdist"):
-            release_from_sdist(path)
+    for path, why in (
+        (tmp_path / "x.tar.gz", "not a gzip file"),
+        (tmp_path, "No such file or directory"),
+        (tmp_path / "absent.tar.gz", "No such file or directory"),
+    ):
+        for read in (release_from_sdist, sdist_from_file):
+            with pytest.raises(ReleaseError, match=f"is no selector sdist: .*{why}"):
+                read(path)
+
+
+def test_an_sdist_with_a_manifest_that_is_none_by_its_size(
+    release: TinyRelease, tmp_path: Path
+) -> None:
+    release.finish()
+    with (release.root / MANIFEST_PATH).open("ab") as file:
+        file.write(b" " * 16 * 1024 * 1024)  # with which JSON may end
+    packed = tmp_path / "tiny_native-1.0.tar.gz"
+    with tarfile.open(packed, "w:gz") as archive:
+        archive.add(release.root, "tiny_native-1.0")
+    for read in (release_from_sdist, sdist_from_file):
+        with pytest.raises(ReleaseError, match=f"selector sdist: it holds no {MANIFEST_PATH}"):
+            read(packed)
 
 
 @pytest.mark.parametrize("compressed", [b"garbage", gzip.compress(b"x" * 4096, mtime=0)[:-12], b""])
 def test_an_index_whose_sdist_is_damaged(tmp_path: Path, compressed: bytes) -> None:
     (tmp_path / "tiny_native-1.0.tar.gz").write_bytes(compressed)
-    with pytest.raises(ReleaseError, match="is no selector sdist"):
+    with pytest.raises(ReleaseError, match="is no selector sdist") as caught:
         release_from_folder(tmp_path, "tiny-native", None, MACHINE)
+    assert "it holds no" not in str(caught.value)
 
 
 def test_a_folder_in_the_place_of_an_sdist(tmp_path: Path) -> None:
