@@ -1,6 +1,8 @@
 """What is shown and never decides: MPI, NCCL and RCCL, PCI cards, musl, sysctl, batch systems."""
 
+import os
 import struct
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,11 +15,12 @@ from variantwheel_selector.parse.libraries import SONAMES, cached_paths, parse_l
 from variantwheel_selector.parse.musl import elf_interpreter, musl_version
 from variantwheel_selector.parse.pci import is_gpu_class, listed_addresses, parse_pci_cards
 from variantwheel_selector.parse.sysctl import arm_features, parse_sysctl, x86_flags
-from variantwheel_selector.probe import _batch_system
+from variantwheel_selector.probe import _batch_system, probe
 from variantwheel_selector.probe_gpu import GpuSearch, probe_gpu
 from variantwheel_selector.probe_libraries import probe_libraries
 from variantwheel_selector.providers import supported
 from variantwheel_selector.surroundings import surroundings
+from variantwheel_selector.tags import supported_tags
 
 CAPTURES = Path(__file__).parents[4] / "shared/captures/cpuinfo"
 
@@ -104,8 +107,7 @@ def test_targets_of_graphics_cores(core: str, target: str) -> None:
     assert (f", {target} by its graphics core" in card.words()) == bool(target)
 
 
-@pytest.mark.parametrize(("wide", "path"), [(True, "/lib/ld-musl-x86_64.so.1"), (False, "/lib/ld")])
-def test_the_interpreter_of_a_program(*, wide: bool, path: str) -> None:
+def program(interpreter: str, *, wide: bool = True) -> bytes:
     if wide:
         header = (
             b"\x7fELF\x02\x01\x01"
@@ -122,16 +124,45 @@ def test_the_interpreter_of_a_program(*, wide: bool, path: str) -> None:
             + struct.pack("<HHIIIIIHHHHHH", 3, 3, 1, 0, 52, 0, 0, 52, 32, 1, 0, 0, 0)
         )
         programs = struct.pack("<IIIIIIII", 3, 84, 0, 0, 0, 0, 4, 1)
-    data = header + programs + path.encode() + b"\0rest"
-    assert elf_interpreter(data) == path
+    return header + programs + interpreter.encode() + b"\0rest"
+
+
+@pytest.mark.parametrize(("wide", "path"), [(True, "/lib/ld-musl-x86_64.so.1"), (False, "/lib/ld")])
+def test_the_interpreter_of_a_program(*, wide: bool, path: str) -> None:
+    assert elf_interpreter(program(path, wide=wide)) == path
     assert elf_interpreter(Path("/proc/self/exe").resolve().read_bytes()[:65536])
 
 
+LOADER = b"\x7fELF...musl libc (x86_64)\nVersion %s\n\0...\x001.2.5\x00..."
+
+
 def test_the_version_of_musl() -> None:
-    loader = b"\x7fELF...musl libc (x86_64)\nVersion %s\n\0...\x001.2.5\x00..."
-    assert musl_version(loader) == "musl 1.2"
-    assert musl_version(loader.replace(b"musl libc", b"glibc")) is None
-    assert musl_version(loader.replace(b"1.2.5", b"1.2.5-git-12-gabc")) == "musl 1.2"
+    assert musl_version(LOADER) == "musl 1.2"
+    assert musl_version(LOADER.replace(b"musl libc", b"glibc")) is None
+    assert musl_version(LOADER.replace(b"1.2.5", b"1.2.5-git-12-gabc")) == "musl 1.2"
+
+
+def test_a_machine_of_musl_is_known_by_the_loader_of_its_python(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def confstr(name: str) -> str:
+        raise ValueError(f"unrecognized configuration name: {name}")
+
+    loader = put(tmp_path, "lib/ld-musl-x86_64.so.1", LOADER)
+    monkeypatch.setattr(os, "confstr", confstr)
+    monkeypatch.setattr(sys, "executable", str(put(tmp_path, "python", program(str(loader)))))
+    machine = probe()
+    assert machine.libc == "musl 1.2"
+    assert "musllinux_1_2_" in " ".join(supported_tags(machine))
+    loader.write_bytes(b"\x7fELF")
+    machine = probe()
+    assert (machine.libc, machine.unknown["libc"]) == (
+        None, "not glibc: confstr knows no CS_GNU_LIBC_VERSION; and not musl"
+    )  # fmt: skip
+    loader.unlink()
+    assert (
+        probe().unknown["libc"] == f"not glibc, and cannot read {loader}: No such file or directory"
+    )
 
 
 def test_batch_systems_are_noticed_without_their_values() -> None:
