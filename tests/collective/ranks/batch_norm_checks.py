@@ -79,6 +79,14 @@ def check_running_statistics_are_kept_when_torch_keeps_them() -> None:
                 torch.testing.assert_close(synced(joined[0]), plain(joined[0]))
 
 
+def check_batches_are_joined_in_evaluation_too_where_there_are_no_running_statistics() -> None:
+    joined = torch.randn(hvd.size(), 4, 3, generator=torch.Generator().manual_seed(8)) + 2
+    plain = torch.nn.BatchNorm1d(3, track_running_stats=False).eval()
+    synced = hvd.SyncBatchNorm(3, track_running_stats=False).eval()
+    expected = plain(joined.flatten(0, 1)).unflatten(0, (-1, 4))[hvd.rank()]
+    torch.testing.assert_close(synced(joined[hvd.rank()]), expected, rtol=1e-4, atol=1e-5)
+
+
 def check_sync_batch_norm_of_empty_and_half_precision_batches() -> None:
     layer = hvd.SyncBatchNorm(2, track_running_stats=False)
     rows = 0 if hvd.rank() == 0 else 8
@@ -86,6 +94,10 @@ def check_sync_batch_norm_of_empty_and_half_precision_batches() -> None:
     result = layer(mine)
     assert result.shape == (rows, 2)
     torch.autograd.backward(result.square().sum())
+    with_statistics = hvd.SyncBatchNorm(2)
+    assert with_statistics(torch.ones(0, 2)).shape == (0, 2)  # on all ranks
+    assert with_statistics.running_mean is not None
+    assert with_statistics.running_mean.isfinite().all()
     half = layer(torch.randn(4, 2, 3, dtype=torch.bfloat16))
     assert half.dtype == torch.bfloat16
     doubled = hvd.SyncBatchNorm(2).double()(torch.randn(4, 2, dtype=torch.float64) + 1e6)

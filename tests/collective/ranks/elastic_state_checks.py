@@ -120,6 +120,7 @@ def check_all_ranks_are_interrupted_together() -> None:
     with pytest.raises(HostsUpdatedInterrupt) as interrupt:
         state.commit()
     assert not interrupt.value.skip_sync
+    state.on_hosts_updated(1.0, HostUpdateResult.added)  # it was before what has interrupted
     state.commit()
     state.on_hosts_updated(3.0, HostUpdateResult.added)
     state.on_reset()  # what was heard before counts no longer
@@ -162,6 +163,22 @@ def check_the_loop_around_training() -> None:
     state.commit()
 
 
+def check_a_state_that_was_interrupted_before_it_was_the_same_is_synchronised() -> None:
+    """Whatever the interrupt says, which can know of the state before alone."""
+    happened: list[str] = []
+
+    class Interrupted(ObjectState):
+        def sync(self) -> None:
+            happened.append("sync")
+            if len(happened) == 1:
+                raise HostsUpdatedInterrupt(skip_sync=True)
+            super().sync()
+
+    state = Interrupted(bcast_object=hvd.broadcast_object, get_rank=hvd.rank, step=hvd.rank())
+    assert run_fn(lambda state: state.step, lambda: happened.append("reset"))(state) == 0
+    assert happened == ["sync", "reset", "sync"]
+
+
 def check_samples_are_spread_and_what_is_done_is_left_out() -> None:
     n = hvd.size()
     data = range(10 * n + 1)
@@ -173,6 +190,10 @@ def check_samples_are_spread_and_what_is_done_is_left_out() -> None:
     second = hvd.elastic.ElasticSampler(data, seed=5)
     second.set_epoch(1)
     assert list(second) != mine
+    assert list(hvd.elastic.ElasticSampler(data, seed=6)) != mine
+    third = hvd.elastic.ElasticSampler(data, seed=5)
+    third.load_state_dict(second.state_dict())
+    assert list(third) == list(second)
     for batch in range(2):
         sampler.record_batch(batch, 3)
     assert sampler.processed_num == 6 * n
@@ -188,6 +209,7 @@ def check_samples_are_spread_and_what_is_done_is_left_out() -> None:
         sampler.record_batch(batch, 3)
     sampler.reset()
     assert list(sampler) == []
+    assert sampler.processed_num == len(data)
     assert sampler.processed_indices == set(data)
     own = {1, 2}
     sampler.processed_indices = own
@@ -197,6 +219,10 @@ def check_samples_are_spread_and_what_is_done_is_left_out() -> None:
     assert list(hvd.elastic.ElasticSampler(range(4 * n), shuffle=False)) == [
         hvd.rank() + n * i for i in range(4)
     ]
+    # The first ones come again, for all ranks to have equally many.
+    assert list(hvd.elastic.ElasticSampler(range(n + 1), shuffle=False)) == [
+        hvd.rank(), [n, *range(n)][hvd.rank()]
+    ]  # fmt: skip
 
 
 def check_a_sampler_in_a_state() -> None:
@@ -208,8 +234,10 @@ def check_a_sampler_in_a_state() -> None:
     sampler.record_batch(0, 2 + hvd.rank())
     state.sync()
     assert len(sampler) == 6  # rank 0's word counts
+    sampler.record_batch(1, 4)
+    assert len(list(sampler)) == 6  # as the epoch goes on
     state.on_reset()
-    assert len(list(sampler)) == 6
+    assert len(list(sampler)) == 2
 
 
 def check_handlers_of_the_users() -> None:
@@ -293,6 +321,9 @@ def check_what_a_state_is_given_stays_the_same_object() -> None:
     rate = optimizer.param_groups[0]["lr"]
     state.restore()
     assert (scheduler.last_epoch, sampler.epoch, plateau.best) == (0, 0, float("inf"))
+    scheduler.base_lrs[0] += 1  # of the scheduler alone, not of what is kept
+    state.restore()
+    assert scheduler.base_lrs == [2 * rate]
     assert optimizer.param_groups[0]["lr"] == 2 * rate
     scheduler.last_epoch = sampler.epoch = hvd.rank() + 5
     state.log = log
