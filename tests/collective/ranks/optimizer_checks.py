@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.compression import NoneCompressor
 
 
@@ -273,6 +274,30 @@ def check_synchronize_lets_gradients_be_clipped() -> None:
         warnings.simplefilter("error")
         optimizer.step()
     torch.testing.assert_close(model.weight.detach(), before - 0.5)
+    optimizer.zero_grad()
+    (model(torch.ones(1, 2)).sum() * (hvd.rank() + 1)).backward()
+    optimizer.step()  # waits for the gradients itself again
+    torch.testing.assert_close(model.weight.detach(), before - 0.5 - (hvd.size() + 1) / 2)
+
+
+def check_a_state_is_taken_over_whatever_has_become_of_gradients() -> None:
+    weight = torch.nn.Parameter(torch.zeros(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0))
+    unlike = torch.nn.Parameter(torch.zeros(2 + hvd.rank()))
+    failing = hvd.DistributedOptimizer(torch.optim.SGD([unlike], lr=1.0))
+    run_backward(unlike.sum())
+    with pytest.raises(HorovodInternalError):
+        failing.synchronize()
+    run_backward(unlike.sum())
+    failing.load_state_dict(failing.state_dict())  # as when a rank was lost
+    run_backward(weight.sum())
+    optimizer.synchronize()
+    optimizer.load_state_dict(optimizer.state_dict())
+    run_backward(weight.sum())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing has been synchronised since
+        optimizer.step()
+    assert weight.tolist() == [-2.0, -2.0]
 
 
 def check_step_after_synchronize_warns() -> None:

@@ -295,6 +295,8 @@ def check_operations_over_a_process_set() -> None:
     sparse = torch.eye(2).to_sparse()
     summed = hvd.sparse_allreduce_async(sparse, "sparse", hvd.Sum, process_set=members)()
     assert torch.equal(summed.to_dense(), torch.eye(2) * n)
+    mean = hvd.sparse_allreduce_async(sparse, "sparse", hvd.Average, process_set=members)()
+    assert torch.equal(mean.to_dense(), torch.eye(2))
     hvd.barrier(process_set=members)
     tensor = torch.ones(2, requires_grad=True)
     run_backward((hvd.allreduce(tensor, process_set=members) * hvd.rank()).sum())
