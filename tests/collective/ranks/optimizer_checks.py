@@ -155,6 +155,14 @@ def check_one_pass_too_many_is_refused() -> None:
     with pytest.raises(AssertionError, match="more than backward_passes_per_step times"):
         model(torch.ones(1, 2)).sum().backward()
     optimizer.step()
+    other = torch.nn.Linear(2, 1)
+    grouped = hvd.DistributedOptimizer(
+        torch.optim.SGD(other.parameters(), lr=0.1), groups=[[other.weight, other.bias]]
+    )
+    run_backward(other.weight.sum())  # waits for the other one of its group
+    with pytest.raises(AssertionError, match="more than backward_passes_per_step times"):
+        run_backward(other.weight.sum())
+    grouped.step()
 
 
 def check_zero_grad() -> None:

@@ -177,6 +177,9 @@ def check_broadcast_parameters() -> None:
         assert torch.all(value == 2)
     hvd.broadcast_parameters(list(model.named_parameters()), 0)
     hvd.broadcast_parameters([torch.zeros(2)], 0)
+    value = torch.full((2,), float(hvd.rank()))
+    hvd.broadcast_parameters({"absent": None, "value": value}, 1)
+    assert value.tolist() == [1.0, 1.0]
     with pytest.raises(ValueError, match="invalid params of type"):
         hvd.broadcast_parameters(model.named_parameters(), 0)
 

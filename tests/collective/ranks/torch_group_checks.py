@@ -230,6 +230,22 @@ def check_gradients_of_groups() -> None:
     before = sum(range(1, me + 1))
     assert ragged.grad is not None
     assert ragged.grad[:, 0].tolist() == [float(before + i) for i in range(me + 1)]
+    for gather in (hvd.allgather, lambda tensor: hvd.grouped_allgather([tensor])):
+        with pytest.raises(hvd.HorovodInternalError, match="ALLGATHER a rank-zero tensor"):
+            gather(torch.tensor(2.0))
+
+
+def check_gradients_of_groups_over_a_process_set() -> None:
+    members = part_of_set()
+    if not members.included():
+        return
+    ragged = torch.ones(hvd.rank(), 2, requires_grad=True)
+    gathered = hvd.grouped_allgather([ragged, torch.ones(1)], process_set=members)
+    weights = torch.arange(float(len(gathered[0]))).unsqueeze(1) * hvd.rank()
+    run_backward((gathered[0] * weights).sum())
+    before, factor = sum(range(hvd.rank())), sum(members.ranks) / len(members.ranks)
+    assert ragged.grad is not None
+    assert ragged.grad[:, 0].tolist() == [(before + i) * factor for i in range(hvd.rank())]
 
 
 def check_autograd_functions_take_horovods_arguments() -> None:
