@@ -125,6 +125,8 @@ TEST(ReductionsMustMatch) {
   ExpectError(Allreduce(), other,
               "Mismatched reduction operation: One rank specified reduction operation Sum, but "
               "another rank specified reduction operation Max.");
+  other.kind = OpKind::kReducescatter;
+  ExpectError(Of(OpKind::kReducescatter), other, "Mismatched reduction operation: ");
 }
 
 TEST(FactorsMustMatch) {
@@ -285,6 +287,29 @@ TEST(TheLeastRecentlyUsedNumberIsDropped) {
   EXPECT_EQ(ready[1].forget, -1);
   coordinator.AddById(0, b);
   EXPECT_EQ(coordinator.TakeReady().size(), 0);
+}
+
+TEST(NumbersGoWithTheirProcessSet) {
+  Coordinator coordinator(2, {.fusion_bytes = 0, .cache_capacity = 1});
+  const auto ask = [&](const Request& request) {
+    coordinator.Add(0, request);
+    if (request.process_set == 0) coordinator.Add(1, request);
+    return coordinator.TakeReady();
+  };
+  Request change = Of(OpKind::kAddProcessSets);
+  change.tensors.clear();
+  change.numbers = {1, 0};
+  EXPECT_EQ(ask(change).at(0).response.numbers, (std::vector<int64_t>{1}));
+  Request in_set = Allreduce();
+  in_set.process_set = 1;
+  const int64_t number = ask(in_set).at(0).response.ids[0];
+  change.kind = OpKind::kRemoveProcessSet;
+  change.numbers = {1};
+  EXPECT_EQ(ask(change).at(0).response.error, "");
+  // The room is there again: nobody is told to forget what he has forgotten with the set.
+  const auto ready = ask(Allreduce());
+  EXPECT_EQ(ready.size(), 1);
+  EXPECT_TRUE(ready[0].response.ids[0] > number);
 }
 
 TEST(WhatFindsNoRoomAmongNumbersInUseGetsNone) {

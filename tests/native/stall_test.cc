@@ -69,6 +69,15 @@ TEST(TellsWhoIsMissingOnceEachWarningTime) {
   EXPECT_TRUE(inspector.Due(At(0)) == At(121));
 }
 
+TEST(SaysNothingOfWhatAllRanksHaveAskedFor) {
+  StallInspector inspector({.warning = seconds(60), .shutdown = seconds(90)});
+  WaitingOperation asked_for = Waiting("a", 0);
+  asked_for.missing.clear();
+  const auto finding = inspector.Inspect({asked_for}, At(100));
+  EXPECT_EQ(finding.warning, "");
+  EXPECT_EQ(finding.shutdown, "");
+}
+
 TEST(EndsTheJobAtTheShutdownTime) {
   StallInspector inspector({.warning = seconds(60), .shutdown = seconds(90)});
   EXPECT_TRUE(inspector.Due(At(0)) == At(60));
