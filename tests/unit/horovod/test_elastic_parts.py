@@ -89,7 +89,7 @@ def test_discovery() -> None:
     assert parse_discovered("a\nb:2\nc:0\na:1\nb:0\n", 4) == {"a": 1}  # the last line counts
     assert FixedHosts({"a": 1}).find_available_hosts_and_slots() == {"a": 1}
     assert HostDiscoveryScript("echo x:2").find_available_hosts_and_slots() == {"x": 2}
-    for text, slots, complaint in (("a b", 1, "not of the form"), ("a", None, "--slots-per-host")):
+    for text, slots, complaint in (("a b", 1, "<host>:<slots>`$"), ("a", None, "--slots-per-host")):
         with pytest.raises(DiscoveryError, match=complaint):
             parse_discovered(text, slots)
     with pytest.raises(DiscoveryError, match="ended with code 3: oh"):

@@ -80,6 +80,13 @@ def test_a_single_rank_has_a_folder_too(tmp_path: Path) -> None:
     assert (tmp_path / "rank.0" / "stdout").read_bytes() == b""
 
 
+def test_folders_of_ranks_have_the_digits_of_the_last_one(tmp_path: Path) -> None:
+    for size, first in ((10, "rank.0"), (11, "rank.00"), (100, "rank.00"), (101, "rank.000")):
+        folder = tmp_path / str(size)
+        Output(size, {STDOUT: io.BytesIO()}, directory=folder, timestamp=False).close()
+        assert min(path.name for path in folder.iterdir()) == first
+
+
 def test_a_full_disk_is_said_once_and_does_not_end_the_job() -> None:
     errors = io.BytesIO()
     with Path("/dev/full").open("wb", buffering=0) as full:

@@ -141,6 +141,13 @@ def test_releases_add_up_and_repeating_changes_nothing(
     assert _snapshot(tmp_path / "again") == before
 
 
+def test_whoever_serves_the_site_may_read_it(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    _update(_release(tiny_release, tmp_path / "a", "null"), site)
+    files = [path for path in site.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o644}
+
+
 def test_a_published_file_never_changes(tiny_release: TinyRelease, tmp_path: Path) -> None:
     site = tmp_path / "site"
     _update(_release(tiny_release, tmp_path / "a", "null"), site)
