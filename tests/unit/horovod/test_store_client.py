@@ -1,6 +1,7 @@
 """The client of a store that is busy, suspended, full or gone."""
 
 import contextlib
+import errno
 import os
 import secrets
 import signal
@@ -84,6 +85,19 @@ def test_a_store_that_stays_silent_is_given_up_in_time() -> None:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(StoreError, match=f"^the job's store at {address} does not answer$"):
             StoreClient(address, SECRET, SHORT)
+
+
+def test_a_store_that_is_gone_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def refuse(address: tuple[str, int], _seconds: float) -> socket.socket:
+        asked.append(address)
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    with pytest.raises(StoreError, match="Connection refused"):
+        StoreClient("127.0.0.1:1,[::1]:2", SECRET, PATIENCE)
+    assert asked == [("127.0.0.1", 1), ("::1", 2)]
 
 
 def test_a_store_without_room_is_asked_again() -> None:

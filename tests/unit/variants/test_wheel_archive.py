@@ -240,3 +240,12 @@ def test_a_second_label_is_refused() -> None:
     once = label_wheel(_archive(), "v3", INFO, None)
     with pytest.raises(WheelFormatError, match="has the label 'v3' already"):
         label_wheel(once, "null", INFO, None)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b"Tag: py3-none-any\n", "no Wheel-Version line"), (b"Wheel-Version: \xff\n", "not UTF-8")],
+)
+def test_a_file_of_tags_that_is_none_is_told(content: bytes, told: str) -> None:
+    with pytest.raises(WheelFormatError, match=f"-v3.whl: WHEEL: {told}"):
+        label_wheel(_archive(**{"demo-1.0.dist-info/WHEEL": content}), "v3", INFO, None)
