@@ -20,10 +20,12 @@ from unit.variants.tiny_project import (
     tamper,
     variantwheel,
 )
+from variantwheel.checks.environment import python_of
 from variantwheel.checks.report import Result
 from variantwheel.checks.suite import CheckOptions, check_wheels
 from variantwheel.project import read_project
 from variantwheel.wheel_archive import WheelArchive, read_wheel
+from variantwheel_selector.errors import UsageError
 
 BASELINE = "tiny_variants/_native/baseline/libtiny.so"
 V3 = "tiny_variants/_native/x86_64_v3/libtiny.so"
@@ -480,3 +482,13 @@ def test_only_files_are_checked(tiny_release: TinyRelease, tmp_path: Path) -> No
     nowhere = tmp_path / "nowhere.whl"
     missing = variantwheel("check", nowhere, "--project", tiny_release.project, expect=2)
     assert "nowhere.whl: no such file" in missing.stderr
+
+
+def test_the_python_of_another_system_is_its_newest(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"--system {tmp_path}: holds no usr/bin/python3"):
+        python_of(tmp_path)
+    folder = tmp_path / "usr/bin"
+    folder.mkdir(parents=True)
+    for name in ("python3.9", "python3.10", "python3.10-config", "python3"):
+        (folder / name).touch()
+    assert python_of(tmp_path) == folder / "python3.10"

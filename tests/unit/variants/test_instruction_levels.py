@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from unit.variants.tiny_project import compile_library
+from variantwheel.errors import WheelFormatError
 from variantwheel.instruction_levels import BEYOND_ALL_LEVELS, instructions_above
 from variantwheel.native_library import CodeSection, parse_native_library
 
@@ -68,6 +69,23 @@ def test_compiled_code_needs_its_level_and_no_more(
     if level > 1:
         below = instructions_above(level - 1, library.code, library.functions)
         assert {finding.level for finding in below} == {level}
+
+
+def test_a_damaged_library_is_told(tmp_path: Path) -> None:
+    data = compile_library(tmp_path, SAXPY, "-O3")
+    assert parse_native_library("x.so", data).functions
+    for length in (8, 100, len(data) - 1):
+        with pytest.raises(WheelFormatError, match=r"^x\.so: a damaged ELF file: "):
+            parse_native_library("x.so", data[:length])
+
+
+def test_notes_of_other_owners_are_passed_over(tmp_path: Path) -> None:
+    other = r"""
+__asm__(".pushsection .note.other, \"a\", @note; .long 6, 4, 5; .asciz \"Other\"; .balign 4;"
+        ".long 0; .popsection");
+"""
+    data = compile_library(tmp_path, SAXPY + other, "-O3", "-Wl,-z,x86-64-v3")
+    assert parse_native_library("x.so", data).isa_needed == ("x86_64_v3",)
 
 
 def test_the_finding_names_the_function_and_counts(tmp_path: Path) -> None:

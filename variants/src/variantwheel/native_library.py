@@ -137,7 +137,8 @@ def _isa_needed(elf: ELFFile) -> tuple[str, ...]:
     bits = 0
     for section in elf.iter_sections("SHT_NOTE"):
         for note in section.iter_notes() if isinstance(section, NoteSection) else ():
-            if note["n_type"] == "NT_GNU_PROPERTY_TYPE_0":
+            # Types are numbers of each owner's own.
+            if (note["n_name"], note["n_type"]) == ("GNU", "NT_GNU_PROPERTY_TYPE_0"):
                 for item in note["n_desc"]:
                     if item["pr_type"] == "GNU_PROPERTY_X86_ISA_1_NEEDED":
                         bits |= int(item["pr_data"])
