@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from unit.variants.device_files import cubin, ptx
+from unit.variants.checking import BASELINE, SUM, V3, failed_checks
+from unit.variants.device_files import cubin
 from unit.variants.tiny_project import (
     DIST_INFO,
     TinyRelease,
@@ -21,37 +22,15 @@ from unit.variants.tiny_project import (
     variantwheel,
 )
 from variantwheel.checks.environment import python_of
-from variantwheel.checks.report import Result
-from variantwheel.checks.suite import CheckOptions, check_wheels
-from variantwheel.project import read_project
+from variantwheel.checks.suite import CheckOptions
 from variantwheel.wheel_archive import WheelArchive, read_wheel
 from variantwheel_selector.errors import UsageError
-
-BASELINE = "tiny_variants/_native/baseline/libtiny.so"
-V3 = "tiny_variants/_native/x86_64_v3/libtiny.so"
-SUM = "double s(const double* x, long n) { double t = 0; for (long i = 0; i < n; ++i) t += x[i];"
-SUM += " return t; }\n"
-
 
 EVERY_CHECK = {
     "label", "record", "metadata", "same metadata", "installable", "licence", "tags", "size",
     "machine", "needed libraries", "search paths", "exports", "level folders", "ISA notes",
     "instructions", "device code", "build paths", "execution", "emulation", "reproducible",
 }  # fmt: skip
-
-NOTHING_SLOW = CheckOptions()
-
-
-def _failed(
-    release: TinyRelease, *wheels: Path, options: CheckOptions = NOTHING_SLOW
-) -> dict[str, str]:
-    """The names of the failed checks and their facts, of the last wheel."""
-    reports = check_wheels(wheels, read_project(release.project), options)
-    return {
-        finding.check: "\n".join(finding.facts)
-        for finding in reports[-1].findings
-        if finding.result is Result.FAILED
-    }
 
 
 def test_a_good_release_passes_every_check_and_runs(tiny_release: TinyRelease) -> None:
@@ -229,7 +208,7 @@ def test_a_planted_defect_is_found(
     told: str,
 ) -> None:
     options = CheckOptions(emulate=check == "emulation")
-    failed = _failed(tiny_release, plant(tiny_release, tmp_path), options=options)
+    failed = failed_checks(tiny_release, plant(tiny_release, tmp_path), options=options)
     assert told in failed[check]
 
 
@@ -273,14 +252,14 @@ def test_what_installers_refuse_is_found(
 ) -> None:
     wheel = tiny_release.wheel("null")
     spoiled = respoil(wheel, tmp_path, change(read_wheel(wheel)))
-    assert told in _failed(tiny_release, spoiled)["installable"]
+    assert told in failed_checks(tiny_release, spoiled)["installable"]
 
 
 def test_what_installers_take_is_not_refused(tiny_release: TinyRelease, tmp_path: Path) -> None:
     scripts = b"[console_scripts]\na-b.c = d.e:f.g [x]\nA = b : c\n[other.group]\n../x = y z\n"
     files = {_SCRIPTS: scripts, "tiny_variants-1.0.data/scripts/a": b"#!python\n"}
     spoiled = respoil(tiny_release.wheel("null"), tmp_path, files)
-    assert _failed(tiny_release, spoiled) == {}
+    assert failed_checks(tiny_release, spoiled) == {}
 
 
 def test_variants_with_different_dependencies_are_found(
@@ -289,7 +268,7 @@ def test_variants_with_different_dependencies_are_found(
     metadata = read_wheel(tiny_release.wheel("null")).dist_info_file("METADATA")
     spoiled = metadata.replace(b"Version: 1.0\n", b"Version: 1.0\nRequires-Dist: nccl\n")
     other = respoil(tiny_release.wheel("null"), tmp_path, {f"{DIST_INFO}/METADATA": spoiled})
-    failed = _failed(tiny_release, tiny_release.wheel("x86_64_v3"), other)
+    failed = failed_checks(tiny_release, tiny_release.wheel("x86_64_v3"), other)
     assert set(failed) == {"same metadata"}
     assert "Requires-Dist: nccl" in failed["same metadata"]
 
@@ -301,7 +280,7 @@ def test_a_definition_that_changed_since_the_build_is_found(
     definition = project / "variants" / "x86_64_v3.toml"
     text = definition.read_text(encoding="utf-8").replace('["v3"]', '["v4"]')
     definition.write_text(text, encoding="utf-8")
-    failed = _failed(TinyRelease(project, tmp_path), tiny_release.wheel("x86_64_v3"))
+    failed = failed_checks(TinyRelease(project, tmp_path), tiny_release.wheel("x86_64_v3"))
     assert "says x86_64 :: level :: v3, x86_64_v3.toml x86_64 :: level :: v4" in failed["label"]
 
 
@@ -310,148 +289,17 @@ def test_what_is_no_wheel_is_told_beside_the_others(
 ) -> None:
     broken = tmp_path / tiny_release.wheel("null").name
     broken.write_bytes(tiny_release.wheel("null").read_bytes()[:1000])
-    failed = _failed(tiny_release, tiny_release.wheel("x86_64_v3"), broken)
+    failed = failed_checks(tiny_release, tiny_release.wheel("x86_64_v3"), broken)
     assert "not a readable wheel" in failed["archive"]
 
 
 def test_an_empty_line_in_record_is_found(tiny_release: TinyRelease, tmp_path: Path) -> None:
     wheel = tiny_release.wheel("null")
     record = read_wheel(wheel).dist_info_file("RECORD")
-    failed = _failed(tiny_release, tamper(wheel, tmp_path, f"{DIST_INFO}/RECORD", record + b"\n"))
+    failed = failed_checks(
+        tiny_release, tamper(wheel, tmp_path, f"{DIST_INFO}/RECORD", record + b"\n")
+    )
     assert "is empty, which pip cannot read" in failed["record"]
-
-
-def _project_with(folder: Path, changes: Mapping[str, tuple[str, str]]) -> Path:
-    project = copy_project(folder)
-    for name, (old, new) in changes.items():
-        text = (project / name).read_text(encoding="utf-8")
-        assert old in text
-        (project / name).write_text(text.replace(old, new), encoding="utf-8")
-    return project
-
-
-def test_a_build_that_differs_each_time_is_found(tmp_path: Path) -> None:
-    chance = 'string(RANDOM LENGTH 9 chance)\nadd_compile_definitions(CHANCE="${chance}")\n'
-    project = _project_with(
-        tmp_path,
-        {
-            "CMakeLists.txt": ("foreach(level", f"{chance}foreach(level"),
-            "native/tiny.c": ("return TINY_LEVEL", "return TINY_LEVEL CHANCE"),
-        },
-    )
-    shared = ("--project", project, "--no-isolation")
-    variantwheel("build", "null", "-o", tmp_path / "release", *shared)
-    (wheel,) = (tmp_path / "release").glob("*.whl")
-    done = variantwheel("check", wheel, "--rebuild", *shared, expect=1)
-    assert f"FAILED   reproducible      {BASELINE}: differs from byte" in done.stdout
-
-
-def test_declared_architectures_need_code_and_no_other_is_there(
-    tiny_release: TinyRelease, tmp_path: Path
-) -> None:
-    wheel = tiny_release.wheel("x86_64_v3")
-    definition = 'level = ["v3"]\nnvidia.sm_arch = ["80_real", "90_real", "90_virtual"]'
-    project = _project_with(
-        tmp_path,
-        {
-            "variants/x86_64_v3.toml": ('level = ["v3"]', definition),
-            "pyproject.toml": ('["x86_64"]', '["nvidia", "x86_64"]'),
-        },
-    )
-    there = {"tiny_variants/a.bin": b"\0" * 64 + cubin(80) + ptx(90), "tiny_variants/b": cubin(70)}
-    faults = _failed(TinyRelease(project, tmp_path), respoil(wheel, tmp_path / "a", there))
-    missing, extra = faults["device code"].splitlines()
-    assert missing.startswith(
-        "no code for 90_real, which x86_64_v3.toml declares as nvidia.sm_arch"
-    )
-    assert missing.endswith("there is 70_real, 80_real, 90_virtual")
-    assert extra.startswith("tiny_variants/b: machine code for 70_real, which x86_64_v3.toml does")
-    right = {"tiny_variants/a.bin": cubin(80) + cubin(90) + ptx(90)}
-    faults = _failed(TinyRelease(project, tmp_path), respoil(wheel, tmp_path / "b", right))
-    assert "device code" not in faults
-
-
-def test_functions_that_the_code_dispatches_itself_may_be_of_any_level(
-    tiny_release: TinyRelease, tmp_path: Path
-) -> None:
-    planted = compile_library(tmp_path, SUM, "-O3", "-ffast-math", "-mavx2")
-    wheel = respoil(tiny_release.wheel("null"), tmp_path / "a", {BASELINE: planted})
-    for pattern, found in (("s", False), ("s_*", True)):
-        line = f'max-exports = 4\ndispatched-functions = ["{pattern}"]'
-        project = _project_with(tmp_path / pattern, {"pyproject.toml": ("max-exports = 4", line)})
-        assert ("instructions" in _failed(TinyRelease(project, tmp_path), wheel)) is found
-
-
-def test_levels_above_the_variants_own_have_to_be_declared(
-    tiny_release: TinyRelease, tmp_path: Path
-) -> None:
-    flags = ("-O3", "-ffast-math", "-march=x86-64-v4", "-mprefer-vector-width=512")
-    higher = compile_library(tmp_path, SUM, *flags, "-Wl,-z,x86-64-v4")
-    wheel = tiny_release.wheel("x86_64_v3")
-    both = respoil(wheel, tmp_path / "a", {V3.replace("x86_64_v3", "x86_64_v4"): higher})
-    told = _failed(tiny_release, both)
-    assert set(told) == {"level folders"}
-    assert "'x86_64_v4' is above the declared level 'x86_64_v3'" in told["level folders"]
-
-    line = 'isa = "x86_64_v3"\ndispatched-levels = ["x86_64_v4"]'
-    changes = {"variants/x86_64_v3.toml": ('isa = "x86_64_v3"', line)}
-    release = TinyRelease(_project_with(tmp_path, changes), tmp_path)
-    assert _failed(release, both) == {}
-    told = _failed(release, wheel)
-    assert set(told) == {"level folders"}
-    assert (
-        "no library lies in a folder 'x86_64_v4', which dispatched-levels" in told["level folders"]
-    )
-
-
-def test_a_symbol_that_is_not_declared_is_found(tiny_release: TinyRelease, tmp_path: Path) -> None:
-    module, plugin = "tiny_variants/m.abi3.so", "tiny_variants/plugin.so"
-    sources = {
-        BASELINE: "int tiny_sum(void) { return 1; } int scratch(void) { return 2; }",
-        module: "int PyInit_m(void) { return 1; }",
-        plugin: "int own(void) { return 1; }",
-    }
-    planted = {path: compile_library(tmp_path, text) for path, text in sources.items()}
-    told = []
-    wheel = respoil(tiny_release.wheel("null"), tmp_path / "a", planted)
-    for patterns, found in (('"tiny_*"', True), ('"tiny_*", "scratch"', False), ("", True)):
-        line = f'max-exports = 4\nexports = [{patterns}]\nplugins = {{ "{plugin}" = ["own"] }}'
-        folder = tmp_path / str(len(patterns))
-        project = _project_with(folder, {"pyproject.toml": ("max-exports = 4", line)})
-        faults = _failed(TinyRelease(project, tmp_path), wheel)
-        assert ("exports" in faults) is found
-        told += faults.get("exports", "").splitlines()
-    first, last = told
-    assert first.startswith(f"{BASELINE}: exports scratch, which [tool.variantwheel.check] exports")
-    assert last.startswith(f"{BASELINE}: exports scratch, tiny_sum, which")
-
-
-def test_declared_plug_ins_are_there_with_their_symbols_alone(
-    tiny_release: TinyRelease, tmp_path: Path
-) -> None:
-    plugin = "tiny_variants/plugin.so"
-    line = f'max-exports = 4\nplugins = {{ "{plugin}" = ["f"] }}'
-    project = _project_with(tmp_path, {"pyproject.toml": ("max-exports = 4", line)})
-    release, wheel = TinyRelease(project, tmp_path), tiny_release.wheel("null")
-    assert f"{plugin} is missing" in _failed(release, wheel)["plug-ins"]
-    right = compile_library(tmp_path, "int f(void) { return 1; }")
-    assert _failed(release, respoil(wheel, tmp_path / "a", {plugin: right})) == {}
-    wrong = compile_library(tmp_path, "int f(void) { return 1; } int g(void) { return 2; }")
-    faults = _failed(release, respoil(wheel, tmp_path / "b", {plugin: wrong}))
-    assert f"{plugin} exports f, g; declared is f" in faults["plug-ins"]
-
-
-def test_a_wheel_may_be_of_one_level_as_a_whole(tiny_release: TinyRelease, tmp_path: Path) -> None:
-    line = "max-exports = 4\nwhole-wheel = true"
-    project = _project_with(tmp_path, {"pyproject.toml": ("max-exports = 4", line)})
-    release = TinyRelease(project, tmp_path)
-    flags = ("-O3", "-ffast-math", "-march=x86-64-v3")
-    right = compile_library(tmp_path, SUM, *flags, "-Wl,-z,x86-64-v3")
-    wheel = tiny_release.wheel("x86_64_v3")
-    assert _failed(release, respoil(wheel, tmp_path / "a", {BASELINE: right})) == {}
-    unmarked = compile_library(tmp_path, SUM, *flags)
-    faults = _failed(release, respoil(wheel, tmp_path / "b", {BASELINE: unmarked}))
-    assert "the note says x86_64_v1, the definition x86_64_v3" in faults["ISA notes"]
 
 
 def test_checks_that_were_asked_for_and_not_made_are_counted(
