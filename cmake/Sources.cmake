@@ -62,8 +62,8 @@ set_source_files_properties(${HVD_HOT_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLU
 set(HVD_BINDINGS_SOURCES
   base/cpu.cc base/dtype.cc base/error.cc base/fork_mark.cc
   bindings/await.cc bindings/blocking_calls.cc bindings/buffer.cc bindings/call_arguments.cc
-  bindings/call_group.cc bindings/call_name.cc bindings/call_tensor.cc bindings/calls.cc bindings/core_library.cc
-  bindings/dtypes.cc bindings/errors.cc bindings/module.cc bindings/mpi_membership.cc
+  bindings/call_group.cc bindings/call_name.cc bindings/call_tensor.cc bindings/calls.cc
+  bindings/core_library.cc bindings/dtypes.cc bindings/errors.cc bindings/module.cc bindings/mpi_membership.cc
   bindings/rank_runtime.cc bindings/results.cc bindings/run_call.cc bindings/started_calls.cc
   bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")

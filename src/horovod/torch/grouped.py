@@ -236,9 +236,8 @@ def grouped_allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> tuple[torch.Tensor, ...]:
     """Like `grouped_allreduce`, in place and without a gradient."""
-    if (
-        process_set is global_process_set and average is None and FORWARD_MODE._current_level < 0  # noqa: SLF001 - see there
-    ):
+    outside = FORWARD_MODE._current_level < 0  # noqa: SLF001 - see there
+    if outside and process_set is global_process_set and average is None:
         done = CALLS.now.grouped_allreduce_(tensors, name, op, prescale_factor, postscale_factor)
         if isinstance(done, tuple):
             return done

@@ -67,9 +67,6 @@ AskedOperation ReadOperation(const hvd_request& request) {
 Pausing PausingOf(const hvd_request& request) { return {request.pausing, request.pausing_context}; }
 
 BlockingCall ReadBlockingCall(const hvd_request& request, TensorOutline& outline) {
-  if (request.tensor_count > 1) {
-    throw Error(Error::Kind::kInvalid, "an operation that runs at once is of one tensor");
-  }
   BlockingCall call;
   ReadPlainFields(request, call);
   if (request.tensor_count == 1) {

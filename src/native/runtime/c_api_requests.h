@@ -23,10 +23,11 @@ struct AskedOperation {
 // These throw Error (kInvalid) for a code that does not exist.
 DType ReadDType(int32_t code);
 AskedOperation ReadOperation(const hvd_request& request);
-Pausing PausingOf(const hvd_request& request);
-// Of at most one tensor, or Error (kInvalid). Args: outline: of that tensor; the result refers to
-// it, and to the request.
+// Of at most one tensor. Args: outline: of that tensor; the result refers to it, and to the
+// request.
 BlockingCall ReadBlockingCall(const hvd_request& request, TensorOutline& outline);
+
+Pausing PausingOf(const hvd_request& request);
 
 }  // namespace hvd
 

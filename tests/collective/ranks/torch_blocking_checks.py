@@ -34,6 +34,11 @@ def check_all_kinds_run_at_once() -> None:
     calls: list[Callable[[], object]] = [
         lambda: hvd.allreduce(own),
         lambda: hvd.allreduce_(own, name="at.once"),
+        lambda: hvd.grouped_allreduce([own, own.long()]),
+        lambda: hvd.grouped_allreduce((own, own[0]), name="at.once"),
+        lambda: hvd.grouped_allreduce_([own, torch.ones(2)]),
+        lambda: hvd.grouped_allreduce_([own], op=hvd.Max),
+        lambda: hvd.grouped_allreduce_([own.clone() for _ in range(8)], name="at.once"),
         lambda: hvd.broadcast(own, 0),
         lambda: hvd.broadcast_(own, 1, "at.once"),
         lambda: hvd.allgather(own),

@@ -45,6 +45,10 @@ def check_what_the_bindings_start() -> None:
     assert starts(lambda: hvd.allreduce_async_(own, average=False))
     assert not starts(lambda: hvd.allreduce_async_(torch.ones(2, 3).t()))
     assert not starts(lambda: hvd.allreduce_async(own.as_subclass(Tagged)))
+    assert starts(lambda: hvd.grouped_allreduce_async([own, torch.ones(2, 2)]))
+    assert starts(lambda: hvd.grouped_allreduce_async_((own, own.long()), name="started"))
+    assert not starts(lambda: hvd.grouped_allreduce_async([own, torch.ones(2, 3).t()]))
+    assert not starts(lambda: hvd.grouped_allreduce_async([own.as_subclass(Tagged)]))
 
 
 def check_results_of_started_operations() -> None:
