@@ -189,22 +189,29 @@ TEST(WhereNothingCanBeSharedMemoryIsOrdinary) {
 }
 
 TEST(FactorsAndAverages) {
+  const auto check = [](int rank, int ranks, Runtime& runtime) {
+    const int64_t count = 30'001;
+    const auto shared = Share<float>(runtime, count);
+    for (const bool now : {true, false}) {
+      std::fill_n(shared.data(), count, static_cast<float>(rank + 1));
+      auto request = RequestFor<float>(OpKind::kAllreduce, "mean", {count});
+      request.op = ReduceOp::kAverage;
+      request.prescale = now ? 2.0 : 1.0;
+      request.postscale = (now ? 1.0 : 2.0) / (ranks + 1);
+      Run(runtime, request, shared.data(), now);
+      EXPECT_EQ(std::vector<float>(shared.data(), shared.data() + count),
+                std::vector<float>(static_cast<size_t>(count), 1.0F));
+    }
+    EXPECT_EQ(runtime.mapped_operations(), 2);
+  };
   for (const int ranks : {2, 3}) {
-    OnRanks(ranks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
-      const int64_t count = 30'001;
-      const auto shared = Share<float>(runtime, count);
-      for (const bool now : {true, false}) {
-        std::fill_n(shared.data(), count, static_cast<float>(rank + 1));
-        auto request = RequestFor<float>(OpKind::kAllreduce, "mean", {count});
-        request.op = ReduceOp::kAverage;
-        request.prescale = now ? 2.0 : 1.0;
-        request.postscale = (now ? 1.0 : 2.0) / (ranks + 1);
-        Run(runtime, request, shared.data(), now);
-        EXPECT_EQ(std::vector<float>(shared.data(), shared.data() + count),
-                  std::vector<float>(static_cast<size_t>(count), 1.0F));
-      }
-      EXPECT_EQ(runtime.mapped_operations(), 2);
-    });
+    OnRanks(ranks, TransportChoice::kShm,
+            [&](int rank, Runtime& runtime) { check(rank, ranks, runtime); });
+  }
+  // Between hosts too, an average is that of all ranks.
+  for (const std::vector<int>& host_of : {std::vector<int>{0, 0, 1}, {0, 0, 1, 1}}) {
+    const auto ranks = static_cast<int>(host_of.size());
+    OnHosts(host_of, [&](int rank, Runtime& runtime) { check(rank, ranks, runtime); });
   }
 }
 
