@@ -71,19 +71,31 @@ TEST(ALineIsTimedOftenAtFirstAndSeldomLater) {
   CoreDistances own(0, memory);
   CoreDistances other(1, memory);
   for (int i = 0; i < 1000; ++i) {
-    other.Mark();
-    own.Look(1);
+    other.Mark(0);
+    own.Look(1, 0);
   }
   EXPECT_TRUE(own.findings(1) >= 8);
   EXPECT_TRUE(own.findings(1) <= 8 + 1000 / 64);
+}
+
+TEST(OfLongMessagesEveryOneIsTimed) {
+  constexpr size_t kLong = size_t{1} << 20;
+  const auto memory = Memory(2);
+  CoreDistances own(0, memory);
+  CoreDistances other(1, memory);
+  for (int i = 0; i < 1000; ++i) {
+    other.Mark(kLong);
+    own.Look(1, kLong);
+  }
+  EXPECT_EQ(own.findings(1), 1000U);
 }
 
 TEST(ALineThatIsNotWrittenAgainTellsNothing) {
   const auto memory = Memory(2);
   CoreDistances own(0, memory);
   CoreDistances other(1, memory);
-  other.Mark();
-  for (int i = 0; i < 1000; ++i) own.Look(1);
+  other.Mark(0);
+  for (int i = 0; i < 1000; ++i) own.Look(1, 0);
   EXPECT_EQ(own.findings(1), 1U);
   EXPECT_TRUE(own.For(1) == HandOver::kPastCaches);
 }
@@ -92,16 +104,16 @@ TEST(EveryOtherRankIsLookedAt) {
   const auto memory = Memory(4);
   CoreDistances own(2, memory);
   for (int i = 0; i < 1000; ++i) {
-    for (const int rank : {0, 1, 3}) CoreDistances(rank, memory).Mark();
-    own.LookAround();
+    for (const int rank : {0, 1, 3}) CoreDistances(rank, memory).Mark(0);
+    own.LookAround(0);
   }
   for (const int rank : {0, 1, 3}) EXPECT_TRUE(own.findings(rank) >= 2);
 }
 
 TEST(ARankAloneLooksAtNobody) {
   CoreDistances own(0, Memory(1));
-  own.Mark();
-  own.LookAround();
+  own.Mark(0);
+  own.LookAround(0);
   EXPECT_TRUE(own.ForAll() == HandOver::kThroughCaches);
 }
 
@@ -111,8 +123,8 @@ TEST(AllThreadsMayMarkAndLook) {
   hvd::test::OnThreads(4, [&](int thread) {
     CoreDistances& own = ranks[thread % 2];
     for (int i = 0; i < 20'000; ++i) {
-      own.Mark();
-      own.Look(1 - thread % 2);
+      own.Mark(0);
+      own.Look(1 - thread % 2, 0);
       (void)own.ForAll();
     }
   });

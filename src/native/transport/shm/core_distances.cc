@@ -16,15 +16,19 @@ constexpr std::chrono::nanoseconds kSlow{60};
 // Where the whole socket shares one: 50 to 105 ns, less than memory took.
 constexpr std::chrono::nanoseconds kSlowAcrossSocket{140};
 // The first so many times are all taken, then one of so many: a look adds to the waiting of a small
-// operation.
+// operation. So many bytes count as one more time: of long messages, which a wrong belief makes many
+// times slower, every one.
 constexpr uint32_t kFirst = 8;
 constexpr uint32_t kEvery = 64;
+constexpr size_t kBytesOfOne = size_t{8} << 10;
 
 // Whether it is time again. Threads that count at once may lose a count.
-bool Due(std::atomic<uint32_t>& counter) {
-  const uint32_t count = counter.load(std::memory_order_relaxed);
-  counter.store(count + 1, std::memory_order_relaxed);
-  return count < kFirst || count % kEvery == 0;
+bool Due(std::atomic<uint32_t>& counter, size_t bytes) {
+  const auto times = static_cast<uint32_t>(std::min<size_t>(1 + bytes / kBytesOfOne, kEvery));
+  const uint32_t before = counter.load(std::memory_order_relaxed);
+  const uint32_t after = before + times;
+  counter.store(after, std::memory_order_relaxed);
+  return before < kFirst || before / kEvery != after / kEvery;
 }
 
 }  // namespace
@@ -37,13 +41,13 @@ CoreDistances::CoreDistances(int rank, std::shared_ptr<const Segment> segment,
       slow_(SocketSharesCache() ? kSlowAcrossSocket : kSlow),
       findings_(static_cast<size_t>(segment_->ranks())) {}
 
-void CoreDistances::Mark() {
-  if (Due(marks_)) segment_->mark(rank_).count.fetch_add(1, std::memory_order_relaxed);
+void CoreDistances::Mark(size_t bytes) {
+  if (Due(marks_, bytes)) segment_->mark(rank_).count.fetch_add(1, std::memory_order_relaxed);
 }
 
-void CoreDistances::Look(int other) {
+void CoreDistances::Look(int other, size_t bytes) {
   Finding& finding = findings_[static_cast<size_t>(other)];
-  if (!Due(finding.looks)) return;
+  if (!Due(finding.looks, bytes)) return;
   // What the clock itself takes is no part of it.
   const Clock::time_point before = Clock::now();
   const Clock::time_point begin = Clock::now();
@@ -53,13 +57,13 @@ void CoreDistances::Look(int other) {
   Found(other, (end - begin) - (begin - before));
 }
 
-void CoreDistances::LookAround() {
+void CoreDistances::LookAround(size_t bytes) {
   const int ranks = segment_->ranks();
   if (ranks == 1) return;
   const uint32_t turn = turns_.load(std::memory_order_relaxed);
   turns_.store(turn + 1, std::memory_order_relaxed);
   const int step = 1 + static_cast<int>(turn % static_cast<uint32_t>(ranks - 1));
-  Look((rank_ + step) % ranks);
+  Look((rank_ + step) % ranks, bytes);
 }
 
 void CoreDistances::Found(int other, std::chrono::nanoseconds taken) {

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -29,13 +30,14 @@ class CoreDistances {
   CoreDistances(int rank, std::shared_ptr<const Segment> segment,
                 std::optional<HandOver> always = {});
 
-  // In front of something that this rank publishes, however often: writes its line now and then.
-  void Mark();
-  // Behind something that `other` has published: times its line now and then, where that was
-  // written since.
-  void Look(int other);
+  // In front of something that this rank publishes, however often: writes its line now and then,
+  // the sooner the more bytes that is.
+  void Mark(size_t bytes);
+  // Behind something that `other` has published: times its line now and then, as above, where that
+  // was written since.
+  void Look(int other, size_t bytes);
   // The same of one after the other.
-  void LookAround();
+  void LookAround(size_t bytes);
 
   // How to write what `other` reads.
   HandOver For(int other) const;

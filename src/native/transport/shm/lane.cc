@@ -102,7 +102,8 @@ size_t Lane::across_bytes() const {
 }
 
 MutableBytes Lane::Write(ConstBytes ticket, size_t payload_bytes) {
-  distances_->Mark();
+  brought_ = payload_bytes;
+  distances_->Mark(payload_bytes);
   (void)board_.standing[rank_].core.Show();
   Slot& slot = SlotOf(rank_, round_);
   slot.ticket_bytes = static_cast<uint32_t>(ticket.size());
@@ -178,7 +179,7 @@ void Lane::MeetAgain() {
 void Lane::Advance() {
   round_ = (round_ + 1) % kRounds;
   long_.MoveOn();
-  distances_->LookAround();
+  distances_->LookAround(std::exchange(brought_, 0));
 }
 
 bool Lane::Met() const {

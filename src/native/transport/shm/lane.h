@@ -135,6 +135,7 @@ class Lane {
   Board& board_;
   SpinTime spin_time_;
   uint32_t round_ = 0;
+  size_t brought_ = 0;  // to this round, by this rank
   LongPlaces long_;  // this rank's
 
   std::mutex hold_mutex_;

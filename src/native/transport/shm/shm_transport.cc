@@ -215,7 +215,7 @@ void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, S
                     .chunk = ChunkOf(in_bytes, bounds),
                     .destination = in_bytes >= kLongCopy ? sink.Destination() : MutableBytes()};
   const bool in_step = to == from && out.size() == in_bytes;
-  if (!out.empty()) distances_->Mark();
+  if (!out.empty()) distances_->Mark(out.size());
   (void)segment_->doorbell(channel_, rank_).core.Show();
   while (!outgoing.rest.empty() || incoming.rest != 0) {
     bool moved = !outgoing.rest.empty() && Fill(outgoing);
@@ -229,7 +229,7 @@ void ShmTransport::Exchange(int to, ConstBytes out, int from, size_t in_bytes, S
   }
   sent = outgoing.position;
   received = incoming.position;
-  if (in_bytes != 0) distances_->Look(from);
+  if (in_bytes != 0) distances_->Look(from, in_bytes);
 }
 
 void ShmTransport::MakeOffer(int to, ConstBytes out) {
@@ -320,7 +320,7 @@ void ShmTransport::Post(ConstBytes out) {
   const size_t chunk = ChunkOf(out.size(), kOneWay);
   std::byte* const memory = segment_->post(channel_, rank_);
   const HandOver way = distances_->ForAll();
-  if (!out.empty()) distances_->Mark();
+  if (!out.empty()) distances_->Mark(out.size());
   (void)segment_->doorbell(channel_, rank_).core.Show();
   while (!out.empty()) {
     const auto room_by = [&](uint64_t fetched) {
@@ -366,7 +366,7 @@ void ShmTransport::Fetch(int from, size_t in_bytes, Sink& sink) {
     WaitUntil(from, from, [&] { return incoming.Ready(); });
   }
   fetched = incoming.position;
-  if (in_bytes != 0) distances_->Look(from);
+  if (in_bytes != 0) distances_->Look(from, in_bytes);
 }
 
 }  // namespace hvd
