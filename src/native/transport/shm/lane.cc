@@ -1,7 +1,5 @@
 #include "transport/shm/lane.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -187,15 +185,14 @@ bool Lane::Met() const {
 }
 
 // Does not look at who is held: a rank that finishes an operation may be a little behind.
-bool Lane::AwaitBriefly(Clock::time_point begin) const {
+bool Lane::AwaitBriefly(Clock::time_point begin) {
   const Clock::time_point end = begin + (spin_ ? spin_time_.OfNextWait() : kYield);
   do {
     for (int i = 0; i < 16; ++i) {
       if (Met()) return true;
       if (spin_) Pause();
     }
-    if (!spin_ || AwaitsThisCore()) ::sched_yield();
-  } while (Clock::now() < end);
+  } while (crowded_.Offer(spin_, [&] { return AwaitsThisCore(); }) && Clock::now() < end);
   return Met();
 }
 

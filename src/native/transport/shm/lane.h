@@ -36,6 +36,7 @@
 #include <span>
 
 #include "transport/shm/core_distances.h"
+#include "transport/shm/crowded_core.h"
 #include "transport/shm/long_places.h"
 #include "transport/shm/segment.h"
 #include "transport/shm/spin_time.h"
@@ -118,7 +119,7 @@ class Lane {
   std::byte* LongOf(int rank) const;
   bool Met() const;
   void Advance();
-  bool AwaitBriefly(std::chrono::steady_clock::time_point begin) const;
+  bool AwaitBriefly(std::chrono::steady_clock::time_point begin);
   bool AwaitsThisCore() const;
   bool Sleep(bool leaves);
   bool Leave();
@@ -134,6 +135,7 @@ class Lane {
   const uint64_t all_;
   Board& board_;
   SpinTime spin_time_;
+  CrowdedCore crowded_;
   uint32_t round_ = 0;
   size_t brought_ = 0;  // to this round, by this rank
   LongPlaces long_;  // this rank's

@@ -1,9 +1,8 @@
 // Which core a rank was on when it looked last, in memory that all ranks see.
 //
 // A rank that spins keeps its core from whoever else needs it; from the very rank that it waits
-// for, where the system has put both on one core. It moves them to cores of their own by and by,
-// and sooner the more they want to run: so who finds the other one on its core offers it time and
-// time again (sched_yield) rather than to spin, or to sleep until it is woken.
+// for, where the system has put both on one core. So who finds the other one there offers it
+// (crowded_core.h) rather than to spin.
 #ifndef HVD_TRANSPORT_SHM_SEEN_CORE_H_
 #define HVD_TRANSPORT_SHM_SEEN_CORE_H_
 

@@ -1,6 +1,5 @@
 #include "transport/shm/shm_transport.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -141,8 +140,7 @@ void ShmTransport::WaitUntil(int to, int from, const Ready& ready) {
       if (ready()) return;
       if (spin_) Pause();
     }
-    if (!spin_ || AwaitsThisCore(to, from)) ::sched_yield();
-  } while (Clock::now() < end);
+  } while (crowded_.Offer(spin_, [&] { return AwaitsThisCore(to, from); }) && Clock::now() < end);
   Doorbell& bell = segment_->doorbell(channel_, rank_);
   while (true) {
     const uint32_t sequence = bell.sequence.load(std::memory_order_seq_cst);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "transport/shm/core_distances.h"
+#include "transport/shm/crowded_core.h"
 #include "transport/shm/lending.h"
 #include "transport/shm/segment.h"
 #include "transport/shm/single_copy.h"
@@ -78,6 +79,7 @@ class ShmTransport : public Transport {
   const bool spin_;
   const WaitCheck check_;
   SpinTime spin_time_;
+  CrowdedCore crowded_;
   // By rank: where the next message starts in the ring.
   std::vector<uint64_t> sent_;
   std::vector<uint64_t> received_;
