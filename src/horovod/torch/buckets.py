@@ -1,6 +1,7 @@
 """Gradients in buckets that all ranks of a host map, each reduced where it is."""
 
 import hashlib
+import math
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -35,14 +36,14 @@ def bucket_bytes(cap_mb: float | None, environ: Mapping[str, str]) -> int:
         environ: the environment variables.
 
     Raises:
-        ValueError: it is negative, or the variable is not usable.
+        ValueError: it is negative or infinite, or the variable is not usable.
     """
     if cap_mb is None:
         if _settings.FUSION_THRESHOLD.is_given(environ):
             return _settings.FUSION_THRESHOLD.read(environ)
         cap_mb = _DEFAULT_CAP_MB
-    if not cap_mb >= 0:
-        raise ValueError(f"bucket_cap_mb must not be negative, got {cap_mb}")
+    if not 0 <= cap_mb < math.inf:
+        raise ValueError(f"bucket_cap_mb must be finite and not negative, got {cap_mb}")
     return int(cap_mb * 2**20)
 
 

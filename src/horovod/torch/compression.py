@@ -104,6 +104,19 @@ class Outgoing(NamedTuple):
         return self.wire_dtype or str(self.tensor.dtype).removeprefix("torch.")
 
 
+def require_compression(compression: object) -> None:
+    """Refuses what gradients cannot be compressed by, before any gradient is there.
+
+    Raises:
+        ValueError: it has no `compress` and `decompress`.
+    """
+    if not all(callable(getattr(compression, name, None)) for name in ("compress", "decompress")):
+        raise ValueError(
+            "compression must have the functions compress and decompress, as"
+            f" hvd.Compression.none, fp16 and bf16 do, got {compression!r}"
+        )
+
+
 _CONVERTED_BY_THE_CORE = (torch.float32, torch.float64)
 
 

@@ -17,7 +17,7 @@ from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.common.util import split_list
 from horovod.torch.adasum_optimizer import AdasumStep, wrap_for_adasum
 from horovod.torch.buckets import BucketReducer, bucket_bytes
-from horovod.torch.compression import Compression, Compressor
+from horovod.torch.compression import Compression, Compressor, require_compression
 from horovod.torch.freed_memory import keep_freed_memory
 from horovod.torch.functions import broadcast_object
 from horovod.torch.gradients import (
@@ -72,6 +72,10 @@ _SYNCHRONIZED_TWICE = (
 )
 
 
+_NO_BUCKETS = (
+    "bucket_cap_mb has no effect without gradient_as_bucket_view=True; how many gradients travel"
+    " together is up to HOROVOD_FUSION_THRESHOLD, and to groups"
+)
 _NUM_GROUPS = "Parameter `num_groups` has been replaced by `groups` and will be removed in v0.23.0."
 
 
@@ -177,7 +181,9 @@ def _require_buckets_possible(op: int, compression: type[Compressor], groups: An
     """
     excluded = {
         "op=Adasum": op == Adasum,
-        f"compression={compression.__name__}": compression is not Compression.none,
+        f"compression={getattr(compression, '__name__', compression)}": (
+            compression is not Compression.none
+        ),
         "groups": groups is not None,
     }
     if found := [argument for argument, given in excluded.items() if given]:
@@ -239,6 +245,10 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
             "gradient_predivide_factor must be a finite number other than 0,"
             f" got {gradient_predivide_factor}"
         )
+    require_compression(compression)
+    room = bucket_bytes(bucket_cap_mb, os.environ)
+    if bucket_cap_mb is not None and not gradient_as_bucket_view:
+        warnings.warn(_NO_BUCKETS, stacklevel=2)
     if num_groups != 0:
         warnings.warn(_NUM_GROUPS, DeprecationWarning, stacklevel=2)
         groups = num_groups if groups is None else groups
@@ -262,7 +272,6 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         return wrap_for_adasum(optimizer, reduction, backward_passes_per_step, attributes)
     reducer: GradientReducer | BucketReducer
     if gradient_as_bucket_view and reduces:
-        room = bucket_bytes(bucket_cap_mb, os.environ)
         reducer = BucketReducer(names, reduction, backward_passes_per_step, room)
     else:
         reducer = GradientReducer(names, reduction, backward_passes_per_step, grouped)

@@ -1,5 +1,6 @@
 """The optimizer whose gradients live in buckets that all ranks of a host map."""
 
+import math
 import os
 from typing import Any
 
@@ -256,10 +257,18 @@ def check_what_cannot_be_is_refused() -> None:
         ({"compression": hvd.Compression.fp16}, "excludes compression=FP16Compressor"),
         ({"op": hvd.Adasum}, "excludes op=Adasum"),
         ({"groups": 2, "op": hvd.Adasum}, "excludes op=Adasum and groups"),
-        ({"bucket_cap_mb": -1}, "must not be negative, got -1"),
+        ({"bucket_cap_mb": -1}, "must be finite and not negative, got -1"),
+        ({"bucket_cap_mb": math.inf}, "must be finite and not negative, got inf"),
     ):
         with pytest.raises(ValueError, match=text):
             wrap(**options)
+
+
+def check_a_size_without_buckets_is_said_to_have_no_effect() -> None:
+    with pytest.warns(UserWarning, match="bucket_cap_mb has no effect without"):
+        hvd.DistributedOptimizer(
+            torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1), bucket_cap_mb=1
+        )
 
 
 def check_unlike_models_are_refused_on_all_ranks() -> None:
