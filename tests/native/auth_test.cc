@@ -212,3 +212,25 @@ TEST(AnotherListenerAtOneOfTheAddressesIsPassedOver) {
   done = true;
   EXPECT_FALSE(from_wrong.get());
 }
+
+// What is left in the end may be an address that nobody hears, which says nothing of the others.
+TEST(WhatBecameOfEachAddressIsSaid) {
+  StoreServer server(kSecret);
+  Listener gone("127.0.0.1");
+  const hvd::Endpoint nobody = gone.endpoint();
+  gone = Listener();
+  const auto error_of = [](const std::vector<hvd::Endpoint>& endpoints) -> std::string {
+    try {
+      (void)hvd::ConnectAuthenticated(endpoints, kOther, "store", Soon());
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const std::string both = error_of({server.endpoint(), nobody});
+  EXPECT_TRUE(both.find(hvd::ToString(server.endpoint()) + " did not authenticate") !=
+              std::string::npos);
+  EXPECT_TRUE(both.find("Connection refused (" + hvd::ToString(nobody)) != std::string::npos);
+  EXPECT_TRUE(error_of({nobody, server.endpoint()}).find("did not authenticate") !=
+              std::string::npos);
+}

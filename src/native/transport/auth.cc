@@ -71,18 +71,20 @@ Socket ConnectAuthenticated(std::vector<Endpoint> endpoints, const Secret& secre
   while (true) {
     const bool last = endpoints.size() == 1;
     bool slow = false;
-    Socket socket = Socket::ConnectAny(endpoints, deadline);
+    std::string reached;
     try {
+      Socket socket = Socket::ConnectAny(endpoints, deadline);
+      reached = socket.peer();
       AuthenticateToServer(socket, secret, purpose, last ? deadline : deadline.Within(kProofTime));
       return socket;
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::kInterrupted) throw;
       errors += StrCat(errors.empty() ? "" : "; ", error.what());
-      if (last || deadline.Expired()) throw Error(error.kind(), errors);
+      if (last || reached.empty() || deadline.Expired()) throw Error(error.kind(), errors);
       slow = error.kind() == Error::Kind::kTimeout;
     }
     const auto tried = std::ranges::stable_partition(
-        endpoints, [&](const Endpoint& each) { return ToString(each) != socket.peer(); });
+        endpoints, [&](const Endpoint& each) { return ToString(each) != reached; });
     // Who is silent may be busy: its turn comes again. Who answers wrongly is somebody else.
     if (!slow) endpoints.erase(tried.begin(), tried.end());
   }
