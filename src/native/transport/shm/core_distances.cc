@@ -16,8 +16,8 @@ constexpr std::chrono::nanoseconds kSlow{60};
 // Where the whole socket shares one: 50 to 105 ns, less than memory took.
 constexpr std::chrono::nanoseconds kSlowAcrossSocket{140};
 // The first so many times are all taken, then one of so many: a look adds to the waiting of a small
-// operation. So many bytes count as one more time: of long messages, which a wrong belief makes many
-// times slower, every one.
+// operation. So many bytes count as one more time, which is every time for long messages: a wrong
+// belief makes each of them many times slower.
 constexpr uint32_t kFirst = 8;
 constexpr uint32_t kEvery = 64;
 constexpr size_t kBytesOfOne = size_t{8} << 10;

@@ -138,7 +138,7 @@ class Lane {
   CrowdedCore crowded_;
   uint32_t round_ = 0;
   size_t brought_ = 0;  // to this round, by this rank
-  LongPlaces long_;  // this rank's
+  LongPlaces long_;     // this rank's
 
   std::mutex hold_mutex_;
   int64_t holds_ = 0;
