@@ -216,10 +216,12 @@ def check_own_compressors_are_called() -> None:
 
 def check_what_cannot_compress_is_refused_at_once() -> None:
     optimizer = torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1)
+    given: Any
     for given in (5, None, "fp16", hvd.Compression):
         with pytest.raises(ValueError, match="must have the functions compress and decompress"):
             hvd.DistributedOptimizer(optimizer, compression=given)
-    hvd.DistributedOptimizer(optimizer, compression=FP16ByPyTorch())  # an instance has them too
+    given = FP16ByPyTorch()  # an instance has them too
+    hvd.DistributedOptimizer(optimizer, compression=given)
 
 
 def check_a_process_set() -> None:
