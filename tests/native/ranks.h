@@ -123,6 +123,12 @@ inline Result Wait(Runtime& runtime, int64_t handle) {
 }
 
 // One complete sum, in place.
+// By the ordinary way: who only asks does not come to the fast lane. Throws the operation's error.
+inline void Polled(Runtime& runtime, int64_t handle) {
+  while (!runtime.Poll(handle)) std::this_thread::yield();
+  (void)runtime.Take(handle);
+}
+
 template <typename T>
 void SumInPlace(Runtime& runtime, const std::string& name, std::vector<T>& data) {
   const auto request = RequestFor<T>(OpKind::kAllreduce, name, {static_cast<int64_t>(data.size())});

@@ -31,6 +31,7 @@ using hvd::TransportChoice;
 using hvd::test::OnRanks;
 using hvd::test::OnThreads;
 using hvd::test::OptionsFor;
+using hvd::test::Polled;
 using hvd::test::RequestFor;
 using hvd::test::RunNow;
 using hvd::test::Start;
@@ -274,7 +275,7 @@ TEST(GroupsAndManyAtOnceMixWithOtherMemory) {
         const auto each = RequestFor<float>(OpKind::kAllreduce, std::to_string(i), {999});
         handles.push_back(Start(runtime, each, data + i * 1'000, data + i * 1'000));
       }
-      for (const int64_t handle : handles) (void)Wait(runtime, handle);
+      for (const int64_t handle : handles) Polled(runtime, handle);
       for (int64_t i = 0; i < shared.count; ++i) {
         const bool reduced =
             (i >= 3'000 && i < 6'000) || (i >= 10'000 && i < 50'000 && i % 1'000 != 999);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "blocking_calls.h"
 #include "harness.h"
 #include "ranks.h"
 #include "runtime/runtime.h"
@@ -31,6 +32,7 @@ using hvd::Runtime;
 using hvd::Timeline;
 using hvd::TraceEvent;
 using hvd::TransportChoice;
+using hvd::test::Blocking;
 using hvd::test::Count;
 using hvd::test::Event;
 using hvd::test::ExpectWellFormed;
@@ -38,6 +40,7 @@ using hvd::test::OneOperation;
 using hvd::test::OnRanks;
 using hvd::test::OnThreads;
 using hvd::test::OptionsFor;
+using hvd::test::Polled;
 using hvd::test::RequestFor;
 using hvd::test::RunNow;
 using hvd::test::Start;
@@ -162,23 +165,23 @@ TEST(AJobRecordsItsOperations) {
             Start(runtime, RequestFor<float>(OpKind::kAllreduce, "g" + std::to_string(i), {300}),
                   data[i].data(), data[i].data()));
       }
-      for (const int64_t handle : handles) (void)Wait(runtime, handle);
+      for (const int64_t handle : handles) Polled(runtime, handle);
       for (const OpKind kind : {OpKind::kAllgather, OpKind::kAlltoall, OpKind::kReducescatter}) {
         const std::string name = hvd::LowerName(kind);
-        (void)Wait(runtime,
-                   Start(runtime, RequestFor<float>(kind, name, {300}), data[0].data(), nullptr));
+        Polled(runtime,
+               Start(runtime, RequestFor<float>(kind, name, {300}), data[0].data(), nullptr));
       }
       // Ranks that do not agree: an error, and the job goes on.
       const auto odd = RequestFor<float>(OpKind::kAllreduce, "odd", {rank + 1});
       const int64_t failing = Start(runtime, odd, data[0].data(), data[0].data());
-      EXPECT_THROWS(Wait(runtime, failing), Error, "Mismatched");
+      EXPECT_THROWS(Polled(runtime, failing), Error, "Mismatched");
       // Texts of errors are cut: one of these in the middle of a character, were they cut there.
       for (const char* first : {"", "x"}) {
         std::string name = first;
         for (int i = 0; i < 400; ++i) name += "\u00f6";
         const auto differs = RequestFor<float>(OpKind::kAllreduce, name, {rank + 1});
         const int64_t cut = Start(runtime, differs, data[0].data(), data[0].data());
-        EXPECT_THROWS(Wait(runtime, cut), Error, "Mismatched");
+        EXPECT_THROWS(Polled(runtime, cut), Error, "Mismatched");
       }
       SumInPlace(runtime, "last", data[0]);
       runtime.StopTimeline();
@@ -213,16 +216,12 @@ TEST(FusedAndFastOperationsShowTheirPhases) {
     const std::string file = folder.File(std::to_string(rank));
     runtime.StartTimeline(file, false);
     std::vector<float> data(64, 1);
-    bool fused = false;
-    for (int round = 0; round < 100 && !fused; ++round) {
-      // A group is fused whenever it comes.
-      Request group = RequestFor<float>(OpKind::kAllreduce, "group", {32});
-      group.tensors.push_back(group.tensors.front());
-      group.grouped = true;
-      (void)Wait(runtime, runtime.Enqueue(group, {{data.data(), data.data()},
-                                                  {data.data() + 32, data.data() + 32}}));
-      fused = true;
-    }
+    Request group = RequestFor<float>(OpKind::kAllreduce, "group", {32});
+    group.tensors.push_back(group.tensors.front());
+    group.grouped = true;
+    const int64_t handle =
+        runtime.Enqueue(group, {{data.data(), data.data()}, {data.data() + 32, data.data() + 32}});
+    Polled(runtime, handle);
     for (int i = 0; i < 100; ++i) {
       Request request = RequestFor<float>(OpKind::kAllreduce, "fast" + std::to_string(i), {64});
       if (!RunNow(runtime, request, {data.data(), data.data()})) {
@@ -230,12 +229,23 @@ TEST(FusedAndFastOperationsShowTheirPhases) {
       }
     }
     EXPECT_TRUE(runtime.fast_operations() > 0);
+    constexpr int kFailing = 30;
+    for (int i = 0; i < kFailing; ++i) {
+      const auto odd = RequestFor<float>(OpKind::kAllreduce, "odd", {rank + 1});
+      if (i % 2 == 0) {
+        EXPECT_THROWS(Blocking(runtime, odd, data.data(), data.data()), Error, "Mismatched");
+      } else {
+        const int64_t started = Start(runtime, odd, data.data(), data.data());
+        EXPECT_THROWS(Wait(runtime, started), Error, "Mismatched");
+      }
+    }
     runtime.StopTimeline();
     const std::string text = Content(file);
     ExpectWellFormed(text);
     EXPECT_EQ(Count(text, "MEMCPY_IN_FUSION_BUFFER"), 1);
     EXPECT_EQ(Count(text, "MEMCPY_OUT_FUSION_BUFFER"), 1);
     EXPECT_EQ(Count(text, "\"SHM_ALLREDUCE\""), 101);
+    EXPECT_EQ(Count(text, "\"error\": \"Mismatched ALLREDUCE"), kFailing);
     EXPECT_EQ(Count(text, R"("bytes": 256, "dtype": "float32", "shape": "[64]")"), 100);
   });
 }

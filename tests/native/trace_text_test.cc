@@ -1,6 +1,7 @@
 // The text of a trace: slices that nest, rows that are shared, whatever order events come in.
 #include "timeline/trace_text.h"
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,6 +63,26 @@ TEST(AnotherRankMayBeAhead) {
   const std::string text = TextOf(events);
   EXPECT_EQ(Count(text, "NEGOTIATE_ALLREDUCE"), 2);
   EXPECT_EQ(Count(text, R"("name": "SHM_ALLREDUCE")"), 2);
+}
+
+// It is done with what this rank is about to record, and has asked for the next of that name.
+TEST(AnotherRankMayBeAheadOfWhatRanAtOnce) {
+  TraceEvent met = Event(Type::kAtOnce, "a", 10, "ALLREDUCE");
+  met.met = met.time + std::chrono::microseconds(1);
+  met.done = met.time + std::chrono::microseconds(5);
+  met.activity = "SHM_ALLREDUCE";
+  TraceEvent failed = met;
+  failed.activity.clear();
+  failed.arguments = R"("error": "Mismatched")";
+  for (const TraceEvent& event : {met, failed}) {
+    std::vector<TraceEvent> events = {Event(Type::kRequested, "a", 13, "NEGOTIATE_ALLREDUCE", 1),
+                                      event};
+    for (const TraceEvent& next : OneOperation("a", 20)) events.push_back(next);
+    const std::string text = TextOf(events);  // well formed
+    EXPECT_EQ(Count(text, R"("name": "ALLREDUCE")"), 2);
+    EXPECT_EQ(Count(text, R"("name": "SHM_ALLREDUCE")"), event.activity.empty() ? 1 : 2);
+    EXPECT_EQ(Count(text, R"("error": "Mismatched")"), event.activity.empty() ? 1 : 0);
+  }
 }
 
 TEST(WhatHasNoBeginningIsLeftOut) {

@@ -180,6 +180,7 @@ TEST(ARequestForAGpuStaysAsLongAsTheUserSays) {
 
 TEST(LongStaysEndForOtherRanks) {
   Inbox inbox;
+  inbox.SetGatherTime(std::chrono::microseconds(100));
   inbox.HurryOthers();
   EXPECT_FALSE(Readable(inbox.wake_fd()));  // none are long
   inbox.SetGatherTime(std::chrono::hours(1));
@@ -194,6 +195,101 @@ TEST(LongStaysEndForOtherRanks) {
   inbox.Submit(RequestOf("b"));
   EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
   EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
+}
+
+bool IsShortNamed(const Request& request) { return request.name.size() == 1; }
+constexpr auto kWanted = IsShortNamed;
+
+TEST(WhatIsWithdrawnIsNotSentAndStaysAgainBeforeAllOthers) {
+  Inbox inbox;
+  inbox.SetGatherTime(std::chrono::hours(1));
+  EXPECT_TRUE(inbox.Withdraw(kWanted) == nullptr);
+  for (const char* name : {"a", "b", "c"}) inbox.Submit(RequestOf(name));
+  EXPECT_EQ(inbox.Withdraw(kWanted)->name, std::string("a"));
+  auto second = inbox.Withdraw(kWanted);
+  inbox.PutBack(std::move(second));
+  EXPECT_FALSE(Readable(inbox.wake_fd()) || Readable(inbox.timer_fd()));
+  const auto requests = inbox.Take(true).requests;
+  EXPECT_EQ(requests.size(), size_t{2});
+  EXPECT_EQ(requests[0]->name, std::string("b"));
+  // It stays as long as any, where it is alone.
+  inbox.PutBack(requests[0]);
+  EXPECT_TRUE(inbox.Take(false).requests.empty());
+  inbox.SetGatherTime(std::chrono::microseconds(100));
+  inbox.PutBack(inbox.Withdraw(kWanted));
+  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
+  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
+}
+
+TEST(ATimerThatWasSetForAnotherRequestIsSetAnew) {
+  Inbox inbox;
+  inbox.SetGatherTime(std::chrono::microseconds(100));
+  inbox.Submit(RequestOf("a"));
+  (void)inbox.Withdraw(kWanted);
+  inbox.SetGatherTime(std::chrono::milliseconds(200));
+  inbox.Submit(RequestOf("b"));
+  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
+  EXPECT_TRUE(inbox.Take(false).requests.empty());
+  EXPECT_FALSE(Readable(inbox.timer_fd()));
+  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
+  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
+  // Nothing is left that it could be for.
+  inbox.Submit(RequestOf("c"));
+  (void)inbox.Withdraw(kWanted);
+  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
+  EXPECT_TRUE(inbox.Take(false).requests.empty());
+  EXPECT_FALSE(Readable(inbox.timer_fd()));
+}
+
+TEST(StaysAreLongAgainOnceNobodyWaits) {
+  Inbox inbox;
+  inbox.SetGatherTime(std::chrono::hours(1));
+  inbox.EndLongStays();
+  inbox.Submit(RequestOf("a"));
+  EXPECT_TRUE(inbox.AnyStay());
+  (void)inbox.Withdraw(kWanted);
+  EXPECT_FALSE(inbox.AnyStay());
+  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
+  (void)inbox.Take(false);
+  inbox.Submit(RequestOf("b"));
+  EXPECT_FALSE(Readable(inbox.timer_fd(), 20));
+}
+
+TEST(OthersAreHurriedUntilItIsKnownThatNoneStayLong) {
+  Inbox inbox;
+  inbox.ExpectGatherTime(std::chrono::microseconds(100), false);
+  inbox.HurryOthers();
+  EXPECT_TRUE(inbox.Take(false).hurry_others);
+  // Long ones that have ended here may have begun again elsewhere.
+  inbox.SetGatherTime(std::chrono::hours(1));
+  inbox.EndLongStays();
+  inbox.HurryOthers();
+  EXPECT_TRUE(inbox.Take(false).hurry_others);
+}
+
+TEST(WhatIsNotWantedStaysWithAllBehindIt) {
+  Inbox inbox;
+  inbox.SetGatherTime(std::chrono::hours(1));
+  for (const char* name : {"a", "long", "b"}) inbox.Submit(RequestOf(name));
+  auto first = inbox.Withdraw(kWanted);
+  EXPECT_TRUE(inbox.Withdraw(kWanted) == nullptr);
+  EXPECT_TRUE(inbox.AnyStay());
+  inbox.PutBack(std::move(first));
+  EXPECT_EQ(inbox.Withdraw(kWanted)->name, std::string("a"));
+  const auto requests = inbox.Take(true).requests;
+  EXPECT_EQ(requests.size(), size_t{2});
+  EXPECT_EQ(requests[0]->name, std::string("long"));
+}
+
+TEST(WhatIsHurriedIsSent) {
+  Inbox inbox;
+  for (const bool by_others : {false, true}) {
+    inbox.SetGatherTime(std::chrono::hours(1));
+    inbox.Submit(RequestOf("a"));
+    by_others ? inbox.EndLongStays() : inbox.Hurry();
+    EXPECT_TRUE(inbox.Withdraw(kWanted) == nullptr);
+    EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
+  }
 }
 
 TEST(ALongStayEndsWhenARankWaitsOrAsks) {

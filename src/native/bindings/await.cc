@@ -31,7 +31,7 @@ Waited Await(const hvd_core& core, hvd_runtime* runtime, int64_t handle, const C
   using Clock = std::chrono::steady_clock;
   *result = nullptr;
   int32_t done = 0;
-  if (core.poll(runtime, handle, &done, error) != 0) return Waited::kGone;
+  if (core.is_done(runtime, handle, &done, error) != 0) return Waited::kGone;
   const bool was_done = done != 0;
   const auto begin = Clock::now();
   bool tell = site.after > 0;

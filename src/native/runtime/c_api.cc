@@ -115,6 +115,10 @@ int32_t Poll(hvd_runtime* runtime, int64_t handle, int32_t* done, hvd_error* err
   return Guard(error, [&] { *done = runtime->runtime.Poll(handle) ? 1 : 0; });
 }
 
+int32_t IsDone(const hvd_runtime* runtime, int64_t handle, int32_t* done, hvd_error* error) {
+  return Guard(error, [&] { *done = runtime->runtime.IsDone(handle) ? 1 : 0; });
+}
+
 int32_t Wait(hvd_runtime* runtime, int64_t handle, int64_t timeout_ms, int32_t* done,
              hvd_result** result, hvd_error* error) {
   *done = 0;
@@ -193,6 +197,7 @@ extern "C" __attribute__((visibility("default"))) const hvd_core* hvd_core_api(v
       .fast_operations = FastOperations,
       .mapped_operations = MappedOperations,
       .poll = Poll,
+      .is_done = IsDone,
       .wait = Wait,
       .waits_at = WaitsAt,
       .new_output = NewOutput,

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 20
+#define HVD_ABI_VERSION 21
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -182,7 +182,10 @@ typedef struct hvd_core {
   int64_t (*fast_operations)(const hvd_runtime* runtime); /* how many run_now has run */
   /* How many allreduces have worked on memory of kind "share memory" where it is. */
   int64_t (*mapped_operations)(const hvd_runtime* runtime);
+  /* Whether it is done. Somebody who does not wait wants to know, so that it has to go on now. */
   int32_t (*poll)(hvd_runtime* runtime, int64_t handle, int32_t* done, hvd_error* error);
+  /* The same without any consequence. */
+  int32_t (*is_done)(const hvd_runtime* runtime, int64_t handle, int32_t* done, hvd_error* error);
   /* Sleeps for at most `timeout_ms`. Once done, the handle is forgotten and an error of the
    * operation returned. `result` is NULL when there is none, else to be freed with free_result. */
   int32_t (*wait)(hvd_runtime* runtime, int64_t handle, int64_t timeout_ms, int32_t* done,

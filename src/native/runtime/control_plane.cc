@@ -38,6 +38,7 @@ ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connec
       connections_(std::move(connections)),
       processes_(std::move(processes)),
       spin_(spin),
+      tunes_(autotune.on),
       observer_(observer),
       watching_output_(connections_.size()),
       heartbeats_(connections_.size(), silence, Clock::now()),
@@ -45,6 +46,11 @@ ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connec
       left_(peers_.size()),
       stalls_(stall) {
   processes_.resize(connections_.size());
+  // Until the coordinator says what counts.
+  if (options.gather_time) {
+    inbox_.ExpectGatherTime(std::min(*options.gather_time, kLongestGatherTime),
+                            options.gather_gpus_too);
+  }
   if (IsCoordinator() && autotune.on) coordinator_.Tune(autotune);
   events_.Add(inbox_.wake_fd(), kWakeTag);
   events_.Add(inbox_.timer_fd(), kTimerTag);
@@ -181,6 +187,7 @@ void ControlPlane::SendInbox(bool hurry) {
   Inbox::Contents inbox = inbox_.Take(hurry);
   WireWriter writer;
   for (const auto& request : inbox.requests) {
+    observer_.OnSending(*request);
     announcements_.Announce(writer, *request);
     if (writer.size() < kMessageBytes) continue;
     ToCoordinator(MessageType::kRequests, std::exchange(writer, {}).bytes());

@@ -40,6 +40,8 @@ namespace hvd {
 class JobObserver {
  public:
   virtual ~JobObserver() = default;
+  // A request that has stayed so far is about to be sent.
+  virtual void OnSending(const Request& request) = 0;
   virtual void OnResponses(std::vector<Response> responses) = 0;
   // A rank has shut down. No more responses come; once those that came have run, Drained is due.
   virtual void OnShutdown() = 0;
@@ -66,8 +68,18 @@ class ControlPlane {
 
   // For any thread; none of them blocks.
   void Submit(std::shared_ptr<const Request> request) { inbox_.Submit(std::move(request)); }
+  // See Inbox.
+  bool AnyStay() { return inbox_.AnyStay(); }
+  std::shared_ptr<const Request> Withdraw(bool (*wanted)(const Request&)) {
+    return inbox_.Withdraw(wanted);
+  }
+  void PutBack(std::shared_ptr<const Request> request) { inbox_.PutBack(std::move(request)); }
   void Hurry() { inbox_.Hurry(); }
+  // Whether the job's autotuner is at work, as far as this rank has heard.
+  bool tunes() const { return tunes_.load(std::memory_order_relaxed); }
   void HurryOthers() { inbox_.HurryOthers(); }
+  // Who serves looks again whether it is done.
+  void Wake() { inbox_.Wake(); }
   void RequestShutdown() { inbox_.RequestShutdown(); }
   void ReportFailure(const Error& error) { inbox_.ReportFailure(error); }
   void Drained() { inbox_.Drained(); }
@@ -119,6 +131,7 @@ class ControlPlane {
   std::vector<Connection> connections_;
   std::vector<UniqueFd> processes_;
   const bool spin_;
+  std::atomic<bool> tunes_;
   JobObserver& observer_;
 
   Inbox inbox_;

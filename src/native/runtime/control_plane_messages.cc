@@ -138,7 +138,8 @@ void ControlPlane::HandleAsCoordinator(size_t rank, MessageType type,
       return coordinator_.WaitsAt(static_cast<int>(rank), process_set, name, site);
     }
     case MessageType::kHurry:
-      if (ending_ || std::exchange(hurried_, true)) return;
+      // What it was for may have been answered meanwhile.
+      if (ending_ || coordinator_.waiting() == 0 || std::exchange(hurried_, true)) return;
       return Broadcast(MessageType::kHurry, {});
     case MessageType::kGoodbye:
       left_[rank] = true;
@@ -157,6 +158,7 @@ void ControlPlane::TakeResponses(std::span<const uint8_t> payload) {
   std::vector<Response> responses;
   int64_t gather = -1;  // the same in all that say so
   bool gpus_too = false;
+  bool tunes = false;
   while (reader.remaining() != 0) {
     if (reader.U8() == kForgetItem) {
       announcements_.Forget(reader.I64(), again);
@@ -166,8 +168,12 @@ void ControlPlane::TakeResponses(std::span<const uint8_t> payload) {
     announcements_.Learn(responses.back(), again);
     gather = std::max(gather, responses.back().gather_microseconds);
     gpus_too = gpus_too || responses.back().gather_gpus_too;
+    tunes = tunes || responses.back().tunes;
   }
-  if (gather >= 0) inbox_.SetGatherTime(std::chrono::microseconds(gather), gpus_too);
+  if (gather >= 0) {
+    inbox_.SetGatherTime(std::chrono::microseconds(gather), gpus_too);
+    tunes_.store(tunes, std::memory_order_relaxed);
+  }
   if (!responses.empty()) observer_.OnResponses(std::move(responses));
   if (again.size() != 0) ToCoordinator(MessageType::kRequests, again.bytes());
 }

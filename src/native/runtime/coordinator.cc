@@ -154,7 +154,8 @@ void Coordinator::Parametrise(Response& response, const Request& request) {
   response.fusion_bytes = parameters_.fusion_bytes;
   response.gather_microseconds = parameters_.gather_time.count();
   response.gather_gpus_too = options_.gather_gpus_too;
-  if (tuner_ == nullptr || !tuner_->searching()) return;
+  response.tunes = tuner_ != nullptr && tuner_->searching();
+  if (!response.tunes) return;
   const auto bytes = static_cast<int64_t>(ByteCount(request));
   const std::string& name = request.name;
   tuner_->Add(IsNumbered(name) ? name.substr(0, name.rfind('.')) : name, bytes);

@@ -13,6 +13,7 @@
 #include "base/wire.h"
 #include "runtime/agreement.h"
 #include "runtime/executor.h"
+#include "runtime/gather_time.h"
 #include "runtime/short_forms.h"
 
 namespace hvd {
@@ -21,9 +22,11 @@ namespace {
 // Longer data take longer than letting the caller's other threads run.
 constexpr size_t kAtOnce = size_t{16} << 10;
 
-bool MayRunHere(const BlockingCall& call) {
-  return call.process_set == kGlobalProcessSet && call.device == kCpu &&
-         call.kind <= OpKind::kReducescatter;
+// Args: request: a Request or a BlockingCall.
+template <typename RequestLike>
+bool MayRunHere(const RequestLike& request) {
+  return request.process_set == kGlobalProcessSet && request.device == kCpu &&
+         request.kind <= OpKind::kReducescatter;
 }
 
 bool SameBytes(ConstBytes a, ConstBytes b) {
@@ -59,12 +62,14 @@ std::vector<int> FirstRanks(int count) {
 
 }  // namespace
 
-FastLane::FastLane(std::unique_ptr<Lane> lane, std::unique_ptr<Transport> transport)
+FastLane::FastLane(std::unique_ptr<Lane> lane, std::unique_ptr<Transport> transport,
+                   Interruptible interruptible)
     : lane_(std::move(lane)),
       transport_(std::move(transport)),
       ranks_(std::make_unique<ProcessSet>(kGlobalProcessSet, FirstRanks(lane_->ranks()),
                                           *transport_, std::make_shared<OutputMemory>())),
-      places_(static_cast<size_t>(lane_->ranks())) {}
+      places_(static_cast<size_t>(lane_->ranks())),
+      interruptible_(std::move(interruptible)) {}
 
 std::shared_ptr<void> FastLane::Hold(const Request& request) {
   // Others' operations do without a rank that has joined.
@@ -85,18 +90,25 @@ void FastLane::Close() {
 
 std::optional<Result> FastLane::Run(const BlockingCall& call, const MakeOperation& make,
                                     std::chrono::steady_clock::time_point* met) {
-  return Run(call, call, make, met);
+  return Run(call, call, make, Coming::kAtOnce, met);
 }
 
-std::optional<Result> FastLane::Run(const std::shared_ptr<Operation>& operation,
+std::optional<Result> FastLane::Run(const std::shared_ptr<Operation>& operation, Coming coming,
                                     std::chrono::steady_clock::time_point* met) {
   const CallOf call(*operation);
-  return Run(operation->request, *call, [&] { return operation; }, met);
+  return Run(operation->request, *call, [&] { return operation; }, coming, met);
+}
+
+bool FastLane::IsFor(const Request& request) { return MayRunHere(request); }
+
+bool FastLane::MayMeet() const {
+  return !closed_.load(std::memory_order_relaxed) && holds_.load(std::memory_order_relaxed) == 0 &&
+         !lane_->AwaitedElsewhere();
 }
 
 template <typename RequestLike>
 std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCall& call,
-                                    const MakeOperation& make,
+                                    const MakeOperation& make, Coming coming,
                                     std::chrono::steady_clock::time_point* met) {
   if (!MayRunHere(call) || closed_.load(std::memory_order_relaxed) ||
       holds_.load(std::memory_order_relaxed) != 0) {
@@ -104,6 +116,7 @@ std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCa
   }
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return std::nullopt;
+  interruptible_->store(coming == Coming::kAtOnce, std::memory_order_relaxed);
   std::array<uint8_t, Lane::kMostTicket> memory;
   FixedWireWriter writer(memory);
   WriteRequest(writer, request);
@@ -118,7 +131,8 @@ std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCa
   Bring(call, *lane_, own_);
   if (!lane_->TryMeet()) {
     call.pausing();
-    if (!lane_->AwaitOthers()) return std::nullopt;
+    const auto most = coming == Coming::kLater ? kPatience : WaitCheck::kSlice;
+    if (!lane_->AwaitOthers(most)) return std::nullopt;
   }
   if (met != nullptr) *met = std::chrono::steady_clock::now();
   bool alike = true;

@@ -35,10 +35,18 @@ namespace hvd {
 
 class FastLane {
  public:
+  // Whether a wait here may end by the caller's interrupt, which its WaitChecks ask for that.
+  using Interruptible = std::shared_ptr<std::atomic<bool>>;
+
   // Args: transport: of the same ranks, for what does not fit into the lane.
-  FastLane(std::unique_ptr<Lane> lane, std::unique_ptr<Transport> transport);
+  FastLane(std::unique_ptr<Lane> lane, std::unique_ptr<Transport> transport,
+           Interruptible interruptible);
 
   using MakeOperation = std::function<std::shared_ptr<Operation>()>;
+
+  // A blocking call comes at once. An asynchronous one, of which no other rank has heard yet, comes
+  // when its caller waits: no interrupt ends it then, and it leaves when others do not come soon.
+  enum class Coming : uint8_t { kAtOnce, kLater };
 
   // Runs an operation that CheckOperation accepts. Nothing when it has to take the ordinary way.
   // Throws Error (kMismatch) when the ranks' requests do not agree, and what the transport throws.
@@ -47,8 +55,11 @@ class FastLane {
   std::optional<Result> Run(const BlockingCall& call, const MakeOperation& make,
                             std::chrono::steady_clock::time_point* met = nullptr);
   // The same for one that is made already, also of a group.
-  std::optional<Result> Run(const std::shared_ptr<Operation>& operation,
+  std::optional<Result> Run(const std::shared_ptr<Operation>& operation, Coming coming,
                             std::chrono::steady_clock::time_point* met = nullptr);
+  // Whether an operation can run here at all, and whether one can now, as far as anybody knows.
+  static bool IsFor(const Request& request);
+  bool MayMeet() const;
 
   // The operation takes the ordinary way, until the last copy of the result is gone. For any
   // thread.
@@ -67,7 +78,8 @@ class FastLane {
   // Args: request: what the ranks compare: the call itself, or the Request of a group.
   template <typename RequestLike>
   std::optional<Result> Run(const RequestLike& request, const BlockingCall& call,
-                            const MakeOperation& make, std::chrono::steady_clock::time_point* met);
+                            const MakeOperation& make, Coming coming,
+                            std::chrono::steady_clock::time_point* met);
   // What follows when all have met. Args: alike: whether all have brought the same request.
   std::optional<Result> RunHere(const BlockingCall& call, const MakeOperation& make, bool alike);
   Result RunShort(const BlockingCall& call, std::span<const Request* const> requests);
@@ -80,6 +92,7 @@ class FastLane {
   std::mutex mutex_;                         // held by the caller that uses what stands above, and
   std::vector<Lane::Place> places_;          // what each rank has brought, and
   MutableBytes own_;                         // this one, to be changed
+  const Interruptible interruptible_;
   std::atomic<int64_t> holds_{0};
   std::atomic<bool> closed_{false};
   std::atomic<int64_t> completed_{0};

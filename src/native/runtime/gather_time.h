@@ -15,6 +15,13 @@ inline constexpr std::chrono::microseconds kShortGatherTime{100};
 // whichever has not got its own back. So it is left to callers that wait, if they come soon.
 inline constexpr std::chrono::microseconds kLongGatherTime{50'000};
 
+// Whatever the user says.
+inline constexpr std::chrono::microseconds kLongestGatherTime{1'000'000};
+
+// How long a caller waits before it hurries other ranks: one that comes a little later needs no
+// interruption, and runs its operations itself.
+inline constexpr std::chrono::milliseconds kPatience{5};
+
 }  // namespace hvd
 
 #endif  // HVD_RUNTIME_GATHER_TIME_H_

@@ -1,6 +1,7 @@
 #include "runtime/inbox.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 namespace hvd {
@@ -12,29 +13,71 @@ constexpr std::chrono::steady_clock::time_point kLongAgo{};
 }  // namespace
 
 // Setting a timer costs the caller a tenth of what waking a thread does, and is all that happens
-// when it comes back to wait before the time is over.
+// when it comes back to wait before the time is over. On a virtual machine it may cost more than
+// all else, so one that is set for an earlier time stays.
 void Inbox::Submit(std::shared_ptr<const Request> request) {
   const std::lock_guard lock(mutex_);
   const bool whole = request->device == kCpu || gather_gpus_too_;
   const auto stay = whole ? gather_time_ : std::min(gather_time_, kShortGatherTime);
   const auto due = Clock::now() + stay;
-  if (contents_.requests.empty() || due < due_) {
-    due_ = due;
-    timer_.Set(due_);
-  }
+  if (!AnyStayLocked() || due < due_) SetDue(due);
   contents_.requests.push_back(std::move(request));
+}
+
+bool Inbox::AnyStay() {
+  const std::lock_guard lock(mutex_);
+  return AnyStayLocked();
+}
+
+std::shared_ptr<const Request> Inbox::Withdraw(bool (*wanted)(const Request&)) {
+  const std::lock_guard lock(mutex_);
+  if (!AnyStayLocked() || due_ == kLongAgo) return nullptr;
+  gather_time_ = agreed_gather_time_;
+  auto& first = contents_.requests[withdrawn_];
+  if (!wanted(*first)) return nullptr;
+  auto request = std::move(first);
+  ++withdrawn_;
+  if (!AnyStayLocked()) {
+    contents_.requests.clear();
+    withdrawn_ = 0;
+  }
+  return request;
+}
+
+void Inbox::PutBack(std::shared_ptr<const Request> request) {
+  const std::lock_guard lock(mutex_);
+  if (!AnyStayLocked()) SetDue(Clock::now() + gather_time_);
+  if (withdrawn_ != 0) {
+    contents_.requests[--withdrawn_] = std::move(request);
+  } else {
+    contents_.requests.insert(contents_.requests.begin(), std::move(request));
+  }
+}
+
+void Inbox::SetDue(Clock::time_point due) {
+  due_ = due;
+  if (timer_due_ && *timer_due_ <= due) return;
+  timer_due_ = due;
+  timer_.Set(due);
+}
+
+void Inbox::CancelTimer() {
+  if (!timer_due_) return;
+  timer_due_.reset();
+  timer_.Cancel();
 }
 
 void Inbox::Hurry() {
   const std::lock_guard lock(mutex_);
-  if (contents_.requests.empty() || due_ == kLongAgo) return;
+  if (!AnyStayLocked() || due_ == kLongAgo) return;
   due_ = kLongAgo;
   WakeLocked();
 }
 
 void Inbox::HurryOthers() {
   const std::lock_guard lock(mutex_);
-  if (gather_time_ <= kShortGatherTime) return;
+  // Others' stays may be long where this rank's are not, and all before anybody has heard.
+  if (heard_ && agreed_gather_time_ <= kShortGatherTime) return;
   contents_.hurry_others = true;
   WakeLocked();
 }
@@ -42,7 +85,7 @@ void Inbox::HurryOthers() {
 void Inbox::EndLongStays() {
   const std::lock_guard lock(mutex_);
   gather_time_ = std::min(gather_time_, kShortGatherTime);
-  if (contents_.requests.empty()) return;
+  if (!AnyStayLocked()) return;
   due_ = kLongAgo;
   WakeLocked();
 }
@@ -82,19 +125,38 @@ void Inbox::WakeLocked() {
 
 void Inbox::SetGatherTime(std::chrono::microseconds time, bool gpus_too) {
   const std::lock_guard lock(mutex_);
-  gather_time_ = time;
+  heard_ = true;
+  gather_time_ = agreed_gather_time_ = time;
+  gather_gpus_too_ = gpus_too;
+}
+
+void Inbox::ExpectGatherTime(std::chrono::microseconds time, bool gpus_too) {
+  const std::lock_guard lock(mutex_);
+  gather_time_ = agreed_gather_time_ = time;
   gather_gpus_too_ = gpus_too;
 }
 
 Inbox::Contents Inbox::Take(bool all) {
   const std::lock_guard lock(mutex_);
   if (std::exchange(woken_, false)) wake_.Clear();
-  if (contents_.requests.empty()) {
+  if (!AnyStayLocked()) {
+    CancelTimer();
     if (!contents_.urgent()) return {};
-  } else {
-    if (!all && !contents_.urgent() && Clock::now() < due_) return {};
-    timer_.Cancel();
+  } else if (!all && !contents_.urgent()) {
+    const auto now = Clock::now();
+    if (now < due_) {
+      // It was set for one that did not stay so long.
+      if (timer_due_ && *timer_due_ <= now) {
+        timer_due_.reset();
+        SetDue(due_);
+      }
+      return {};
+    }
   }
+  CancelTimer();
+  contents_.requests.erase(
+      contents_.requests.begin(),
+      contents_.requests.begin() + static_cast<std::ptrdiff_t>(std::exchange(withdrawn_, 0)));
   return std::exchange(contents_, {});
 }
 

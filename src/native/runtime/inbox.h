@@ -33,6 +33,13 @@ class Inbox {
   };
 
   void Submit(std::shared_ptr<const Request> request);
+  bool AnyStay();
+  // Of the requests that stay, the one that has stayed longest, which is not sent; nothing when
+  // none stays, all have been hurried, or it is not wanted. For a caller that no other rank waits
+  // for: those to come may stay long again.
+  std::shared_ptr<const Request> Withdraw(bool (*wanted)(const Request&));
+  // One that was withdrawn stays again, before all others.
+  void PutBack(std::shared_ptr<const Request> request);
   // Ends the stay of requests: a caller waits.
   void Hurry();
   // A caller has waited for some time: perhaps for requests that stay with other ranks. Nothing
@@ -47,9 +54,11 @@ class Inbox {
   // Makes wake_fd readable, whether there is anything or not.
   void Wake();
 
-  // How long requests stay from now on; those for a GPU, which computes meanwhile, at most for the
-  // short time, unless they are included.
+  // How long requests stay from now on, as all ranks have heard, or as this one expects before;
+  // those for a GPU, which computes meanwhile, at most for the short time, unless they are
+  // included.
   void SetGatherTime(std::chrono::microseconds time, bool gpus_too = false);
+  void ExpectGatherTime(std::chrono::microseconds time, bool gpus_too);
 
   // Everything that is due, or all there is. Nothing is readable afterwards but for what stays.
   Contents Take(bool all);
@@ -62,15 +71,22 @@ class Inbox {
   using Clock = std::chrono::steady_clock;
 
   // With the mutex held.
+  bool AnyStayLocked() const { return withdrawn_ != contents_.requests.size(); }
   void WakeLocked();
+  void SetDue(Clock::time_point due);
+  void CancelTimer();
 
   WakeFd wake_;
   TimerFd timer_;
   std::mutex mutex_;
   Contents contents_;
-  Clock::time_point due_{};  // of the requests
+  size_t withdrawn_ = 0;                        // of the requests, the first so many
+  Clock::time_point due_{};                     // of the requests
+  std::optional<Clock::time_point> timer_due_;  // not after that while requests stay
   std::chrono::microseconds gather_time_ = kShortGatherTime;
+  std::chrono::microseconds agreed_gather_time_ = kShortGatherTime;
   bool gather_gpus_too_ = false;
+  bool heard_ = false;
   bool woken_ = false;
 };
 

@@ -107,15 +107,15 @@ void OperationTrace::RecordDone(const Request& request, std::string_view error) 
 }
 
 void OperationTrace::RecordAtOnce(const Request& request, int rank, Clock::time_point begin,
-                                  Clock::time_point met) const {
+                                  Clock::time_point met, std::string_view error) const {
   MarkCycle(met);
   TraceEvent event = EventOf(TraceEvent::Type::kAtOnce, request.process_set, request.name);
   event.done = event.time;
   event.time = begin;
   event.met = met;
   event.label = Name(request.kind);
-  event.activity = Activity("shm", request.kind);
-  event.arguments = ArgumentsOf(request, "");
+  if (error.empty()) event.activity = Activity("shm", request.kind);
+  event.arguments = ArgumentsOf(request, error);
   event.rank = rank;
   timeline_->Record(std::move(event));
 }

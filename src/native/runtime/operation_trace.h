@@ -47,10 +47,11 @@ class OperationTrace {
   void Done(const Request& request, std::string_view error) const {
     if (on()) RecordDone(request, error);
   }
-  // It has run on its caller's thread, which came at `begin`; at `met`, all ranks had.
-  void RanAtOnce(const Request& request, int rank, Clock::time_point begin,
-                 Clock::time_point met) const {
-    if (on()) RecordAtOnce(request, rank, begin, met);
+  // It has run on its caller's thread, which came at `begin`; at `met`, all ranks had. Args: error:
+  // as above.
+  void RanAtOnce(const Request& request, int rank, Clock::time_point begin, Clock::time_point met,
+                 std::string_view error) const {
+    if (on()) RecordAtOnce(request, rank, begin, met, error);
   }
 
  private:
@@ -62,7 +63,7 @@ class OperationTrace {
   void RecordDoing(const Request& request, std::string_view activity) const;
   void RecordDone(const Request& request, std::string_view error) const;
   void RecordAtOnce(const Request& request, int rank, Clock::time_point begin,
-                    Clock::time_point met) const;
+                    Clock::time_point met, std::string_view error) const;
 
   Timeline* timeline_ = nullptr;
 };

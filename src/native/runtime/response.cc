@@ -4,12 +4,13 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "runtime/gather_time.h"
 
 namespace hvd {
 namespace {
 
 constexpr size_t kLongestError = 16384;
-constexpr int64_t kLongestGather = 1'000'000;
+constexpr int64_t kLongestGather = kLongestGatherTime.count();
 
 }  // namespace
 
@@ -24,6 +25,7 @@ void Write(WireWriter& writer, const Response& response) {
   writer.I64(response.fusion_bytes);
   writer.I64(response.gather_microseconds);
   writer.U8(response.gather_gpus_too ? 1 : 0);
+  writer.U8(response.tunes ? 1 : 0);
   writer.U32(static_cast<uint32_t>(response.requests.size()));
   for (const Request& request : response.requests) Write(writer, request);
 }
@@ -44,6 +46,7 @@ Response ReadResponse(WireReader& reader) {
   response.fusion_bytes = reader.I64();
   response.gather_microseconds = std::clamp<int64_t>(reader.I64(), -1, kLongestGather);
   response.gather_gpus_too = reader.U8() != 0;
+  response.tunes = reader.U8() != 0;
   const size_t requests = reader.Count(4);
   for (size_t i = 0; i < requests; ++i) response.requests.push_back(ReadRequest(reader));
   return response;

@@ -58,6 +58,11 @@ void ResponseQueue::Release() {
   if (closed_ || !responses_.empty()) Tell();
 }
 
+bool ResponseQueue::Claimed() const {
+  const std::lock_guard lock(mutex_);
+  return claimed_;
+}
+
 bool ResponseQueue::HasNews() const {
   const std::lock_guard lock(mutex_);
   return closed_ || !responses_.empty();

@@ -29,6 +29,7 @@ class ResponseQueue {
   // another caller has come first, or at the end.
   bool Claim();
   void Release();
+  bool Claimed() const;
   // For who has claimed the queue. Whether there is a response, or the end has come.
   bool HasNews() const;
   // The next response if `wanted` says so; nothing otherwise.

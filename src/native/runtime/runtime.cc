@@ -30,10 +30,6 @@ constexpr std::chrono::seconds kAnswerTime{30};
 // other ranks waiting whenever the wrong one has it.
 constexpr size_t kShortBytes = size_t{1} << 20;
 
-// How long a caller waits before it hurries other ranks: one that comes a little later needs no
-// interruption, and runs its operations itself.
-constexpr std::chrono::milliseconds kPatience{5};
-
 // How long what is logged at the end may take, where nobody reads it.
 constexpr std::chrono::seconds kLastWords{2};
 
@@ -199,6 +195,10 @@ int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vecto
   if (request.kind == OpKind::kJoin) devices.swap(request.numbers);
   const auto operation =
       MakeOperation(std::move(request), std::move(memory), std::move(splits), stream);
+  if (operation->request.kind == OpKind::kJoin && !InForkedChild() &&
+      !operations_.HasName(operation->request.process_set, operation->request.name)) {
+    ComeOutOfLane(*operation);
+  }
   const int64_t handle = operations_.Add(operation);
   if (operation->request.kind == OpKind::kJoin) {
     constexpr int64_t kMost = std::numeric_limits<int>::max();
@@ -212,10 +212,6 @@ int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vecto
     if (size_ == 1) {
       RunAlone(operation->request);
     } else {
-      if (membership_.fast_lane) operation->Keep(membership_.fast_lane->Hold(operation->request));
-      // Rank 0 hears of everybody's, as the coordinator.
-      const Request& asked = operation->request;
-      if (rank_ != 0) trace_.Requested(asked.kind, asked.process_set, asked.name, rank_);
       control_->Submit({operation, &operation->request});
     }
   }
@@ -236,23 +232,29 @@ bool Runtime::Poll(int64_t handle) {
 bool Runtime::WaitFor(int64_t handle, int64_t timeout_ms) {
   const auto operation = operations_.Lookup(handle);
   if (control_ != nullptr && !InForkedChild() && !operation->Done()) {
-    const auto end = Clock::now() + std::chrono::milliseconds(timeout_ms);
-    if (operation->request.device == kCpu) Help(*operation, end);
-    if (operation->Done()) return true;
-    control_->Hurry();
+    const auto begin = Clock::now();
+    const auto end = begin + std::chrono::milliseconds(timeout_ms);
+    bool put_back = false;
+    if (operation->request.device == kCpu) {
+      put_back = MeetForStarted(*operation, end);
+      Help(*operation, begin, end);
+    }
+    const bool done = operation->Done();
+    if (!done || put_back) control_->Hurry();
+    if (done) return true;
     timeout_ms = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
   }
   return operation->WaitFor(std::max<int64_t>(timeout_ms, 0));
 }
 
-void Runtime::Help(const Operation& operation, Clock::time_point end) {
+void Runtime::Help(const Operation& operation, Clock::time_point begin, Clock::time_point end) {
   if (!responses_.Claim()) return;
   struct Releasing {
     ResponseQueue& queue;
     ~Releasing() { queue.Release(); }
   } const releasing{responses_};
   const auto ours = [this](const Response& response) { return IsForCaller(response); };
-  auto patient_until = Clock::now() + kPatience;
+  auto patient_until = begin + kPatience;
   while (!operation.Done() && Clock::now() < end) {
     if (const auto response = responses_.TryPop(ours)) {
       RunHere(*response);
@@ -306,6 +308,16 @@ void Runtime::RunAlone(Request request) {
     trace_.Answered({item.response});
     runner_.Run(item.response);
   }
+}
+
+// Before others hear of it: who is done with this operation has seen that this rank has begun it.
+void Runtime::OnSending(const Request& request) {
+  // Rank 0 hears of everybody's, as the coordinator.
+  if (rank_ != 0) trace_.Requested(request.kind, request.process_set, request.name, rank_);
+  // A join is held since it was asked for.
+  if (!membership_.fast_lane || request.kind == OpKind::kJoin) return;
+  const auto operation = operations_.Waiting(OperationKey(request.process_set, request.name));
+  if (operation != nullptr) operation->Keep(membership_.fast_lane->Hold(request));
 }
 
 void Runtime::OnResponses(std::vector<Response> responses) {

@@ -71,7 +71,9 @@ class Runtime : private JobObserver {
   void StartTimeline(const std::string& path, bool mark_cycles);
   void StopTimeline();
 
-  // Whether it is done. Somebody wants to know: its request does not stay any longer.
+  // Whether it is done.
+  bool IsDone(int64_t handle) const { return operations_.Lookup(handle)->Done(); }
+  // The same. Somebody wants to know: its request does not stay any longer.
   bool Poll(int64_t handle);
   // False when the timeout passed first. May do the work of this rank's threads meanwhile.
   bool WaitFor(int64_t handle, int64_t timeout_ms);
@@ -94,6 +96,7 @@ class Runtime : private JobObserver {
  private:
   using Clock = std::chrono::steady_clock;
 
+  void OnSending(const Request& request) override;
   void OnResponses(std::vector<Response> responses) override;
   void OnShutdown() override;
   void OnSample(const AutotuneSample& sample) override;
@@ -111,13 +114,23 @@ class Runtime : private JobObserver {
   bool IsForCaller(const Response& response) const;
   // This caller waits for the operation, and does what there is to do for it on its own thread, as
   // far as no other is at it.
-  void Help(const Operation& operation, Clock::time_point end);
+  // Args: begin: since when it waits.
+  void Help(const Operation& operation, Clock::time_point begin, Clock::time_point end);
   // The error that all ranks report for a failure of the running operation.
   Error AgreeOnFailure(const Error& own);
   // Has a body run in the fast lane, whose errors it makes those of all ranks.
   template <typename Body>
   std::optional<Result> RunInLane(const Pausing& pausing, const Body& body);
-  std::optional<Result> RunInLane(const std::shared_ptr<Operation>& operation);
+  std::optional<Result> RunInLane(const std::shared_ptr<Operation>& operation,
+                                  FastLane::Coming coming = FastLane::Coming::kAtOnce);
+  void ComeOutOfLane(Operation& join);
+  // This caller waits for the operation: runs those that nobody has announced yet in the fast lane,
+  // one after the other, as long as the other ranks' callers come for them too, and not after
+  // `end`, but for one that has begun by then.
+  // Returns: whether one was put back, and waits for its turn.
+  bool MeetForStarted(const Operation& awaited, Clock::time_point end);
+  // False when it has to be announced instead.
+  bool RunWithdrawn(const Request& request);
   void RunAlone(Request request);
   Result RunNowAlone(const BlockingCall& call);
   void EndRecords();
@@ -136,6 +149,7 @@ class Runtime : private JobObserver {
   ProcessSets process_sets_;
   Gpu gpu_;
   TensorTable operations_;
+  std::mutex meeting_mutex_;  // held by the caller that has withdrawn a request
   ResponseRunner runner_;
   ResponseQueue responses_;
   std::unique_ptr<ControlPlane> control_;  // none in a job of one rank

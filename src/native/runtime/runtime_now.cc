@@ -10,6 +10,16 @@
 #include "runtime/runtime.h"
 
 namespace hvd {
+namespace {
+
+// Of longer ones several are faster as one.
+constexpr size_t kMostStarted = size_t{1} << 20;
+
+bool MayMeetForIt(const Request& request) {
+  return FastLane::IsFor(request) && ByteCount(request) <= kMostStarted;
+}
+
+}  // namespace
 
 template <typename Body>
 std::optional<Result> Runtime::RunInLane(const Pausing& pausing, const Body& body) {
@@ -40,6 +50,9 @@ std::optional<Result> Runtime::RunNow(const BlockingCall& call) {
   if (InForkedChild() || call.device != kCpu) return std::nullopt;
   if (size_ == 1) return RunNowAlone(call);
   if (!membership_.fast_lane) return std::nullopt;
+  // At a barrier it is said what some ranks alone have started.
+  if (call.kind == OpKind::kBarrier && control_->AnyStay()) return std::nullopt;
+  if (operations_.HasName(call.process_set, call.name)) return std::nullopt;
   return RunInLane(call.pausing, [&] {
     const auto make = [&] {
       return MakeOperation(RequestOf(call), MemoryOf(call), SplitsOf(call), nullptr);
@@ -58,20 +71,74 @@ std::optional<Result> Runtime::RunNow(Request request, std::vector<Memory> memor
   if (InForkedChild() || request.device != kCpu || size_ == 1 || !membership_.fast_lane) {
     return std::nullopt;
   }
+  if (operations_.HasName(request.process_set, request.name)) return std::nullopt;
   pausing();
   return RunInLane(pausing, [&] {
     return RunInLane(MakeOperation(std::move(request), std::move(memory), {}, nullptr));
   });
 }
 
-std::optional<Result> Runtime::RunInLane(const std::shared_ptr<Operation>& operation) {
+std::optional<Result> Runtime::RunInLane(const std::shared_ptr<Operation>& operation,
+                                         FastLane::Coming coming) {
   FastLane& lane = *membership_.fast_lane;
-  if (!trace_.on()) return lane.Run(operation);
+  if (!trace_.on()) return lane.Run(operation, coming);
   const auto begin = OperationTrace::Clock::now();
   auto met = begin;
-  auto result = lane.Run(operation, &met);
-  if (result) trace_.RanAtOnce(operation->request, rank_, begin, met);
-  return result;
+  try {
+    auto result = lane.Run(operation, coming, &met);
+    if (result) trace_.RanAtOnce(operation->request, rank_, begin, met, "");
+    return result;
+  } catch (const Error& error) {
+    trace_.RanAtOnce(operation->request, rank_, begin, met, error.what());
+    throw;
+  }
+}
+
+// What was started before is asked for before, wherever another caller has it: the others have
+// zeros in place of what is asked for after.
+void Runtime::ComeOutOfLane(Operation& join) {
+  if (!membership_.fast_lane) return;
+  join.Keep(membership_.fast_lane->Hold(join.request));
+  const std::lock_guard nobody_meets(meeting_mutex_);
+}
+
+bool Runtime::MeetForStarted(const Operation& awaited, Clock::time_point end) {
+  // The autotuner looks at what ranks announce. Where ranks have to share cores, each meeting costs
+  // them turns at these, and one for all operations is better.
+  if (!membership_.fast_lane || !membership_.spin || control_->tunes()) return false;
+  const OpKind kind = awaited.request.kind;
+  if (kind == OpKind::kBarrier || !FastLane::IsFor(awaited.request)) return false;
+  const std::unique_lock meeting(meeting_mutex_, std::try_to_lock);
+  while (meeting && !awaited.Done() && membership_.fast_lane->MayMeet() && Clock::now() < end) {
+    auto request = control_->Withdraw(MayMeetForIt);
+    if (request == nullptr) return false;
+    if (!RunWithdrawn(*request)) {
+      control_->PutBack(std::move(request));
+      return true;
+    }
+    // Another caller may sleep until it is done, and serve meanwhile.
+    if (responses_.Claimed()) control_->Wake();
+  }
+  return false;
+}
+
+bool Runtime::RunWithdrawn(const Request& request) {
+  const std::string key = OperationKey(request.process_set, request.name);
+  const auto operation = operations_.Start(key);
+  if (operation == nullptr) return true;  // it has failed meanwhile
+  try {
+    auto result = RunInLane({}, [&] { return RunInLane(operation, FastLane::Coming::kLater); });
+    if (!result) return !operations_.PutBack(operation);
+    operations_.Finish(key);
+    operation->Succeed(std::move(*result));
+  } catch (const Error& error) {
+    operations_.Finish(key);
+    operation->Fail(error);
+  } catch (const std::exception& error) {
+    operations_.Finish(key);
+    operation->Fail({Error::Kind::kInternal, error.what()});
+  }
+  return true;
 }
 
 Result Runtime::RunNowAlone(const BlockingCall& call) {

@@ -36,12 +36,24 @@ int64_t TensorTable::Add(const std::shared_ptr<Operation>& operation) {
                        "name. (name '",
                        request.name, "')"));
   }
+  CountNames();
   const int64_t handle = next_handle_++;
   handles_.emplace(handle, operation);
   return handle;
 }
 
-std::shared_ptr<const Operation> TensorTable::Waiting(const std::string& key) const {
+bool TensorTable::HasName(int32_t process_set, std::string_view name) const {
+  if (names_.load(std::memory_order_relaxed) == 0) return false;
+  const std::string key = OperationKey(process_set, std::string(name));
+  const std::lock_guard lock(mutex_);
+  return waiting_.contains(key) || running_.contains(key);
+}
+
+void TensorTable::CountNames() {
+  names_.store(waiting_.size() + running_.size(), std::memory_order_relaxed);
+}
+
+std::shared_ptr<Operation> TensorTable::Waiting(const std::string& key) const {
   const std::lock_guard lock(mutex_);
   const auto found = waiting_.find(key);
   return found == waiting_.end() ? nullptr : found->second;
@@ -55,9 +67,24 @@ std::shared_ptr<Operation> TensorTable::Start(const std::string& key) {
   return std::move(node.mapped());
 }
 
+bool TensorTable::PutBack(const std::shared_ptr<Operation>& operation) {
+  std::string key = OperationKey(operation->request.process_set, operation->request.name);
+  std::optional<Error> refused;
+  {
+    const std::lock_guard lock(mutex_);
+    running_.erase(key);
+    refused = refusal_;
+    if (!refused) waiting_.emplace(std::move(key), operation);
+    CountNames();
+  }
+  if (refused) operation->Fail(ReasonFor(*operation, *refused));
+  return !refused;
+}
+
 void TensorTable::Finish(const std::string& key) {
   const std::lock_guard lock(mutex_);
   running_.erase(key);
+  CountNames();
 }
 
 void TensorTable::Refuse(const Error& error) {
@@ -71,6 +98,7 @@ void TensorTable::FailAll(const Error& error) {
     const std::lock_guard lock(mutex_);
     if (!refusal_) refusal_ = error;
     failed = std::exchange(waiting_, {});
+    CountNames();
   }
   for (const auto& [key, operation] : failed) operation->Fail(ReasonFor(*operation, error));
 }

@@ -2,11 +2,14 @@
 #ifndef HVD_RUNTIME_TENSOR_TABLE_H_
 #define HVD_RUNTIME_TENSOR_TABLE_H_
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -21,13 +24,17 @@ class TensorTable {
   // operation has failed already. Returns the handle.
   int64_t Add(const std::shared_ptr<Operation>& operation);
 
+  // Whether an operation of that name is under way.
+  bool HasName(int32_t process_set, std::string_view name) const;
   // The operation with that key, which has not begun to run. Nothing when there is none.
-  std::shared_ptr<const Operation> Waiting(const std::string& key) const;
+  std::shared_ptr<Operation> Waiting(const std::string& key) const;
 
   // The operation with that key begins to run, after which only the thread that runs it may
   // complete it: it writes into the caller's memory. Nothing when the operation has failed in the
   // meantime.
   std::shared_ptr<Operation> Start(const std::string& key);
+  // One that was started, and has not run, waits again. False when it has failed instead.
+  bool PutBack(const std::shared_ptr<Operation>& operation);
 
   // The name is free again. To be called before the operation completes, since its caller may
   // enqueue the next one of that name at once.
@@ -44,7 +51,10 @@ class TensorTable {
   std::shared_ptr<Operation> Take(int64_t handle);
 
  private:
+  void CountNames();
+
   mutable std::mutex mutex_;
+  std::atomic<size_t> names_{0};  // how many are waiting or running, to look at without the mutex
   std::optional<Error> refusal_;
   int64_t next_handle_ = 0;
   std::unordered_map<std::string, std::shared_ptr<Operation>> waiting_;

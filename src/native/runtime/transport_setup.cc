@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -40,10 +42,14 @@ void SetUpShm(const TransportSetup& setup, std::optional<Segment> own, Transport
   result.transport = transport(Channel::kNegotiated, WaitCheck(setup.abort));
   if (ranks > Lane::kMostRanks) return;
   // On the lane, an operation runs on the thread that a signal's handler has to run on.
-  const WaitCheck check(setup.abort, setup.options.interrupt);
+  const auto interruptible = std::make_shared<std::atomic<bool>>(true);
+  const auto interrupt = [interruptible, ask = setup.options.interrupt] {
+    return ask && interruptible->load(std::memory_order_relaxed) && ask();
+  };
+  const WaitCheck check(setup.abort, interrupt);
   result.fast_lane =
       std::make_unique<FastLane>(std::make_unique<Lane>(rank, segment, distances, spin, check),
-                                 transport(Channel::kLane, check));
+                                 transport(Channel::kLane, check), interruptible);
 }
 
 std::string Describe(const TransportSetup& setup, size_t rank) {

@@ -27,7 +27,7 @@ struct TraceEvent {
   std::string name;       // of the operation, unique while it is under way
   bool numbered = false;  // what stands behind the last dot of the name never comes again
   std::string label;      // kAtOnce: without the prefix of a negotiation
-  std::string activity;   // kAtOnce
+  std::string activity;   // kAtOnce; empty: none
   std::string arguments;  // members of a JSON object
   int rank = 0;
   int64_t count = 0;

@@ -116,11 +116,13 @@ void TraceText::AtOnce(std::string& text, Row& row, const TraceEvent& event) {
   while (row.depth != 0) End(text, row, event.time);
   row.negotiating = false;
   Begin(text, row, StrCat("NEGOTIATE_", event.label), event.time);
-  Add(text, "X", row, event.time, StrCat("\"name\": \"", event.rank, "\", \"dur\": 0"));
+  Add(text, "X", row, row.last, StrCat("\"name\": \"", event.rank, "\", \"dur\": 0"));
   End(text, row, event.met);
   Begin(text, row, event.label, event.met);
-  Begin(text, row, event.activity, event.met);
-  End(text, row, event.done);
+  if (!event.activity.empty()) {
+    Begin(text, row, event.activity, event.met);
+    End(text, row, event.done);
+  }
   End(text, row, event.done, event.arguments);
 }
 

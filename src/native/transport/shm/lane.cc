@@ -153,11 +153,11 @@ bool Lane::TryMeet() {
   return met;
 }
 
-bool Lane::AwaitOthers() {
+bool Lane::AwaitOthers(std::chrono::milliseconds most) {
   const Clock::time_point begin = Clock::now();
   if (!AwaitBriefly(begin)) {
     // The ordinary way notices lost and stalled ranks.
-    if (!Sleep(true) && Leave()) return false;
+    if (!Sleep(true, most) && Leave()) return false;
     spin_time_.Slept(Clock::now() - begin);
   }
   Advance();
@@ -168,7 +168,7 @@ void Lane::MeetAgain() {
   if (TryMeet()) return;
   const Clock::time_point begin = Clock::now();
   if (!AwaitBriefly(begin)) {
-    while (!Sleep(false) && !Met()) check_(true);
+    while (!Sleep(false, WaitCheck::kSlice) && !Met()) check_(true);
     spin_time_.Slept(Clock::now() - begin);
   }
   Advance();
@@ -207,8 +207,8 @@ bool Lane::AwaitsThisCore() const {
 }
 
 // Args: leaves: as soon as another rank may be waiting elsewhere for what this one does here.
-bool Lane::Sleep(bool leaves) {
-  const Clock::time_point end = Clock::now() + WaitCheck::kSlice;
+bool Lane::Sleep(bool leaves, std::chrono::milliseconds most) {
+  const Clock::time_point end = Clock::now() + most;
   while (true) {
     const uint32_t sequence = board_.sequence.load(std::memory_order_seq_cst);
     board_.sleepers.fetch_add(1, std::memory_order_seq_cst);

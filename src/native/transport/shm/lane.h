@@ -81,8 +81,8 @@ class Lane {
   // Comes to the round with what was written, and waits for the others for as long as a few looks
   // take. False when not all have come: AwaitOthers must follow.
   bool TryMeet();
-  // Waits on. False when this rank has left the round again.
-  bool AwaitOthers();
+  // Waits on, for at most that long. False when this rank has left the round again.
+  bool AwaitOthers(std::chrono::milliseconds most = WaitCheck::kSlice);
   // Both in turn.
   bool Meet() { return TryMeet() || AwaitOthers(); }
   // In the middle of an operation for which the ranks have met: comes to the next round, to which
@@ -121,7 +121,7 @@ class Lane {
   void Advance();
   bool AwaitBriefly(std::chrono::steady_clock::time_point begin);
   bool AwaitsThisCore() const;
-  bool Sleep(bool leaves);
+  bool Sleep(bool leaves, std::chrono::milliseconds most);
   bool Leave();
   void WakeSleepers();
 
