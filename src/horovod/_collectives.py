@@ -1,5 +1,6 @@
 """Collectives without a framework, on the one runtime of this process."""
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,6 +8,25 @@ from horovod._loader import _bindings
 from horovod._operations import Operand, buffer_of
 from horovod._reductions import Reductions
 from horovod._session import SESSION
+
+# Of what a rank's number travels as.
+_MOST_RANKS = 2**31 - 1
+
+
+def _checked_root(root: object) -> int:
+    """The rank as a whole number that the bindings take; which ranks there are is theirs to say.
+
+    Raises:
+        TypeError: it is no whole number.
+        ValueError: no job has so many ranks.
+    """
+    try:
+        rank = operator.index(root)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"root_rank must be a rank, a whole number, not {root!r}") from None
+    if abs(rank) > _MOST_RANKS:
+        raise ValueError(f"broadcast received invalid root rank {rank}: no job has so many ranks.")
+    return rank
 
 
 class Collectives(Reductions):
@@ -90,7 +110,7 @@ class Collectives(Reductions):
             destinations=(destination,),
             process_set=process_set,
             waits=waits,
-            root=root,
+            root=_checked_root(root),
         )
 
     def alltoall(

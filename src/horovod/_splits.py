@@ -3,6 +3,8 @@
 import operator
 from typing import Any
 
+_MOST_ROWS = 2**63 - 1
+
 
 def bad_splits(given: object) -> ValueError:
     """The error for what cannot be numbers of rows."""
@@ -16,7 +18,8 @@ def read_splits(given: Any) -> list[int] | None:
     """Reads the `splits` of an alltoall; None stands for even parts.
 
     Raises:
-        ValueError: it has something else than whole numbers, one after the other.
+        ValueError: it has something else than whole numbers, one after the other, or larger ones
+            than rows are counted in.
     """
     if given is None:
         return None
@@ -28,4 +31,6 @@ def read_splits(given: Any) -> list[int] | None:
     # A bool can be an index, too.
     if str(getattr(given, "dtype", "")) == "bool" or any(isinstance(item, bool) for item in items):
         raise bad_splits(given)
+    if any(abs(rows) > _MOST_ROWS for rows in splits):
+        raise ValueError(f"alltoall got splits of {given!r}: no tensor has so many rows")
     return splits

@@ -228,7 +228,7 @@ class BlockingCalls:
         """True when all have come."""
 
 class StartedCalls:
-    """Allreduces on their way, each started, and waited for, by one call.
+    """Operations on their way, each started, and waited for, by one call.
 
     The tensor is as of `BlockingCalls`; its gradient does not matter. Arguments are positional.
     """
@@ -255,6 +255,27 @@ class StartedCalls:
         process_set: int,
         wire_dtype: int | None,  # as of `Runtime.allreduce`; None for the tensor's own
         /,
+    ) -> int | None: ...
+    def broadcast(
+        self, tensor: Any, name: str | None, root: int, process_set: int, /
+    ) -> int | None: ...
+    def broadcast_(
+        self, tensor: Any, name: str | None, root: int, process_set: int, /
+    ) -> int | None: ...
+    def allgather(self, tensor: Any, name: str | None, process_set: int, /) -> int | None: ...
+    def reducescatter(
+        self,
+        tensor: Any,
+        name: str | None,
+        op: int | None,
+        prescale: float,
+        postscale: float,
+        process_set: int,
+        /,
+    ) -> int | None: ...
+    # Waiting gives a pair: what came, and the rows that came from each rank, int32 or int64.
+    def alltoall(
+        self, tensor: Any, splits: list[int] | None, name: str | None, process_set: int, /
     ) -> int | None: ...
     # Of a list or tuple; waiting gives a tuple.
     def grouped_allreduce(

@@ -20,6 +20,7 @@ from horovod.torch.blocking import CALLS
 from horovod.torch.handles import result_of
 from horovod.torch.operands import contiguous, copying_back, new_result, operand
 from horovod.torch.reduction import allreduce
+from horovod.torch.started import STARTED
 
 
 def _start_broadcast(
@@ -30,6 +31,11 @@ def _start_broadcast(
     *,
     in_place: bool,
 ) -> int:
+    if FORWARD_MODE._current_level < 0:  # noqa: SLF001 - see there
+        start = STARTED.now.broadcast_ if in_place else STARTED.now.broadcast
+        handle = start(tensor, name, root_rank, registered_id(process_set))
+        if handle is not None:
+            return handle
     work = contiguous(tensor)
     result = work if in_place else new_result(tensor)
     return COLLECTIVES.broadcast(

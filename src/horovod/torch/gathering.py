@@ -19,6 +19,7 @@ from horovod.torch.blocking import CALLS
 from horovod.torch.handles import result_of
 from horovod.torch.operands import contiguous, fill, operand, output_operand, receiving
 from horovod.torch.reduction import allreduce
+from horovod.torch.started import STARTED
 
 
 def allgather_async(
@@ -32,6 +33,10 @@ def allgather_async(
 
     Until `synchronize`, neither `tensor` nor `output` may be touched.
     """
+    if output is None and FORWARD_MODE._current_level < 0:  # noqa: SLF001 - see there
+        handle = STARTED.now.allgather(tensor, name, registered_id(process_set))
+        if handle is not None:
+            return handle
     source = operand(contiguous(tensor))
     return COLLECTIVES.allgather(
         source,

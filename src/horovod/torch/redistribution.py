@@ -29,6 +29,7 @@ from horovod.torch.operands import (
     output_operand,
     receiving,
 )
+from horovod.torch.started import STARTED
 
 Splits = torch.Tensor | list[int] | tuple[int, ...] | None
 
@@ -88,12 +89,17 @@ def alltoall_async(
         A handle; `synchronize` gives the parts received and the rows that came from each rank, with
         or without `splits`. Until then, neither `tensor` nor `output` may be touched.
     """
+    rows = _rows(splits)
+    if output is None and FORWARD_MODE._current_level < 0:  # noqa: SLF001 - see there
+        handle = STARTED.now.alltoall(tensor, rows, name, registered_id(process_set))
+        if handle is not None:
+            return handle
     receive = receiving(output)
 
     def finish(received: Any, received_splits: list[int]) -> Any:
         return receive(received), _counts_tensor(received_splits)
 
-    return _start_alltoall(tensor, _rows(splits), name, process_set, finish, output)
+    return _start_alltoall(tensor, rows, name, process_set, finish, output)
 
 
 def _redistribute(
@@ -195,6 +201,12 @@ def reducescatter_async(
 
     Until `synchronize`, neither `tensor` nor `output` may be touched.
     """
+    if output is None and FORWARD_MODE._current_level < 0:  # noqa: SLF001 - see there
+        handle = STARTED.now.reducescatter(
+            tensor, name, op, prescale_factor, postscale_factor, registered_id(process_set)
+        )
+        if handle is not None:
+            return handle
     source = operand(contiguous(tensor))
     return COLLECTIVES.reducescatter(
         source,

@@ -1,4 +1,4 @@
-"""Asynchronous allreduces of torch tensors and of groups: one call starts, another waits for them.
+"""Asynchronous operations on torch tensors: one call starts, another waits for them.
 
 The bindings do what is common (`STARTED`); what they leave alone goes through `COLLECTIVES`, which
 also knows the handles of everything else.
@@ -42,6 +42,26 @@ class StartedCalls(Protocol):
         wire_dtype: int | None,
         /,
     ) -> int | None: ...
+    def broadcast(
+        self, tensor: object, name: str | None, root: int, process_set: int, /
+    ) -> int | None: ...
+    def broadcast_(
+        self, tensor: object, name: str | None, root: int, process_set: int, /
+    ) -> int | None: ...
+    def allgather(self, tensor: object, name: str | None, process_set: int, /) -> int | None: ...
+    def reducescatter(
+        self,
+        tensor: object,
+        name: str | None,
+        op: int | None,
+        pre: float,
+        post: float,
+        process_set: int,
+        /,
+    ) -> int | None: ...
+    def alltoall(
+        self, tensor: object, splits: list[int] | None, name: str | None, process_set: int, /
+    ) -> int | None: ...
     def grouped_allreduce(
         self,
         tensors: object,
@@ -82,6 +102,7 @@ class NoCalls:
         return None
 
     allreduce = allreduce_ = grouped_allreduce = grouped_allreduce_ = _leave
+    broadcast = broadcast_ = allgather = reducescatter = alltoall = _leave
     poll = synchronize = _leave
 
     def next_handle(self) -> int:

@@ -1,8 +1,11 @@
 #include "bindings/call_tensor.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "bindings/dtypes.h"
 #include "bindings/exported_tensor.h"
@@ -54,15 +57,26 @@ std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor) {
   return view;
 }
 
-// Over memory that the core has handed out.
-PyObject* Wrap(const Calls& calls, const hvd_output& output) {
+PyObject* Wrap(const Calls& calls, std::shared_ptr<void> data, std::vector<int64_t> shape,
+               DType dtype) {
   auto* managed = ExportTensor<dlpack::ManagedTensorVersioned>(
-      {std::shared_ptr<void>(output.owner, calls.core->free_output), output.data},
-      {output.shape, output.shape + output.dimensions}, static_cast<DType>(output.dtype),
-      {.device_type = dlpack::kCpu, .device_id = 0});
+      std::move(data), std::move(shape), dtype, {.device_type = dlpack::kCpu, .device_id = 0});
   void* tensor = nullptr;
   if (calls.exchange->managed_tensor_to_py_object_no_sync(managed, &tensor) != 0) return nullptr;
   return static_cast<PyObject*>(tensor);
+}
+
+// Over memory that the core has handed out.
+PyObject* Wrap(const Calls& calls, const hvd_output& output) {
+  return Wrap(calls, {std::shared_ptr<void>(output.owner, calls.core->free_output), output.data},
+              {output.shape, output.shape + output.dimensions}, static_cast<DType>(output.dtype));
+}
+
+template <typename Number>
+PyObject* WrapNumbers(const Calls& calls, std::span<const int64_t> numbers, DType dtype) {
+  const auto copy = std::make_shared<std::vector<Number>>();
+  for (const int64_t number : numbers) copy->push_back(static_cast<Number>(number));
+  return Wrap(calls, {copy, copy->data()}, {static_cast<int64_t>(numbers.size())}, dtype);
 }
 
 }  // namespace
@@ -94,6 +108,12 @@ PyObject* Wrap(const Calls& calls, hvd_result* result) {
   hvd_output output;
   calls.core->take_output(result, 0, &output);
   return Wrap(calls, output);
+}
+
+PyObject* WrapRows(const Calls& calls, std::span<const int64_t> rows) {
+  const bool wide = std::ranges::any_of(rows, [](int64_t each) { return each > INT32_MAX; });
+  return wide ? WrapNumbers<int64_t>(calls, rows, DType::kInt64)
+              : WrapNumbers<int32_t>(calls, rows, DType::kInt32);
 }
 
 NewTensor MakeLike(const Calls& calls, PyObject* like, const View& view) {

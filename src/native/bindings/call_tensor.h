@@ -4,7 +4,9 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
 #include <optional>
+#include <span>
 
 #include "base/dtype.h"
 #include "bindings/calls.h"
@@ -29,6 +31,10 @@ bool CanTake(const View& target, const View& source);
 
 // A tensor of the framework over the memory of a result, which is freed.
 PyObject* Wrap(const Calls& calls, hvd_result* result);
+
+// How many rows came from each rank, of a tensor of the framework: int32 as Horovod's, int64 where
+// that is too narrow.
+PyObject* WrapRows(const Calls& calls, std::span<const int64_t> rows);
 
 struct NewTensor {
   PyObject* object;  // the caller's; null where the ordinary way has to go on, or with an exception

@@ -3,12 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/fork_mark.h"
@@ -20,70 +19,12 @@
 #include "bindings/operation_kinds.h"
 #include "bindings/released_lock.h"
 #include "bindings/run_call.h"
+#include "bindings/started_operations.h"
 
 namespace py = pybind11;
 
 namespace hvd {
 namespace {
-
-// An operation that nobody has waited for to its end.
-struct Started {
-  int64_t ticket;    // the core's handle
-  PyObject* source;  // whose memory it uses
-  PyObject* result;  // what waiting for it returns
-};
-
-// For all threads, where there is no interpreter's lock; Python's code never runs under its own.
-class StartedOperations {
- public:
-  // Args: first: handle of the first one.
-  explicit StartedOperations(int64_t first) : next_(first) {}
-
-  // Returns the handle.
-  int64_t Add(const Started& started) {
-    const std::lock_guard lock(mutex_);
-    const int64_t handle = next_;
-    operations_.emplace(handle, started);
-    next_ += 2;
-    return handle;
-  }
-
-  std::optional<int64_t> TicketOf(int64_t handle) const {
-    const std::lock_guard lock(mutex_);
-    const auto found = operations_.find(handle);
-    if (found == operations_.end()) return std::nullopt;
-    return found->second.ticket;
-  }
-
-  // Of several threads, one gets it, and owns what it refers to.
-  std::optional<Started> Take(int64_t handle) {
-    const std::lock_guard lock(mutex_);
-    const auto found = operations_.find(handle);
-    if (found == operations_.end()) return std::nullopt;
-    const Started started = found->second;
-    operations_.erase(found);
-    return started;
-  }
-
-  std::unordered_map<int64_t, Started> TakeAll() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(operations_, {});
-  }
-
-  int64_t next() const {
-    const std::lock_guard lock(mutex_);
-    return next_;
-  }
-  size_t size() const {
-    const std::lock_guard lock(mutex_);
-    return operations_.size();
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::unordered_map<int64_t, Started> operations_;
-  int64_t next_;
-};
 
 // Python's object, which begins like that of the blocking calls.
 struct StartedCalls {
@@ -98,7 +39,7 @@ StartedCalls& Of(PyObject* self) { return *reinterpret_cast<StartedCalls*>(self)
 
 void Release(const Started& started) {
   Py_DECREF(started.source);
-  Py_DECREF(started.result);
+  Py_XDECREF(started.result);
 }
 
 void DeallocStarted(PyObject* self) {
@@ -140,28 +81,49 @@ std::optional<int32_t> ReadNumber(PyObject* given) {
   return static_cast<int32_t>(number);
 }
 
+// What is asked for, beside tensors.
+struct Call {
+  Kind kind;
+  PyObject* name;
+  int32_t process_set;
+  Reduction reduction = kNoReduction;
+  int32_t root = -1;
+  bool grouped = false;
+  std::span<const int64_t> numbers = {};
+};
+
+hvd_tensor Described(const View& source, void* destination) {
+  const auto dtype = static_cast<int32_t>(source.dtype);
+  return {.source = source.tensor.data,
+          .destination = destination,
+          .shape = source.tensor.shape,
+          .dimensions = static_cast<size_t>(source.tensor.ndim),
+          .dtype = dtype,
+          .wire_dtype = dtype,
+          .rows = 0};
+}
+
 // Returns the handle, or None where the ordinary way has to go on. Args: source, result: see
 // Started.
-PyObject* Start(StartedCalls& object, PyObject* name, std::span<const hvd_tensor> tensors,
-                bool grouped, const Reduction& reduction, int32_t process_set, py::object source,
-                py::object result) {
+PyObject* Start(StartedCalls& object, const Call& call, std::span<const hvd_tensor> tensors,
+                py::object source, py::object result) {
   Calls& calls = object.calls;
-  const CallName full_name(calls, kAllreduce, name, process_set);
+  const CallName full_name(calls, call.kind, call.name, call.process_set);
   if (!full_name.usable()) Py_RETURN_NONE;
   const hvd_request request{.name = full_name.text(),
-                            .kind = kAllreduce,
-                            .process_set = process_set,
-                            .op = reduction.op,
-                            .prescale = reduction.prescale,
-                            .postscale = reduction.postscale,
-                            .root = -1,
-                            .grouped = grouped ? 1 : 0,
+                            .kind = call.kind,
+                            .process_set = call.process_set,
+                            .op = call.reduction.op,
+                            .prescale = call.reduction.prescale,
+                            .postscale = call.reduction.postscale,
+                            .root = call.root,
+                            .grouped = call.grouped ? 1 : 0,
                             .device = -1,
                             .stream = nullptr,
                             .tensors = tensors.data(),
                             .tensor_count = tensors.size(),
-                            .numbers = nullptr,
-                            .number_count = 0,
+                            .numbers = call.numbers.data(),
+                            .number_count = call.numbers.size(),
                             .pausing = nullptr,
                             .pausing_context = nullptr};
   int64_t ticket = 0;
@@ -170,43 +132,110 @@ PyObject* Start(StartedCalls& object, PyObject* name, std::span<const hvd_tensor
     if (static_cast<Error::Kind>(error.kind) == Error::Kind::kInvalid) full_name.TakeBack();
     return Raise(calls, error);
   }
-  return PyLong_FromLongLong(
-      object.operations->Add({ticket, source.release().ptr(), result.release().ptr()}));
+  return PyLong_FromLongLong(object.operations->Add(
+      {ticket, source.release().ptr(), result.release().ptr(), call.kind == kAlltoall}));
 }
 
-template <bool kInPlace>
-PyObject* StartAllreduce(PyObject* self, Arguments given, Py_ssize_t count) {
-  if (!TakesArguments(7, count)) return nullptr;
-  StartedCalls& object = Of(self);
+// The same for one tensor whose result has its shape. Args: wire_dtype: or none, to travel as it
+// is.
+PyObject* StartInto(StartedCalls& object, const Call& call, PyObject* tensor, bool in_place,
+                    std::optional<int32_t> wire_dtype = std::nullopt) {
   Calls& calls = object.calls;
-  const auto reduction = ReadReduction(given[2], given[3], given[4]);
-  const auto process_set = ReadNumber(given[5]);
-  const bool converted = given[6] != Py_None;
-  const auto wire_dtype = converted ? ReadNumber(given[6]) : 0;
-  if (!reduction || !process_set || !wire_dtype) Py_RETURN_NONE;
-  const auto source = Look(calls, given[0]);
+  const auto source = Look(calls, tensor);
   if (!source || object.mark->InChild()) Py_RETURN_NONE;
-  py::object result;
+  auto given = py::reinterpret_borrow<py::object>(tensor);
+  py::object result = given;
   void* destination = source->tensor.data;
-  if (kInPlace) {
-    result = py::reinterpret_borrow<py::object>(given[0]);
-  } else {
-    const NewTensor made = MakeLike(calls, given[0], *source);
+  if (!in_place) {
+    const NewTensor made = MakeLike(calls, tensor, *source);
     if (made.object == nullptr && PyErr_Occurred() != nullptr) return nullptr;
     if (made.object == nullptr) Py_RETURN_NONE;
     result = py::reinterpret_steal<py::object>(made.object);
     destination = made.data;
   }
-  const auto dtype = static_cast<int32_t>(source->dtype);
-  const hvd_tensor tensor{.source = source->tensor.data,
-                          .destination = destination,
-                          .shape = source->tensor.shape,
-                          .dimensions = static_cast<size_t>(source->tensor.ndim),
-                          .dtype = dtype,
-                          .wire_dtype = converted ? *wire_dtype : dtype,
-                          .rows = 0};
-  return Start(object, given[1], {&tensor, 1}, false, *reduction, *process_set,
-               py::reinterpret_borrow<py::object>(given[0]), std::move(result));
+  hvd_tensor described = Described(*source, destination);
+  if (wire_dtype) described.wire_dtype = *wire_dtype;
+  return Start(object, call, {&described, 1}, std::move(given), std::move(result));
+}
+
+// The same for one tensor whose result may have other rows.
+PyObject* StartForRows(StartedCalls& object, const Call& call, PyObject* tensor) {
+  const auto source = Look(object.calls, tensor);
+  if (!source || object.mark->InChild()) Py_RETURN_NONE;
+  const hvd_tensor described = Described(*source, nullptr);
+  return Start(object, call, {&described, 1}, py::reinterpret_borrow<py::object>(tensor), {});
+}
+
+template <bool kInPlace>
+PyObject* StartAllreduce(PyObject* self, Arguments given, Py_ssize_t count) {
+  if (!TakesArguments(7, count)) return nullptr;
+  const auto reduction = ReadReduction(given[2], given[3], given[4]);
+  const auto process_set = ReadNumber(given[5]);
+  const bool converted = given[6] != Py_None;
+  const auto wire_dtype = converted ? ReadNumber(given[6]) : std::nullopt;
+  if (!reduction || !process_set || converted != wire_dtype.has_value()) Py_RETURN_NONE;
+  const Call call{
+      .kind = kAllreduce, .name = given[1], .process_set = *process_set, .reduction = *reduction};
+  return StartInto(Of(self), call, given[0], kInPlace, wire_dtype);
+}
+
+template <bool kInPlace>
+PyObject* StartBroadcast(PyObject* self, Arguments given, Py_ssize_t count) {
+  if (!TakesArguments(4, count)) return nullptr;
+  const auto root = ReadNumber(given[2]);
+  const auto process_set = ReadNumber(given[3]);
+  if (!root || !process_set) Py_RETURN_NONE;
+  const Call call{.kind = kBroadcast, .name = given[1], .process_set = *process_set, .root = *root};
+  return StartInto(Of(self), call, given[0], kInPlace);
+}
+
+PyObject* StartAllgather(PyObject* self, Arguments given, Py_ssize_t count) {
+  if (!TakesArguments(3, count)) return nullptr;
+  const auto process_set = ReadNumber(given[2]);
+  if (!process_set) Py_RETURN_NONE;
+  const Call call{.kind = kAllgather, .name = given[1], .process_set = *process_set};
+  return StartForRows(Of(self), call, given[0]);
+}
+
+PyObject* StartReducescatter(PyObject* self, Arguments given, Py_ssize_t count) {
+  if (!TakesArguments(6, count)) return nullptr;
+  const auto reduction = ReadReduction(given[2], given[3], given[4]);
+  const auto process_set = ReadNumber(given[5]);
+  if (!reduction || !process_set) Py_RETURN_NONE;
+  const Call call{.kind = kReducescatter,
+                  .name = given[1],
+                  .process_set = *process_set,
+                  .reduction = *reduction};
+  return StartForRows(Of(self), call, given[0]);
+}
+
+// Nothing, as above, for what are no numbers of 64 bits.
+std::optional<std::vector<int64_t>> ReadNumbers(PyObject* given) {
+  std::vector<int64_t> numbers;
+  if (given == Py_None) return numbers;
+  if (!PyList_CheckExact(given)) return std::nullopt;
+  const Py_ssize_t count = PyList_GET_SIZE(given);
+  if (count == 0) return std::nullopt;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* item = PyList_GET_ITEM(given, i);
+    if (!PyLong_CheckExact(item)) return std::nullopt;
+    numbers.push_back(PyLong_AsLongLong(item));
+    if (numbers.back() == -1 && PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      return std::nullopt;
+    }
+  }
+  return numbers;
+}
+
+PyObject* StartAlltoall(PyObject* self, Arguments given, Py_ssize_t count) {
+  if (!TakesArguments(4, count)) return nullptr;
+  const auto rows = ReadNumbers(given[1]);
+  const auto process_set = ReadNumber(given[3]);
+  if (!rows || !process_set) Py_RETURN_NONE;
+  const Call call{
+      .kind = kAlltoall, .name = given[2], .process_set = *process_set, .numbers = *rows};
+  return StartForRows(Of(self), call, given[0]);
 }
 
 template <bool kInPlace>
@@ -223,8 +252,21 @@ PyObject* StartGroup(PyObject* self, Arguments given, Py_ssize_t count) {
     if (PyErr_Occurred() != nullptr) return nullptr;
     Py_RETURN_NONE;
   }
-  return Start(object, given[1], group->tensors(), true, *reduction, *process_set, group->sources(),
-               group->results());
+  const Call call{.kind = kAllreduce,
+                  .name = given[1],
+                  .process_set = *process_set,
+                  .reduction = *reduction,
+                  .grouped = true};
+  return Start(object, call, group->tensors(), group->sources(), group->results());
+}
+
+// A pair of the result's memory and of the rows in it that came from each rank.
+PyObject* WrapWithRows(const Calls& calls, hvd_result* result) {
+  size_t count = 0;
+  const int64_t* numbers = calls.core->numbers(result, &count);
+  const auto rows = py::reinterpret_steal<py::object>(WrapRows(calls, {numbers, count}));
+  const auto memory = py::reinterpret_steal<py::object>(Wrap(calls, result));
+  return rows && memory ? PyTuple_Pack(2, memory.ptr(), rows.ptr()) : nullptr;
 }
 
 // Nothing, without an exception, for what cannot be one of ours.
@@ -260,14 +302,18 @@ PyObject* Synchronize(PyObject* self, Arguments given, Py_ssize_t count) {
   hvd_result* result = nullptr;
   hvd_error error;
   const Waited waited = Await(core, object.calls.runtime, *ticket, object.waiting, &result, &error);
-  core.free_result(result);
+  std::unique_ptr<hvd_result, void (*)(hvd_result*)> own(result, core.free_result);
   if (waited == Waited::kGone) Py_RETURN_NONE;
   if (waited == Waited::kRaised) return nullptr;
   const auto taken = object.operations->Take(*handle);
   if (!taken) Py_RETURN_NONE;
   Py_DECREF(taken->source);
-  if (waited == Waited::kDone) return taken->result;
-  Py_DECREF(taken->result);
+  if (waited == Waited::kDone) {
+    if (taken->result != nullptr) return taken->result;
+    return taken->with_rows ? WrapWithRows(object.calls, own.release())
+                            : Wrap(object.calls, own.release());
+  }
+  Py_XDECREF(taken->result);
   SetCollectiveError(object.calls, error.text);
   return nullptr;
 }
@@ -285,6 +331,11 @@ PyObject* UnderWay(PyObject* self, Arguments, Py_ssize_t count) {
 PyTypeObject* MakeStartedType() {
   static PyMethodDef methods[] = {Method<StartAllreduce<false>>("allreduce"),
                                   Method<StartAllreduce<true>>("allreduce_"),
+                                  Method<StartBroadcast<false>>("broadcast"),
+                                  Method<StartBroadcast<true>>("broadcast_"),
+                                  Method<StartAllgather>("allgather"),
+                                  Method<StartReducescatter>("reducescatter"),
+                                  Method<StartAlltoall>("alltoall"),
                                   Method<StartGroup<false>>("grouped_allreduce"),
                                   Method<StartGroup<true>>("grouped_allreduce_"),
                                   Method<Poll>("poll"),

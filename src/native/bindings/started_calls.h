@@ -1,4 +1,4 @@
-// Python's object for asynchronous allreduces of a framework's tensors, from their start until
+// Python's object for asynchronous operations on a framework's tensors, from their start until
 // their results are handed out: one call of it for each.
 #ifndef HVD_BINDINGS_STARTED_CALLS_H_
 #define HVD_BINDINGS_STARTED_CALLS_H_
@@ -16,10 +16,14 @@ namespace hvd {
 // error: as of MakeBlockingCalls. first_handle: the handles are this, and every second number from
 // there on. alone: whether the job has one rank, so that starting an operation runs it.
 //
-// The object's methods allreduce(tensor, name, op, prescale, postscale, process_set) and allreduce_
-// start one, and return its handle; None for what the ordinary way has to judge. poll(handle) and
-// synchronize(handle) return None for a handle that is not theirs, next_handle() the handle that
-// comes next, under_way() how many operations nobody has waited for.
+// The object's methods allreduce(tensor, name, op, prescale, postscale, process_set, wire_dtype),
+// broadcast(tensor, name, root, process_set), allgather(tensor, name, process_set),
+// reducescatter(tensor, name, op, prescale, postscale, process_set), alltoall(tensor, splits, name,
+// process_set), grouped_allreduce (as reducescatter, of several tensors) and, in place, allreduce_,
+// broadcast_ and grouped_allreduce_ start one, and return its handle; None for what the ordinary
+// way has to judge. poll(handle) and synchronize(handle) return None for a handle that is not
+// theirs, next_handle() the handle that comes next, under_way() how many operations nobody has
+// waited for.
 pybind11::object MakeStartedCalls(const hvd_core& core, hvd_runtime* runtime, UnnamedCounts& counts,
                                   const pybind11::object& owner,
                                   const pybind11::capsule& exchange_api,

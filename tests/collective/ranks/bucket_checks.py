@@ -16,7 +16,10 @@ Data = list[tuple[torch.Tensor, torch.Tensor]]
 
 
 def make_model() -> torch.nn.Module:
-    """Parameters of two types and of two memory formats, and one that gets no gradient."""
+    """Parameters of two types and of two memory formats, and one that gets no gradient.
+
+    Those of the wide layers have more than 16 KiB each: what is smaller may be copied.
+    """
     torch.manual_seed(3)
 
     class Model(torch.nn.Module):
@@ -24,7 +27,8 @@ def make_model() -> torch.nn.Module:
             super().__init__()
             self.convolution = torch.nn.Conv2d(3, 5, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             self.layers = torch.nn.Sequential(
-                *(torch.nn.Linear(20, 20) for _ in range(6)), torch.nn.Linear(20, 1)
+                *(torch.nn.Linear(20, 20) for _ in range(4)),
+                *(torch.nn.Linear(20, 300), torch.nn.Linear(300, 20), torch.nn.Linear(20, 1)),
             )
             self.precise = torch.nn.Linear(20, 20, dtype=torch.float64)
             self.unused = torch.nn.Parameter(torch.ones(7))
@@ -211,7 +215,7 @@ def check_parameters_without_elements() -> None:
 
 
 def check_it_goes_on_after_a_new_start() -> None:
-    model = torch.nn.Linear(40, 20)
+    model = torch.nn.Linear(40, 200)
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD(model.parameters(), lr=0.0), gradient_as_bucket_view=True
     )

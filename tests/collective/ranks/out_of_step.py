@@ -56,8 +56,9 @@ def end() -> None:
 
 
 def end_with_handles() -> None:
-    """Rank 1 comes to the end, while rank 0 has a handle that it has not waited for."""
+    """Rank 1 comes to the end, while rank 0 has a handle that it has asked about."""
     handles = [hvd.allreduce_async(np.ones(3, np.float32)) for _ in range(4 - hvd.rank())]
+    hvd.poll(handles[-1])
     hvd.allreduce(np.ones(3, np.float32), name="last")
     try:
         for handle in handles:

@@ -1,8 +1,9 @@
-"""Asynchronous allreduces of PyTorch tensors: what the bindings start, and what they leave."""
+"""Asynchronous operations on PyTorch tensors: what the bindings start, and what they leave."""
 
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import torch
@@ -45,6 +46,23 @@ def check_what_the_bindings_start() -> None:
     assert starts(lambda: hvd.allreduce_async_(own, average=False))
     assert not starts(lambda: hvd.allreduce_async_(torch.ones(2, 3).t()))
     assert not starts(lambda: hvd.allreduce_async(own.as_subclass(Tagged)))
+    assert starts(lambda: hvd.broadcast_async(own, 0))
+    assert starts(lambda: hvd.broadcast_async_(parameter, hvd.size() - 1, name="started"))
+    assert not starts(lambda: hvd.broadcast_async_(torch.ones(2, 3).t(), 0))
+    assert not starts(lambda: hvd.broadcast_async(own.as_subclass(Tagged), 0))
+    assert starts(lambda: hvd.allgather_async(own, name="started"))
+    assert not starts(lambda: hvd.allgather_async(torch.ones(2, 3).t()))
+    assert not starts(lambda: hvd.allgather_async(own, output=torch.empty(4 * hvd.size())))
+    assert starts(lambda: hvd.reducescatter_async(torch.ones(hvd.size()), op=hvd.Max))
+    assert not starts(
+        lambda: hvd.reducescatter_async(torch.ones(hvd.size()), output=torch.empty(1))
+    )
+    even = torch.ones(2 * hvd.size())
+    assert starts(lambda: hvd.alltoall_async(even))
+    assert starts(lambda: hvd.alltoall_async(even, [1] * hvd.size(), name="started"))
+    assert starts(lambda: hvd.alltoall_async(even, torch.ones(hvd.size(), dtype=torch.int64)))
+    assert not starts(lambda: hvd.alltoall_async(even, output=torch.empty_like(even)))
+    assert not starts(lambda: hvd.alltoall_async(even.as_subclass(Tagged)))
     assert starts(lambda: hvd.grouped_allreduce_async([own, torch.ones(2, 2)]))
     assert starts(lambda: hvd.grouped_allreduce_async_((own, own.long()), name="started"))
     assert not starts(lambda: hvd.grouped_allreduce_async([own, torch.ones(2, 3).t()]))
@@ -76,6 +94,82 @@ def check_results_of_started_operations() -> None:
     assert hvd.synchronize(hvd.allreduce_async_(empty)) is empty
     scalar = torch.tensor(1.0)
     assert hvd.synchronize(hvd.allreduce_async(scalar, op=hvd.Sum)).item() == size
+
+
+def check_results_of_other_started_operations() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    own = torch.full((2,), float(rank), requires_grad=True)
+    sent = hvd.synchronize(hvd.broadcast_async(own, size - 1))
+    assert sent.tolist() == [size - 1] * 2
+    assert not sent.requires_grad
+    assert hvd.synchronize(hvd.broadcast_async_(own, 0)) is own
+    assert own.tolist() == [0, 0]
+    rows = torch.full((rank + 1, 2), rank, dtype=torch.int16)
+    handle = hvd.allgather_async(rows)
+    while not hvd.poll(handle):
+        pass
+    gathered = hvd.synchronize(handle)
+    assert gathered.dtype == torch.int16
+    assert gathered[:, 1].tolist() == [r for r in range(size) for _ in range(r + 1)]
+    assert hvd.synchronize(handle) is None
+    large = hvd.synchronize(hvd.allgather_async(torch.full((300_000,), float(rank))))
+    assert large[::300_000].tolist() == list(range(size))
+    whole = torch.arange(size + 1.0)
+    share = hvd.synchronize(hvd.reducescatter_async(whole, op=hvd.Sum, prescale_factor=2.0))
+    assert share.tolist() == [2.0 * size * each for each in ([0, 1] if rank == 0 else [rank + 1])]
+    assert hvd.synchronize(hvd.allgather_async(torch.ones(0, 3))).shape == (0, 3)
+    handles = [hvd.allgather_async(torch.full((1,), float(i))) for i in range(20)]
+    for i, each in reversed(list(enumerate(handles))):  # nobody else holds the tensors
+        assert hvd.synchronize(each).tolist() == [i] * size
+
+
+def check_results_of_started_alltoalls() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    own = torch.arange(2 * size, dtype=torch.int16).reshape(size, 2) + 100 * rank
+    received, rows = hvd.synchronize(hvd.alltoall_async(own))
+    assert received.tolist() == [[100 * r + 2 * rank, 100 * r + 2 * rank + 1] for r in range(size)]
+    assert (received.dtype, rows.dtype, rows.tolist()) == (torch.int16, torch.int32, [1] * size)
+    # To each rank as many rows as its number, and one that goes to nobody.
+    splits = list(range(size))
+    parts = torch.full((sum(splits) + 1, 3), float(rank), requires_grad=True)
+    for given in (splits, tuple(splits), torch.tensor(splits)):
+        handle = hvd.alltoall_async(parts, given, name="uneven")
+        while not hvd.poll(handle):
+            pass
+        received, rows = hvd.synchronize(handle)
+        assert received[:, 2].tolist() == [r for r in range(size) for _ in range(rank)]
+        assert received.shape[1] == 3
+        assert not received.requires_grad
+        assert rows.tolist() == [rank] * size
+        assert hvd.synchronize(handle) is None
+    large, _ = hvd.synchronize(hvd.alltoall_async(torch.full((400_000 * size,), float(rank))))
+    assert large[::400_000].tolist() == list(range(size))
+    wrong: Any
+    for wrong, match in [
+        ([1] * (size + 1), f"{size + 1} entries, {size} ranks"),
+        ([-1] * size, "splits must not be negative, got -1"),
+        ([len(parts) + 1] * size, "Sum of splits entries is greater than the first dimension"),
+        ([1 << 40] * size, "Sum of splits entries is greater than the first dimension"),
+        ([1 << 70] * size, "no tensor has so many rows"),
+        ([1.0] * size, "splits to be a list of whole numbers"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            hvd.alltoall_async(parts, wrong)
+
+
+def check_other_operations_are_refused_as_blocking_ones_are() -> None:
+    own = torch.ones(2)
+    for root in (-1, hvd.size(), 1 << 40):
+        with pytest.raises(ValueError, match="root rank"):
+            hvd.broadcast_async_(own, root)
+    with pytest.raises(TypeError, match="root_rank must be a rank, a whole number, not '0'"):
+        hvd.broadcast_async_(own, "0")  # type: ignore[arg-type]
+    for start in (hvd.allgather_async, hvd.reducescatter_async):
+        with pytest.raises(hvd.HorovodInternalError, match="a rank-zero tensor"):
+            hvd.synchronize(start(torch.tensor(1.0)))
+    with pytest.raises(hvd.HorovodInternalError, match="Mismatched data types"):
+        hvd.synchronize(hvd.allgather_async(own.half() if hvd.rank() == 0 else own))
+    assert hvd.synchronize(hvd.broadcast_async(own, 0)).tolist() == [1, 1]
 
 
 def check_memory_lives_as_long_as_its_operation() -> None:
