@@ -84,18 +84,29 @@ void CheckAll(hvd::Transport& transport) {
 // Segment has it; 0: through rings, on every machine.
 void CheckPair(std::optional<HandOver> low, std::optional<HandOver> high,
                size_t single_copy_bytes = 0) {
-  const auto segment =
-      std::make_shared<const hvd::Segment>(hvd::Segment::Create(2, single_copy_bytes));
-  hvd::test::OnThreads(2, [&](int rank) {
-    const hvd::Abort abort;
-    hvd::ShmTransport transport(
-        rank, segment, std::make_shared<hvd::CoreDistances>(rank, segment, rank == 0 ? low : high),
-        hvd::Channel::kLane, true, hvd::WaitCheck(abort));
-    CheckAll(transport);
-  });
+  for (const size_t one_pass : {size_t{256} << 10, size_t{8} << 20}) {
+    const auto segment =
+        std::make_shared<const hvd::Segment>(hvd::Segment::Create(2, single_copy_bytes, one_pass));
+    hvd::test::OnThreads(2, [&](int rank) {
+      const hvd::Abort abort;
+      hvd::ShmTransport transport(
+          rank, segment,
+          std::make_shared<hvd::CoreDistances>(rank, segment, rank == 0 ? low : high),
+          hvd::Channel::kLane, true, hvd::WaitCheck(abort));
+      CheckAll(transport);
+    });
+  }
 }
 
 }  // namespace
+
+// Or they would cut a vector unlike.
+TEST(RanksDoAsTheOneThatMadeTheMemory) {
+  const auto made = hvd::Segment::Create(2, 12'345, 23'456);
+  const auto opened = hvd::Segment::Open(made.key(), 2);
+  EXPECT_EQ(opened.single_copy_bytes(), 12'345);
+  EXPECT_EQ(opened.one_pass_bytes(), 23'456);
+}
 
 TEST(TwoRanksThatAreNearReduce) { CheckPair(HandOver::kThroughCaches, HandOver::kThroughCaches); }
 

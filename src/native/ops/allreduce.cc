@@ -21,9 +21,8 @@ constexpr size_t kFlatTotal = size_t{128} << 10;
 // Up to here, where that takes fewer steps, ranks meet in pairs.
 constexpr size_t kPairsBytes = size_t{64} << 10;
 
-// Longer vectors are reduced in blocks, where the transport wants that: 16-bit types, which go by
-// halves, sooner than those of which near ranks exchange wholes.
-constexpr size_t kInOnePass = size_t{8} << 20;
+// Longer vectors of 16-bit types, which go by halves, are reduced in blocks where the transport
+// wants that; those of which near ranks exchange wholes from where it says.
 constexpr size_t kHalvesInOnePass = size_t{1} << 20;
 
 // Everything that does not change during one call.
@@ -194,7 +193,8 @@ size_t CountInOneGo(Transport& transport, size_t count, DType dtype, double pres
   const bool across =
       IsHalf(dtype) && ranks == 2 &&
       ReducesAcross(kBlockAcross, prescale, transport.across_bytes(1 - transport.rank()));
-  if (count * item <= (IsHalf(dtype) && !across ? kHalvesInOnePass : kInOnePass)) return count;
+  if (count * item <= (IsHalf(dtype) && !across ? kHalvesInOnePass : transport.one_pass_bytes()))
+    return count;
   return across ? kBlockAcross / item : part / item * static_cast<size_t>(ranks);
 }
 

@@ -29,6 +29,7 @@ class SubsetTransport final : public Transport {
   int size() const override { return static_cast<int>(ranks_.size()); }
   const char* name() const override { return whole_.name(); }
   size_t block_bytes() const override { return ByHost() ? whole_.block_bytes() : 0; }
+  size_t one_pass_bytes() const override { return whole_.one_pass_bytes(); }
   size_t ahead_bytes() const override { return ByHost() ? whole_.ahead_bytes() : 0; }
   bool keeps_step() const override { return whole_.keeps_step(); }
   bool AgreeNear(int other) override {

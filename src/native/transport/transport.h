@@ -54,6 +54,8 @@ class Transport {
   // Very long vectors are best worked on in blocks of so many bytes for each rank, so that they
   // stay in cache from one message to the next; 0: in one go.
   virtual size_t block_bytes() const { return 0; }
+  // Vectors that ranks may exchange as a whole are very long from there on.
+  virtual size_t one_pass_bytes() const { return size_t{8} << 20; }
   // Vectors from so many bytes on gain nothing from travelling together with others.
   virtual size_t lone_bytes() const { return size_t{512} << 10; }
   // So many bytes, each message rounded up to a cache line, may be sent to a rank in front of

@@ -34,6 +34,7 @@ class MixedTransport : public Transport {
   int size() const override { return topology_.size(); }
   const char* name() const override { return name_.c_str(); }  // "shm+tcp", "shm+mpi"
   size_t block_bytes() const override { return near_ ? near_->block_bytes() : 0; }
+  size_t one_pass_bytes() const override { return (near_ ? near_ : far_)->one_pass_bytes(); }
   size_t ahead_bytes() const override { return near_ ? near_->ahead_bytes() : 0; }
   const Topology* topology() const override { return &topology_; }
   std::vector<int> mapped_ranks() const override { return topology_.Neighbours(rank_); }

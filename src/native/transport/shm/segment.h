@@ -66,12 +66,17 @@ constexpr size_t kChannels = 2;
 // Written by the rank that creates the memory, so that all do alike.
 struct Choices {
   uint64_t single_copy_bytes;
+  uint64_t one_pass_bytes;
 };
+
+// As Transport has it, by this machine's caches.
+size_t OnePassBytes();
 
 class Segment {
  public:
-  // Args: single_copy_bytes: as below.
-  static Segment Create(int ranks, size_t single_copy_bytes = SingleCopyBytes());
+  // Args: single_copy_bytes, one_pass_bytes: as below.
+  static Segment Create(int ranks, size_t single_copy_bytes = SingleCopyBytes(),
+                        size_t one_pass_bytes = OnePassBytes());
   // As MemoryFile::Open.
   static Segment Open(const MemoryFileKey& key, int ranks);
 
@@ -83,6 +88,8 @@ class Segment {
   size_t ring_bytes() const { return ring_bytes_; }
   // From how many bytes on two ranks read each other's memory where they can; 0: never.
   size_t single_copy_bytes() const;
+  // As Transport has it.
+  size_t one_pass_bytes() const;
   // Whether `to` does so of what `from` sends it. Both know alike from one message to the next.
   bool MakesSingleCopies(Channel channel, int from, int to) const;
   // From how many bytes on two ranks work in each other's memory, where that has not failed; 0:

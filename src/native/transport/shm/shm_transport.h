@@ -35,6 +35,7 @@ class ShmTransport : public Transport {
   int size() const override { return segment_->ranks(); }
   const char* name() const override { return "shm"; }
   size_t block_bytes() const override { return size_t{128} << 10; }
+  size_t one_pass_bytes() const override { return segment_->one_pass_bytes(); }
   size_t ahead_bytes() const override { return segment_->ring_bytes(); }
   bool keeps_step() const override { return true; }
   bool AgreeNear(int other) override;
