@@ -31,7 +31,7 @@ struct Response {
   // How long requests wait for others to follow from now on; -1: as before.
   int64_t gather_microseconds = -1;
   bool gather_gpus_too = false;  // of AgreementOptions
-  bool tunes = false;            // these two are the autotuner's, which goes on looking
+  bool tunes = false;            // the autotuner is at work, and looks at what is asked for
   // When ranks have joined: for each name what the others asked for, since they take part.
   std::vector<Request> requests;
 };
