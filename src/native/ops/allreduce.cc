@@ -24,6 +24,7 @@ constexpr size_t kPairsBytes = size_t{64} << 10;
 // Longer vectors of 16-bit types, which go by halves, are reduced in blocks where the transport
 // wants that; those of which near ranks exchange wholes from where it says.
 constexpr size_t kHalvesInOnePass = size_t{1} << 20;
+constexpr size_t kAcrossInOnePass = size_t{8} << 20;  // the same in each other's memory
 
 // Everything that does not change during one call.
 class Reduction {
@@ -193,8 +194,8 @@ size_t CountInOneGo(Transport& transport, size_t count, DType dtype, double pres
   const bool across =
       IsHalf(dtype) && ranks == 2 &&
       ReducesAcross(kBlockAcross, prescale, transport.across_bytes(1 - transport.rank()));
-  if (count * item <= (IsHalf(dtype) && !across ? kHalvesInOnePass : transport.one_pass_bytes()))
-    return count;
+  const size_t others = IsHalf(dtype) ? kHalvesInOnePass : transport.one_pass_bytes();
+  if (count * item <= (across ? kAcrossInOnePass : others)) return count;
   return across ? kBlockAcross / item : part / item * static_cast<size_t>(ranks);
 }
 
