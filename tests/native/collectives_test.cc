@@ -35,7 +35,9 @@ const std::vector<Way> kWays = {
 const std::vector<size_t> kCounts = {0, 1, 3, 1000, 4096, 4097, 20011, 300007};
 
 void OnWay(const Way& way, int ranks, const std::function<void(int, Runtime&)>& body) {
-  OnRanks(ranks, way.transport, body, way.single_copy_bytes);
+  OnRanks(ranks, way.transport, body, [&](int, hvd::RuntimeOptions& options) {
+    options.single_copy_bytes = way.single_copy_bytes;
+  });
 }
 
 template <typename T>

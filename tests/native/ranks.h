@@ -66,14 +66,15 @@ inline void OnThreads(int count, const std::function<void(int)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Starts a job, runs the function on every rank, and shuts down.
-inline void OnRanks(int size, TransportChoice transport,
-                    const std::function<void(int, Runtime&)>& body,
-                    size_t single_copy_bytes = SingleCopyBytes()) {
+// Starts a job, runs the function on every rank, and shuts down. Args: change: options of a rank,
+// before it starts.
+inline void OnRanks(
+    int size, TransportChoice transport, const std::function<void(int, Runtime&)>& body,
+    const std::function<void(int, RuntimeOptions&)>& change = [](int, RuntimeOptions&) {}) {
   const auto store = std::make_shared<HashStore>();
   OnThreads(size, [&](int rank) {
     RuntimeOptions options = OptionsFor(rank, size, transport, store);
-    options.single_copy_bytes = single_copy_bytes;
+    change(rank, options);
     Runtime runtime(options);
     body(rank, runtime);
     // No rank ends the job before the others have what they wait for.
@@ -122,13 +123,13 @@ inline Result Wait(Runtime& runtime, int64_t handle) {
   return runtime.Take(handle);
 }
 
-// One complete sum, in place.
 // By the ordinary way: who only asks does not come to the fast lane. Throws the operation's error.
 inline void Polled(Runtime& runtime, int64_t handle) {
   while (!runtime.Poll(handle)) std::this_thread::yield();
   (void)runtime.Take(handle);
 }
 
+// One complete sum, in place.
 template <typename T>
 void SumInPlace(Runtime& runtime, const std::string& name, std::vector<T>& data) {
   const auto request = RequestFor<T>(OpKind::kAllreduce, name, {static_cast<int64_t>(data.size())});

@@ -1,5 +1,4 @@
 // Callers that wait do the work of their rank's threads: what they sleep on, and whole jobs.
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -10,7 +9,6 @@
 #include <cstdint>
 #include <future>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,11 +16,9 @@
 
 #include "base/error.h"
 #include "base/event_set.h"
-#include "base/timer_fd.h"
 #include "base/unique_fd.h"
 #include "harness.h"
 #include "ranks.h"
-#include "runtime/inbox.h"
 #include "runtime/response_queue.h"
 #include "runtime/runtime.h"
 
@@ -31,7 +27,6 @@ namespace {
 using hvd::Error;
 using hvd::EventSet;
 using hvd::HashStore;
-using hvd::Inbox;
 using hvd::OpKind;
 using hvd::Request;
 using hvd::Response;
@@ -60,11 +55,6 @@ std::vector<EventSet::Event> ReadyOf(const EventSet& set) {
   std::vector<EventSet::Event> ready;
   set.Wait(nanoseconds(0), ready);
   return ready;
-}
-
-bool Readable(int fd, int timeout_ms = 0) {
-  pollfd item{.fd = fd, .events = POLLIN, .revents = 0};
-  return ::poll(&item, 1, timeout_ms) > 0;
 }
 
 Response Named(const std::string& name) {
@@ -115,181 +105,6 @@ TEST(OutputAloneIsNoInput) {
   EXPECT_TRUE(ready[0].input);
   set.Remove(near.get());
   EXPECT_TRUE(ReadyOf(set).empty());
-}
-
-std::shared_ptr<const hvd::Request> RequestOf(const std::string& name) {
-  hvd::Request request;
-  request.name = name;
-  return std::make_shared<const hvd::Request>(std::move(request));
-}
-
-TEST(ARequestStaysForAMomentAndOthersTravelWithIt) {
-  Inbox inbox;
-  inbox.SetGatherTime(std::chrono::hours(1));
-  inbox.Submit(RequestOf("a"));
-  inbox.Submit(RequestOf("b"));
-  EXPECT_FALSE(Readable(inbox.wake_fd()) || Readable(inbox.timer_fd()));
-  EXPECT_TRUE(inbox.Take(false).requests.empty());
-  EXPECT_EQ(inbox.Take(true).requests.size(), size_t{2});
-  inbox.SetGatherTime(std::chrono::microseconds(100));
-  inbox.Submit(RequestOf("a"));
-  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
-  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
-  EXPECT_FALSE(Readable(inbox.timer_fd()));
-}
-
-TEST(NewsThatDoNotWaitTakeRequestsAlong) {
-  Inbox inbox;
-  inbox.SetGatherTime(std::chrono::hours(1));
-  inbox.Submit(RequestOf("a"));
-  inbox.Hurry();
-  EXPECT_TRUE(Readable(inbox.wake_fd()));
-  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
-  EXPECT_FALSE(Readable(inbox.wake_fd()));
-  inbox.Submit(RequestOf("a"));
-  inbox.RequestShutdown();
-  EXPECT_TRUE(Readable(inbox.wake_fd()));
-  const Inbox::Contents all = inbox.Take(false);
-  EXPECT_TRUE(all.shutdown);
-  EXPECT_EQ(all.requests.size(), size_t{1});
-}
-
-std::shared_ptr<const hvd::Request> RequestForAGpu() {
-  hvd::Request request;
-  request.device = hvd::kSomeGpu;
-  return std::make_shared<const hvd::Request>(std::move(request));
-}
-
-TEST(ARequestForAGpuDoesNotStayLong) {
-  Inbox inbox;
-  inbox.SetGatherTime(std::chrono::hours(1));
-  inbox.Submit(RequestOf("a"));
-  inbox.Submit(RequestForAGpu());
-  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
-  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{2});
-}
-
-TEST(ARequestForAGpuStaysAsLongAsTheUserSays) {
-  Inbox inbox;
-  inbox.SetGatherTime(std::chrono::hours(1), true);
-  inbox.Submit(RequestForAGpu());
-  EXPECT_FALSE(Readable(inbox.timer_fd(), 20));
-  EXPECT_TRUE(inbox.Take(false).requests.empty());
-  EXPECT_EQ(inbox.Take(true).requests.size(), size_t{1});
-}
-
-TEST(LongStaysEndForOtherRanks) {
-  Inbox inbox;
-  inbox.SetGatherTime(std::chrono::microseconds(100));
-  inbox.HurryOthers();
-  EXPECT_FALSE(Readable(inbox.wake_fd()));  // none are long
-  inbox.SetGatherTime(std::chrono::hours(1));
-  inbox.HurryOthers();
-  EXPECT_TRUE(Readable(inbox.wake_fd()));
-  EXPECT_TRUE(inbox.Take(false).hurry_others);
-  inbox.Submit(RequestOf("a"));
-  EXPECT_TRUE(inbox.Take(false).requests.empty());
-  inbox.EndLongStays();
-  EXPECT_TRUE(Readable(inbox.wake_fd()));  // for one that came after this rank had looked
-  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
-  inbox.Submit(RequestOf("b"));
-  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
-  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
-}
-
-bool IsShortNamed(const Request& request) { return request.name.size() == 1; }
-constexpr auto kWanted = IsShortNamed;
-
-TEST(WhatIsWithdrawnIsNotSentAndStaysAgainBeforeAllOthers) {
-  Inbox inbox;
-  inbox.SetGatherTime(std::chrono::hours(1));
-  EXPECT_TRUE(inbox.Withdraw(kWanted) == nullptr);
-  for (const char* name : {"a", "b", "c"}) inbox.Submit(RequestOf(name));
-  EXPECT_EQ(inbox.Withdraw(kWanted)->name, std::string("a"));
-  auto second = inbox.Withdraw(kWanted);
-  inbox.PutBack(std::move(second));
-  EXPECT_FALSE(Readable(inbox.wake_fd()) || Readable(inbox.timer_fd()));
-  const auto requests = inbox.Take(true).requests;
-  EXPECT_EQ(requests.size(), size_t{2});
-  EXPECT_EQ(requests[0]->name, std::string("b"));
-  // It stays as long as any, where it is alone.
-  inbox.PutBack(requests[0]);
-  EXPECT_TRUE(inbox.Take(false).requests.empty());
-  inbox.SetGatherTime(std::chrono::microseconds(100));
-  inbox.PutBack(inbox.Withdraw(kWanted));
-  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
-  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
-}
-
-TEST(ATimerThatWasSetForAnotherRequestIsSetAnew) {
-  Inbox inbox;
-  inbox.SetGatherTime(std::chrono::microseconds(100));
-  inbox.Submit(RequestOf("a"));
-  (void)inbox.Withdraw(kWanted);
-  inbox.SetGatherTime(std::chrono::milliseconds(200));
-  inbox.Submit(RequestOf("b"));
-  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
-  EXPECT_TRUE(inbox.Take(false).requests.empty());
-  EXPECT_FALSE(Readable(inbox.timer_fd()));
-  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
-  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
-  // Nothing is left that it could be for.
-  inbox.Submit(RequestOf("c"));
-  (void)inbox.Withdraw(kWanted);
-  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
-  EXPECT_TRUE(inbox.Take(false).requests.empty());
-  EXPECT_FALSE(Readable(inbox.timer_fd()));
-}
-
-TEST(StaysAreLongAgainOnceNobodyWaits) {
-  Inbox inbox;
-  inbox.SetGatherTime(std::chrono::hours(1));
-  inbox.EndLongStays();
-  inbox.Submit(RequestOf("a"));
-  EXPECT_TRUE(inbox.AnyStay());
-  (void)inbox.Withdraw(kWanted);
-  EXPECT_FALSE(inbox.AnyStay());
-  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
-  (void)inbox.Take(false);
-  inbox.Submit(RequestOf("b"));
-  EXPECT_FALSE(Readable(inbox.timer_fd(), 20));
-}
-
-TEST(OthersAreHurriedUntilItIsKnownThatNoneStayLong) {
-  Inbox inbox;
-  inbox.ExpectGatherTime(std::chrono::microseconds(100), false);
-  inbox.HurryOthers();
-  EXPECT_TRUE(inbox.Take(false).hurry_others);
-  // Long ones that have ended here may have begun again elsewhere.
-  inbox.SetGatherTime(std::chrono::hours(1));
-  inbox.EndLongStays();
-  inbox.HurryOthers();
-  EXPECT_TRUE(inbox.Take(false).hurry_others);
-}
-
-TEST(WhatIsNotWantedStaysWithAllBehindIt) {
-  Inbox inbox;
-  inbox.SetGatherTime(std::chrono::hours(1));
-  for (const char* name : {"a", "long", "b"}) inbox.Submit(RequestOf(name));
-  auto first = inbox.Withdraw(kWanted);
-  EXPECT_TRUE(inbox.Withdraw(kWanted) == nullptr);
-  EXPECT_TRUE(inbox.AnyStay());
-  inbox.PutBack(std::move(first));
-  EXPECT_EQ(inbox.Withdraw(kWanted)->name, std::string("a"));
-  const auto requests = inbox.Take(true).requests;
-  EXPECT_EQ(requests.size(), size_t{2});
-  EXPECT_EQ(requests[0]->name, std::string("long"));
-}
-
-TEST(WhatIsHurriedIsSent) {
-  Inbox inbox;
-  for (const bool by_others : {false, true}) {
-    inbox.SetGatherTime(std::chrono::hours(1));
-    inbox.Submit(RequestOf("a"));
-    by_others ? inbox.EndLongStays() : inbox.Hurry();
-    EXPECT_TRUE(inbox.Withdraw(kWanted) == nullptr);
-    EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
-  }
 }
 
 TEST(ALongStayEndsWhenARankWaitsOrAsks) {
