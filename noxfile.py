@@ -46,6 +46,19 @@ def _install_horovod(session: nox.Session) -> None:
     )  # fmt: skip
 
 
+def _install_release(session: nox.Session, release: Path, *labels: str) -> None:
+    """Builds variants of this machine, all without labels, and installs what the selector picks."""
+    session.run(
+        "variantwheel", "build", *(labels or ["--all"]), "--machine", os.uname().machine,
+        "--pythons", "available", "-o", str(release),
+    )  # fmt: skip
+    _release(session, release)
+    session.run(
+        "pip", "install", "--force-reinstall", "--no-cache-dir", "--no-index", "--no-deps",
+        "--find-links", str(release), "horovod-variants", "variantwheel-selector",
+    )  # fmt: skip
+
+
 def _printed(session: nox.Session, *words: str, success_codes: Iterable[int] = (0,)) -> str:
     """What a program prints, on either stream."""
     return str(session.run(*words, silent=True, success_codes=success_codes))
@@ -222,13 +235,16 @@ def tests(session: nox.Session) -> None:
 
 
 def unit(session: nox.Session) -> None:
-    _install_groups(session, "test", "torch", "installers", "ci", "actionlint", "samples")
+    _install_groups(session, "test", "torch", "installers", "ci", "actionlint", "samples", "build")
     _install_toolkit(session)
-    _install_horovod(session)
     _unpack_mpis(session, "mpi-wheels")
     if session.posargs:
+        # Of this Python's module alone, by the compiler of the machine: the shortest way to try.
+        _install_horovod(session)
         session.run("pytest", *session.posargs)
         return
+    # What is released, and built for the session integration anyway.
+    _install_release(session, Path(".dev/tests/release"))
     for kind in ("unit", "collective"):
         session.run("pytest", f"tests/{kind}", *IN_PARALLEL, f"--at-least={AT_LEAST[kind]}")
 
@@ -329,13 +345,24 @@ def lint(session: nox.Session) -> None:
     session.run(
         "codespell", *PYTHON_SOURCES, "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"
     )
+    _lint_native(session, "build/lint", "ON")
+
+
+@nox.session
+def lint_each(session: nox.Session) -> None:
+    """clang-tidy on every C++ file by itself, which shows what it fails to include."""
+    _install_groups(session, "lint", "build")
+    _lint_native(session, "build/lint-each", "OFF")
+
+
+def _lint_native(session: nox.Session, folder: str, together: str) -> None:
     pybind11 = _printed(session, "python", "-m", "pybind11", "--cmakedir").strip()
     session.run(
-        "cmake", "-S", ".", "-B", "build/lint", "-G", "Ninja", f"-DHVD_LEVELS={LEVELS}",
+        "cmake", "-S", ".", "-B", folder, "-G", "Ninja", f"-DHVD_LEVELS={LEVELS}",
         f"-Dpybind11_DIR={pybind11}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
-        "-DCMAKE_UNITY_BUILD=OFF", silent=True,
+        f"-DCMAKE_UNITY_BUILD={together}", silent=True,
     )  # fmt: skip
-    session.run("python", "ci/native_lint.py", "--build-dir", "build/lint")
+    session.run("python", "ci/native_lint.py", "--build-dir", folder)
 
 
 @nox.session

@@ -1,11 +1,13 @@
 """Static analysis of the C++: clang-format over all of it, clang-tidy over the library.
 
-    cmake -S . -B build/lint -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_UNITY_BUILD=OFF
+    cmake -S . -B build/lint -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
     python ci/native_lint.py --build-dir build/lint
 
 Both tools come from their PyPI wheels; no installed clang is needed. The compile commands may be
-gcc's: clang-tidy brings its own builtin headers and finds gcc's library by itself. The compiler of
-these commands parses the bindings once more, as the one file that wheels compile them as.
+gcc's: clang-tidy brings its own builtin headers and finds gcc's library by itself. It takes as many
+files at once as the compiler does: headers cost it more than our code. That each file includes what
+it uses is seen with `-DCMAKE_UNITY_BUILD=OFF`, in more than twice the time. The compiler of these
+commands parses the bindings once more, as the one file that wheels compile them as.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import json
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +33,24 @@ SUFFIXES = (".cc", ".h")
 SECONDS_PER_FILE = 300
 # What gcc knows and clang does not is not an error here.
 CLANG_ARGUMENTS = ("-Qunused-arguments", "-Wno-unknown-warning-option")
+
+
+_INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What a compiler takes at once.
+
+    Attributes:
+        file: what it is called with.
+        holds: the file itself, or those that CMake's unity build included there.
+        command: the entry of `compile_commands.json`.
+    """
+
+    file: Path
+    holds: tuple[Path, ...]
+    command: Mapping[str, str]
 
 
 class UsageError(Exception):
@@ -50,25 +72,29 @@ def sources(folders: Iterable[Path], suffixes: tuple[str, ...]) -> list[Path]:
     )
 
 
-def one_command_per_file(commands: Sequence[Mapping[str, str]]) -> dict[Path, dict[str, str]]:
-    """Reduces compile commands to one for each file.
-
-    Args:
-        commands: the entries of `compile_commands.json`.
-
-    Returns:
-        The last entry of each file: files compiled for several CPU levels are listed from the
-        lowest up, and the highest has the most code.
-    """
-    return {(Path(entry["directory"]) / entry["file"]).resolve(): dict(entry) for entry in commands}
-
-
-def read_commands(build_dir: Path) -> dict[Path, dict[str, str]]:
+def read_units(build_dir: Path) -> list[Unit]:
+    """What the compile commands of a build folder compile, in their order."""
     path = build_dir / "compile_commands.json"
     if not path.is_file():
-        options = "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_UNITY_BUILD=OFF"
-        raise UsageError(f"{path} is missing: configure with {options}")
-    return one_command_per_file(json.loads(path.read_text()))
+        raise UsageError(f"{path} is missing: configure with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    units = []
+    for entry in json.loads(path.read_text()):
+        file = (Path(entry["directory"]) / entry["file"]).resolve()
+        holds: tuple[Path, ...] = (file,)
+        if file.parent.name == "Unity":
+            holds = tuple(Path(each).resolve() for each in _INCLUDED.findall(file.read_text()))
+        units.append(Unit(file, holds, entry))
+    return units
+
+
+def one_unit_per_file(units: Iterable[Unit]) -> dict[Path, Unit]:
+    """Reduces units to one for each file.
+
+    Returns:
+        The last one that holds the file: files compiled for several CPU levels are listed from the
+        lowest up, and the highest has the most code.
+    """
+    return {file: unit for unit in units for file in unit.holds}
 
 
 def formatted(files: Sequence[Path]) -> bool:
@@ -99,39 +125,42 @@ def tidy_one(tool: str, database: str, file: Path) -> str:
     return done.stdout or done.stderr or f"{file}: clang-tidy exited with {done.returncode}\n"
 
 
-def tidy(files: Sequence[Path], commands: Mapping[Path, dict[str, str]], jobs: int) -> bool:
+def tidy(files: Sequence[Path], units: Mapping[Path, Unit], jobs: int) -> bool:
     """Whether clang-tidy finds nothing; prints what it finds."""
     tool = find_tool("clang-tidy")
-    unknown = [file for file in files if file not in commands]
+    unknown = [file for file in files if file not in units]
     for file in unknown:
         print(f"{file.relative_to(ROOT)}: not among the compile commands, so nothing builds it")
-    checked = [file for file in files if file in commands]
+    chosen = {units[file].file: units[file] for file in files if file in units}
+    # The long ones first, so that no process is left alone with one.
+    ordered = sorted(chosen.values(), key=lambda unit: -len(unit.holds))
     reports: list[str] = []
     with tempfile.TemporaryDirectory() as database:
-        entries = [commands[file] for file in checked]
+        entries = [dict(unit.command) for unit in ordered]
         Path(database, "compile_commands.json").write_text(json.dumps(entries))
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            reports += pool.map(lambda file: tidy_one(tool, database, file), checked)
+            reports += pool.map(lambda unit: tidy_one(tool, database, unit.file), ordered)
     # A finding in a header comes back with every file that includes it.
     findings = dict.fromkeys(report for report in reports if report)
     for report in findings:
         print(report, end="")
     dirty = sum(bool(report) for report in reports)
-    print(f"clang-tidy: {len(checked)} files, {dirty or 'none'} with findings")
+    checked = len(files) - len(unknown)
+    print(f"clang-tidy: {checked} files in {len(ordered)} units, {dirty or 'none'} with findings")
     return not dirty and not unknown
 
 
-def fit_together(files: Sequence[Path], commands: Mapping[Path, dict[str, str]]) -> bool:
+def fit_together(files: Sequence[Path], units: Mapping[Path, Unit]) -> bool:
     """Whether a compiler takes files as one, as in CMake's unity builds; prints why not.
 
     Args:
         files: those that are known are taken, with the flags of the first.
-        commands: of files; each ends with `-o OBJECT -c SOURCE`, as CMake's do.
+        units: their commands end with `-o OBJECT -c SOURCE`, as CMake's do.
     """
-    known = [file for file in files if file in commands]
+    known = [file for file in files if file in units]
     if not known:
         return True
-    entry = commands[known[0]]
+    entry = units[known[0]].command
     words = shlex.split(entry["command"])
     done = subprocess.run(
         [*words[: words.index("-o")], "-Werror", "-fsyntax-only", "-x", "c++", "-"],
@@ -161,10 +190,10 @@ def main(arguments: Sequence[str]) -> int:
         print(f"no source found in {LIBRARY}")
         return 1
     try:
-        commands = read_commands(options.build_dir)
-        clean = [formatted(every), tidy(compiled, commands, options.jobs)]
+        units = one_unit_per_file(read_units(options.build_dir))
+        clean = [formatted(every), tidy(compiled, units, options.jobs)]
         if any(BINDINGS in file.parents for file in every):
-            clean.append(fit_together(sources([BINDINGS], (".cc",)), commands))
+            clean.append(fit_together(sources([BINDINGS], (".cc",)), units))
     except UsageError as error:
         print(error, file=sys.stderr)
         return 2

@@ -14,7 +14,7 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
 endif()
 
 # Headers cost the compiler more than our code. No two files of a target may then have internal names
-# in common; that each includes what it uses is seen where this is off, by ci/native_lint.py.
+# in common; that each includes what it uses is seen where this is off, by `./dev lint_each`.
 set(CMAKE_UNITY_BUILD ON CACHE BOOL "Hand the compiler several files at once")
 
 # hvd_configure(<target>): language, warnings, sanitizers, and no trace of the build's folders.

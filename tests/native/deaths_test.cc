@@ -26,7 +26,6 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
-#define HVD_OWN_MAIN
 #include "deeds.h"
 #include "forked_ranks.h"
 #include "harness.h"

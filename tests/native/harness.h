@@ -3,7 +3,8 @@
 //   TEST(Name) { EXPECT_EQ(actual, expected); EXPECT_THROWS(call(), std::runtime_error, "text"); }
 //
 // A failed expectation is reported and the test goes on; expectations may be used in any thread.
-// Each program gets its main() from here; its arguments select the tests whose name contains one.
+// A program without a main() of its own gets that of harness_main.cc; its arguments select the
+// tests whose name contains one.
 #ifndef HVD_TESTS_NATIVE_HARNESS_H_
 #define HVD_TESTS_NATIVE_HARNESS_H_
 
@@ -163,11 +164,5 @@ inline int RunAll(int argc, char** argv) {
 #define EXPECT_THROWS(call, Type, ...)                                               \
   ::hvd::test::ExpectThrows<Type>([&] { static_cast<void>(call); }, #call, __FILE__, \
                                   __LINE__ __VA_OPT__(, ) __VA_ARGS__)
-
-// A program with arguments of its own defines HVD_OWN_MAIN and its main().
-#ifndef HVD_OWN_MAIN
-// Weak, so that a program of several test files has one.
-__attribute__((weak)) int main(int argc, char** argv) { return ::hvd::test::RunAll(argc, argv); }
-#endif
 
 #endif  // HVD_TESTS_NATIVE_HARNESS_H_

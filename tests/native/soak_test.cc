@@ -16,7 +16,6 @@
 
 #include "base/dtype.h"
 #include "base/half.h"
-#define HVD_OWN_MAIN
 #include "harness.h"
 #include "ranks.h"
 #include "runtime/runtime.h"
