@@ -337,6 +337,16 @@ TEST(JobsOfUnlikeSizesAreRefused) {
   });
 }
 
+TEST(UnlikeVersionsAreRefused) {
+  const auto store = std::make_shared<HashStore>();
+  OnThreads(2, [&](int rank) {
+    auto options = OptionsFor(rank, 2, TransportChoice::kAuto, store);
+    if (rank == 1) options.version = "9.9";
+    EXPECT_THROWS(Runtime(options), Error,
+                  "runs version 9.9 of horovod-variants, rank 0 version " + hvd::Version());
+  });
+}
+
 TEST(ARankOfAnotherJobIsNotLetIn) {
   const auto store = std::make_shared<HashStore>();
   OnThreads(2, [&](int rank) {

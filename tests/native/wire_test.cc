@@ -228,8 +228,22 @@ TEST(BootstrapMessagesComeBack) {
   hello.rank = 1;
   hello.size = 2;
   hello.data_endpoint = "127.0.0.1:1";
-  EXPECT_EQ(hvd::Hello::Decode(hello.Encode()).rank, 1);
-  ExpectTruncationsRefused(hello.Encode(), hvd::Hello::Decode);
+  hello.version = "1.2";
+  const auto of_equals = [](const std::vector<uint8_t>& bytes) {
+    return hvd::Hello::Decode(bytes, "1.2");
+  };
+  EXPECT_EQ(of_equals(hello.Encode()).size, 2);
+  ExpectTruncationsRefused(hello.Encode(), of_equals);
+  // Another version's ends otherwise.
+  hello.version = "1.3";
+  std::vector<uint8_t> unlike = hello.Encode();
+  unlike.push_back(1);
+  EXPECT_EQ(of_equals(unlike).rank, 1);
+  hvd::Table refusal;
+  refusal.error = "other versions";
+  unlike = refusal.Encode();
+  unlike.pop_back();
+  EXPECT_EQ(hvd::Table::Decode(unlike).error, "other versions");
   const hvd::Verdict verdict{hvd::Verdict::Kind::kFail, "no"};
   EXPECT_EQ(hvd::Verdict::Decode(verdict.Encode()).text, "no");
   ExpectTruncationsRefused(verdict.Encode(), hvd::Verdict::Decode);

@@ -80,11 +80,12 @@ class Meeting {
 
  private:
   Hello OwnHello() const {
-    return {.rank = options_.rank,
+    return {.version = options_.version,
+            .rank = options_.rank,
+            .peer = {options_.host, ::getpid()},
             .size = options_.size,
             .local_size = options_.local_size,
             .mpi = options_.mpi != nullptr && options_.mpi_data && options_.mpi->may_move_data(),
-            .peer = {options_.host, ::getpid()},
             .identity = HostIdentity(),
             .data_endpoint = ToString(data_.endpoints())};
   }

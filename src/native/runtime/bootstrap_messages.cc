@@ -9,6 +9,7 @@ namespace hvd {
 namespace {
 
 constexpr size_t kLongestText = 16384;
+constexpr size_t kLongestVersion = 256;
 constexpr size_t kLongestHost = 4096;  // or list of addresses
 // Two texts and three integers, all of them empty.
 constexpr size_t kSmallestRow = 32;
@@ -52,24 +53,27 @@ std::string Shortened(const std::string& text) { return text.substr(0, kLongestT
 
 std::vector<uint8_t> Hello::Encode() const {
   WireWriter writer;
+  writer.String(version);
   writer.I64(rank);
+  Write(writer, peer);
   writer.I64(size);
   writer.I64(local_size);
   writer.U8(mpi ? 1 : 0);
-  Write(writer, peer);
   writer.String(identity);
   writer.String(data_endpoint);
   return writer.Take();
 }
 
-Hello Hello::Decode(std::span<const uint8_t> payload) {
+Hello Hello::Decode(std::span<const uint8_t> payload, const std::string& version) {
   WireReader reader(payload);
   Hello hello;
+  hello.version = reader.String(kLongestVersion);
   hello.rank = static_cast<int32_t>(reader.I64());
+  hello.peer = ReadPeer(reader);
+  if (hello.version != version) return hello;
   hello.size = static_cast<int32_t>(reader.I64());
   hello.local_size = static_cast<int32_t>(reader.I64());
   hello.mpi = ReadCode(reader, 1) == 1;
-  hello.peer = ReadPeer(reader);
   hello.identity = reader.String(kLongestHost);
   hello.data_endpoint = reader.String(kLongestHost);
   reader.ExpectEnd();
@@ -101,6 +105,7 @@ Table Table::Decode(std::span<const uint8_t> payload) {
   WireReader reader(payload);
   Table table;
   table.error = reader.String(kLongestText);
+  if (!table.error.empty()) return table;
   table.reach = static_cast<Reach>(ReadCode(reader, static_cast<uint8_t>(Reach::kMpi)));
   table.hierarchy.allreduce = ReadCode(reader, 1) == 1;
   table.hierarchy.allgather = ReadCode(reader, 1) == 1;

@@ -16,16 +16,19 @@
 namespace hvd {
 
 struct Hello {
+  std::string version;
   int32_t rank = 0;
+  Peer peer;
+  // What follows is known of ranks of the same version alone.
   int32_t size = 0;
   int32_t local_size = 0;
-  bool mpi = false;  // whether MPI can move its data
-  Peer peer;
+  bool mpi = false;           // whether MPI can move its data
   std::string identity;       // HostIdentity
   std::string data_endpoint;  // where it listens for data connections
 
   std::vector<uint8_t> Encode() const;
-  static Hello Decode(std::span<const uint8_t> payload);
+  // Args: version: of this rank. That of another one may write what follows the peer otherwise.
+  static Hello Decode(std::span<const uint8_t> payload, const std::string& version);
 };
 
 // Over what the ranks of a job reach each other.
@@ -40,7 +43,9 @@ struct Table {
     int32_t machine_ranks = 1;  // how many ranks share its cores
   };
 
-  std::string error;  // when the job cannot start; nothing else counts then
+  // When the job cannot start. Nothing else is read then, which another version may write
+  // otherwise.
+  std::string error;
   Reach reach = Reach::kTcp;
   HierarchyChoice hierarchy;
   int64_t silence_ms = 0;  // after which a rank counts as lost; 0: never

@@ -54,18 +54,26 @@ std::string WhoLeft(std::vector<Connection>& connections, const std::vector<Hell
   throw Error(Error::Kind::kInvalid, text);
 }
 
-void Admit(Socket socket, int size, std::vector<Connection>& connections,
+void Admit(const RuntimeOptions& options, Socket socket, std::vector<Connection>& connections,
            std::vector<Hello>& hellos, const Deadline& deadline) {
   Connection connection(std::move(socket));
   Hello hello;
   try {
-    hello = Hello::Decode(connection.Receive(MessageType::kHello, deadline.Within(kHelloTime)));
+    hello = Hello::Decode(connection.Receive(MessageType::kHello, deadline.Within(kHelloTime)),
+                          options.version);
   } catch (const Error& error) {
     // It gave up between its proof and its hello; whether it is missed shows in the end.
     if (error.kind() == Error::Kind::kInterrupted) throw;
     return;
   }
   const std::string who = Describe(hello.rank, hello.peer);
+  if (hello.version != options.version) {
+    Refuse(connection,
+           StrCat(who, " runs version ", hello.version, " of horovod-variants, rank 0 version ",
+                  options.version, ": install the same one everywhere"),
+           deadline);
+  }
+  const int size = options.size;
   if (hello.size != size) {
     Refuse(
         connection,
@@ -102,7 +110,7 @@ void GatherHellos(const RuntimeOptions& options, Acceptor& acceptor,
       }
       if (watched.size() + 1 == connections.size()) return;
       Socket socket = acceptor.Next(watched, deadline, "waiting for ranks");
-      Admit(std::move(socket), options.size, connections, hellos, deadline);
+      Admit(options, std::move(socket), connections, hellos, deadline);
     }
   } catch (const Error& error) {
     kind = error.kind();

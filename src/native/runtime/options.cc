@@ -4,6 +4,8 @@
 
 namespace hvd {
 
+std::string Version() { return HVD_VERSION; }
+
 TransportChoice ParseTransportChoice(const std::string& text) {
   if (text == "auto") return TransportChoice::kAuto;
   if (text == "shm") return TransportChoice::kShm;

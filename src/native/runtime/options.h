@@ -75,7 +75,11 @@ struct TimelineOptions {
   bool mark_cycles = false;
 };
 
+// Of this library.
+std::string Version();
+
 struct RuntimeOptions {
+  std::string version = Version();  // all ranks of a job have the same
   int rank = 0;
   int size = 1;
   int local_size = 1;
