@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from horovod._loader import _bindings
-from horovod._operations import CPU, Operand, Operations, buffer_of, dtype_code
+from horovod._operations import Operand, Operations, buffer_of
 
 
 class Reductions(Operations):
@@ -36,41 +36,18 @@ class Reductions(Operations):
             process_set: see `Operations`.
             waits: see `Operations`.
         """
-        if waits or source.device != CPU:
-            return self._start(
-                "allreduce",
-                name,
-                (source,),
-                finish,
-                destinations=(destination,),
-                process_set=process_set,
-                waits=waits,
-                op=op,
-                prescale=prescale,
-                postscale=postscale,
-            )
-        member = self._ready_member()
-        dtype = dtype_code(source.dtype)
-        wire_dtype = dtype_code(source.wire_dtype or source.dtype)
-        ticket = self._enqueue(
-            member,
+        return self._start(
             "allreduce",
             name,
-            process_set,
-            lambda full_name: member.runtime.allreduce(
-                full_name,
-                source.address,
-                destination.address,
-                source.shape,
-                dtype,
-                wire_dtype,
-                op,
-                prescale,
-                postscale,
-                process_set,
-            ),
+            (source,),
+            finish,
+            destinations=(destination,),
+            process_set=process_set,
+            waits=waits,
+            op=op,
+            prescale=prescale,
+            postscale=postscale,
         )
-        return self._keep(member, ticket, (source, destination), finish)
 
     def grouped_allreduce(
         self,

@@ -212,8 +212,13 @@ class BlockingCalls:
     # Into `output`, unless it is None or has another number of rows than the result: then that is
     # a new tensor.
     def allgather(self, tensor: Any, name: str | None, output: Any, /) -> Any: ...
-    def alltoall(self, tensor: Any, name: str | None, output: Any, /) -> Any:
-        """Sends the same number of rows to each rank."""
+    def alltoall(
+        self, tensor: Any, splits: list[int] | None, name: str | None, output: Any, /
+    ) -> Any:
+        """Sends rows to each rank, the same number without splits.
+
+        With splits and no `output`, a pair of the result and of the rows that came from each rank.
+        """
     def reducescatter(
         self,
         tensor: Any,
@@ -242,7 +247,7 @@ class StartedCalls:
         prescale: float,
         postscale: float,
         process_set: int,
-        wire_dtype: int | None,  # as of `Runtime.allreduce`; None for the tensor's own
+        wire_dtype: int | None,  # as of `Runtime.enqueue`; None for the tensor's own
         /,
     ) -> int | None: ...
     def allreduce_(
@@ -253,7 +258,7 @@ class StartedCalls:
         prescale: float,
         postscale: float,
         process_set: int,
-        wire_dtype: int | None,  # as of `Runtime.allreduce`; None for the tensor's own
+        wire_dtype: int | None,  # as of `Runtime.enqueue`; None for the tensor's own
         /,
     ) -> int | None: ...
     def broadcast(
@@ -370,27 +375,15 @@ class Runtime:
         """The level of the kernels that this process uses, as "baseline" or "x86_64_v3"."""
     @property
     def is_homogeneous(self) -> bool: ...
-    # Each of the two returns a handle at once. ValueError: the name is in flight, bad
-    # dtype, op, root or splits, a process set that is unknown or does not hold this rank.
-    def allreduce(
-        self,
-        name: str,
-        source: int,
-        destination: int,
-        shape: Sequence[int],
-        dtype: int,
-        wire_dtype: int,  # in which it travels: `dtype`, or of float32 and float64 a 16-bit one
-        op: int,
-        prescale: float,
-        postscale: float,
-        process_set: int,
-    ) -> int: ...
+    # Returns a handle at once. ValueError: the name is in flight, bad dtype, op, root or splits, a
+    # process set that is unknown or does not hold this rank.
     def enqueue(
         self,
         kind: int,  # one of KINDS
         name: str,
         # Addresses of source and destination (0 where the core allocates), shape, dtype, the one in
-        # which it travels, rows at the destination where the ranks agree on those of the result.
+        # which it travels (its own, or of float32 and float64 a 16-bit one), rows at the
+        # destination where the ranks agree on those of the result.
         tensors: Sequence[tuple[int, int, Sequence[int], int, int, int]],
         *,
         process_set: int = 0,

@@ -103,10 +103,9 @@ def alltoall_async(
 
 
 def _redistribute(
-    tensor: torch.Tensor, splits: Splits, name: str | None, process_set: ProcessSet
+    tensor: torch.Tensor, rows: list[int] | None, name: str | None, process_set: ProcessSet
 ) -> tuple[torch.Tensor, list[int]]:
     """Sends and waits: on this thread if all ranks come, else the way of `alltoall_async`."""
-    rows = _rows(splits)
     result, name = blocking.alltoall(tensor, rows, name, process_set)
     if result is not None:
         return result
@@ -130,7 +129,7 @@ class _Alltoall(torch.autograd.Function):
         name: str | None,
         process_set: ProcessSet,
     ) -> Any:
-        received, counts = _redistribute(tensor, splits, name, process_set)
+        received, counts = _redistribute(tensor, _rows(splits), name, process_set)
         received_splits = _counts_tensor(counts)
         ctx.arguments = (received_splits, gradient_name(name), process_set)
         ctx.rows = tensor.shape[0]
@@ -170,20 +169,23 @@ def alltoall(
         The parts in the order of their ranks; with `splits`, a pair of that and a tensor of the
         rows that came from each rank, int32 unless one of them needs int64.
     """
-    if process_set is global_process_set and splits is None and FORWARD_MODE._current_level < 0:  # noqa: SLF001 - see there
-        done = CALLS.now.alltoall(tensor, name, output)
+    rows = _rows(splits)
+    if process_set is global_process_set and FORWARD_MODE._current_level < 0:  # noqa: SLF001 - see there
+        done = CALLS.now.alltoall(tensor, rows, name, output)
         if isinstance(done, str):
-            received, _ = synchronize(alltoall_async(tensor, name=done, output=output))
-            return received
+            pair = synchronize(alltoall_async(tensor, rows, done, output=output))
+            return pair[0] if splits is None else pair
+        if isinstance(done, tuple):
+            return done
         if done is not None:
             return done if output is None else fill(output, done)
     if output is not None:
         refuse_gradient(tensor)
-        pair = synchronize(alltoall_async(tensor, splits, name, process_set, output=output))
+        pair = synchronize(alltoall_async(tensor, rows, name, process_set, output=output))
         return pair[0] if splits is None else pair
     if needs_gradient(tensor):
-        return apply(_Alltoall, tensor, splits, name, process_set)
-    received, counts = _redistribute(tensor, splits, name, process_set)
+        return apply(_Alltoall, tensor, rows, name, process_set)
+    received, counts = _redistribute(tensor, rows, name, process_set)
     return received if splits is None else (received, _counts_tensor(counts))
 
 

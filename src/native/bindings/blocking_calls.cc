@@ -1,8 +1,5 @@
 #include "bindings/blocking_calls.h"
 
-#include <cstddef>
-#include <cstdint>
-#include <exception>
 #include <optional>
 
 #include "bindings/call_arguments.h"
@@ -23,13 +20,15 @@ void Dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
+Calls& CallsOf(PyObject* self) { return *reinterpret_cast<Calls*>(self); }
+
 template <bool kInPlace>
 PyObject* Allreduce(PyObject* self, Arguments given, Py_ssize_t count) {
   if (!TakesArguments(5, count)) return nullptr;
   const auto reduction = ReadReduction(given[2], given[3], given[4]);
   if (!reduction) Py_RETURN_NONE;
-  return RunInto(*reinterpret_cast<Calls*>(self), kAllreduce, given[0], given[1], *reduction, -1,
-                 kInPlace);
+  const Call call{.kind = kAllreduce, .name = given[1], .reduction = *reduction};
+  return RunInto(CallsOf(self), call, given[0], kInPlace);
 }
 
 // Requests of more tensors are too long for where the ranks meet.
@@ -38,7 +37,7 @@ constexpr Py_ssize_t kMostTensors = 16;
 template <bool kInPlace>
 PyObject* GroupedAllreduce(PyObject* self, Arguments given, Py_ssize_t count) {
   if (!TakesArguments(5, count)) return nullptr;
-  Calls& calls = *reinterpret_cast<Calls*>(self);
+  Calls& calls = CallsOf(self);
   const auto reduction = ReadReduction(given[2], given[3], given[4]);
   if (!reduction) Py_RETURN_NONE;
   auto group = CallGroup::Look(calls, given[0], kInPlace, kMostTensors);
@@ -47,42 +46,43 @@ PyObject* GroupedAllreduce(PyObject* self, Arguments given, Py_ssize_t count) {
     if (PyErr_Occurred() != nullptr) return nullptr;
     Py_RETURN_NONE;
   }
-  return Run(calls, kAllreduce, given[1], group->tensors(), true, *reduction, -1,
-             group->results().ptr());
+  const Call call{.kind = kAllreduce, .name = given[1], .reduction = *reduction, .grouped = true};
+  return Run(calls, call, group->tensors(), group->results().ptr());
 }
 
 template <bool kInPlace>
 PyObject* Broadcast(PyObject* self, Arguments given, Py_ssize_t count) {
   if (!TakesArguments(3, count)) return nullptr;
-  if (!PyLong_CheckExact(given[2])) Py_RETURN_NONE;
-  const long root = PyLong_AsLong(given[2]);
-  if (root < 0 || root > INT32_MAX) {
-    PyErr_Clear();
-    Py_RETURN_NONE;
-  }
-  return RunInto(*reinterpret_cast<Calls*>(self), kBroadcast, given[0], given[1], kNoReduction,
-                 static_cast<int>(root), kInPlace);
+  const auto root = ReadNumber(given[2]);
+  if (!root) Py_RETURN_NONE;
+  const Call call{.kind = kBroadcast, .name = given[1], .root = *root};
+  return RunInto(CallsOf(self), call, given[0], kInPlace);
 }
 
-template <Kind kKind>
-PyObject* Redistribute(PyObject* self, Arguments given, Py_ssize_t count) {
+PyObject* Allgather(PyObject* self, Arguments given, Py_ssize_t count) {
   if (!TakesArguments(3, count)) return nullptr;
-  return RunForRows(*reinterpret_cast<Calls*>(self), kKind, given[0], given[1], given[2],
-                    kNoReduction);
+  return RunForRows(CallsOf(self), {.kind = kAllgather, .name = given[1]}, given[0], given[2]);
+}
+
+PyObject* Alltoall(PyObject* self, Arguments given, Py_ssize_t count) {
+  if (!TakesArguments(4, count)) return nullptr;
+  const auto rows = ReadNumbers(given[1]);
+  if (!rows) Py_RETURN_NONE;
+  const Call call{.kind = kAlltoall, .name = given[2], .numbers = *rows};
+  return RunForRows(CallsOf(self), call, given[0], given[3]);
 }
 
 PyObject* Reducescatter(PyObject* self, Arguments given, Py_ssize_t count) {
   if (!TakesArguments(6, count)) return nullptr;
   const auto reduction = ReadReduction(given[2], given[3], given[4]);
   if (!reduction) Py_RETURN_NONE;
-  return RunForRows(*reinterpret_cast<Calls*>(self), kReducescatter, given[0], given[1], given[5],
-                    *reduction);
+  const Call call{.kind = kReducescatter, .name = given[1], .reduction = *reduction};
+  return RunForRows(CallsOf(self), call, given[0], given[5]);
 }
 
 PyObject* Barrier(PyObject* self, Arguments, Py_ssize_t count) {
   if (!TakesArguments(0, count)) return nullptr;
-  return Run(*reinterpret_cast<Calls*>(self), kBarrier, Py_None, nullptr, kNoTarget, kNoReduction,
-             -1, Py_True);
+  return Run(CallsOf(self), {.kind = kBarrier, .name = Py_None}, {}, Py_True);
 }
 
 PyTypeObject* MakeType() {
@@ -92,8 +92,8 @@ PyTypeObject* MakeType() {
                                   Method<GroupedAllreduce<true>>("grouped_allreduce_"),
                                   Method<Broadcast<false>>("broadcast"),
                                   Method<Broadcast<true>>("broadcast_"),
-                                  Method<Redistribute<kAllgather>>("allgather"),
-                                  Method<Redistribute<kAlltoall>>("alltoall"),
+                                  Method<Allgather>("allgather"),
+                                  Method<Alltoall>("alltoall"),
                                   Method<Reducescatter>("reducescatter"),
                                   Method<Barrier>("barrier"),
                                   {nullptr, nullptr, 0, nullptr}};

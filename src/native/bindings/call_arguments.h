@@ -4,8 +4,9 @@
 
 #include <pybind11/pybind11.h>
 
-#include <exception>
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "bindings/run_call.h"
 
@@ -19,18 +20,23 @@ bool TakesArguments(Py_ssize_t expected, Py_ssize_t count);
 // Nothing for arguments that the ordinary way has to judge.
 std::optional<Reduction> ReadReduction(PyObject* op, PyObject* prescale, PyObject* postscale);
 
+// The same for what is no number from 0 to INT32_MAX.
+std::optional<int32_t> ReadNumber(PyObject* given);
+
+// The same for what is neither None, which stands for none, nor a list of numbers of 64 bits.
+std::optional<std::vector<int64_t>> ReadNumbers(PyObject* given);
+
+using Function = PyObject* (*)(PyObject*, Arguments, Py_ssize_t);
+
 // No C++ exception may reach Python, not even that of a lack of memory.
-template <PyObject* (*kCall)(PyObject*, Arguments, Py_ssize_t)>
+PyObject* Guard(Function call, PyObject* self, Arguments given, Py_ssize_t count);
+
+template <Function kCall>
 PyObject* Guarded(PyObject* self, Arguments given, Py_ssize_t count) {
-  try {
-    return kCall(self, given, count);
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-    return nullptr;
-  }
+  return Guard(kCall, self, given, count);
 }
 
-template <PyObject* (*kCall)(PyObject*, Arguments, Py_ssize_t)>
+template <Function kCall>
 PyMethodDef Method(const char* name) {
   return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(Guarded<kCall>)),
           METH_FASTCALL, nullptr};

@@ -35,14 +35,7 @@ bool CallGroup::MakeResults(Calls& calls) {
       results_[i] = py::reinterpret_steal<py::object>(made.object);
       destination = made.data;
     }
-    const auto dtype = static_cast<int32_t>(view.dtype);
-    tensors_.push_back({.source = view.tensor.data,
-                        .destination = destination,
-                        .shape = view.tensor.shape,
-                        .dimensions = static_cast<size_t>(view.tensor.ndim),
-                        .dtype = dtype,
-                        .wire_dtype = dtype,
-                        .rows = 0});
+    tensors_.push_back(Described(view, destination));
   }
   return true;
 }

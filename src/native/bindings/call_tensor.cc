@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "bindings/dtypes.h"
 #include "bindings/exported_tensor.h"
 #include "bindings/results.h"
+
+namespace py = pybind11;
 
 namespace hvd {
 namespace {
@@ -72,11 +76,19 @@ PyObject* Wrap(const Calls& calls, const hvd_output& output) {
               {output.shape, output.shape + output.dimensions}, static_cast<DType>(output.dtype));
 }
 
-template <typename Number>
-PyObject* WrapNumbers(const Calls& calls, std::span<const int64_t> numbers, DType dtype) {
-  const auto copy = std::make_shared<std::vector<Number>>();
-  for (const int64_t number : numbers) copy->push_back(static_cast<Number>(number));
-  return Wrap(calls, {copy, copy->data()}, {static_cast<int64_t>(numbers.size())}, dtype);
+// Numbers of rows: int32 as in Horovod, int64 where that is too narrow.
+PyObject* WrapRows(const Calls& calls, std::span<const int64_t> rows) {
+  const bool wide = std::ranges::any_of(rows, [](int64_t each) { return each > INT32_MAX; });
+  const size_t size = wide ? sizeof(int64_t) : sizeof(int32_t);
+  const auto copy = std::make_shared<std::vector<int64_t>>(rows.size());
+  auto* to = reinterpret_cast<std::byte*>(copy->data());
+  for (const int64_t number : rows) {
+    const auto narrow = static_cast<int32_t>(number);
+    std::memcpy(to, wide ? static_cast<const void*>(&number) : &narrow, size);
+    to += size;
+  }
+  return Wrap(calls, {copy, copy->data()}, {static_cast<int64_t>(rows.size())},
+              wide ? DType::kInt64 : DType::kInt32);
 }
 
 }  // namespace
@@ -110,10 +122,27 @@ PyObject* Wrap(const Calls& calls, hvd_result* result) {
   return Wrap(calls, output);
 }
 
-PyObject* WrapRows(const Calls& calls, std::span<const int64_t> rows) {
-  const bool wide = std::ranges::any_of(rows, [](int64_t each) { return each > INT32_MAX; });
-  return wide ? WrapNumbers<int64_t>(calls, rows, DType::kInt64)
-              : WrapNumbers<int32_t>(calls, rows, DType::kInt32);
+hvd_tensor Described(const View& source, void* destination) {
+  const auto dtype = static_cast<int32_t>(source.dtype);
+  return {.source = source.tensor.data,
+          .destination = destination,
+          .shape = source.tensor.shape,
+          .dimensions = static_cast<size_t>(source.tensor.ndim),
+          .dtype = dtype,
+          .wire_dtype = dtype,
+          .rows = 0};
+}
+
+PyObject* WrapWithRows(const Calls& calls, hvd_result* result) {
+  size_t count = 0;
+  const int64_t* numbers = calls.core->numbers(result, &count);
+  const auto rows = py::reinterpret_steal<py::object>(WrapRows(calls, {numbers, count}));
+  if (!rows) {
+    calls.core->free_result(result);
+    return nullptr;
+  }
+  const auto memory = py::reinterpret_steal<py::object>(Wrap(calls, result));
+  return memory ? PyTuple_Pack(2, memory.ptr(), rows.ptr()) : nullptr;
 }
 
 NewTensor MakeLike(const Calls& calls, PyObject* like, const View& view) {

@@ -6,11 +6,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 
 #include "base/dtype.h"
 #include "bindings/calls.h"
 #include "bindings/dlpack.h"
+#include "runtime/c_api.h"
 
 namespace hvd {
 
@@ -32,9 +32,11 @@ bool CanTake(const View& target, const View& source);
 // A tensor of the framework over the memory of a result, which is freed.
 PyObject* Wrap(const Calls& calls, hvd_result* result);
 
-// How many rows came from each rank, of a tensor of the framework: int32 as Horovod's, int64 where
-// that is too narrow.
-PyObject* WrapRows(const Calls& calls, std::span<const int64_t> rows);
+// The same, and beside it how many rows came from each rank: a pair.
+PyObject* WrapWithRows(const Calls& calls, hvd_result* result);
+
+// As the core takes it; refers to the view.
+hvd_tensor Described(const View& source, void* destination);
 
 struct NewTensor {
   PyObject* object;  // the caller's; null where the ordinary way has to go on, or with an exception

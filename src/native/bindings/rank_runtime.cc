@@ -122,53 +122,40 @@ class RankRuntime {
   const char* isa() const { return core_.isa(); }
   bool is_homogeneous() const { return core_.is_homogeneous(runtime_) != 0; }
 
-  int64_t Allreduce(const std::string& name, uintptr_t source, uintptr_t destination,
-                    const std::vector<int64_t>& shape, int dtype, int wire_dtype, int op,
-                    double prescale, double postscale, int process_set) {
-    const hvd_tensor tensor = Tensor(source, destination, shape, dtype, wire_dtype, 0);
-    return Enqueue({.name = name.c_str(),
-                    .kind = kAllreduce,
-                    .process_set = process_set,
-                    .op = op,
-                    .prescale = prescale,
-                    .postscale = postscale,
-                    .root = -1,
-                    .grouped = 0,
-                    .device = -1,
-                    .stream = nullptr,
-                    .tensors = &tensor,
-                    .tensor_count = 1,
-                    .numbers = nullptr,
-                    .number_count = 0,
-                    .pausing = nullptr,
-                    .pausing_context = nullptr});
-  }
-
-  int64_t EnqueueAny(int kind, const std::string& name, const std::vector<TensorTuple>& tensors,
-                     int process_set, int op, double prescale, double postscale, int root,
-                     bool grouped, const std::vector<int64_t>& numbers, int device,
-                     uintptr_t stream) {
+  int64_t Enqueue(int kind, const std::string& name, const std::vector<TensorTuple>& tensors,
+                  int process_set, int op, double prescale, double postscale, int root,
+                  bool grouped, const std::vector<int64_t>& numbers, int device, uintptr_t stream) {
     std::vector<hvd_tensor> list;
     list.reserve(tensors.size());
     for (const auto& [source, destination, shape, dtype, wire_dtype, rows] : tensors) {
       list.push_back(Tensor(source, destination, shape, dtype, wire_dtype, rows));
     }
-    return Enqueue({.name = name.c_str(),
-                    .kind = kind,
-                    .process_set = process_set,
-                    .op = op,
-                    .prescale = prescale,
-                    .postscale = postscale,
-                    .root = root,
-                    .grouped = grouped ? 1 : 0,
-                    .device = device,
-                    .stream = reinterpret_cast<void*>(stream),
-                    .tensors = list.data(),
-                    .tensor_count = list.size(),
-                    .numbers = numbers.data(),
-                    .number_count = numbers.size(),
-                    .pausing = nullptr,
-                    .pausing_context = nullptr});
+    const hvd_request request{.name = name.c_str(),
+                              .kind = kind,
+                              .process_set = process_set,
+                              .op = op,
+                              .prescale = prescale,
+                              .postscale = postscale,
+                              .root = root,
+                              .grouped = grouped ? 1 : 0,
+                              .device = device,
+                              .stream = reinterpret_cast<void*>(stream),
+                              .tensors = list.data(),
+                              .tensor_count = list.size(),
+                              .numbers = numbers.data(),
+                              .number_count = numbers.size(),
+                              .pausing = nullptr,
+                              .pausing_context = nullptr};
+    int64_t handle = 0;
+    hvd_error error;
+    int32_t failed = 0;
+    {
+      // A job of one rank does the work right here.
+      const ReleasedLock released;
+      failed = core_.enqueue(runtime_, &request, &handle, &error);
+    }
+    if (failed != 0) ThrowCallError(error);
+    return handle;
   }
 
   // One tensor, on all ranks: False when it has to be enqueued instead, else what Wait returns.
@@ -303,19 +290,6 @@ class RankRuntime {
             .rows = rows};
   }
 
-  int64_t Enqueue(const hvd_request& request) {
-    int64_t handle = 0;
-    hvd_error error;
-    int32_t failed = 0;
-    {
-      // A job of one rank does the work right here.
-      const ReleasedLock released;
-      failed = core_.enqueue(runtime_, &request, &handle, &error);
-    }
-    if (failed != 0) ThrowCallError(error);
-    return handle;
-  }
-
   const hvd_core& core_;
   const int32_t gpu_type_;  // DLPack's
   hvd_runtime* runtime_ = nullptr;
@@ -369,10 +343,7 @@ void BindRuntime(py::module_& module) {
       .def_property_readonly("transport", &RankRuntime::transport)
       .def_property_readonly("isa", &RankRuntime::isa)
       .def_property_readonly("is_homogeneous", &RankRuntime::is_homogeneous)
-      .def("allreduce", &RankRuntime::Allreduce, arg("name"), arg("source"), arg("destination"),
-           arg("shape"), arg("dtype"), arg("wire_dtype"), arg("op"), arg("prescale"),
-           arg("postscale"), arg("process_set"))
-      .def("enqueue", &RankRuntime::EnqueueAny, arg("kind"), arg("name"), arg("tensors"),
+      .def("enqueue", &RankRuntime::Enqueue, arg("kind"), arg("name"), arg("tensors"),
            py::kw_only(), arg("process_set") = 0, arg("op") = 1, arg("prescale") = 1.0,
            arg("postscale") = 1.0, arg("root") = -1, arg("grouped") = false,
            arg("numbers") = std::vector<int64_t>(), arg("device") = -1, arg("stream") = 0)

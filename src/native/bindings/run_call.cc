@@ -49,40 +49,33 @@ PyObject* Raise(const Calls& calls, const hvd_error& error) {
   return nullptr;
 }
 
-PyObject* Run(Calls& calls, Kind kind, PyObject* name, const View* source, const Target& target,
-              const Reduction& reduction, int root, PyObject* given) {
-  if (source == nullptr) return Run(calls, kind, name, {}, false, reduction, root, given);
-  const hvd_tensor tensor{.source = source->tensor.data,
-                          .destination = target.data,
-                          .shape = source->tensor.shape,
-                          .dimensions = static_cast<size_t>(source->tensor.ndim),
-                          .dtype = static_cast<int32_t>(source->dtype),
-                          .wire_dtype = static_cast<int32_t>(source->dtype),
-                          .rows = target.rows};
-  return Run(calls, kind, name, {&tensor, 1}, false, reduction, root, given);
+hvd_request RequestOf(const Call& call, const char* name, std::span<const hvd_tensor> tensors) {
+  return {.name = name,
+          .kind = call.kind,
+          .process_set = call.process_set,
+          .op = call.reduction.op,
+          .prescale = call.reduction.prescale,
+          .postscale = call.reduction.postscale,
+          .root = call.root,
+          .grouped = call.grouped ? 1 : 0,
+          .device = -1,
+          .stream = nullptr,
+          .tensors = tensors.data(),
+          .tensor_count = tensors.size(),
+          .numbers = call.numbers.data(),
+          .number_count = call.numbers.size(),
+          .pausing = nullptr,
+          .pausing_context = nullptr};
 }
 
-PyObject* Run(Calls& calls, Kind kind, PyObject* name, std::span<const hvd_tensor> tensors,
-              bool grouped, const Reduction& reduction, int root, PyObject* given) {
-  const CallName full_name(calls, kind, name);
+PyObject* Run(Calls& calls, const Call& call, std::span<const hvd_tensor> tensors,
+              PyObject* given) {
+  const CallName full_name(calls, call.kind, call.name);
   if (!full_name.usable()) Py_RETURN_NONE;
   LetOthersRun others;
-  const hvd_request request{.name = full_name.text(),
-                            .kind = kind,
-                            .process_set = 0,
-                            .op = reduction.op,
-                            .prescale = reduction.prescale,
-                            .postscale = reduction.postscale,
-                            .root = root,
-                            .grouped = grouped ? 1 : 0,
-                            .device = -1,
-                            .stream = nullptr,
-                            .tensors = tensors.data(),
-                            .tensor_count = tensors.size(),
-                            .numbers = nullptr,
-                            .number_count = 0,
-                            .pausing = LetOthersRun::Pausing,
-                            .pausing_context = &others};
+  hvd_request request = RequestOf(call, full_name.text(), tensors);
+  request.pausing = LetOthersRun::Pausing;
+  request.pausing_context = &others;
   hvd_result* result = nullptr;
   hvd_error error;
   int32_t done = 0;
@@ -93,39 +86,41 @@ PyObject* Run(Calls& calls, Kind kind, PyObject* name, std::span<const hvd_tenso
     return Raise(calls, error);
   }
   if (done == 0) return full_name.Given();
-  if (result != nullptr && calls.core->output_count(result) != 0) return Wrap(calls, result);
+  if (result != nullptr && calls.core->output_count(result) != 0) {
+    return call.numbers.empty() ? Wrap(calls, result) : WrapWithRows(calls, result);
+  }
   calls.core->free_result(result);
   Py_INCREF(given);
   return given;
 }
 
-PyObject* RunInto(Calls& calls, Kind kind, PyObject* tensor, PyObject* name,
-                  const Reduction& reduction, int root, bool in_place) {
+PyObject* RunInto(Calls& calls, const Call& call, PyObject* tensor, bool in_place) {
   const auto source = Look(calls, tensor);
   if (!source || (!in_place && NeedsGradient(calls, tensor))) Py_RETURN_NONE;
-  if (in_place) {
-    return Run(calls, kind, name, &*source, {source->tensor.data, 0}, reduction, root, tensor);
-  }
+  hvd_tensor described = Described(*source, source->tensor.data);
+  if (in_place) return Run(calls, call, {&described, 1}, tensor);
   const NewTensor result = MakeLike(calls, tensor, *source);
   if (result.object == nullptr) {
     if (PyErr_Occurred() != nullptr) return nullptr;
     Py_RETURN_NONE;
   }
-  PyObject* returned =
-      Run(calls, kind, name, &*source, {result.data, 0}, reduction, root, result.object);
+  described.destination = result.data;
+  PyObject* returned = Run(calls, call, {&described, 1}, result.object);
   Py_DECREF(result.object);
   return returned;
 }
 
-PyObject* RunForRows(Calls& calls, Kind kind, PyObject* tensor, PyObject* name, PyObject* output,
-                     const Reduction& reduction) {
+PyObject* RunForRows(Calls& calls, const Call& call, PyObject* tensor, PyObject* output) {
   const auto source = Look(calls, tensor);
   if (!source || NeedsGradient(calls, tensor)) Py_RETURN_NONE;
-  if (output == Py_None) return Run(calls, kind, name, &*source, kNoTarget, reduction, -1, Py_None);
+  hvd_tensor described = Described(*source, nullptr);
+  if (output == Py_None) return Run(calls, call, {&described, 1}, Py_None);
+  if (!call.numbers.empty()) Py_RETURN_NONE;
   const auto target = Look(calls, output);
   if (!target || NeedsGradient(calls, output) || !CanTake(*target, *source)) Py_RETURN_NONE;
-  const int64_t rows = target->tensor.ndim == 0 ? 0 : target->tensor.shape[0];
-  return Run(calls, kind, name, &*source, {target->tensor.data, rows}, reduction, -1, output);
+  described.destination = target->tensor.data;
+  described.rows = target->tensor.ndim == 0 ? 0 : target->tensor.shape[0];
+  return Run(calls, call, {&described, 1}, output);
 }
 
 }  // namespace hvd

@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/fork_mark.h"
@@ -69,40 +68,6 @@ int32_t Enqueue(const StartedCalls& object, const hvd_request& request, int64_t*
   return core.enqueue(object.calls.runtime, &request, ticket, error);
 }
 
-// Nothing, without an exception, for what the ordinary way has to judge, a number above INT32_MAX
-// too.
-std::optional<int32_t> ReadNumber(PyObject* given) {
-  if (!PyLong_CheckExact(given)) return std::nullopt;
-  const long number = PyLong_AsLong(given);
-  if (number < 0 || number > INT32_MAX) {
-    PyErr_Clear();
-    return std::nullopt;
-  }
-  return static_cast<int32_t>(number);
-}
-
-// What is asked for, beside tensors.
-struct Call {
-  Kind kind;
-  PyObject* name;
-  int32_t process_set;
-  Reduction reduction = kNoReduction;
-  int32_t root = -1;
-  bool grouped = false;
-  std::span<const int64_t> numbers = {};
-};
-
-hvd_tensor Described(const View& source, void* destination) {
-  const auto dtype = static_cast<int32_t>(source.dtype);
-  return {.source = source.tensor.data,
-          .destination = destination,
-          .shape = source.tensor.shape,
-          .dimensions = static_cast<size_t>(source.tensor.ndim),
-          .dtype = dtype,
-          .wire_dtype = dtype,
-          .rows = 0};
-}
-
 // Returns the handle, or None where the ordinary way has to go on. Args: source, result: see
 // Started.
 PyObject* Start(StartedCalls& object, const Call& call, std::span<const hvd_tensor> tensors,
@@ -110,22 +75,7 @@ PyObject* Start(StartedCalls& object, const Call& call, std::span<const hvd_tens
   Calls& calls = object.calls;
   const CallName full_name(calls, call.kind, call.name, call.process_set);
   if (!full_name.usable()) Py_RETURN_NONE;
-  const hvd_request request{.name = full_name.text(),
-                            .kind = call.kind,
-                            .process_set = call.process_set,
-                            .op = call.reduction.op,
-                            .prescale = call.reduction.prescale,
-                            .postscale = call.reduction.postscale,
-                            .root = call.root,
-                            .grouped = call.grouped ? 1 : 0,
-                            .device = -1,
-                            .stream = nullptr,
-                            .tensors = tensors.data(),
-                            .tensor_count = tensors.size(),
-                            .numbers = call.numbers.data(),
-                            .number_count = call.numbers.size(),
-                            .pausing = nullptr,
-                            .pausing_context = nullptr};
+  const hvd_request request = RequestOf(call, full_name.text(), tensors);
   int64_t ticket = 0;
   hvd_error error;
   if (Enqueue(object, request, &ticket, &error) != 0) {
@@ -209,25 +159,6 @@ PyObject* StartReducescatter(PyObject* self, Arguments given, Py_ssize_t count) 
   return StartForRows(Of(self), call, given[0]);
 }
 
-// Nothing, as above, for what are no numbers of 64 bits.
-std::optional<std::vector<int64_t>> ReadNumbers(PyObject* given) {
-  std::vector<int64_t> numbers;
-  if (given == Py_None) return numbers;
-  if (!PyList_CheckExact(given)) return std::nullopt;
-  const Py_ssize_t count = PyList_GET_SIZE(given);
-  if (count == 0) return std::nullopt;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* item = PyList_GET_ITEM(given, i);
-    if (!PyLong_CheckExact(item)) return std::nullopt;
-    numbers.push_back(PyLong_AsLongLong(item));
-    if (numbers.back() == -1 && PyErr_Occurred() != nullptr) {
-      PyErr_Clear();
-      return std::nullopt;
-    }
-  }
-  return numbers;
-}
-
 PyObject* StartAlltoall(PyObject* self, Arguments given, Py_ssize_t count) {
   if (!TakesArguments(4, count)) return nullptr;
   const auto rows = ReadNumbers(given[1]);
@@ -258,15 +189,6 @@ PyObject* StartGroup(PyObject* self, Arguments given, Py_ssize_t count) {
                   .reduction = *reduction,
                   .grouped = true};
   return Start(object, call, group->tensors(), group->sources(), group->results());
-}
-
-// A pair of the result's memory and of the rows in it that came from each rank.
-PyObject* WrapWithRows(const Calls& calls, hvd_result* result) {
-  size_t count = 0;
-  const int64_t* numbers = calls.core->numbers(result, &count);
-  const auto rows = py::reinterpret_steal<py::object>(WrapRows(calls, {numbers, count}));
-  const auto memory = py::reinterpret_steal<py::object>(Wrap(calls, result));
-  return rows && memory ? PyTuple_Pack(2, memory.ptr(), rows.ptr()) : nullptr;
 }
 
 // Nothing, without an exception, for what cannot be one of ours.

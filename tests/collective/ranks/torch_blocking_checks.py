@@ -43,6 +43,8 @@ def check_all_kinds_run_at_once() -> None:
         lambda: hvd.broadcast_(own, 1, "at.once"),
         lambda: hvd.allgather(own),
         lambda: hvd.alltoall(own),
+        lambda: hvd.alltoall(own, [1] * hvd.size()),
+        lambda: hvd.alltoall(own, torch.ones(hvd.size(), dtype=torch.int32), name="at.once"),
         lambda: hvd.reducescatter(own, op=hvd.Sum),
         hvd.barrier,
     ]
@@ -61,6 +63,15 @@ def check_results_of_the_bindings() -> None:
     assert torch.equal(hvd.allgather(own), torch.cat(everyones))
     assert torch.equal(hvd.broadcast(own, 1), everyones[1])
     assert torch.equal(hvd.alltoall(own), torch.stack([each[hvd.rank()] for each in everyones]))
+    # The first rank gets two rows of everyone, the last one none.
+    splits = [2, *[1] * (hvd.size() - 2), 0]
+    start = sum(splits[: hvd.rank()])
+    parts = [each[start : start + splits[hvd.rank()]] for each in everyones]
+    for given in (splits, tuple(splits), torch.tensor(splits)):
+        received, rows = hvd.alltoall(own, given)
+        assert torch.equal(received, torch.cat(parts))
+        assert rows.tolist() == [splits[hvd.rank()]] * hvd.size()
+        assert rows.dtype is torch.int32
     assert torch.equal(hvd.reducescatter(own, op=hvd.Sum), total[hvd.rank()][None])
     scaled = hvd.allreduce(own.double(), op=hvd.Sum, prescale_factor=0.5, postscale_factor=3.0)
     assert torch.equal(scaled, 1.5 * total)
@@ -126,6 +137,10 @@ def check_what_the_bindings_leave_alone() -> None:
     for bad_name in (7, "x" * 300, "\ud800", "x\0c"):
         assert CALLS.now.allgather(plain, bad_name, None) is None  # type: ignore[arg-type]
     assert CALLS.now.broadcast(plain, name, -1) is None
+    bad_splits: list[object] = [[], [1.0] * size, [True] * size, (1,) * size, [1 << 70] * size]
+    for splits in bad_splits:
+        assert CALLS.now.alltoall(plain, splits, name, None) is None  # type: ignore[arg-type]
+    assert CALLS.now.alltoall(plain, [1] * size, name, torch.ones(2)) is None
     assert NoCalls().allreduce_(plain, name, None, 1.0, 1.0) is None
     with pytest.raises(TypeError, match="takes 3 arguments, got 1"):
         CALLS.now.allgather(plain)  # type: ignore[call-arg]
