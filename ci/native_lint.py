@@ -6,7 +6,7 @@
 Both tools come from their PyPI wheels; no installed clang is needed. The compile commands may be
 gcc's: clang-tidy brings its own builtin headers and finds gcc's library by itself. It takes as many
 files at once as the compiler does: headers cost it more than our code. That each file includes what
-it uses is seen with `-DCMAKE_UNITY_BUILD=OFF`, in more than twice the time. The compiler of these
+it uses is seen with `-DCMAKE_UNITY_BUILD=OFF`, in about four times the time. The compiler of these
 commands parses the bindings once more, as the one file that wheels compile them as.
 """
 
@@ -33,8 +33,6 @@ SUFFIXES = (".cc", ".h")
 SECONDS_PER_FILE = 300
 # What gcc knows and clang does not is not an error here.
 CLANG_ARGUMENTS = ("-Qunused-arguments", "-Wno-unknown-warning-option")
-
-
 _INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 
 

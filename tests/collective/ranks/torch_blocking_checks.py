@@ -3,12 +3,14 @@
 import os
 import resource
 from collections.abc import Callable
+from unittest import mock
 
 import pytest
 import torch
 
 import horovod.torch as hvd
 from horovod._session import SESSION
+from horovod.torch import redistribution
 from horovod.torch.blocking import CALLS, NoCalls
 
 ON_ONE_HOST = os.environ["HOROVOD_TRANSPORT"] == "shm"
@@ -82,6 +84,16 @@ def check_results_of_the_bindings() -> None:
     scalar = torch.tensor(1.0)
     assert hvd.allreduce_(scalar, op=hvd.Sum) is scalar
     assert scalar.item() == hvd.size()
+
+
+def check_splits_are_taken_by_the_bindings() -> None:
+    """Whether the ranks meet or not, on one host or several."""
+    own = torch.arange(hvd.size()) + 10 * hvd.rank()
+    with mock.patch.object(redistribution, "_redistribute", side_effect=AssertionError):
+        for _ in range(3):
+            received, rows = hvd.alltoall(own, [1] * hvd.size())
+            assert received.tolist() == [hvd.rank() + 10 * rank for rank in range(hvd.size())]
+            assert rows.tolist() == [1] * hvd.size()
 
 
 def check_memory_of_large_results_is_used_again() -> None:
