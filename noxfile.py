@@ -22,9 +22,12 @@ PYTHON_SOURCES = [
 # How many tests must have run, so that a suite that silently shrinks is red. Raise with the suite.
 AT_LEAST = {"unit": 2240, "collective": 870, "integration": 60, "native": 405, "conda": 20}
 
-# Two processes, each with whole files or all tests of a costly fixture (tests/conftest.py).
-# Tests of collectives start several ranks, and yet leave half of two cores idle one by one.
-IN_PARALLEL = ("-n", "2", "--dist", "loadgroup")
+# So many processes, each with whole files or all tests of a costly fixture (tests/conftest.py).
+# Tests of collectives start several ranks, and yet most of them wait: for time-outs, for others.
+IN_PARALLEL = {
+    kind: ("-n", processes, "--dist", "loadgroup")
+    for kind, processes in {"unit": "2", "collective": "3", "integration": "2"}.items()
+}
 
 
 def _install_groups(session: nox.Session, *groups: str) -> None:
@@ -246,7 +249,7 @@ def unit(session: nox.Session) -> None:
     # What is released, and built for the session integration anyway.
     _install_release(session, Path(".dev/tests/release"))
     for kind in ("unit", "collective"):
-        session.run("pytest", f"tests/{kind}", *IN_PARALLEL, f"--at-least={AT_LEAST[kind]}")
+        session.run("pytest", f"tests/{kind}", *IN_PARALLEL[kind], f"--at-least={AT_LEAST[kind]}")
 
 
 def _unpack_mpis(session: nox.Session, *groups: str) -> None:
@@ -271,7 +274,7 @@ def integration(session: nox.Session) -> None:
     _install_groups(session, "test", "installers", "objects")
     _install_toolkit(session)
     _unpack_mpis(session, "mpi-wheels")
-    minimum = [f"--at-least={AT_LEAST['integration']}", *IN_PARALLEL]
+    minimum = [f"--at-least={AT_LEAST['integration']}", *IN_PARALLEL["integration"]]
     without_conda = "--ignore-glob=*/test_conda_*.py"  # the session of that name
     session.run("pytest", "tests/integration", without_conda, *(session.posargs or minimum))
 

@@ -23,6 +23,7 @@ class _Count:
     def __init__(self) -> None:
         self.passed = 0
         self.unexpected_skips: list[str] = []
+        self.ungrouped = 0
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -35,6 +36,10 @@ class _Count:
             if not any(allowed in reason for allowed in ALLOWED_SKIP_REASONS):
                 self.unexpected_skips.append(f"{report.nodeid}: {reason}")
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        self.ungrouped = sum("@" not in each for each in ids)
+
 
 def pytest_configure(config: pytest.Config) -> None:
     # A shell without job control has its background jobs ignore Ctrl-C, and so would all programs
@@ -44,9 +49,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Count(), "count")
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups, which it does but once
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `-n`, keep the tests of a file in one process, unless a fixture says which."""
+    """With `-n`, keep the tests of a file in one process, unless a folder's rules say which."""
     if config.pluginmanager.hasplugin("xdist"):
         for item in items:
             if item.get_closest_marker("xdist_group") is None:
@@ -64,6 +69,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     problems = []
     if count.passed < wanted:
         problems.append(f"{count.passed} tests passed, at least {wanted} were expected")
+    if session.config.getoption("dist", "no") == "loadgroup" and count.ungrouped:
+        # Each process would then make whatever takes long: wheels, and launches of ranks.
+        problems.append(f"pytest-xdist took note of no group for {count.ungrouped} tests")
     if os.environ.get("HVD_TESTS_NO_SKIP") == "1":
         problems += [f"skipped where nothing may be: {skip}" for skip in count.unexpected_skips]
     if problems:

@@ -85,10 +85,18 @@ def checks_of(file: str) -> list[str]:
 
 
 def cases(files: str | tuple[str, ...], *configurations: tuple[int, str]) -> list[object]:
-    """All checks of some files in all configurations, for `parametrize(("suite", "check"), …)`."""
+    """All checks of some files in all configurations, for `parametrize(("suite", "check"), …)`.
+
+    With pytest's `-n`, all of a suite are for the process that launches it.
+    """
     together = (files,) if isinstance(files, str) else files
     return [
-        pytest.param(suite, check, id=f"{check.removeprefix('check_')}-{suite}")
+        pytest.param(
+            suite,
+            check,
+            id=f"{check.removeprefix('check_')}-{suite}",
+            marks=pytest.mark.xdist_group(f"{together[0]}-{suite}"),
+        )
         for suite in (Suite(together, ranks, transport) for ranks, transport in configurations)
         for file in together
         for check in checks_of(file)

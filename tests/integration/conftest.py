@@ -23,6 +23,7 @@ BUILD_TIMEOUT = 900
 __all__ = ["conda_baseline", "conda_channels"]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With `-n`, let one process build the release."""
     for item in items:

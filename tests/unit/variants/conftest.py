@@ -17,6 +17,7 @@ from unit.variants.tiny_project import (
 )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With `-n`, let one process build the release."""
     for item in items:
