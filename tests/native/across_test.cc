@@ -49,14 +49,22 @@ uint64_t ThroughRings(const Segment& segment, int one = 0, int other = 1) {
          segment.positions(Channel::kNegotiated, other, one).head.load();
 }
 
-int32_t Operand(int rank, size_t index) {
+HVD_TEST_ARITHMETIC int32_t Operand(int rank, size_t index) {
   return static_cast<int32_t>((index * 7 + index / 251) % 1000) + 3 * rank + 1;
 }
 
-std::vector<int32_t> Operands(int rank, size_t count) {
+HVD_TEST_ARITHMETIC std::vector<int32_t> Operands(int rank, size_t count) {
   std::vector<int32_t> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = Operand(rank, i);
+  int32_t* const to = values.data();
+  for (size_t i = 0; i < count; ++i) to[i] = Operand(rank, i);
   return values;
+}
+
+HVD_TEST_ARITHMETIC std::vector<int32_t> Sums(size_t count) {
+  std::vector<int32_t> sums(count);
+  int32_t* const to = sums.data();
+  for (size_t i = 0; i < count; ++i) to[i] = Operand(0, i) + Operand(1, i);
+  return sums;
 }
 
 AllreduceOptions SumOf(const std::vector<int32_t>& source, std::vector<int32_t>& destination) {
@@ -76,9 +84,7 @@ void CheckSum(Transport& transport, size_t count, bool in_place) {
   std::vector<int32_t>& result = in_place ? own : elsewhere;
   AllreduceOptions options = SumOf(own, result);
   hvd::Allreduce(transport, options);
-  bool right = true;
-  for (size_t i = 0; i < count; ++i) right &= result[i] == Operand(0, i) + Operand(1, i);
-  EXPECT_TRUE(right);
+  EXPECT_TRUE(result == Sums(count));
   if (!in_place) EXPECT_TRUE(own == Operands(rank, count));
 }
 
@@ -254,9 +260,7 @@ TEST(ScaledOperandsAreNotReadWhereTheyLie) {
     options.prescale = 2;
     options.postscale = 0.5;
     hvd::Allreduce(transport, options);
-    bool right = true;
-    for (size_t i = 0; i < own.size(); ++i) right &= result[i] == Operand(0, i) + Operand(1, i);
-    EXPECT_TRUE(right);
+    EXPECT_TRUE(result == Sums(own.size()));
   });
   EXPECT_TRUE(ThroughRings(*communicator.segment) > 400'000);
 }

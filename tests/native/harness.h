@@ -29,6 +29,9 @@ inline constexpr bool kThreadSanitizer = true;
 inline constexpr bool kThreadSanitizer = false;
 #endif
 
+// Of what a test computes by itself, element by element: the thread sanitizer does not follow it.
+#define HVD_TEST_ARITHMETIC __attribute__((no_sanitize("thread")))
+
 struct Case {
   const char* name;
   void (*body)();

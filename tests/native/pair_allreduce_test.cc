@@ -22,18 +22,21 @@ using hvd::HandOver;
 using hvd::ReduceOp;
 
 // Around the bounds of the ways, of chunks, of rings, and of vectors that are reduced in blocks.
-const std::vector<size_t> kCounts = {1, 4097, 32768, 32769, 100'003, 2'200'011};
-constexpr size_t kMany = 1'000'000;  // of which one op, and one that needs an order, will do
+const std::vector<size_t> kCounts = {1, 4097, 32768, 32769, 100'003, 300'011};
+constexpr size_t kOnePass[] = {size_t{256} << 10,
+                               size_t{1} << 20};  // bytes; the last of them has more
+constexpr size_t kMany = 300'000;  // of which one op, and one that needs an order, will do
 
-std::vector<int32_t> Operands(int rank, size_t count) {
+HVD_TEST_ARITHMETIC std::vector<int32_t> Operands(int rank, size_t count) {
   std::vector<int32_t> values(count);
+  int32_t* const to = values.data();
   for (size_t i = 0; i < count; ++i) {
-    values[i] = static_cast<int32_t>((i * 7 + i / 251) % 1000) + 3 * rank + 1;
+    to[i] = static_cast<int32_t>((i * 7 + i / 251) % 1000) + 3 * rank + 1;
   }
   return values;
 }
 
-int32_t Reduced(const AllreduceOptions& options, int32_t a, int32_t b) {
+HVD_TEST_ARITHMETIC int32_t Reduced(const AllreduceOptions& options, int32_t a, int32_t b) {
   const auto scaled = [&](int32_t value) {
     return static_cast<int32_t>(static_cast<double>(value) * options.prescale);
   };
@@ -44,6 +47,18 @@ int32_t Reduced(const AllreduceOptions& options, int32_t a, int32_t b) {
   if (options.op == ReduceOp::kMax) result = a < b ? b : a;
   if (options.op == ReduceOp::kProduct) result = a * b;
   return options.op == ReduceOp::kAverage ? result / 2 : result;
+}
+
+HVD_TEST_ARITHMETIC std::vector<int32_t> Results(const AllreduceOptions& options,
+                                                 const std::vector<int32_t>& a,
+                                                 const std::vector<int32_t>& b) {
+  std::vector<int32_t> results(a.size());
+  const int32_t* const of_a = a.data();
+  const int32_t* const of_b = b.data();
+  int32_t* const to = results.data();
+  const size_t count = a.size();
+  for (size_t i = 0; i < count; ++i) to[i] = Reduced(options, of_a[i], of_b[i]);
+  return results;
 }
 
 // Every op, in place and not, one after the other on the same transports.
@@ -62,8 +77,7 @@ void CheckAll(hvd::Transport& transport) {
     for (AllreduceOptions options : all) {
       if (count > kMany && options.op != ReduceOp::kAverage && options.op != ReduceOp::kMin)
         continue;
-      std::vector<int32_t> expected(count);
-      for (size_t i = 0; i < count; ++i) expected[i] = Reduced(options, own[i], others[i]);
+      const std::vector<int32_t> expected = Results(options, own, others);
       options.dtype = hvd::DType::kInt32;
       options.count = count;
       std::vector<int32_t> in_place = own;
@@ -84,7 +98,7 @@ void CheckAll(hvd::Transport& transport) {
 // Segment has it; 0: through rings, on every machine.
 void CheckPair(std::optional<HandOver> low, std::optional<HandOver> high,
                size_t single_copy_bytes = 0) {
-  for (const size_t one_pass : {size_t{256} << 10, size_t{8} << 20}) {
+  for (const size_t one_pass : kOnePass) {
     const auto segment =
         std::make_shared<const hvd::Segment>(hvd::Segment::Create(2, single_copy_bytes, one_pass));
     hvd::test::OnThreads(2, [&](int rank) {

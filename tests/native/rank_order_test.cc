@@ -44,11 +44,10 @@ struct Work {
 };
 
 template <typename T, typename Value>
-Bytes Filled(size_t count, const Value& value) {
-  std::vector<T> elements(count);
-  for (size_t i = 0; i < count; ++i) elements[i] = static_cast<T>(value(i));
+HVD_TEST_ARITHMETIC Bytes Filled(size_t count, const Value& value) {
   Bytes bytes(count * sizeof(T));
-  if (count != 0) std::memcpy(bytes.data(), elements.data(), bytes.size());
+  auto* const to = reinterpret_cast<T*>(bytes.data());
+  for (size_t i = 0; i < count; ++i) to[i] = static_cast<T>(value(i));
   return bytes;
 }
 
@@ -56,14 +55,15 @@ Bytes Filled(size_t count, const Value& value) {
 Bytes Operand(int rank, const Work& work) {
   const auto r = static_cast<size_t>(rank);
   const double numerator = std::pow(3.0, rank % 5);
-  const auto value = [=](size_t i) {
+  const auto value = [=](size_t i) HVD_TEST_ARITHMETIC {
     return numerator / (static_cast<double>((i * 7 + r * 5) % 1013) + 3);
   };
   if (work.dtype == DType::kFloat32) return Filled<float>(work.count, value);
   if (work.dtype == DType::kFloat64) return Filled<double>(work.count, value);
   // A 16-bit type's bits: neither infinite nor a NaN.
-  return Filled<uint16_t>(work.count,
-                          [=](size_t i) { return 0x2e00 + (i * 31 + r * 97) % 0x1000; });
+  return Filled<uint16_t>(work.count, [=](size_t i) HVD_TEST_ARITHMETIC {
+    return 0x2e00 + (i * 31 + r * 97) % 0x1000;
+  });
 }
 
 Bytes Reduced(int ranks, const Work& work) {
@@ -115,9 +115,8 @@ Request RequestOf(OpKind kind, const std::string& name, const Work& work) {
 
 enum class Way : uint8_t { kCaller, kThreads, kThreadsInPlace };
 
-void CheckAllreduce(Runtime& runtime, int rank, const Bytes& expected, const std::string& name,
-                    const Work& work) {
-  const Bytes operand = Operand(rank, work);
+void CheckAllreduce(Runtime& runtime, const Bytes& operand, const Bytes& expected,
+                    const std::string& name, const Work& work) {
   for (const Way way : {Way::kCaller, Way::kThreads, Way::kThreadsInPlace}) {
     const Request request = RequestOf(OpKind::kAllreduce, name, work);
     Bytes source = operand;
@@ -132,9 +131,8 @@ void CheckAllreduce(Runtime& runtime, int rank, const Bytes& expected, const std
 }
 
 // The rows go to the first ranks first.
-void CheckReducescatter(Runtime& runtime, int rank, int ranks, const Bytes& expected,
-                        const std::string& name, const Work& work) {
-  const Bytes source = Operand(rank, work);
+void CheckReducescatter(Runtime& runtime, int rank, int ranks, const Bytes& source,
+                        const Bytes& expected, const std::string& name, const Work& work) {
   const auto n = static_cast<size_t>(ranks);
   const auto r = static_cast<size_t>(rank);
   const size_t first = r * (work.count / n) + std::min(r, work.count % n);
@@ -149,6 +147,14 @@ void CheckReducescatter(Runtime& runtime, int rank, int ranks, const Bytes& expe
     EXPECT_EQ(output.shape, std::vector<int64_t>{static_cast<int64_t>(own)});
     EXPECT_EQ(std::memcmp(output.data.get(), expected.data() + first * item, own * item), 0);
   }
+}
+
+void CheckBoth(Runtime& runtime, int rank, int ranks, Expected& expected, const std::string& name,
+               const Work& work) {
+  const Bytes operand = Operand(rank, work);
+  const Bytes& result = expected.Of(ranks, work);
+  CheckAllreduce(runtime, operand, result, "a" + name, work);
+  CheckReducescatter(runtime, rank, ranks, operand, result, "r" + name, work);
 }
 
 // On both sides of what is reduced whole, of a block of parts, and of several.
@@ -171,15 +177,13 @@ TEST(SumsOfSeveralRanksAreThoseInTheirOrder) {
              {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16}) {
           Work work{.dtype = dtype, .op = ReduceOp::kSum, .count = bytes / SizeOf(dtype)};
           const std::string name = "n" + std::to_string(number++);
-          CheckAllreduce(runtime, rank, expected.Of(ranks, work), "a" + name, work);
-          CheckReducescatter(runtime, rank, ranks, expected.Of(ranks, work), "r" + name, work);
+          CheckBoth(runtime, rank, ranks, expected, name, work);
           work = {.dtype = dtype,
                   .op = ReduceOp::kAverage,
                   .count = work.count,
                   .prescale = 0.3,
                   .postscale = 1.7};
-          CheckAllreduce(runtime, rank, expected.Of(ranks, work), "as" + name, work);
-          CheckReducescatter(runtime, rank, ranks, expected.Of(ranks, work), "rs" + name, work);
+          CheckBoth(runtime, rank, ranks, expected, "s" + name, work);
         }
       }
       EXPECT_TRUE(runtime.fast_operations() > 0);
@@ -194,9 +198,7 @@ TEST(ManyRanksReduceShortPartsInTheirOrder) {
   OnRanks(kRanks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
     for (const size_t count : {size_t{1}, size_t{1300}, size_t{1400}, size_t{120'001}}) {
       const Work work{.count = count};
-      CheckAllreduce(runtime, rank, expected.Of(kRanks, work), "a" + std::to_string(count), work);
-      CheckReducescatter(runtime, rank, kRanks, expected.Of(kRanks, work),
-                         "r" + std::to_string(count), work);
+      CheckBoth(runtime, rank, kRanks, expected, std::to_string(count), work);
     }
   });
 }
@@ -222,8 +224,7 @@ TEST(RanksOfAProcessSetReduceInTheirOrder) {
         const auto index = static_cast<int>(found - of_set.begin());
         const auto ranks = static_cast<int>(of_set.size());
         const std::string name = std::to_string(bytes) + " of " + std::to_string(set);
-        CheckAllreduce(runtime, index, expected.Of(ranks, work), "a" + name, work);
-        CheckReducescatter(runtime, index, ranks, expected.Of(ranks, work), "r" + name, work);
+        CheckBoth(runtime, index, ranks, expected, name, work);
       }
     }
   });

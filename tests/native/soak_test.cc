@@ -85,17 +85,18 @@ size_t CountOf(const Plan& plan, int rank) {
 }
 
 // Small numbers: every result is exact in every type, in whatever order it is computed.
-int Operand(const Plan& plan, int rank, size_t i) {
+HVD_TEST_ARITHMETIC int Operand(const Plan& plan, int rank, size_t i) {
   const uint64_t mixed = (plan.seed + i * 0x9e3779b97f4a7c15ULL +
                           static_cast<uint64_t>(rank) * 0xbf58476d1ce4e5b9ULL) *
                          0x94d049bb133111ebULL;
   const auto value = static_cast<int>(mixed >> 40);
-  if (plan.request.tensors[0].dtype == DType::kBool) return value % 2;
+  if (plan.request.tensors.data()->dtype == DType::kBool) return value % 2;
   return plan.request.op == ReduceOp::kProduct ? 1 + value % 2 : value % 16;
 }
 
-void Store(DType dtype, double value, std::byte* place) {
-  const auto put = [&](auto typed) { std::memcpy(place, &typed, sizeof typed); };
+HVD_TEST_ARITHMETIC void Store(DType dtype, double value, std::byte* place) {
+  const auto put = [&](auto typed)
+                       HVD_TEST_ARITHMETIC { std::memcpy(place, &typed, sizeof typed); };
   switch (dtype) {
     case DType::kUint8:
     case DType::kBool:
@@ -124,15 +125,16 @@ bool IsFloat(DType dtype) {
          dtype == DType::kFloat64;
 }
 
-double Scaled(DType dtype, double value, double factor) {
+HVD_TEST_ARITHMETIC double Scaled(DType dtype, double value, double factor) {
   return IsFloat(dtype) ? value * factor : std::trunc(value * factor);
 }
 
-double Reduced(const Plan& plan, size_t i) {
+HVD_TEST_ARITHMETIC double Reduced(const Plan& plan, size_t i) {
   const Request& request = plan.request;
+  const DType dtype = request.tensors.data()->dtype;
   double result = 0;
   for (const int rank : plan.members) {
-    const double next = Scaled(request.tensors[0].dtype, Operand(plan, rank, i), request.prescale);
+    const double next = Scaled(dtype, Operand(plan, rank, i), request.prescale);
     if (rank == plan.members.front()) {
       result = next;
     } else if (request.op == ReduceOp::kMin) {
@@ -145,18 +147,19 @@ double Reduced(const Plan& plan, size_t i) {
       result += next;
     }
   }
-  if (request.tensors[0].dtype == DType::kBool) return std::min(result, 1.0);
+  if (dtype == DType::kBool) return std::min(result, 1.0);
   const double divisor =
       request.op == ReduceOp::kAverage ? static_cast<double>(plan.members.size()) : 1;
-  return Scaled(request.tensors[0].dtype, result, request.postscale / divisor);
+  return Scaled(dtype, result, request.postscale / divisor);
 }
 
-std::vector<std::byte> Source(const Plan& plan, int rank) {
-  const size_t size = hvd::SizeOf(plan.request.tensors[0].dtype);
-  std::vector<std::byte> bytes(CountOf(plan, rank) * size);
-  for (size_t i = 0; i * size < bytes.size(); ++i) {
-    Store(plan.request.tensors[0].dtype, Operand(plan, rank, i), &bytes[i * size]);
-  }
+HVD_TEST_ARITHMETIC std::vector<std::byte> Source(const Plan& plan, int rank) {
+  const DType dtype = plan.request.tensors[0].dtype;
+  const size_t size = hvd::SizeOf(dtype);
+  const size_t count = CountOf(plan, rank);
+  std::vector<std::byte> bytes(count * size);
+  std::byte* const place = bytes.data();
+  for (size_t i = 0; i < count; ++i) Store(dtype, Operand(plan, rank, i), place + i * size);
   return bytes;
 }
 

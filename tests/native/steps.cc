@@ -6,6 +6,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 
 namespace hvd::test {
 namespace {
@@ -13,7 +14,9 @@ namespace {
 // Code further apart than this may count as one place.
 constexpr size_t kSpan = size_t{1} << 21;
 
-std::array<std::atomic<bool>, kSpan> stepped;
+// The count in which each was come to last: of a new one, none is to be cleared.
+std::array<std::atomic<uint32_t>, kSpan> stepped;
+std::atomic<uint32_t> current{0};
 std::atomic<bool> counting{false};
 std::atomic<int64_t> places{0};
 std::atomic<int64_t> all{0};
@@ -25,7 +28,7 @@ std::atomic<int64_t> last_step{kNever};
 
 void CountSteps(int signal, Steps at) {
   counting = false;
-  for (auto& each : stepped) each.store(false, std::memory_order_relaxed);
+  current.fetch_add(1, std::memory_order_relaxed);
   places = 0;
   all = 0;
   signal_to_send = signal;
@@ -51,7 +54,8 @@ __sanitizer_cov_trace_pc() {
   if (!hvd::test::counting.load(std::memory_order_relaxed)) return;
   const auto place = reinterpret_cast<size_t>(__builtin_return_address(0)) % hvd::test::kSpan;
   int64_t count = 0;
-  if (!stepped[place].exchange(true, std::memory_order_relaxed)) {
+  const uint32_t now = hvd::test::current.load(std::memory_order_relaxed);
+  if (stepped[place].exchange(now, std::memory_order_relaxed) != now) {
     count = places.fetch_add(1, std::memory_order_relaxed) + 1;
   }
   const int64_t step = all.fetch_add(1, std::memory_order_relaxed) + 1;
