@@ -14,6 +14,7 @@
 
 #include "base/half.h"
 #include "communicators.h"
+#include "filled.h"
 #include "forbidden_calls.h"
 #include "harness.h"
 #include "ops/allgather.h"
@@ -33,6 +34,7 @@ using hvd::NearVectors;
 using hvd::Segment;
 using hvd::Transport;
 using hvd::test::Communicator;
+using hvd::test::Filled;
 using hvd::test::OnThreads;
 using hvd::test::Pattern;
 using hvd::test::Same;
@@ -53,18 +55,13 @@ HVD_TEST_ARITHMETIC int32_t Operand(int rank, size_t index) {
   return static_cast<int32_t>((index * 7 + index / 251) % 1000) + 3 * rank + 1;
 }
 
-HVD_TEST_ARITHMETIC std::vector<int32_t> Operands(int rank, size_t count) {
-  std::vector<int32_t> values(count);
-  int32_t* const to = values.data();
-  for (size_t i = 0; i < count; ++i) to[i] = Operand(rank, i);
-  return values;
+std::vector<int32_t> Operands(int rank, size_t count) {
+  return Filled<int32_t>(count, [=](size_t i) HVD_TEST_ARITHMETIC { return Operand(rank, i); });
 }
 
-HVD_TEST_ARITHMETIC std::vector<int32_t> Sums(size_t count) {
-  std::vector<int32_t> sums(count);
-  int32_t* const to = sums.data();
-  for (size_t i = 0; i < count; ++i) to[i] = Operand(0, i) + Operand(1, i);
-  return sums;
+std::vector<int32_t> Sums(size_t count) {
+  return Filled<int32_t>(
+      count, [](size_t i) HVD_TEST_ARITHMETIC { return Operand(0, i) + Operand(1, i); });
 }
 
 AllreduceOptions SumOf(const std::vector<int32_t>& source, std::vector<int32_t>& destination) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "filled.h"
 #include "harness.h"
 #include "ranks.h"
 #include "runtime/runtime.h"
@@ -18,6 +19,7 @@ using hvd::OpKind;
 using hvd::Request;
 using hvd::Runtime;
 using hvd::TransportChoice;
+using hvd::test::Filled;
 using hvd::test::OnRanks;
 using hvd::test::RequestFor;
 using hvd::test::RunNow;
@@ -26,11 +28,9 @@ using hvd::test::Wait;
 
 // Unlike at every place and in every round.
 std::vector<int32_t> Values(int64_t count, int rank, int round) {
-  std::vector<int32_t> values(static_cast<size_t>(count));
-  for (size_t at = 0; at < values.size(); ++at) {
-    values[at] = static_cast<int32_t>(at) * 7 + rank * 1'000'003 + round;
-  }
-  return values;
+  return Filled<int32_t>(static_cast<size_t>(count), [=](size_t at) HVD_TEST_ARITHMETIC {
+    return static_cast<int32_t>(at) * 7 + rank * 1'000'003 + round;
+  });
 }
 
 Request Broadcast(int64_t count, int root, int round) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "filled.h"
 #include "harness.h"
 #include "ranks.h"
 #include "runtime/runtime.h"
@@ -19,6 +20,7 @@ using hvd::ReduceOp;
 using hvd::Request;
 using hvd::Runtime;
 using hvd::TransportChoice;
+using hvd::test::Filled;
 using hvd::test::OnRanks;
 using hvd::test::RequestFor;
 using hvd::test::Start;
@@ -41,24 +43,22 @@ void OnWay(const Way& way, int ranks, const std::function<void(int, Runtime&)>& 
 }
 
 template <typename T>
-T Operand(int rank, size_t i) {
+HVD_TEST_ARITHMETIC T Operand(int rank, size_t i) {
   return static_cast<T>((i % 13) + static_cast<size_t>(rank) + 1);
 }
 
 template <typename T>
 std::vector<T> Operands(int rank, size_t count) {
-  std::vector<T> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = Operand<T>(rank, i);
-  return values;
+  return Filled<T>(count, [=](size_t i) HVD_TEST_ARITHMETIC { return Operand<T>(rank, i); });
 }
 
 template <typename T>
-T Reduced(ReduceOp op, int ranks, size_t i) {
+HVD_TEST_ARITHMETIC T Reduced(ReduceOp op, int ranks, size_t i) {
   T result = Operand<T>(0, i);
   for (int rank = 1; rank < ranks; ++rank) {
     const T next = Operand<T>(rank, i);
-    if (op == ReduceOp::kMin) result = std::min(result, next);
-    if (op == ReduceOp::kMax) result = std::max(result, next);
+    if (op == ReduceOp::kMin) result = next < result ? next : result;
+    if (op == ReduceOp::kMax) result = result < next ? next : result;
     if (op == ReduceOp::kProduct) result = static_cast<T>(result * next);
     if (op == ReduceOp::kSum || op == ReduceOp::kAverage) result = static_cast<T>(result + next);
   }
@@ -74,8 +74,8 @@ void CheckAllreduce(int rank, int ranks, Runtime& runtime, ReduceOp op) {
     request.op = op;
     const int64_t handle = Start(runtime, request, source.data(), destination.data());
     EXPECT_TRUE(Wait(runtime, handle).outputs.empty());
-    std::vector<T> expected(count);
-    for (size_t i = 0; i < count; ++i) expected[i] = Reduced<T>(op, ranks, i);
+    const auto expected =
+        Filled<T>(count, [=](size_t i) HVD_TEST_ARITHMETIC { return Reduced<T>(op, ranks, i); });
     EXPECT_EQ(destination, expected);
     EXPECT_EQ(source, Operands<T>(rank, count));
   }

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "filled.h"
 #include "harness.h"
 #include "kernels/reduce.h"
 #include "ops/allgather.h"
@@ -31,6 +32,7 @@ using hvd::ReduceOp;
 using hvd::RuntimeOptions;
 using hvd::Transport;
 using hvd::TransportChoice;
+using hvd::test::Filled;
 using hvd::test::OnThreads;
 
 using Body = std::function<void(int rank, Transport& transport)>;
@@ -55,26 +57,25 @@ void OnHosts(const std::vector<int>& host_of, hvd::HierarchyChoice hierarchy, co
   });
 }
 
-int64_t ValueAt(int rank, size_t index) {
+HVD_TEST_ARITHMETIC int64_t ValueAt(int rank, size_t index) {
   return static_cast<int64_t>((index * 2654435761U + static_cast<size_t>(rank) * 40503U) % 1000);
 }
 
 std::vector<int64_t> Operand(int rank, size_t count) {
-  std::vector<int64_t> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = ValueAt(rank, i);
-  return values;
+  return Filled<int64_t>(count, [=](size_t i) HVD_TEST_ARITHMETIC { return ValueAt(rank, i); });
 }
 
 // Of all operands, element by element.
 std::vector<int64_t> Reduced(int ranks, size_t count, ReduceOp op) {
-  std::vector<int64_t> result = Operand(0, count);
-  for (int rank = 1; rank < ranks; ++rank) {
-    const std::vector<int64_t> next = Operand(rank, count);
-    for (size_t i = 0; i < count; ++i) {
-      result[i] = op == ReduceOp::kMax ? std::max(result[i], next[i]) : result[i] + next[i];
+  return Filled<int64_t>(count, [=](size_t i) HVD_TEST_ARITHMETIC {
+    int64_t result = ValueAt(0, i);
+    for (int rank = 1; rank < ranks; ++rank) {
+      const int64_t next = ValueAt(rank, i);
+      const int64_t larger = result < next ? next : result;
+      result = op == ReduceOp::kMax ? larger : result + next;
     }
-  }
-  return result;
+    return result;
+  });
 }
 
 std::vector<size_t> BytesOf(const std::vector<size_t>& counts) {

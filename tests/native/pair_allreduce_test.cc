@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "filled.h"
 #include "harness.h"
 #include "kernels/stream_copy.h"
 #include "ops/allreduce.h"
@@ -20,6 +21,7 @@ namespace {
 using hvd::AllreduceOptions;
 using hvd::HandOver;
 using hvd::ReduceOp;
+using hvd::test::Filled;
 
 // Around the bounds of the ways, of chunks, of rings, and of vectors that are reduced in blocks.
 const std::vector<size_t> kCounts = {1, 4097, 32768, 32769, 100'003, 300'011};
@@ -27,17 +29,14 @@ constexpr size_t kOnePass[] = {size_t{256} << 10,
                                size_t{1} << 20};  // bytes; the last of them has more
 constexpr size_t kMany = 300'000;  // of which one op, and one that needs an order, will do
 
-HVD_TEST_ARITHMETIC std::vector<int32_t> Operands(int rank, size_t count) {
-  std::vector<int32_t> values(count);
-  int32_t* const to = values.data();
-  for (size_t i = 0; i < count; ++i) {
-    to[i] = static_cast<int32_t>((i * 7 + i / 251) % 1000) + 3 * rank + 1;
-  }
-  return values;
+std::vector<int32_t> Operands(int rank, size_t count) {
+  return Filled<int32_t>(count, [=](size_t i) HVD_TEST_ARITHMETIC {
+    return static_cast<int32_t>((i * 7 + i / 251) % 1000) + 3 * rank + 1;
+  });
 }
 
 HVD_TEST_ARITHMETIC int32_t Reduced(const AllreduceOptions& options, int32_t a, int32_t b) {
-  const auto scaled = [&](int32_t value) {
+  const auto scaled = [&](int32_t value) HVD_TEST_ARITHMETIC {
     return static_cast<int32_t>(static_cast<double>(value) * options.prescale);
   };
   a = scaled(a);
@@ -49,16 +48,12 @@ HVD_TEST_ARITHMETIC int32_t Reduced(const AllreduceOptions& options, int32_t a, 
   return options.op == ReduceOp::kAverage ? result / 2 : result;
 }
 
-HVD_TEST_ARITHMETIC std::vector<int32_t> Results(const AllreduceOptions& options,
-                                                 const std::vector<int32_t>& a,
-                                                 const std::vector<int32_t>& b) {
-  std::vector<int32_t> results(a.size());
+std::vector<int32_t> Results(const AllreduceOptions& options, const std::vector<int32_t>& a,
+                             const std::vector<int32_t>& b) {
   const int32_t* const of_a = a.data();
   const int32_t* const of_b = b.data();
-  int32_t* const to = results.data();
-  const size_t count = a.size();
-  for (size_t i = 0; i < count; ++i) to[i] = Reduced(options, of_a[i], of_b[i]);
-  return results;
+  return Filled<int32_t>(
+      a.size(), [&](size_t i) HVD_TEST_ARITHMETIC { return Reduced(options, of_a[i], of_b[i]); });
 }
 
 // Every op, in place and not, one after the other on the same transports.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/half.h"
+#include "filled.h"
 #include "harness.h"
 #include "ranks.h"
 #include "runtime/runtime.h"
@@ -20,6 +21,7 @@ using hvd::ReduceOp;
 using hvd::Request;
 using hvd::Runtime;
 using hvd::TransportChoice;
+using hvd::test::Filled;
 using hvd::test::OnRanks;
 using hvd::test::RequestFor;
 using hvd::test::RunNow;
@@ -27,18 +29,18 @@ using hvd::test::Start;
 using hvd::test::Wait;
 
 // Small numbers, whose sums every type holds exactly.
-int Number(int rank, size_t at) {
+HVD_TEST_ARITHMETIC int Number(int rank, size_t at) {
   return static_cast<int>((at * 7 + static_cast<size_t>(rank)) % 9);
 }
 
-int Reduced(ReduceOp op, int ranks, size_t at) {
+HVD_TEST_ARITHMETIC int Reduced(ReduceOp op, int ranks, size_t at) {
   int result = Number(0, at);
   for (int rank = 1; rank < ranks; ++rank) {
     const int next = Number(rank, at);
     if (op == ReduceOp::kMin) {
-      result = std::min(result, next);
+      result = next < result ? next : result;
     } else if (op == ReduceOp::kMax) {
-      result = std::max(result, next);
+      result = result < next ? next : result;
     } else {
       result += next;
     }
@@ -47,21 +49,24 @@ int Reduced(ReduceOp op, int ranks, size_t at) {
 }
 
 template <typename T>
-T Element(int number) {
+HVD_TEST_ARITHMETIC T Element(int number) {
   return static_cast<T>(number);
 }
 
 // A bfloat16.
 template <>
-uint16_t Element<uint16_t>(int number) {
+HVD_TEST_ARITHMETIC uint16_t Element<uint16_t>(int number) {
   return hvd::BFloat16FromFloat(static_cast<float>(number));
 }
 
 template <typename T>
 void Check(Runtime& runtime, int rank, int ranks, const std::string& name, DType dtype, ReduceOp op,
            size_t count, bool in_place) {
-  std::vector<T> source(count);
-  for (size_t at = 0; at < count; ++at) source[at] = Element<T>(Number(rank, at));
+  const auto element_of = [=](size_t at)
+                              HVD_TEST_ARITHMETIC { return Element<T>(Number(rank, at)); };
+  const auto expected_at = [=](size_t at)
+                               HVD_TEST_ARITHMETIC { return Element<T>(Reduced(op, ranks, at)); };
+  std::vector<T> source = Filled<T>(count, element_of);
   std::vector<T> apart(in_place ? 0 : count);
   T* const destination = in_place ? source.data() : apart.data();
   Request request = RequestFor<float>(OpKind::kAllreduce, name, {static_cast<int64_t>(count)});
@@ -70,11 +75,7 @@ void Check(Runtime& runtime, int rank, int ranks, const std::string& name, DType
   if (!RunNow(runtime, request, {source.data(), destination})) {
     (void)Wait(runtime, Start(runtime, request, source.data(), destination));
   }
-  bool right = true;
-  for (size_t at = 0; at < count; ++at) {
-    right = right && destination[at] == Element<T>(Reduced(op, ranks, at));
-  }
-  EXPECT_TRUE(right);
+  EXPECT_TRUE((in_place ? source : apart) == Filled<T>(count, expected_at));
 }
 
 // Of elements that make so many bytes, on both sides of every bound.

@@ -1,0 +1,23 @@
+// Long vectors of which each element is computed from its place.
+#ifndef HVD_TESTS_NATIVE_FILLED_H_
+#define HVD_TESTS_NATIVE_FILLED_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "harness.h"
+
+namespace hvd::test {
+
+// Args: value: of a place; HVD_TEST_ARITHMETIC, like whatever it calls.
+template <typename T, typename Value>
+HVD_TEST_ARITHMETIC std::vector<T> Filled(size_t count, const Value& value) {
+  std::vector<T> elements(count);
+  T* const to = elements.data();
+  for (size_t i = 0; i < count; ++i) to[i] = static_cast<T>(value(i));
+  return elements;
+}
+
+}  // namespace hvd::test
+
+#endif  // HVD_TESTS_NATIVE_FILLED_H_
