@@ -22,11 +22,12 @@ PYTHON_SOURCES = [
 # How many tests must have run, so that a suite that silently shrinks is red. Raise with the suite.
 AT_LEAST = {"unit": 2240, "collective": 870, "integration": 60, "native": 405, "conda": 20}
 
-# So many processes, each with whole files or all tests of a costly fixture (tests/conftest.py).
-# Tests of collectives start several ranks, and yet most of them wait: for time-outs, for others.
+# So many processes; with `loadgroup`, each has whole files or all tests of what takes long to make
+# (tests/conftest.py). Most tests of collectives wait: for time-outs, and for each other's ranks.
 IN_PARALLEL = {
-    kind: ("-n", processes, "--dist", "loadgroup")
-    for kind, processes in {"unit": "2", "collective": "3", "integration": "2"}.items()
+    "unit": ("-n", "2", "--dist", "loadgroup"),
+    "collective": ("-n", "3", "--dist", "loadgroup"),
+    "integration": ("-n", "2", "--dist", "load"),
 }
 
 

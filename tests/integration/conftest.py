@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.metadata
 import os
 import shutil
@@ -23,19 +24,26 @@ BUILD_TIMEOUT = 900
 __all__ = ["conda_baseline", "conda_channels"]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `-n`, let one process build the release."""
-    for item in items:
-        has_own = item.path.name == "test_bad_places.py"  # a tiny one of that name
-        if "release" in getattr(item, "fixturenames", ()) and not has_own:
-            item.add_marker(pytest.mark.xdist_group("release"))
-
-
 @pytest.fixture(scope="session")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
-    """Builds all variants of this machine from source and serves the release on loopback."""
-    folder, site = tmp_path_factory.mktemp("release"), tmp_path_factory.mktemp("site")
+    """Builds all variants of this machine from source and serves the release on loopback.
+
+    With pytest's `-n`, one process builds it for all, and each serves it.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder, site, made = shared / "release", shared / "release-site", shared / "release-made"
+    with (shared / "release-lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            _make_release(folder, site)
+            made.touch()
+    with served(site) as address:
+        yield Release(folder, site, f"{address}/simple/")
+
+
+def _make_release(folder: Path, site: Path) -> None:
     variantwheel = Path(sys.executable).with_name("variantwheel")
     machine = os.uname().machine
     run(
@@ -48,9 +56,6 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
     required = (ROOT / "selector", f"cloudpickle=={importlib.metadata.version('cloudpickle')}")
     run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, *required)
     run(variantwheel, "index", folder, "-o", site)
-
-    with served(site) as address:
-        yield Release(folder, site, f"{address}/simple/")
 
 
 @pytest.fixture(scope="session")
