@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "filled.h"
 #include "harness.h"
 #include "kernels/reduce.h"
 #include "kernels/scale.h"
@@ -44,10 +45,10 @@ struct Work {
 };
 
 template <typename T, typename Value>
-HVD_TEST_ARITHMETIC Bytes Filled(size_t count, const Value& value) {
+Bytes BytesOf(size_t count, const Value& value) {
+  const std::vector<T> elements = hvd::test::Filled<T>(count, value);
   Bytes bytes(count * sizeof(T));
-  auto* const to = reinterpret_cast<T*>(bytes.data());
-  for (size_t i = 0; i < count; ++i) to[i] = static_cast<T>(value(i));
+  if (count != 0) std::memcpy(bytes.data(), elements.data(), bytes.size());
   return bytes;
 }
 
@@ -58,10 +59,10 @@ Bytes Operand(int rank, const Work& work) {
   const auto value = [=](size_t i) HVD_TEST_ARITHMETIC {
     return numerator / (static_cast<double>((i * 7 + r * 5) % 1013) + 3);
   };
-  if (work.dtype == DType::kFloat32) return Filled<float>(work.count, value);
-  if (work.dtype == DType::kFloat64) return Filled<double>(work.count, value);
+  if (work.dtype == DType::kFloat32) return BytesOf<float>(work.count, value);
+  if (work.dtype == DType::kFloat64) return BytesOf<double>(work.count, value);
   // A 16-bit type's bits: neither infinite nor a NaN.
-  return Filled<uint16_t>(work.count, [=](size_t i) HVD_TEST_ARITHMETIC {
+  return BytesOf<uint16_t>(work.count, [=](size_t i) HVD_TEST_ARITHMETIC {
     return 0x2e00 + (i * 31 + r * 97) % 0x1000;
   });
 }
