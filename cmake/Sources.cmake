@@ -64,6 +64,7 @@ set(HVD_BINDINGS_SOURCES
   bindings/await.cc bindings/blocking_calls.cc bindings/buffer.cc bindings/call_arguments.cc
   bindings/call_group.cc bindings/call_name.cc bindings/call_tensor.cc bindings/calls.cc
   bindings/core_library.cc bindings/dtypes.cc bindings/errors.cc bindings/module.cc bindings/mpi_membership.cc
+  bindings/named_options.cc
   bindings/rank_runtime.cc bindings/results.cc bindings/run_call.cc bindings/started_calls.cc
   bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")

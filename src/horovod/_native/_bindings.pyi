@@ -329,36 +329,36 @@ class Runtime:
         rendezvous: str,  # "address:port" of the launcher's store, or several; "" when size == 1
         secret: bytes,  # authenticates store and peers
         generation: int,  # how often this process has started a runtime before
-        meeting: str = "",  # tells apart jobs that share a store; "" for the launcher's
+        meeting: str,  # tells apart jobs that share a store; "" for the launcher's
         transport: str,  # "auto", "shm", "tcp"
         interface: str,  # network interfaces, the first found counts; "" = all
         start_timeout: float,  # seconds
         fusion_bytes: int,  # small allreduces are put together up to so many; 0 = never
         fuse_groups: bool,  # also across groups
         cache_capacity: int,  # operations that are asked for by number once known; 0 = none
-        gather_time: float = -1.0,  # seconds a request may stay for others; < 0: as cores suggest
-        gpu_kind: str = "",  # "cuda", "hip", or "" for a build without code for GPUs
-        gpu_code: str = "",  # the folder of that code
-        gpu_drivers: str = "",  # libraries, one a line; the first that can be opened is used
-        nccl_libraries: str = "",  # likewise, after one that the process has loaded
-        timeline: str | bytes = "",  # file to record operations to from the start on; "" for none
-        mark_cycles: bool = False,  # the coordinator's answers too
-        heartbeat_timeout: float = 30.0,  # seconds until a silent rank counts as lost; 0 = never
-        hierarchical_allreduce: bool = True,  # inside the hosts first, then between them
-        hierarchical_allgather: bool = True,
-        single_copy_bytes: int = -1,  # from which ranks read each other's; 0 = never; < 0: by CPU
-        stall_warning: float = 60.0,  # seconds until rank 0 names the ranks waited for; 0 = never
-        stall_shutdown: float = 0.0,  # seconds until the job ends for it; 0 = never
-        log_level: int = 3,  # place in LOG_LEVELS; what is less is not written to stderr
-        log_hide_time: bool = False,
-        autotune: bool = False,  # rank 0 looks for better parameters while the job runs
-        autotune_fusion: bool = True,  # for fusion_bytes too; for gather_time where it is < 0
-        autotune_log: str | bytes = "",  # file for what it measures; "" for none
-        warmup_samples: int = 3,  # which the search does not look at
-        steps_per_sample: int = 10,  # how often the same operation runs in one
-        most_samples: int = 20,  # of the search
-        mpi: MpiMembership | None = None,  # in place of rendezvous and secret
-        mpi_data: bool = True,  # whether MPI may move data too
+        gather_time: float,  # seconds a request may stay for others; < 0: as cores suggest
+        gpu_kind: str,  # "cuda", "hip", or "" for a build without code for GPUs
+        gpu_code: str,  # the folder of that code
+        gpu_drivers: str,  # libraries, one a line; the first that can be opened is used
+        nccl_libraries: str,  # likewise, after one that the process has loaded
+        timeline: str | bytes,  # file to record operations to from the start on; "" for none
+        mark_cycles: bool,  # the coordinator's answers too
+        heartbeat_timeout: float,  # seconds until a silent rank counts as lost; 0 = never
+        hierarchical_allreduce: bool,  # inside the hosts first, then between them
+        hierarchical_allgather: bool,
+        single_copy_bytes: int,  # from which ranks read each other's; 0 = never; < 0: by CPU
+        stall_warning: float,  # seconds until rank 0 names the ranks waited for; 0 = never
+        stall_shutdown: float,  # seconds until the job ends for it; 0 = never
+        log_level: int,  # place in LOG_LEVELS; what is less is not written to stderr
+        log_hide_time: bool,
+        autotune: bool,  # rank 0 looks for better parameters while the job runs
+        autotune_fusion: bool,  # for fusion_bytes too; for gather_time where it is < 0
+        autotune_log: str | bytes,  # file for what it measures; "" for none
+        warmup_samples: int,  # which the search does not look at
+        steps_per_sample: int,  # how often the same operation runs in one
+        most_samples: int,  # of the search
+        mpi: MpiMembership | None,  # in place of rendezvous and secret
+        mpi_data: bool,  # whether MPI may move data too
     ) -> None:
         """Joins the job.
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <variant>
@@ -15,11 +16,10 @@
 #include "bindings/core_library.h"
 #include "bindings/dlpack.h"
 #include "bindings/errors.h"
-#include "bindings/mpi_membership.h"
+#include "bindings/named_options.h"
 #include "bindings/operation_kinds.h"
 #include "bindings/released_lock.h"
 #include "bindings/results.h"
-#include "bindings/signals.h"
 #include "bindings/started_calls.h"
 #include "bindings/unnamed_counts.h"
 #include "runtime/c_api.h"
@@ -35,70 +35,10 @@ using TensorTuple = std::tuple<uintptr_t, uintptr_t, std::vector<int64_t>, int, 
 
 class RankRuntime {
  public:
-  RankRuntime(const std::string& library, int rank, int size, int local_rank, int local_size,
-              int cross_rank, int cross_size, const std::string& host,
-              const std::string& rendezvous, const py::bytes& secret, int64_t generation,
-              const std::string& meeting, const std::string& transport,
-              const std::string& interface, double start_timeout, int64_t fusion_bytes,
-              bool fuse_groups, int64_t cache_capacity, double gather_time,
-              const std::string& gpu_kind, const std::string& gpu_code,
-              const std::string& gpu_drivers, const std::string& nccl_libraries,
-              const std::string& timeline, bool mark_cycles, double heartbeat_timeout,
-              bool hierarchical_allreduce, bool hierarchical_allgather, int64_t single_copy_bytes,
-              double stall_warning, double stall_shutdown, int log_level, bool log_hide_time,
-              bool autotune, bool autotune_fusion, const std::string& autotune_log,
-              int warmup_samples, int steps_per_sample, int most_samples, const MpiMembership* mpi,
-              bool mpi_data)
-      : core_(OpenCore(library)), gpu_type_(gpu_kind == "hip" ? dlpack::kRocm : dlpack::kCuda) {
-    if (local_rank < 0 || local_rank >= local_size || cross_rank < 0 || cross_rank >= cross_size) {
-      throw py::value_error("local_rank " + std::to_string(local_rank) + " of " +
-                            std::to_string(local_size) + " or cross_rank " +
-                            std::to_string(cross_rank) + " of " + std::to_string(cross_size) +
-                            " is out of range");
-    }
-    const std::string secret_bytes = secret;
-    const hvd_options options{
-        .rank = rank,
-        .size = size,
-        .local_size = local_size,
-        .host = host.c_str(),
-        .rendezvous = rendezvous.c_str(),
-        .secret = reinterpret_cast<const uint8_t*>(secret_bytes.data()),
-        .secret_bytes = secret_bytes.size(),
-        .generation = generation,
-        .meeting = meeting.c_str(),
-        .transport = transport.c_str(),
-        .mpi_data = mpi_data ? 1 : 0,
-        .mpi = mpi == nullptr ? nullptr : mpi->job(),
-        .fusion_bytes = fusion_bytes,
-        .fuse_groups = fuse_groups ? 1 : 0,
-        .cache_capacity = cache_capacity,
-        .gather_time = gather_time,
-        .gpu_kind = gpu_kind.c_str(),
-        .gpu_code = gpu_code.c_str(),
-        .gpu_drivers = gpu_drivers.c_str(),
-        .nccl_libraries = nccl_libraries.c_str(),
-        .autotune = autotune ? 1 : 0,
-        .autotune_fusion = autotune_fusion ? 1 : 0,
-        .autotune_log = autotune_log.c_str(),
-        .warmup_samples = warmup_samples,
-        .steps_per_sample = steps_per_sample,
-        .most_samples = most_samples,
-        .stall_warning = stall_warning,
-        .stall_shutdown = stall_shutdown,
-        .log_level = log_level,
-        .log_hide_time = log_hide_time ? 1 : 0,
-        .timeline = timeline.c_str(),
-        .mark_cycles = mark_cycles ? 1 : 0,
-        .interface = interface.c_str(),
-        .start_timeout = start_timeout,
-        .heartbeat_timeout = heartbeat_timeout,
-        .hierarchical_allreduce = hierarchical_allreduce ? 1 : 0,
-        .hierarchical_allgather = hierarchical_allgather ? 1 : 0,
-        .single_copy_bytes = single_copy_bytes,
-        .interrupted = SignalArrived,
-        .interrupt_context = nullptr,
-    };
+  RankRuntime(const std::string& library, const py::kwargs& given) : core_(OpenCore(library)) {
+    const NamedOptions named(given);
+    const hvd_options& options = named.options();
+    gpu_type_ = std::string_view(options.gpu_kind) == "hip" ? dlpack::kRocm : dlpack::kCuda;
     hvd_error error;
     int32_t failed = 0;
     {
@@ -130,22 +70,13 @@ class RankRuntime {
     for (const auto& [source, destination, shape, dtype, wire_dtype, rows] : tensors) {
       list.push_back(Tensor(source, destination, shape, dtype, wire_dtype, rows));
     }
-    const hvd_request request{.name = name.c_str(),
-                              .kind = kind,
-                              .process_set = process_set,
-                              .op = op,
-                              .prescale = prescale,
-                              .postscale = postscale,
-                              .root = root,
-                              .grouped = grouped ? 1 : 0,
-                              .device = device,
-                              .stream = reinterpret_cast<void*>(stream),
-                              .tensors = list.data(),
-                              .tensor_count = list.size(),
-                              .numbers = numbers.data(),
-                              .number_count = numbers.size(),
-                              .pausing = nullptr,
-                              .pausing_context = nullptr};
+    hvd_request request = Request(kind, name, op, prescale, postscale, root, numbers);
+    request.process_set = process_set;
+    request.grouped = grouped ? 1 : 0;
+    request.device = device;
+    request.stream = reinterpret_cast<void*>(stream);
+    request.tensors = list.data();
+    request.tensor_count = list.size();
     int64_t handle = 0;
     hvd_error error;
     int32_t failed = 0;
@@ -164,22 +95,9 @@ class RankRuntime {
                     double prescale, double postscale, int root,
                     const std::vector<int64_t>& numbers, int64_t rows) {
     const hvd_tensor tensor = Tensor(source, destination, shape, dtype, wire_dtype, rows);
-    const hvd_request request{.name = name.c_str(),
-                              .kind = kind,
-                              .process_set = 0,
-                              .op = op,
-                              .prescale = prescale,
-                              .postscale = postscale,
-                              .root = root,
-                              .grouped = 0,
-                              .device = -1,
-                              .stream = nullptr,
-                              .tensors = &tensor,
-                              .tensor_count = kind == kBarrier ? size_t{0} : size_t{1},
-                              .numbers = numbers.data(),
-                              .number_count = numbers.size(),
-                              .pausing = nullptr,
-                              .pausing_context = nullptr};
+    hvd_request request = Request(kind, name, op, prescale, postscale, root, numbers);
+    request.tensors = &tensor;
+    request.tensor_count = kind == kBarrier ? 0 : 1;
     hvd_result* result = nullptr;
     hvd_error error;
     int32_t done = 0;
@@ -290,8 +208,29 @@ class RankRuntime {
             .rows = rows};
   }
 
+  // Of no tensors yet, on the CPU of all ranks.
+  static hvd_request Request(int kind, const std::string& name, int op, double prescale,
+                             double postscale, int root, const std::vector<int64_t>& numbers) {
+    return {.name = name.c_str(),
+            .kind = kind,
+            .process_set = 0,
+            .op = op,
+            .prescale = prescale,
+            .postscale = postscale,
+            .root = root,
+            .grouped = 0,
+            .device = -1,
+            .stream = nullptr,
+            .tensors = nullptr,
+            .tensor_count = 0,
+            .numbers = numbers.data(),
+            .number_count = numbers.size(),
+            .pausing = nullptr,
+            .pausing_context = nullptr};
+  }
+
   const hvd_core& core_;
-  const int32_t gpu_type_;  // DLPack's
+  int32_t gpu_type_ = dlpack::kCuda;  // DLPack's
   hvd_runtime* runtime_ = nullptr;
   UnnamedCounts unnamed_;
 };
@@ -320,26 +259,7 @@ void BindRuntime(py::module_& module) {
   py::class_<RankRuntime>(module, "Runtime",
                           "The background threads of one rank. Starting it blocks until all ranks "
                           "have met.")
-      .def(
-          py::init<const std::string&, int, int, int, int, int, int, const std::string&,
-                   const std::string&, const py::bytes&, int64_t, const std::string&,
-                   const std::string&, const std::string&, double, int64_t, bool, int64_t, double,
-                   const std::string&, const std::string&, const std::string&, const std::string&,
-                   const std::string&, bool, double, bool, bool, int64_t, double, double, int, bool,
-                   bool, bool, const std::string&, int, int, int, const MpiMembership*, bool>(),
-          arg("library"), py::kw_only(), arg("rank"), arg("size"), arg("local_rank"),
-          arg("local_size"), arg("cross_rank"), arg("cross_size"), arg("host"), arg("rendezvous"),
-          arg("secret"), arg("generation"), arg("meeting") = "", arg("transport"), arg("interface"),
-          arg("start_timeout"), arg("fusion_bytes"), arg("fuse_groups"), arg("cache_capacity"),
-          arg("gather_time") = -1.0, arg("gpu_kind") = "", arg("gpu_code") = "",
-          arg("gpu_drivers") = "", arg("nccl_libraries") = "", arg("timeline") = "",
-          arg("mark_cycles") = false, arg("heartbeat_timeout") = 30.0,
-          arg("hierarchical_allreduce") = true, arg("hierarchical_allgather") = true,
-          arg("single_copy_bytes") = -1, arg("stall_warning") = 60.0, arg("stall_shutdown") = 0.0,
-          arg("log_level") = 3, arg("log_hide_time") = false, arg("autotune") = false,
-          arg("autotune_fusion") = true, arg("autotune_log") = "", arg("warmup_samples") = 3,
-          arg("steps_per_sample") = 10, arg("most_samples") = 20, arg("mpi") = py::none(),
-          arg("mpi_data") = true)
+      .def(py::init<const std::string&, const py::kwargs&>(), arg("library"))
       .def_property_readonly("transport", &RankRuntime::transport)
       .def_property_readonly("isa", &RankRuntime::isa)
       .def_property_readonly("is_homogeneous", &RankRuntime::is_homogeneous)
