@@ -12,7 +12,9 @@ function(hvd_bindings target)
   # Template instances of the standard library's headers would be exported otherwise.
   target_link_options(${target} PRIVATE
     "LINKER:--version-script,${PROJECT_SOURCE_DIR}/cmake/bindings.map")
+  # One file for the compiler: pybind11's headers cost it more than our code.
   set_target_properties(${target} PROPERTIES PREFIX "" DEBUG_POSTFIX ""
+    UNITY_BUILD_BATCH_SIZE 0
     LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/bindings.map")
   install(TARGETS ${target} LIBRARY DESTINATION horovod/_native)
 endfunction()
@@ -53,11 +55,11 @@ foreach(entry IN LISTS HVD_PYTHONS)
   hvd_bindings(${module} ${sources})
   target_link_libraries(${module} PRIVATE pybind11::headers)
   target_include_directories(${module} SYSTEM PRIVATE "${headers}")
-  # Small before fast, and one file for the compiler.
+  # Small before fast.
   # Of template instances that come out alike, clang keeps one: a twentieth of a module.
   target_compile_options(${module} PRIVATE $<$<CONFIG:Release>:-Os>
     "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fmerge-functions>")
-  set_target_properties(${module} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0
+  set_target_properties(${module} PROPERTIES UNITY_BUILD ON
     LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/modules" OUTPUT_NAME _bindings
     SUFFIX ".cpython-${version}-${CMAKE_SYSTEM_PROCESSOR}-linux-gnu.so")
 endforeach()

@@ -1,6 +1,5 @@
 """The same `pip install` on older and newer CPUs, all emulated; a wheel on the wrong one."""
 
-import venv
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,6 +35,7 @@ def test_each_cpu_gets_what_it_can_run(
 def test_the_wheel_of_a_newer_machine_falls_back_and_is_mended(
     release: Release,
     emulated: Callable[[str], Environment],
+    create_with_pip: Callable[[Path], None],
     native_label: str,
     allreduce_script: Path,
     tmp_path: Path,
@@ -45,7 +45,7 @@ def test_the_wheel_of_a_newer_machine_falls_back_and_is_mended(
         pytest.skip("no AVX2: this machine is the older one itself")
     environment = emulated("Nehalem")
     newer = tmp_path / "newer"
-    venv.create(newer, with_pip=True, symlinks=True)
+    create_with_pip(newer)
     index = ("--index-url", release.index_url)
     run(newer / "bin/python", "-m", "pip", "install", *index, PROJECT, env=environment.variables)
     environment.pip_install(*index, PROJECT)
