@@ -91,9 +91,11 @@ def allgather(
     """
     if process_set is global_process_set and FORWARD_MODE._current_level < 0:  # noqa: SLF001 - see there
         done = CALLS.now.allgather(tensor, name, output)
-        if isinstance(done, str):
-            return result_of(allgather_async(tensor, done, output=output))
         if done is not None:
+            if done is output:
+                return done
+            if isinstance(done, str):
+                return result_of(allgather_async(tensor, done, output=output))
             return done if output is None else fill(output, done)
     if output is not None:
         refuse_gradient(tensor)

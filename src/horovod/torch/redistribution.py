@@ -169,16 +169,16 @@ def alltoall(
         The parts in the order of their ranks; with `splits`, a pair of that and a tensor of the
         rows that came from each rank, int32 unless one of them needs int64.
     """
-    rows = _rows(splits)
+    rows = None if splits is None else _rows(splits)
     if process_set is global_process_set and FORWARD_MODE._current_level < 0:  # noqa: SLF001 - see there
         done = CALLS.now.alltoall(tensor, rows, name, output)
-        if isinstance(done, str):
-            pair = synchronize(alltoall_async(tensor, rows, done, output=output))
-            return pair[0] if splits is None else pair
-        if isinstance(done, tuple):
-            return done
         if done is not None:
-            return done if output is None else fill(output, done)
+            if done is output:
+                return done
+            if isinstance(done, str):
+                pair = synchronize(alltoall_async(tensor, rows, done, output=output))
+                return pair[0] if splits is None else pair
+            return done if output is None or isinstance(done, tuple) else fill(output, done)
     if output is not None:
         refuse_gradient(tensor)
         pair = synchronize(alltoall_async(tensor, rows, name, process_set, output=output))
@@ -308,19 +308,21 @@ def reducescatter(
         and FORWARD_MODE._current_level < 0  # noqa: SLF001 - see there
     ):
         done = CALLS.now.reducescatter(tensor, name, op, prescale_factor, postscale_factor, output)
-        if isinstance(done, str):
-            return result_of(
-                reducescatter_async(
-                    tensor,
-                    done,
-                    choose_op(op, average=None),
-                    global_process_set,
-                    prescale_factor,
-                    postscale_factor,
-                    output=output,
-                )
-            )
         if done is not None:
+            if done is output:
+                return done
+            if isinstance(done, str):
+                return result_of(
+                    reducescatter_async(
+                        tensor,
+                        done,
+                        choose_op(op, average=None),
+                        global_process_set,
+                        prescale_factor,
+                        postscale_factor,
+                        output=output,
+                    )
+                )
             return done if output is None else fill(output, done)
     factors = (prescale_factor, postscale_factor)
     if output is not None:
