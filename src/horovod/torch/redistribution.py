@@ -48,6 +48,8 @@ def _rows(splits: Splits) -> list[int] | None:
     Raises:
         ValueError: they are no whole numbers, or not in one dimension.
     """
+    if splits is None:  # of which it takes PyTorch a third of a microsecond to say it is no tensor
+        return None
     if not isinstance(splits, torch.Tensor):
         return read_splits(splits)
     if splits.dim() != 1 or splits.dtype not in _INTEGERS:
@@ -169,7 +171,7 @@ def alltoall(
         The parts in the order of their ranks; with `splits`, a pair of that and a tensor of the
         rows that came from each rank, int32 unless one of them needs int64.
     """
-    rows = None if splits is None else _rows(splits)
+    rows = _rows(splits)
     if process_set is global_process_set and FORWARD_MODE._current_level < 0:  # noqa: SLF001 - see there
         done = CALLS.now.alltoall(tensor, rows, name, output)
         if done is not None:
