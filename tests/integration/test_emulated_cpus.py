@@ -13,7 +13,8 @@ PROJECT = "horovod-variants"
 @pytest.mark.emulation
 @pytest.mark.parametrize(
     ("model", "label"),
-    [("qemu64", "null"), ("Nehalem", "null"), ("Haswell-noTSX", "x86_64_v3")],
+    # Nehalem comes below.
+    [("qemu64", "null"), ("Haswell-noTSX", "x86_64_v3")],
 )
 def test_each_cpu_gets_what_it_can_run(
     release: Release,

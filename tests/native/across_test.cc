@@ -64,6 +64,10 @@ std::vector<int32_t> Sums(size_t count) {
       count, [](size_t i) HVD_TEST_ARITHMETIC { return Operand(0, i) + Operand(1, i); });
 }
 
+std::vector<int32_t> Unset(size_t count) {
+  return Filled<int32_t>(count, [](size_t) HVD_TEST_ARITHMETIC { return -1; });
+}
+
 AllreduceOptions SumOf(const std::vector<int32_t>& source, std::vector<int32_t>& destination) {
   AllreduceOptions options;
   options.dtype = hvd::DType::kInt32;
@@ -77,7 +81,7 @@ AllreduceOptions SumOf(const std::vector<int32_t>& source, std::vector<int32_t>&
 void CheckSum(Transport& transport, size_t count, bool in_place) {
   const int rank = transport.rank();
   std::vector<int32_t> own = Operands(rank, count);
-  std::vector<int32_t> elsewhere(in_place ? 0 : count, -1);
+  auto elsewhere = Unset(in_place ? 0 : count);
   std::vector<int32_t>& result = in_place ? own : elsewhere;
   AllreduceOptions options = SumOf(own, result);
   hvd::Allreduce(transport, options);
@@ -111,18 +115,18 @@ void CheckReducescatter(Transport& transport, size_t low, size_t high, bool in_p
   const size_t begin = first ? 0 : low;
   const size_t count = first ? low : high;
   std::vector<int32_t> own = Operands(transport.rank(), low + high);
-  std::vector<int32_t> elsewhere(count, -1);
+  auto elsewhere = Unset(count);
   int32_t* result = in_place ? own.data() + begin : elsewhere.data();
   hvd::Reducescatter(transport, {.source = own.data(),
                                  .destination = result,
                                  .counts = counts,
                                  .dtype = hvd::DType::kInt32,
                                  .op = hvd::ReduceOp::kAverage});
-  bool right = true;
-  for (size_t i = 0; i < count; ++i) {
-    right &= result[i] == (Operand(0, begin + i) + Operand(1, begin + i)) / 2;
-  }
-  EXPECT_TRUE(right);
+  const auto mean = [=](size_t i) HVD_TEST_ARITHMETIC {
+    return (Operand(0, begin + i) + Operand(1, begin + i)) / 2;
+  };
+  const auto means = Filled<int32_t>(count, mean);
+  EXPECT_TRUE(std::equal(means.begin(), means.end(), result));
 }
 
 void OnTransports(Communicator& communicator, const std::function<void(Transport&)>& body) {
@@ -208,14 +212,18 @@ TEST(LongVectorsAreReducedAcrossWhereBothLieInPlace) {
 // Args: least: from how many bytes on ranks work in each other's memory; 0: never. in_steps:
 // whether the vector is long enough for more than one.
 void ReduceHalvesInSteps(size_t count, size_t least, bool in_steps) {
-  const auto value = [](int rank, size_t i) {
-    return hvd::HalfFromFloat(static_cast<float>((i * 5 + static_cast<size_t>(rank)) % 512));
+  // Whole numbers, whose sums are halves too.
+  const auto number = [](size_t rank, size_t i)
+                          HVD_TEST_ARITHMETIC { return (i * 5 + rank) % 512; };
+  const auto half = [](size_t number) HVD_TEST_ARITHMETIC {
+    return hvd::half_word::HalfFromFloat(static_cast<float>(number));
   };
   Communicator communicator = ShmCommunicator(2, false, {}, least);
   OnTransports(communicator, [&](Transport& transport) {
     const int rank = transport.rank();
-    std::vector<uint16_t> data(count);
-    for (size_t i = 0; i < count; ++i) data[i] = value(rank, i);
+    auto data = Filled<uint16_t>(count, [=](size_t i) HVD_TEST_ARITHMETIC {
+      return half(number(static_cast<size_t>(rank), i));
+    });
     AllreduceOptions options;
     options.dtype = hvd::DType::kFloat16;
     options.part = rank == 1;
@@ -227,12 +235,9 @@ void ReduceHalvesInSteps(size_t count, size_t least, bool in_steps) {
       options.count = std::min(each, count - done);
       hvd::Allreduce(transport, options);
     }
-    bool right = true;
-    for (size_t i = 0; i < count; ++i) {
-      const float sum = hvd::FloatFromHalf(value(0, i)) + hvd::FloatFromHalf(value(1, i));
-      right &= hvd::FloatFromHalf(data[i]) == sum;
-    }
-    EXPECT_TRUE(right);
+    const auto sums = Filled<uint16_t>(
+        count, [=](size_t i) HVD_TEST_ARITHMETIC { return half(number(0, i) + number(1, i)); });
+    EXPECT_TRUE(data == sums);
   });
   EXPECT_EQ(ThroughRings(*communicator.segment) < kFew, least != 0);
 }

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "blocking_calls.h"
+#include "filled.h"
 #include "harness.h"
 #include "ranks.h"
 #include "runtime/runtime.h"
@@ -31,14 +32,21 @@ using hvd::test::OnThreads;
 using hvd::test::OptionsFor;
 using hvd::test::RequestFor;
 using hvd::test::RunNow;
+using hvd::test::SameBits;
 using hvd::test::Start;
 using hvd::test::UntilFast;
 using hvd::test::Wait;
 
+template <typename T>
+std::vector<T> Constant(int64_t count, T value) {
+  return hvd::test::Filled<T>(static_cast<size_t>(count),
+                              [=](size_t) HVD_TEST_ARITHMETIC { return value; });
+}
+
 // The sum over all ranks of `rank + 1`, as many times, with factors.
 void ExpectSum(Runtime& runtime, int rank, int ranks, const std::string& name, int64_t count,
                bool now) {
-  std::vector<float> data(static_cast<size_t>(count), static_cast<float>(rank + 1));
+  auto data = Constant<float>(count, static_cast<float>(rank + 1));
   Request request = RequestFor<float>(OpKind::kAllreduce, name, {count});
   request.prescale = 2.0;
   request.postscale = 0.5;
@@ -47,8 +55,8 @@ void ExpectSum(Runtime& runtime, int rank, int ranks, const std::string& name, i
   } else {
     (void)Wait(runtime, Start(runtime, request, data.data(), data.data()));
   }
-  const std::vector<float> expected(data.size(), static_cast<float>(ranks * (ranks + 1) / 2));
-  EXPECT_EQ(data, expected);
+  const auto sum = static_cast<float>(ranks * (ranks + 1) / 2);
+  EXPECT_TRUE(SameBits(data, Constant(count, sum)));
 }
 
 }  // namespace
@@ -66,7 +74,7 @@ TEST(AllKindsRunFast) {
         // Rows differ by rank; those of the last are too many for the lane in every other call.
         const int64_t many = ranks == 2 ? 140'000 : 270'000;
         const int64_t rows = rank + 1 == ranks && i % 2 == 1 ? many : rank;
-        const std::vector<int32_t> own(static_cast<size_t>(rows), rank);
+        const auto own = Constant<int32_t>(rows, rank);
         const Result gathered = Blocking(
             runtime, RequestFor<int32_t>(OpKind::kAllgather, name, {rows}), own.data(), nullptr);
         const auto* got = reinterpret_cast<const int32_t*>(gathered.outputs.at(0).data.get());
@@ -78,16 +86,17 @@ TEST(AllKindsRunFast) {
         EXPECT_EQ(std::vector<int32_t>(got, got + gathered.outputs.at(0).shape.at(0)), expected);
 
         for (const int64_t count : {1, 9000, ranks == 2 ? 20'000 : 270'000}) {
-          std::vector<int32_t> data(static_cast<size_t>(count), rank + 10);
+          auto data = Constant<int32_t>(count, rank + 10);
           Request broadcast = RequestFor<int32_t>(OpKind::kBroadcast, name, {count});
           broadcast.root = i % ranks;
           (void)Blocking(runtime, broadcast, data.data(), data.data());
-          EXPECT_EQ(data, std::vector<int32_t>(static_cast<size_t>(count), i % ranks + 10));
+          EXPECT_TRUE(SameBits(data, Constant<int32_t>(count, i % ranks + 10)));
         }
 
         for (const int64_t rows_each : {1, 2000, 150'000}) {
-          std::vector<int32_t> each(static_cast<size_t>(ranks * rows_each));
-          for (size_t at = 0; at < each.size(); ++at) each[at] = static_cast<int32_t>(at) + rank;
+          const auto each = hvd::test::Filled<int32_t>(
+              static_cast<size_t>(ranks * rows_each),
+              [=](size_t at) HVD_TEST_ARITHMETIC { return static_cast<int32_t>(at) + rank; });
           const auto count = static_cast<int64_t>(each.size());
           const Result all = Blocking(
               runtime, RequestFor<int32_t>(OpKind::kAlltoall, name, {count}), each.data(), nullptr);

@@ -3,6 +3,7 @@
 #define HVD_TESTS_NATIVE_FILLED_H_
 
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "harness.h"
@@ -16,6 +17,13 @@ HVD_TEST_ARITHMETIC std::vector<T> Filled(size_t count, const Value& value) {
   T* const to = elements.data();
   for (size_t i = 0; i < count; ++i) to[i] = static_cast<T>(value(i));
   return elements;
+}
+
+// By their bits, which the sanitizer follows as a whole.
+template <typename T>
+bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 }  // namespace hvd::test

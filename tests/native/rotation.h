@@ -3,7 +3,6 @@
 #ifndef HVD_TESTS_NATIVE_ROTATION_H_
 #define HVD_TESTS_NATIVE_ROTATION_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,17 +10,23 @@
 #include <vector>
 
 #include "communicators.h"
+#include "harness.h"
 #include "ranks.h"
 #include "transport/transport.h"
 
 namespace hvd::test {
 
 // A longer one of the same seed begins with a shorter one.
-inline std::vector<std::byte> Pattern(int seed, size_t count) {
+HVD_TEST_ARITHMETIC inline std::vector<std::byte> Pattern(int seed, size_t count) {
   std::vector<std::byte> bytes(count);
+  std::byte* const to = bytes.data();
   for (size_t i = 0; i < count; i += sizeof(uint64_t)) {
     const uint64_t next = (i + 1 + static_cast<uint64_t>(seed) * 31) * 0x9e3779b97f4a7c15;
-    std::memcpy(bytes.data() + i, &next, std::min(sizeof(next), count - i));
+    if (count - i < sizeof(next)) {
+      std::memcpy(to + i, &next, count - i);
+    } else {
+      std::memcpy(to + i, &next, sizeof(next));
+    }
   }
   return bytes;
 }

@@ -12,7 +12,7 @@ namespace py = pybind11;
 namespace hvd {
 
 NamedOptions::NamedOptions(const py::kwargs& given)
-    : left_(py::reinterpret_steal<py::dict>(PyDict_Copy(given.ptr()))),
+    : left_(given.attr("copy")()),
       options_{
           .rank = Number("rank"),
           .size = Number("size"),
@@ -66,8 +66,9 @@ NamedOptions::NamedOptions(const py::kwargs& given)
 
 template <typename T>
 T NamedOptions::Take(const char* name, const char* type) {
-  if (!left_.contains(name))
+  if (!left_.contains(name)) {
     throw py::type_error(StrCat("a runtime needs the option '", name, "'"));
+  }
   const py::object value = left_.attr("pop")(name);
   try {
     return value.cast<T>();
