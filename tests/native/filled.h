@@ -1,9 +1,10 @@
-// Long vectors of which each element is computed from its place.
+// Long vectors of which each element is computed from its place, and whether two are the same.
 #ifndef HVD_TESTS_NATIVE_FILLED_H_
 #define HVD_TESTS_NATIVE_FILLED_H_
 
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "harness.h"
@@ -21,9 +22,9 @@ HVD_TEST_ARITHMETIC std::vector<T> Filled(size_t count, const Value& value) {
 
 // By their bits, which the sanitizer follows as a whole.
 template <typename T>
-bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+bool SameBits(std::span<const T> a, std::span<const T> b) {
+  if (a.size() != b.size()) return false;
+  return a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
 }  // namespace hvd::test
