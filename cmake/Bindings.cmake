@@ -9,6 +9,9 @@ function(hvd_bindings target)
   hvd_configure(${target})
   hvd_target_level(${target} baseline)
   hvd_ship(${target})
+  # The module serves the main interpreter alone, as the ranks' state is the process's; pybind11's
+  # bookkeeping of others is a twelfth of a module.
+  target_compile_definitions(${target} PRIVATE PYBIND11_HAS_SUBINTERPRETER_SUPPORT=0)
   # Template instances of the standard library's headers would be exported otherwise.
   target_link_options(${target} PRIVATE
     "LINKER:--version-script,${PROJECT_SOURCE_DIR}/cmake/bindings.map")

@@ -64,18 +64,25 @@ NamedOptions::NamedOptions(const py::kwargs& given)
   }
 }
 
+// pybind11's cast throws a text of its own, once for each type.
 template <typename T>
 T NamedOptions::Take(const char* name, const char* type) {
+  const py::object value = Pop(name);
+  py::detail::make_caster<T> caster;
+  if (!caster.load(value, true)) Refuse(name, type, value);
+  return py::detail::cast_op<T>(caster);
+}
+
+py::object NamedOptions::Pop(const char* name) {
   if (!left_.contains(name)) {
     throw py::type_error(StrCat("a runtime needs the option '", name, "'"));
   }
-  const py::object value = left_.attr("pop")(name);
-  try {
-    return value.cast<T>();
-  } catch (const py::cast_error&) {
-    throw py::type_error(StrCat("the option '", name, "' must be of type ", type, ", not ",
-                                Py_TYPE(value.ptr())->tp_name));
-  }
+  return left_.attr("pop")(name);
+}
+
+void NamedOptions::Refuse(const char* name, const char* type, const py::object& value) {
+  throw py::type_error(StrCat("the option '", name, "' must be of type ", type, ", not ",
+                              Py_TYPE(value.ptr())->tp_name));
 }
 
 const std::string& NamedOptions::Bytes(const char* name) {

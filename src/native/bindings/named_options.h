@@ -27,6 +27,9 @@ class NamedOptions {
   // The Python type is named where it is not what was given.
   template <typename T>
   T Take(const char* name, const char* type);
+  pybind11::object Pop(const char* name);
+  [[noreturn]] static void Refuse(const char* name, const char* type,
+                                  const pybind11::object& value);
   int32_t Number(const char* name) { return Take<int32_t>(name, "int of 32 bits"); }
   int64_t LongNumber(const char* name) { return Take<int64_t>(name, "int of 64 bits"); }
   double Seconds(const char* name) { return Take<double>(name, "float"); }
