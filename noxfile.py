@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import nox
 
-nox.options.default_venv_backend = "venv"
-nox.options.reuse_venv = "yes"
-
 ROOT = Path(__file__).parent
+sys.path.insert(0, str(ROOT / "ci"))
+from package_sources import read_pip_settings, uv_variables  # noqa: E402 - found there
+
+nox.options.default_venv_backend = "uv"
+nox.options.reuse_venv = "yes"
+os.environ.update(uv_variables(read_pip_settings(), os.environ))
+# uv compiles nothing; what the first import compiles must be kept for the others.
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 LEVELS = "baseline;x86_64_v3;x86_64_v4" if os.uname().machine == "x86_64" else "baseline"
 PYTHON_SOURCES = [
@@ -31,22 +38,26 @@ IN_PARALLEL = {
 }
 
 
-def _install_groups(session: nox.Session, *groups: str, options: Iterable[str] = ()) -> None:
-    session.install("--quiet", *options, *nox.project.dependency_groups(PYPROJECT, *groups))
+def _install_groups(session: nox.Session, *groups: str) -> None:
+    session.install("--quiet", *nox.project.dependency_groups(PYPROJECT, *groups))
+
+
+def _install_folders(session: nox.Session, *words: str) -> None:
+    """Installs without requirements, and anew: uv does not look at what a folder holds."""
+    session.install("--quiet", "--no-deps", "--reinstall", *words)
 
 
 def _install_toolkit(session: nox.Session) -> None:
     """Installs selector and toolkit, built as they are released."""
     _install_groups(session, "release")
-    session.install("--quiet", "--no-deps", "./selector", "./variants")
+    _install_folders(session, "./selector", "./variants")
 
 
 def _install_horovod(session: nox.Session) -> None:
     _install_groups(session, "build")
-    session.install(
-        "--quiet", "--no-deps", "--no-build-isolation", ".",
-        f"-Ccmake.define.HVD_LEVELS={LEVELS}",
-        "-Cbuild-dir=build/nox",
+    _install_folders(
+        session, "--no-build-isolation", ".",
+        f"-Ccmake.define.HVD_LEVELS={LEVELS}", "-Cbuild-dir=build/nox",
     )  # fmt: skip
 
 
@@ -380,7 +391,7 @@ def generate(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """mypy, strict, over everything that is Python."""
-    _install_groups(session, "types", options=["--no-compile"])  # which mypy has no use for
+    _install_groups(session, "types")
     for part in ("src/horovod", "selector/src", "variants/src"):
         session.run("mypy", part)
     session.run(

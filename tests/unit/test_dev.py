@@ -73,7 +73,7 @@ def test_a_checkout_may_be_moved(tmp_path: Path) -> None:
     venv.create(before / ".dev" / "nox", with_pip=False)
     module = next((before / ".dev/nox").glob("lib/python*/site-packages")) / "nox.py"
     module.write_text("import sys; print('nox', sys.argv[1:])")
-    (before / ".dev/nox/installed").write_text(DEV.NOX)
+    (before / ".dev/nox/installed").write_text("\n".join(DEV.REQUIRED))
     before.rename(after)
     ran = subprocess.run(
         [sys.executable, after / "dev"], capture_output=True, text=True, check=False, timeout=60
