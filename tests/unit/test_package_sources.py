@@ -48,7 +48,7 @@ def test_uv_finds_what_pip_is_pointed_at(tmp_path: Path) -> None:
     plain = {key: value for key, value in os.environ.items() if not key.startswith(("PIP_", "UV_"))}
     pip = [sys.executable, "-m", "pip", "config", "list"]
     listed = subprocess.check_output(pip, env=plain | {"PIP_CONFIG_FILE": str(settings)}, text=True)
-    uv = [Path(sys.executable).with_name("uv"), "pip", "install", "--no-config", "--dry-run"]
+    uv = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--no-config", "--dry-run"]
     variables = {"VIRTUAL_ENV": sys.prefix, "UV_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run(
         [*uv, "lies-in-a-folder"],
