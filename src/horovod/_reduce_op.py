@@ -41,7 +41,7 @@ def choose_op(op: int | None, *, average: bool | None, adasum: bool = False) -> 
         return op
     if op == Adasum:
         raise NotImplementedError("op=Adasum is not supported yet by horovod-variants")
-    if op not in (Average, Sum, Min, Max, Product):
+    if op not in (Average, Sum, Min, Max, Product) or not isinstance(op, int):
         raise ValueError(
             f"op={op!r} is not a reduction; use one of Average, Sum, Min, Max, Product"
         )

@@ -164,6 +164,7 @@ class Session:
         if elastic:
             _launcher_store.take_place(os.environ, self._generation, self._trouble)
             self._trouble = ""
+        _settings.require_accepted(os.environ)
         placement = read_placement(os.environ)
         core = select_core()
         mpi = None
@@ -201,6 +202,12 @@ class Session:
         if communicator is not None:
             first = max(0, *numbers_in_world(communicator, [0]))
         timeline = _timeline.recorded_from_start(os.environ, placement.rank, start, first)
+        if timeline and (why := _timeline.why_unwritable(timeline)):
+            # As in Horovod: nobody's training is to end for want of a trace.
+            sys.stderr.write(
+                f"horovod: no timeline is recorded, as {timeline!r} cannot be written: {why}.\n"
+            )
+            timeline = ""
         autotune_log = _timeline.autotune_log(os.environ, start, first)
         try:
             runtime = _start_runtime(core, placement, generation, mpi, timeline, autotune_log)

@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 MOST_RANKS = 1 << 20  # of a job, as the core has it
+LONGEST = 1e9  # seconds, thirty years; more overflows the system's clocks
 
 
 class SettingError(ValueError):
@@ -109,7 +110,7 @@ def seconds(text: str) -> float:
     value = float(text)
     if not math.isfinite(value) or value <= 0:
         raise ValueError
-    return value
+    return min(value, LONGEST)
 
 
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -173,7 +174,7 @@ def amount(text: str) -> float:
     value = float(text)
     if not math.isfinite(value) or value < 0:
         raise ValueError
-    return value
+    return min(value, LONGEST)
 
 
 def wait(text: str) -> float:

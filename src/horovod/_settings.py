@@ -357,6 +357,16 @@ SETTINGS: tuple[
 )
 
 
+def require_accepted(environment: Mapping[str, str]) -> None:
+    """Checks all variables, also those that this process has no use for.
+
+    Raises:
+        SettingError: a value is not accepted.
+    """
+    for setting in SETTINGS:
+        setting.read(environment)
+
+
 def wishes_for_mpi(environment: Mapping[str, str]) -> bool:
     """Whether Horovod's variable alone chooses MPI, which counts in a job that MPI has started."""
     return CPU_OPERATIONS.read(environment) == "mpi" and TRANSPORT.read(environment) == "auto"

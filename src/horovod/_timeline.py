@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from horovod import _settings
 
@@ -36,7 +36,9 @@ def file_of(path: str, rank: int, start: int = 0, first: int = 0) -> str:
     place = PurePath(path)
     added = (f".from{first}" if first else "") + (f".{start}" if start else "")
     added += f".rank{rank}" if rank else ""
-    return str(place.with_name(place.stem + added + place.suffix)) if added else path
+    if not added or not place.name:  # as of "/", which is no file's
+        return path
+    return str(place.with_name(place.stem + added + place.suffix))
 
 
 def recorded_from_start(
@@ -58,6 +60,15 @@ def recorded_from_start(
     if path in ("", DYNAMIC) or (rank != 0 and not every_rank):
         return ""
     return file_of(path, rank, start, first)
+
+
+def why_unwritable(path: str) -> str:
+    """Why a file cannot be written; "" when it can. One that is not there is created."""
+    try:
+        with Path(path).open("ab"):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def autotune_log(environment: Mapping[str, str], start: int, first: int = 0) -> str:

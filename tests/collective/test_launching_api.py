@@ -72,7 +72,8 @@ def test_a_functions_results_come_by_rank(*, elastic: bool) -> None:
     [
         ({"use_jsrun": True}, "use_jsrun cannot be used: this build does not start jsrun"),
         ({"use_mpi": True, "min_num_proc": 1}, "needs the built-in launcher"),
-        ({"num_proc": 0}, "num_proc is not set"),
+        ({"num_proc": None}, "num_proc is not set"),
+        ({"num_proc": 0}, "num_proc=0 is not a whole number, 1 or more"),
         ({"command": None}, "neither command nor run_func is set"),
         ({"num_proc": 3, "hosts": "localhost:2"}, "Requested more processes"),
         ({"cycle_time_ms": -1}, "HOROVOD_CYCLE_TIME='-1' is not accepted"),

@@ -3,7 +3,9 @@
 import contextlib
 import inspect
 import io
+import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -140,11 +142,6 @@ def test_arguments_that_are_wrong_or_contradict_each_other() -> None:
         horovod.run(summed, hosts="localhost:1", hostfile="hosts")
     with pytest.raises(ValueError, match="use_gloo and use_mpi only allow one"):
         horovod.run(summed, use_gloo=True, use_mpi=True)
-    wrong: Any
-    for name, wrong in (("num_proc", -1), ("num_proc", "2"), ("min_num_proc", 0)):
-        arguments = {name: wrong}
-        with pytest.raises(ValueError, match=f"^{name}={wrong!r} is not a whole number"):
-            horovod.run(summed, **arguments)
     with pytest.raises(ValueError, match="An elastic job needs the built-in launcher"):
         horovod.run(summed, use_mpi=True, min_num_proc=1)
     with (
@@ -178,3 +175,34 @@ def test_a_function_of_the_script_takes_cloudpickle(tmp_path: Path) -> None:
     last = done.stderr.splitlines()[-1]
     assert "PicklingError: pickle cannot take <function main at" in last
     assert "pip install cloudpickle" in last
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"num_proc": -1}, "num_proc=-1 is not a whole number, 1 or more"),
+        ({"num_proc": 0}, "num_proc=0 is not"),
+        ({"num_proc": "2"}, "num_proc='2' is not"),
+        ({"min_num_proc": 0}, "min_num_proc=0 is not"),
+        ({"slots": -1}, "slots=-1 is not a whole number, 1 or more"),
+        ({"reset_limit": "x"}, "reset_limit='x' is not a whole number, 0 or more"),
+        ({"ssh_port": "x"}, "ssh_port='x' is not a whole number"),
+        ({"start_timeout": -1}, "start_timeout=-1 is not a number of seconds above 0"),
+        ({"start_timeout": math.inf}, "start_timeout=inf is not"),
+        ({"cooldown_range": 5}, "cooldown_range=5 is not two numbers of seconds"),
+        ({"cooldown_range": ("a", "b")}, "cooldown_range='a' is not a number of seconds"),
+        ({"cooldown_range": (5, 1)}, "cooldown_range=(5, 1): the shortest time is above"),
+        ({"hosts": ["localhost"]}, "hosts=['localhost'] is not of the form"),
+        ({"host_discovery_script": 5}, "host_discovery_script=5 is no path"),
+        (
+            {"num_proc": 2, "min_num_proc": 3, "max_num_proc": 1},
+            "min_num_proc 3 <= num_proc 2 <= max_num_proc 1 does not hold",
+        ),
+        ({"num_proc": 2, "min_num_proc": 3}, "min_num_proc 3 <= num_proc 2 does not hold"),
+    ],
+)
+def test_arguments_are_looked_at_before_anything_is_started(
+    arguments: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(words)}"):
+        horovod.run(len, **arguments)

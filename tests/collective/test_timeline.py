@@ -87,6 +87,17 @@ def test_a_killed_rank_leaves_what_viewers_show(recorded: tuple[Path, Launched])
     assert "allreduce.the last but one" in _names(json.loads((folder / "last.json").read_text()))
 
 
+def test_a_job_goes_on_without_a_timeline_that_cannot_be_written(tmp_path: Path) -> None:
+    env = {"HOROVOD_TIMELINE": str(tmp_path / "none" / "t.json"), "HOROVOD_TIMELINE_ALL_RANKS": "1"}
+    joins = "import horovod.array as hvd; hvd.init(); hvd.barrier()"
+    launched = horovodrun("-np", "2", sys.executable, "-c", joins, env=env)
+    assert launched.code == 0, launched.err
+    for rank in (0, 1):
+        (line,) = launched.lines(rank, "stderr")
+        assert line.startswith("horovod: no timeline is recorded, as '")
+        assert line.endswith(".json' cannot be written: No such file or directory.")
+
+
 def test_files_whose_names_are_not_utf_8(tmp_path: Path) -> None:
     """As the names of files may be on Linux; Python has them in another form."""
     names = [

@@ -73,6 +73,17 @@ TEST(EachRanksCountFollowsFromWhatWaits) {
   EXPECT_EQ(hvd::DescribeUnnamed(coordinator.Incomplete()), "");
 }
 
+TEST(NobodyIsToldToNameABarrier) {
+  Request barrier = Unnamed(0);
+  barrier.kind = OpKind::kBarrier;
+  barrier.name = std::string("barrier") + Unnamed(0).name.substr(std::string("allreduce").size());
+  hvd::Coordinator coordinator(2, {});
+  coordinator.Add(1, barrier);
+  const std::string text = hvd::DescribeUnnamed(coordinator.Incomplete());
+  EXPECT_TRUE(Contains(text, "Unnamed barrier operations started so far: 1 by rank 1"));
+  EXPECT_TRUE(text.ends_with("Find the call that not all ranks make."));
+}
+
 TEST(CountsBeginAnewAfterAJoin) {
   const WaitingOperation waiting{.kind = OpKind::kAllreduce,
                                  .name = Unnamed(2 * hvd::kUnnamedAfterJoin + 3).name,

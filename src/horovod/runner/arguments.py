@@ -1,13 +1,12 @@
 """The command line of `horovodrun`: Horovod's flags, and a refusal of those not real yet."""
 
 import argparse
-import math
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from horovod import _installation
+from horovod.runner.argument_values import COUNT, POSITIVE, SECONDS, elastic_contradiction
 from horovod.runner.command_line import command_of, split_words
 from horovod.runner.config_file import ConfigFileError, read_flags
 from horovod.runner.streams import say
@@ -50,28 +49,6 @@ def _warn(text: str) -> None:
     say(f"horovodrun: warning: {text}")
 
 
-def _positive(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 1 or more")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or value <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return value
-
-
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
@@ -82,7 +59,7 @@ def _add_elastic(group: "argparse._ArgumentGroup") -> None:
         "--min-np",
         "--min-num-proc",
         dest="min_num_proc",
-        type=_positive,
+        type=POSITIVE,
         metavar="N",
         help="go on while there are so many ranks (default: -np)",
     )
@@ -90,28 +67,28 @@ def _add_elastic(group: "argparse._ArgumentGroup") -> None:
         "--max-np",
         "--max-num-proc",
         dest="max_num_proc",
-        type=_positive,
+        type=POSITIVE,
         metavar="N",
         help="take no more ranks than this (default: as many as there are slots)",
     )
     add(
         "--slots-per-host",
         dest="slots",
-        type=_positive,
+        type=POSITIVE,
         metavar="N",
         help="slots of hosts that the discovery script prints without a number",
     )
     add(
         "--elastic-timeout",
-        type=_seconds,
+        type=SECONDS,
         metavar="S",
         help="seconds to form the job anew (HOROVOD_ELASTIC_TIMEOUT, else 600)",
     )
-    add("--reset-limit", type=_count, metavar="N", help="form it anew so often at most")
+    add("--reset-limit", type=COUNT, metavar="N", help="form it anew so often at most")
     add(
         "--blacklist-cooldown-range",
         dest="cooldown_range",
-        type=_seconds,
+        type=SECONDS,
         nargs=2,
         metavar=("MIN", "MAX"),
         help="leave a host out for MIN seconds after a failure, twice as long each time, up to MAX"
@@ -129,7 +106,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("-v", "--version", action="version", version=_installation.version())
-    add("-np", "--num-proc", type=_positive, metavar="N", help="number of ranks")
+    add("-np", "--num-proc", type=POSITIVE, metavar="N", help="number of ranks")
     add(
         "-cb",
         "--check-build",
@@ -139,7 +116,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--json", action="store_true", help="with --check-build: the same for machines")
     add(
         "--start-timeout",
-        type=_seconds,
+        type=SECONDS,
         metavar="S",
         help="seconds for other hosts to answer, and for all ranks to find each other"
         " (HOROVOD_START_TIMEOUT, else 100 and 30)",
@@ -175,7 +152,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="for compatibility: nothing is cached between runs",
     )
     remote = parser.add_argument_group("ssh")
-    remote.add_argument("-p", "--ssh-port", type=_positive, metavar="PORT", help="of the hosts")
+    remote.add_argument("-p", "--ssh-port", type=POSITIVE, metavar="PORT", help="of the hosts")
     remote.add_argument("-i", "--ssh-identity-file", metavar="FILE", help="private key")
     hosts = parser.add_argument_group("hosts").add_mutually_exclusive_group()
     hosts.add_argument("-H", "--hosts", metavar="HOST:N,…", help="hosts and their slots")
@@ -248,12 +225,10 @@ def _check_elastic(parser: argparse.ArgumentParser, parsed: argparse.Namespace) 
         return
     if parsed.num_proc is None:
         parsed.num_proc = parsed.min_num_proc
-    start = parsed.num_proc
-    if start is not None:
-        least = start if parsed.min_num_proc is None else parsed.min_num_proc
-        most = max(start, least) if parsed.max_num_proc is None else parsed.max_num_proc
-        if not least <= start <= most:
-            parser.error(f"--min-np {least} <= -np {start} <= --max-np {most} does not hold")
+    if parsed.num_proc is not None:
+        wrong = elastic_contradiction(parsed, "--min-np", "-np", "--max-np")
+        if wrong is not None:
+            parser.error(wrong)
     cooldown = parsed.cooldown_range
     if cooldown is not None and cooldown[0] > cooldown[1]:
         parser.error("--blacklist-cooldown-range: MIN is above MAX")

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from horovod import _installation
 from horovod.runner.build_probe import RUNTIME, TORCH
 from horovod.runner.build_report import BuildReport, Trial, VariantReport, render_report
+from horovod.runner.streams import bytes_of, say, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+UNWRITTEN = 3  # exit code of a report that nobody got
 _TRIAL_SECONDS = 120.0  # a cold import of PyTorch from a network disk takes long
 
 
@@ -71,12 +73,17 @@ def check_build(verbose: bool | None = None, *, as_json: bool = False) -> int:  
         as_json: for machines.
 
     Returns:
-        0, or 1 when nothing loads or the installed variant does not fit this machine.
+        0; 1 when nothing loads or the installed variant does not fit this machine; 3 when the
+        report cannot be written.
     """
     report = BuildReport(_installation.version(), run_trial(RUNTIME), try_torch(), ask_selector())
     if as_json:
         text = json.dumps(report.to_json(), indent=2) + "\n"
     else:
         text = render_report(report, _installation.repair_command(), verbose=bool(verbose))
-    sys.stdout.write(text)
+    try:
+        write_all(bytes_of(sys.stdout, sys.__stdout__), text.encode())
+    except OSError as error:
+        say(f"horovodrun: error: the report cannot be written: {error.strerror}")
+        return UNWRITTEN
     return report.exit_code

@@ -26,6 +26,7 @@ from horovod.runner.streams import bytes_of, say, tell
 from horovod.runner.workers import Enders, Workers, killed_on_error
 
 SECRET_BYTES = 32
+BY_SIGNAL = 128  # what ended by signal n has the code 128 + n
 FAILURE_SECONDS = 2.0  # for the other ranks to notice a failure and say so before they are ended
 NEVER_JOINED = 1  # exit code of a job that a rank has left before `init`
 
@@ -216,9 +217,9 @@ class Supervision:
             return False
         say(f"Process {event.rank} exit with status code {event.code}.")
         if self.failure is not None:
-            # Who only suffers from another rank's end raises an exception, and so ends with 1,
-            # perhaps sooner than the other has ended.
-            if self.failure.code == 1 and event.code != 1:
+            # Who only suffers from another rank's end raises an exception, and ends perhaps sooner
+            # than the system has taken the other apart.
+            if self.failure.code < BY_SIGNAL < event.code:
                 self.failure = event
             return False
         self.failure = event
@@ -266,7 +267,7 @@ def run_job(job: Job, exchange: Exchange | None = None) -> int:
 
     Returns:
         0, or the exit code of the worker that failed first (of several that end at nearly the same
-        time, one whose code is not 1), or 128 + n after signal n.
+        time, one that a signal has ended), or 128 + n after signal n.
 
     Raises:
         NetworkError: there is no address at which the other hosts reach this one.

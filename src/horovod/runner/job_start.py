@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from horovod import _settings
+from horovod._setting_values import SettingError
 from horovod.runner.arguments import REFUSED_FLAGS, is_elastic
 from horovod.runner.elastic.discovery import (
     FixedHosts,
@@ -25,6 +26,7 @@ from horovod.runner.hosts import (
 from horovod.runner.job import Exchange, Job, run_job
 from horovod.runner.mpi_run import MpiJob, exec_mpirun, run_mpirun
 from horovod.runner.ssh import SshOptions, find_kubexec
+from horovod.runner.streams import say
 from horovod.runner.variable_flags import variables_of
 
 
@@ -94,10 +96,12 @@ def start(args: argparse.Namespace, exchange: Exchange | None = None) -> int:
     if not is_gloo_used(args.use_gloo, args.use_mpi, args.use_jsrun):
         return _start_mpi(args, exchange)
     elastic = is_elastic(args)
+    environment = {**_inherited(os.environ), **variables_of(args)}
+    _check_variables(environment)
     job = Job(
         arguments=args.command,
         slots=() if elastic else get_host_assignments(_read_hosts(args), args.num_proc),
-        environment={**_inherited(os.environ), **variables_of(args)},
+        environment=environment,
         directory=Path.cwd(),
         ssh=SshOptions(args.ssh_port, args.ssh_identity_file, find_kubexec(os.environ)),
         interfaces=interface_names(args.nics),
@@ -118,6 +122,25 @@ def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
     """
     places = {setting.name for setting in _settings.LAUNCHER_SETTINGS}
     return {name: value for name, value in environment.items() if name not in places}
+
+
+def _check_variables(environment: Mapping[str, str]) -> None:
+    """Looks at the variables of ranks that meet without MPI, before each of them would.
+
+    Raises:
+        SettingError: a value is not accepted, or needs MPI.
+    """
+    _settings.require_accepted(environment)
+    if _settings.TRANSPORT.read(environment) == "mpi":
+        raise SettingError(
+            f"{_settings.TRANSPORT.name}=mpi needs ranks that an MPI has started: horovodrun --mpi"
+        )
+    for setting in (_settings.CONTROLLER, _settings.CPU_OPERATIONS):
+        if (wish := setting.read(environment)) not in ("auto", "gloo"):
+            say(
+                f"horovodrun: warning: {setting.name}={wish} has no effect without --mpi; the ranks"
+                " meet through horovodrun itself"
+            )
 
 
 def interface_names(given: str | Iterable[str] | None) -> list[str]:

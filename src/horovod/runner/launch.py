@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from horovod._setting_values import SettingError
+from horovod.runner.argument_values import require_values
 from horovod.runner.arguments import make_parser, parse_args
 from horovod.runner.check_build import check_build
 from horovod.runner.function_job import call_on_ranks
@@ -49,8 +50,9 @@ def _run(args: argparse.Namespace) -> list[Any] | None:
     """
     if args.check_build:
         sys.exit(check_build(args.verbose))
-    if not args.num_proc:
+    if args.num_proc is None:
         raise ValueError("num_proc is not set: it is the number of ranks")
+    require_values(args)
     if args.run_func is not None:
         return call_on_ranks(args)
     if not args.command:

@@ -99,15 +99,14 @@ def choose_addresses(remote_hosts: Sequence[str], interfaces: Sequence[str]) -> 
         interfaces: the user's choice of interfaces; those that this host has count.
 
     Raises:
-        NetworkError: there is no usable address.
+        NetworkError: there is no usable address, or the ranks of this host would find none.
     """
-    if not remote_hosts:
-        return [loopback_address()]
-    if not interfaces:
-        return list(dict.fromkeys(map(address_towards, remote_hosts)))
     here = {name for _, name in socket.if_nameindex()}
     chosen = [name for name in interfaces if name in here] or interfaces[:1]
-    return list(dict.fromkeys(map(interface_address, chosen)))
+    found = list(dict.fromkeys(map(interface_address, chosen)))
+    if not remote_hosts:
+        return [loopback_address()]
+    return found or list(dict.fromkeys(map(address_towards, remote_hosts)))
 
 
 def any_address() -> str:

@@ -246,8 +246,9 @@ class LocalWorkers:
             del self._groups[rank]
             guardian.note(b"-", process.pid)
         self._release(guardian)
+        deadline = time.monotonic() + _DRAIN_SECONDS
         for pump in pumps:
-            pump.join(_DRAIN_SECONDS)
+            pump.join(max(deadline - time.monotonic(), 0))
         self._on_exit(rank, exit_code(status))
 
     def _release(self, guardian: Guardian) -> None:

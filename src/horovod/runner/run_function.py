@@ -3,7 +3,6 @@
 
 import argparse
 import functools
-import operator
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -31,20 +30,6 @@ def _renamed(old: str, new: str, old_value: Any, new_value: Any) -> Any:
         stacklevel=3,
     )
     return old_value
-
-
-def _require_ranks(name: str, value: Any) -> None:
-    """Refuses what is no number of ranks.
-
-    Raises:
-        ValueError: it is neither None nor a whole number above 0.
-    """
-    try:
-        right = value is None or operator.index(value) >= 1
-    except TypeError:
-        right = False
-    if not right:
-        raise ValueError(f"{name}={value!r} is not a whole number, 1 or more")
 
 
 def run(
@@ -114,7 +99,7 @@ def run(
         or `num_proc` where that is not given.
 
     Raises:
-        ValueError: a number of ranks is none, or the arguments contradict each other.
+        ValueError: an argument's value is not accepted, or they contradict each other.
         MpirunError: MPI is asked for, and cannot start the job.
         PicklingError: it takes cloudpickle to send the function, which is not installed.
         RuntimeError: a rank failed, or ended without a result; the message says which.
@@ -128,9 +113,9 @@ def run(
     job = _HorovodArgs()
     job.min_num_proc = _renamed("min_np", "min_num_proc", min_np, min_num_proc)
     job.max_num_proc = _renamed("max_np", "max_num_proc", max_np, max_num_proc)
-    job.num_proc = _renamed("np", "num_proc", np, num_proc) or job.min_num_proc or 1
-    for name in ("num_proc", "min_num_proc", "max_num_proc"):
-        _require_ranks(name, getattr(job, name))
+    fewest = 1 if job.min_num_proc is None else job.min_num_proc
+    ranks = _renamed("np", "num_proc", np, num_proc)
+    job.num_proc = fewest if ranks is None else ranks
     job.slots = slots
     job.reset_limit = reset_limit
     job.cooldown_range = cooldown_range

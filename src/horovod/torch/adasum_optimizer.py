@@ -53,6 +53,7 @@ class Passes:
 class AdasumStep(torch.optim.Optimizer):
     """Each rank steps with its own gradients; parameters move by the adaptive sum of the steps."""
 
+    _wrapped: type[torch.optim.Optimizer]
     _reduction: Reduction
     _passes: Passes
 
@@ -65,7 +66,10 @@ class AdasumStep(torch.optim.Optimizer):
             for parameter in group["params"]
             if parameter.requires_grad
         }
-        loss = super().step() if closure is None else super().step(self._counting_anew(closure))
+        if closure is None:
+            loss = self._wrapped.step(self)
+        else:
+            loss = self._wrapped.step(self, self._counting_anew(closure))
         compression = self._reduction.compression
         pairs = [
             compression.compress(parameter.detach() - start) for parameter, start in before.items()
@@ -95,16 +99,16 @@ class AdasumStep(torch.optim.Optimizer):
         """As the wrapped optimizer's, refused between a backward pass and the step."""
         if self._passes.seen:
             raise AssertionError(ZERO_GRAD_TOO_EARLY)
-        super().zero_grad(*args, **kwargs)
+        self._wrapped.zero_grad(self, *args, **kwargs)
 
     def load_state_dict(self, state_dict: Any) -> None:
         """Takes over a state, and forgets the passes of a step that has not been made."""
         self._passes.seen.clear()
-        super().load_state_dict(state_dict)
+        self._wrapped.load_state_dict(self, state_dict)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters, which move by the sum of the steps too."""
-        super().add_param_group(param_group)
+        self._wrapped.add_param_group(self, param_group)
         self._passes.watch(self.param_groups)
 
     def synchronize(self) -> None:

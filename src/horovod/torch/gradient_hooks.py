@@ -1,6 +1,7 @@
 """Following the gradients of parameters, which live longer than their optimizers."""
 
 import weakref
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -36,7 +37,24 @@ def follow(
             alive.count(gradient)
 
     untyped: Any = parameter
-    return untyped.register_post_accumulate_grad_hook(on_gradient)
+    if hasattr(untyped, "register_post_accumulate_grad_hook"):
+        return untyped.register_post_accumulate_grad_hook(on_gradient)
+    return _AccumulatorHook(untyped, on_gradient)
+
+
+class _AccumulatorHook:
+    """A hook of PyTorch 2.0, whose tensors know none that is called after a gradient has grown.
+
+    It is called by what adds to the gradient, which autograd keeps only while a graph needs it.
+    """
+
+    def __init__(self, parameter: Any, on_gradient: Callable[[Parameter], None]) -> None:
+        self._accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+        self._hook = self._accumulator.register_hook(lambda *_: on_gradient(parameter))
+
+    def remove(self) -> None:
+        """Ends the calls."""
+        self._hook.remove()
 
 
 def remove(hooks: list[Any]) -> None:

@@ -41,6 +41,7 @@ from horovod.torch.parameter_names import name_parameters
 from horovod.torch.private_attributes import PrivateAttributes
 from horovod.torch.wrapping import (
     derive,
+    is_derived,
     leave_uncompiled,
     leaving_hooks_to_the_wrapped,
     require_passes,
@@ -80,8 +81,9 @@ _NUM_GROUPS = "Parameter `num_groups` has been replaced by `groups` and will be 
 
 
 class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
-    """What a wrapped optimizer does besides: stands before the user's class in the method order."""
+    """What a wrapped optimizer does besides; its class has these methods (`derive`)."""
 
+    _wrapped: type[torch.optim.Optimizer]
     _reduces: bool
     _synchronized: bool
     _should_synchronize: bool
@@ -113,13 +115,13 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
             if self._should_synchronize and self._reducer.busy:
                 self.synchronize()
             self._synchronized = False
-            return super().step(self._synchronizing(closure))
+            return self._wrapped.step(self, self._synchronizing(closure))
         if self._should_synchronize:
             if self._synchronized:
                 warnings.warn(_SYNCHRONIZED_TWICE, stacklevel=2)
             self.synchronize()
         self._synchronized = False
-        return super().step()
+        return self._wrapped.step(self)
 
     def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def evaluate() -> Any:
@@ -135,7 +137,7 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
         """As the wrapped optimizer's, refused while gradients are on their way."""
         if self._reducer.busy:
             raise AssertionError(ZERO_GRAD_TOO_EARLY)
-        super().zero_grad(*args, **kwargs)
+        self._wrapped.zero_grad(self, *args, **kwargs)
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Changes how many backward passes add up locally before a step."""
@@ -159,11 +161,11 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
         with contextlib.suppress(HorovodInternalError):
             self._reducer.drain()
         self._synchronized = False
-        super().load_state_dict(state_dict)
+        self._wrapped.load_state_dict(self, state_dict)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters, whose gradients are reduced too."""
-        super().add_param_group(param_group)
+        self._wrapped.add_param_group(self, param_group)
         if self._reduces:
             self._reducer.watch(self.param_groups)
 
@@ -234,8 +236,8 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
             optimizer is wrapped already.
         NotImplementedError: Adasum on a number of ranks that is not a power of two.
     """
-    if isinstance(optimizer, (DistributedStep, AdasumStep)):
-        raise ValueError("the optimizer has been wrapped by DistributedOptimizer already")  # noqa: TRY004 - a bad value, not a bad type
+    if is_derived(optimizer):
+        raise ValueError("the optimizer has been wrapped by DistributedOptimizer already")
     require_passes(backward_passes_per_step)
     op = choose_op(op, average=None, adasum=True)
     if gradient_predivide_factor != 1.0 and op != Average:

@@ -39,10 +39,26 @@ class SyncBatchNorm(_BatchNorm):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - PyTorch's name
         """Normalises the input; all ranks must call it equally often while they train."""
-        batch_statistics = self.training or self.running_mean is None
-        if not (batch_statistics and is_initialized() and size() > 1):
-            return super().forward(input)
         self._check_input_dim(input)
+        if self.training or self.running_mean is None or self.running_var is None:
+            return self._maybe_run_sync_bn(input)
+        return torch.nn.functional.batch_norm(
+            input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            training=False,
+            momentum=0.0,
+            eps=self.eps,
+        )
+
+    # TorchScript, which knows nothing of ranks, keeps what evaluates and leaves this out.
+    @torch.jit.unused
+    def _maybe_run_sync_bn(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - as above
+        """Normalises by the batches' statistics, of all ranks where there are several."""
+        if not (is_initialized() and size() > 1):
+            return super().forward(input)
         momentum = self.momentum
         running: tuple[torch.Tensor | None, torch.Tensor | None] = (None, None)
         # Users change both later. Without the counter, momentum=None moves nothing.

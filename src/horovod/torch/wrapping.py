@@ -28,21 +28,35 @@ def leave_uncompiled(method: Step) -> Step:
 
 
 def derive(
-    optimizer: torch.optim.Optimizer, before: type[torch.optim.Optimizer], **attributes: Any
+    optimizer: torch.optim.Optimizer, methods: type[torch.optim.Optimizer], **attributes: Any
 ) -> Any:
     """Makes an optimizer that shares state, options and parameters with the one that is passed.
 
+    Its class has the user's as its one base, and the methods in itself: in Horovod, and in scripts
+    that were written for it, `super(type(wrapped), wrapped).step()` is a step of the user's alone.
+
     Args:
         optimizer: the user's.
-        before: the class that stands before the user's in the method order.
+        methods: the class whose methods, and those of its bases, stand before the user's. In them
+            `self._wrapped` is the user's class.
         attributes: that the result has besides.
     """
     kind = type(optimizer)
-    derived: Any = object.__new__(type(kind.__name__, (before, kind), {"__module__": _MODULE}))
+    namespace: dict[str, Any] = {}
+    for each in reversed(methods.__mro__):
+        if not issubclass(kind, each):
+            namespace |= {name: own for name, own in vars(each).items() if name[:2] != "__"}
+    namespace |= {"__module__": _MODULE, "_wrapped": kind}
+    derived: Any = object.__new__(type(kind.__name__, (kind,), namespace))
     derived.__dict__.update(optimizer.__dict__)
     derived.__dict__.pop("step", None)  # a learning-rate scheduler's wrapper around the original's
     derived.__dict__.update(attributes)
     return derived
+
+
+def is_derived(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether an optimizer is one that `derive` has made."""
+    return type(optimizer).__dict__.get("_wrapped") is not None
 
 
 def require_passes(passes: int) -> None:

@@ -16,10 +16,13 @@ namespace {
 
 constexpr size_t kMostRanksOfACount = 16;
 
-constexpr const char* kWhatToDo =
-    "one more or less on some ranks puts all that follow out of step, and results may have been"
-    " paired wrongly before. Find the call that not all ranks make, or give operations a name, the"
-    " same on all ranks (name=...).";
+// Barriers take no name.
+std::string WhatToDo(bool take_names) {
+  return StrCat(
+      "one more or less on some ranks puts all that follow out of step, and results may have been"
+      " paired wrongly before. Find the call that not all ranks make",
+      take_names ? ", or give operations a name, the same on all ranks (name=...)." : ".");
+}
 
 // "unnamed allreduce operation number 8"
 std::string Numbered(OpKind kind, int64_t number) {
@@ -57,14 +60,14 @@ std::string ExplainMismatch(const Request& request) {
   const auto number = UnnamedNumber(request.kind, request.name);
   if (!number) return "";
   return StrCat("\nThey were paired because each is its rank's ", Numbered(request.kind, *number),
-                ": ", kWhatToDo);
+                ": ", WhatToDo(request.kind != OpKind::kBarrier));
 }
 
 std::string ExplainEnd(const Request& request) {
   const auto number = UnnamedNumber(request.kind, request.name);
   if (!number) return "";
   return StrCat("\nIt was this rank's ", Numbered(request.kind, *number),
-                ", which not all ranks have started: ", kWhatToDo);
+                ", which not all ranks have started: ", WhatToDo(request.kind != OpKind::kBarrier));
 }
 
 std::string DescribeUnnamed(const std::vector<WaitingOperation>& waiting) {
@@ -86,18 +89,21 @@ std::string DescribeUnnamed(const std::vector<WaitingOperation>& waiting) {
     }
   }
   std::string text;
+  bool take_names = false;
   for (auto& [key, counts] : started) {
     // Who is missing in one may have come to a later one only if it is out of order; the fewer
     // count.
     for (const auto& [rank, count] : not_started[key]) counts[rank] = count;
     const auto& [kind, process_set] = key;
+    take_names = take_names || kind != OpKind::kBarrier;
     text += StrCat(
         "\nUnnamed ", LowerName(kind), " operations started so far",
         process_set == kGlobalProcessSet ? std::string() : StrCat(" on process set ", process_set),
         ": ", Listed(counts), ".");
   }
   if (text.empty()) return text;
-  return StrCat(text, " Ranks pair unnamed operations of a kind by their order: ", kWhatToDo);
+  return StrCat(text,
+                " Ranks pair unnamed operations of a kind by their order: ", WhatToDo(take_names));
 }
 
 }  // namespace hvd

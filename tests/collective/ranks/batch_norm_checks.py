@@ -1,5 +1,7 @@
 """Batch normalisation over the batches of all ranks, against PyTorch's own on the joined batch."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -51,6 +53,18 @@ def check_sync_batch_norm() -> None:
         torch.testing.assert_close(synced(joined), plain(joined), rtol=1e-4, atol=1e-5)
     with pytest.raises(ValueError, match="expected at least 2D input"):
         hvd.SyncBatchNorm(3)(torch.ones(3))
+
+
+def check_what_has_been_trained_may_be_scripted() -> None:
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 1), hvd.SyncBatchNorm(3))
+    model(torch.randn(4, 2, 5, 5))
+    model.eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript itself is deprecated
+        scripted = torch.jit.script(model)
+    batch = torch.randn(2, 2, 5, 5)
+    torch.testing.assert_close(scripted(batch), model(batch))
 
 
 def check_running_statistics_are_kept_when_torch_keeps_them() -> None:

@@ -1,5 +1,6 @@
 """Elastic state: what is kept, restored and synchronised, and how samples are spread."""
 
+import math
 import threading
 from typing import Any
 
@@ -223,6 +224,29 @@ def check_samples_are_spread_and_what_is_done_is_left_out() -> None:
     assert list(hvd.elastic.ElasticSampler(range(n + 1), shuffle=False)) == [
         hvd.rank(), [n, *range(n)][hvd.rank()]
     ]  # fmt: skip
+
+
+def check_a_samplers_reset_may_be_a_subclass_own() -> None:
+    """It sets what Horovod's sets, from which a rank's samples follow."""
+
+    class Reversed(hvd.elastic.ElasticSampler):
+        def reset(self) -> None:
+            self.num_replicas, self.rank = hvd.size(), hvd.rank()
+            self.remaining_indices = list(range(len(self.dataset)))[::-1][self.processed_num :]
+            self.num_samples = math.ceil(len(self.remaining_indices) / self.num_replicas)
+            self.total_size = self.num_samples * self.num_replicas
+
+    class Even(hvd.elastic.ElasticSampler):
+        def reset(self) -> None:
+            super().reset()
+            self.num_samples = len(self.remaining_indices) // self.num_replicas
+            self.total_size = self.num_samples * self.num_replicas
+
+    n, me = hvd.size(), hvd.rank()
+    assert list(Reversed(range(2 * n))) == [2 * n - 1 - me, n - 1 - me]
+    even = Even(range(3 * n - 1) if n > 1 else range(2), shuffle=False)
+    assert list(even) == [me, n + me]
+    assert len(even) == 2
 
 
 def check_a_sampler_in_a_state() -> None:

@@ -35,6 +35,42 @@ def check_the_wrapped_optimizer_is_still_itself() -> None:
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.005)
 
 
+def check_a_step_of_the_users_class_alone() -> None:
+    """As Horovod's own broadcast_optimizer_state makes it, of which scripts hold copies."""
+    for op in (hvd.Average, hvd.Adasum):
+        if op == hvd.Adasum and hvd.size().bit_count() != 1:
+            continue
+        layer = torch.nn.Linear(2, 1)
+        sgd = torch.optim.SGD(layer.parameters(), lr=0.5, momentum=0.5)
+        optimizer = hvd.DistributedOptimizer(sgd, op=op)
+        assert type(optimizer).__bases__ == (torch.optim.SGD,)
+        if hvd.rank() == 0:  # nobody is waited for
+            for parameter in layer.parameters():
+                parameter.grad = torch.ones_like(parameter)
+            before = layer.bias.detach().clone()
+            super(type(optimizer), optimizer).step()
+            torch.testing.assert_close(layer.bias.detach(), before - 0.5)
+            assert len(optimizer.state) == 2
+        with pytest.raises(ValueError, match="wrapped by DistributedOptimizer already"):
+            hvd.DistributedOptimizer(optimizer)
+
+
+def check_gradients_are_followed_where_tensors_have_no_hook_for_them() -> None:
+    """As in PyTorch 2.0."""
+    layer = torch.nn.Linear(2, 1)
+    hidden = property()  # reading it is an AttributeError
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.Tensor, "register_post_accumulate_grad_hook", hidden)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=1.0))
+    hvd.broadcast_parameters(layer.state_dict(), root_rank=0)
+    before = layer.bias.detach().clone()
+    for _ in range(2):
+        optimizer.zero_grad()
+        (layer(torch.ones(1, 2)) * hvd.rank()).sum().backward()
+        optimizer.step()
+    torch.testing.assert_close(layer.bias.detach(), before - (hvd.size() - 1))
+
+
 def check_attributes_of_a_wrapped_optimizer_are_horovods() -> None:
     layer = torch.nn.Linear(2, 1)
     names = {parameter: name for name, parameter in layer.named_parameters()}

@@ -26,7 +26,9 @@ def test_ports_are_put_behind_addresses_of_both_kinds() -> None:
 
 
 def test_a_job_on_one_host_listens_on_the_loopback() -> None:
-    assert choose_addresses([], ["eth0"]) == ["127.0.0.1"]
+    assert choose_addresses([], ["nosuch0", "lo"]) == ["127.0.0.1"]
+    with pytest.raises(NetworkError, match="'nosuch0' has no address here"):
+        choose_addresses([], ["nosuch0"])  # as its ranks would say one by one
 
 
 def test_every_host_gets_an_address_on_its_way() -> None:

@@ -63,6 +63,18 @@ def test_bad_values_are_refused_with_what_is_accepted(name: str, value: str, acc
     assert f"{name}={value!r} is not accepted: it must be {accepted}" in str(refusal.value)
 
 
+def test_times_beyond_the_clocks_are_cut_off() -> None:
+    for setting in (_settings.START_TIMEOUT, _settings.ELASTIC_TIMEOUT, _settings.GLOO_TIMEOUT):
+        assert setting.read({setting.name: "1e300"}) == 1e9
+        assert setting.read({setting.name: "2e8"}) == 2e8
+
+
+def test_variables_that_this_process_has_no_use_for_are_checked_too() -> None:
+    _settings.require_accepted({"HOROVOD_ELASTIC_TIMEOUT": "5", "HOROVOD_CYCLE_TIME": ""})
+    with pytest.raises(SettingError, match="HOROVOD_ELASTIC_TIMEOUT='soon' is not accepted"):
+        _settings.require_accepted({"HOROVOD_ELASTIC_TIMEOUT": "soon"})
+
+
 def test_samples_are_counted_as_the_core_counts_them() -> None:
     for setting in (
         _settings.AUTOTUNE_WARMUP_SAMPLES,

@@ -12,7 +12,7 @@ from horovod.runner.job import Ended, Events, Supervision
     [
         ([Ended(0, 0), Ended(1, 0)], 0),
         ([Ended(0, 3), Ended(1, 1)], 3),
-        ([Ended(0, 1), Ended(1, 7)], 7),  # rank 0 could not go on without rank 1
+        ([Ended(0, 1), Ended(1, 7)], 1),  # rank 1 could not go on without rank 0
         ([Ended(0, 1), Ended(1, 137)], 137),
         ([Ended(0, 1), Ended(1, 1)], 1),
         ([Ended(0, 1), Ended(1, 0)], 1),

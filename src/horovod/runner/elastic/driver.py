@@ -378,9 +378,10 @@ class Driver:
         if self._of(Situation.WAITING) and late:
             self._give_up(late)
             return
+        unknown = " No answer has come yet to which hosts there are." * (self._hosts is None)
         self._fail(
             f"There were not enough slots for {self.limits.least} ranks within"
-            f" {self.limits.timeout:g} seconds (--elastic-timeout)."
+            f" {self.limits.timeout:g} seconds (--elastic-timeout).{unknown}"
         )
 
     def _give_up(self, late: Sequence[Worker]) -> None:

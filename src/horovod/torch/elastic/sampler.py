@@ -88,13 +88,22 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
         self.remaining_indices = order[self.processed_num :]
         self.num_samples = -(-len(self.remaining_indices) // self.num_replicas)
         self.total_size = self.num_samples * self.num_replicas
+        self.indices = self._share()
+
+    def _share(self) -> list[int]:
+        """This rank's of the samples that are left; some twice, so that all have as many."""
         padded = list(self.remaining_indices)
         while padded and len(padded) < self.total_size:
             padded += padded[: self.total_size - len(padded)]
-        self.indices = padded[self.rank :: self.num_replicas]
+        return padded[self.rank : self.total_size : self.num_replicas]
 
     def __iter__(self) -> Iterator[int]:
-        """The indices of this rank."""
+        """The indices of this rank.
+
+        What is left is looked at here again: subclasses of Horovod's spread it in a `reset` of
+        their own, which sets `remaining_indices`, `num_samples` and `total_size`.
+        """
+        self.indices = self._share()
         return iter(self.indices)
 
     def __len__(self) -> int:
