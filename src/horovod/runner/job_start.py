@@ -93,11 +93,12 @@ def start(args: argparse.Namespace, exchange: Exchange | None = None) -> int:
         ValueError: the controller that is asked for is not there, or does not serve such a job.
         OSError: the current folder is gone.
     """
-    if not is_gloo_used(args.use_gloo, args.use_mpi, args.use_jsrun):
-        return _start_mpi(args, exchange)
-    elastic = is_elastic(args)
     environment = {**_inherited(os.environ), **variables_of(args)}
-    _check_variables(environment)
+    _settings.require_accepted(environment)  # before each rank does
+    if not is_gloo_used(args.use_gloo, args.use_mpi, args.use_jsrun):
+        return _start_mpi(args, environment, exchange)
+    elastic = is_elastic(args)
+    _require_no_mpi(environment)
     job = Job(
         arguments=args.command,
         slots=() if elastic else get_host_assignments(_read_hosts(args), args.num_proc),
@@ -124,13 +125,12 @@ def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name not in places}
 
 
-def _check_variables(environment: Mapping[str, str]) -> None:
-    """Looks at the variables of ranks that meet without MPI, before each of them would.
+def _require_no_mpi(environment: Mapping[str, str]) -> None:
+    """Looks at what variables want of MPI in a job without it; tells wishes that have no effect.
 
     Raises:
-        SettingError: a value is not accepted, or needs MPI.
+        SettingError: it cannot be had.
     """
-    _settings.require_accepted(environment)
     if _settings.TRANSPORT.read(environment) == "mpi":
         raise SettingError(
             f"{_settings.TRANSPORT.name}=mpi needs ranks that an MPI has started: horovodrun --mpi"
@@ -166,7 +166,9 @@ def _read_hosts(args: argparse.Namespace) -> list[HostInfo]:
     return [HostInfo("localhost", args.num_proc)]
 
 
-def _start_mpi(args: argparse.Namespace, exchange: Exchange | None) -> int:
+def _start_mpi(
+    args: argparse.Namespace, environment: Mapping[str, str], exchange: Exchange | None
+) -> int:
     if not args.use_mpi:
         raise ValueError(f"use_jsrun {REFUSED_FLAGS['--jsrun']}")
     if is_elastic(args):
@@ -178,7 +180,7 @@ def _start_mpi(args: argparse.Namespace, exchange: Exchange | None) -> int:
         command=args.command,
         np=args.num_proc,
         hosts=hosts,
-        environment={**_inherited(os.environ), **variables_of(args)},
+        environment=environment,
         ssh=SshOptions(args.ssh_port, args.ssh_identity_file, find_kubexec(os.environ)),
         interfaces=interface_names(args.nics),
         mpi_args=args.mpi_args or "",

@@ -73,7 +73,8 @@ def lay_out(parameters: Sequence[Parameter], bucket_bytes: int) -> list[Layout]:
     """
     layouts = []
     for dtype in dict.fromkeys(parameter.dtype for parameter in parameters):
-        line = _LINE // dtype.itemsize
+        size = torch.empty(0, dtype=dtype).element_size()  # PyTorch 2.0 has no `dtype.itemsize`
+        line = _LINE // size
         offsets: dict[Parameter, int] = {}
         ends: list[int] = []
         begin = end = 0
@@ -82,7 +83,7 @@ def lay_out(parameters: Sequence[Parameter], bucket_bytes: int) -> list[Layout]:
                 continue
             # An empty one takes a line too, so that it lies in a bucket, and no bucket is empty.
             room = -(-max(parameter.numel(), 1) // line) * line
-            if end > begin and (end - begin + room) * dtype.itemsize > bucket_bytes:
+            if end > begin and (end - begin + room) * size > bucket_bytes:
                 ends.append(end)
                 begin = end
             offsets[parameter] = end

@@ -1,5 +1,6 @@
 """Torch tensors as the memory that collectives work on, and results as torch tensors."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -72,7 +73,8 @@ def _require_gpu_build(device: torch.device) -> None:
 
 def new_result(tensor: torch.Tensor) -> torch.Tensor:
     """Contiguous memory of a tensor's shape and type for a result."""
-    if tensor.is_cpu and tensor.nbytes >= _bindings.LARGE_RESULT:
+    # Tensors of PyTorch 2.0 have no `nbytes`.
+    if tensor.is_cpu and tensor.numel() * tensor.element_size() >= _bindings.LARGE_RESULT:
         return from_buffer(COLLECTIVES.new_output(tuple(tensor.shape), NAMES[tensor.dtype]))
     return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
 
@@ -89,8 +91,22 @@ def copying_back(work: torch.Tensor, target: torch.Tensor) -> Callable[[Any], to
     return finish
 
 
+@functools.cache
+def _exchanges_booleans() -> bool:
+    """Whether this PyTorch's DLPack has booleans, which that of 2.0 has not."""
+    try:
+        torch.zeros(1, dtype=torch.bool).__dlpack__()
+    except RuntimeError:
+        return False
+    return True
+
+
 def from_buffer(buffer: _bindings.Buffer) -> torch.Tensor:
     """A tensor over memory that the core has allocated."""
+    if buffer.dtype == "bool" and not _exchanges_booleans():
+        # No buffer may be empty there.
+        flat = torch.frombuffer(buffer, dtype=torch.bool) if buffer.nbytes else torch.zeros(0) > 0
+        return flat.reshape(buffer.shape)
     return from_dlpack(buffer)
 
 
