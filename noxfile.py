@@ -177,6 +177,24 @@ def aarch64(session: nox.Session) -> None:
 
 
 @nox.session
+def oldest_torch(session: nox.Session) -> None:
+    """The checks of `horovod.torch` on PyTorch 2.0, two emulated AArch64 ranks: 100 MB."""
+    _install_groups(session, "test")
+    _install_toolkit(session)
+    emulated = _printed(session, "python", "ci/emulated_machine.py", ".dev/aarch64")
+    release = Path(".dev/oldest-torch/release")
+    session.run(
+        "variantwheel", "build", "null", "--machine", "aarch64", "--pythons", "available",
+        "-o", str(release),
+    )  # fmt: skip
+    (wheel,) = release.glob("horovod_variants-*-null.whl")
+    session.run(
+        "python", "ci/oldest_torch.py", ".dev/oldest-torch", str(wheel), *emulated.split()[-2:],
+        env={"PYTHONPATH": "src:tests"},
+    )  # fmt: skip
+
+
+@nox.session
 def cibuildwheel(session: nox.Session) -> None:
     """Runs cibuildwheel on a generated configuration, in a container of podman's; as root."""
     _install_groups(session, "ci", "samples")

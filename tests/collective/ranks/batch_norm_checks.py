@@ -25,8 +25,9 @@ def check_sync_batch_norm() -> None:
         synced = hvd.SyncBatchNorm(3, momentum=momentum, affine=affine)
         if affine:
             for layer in (plain, synced):
-                torch.nn.init.uniform_(layer.weight, generator=torch.Generator().manual_seed(1))
-                torch.nn.init.uniform_(layer.bias, generator=torch.Generator().manual_seed(2))
+                for seed, parameter in enumerate(layer.parameters()):
+                    drawn = torch.Generator().manual_seed(seed)
+                    parameter.data.uniform_(generator=drawn)
         start = sum(rows[: hvd.rank()])
         part = slice(start, start + rows[hvd.rank()])
         for _ in range(2):

@@ -248,8 +248,7 @@ def check_adasum_optimizer() -> None:
 
 def check_every_optimizers_state_can_be_broadcast() -> None:
     tried = []
-    for name in sorted(set(torch.optim.__all__)):
-        kind = getattr(torch.optim, name)
+    for name, kind in sorted(vars(torch.optim).items()):
         if not isinstance(kind, type) or name in ("Optimizer", "LBFGS", "SparseAdam"):
             continue
         torch.manual_seed(hvd.rank())

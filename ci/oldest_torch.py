@@ -1,0 +1,102 @@
+"""Runs the checks of `horovod.torch` on the oldest PyTorch that is served, on two ranks.
+
+Its builds for x86-64 bring gigabytes of CUDA along, that for AArch64 is small: the ranks run in an
+emulator, under this machine's `horovodrun`.
+
+    python ci/oldest_torch.py FOLDER WHEEL EMULATOR SYSTEM
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from debian_packages import PackagesError, PackageSet, unpack
+from quiet_command import CommandFailedError, run
+
+from collective.launching import RANKS
+from collective.test_torch import FILES
+
+# With what the checks need, as it was when that PyTorch was new.
+_PACKAGES = (
+    "torch==2.0.1", "numpy==1.26.4", "pytest==9.1.1", "hypothesis==6.112.0", "cloudpickle==3.1.2",
+)  # fmt: skip
+_LIBRARIES = PackageSet("bookworm", "arm64", ("libstdc++6", "libgomp1"))
+_SECONDS = 1800
+# What they check is left to PyTorchs whose tensors have C functions of their own.
+_FAST_WAYS = {"torch_blocking_checks.py", "torch_started_checks.py"}
+_NOT_THERE = {
+    "check_a_compiled_step_compiles_nothing_for_each_parameter": "no torch.compile on Python 3.11",
+}
+
+
+def install(site: Path, wheel: Path) -> None:
+    """Put PyTorch, what it needs and a wheel of this project's into a folder.
+
+    Raises:
+        CommandFailedError: pip cannot do it.
+    """
+    wanted = site.with_suffix(".wanted")
+    if not wanted.is_file() or wanted.read_text() != "\n".join(_PACKAGES):
+        run(
+            sys.executable, "-m", "pip", "install", "--quiet", "--target", str(site), "--upgrade",
+            "--platform", "manylinux2014_aarch64", "--python-version", "3.11",
+            "--only-binary", ":all:", *_PACKAGES,
+        )  # fmt: skip
+        wanted.write_text("\n".join(_PACKAGES))
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+
+
+def run_checks(folder: Path, emulator: str, system: str) -> list[dict[str, str]]:
+    """Give what the checks came to on each rank: name to "" or a traceback.
+
+    Raises:
+        CommandFailedError: The job failed.
+    """
+    libraries = next((folder / "libraries").glob("usr/lib/aarch64*"))
+    emulated = [
+        emulator, "-L", system, "-E", f"LD_LIBRARY_PATH={libraries}",
+        "-E", f"PYTHONPATH={folder / 'site'}", f"{system}/usr/bin/python3.11",
+    ]  # fmt: skip
+    os.environ |= {
+        "HOROVOD_TRANSPORT": "shm",
+        "HOROVOD_DYNAMIC_PROCESS_SETS": "1",
+        "HOROVOD_START_TIMEOUT": "600",
+        "OMP_NUM_THREADS": "1",
+    }
+    files = [str(RANKS / name) for name in FILES if name not in _FAST_WAYS]
+    with tempfile.TemporaryDirectory() as results:
+        run(
+            sys.executable, "-m", "horovod.runner", "-np", "2", *emulated,
+            str(RANKS / "run_checks.py"), *files, results, seconds=_SECONDS,
+        )  # fmt: skip
+        return [json.loads(Path(results, f"{rank}.json").read_text()) for rank in (0, 1)]
+
+
+def main(folder: Path, wheel: Path, emulator: str, system: str) -> int:
+    """Say which checks fail; 1 when one does that could pass."""
+    try:
+        unpack(_LIBRARIES, folder / "libraries")
+        install(folder / "site", wheel)
+        print(f"oldest_torch: {_PACKAGES[0]}; minutes, under emulation", flush=True)
+        outcomes = run_checks(folder, emulator, system)
+    except (PackagesError, CommandFailedError) as error:
+        print(f"oldest_torch: error: {error}", file=sys.stderr)
+        return 1
+    failed = {name: text for each in outcomes for name, text in each.items() if text}
+    for name, reason in _NOT_THERE.items():
+        if failed.pop(name, None) is not None:
+            print(f"left out: {name}: {reason}")
+    for name, text in failed.items():
+        print(f"FAILED {name}\n{text}")
+    print(f"oldest_torch: {len(outcomes[0]) - len(_NOT_THERE)} checks, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).resolve(), Path(sys.argv[2]), *sys.argv[3:]))
