@@ -37,12 +37,11 @@ def choose_op(op: int | None, *, average: bool | None, adasum: bool = False) -> 
         return Average if average else Sum
     if op is None:
         return Average
-    if op == Adasum and adasum:
-        return op
-    if op == Adasum:
-        raise NotImplementedError("op=Adasum is not supported yet by horovod-variants")
-    if op not in (Average, Sum, Min, Max, Product) or not isinstance(op, int):
+    given: object = op  # which callers may get wrong
+    if not isinstance(given, int) or op not in (Average, Sum, Adasum, Min, Max, Product):
         raise ValueError(
             f"op={op!r} is not a reduction; use one of Average, Sum, Min, Max, Product"
         )
+    if op == Adasum and not adasum:
+        raise NotImplementedError("op=Adasum is not supported yet by horovod-variants")
     return op

@@ -206,3 +206,10 @@ def test_arguments_are_looked_at_before_anything_is_started(
 ) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(words)}"):
         horovod.run(len, **arguments)
+
+
+def test_a_cooldown_may_be_longer_than_clocks_can_count() -> None:
+    long: Any = {"cooldown_range": (1e300, 1e301), "start_timeout": 1e300}
+    assert horovod.run(summed, (1.0,), min_num_proc=2, **long) == horovod.run(
+        summed, (1.0,), num_proc=2
+    )

@@ -34,14 +34,14 @@ class Value:
         except ValueError:
             raise argparse.ArgumentTypeError(f"{text!r} is not {self.accepted}") from None
 
-    def require(self, name: str, value: object) -> None:
-        """Refuses an attribute's value that no flag could have.
+    def take(self, name: str, value: object) -> int | float:
+        """Reads an attribute's value, which is what a flag could say.
 
         Raises:
             ValueError: it is not accepted.
         """
         try:
-            self.parse("" if isinstance(value, str) else str(value))
+            return self.parse("" if isinstance(value, str) else str(value))
         except ValueError:
             raise ValueError(f"{name}={value!r} is not {self.accepted}") from None
 
@@ -82,17 +82,17 @@ _VALUES = {
 _PATHS = ("hostfile", "host_discovery_script", "ssh_identity_file", "output_filename")
 
 
-def _require_cooldown(cooldown: Any) -> None:
+def _cooldown(cooldown: Any) -> tuple[float, float]:
     try:
         shortest, longest = cooldown
     except (TypeError, ValueError):
         raise ValueError(
             f"cooldown_range={cooldown!r} is not two numbers of seconds, shortest and longest"
         ) from None
-    for each in (shortest, longest):
-        SECONDS.require("cooldown_range", each)
-    if shortest > longest:
+    seconds = SECONDS.take("cooldown_range", shortest), SECONDS.take("cooldown_range", longest)
+    if seconds[0] > seconds[1]:
         raise ValueError(f"cooldown_range={cooldown!r}: the shortest time is above the longest")
+    return seconds
 
 
 def elastic_contradiction(
@@ -115,14 +115,14 @@ def elastic_contradiction(
 
 
 def require_values(args: argparse.Namespace) -> None:
-    """Refuses what callers have set and no command line could say; paths become text.
+    """Refuses what callers have set and no command line could say; makes the rest what that says.
 
     Raises:
         ValueError: an attribute's value is not accepted, or some contradict each other.
     """
     for name, kind in _VALUES.items():
-        if getattr(args, name) is not None:
-            kind.require(name, getattr(args, name))
+        if (value := getattr(args, name)) is not None:
+            setattr(args, name, kind.take(name, value))
     for name in _PATHS:
         if (path := getattr(args, name)) is not None:
             if not isinstance(path, (str, os.PathLike)):
@@ -131,7 +131,7 @@ def require_values(args: argparse.Namespace) -> None:
     if args.hosts is not None and not isinstance(args.hosts, str):
         raise ValueError(f"hosts={args.hosts!r} is not of the form 'host-1:2,host-2:4'")
     if args.cooldown_range is not None:
-        _require_cooldown(args.cooldown_range)
+        args.cooldown_range = _cooldown(args.cooldown_range)
     if args.min_num_proc is not None or args.host_discovery_script is not None:
         names = ("min_num_proc", "num_proc", "max_num_proc")
         if (wrong := elastic_contradiction(args, *names)) is not None:

@@ -56,7 +56,7 @@ def derive(
 
 def is_derived(optimizer: torch.optim.Optimizer) -> bool:
     """Whether an optimizer is one that `derive` has made."""
-    return type(optimizer).__dict__.get("_wrapped") is not None
+    return isinstance(getattr(type(optimizer), "_wrapped", None), type)
 
 
 def require_passes(passes: int) -> None:

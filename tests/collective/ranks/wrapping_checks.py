@@ -119,6 +119,8 @@ def check_arguments_of_the_optimizer() -> None:
         ({"gradient_predivide_factor": 0}, ValueError, "factor must be .* got 0"),
         ({"gradient_predivide_factor": math.inf}, ValueError, "must be .* got inf"),
         ({"op": 17}, ValueError, "op=17 is not a reduction"),
+        ({"op": 1.0}, ValueError, r"op=1\.0 is not a reduction"),
+        ({"op": 2.0}, ValueError, r"op=2\.0 is not a reduction"),
         ({"op": 17, "gradient_as_bucket_view": True}, ValueError, "op=17 is not a reduction"),
     ):
         with pytest.raises(error, match=text):
