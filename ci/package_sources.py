@@ -10,6 +10,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 # pip's option, uv's variable, and what uv separates several values by (pip: white space).
 _VARIABLES = (
@@ -40,10 +41,16 @@ def uv_variables(pip_settings: str, environment: Mapping[str, str]) -> dict[str,
         if separator and section in sections:
             sections[section][option] = str(ast.literal_eval(value))
     settings = sections["global"] | sections["install"] | sections[":env:"]
+    if "find-links" in settings:
+        # A folder that is not there is an error to uv, and a warning to pip.
+        places = settings["find-links"].split()
+        settings["find-links"] = " ".join(
+            place for place in places if "://" in place or Path(place).exists()
+        )
     found = {
         variable: separator.join(settings[option].split()) if separator else settings[option]
         for option, variable, separator in _VARIABLES
-        if option in settings
+        if settings.get(option)
     }
     if found:
         found["UV_INDEX_STRATEGY"] = "unsafe-best-match"  # all indexes are looked at, as by pip

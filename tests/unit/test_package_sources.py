@@ -13,9 +13,9 @@ from package_sources import uv_variables
 from dev_program import DEV, ROOT
 
 
-def test_the_environment_outranks_files_and_install_outranks_global() -> None:
-    listed = """\
-:env:.find-links='/wheels /more'
+def test_the_environment_outranks_files_and_install_outranks_global(tmp_path: Path) -> None:
+    listed = f"""\
+:env:.find-links='{tmp_path} /nosuch/folder https://f.example/'
 global.cert='/certificates.pem'
 global.extra-index-url='\\nhttps://b.example/\\nhttps://c.example/'
 global.find-links='/elsewhere'
@@ -27,12 +27,14 @@ uninstall.index-url='https://e.example/simple'
     assert uv_variables(listed, {"SSL_CERT_FILE": "/mine.pem"}) == {
         "UV_DEFAULT_INDEX": "https://d.example/simple",
         "UV_INDEX": "https://b.example/ https://c.example/",
-        "UV_FIND_LINKS": "/wheels,/more",
+        "UV_FIND_LINKS": f"{tmp_path},https://f.example/",
         "UV_INDEX_STRATEGY": "unsafe-best-match",
     }
 
 
-@pytest.mark.parametrize("listed", ["", "global.timeout='60'\n"])
+@pytest.mark.parametrize(
+    "listed", ["", "global.timeout='60'\n", "global.find-links='/nosuch/folder'\n"]
+)
 def test_where_pip_takes_packages_from_nowhere_else_neither_does_uv(listed: str) -> None:
     assert uv_variables(listed, {}) == {}
 
