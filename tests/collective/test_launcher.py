@@ -331,36 +331,6 @@ def test_a_job_ends_early_and_quietly_when_nobody_reads_its_output() -> None:
     assert launcher.wait(LAUNCH_SECONDS) == 128 + signal.SIGPIPE
 
 
-@pytest.mark.parametrize(
-    ("variables", "words"),
-    [
-        ({"HOROVOD_TRANSPORT": "mpi"}, "HOROVOD_TRANSPORT=mpi needs ranks that an MPI has started"),
-        ({"HOROVOD_ELASTIC_TIMEOUT": "soon"}, "HOROVOD_ELASTIC_TIMEOUT='soon' is not accepted"),
-        ({"HOROVOD_CPU_OPERATIONS": "mlsl"}, "HOROVOD_CPU_OPERATIONS='mlsl' is not accepted"),
-    ],
-)
-def test_what_all_ranks_would_refuse_is_said_once(variables: dict[str, str], words: str) -> None:
-    launched = horovodrun("-np", "2", *python("print('ran')"), env=variables)
-    assert (launched.code, launched.out) == (2, "")
-    (line,) = launched.err.splitlines()
-    assert line.startswith(f"horovodrun: error: {words}")
-
-
-def test_a_wish_for_mpi_that_is_not_met_is_told() -> None:
-    launched = horovodrun("-np", "1", *python("print('ran')"), env={"HOROVOD_CONTROLLER": "mpi"})
-    assert (launched.code, launched.out) == (0, "[0]<stdout>:ran\n")
-    assert "warning: HOROVOD_CONTROLLER=mpi has no effect without --mpi" in launched.err
-
-
-def test_timeouts_may_be_longer_than_clocks_can_count() -> None:
-    longest = {"HOROVOD_START_TIMEOUT": "1e18", "HOROVOD_ELASTIC_TIMEOUT": "1e300"}
-    for more in ((), ("--start-timeout", "9999999999"), ("--min-np", "1")):
-        joins = python("import horovod.array as hvd; hvd.init(); print(hvd.size())")
-        launched = horovodrun("-np", "2", *more, *joins, env=longest)
-        assert launched.code == 0, launched.err
-        assert launched.lines(0) == launched.lines(1) == ["2"]
-
-
 def test_a_report_that_nobody_can_read_is_an_error() -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(

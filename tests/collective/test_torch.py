@@ -37,6 +37,7 @@ FILES = (
     "torch_property_checks.py",
     "elastic_state_checks.py",
     "elastic_sync_checks.py",
+    "sampler_checks.py",
     "signature_checks.py",
 )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from horovod._setting_values import LONGEST
+from horovod._setting_values import seconds
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,9 @@ def _above_zero(text: str) -> int:
     return value
 
 
-def _time(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value) or value <= 0:
-        raise ValueError
-    return min(value, LONGEST)
-
-
 POSITIVE = Value("a whole number, 1 or more", _above_zero)
 COUNT = Value("a whole number, 0 or more", _digits)
-SECONDS = Value("a number of seconds above 0", _time)
+SECONDS = Value("a number of seconds above 0", seconds)
 
 _VALUES = {
     "min_num_proc": POSITIVE,
@@ -89,10 +82,10 @@ def _cooldown(cooldown: Any) -> tuple[float, float]:
         raise ValueError(
             f"cooldown_range={cooldown!r} is not two numbers of seconds, shortest and longest"
         ) from None
-    seconds = SECONDS.take("cooldown_range", shortest), SECONDS.take("cooldown_range", longest)
-    if seconds[0] > seconds[1]:
+    both = SECONDS.take("cooldown_range", shortest), SECONDS.take("cooldown_range", longest)
+    if both[0] > both[1]:
         raise ValueError(f"cooldown_range={cooldown!r}: the shortest time is above the longest")
-    return seconds
+    return both
 
 
 def elastic_contradiction(
