@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 import zipfile
@@ -48,6 +49,7 @@ def install(site: Path, wheel: Path) -> None:
             "--only-binary", ":all:", *_PACKAGES,
         )  # fmt: skip
         wanted.write_text("\n".join(_PACKAGES))
+    shutil.rmtree(site / "horovod", ignore_errors=True)  # of another wheel
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
 

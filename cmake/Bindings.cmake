@@ -10,7 +10,7 @@ function(hvd_bindings target)
   hvd_target_level(${target} baseline)
   hvd_ship(${target})
   # The module serves the main interpreter alone, as the ranks' state is the process's; pybind11's
-  # bookkeeping of others is a twelfth of a module.
+  # bookkeeping of others is a hundredth of a module.
   target_compile_definitions(${target} PRIVATE PYBIND11_HAS_SUBINTERPRETER_SUPPORT=0)
   # Template instances of the standard library's headers would be exported otherwise.
   target_link_options(${target} PRIVATE
@@ -58,7 +58,8 @@ foreach(entry IN LISTS HVD_PYTHONS)
   hvd_bindings(${module} ${sources})
   target_link_libraries(${module} PRIVATE pybind11::headers)
   target_include_directories(${module} SYSTEM PRIVATE "${headers}")
-  # Small before fast. clang's -Oz, a tenth of a module less than -Os, is -Os to zig unless it is handed on.
+  # Small before fast. clang's -Oz, a tenth of a module less than -Os, is -Os to zig unless it is
+  # handed on.
   # Of template instances that come out alike, clang keeps one: a twentieth of a module.
   target_compile_options(${module} PRIVATE $<$<CONFIG:Release>:-Os>
     "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:Clang>>:SHELL:-Xclang -Oz>"
