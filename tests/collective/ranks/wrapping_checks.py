@@ -67,6 +67,8 @@ def check_gradients_are_followed_where_tensors_have_no_hook_for_them() -> None:
     for _ in range(2):
         optimizer.zero_grad()
         (layer(torch.ones(1, 2)) * hvd.rank()).sum().backward()
+        with pytest.raises(AssertionError, match="zero_grad"):
+            optimizer.zero_grad()  # the gradients are on their way
         optimizer.step()
     torch.testing.assert_close(layer.bias.detach(), before - (hvd.size() - 1))
 
