@@ -178,7 +178,7 @@ def aarch64(session: nox.Session) -> None:
 
 @nox.session
 def oldest_torch(session: nox.Session) -> None:
-    """The checks of `horovod.torch` on PyTorch 2.0, two emulated AArch64 ranks: 100 MB."""
+    """The checks of `horovod.torch` on PyTorch 2.0.1 (or the version given), emulated: 100 MB."""
     _install_groups(session, "test")
     _install_toolkit(session)
     emulated = _printed(session, "python", "ci/emulated_machine.py", ".dev/aarch64")
@@ -190,7 +190,7 @@ def oldest_torch(session: nox.Session) -> None:
     (wheel,) = release.glob("horovod_variants-*-null.whl")
     session.run(
         "python", "ci/oldest_torch.py", ".dev/oldest-torch", str(wheel), *emulated.split()[-2:],
-        env={"PYTHONPATH": "src:tests"},
+        *session.posargs, env={"PYTHONPATH": "src:tests"},
     )  # fmt: skip
 
 
