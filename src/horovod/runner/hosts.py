@@ -1,5 +1,6 @@
 """Hosts and slots: reading host lists, and which rank goes where."""
 
+import functools
 import itertools
 import re
 import socket
@@ -7,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from horovod import _settings
+from horovod.runner.network import is_own_address
 
 INVALID_HOSTS = "Invalid host input, please make sure it has format as : worker-0:2,worker-1:2."
 _HOST = r"([A-Za-z0-9][\w.-]*|\[[0-9A-Fa-f:.]+\])"  # a name, an IPv4 or an [IPv6] address
@@ -136,6 +138,9 @@ def get_host_assignments(hosts: Sequence[HostInfo], num_proc: int) -> list[SlotI
     ]
 
 
+@functools.cache  # a name server may take seconds, and hosts are asked about again and again
 def is_local(hostname: str) -> bool:
-    """Whether ranks of a host are started directly, without ssh."""
-    return hostname in (*LOOPBACK_NAMES, socket.gethostname(), socket.getfqdn())
+    """Whether ranks of a host are started directly, without ssh: its names and addresses are."""
+    if hostname in (*LOOPBACK_NAMES, socket.gethostname(), socket.getfqdn()):
+        return True
+    return is_own_address(hostname.strip("[]"))

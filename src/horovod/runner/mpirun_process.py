@@ -6,12 +6,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
-from horovod.runner.process_groups import (
-    TERMINATE_SECONDS,
-    end_groups,
-    groups_of_session,
-    signal_group,
-)
+from horovod.runner.process_groups import TERMINATE_SECONDS, Sessions, signal_group
 from horovod.runner.processes import Guardian, exit_code
 from horovod.runner.signals import Signalled, signals_as_events
 from horovod.runner.threads import start_thread
@@ -54,7 +49,7 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
                 _kill(process)
                 process.wait()
                 raise
-            end_groups(*_groups(process))  # none but for an mpirun that was killed
+            Sessions().end(process.pid)  # nobody is left but of an mpirun that was killed
             guardian.note(b"-", process.pid)
     finally:
         guardian.dismiss()
@@ -89,14 +84,8 @@ def _supervise(process: "subprocess.Popen[bytes]", events: _Events) -> int | Non
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Ends mpirun at once, and its ranks here."""
-    for group in _groups(process):
-        signal_group(group, signal.SIGKILL)
-
-
-def _groups(process: "subprocess.Popen[bytes]") -> set[int]:
-    """Those of mpirun and of what it has started here: Open MPI's ranks lead groups of their own.
+    """Ends mpirun at once, and its ranks here: Open MPI's lead groups of their own in its session.
 
     MPICH's are in other sessions, and end when they lose mpirun.
     """
-    return {process.pid} | groups_of_session(process.pid)
+    Sessions().signal([process.pid], signal.SIGKILL)

@@ -73,6 +73,24 @@ def address_towards(hostname: str) -> str:
     raise NetworkError(f"no way to host {hostname!r}: {'; '.join(failures)}")
 
 
+def is_own_address(hostname: str) -> bool:
+    """Whether a name or an address is one of this host's; nothing is sent to find out.
+
+    The routing table answers for each of a host's own addresses with that address. Other loopback
+    addresses than the first, such as 127.0.0.2, count as other hosts.
+    """
+    try:
+        found = socket.getaddrinfo(hostname, _DISCARD_PORT, type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError):
+        return False  # ssh's configuration may know it
+    for family, kind, _, _, target in found:
+        with contextlib.suppress(OSError), socket.socket(family, kind) as probe:
+            probe.connect(target)
+            if probe.getsockname()[0] == target[0]:
+                return True
+    return False
+
+
 def loopback_address() -> str:
     """The address at which the processes of this host reach each other.
 

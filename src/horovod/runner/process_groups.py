@@ -1,13 +1,14 @@
-"""Process groups: signalling all members, and ending them."""
+"""Process groups and sessions: signalling all members, and ending them."""
 
 import os
 import signal
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 TERMINATE_SECONDS = 5.0  # between SIGTERM and SIGKILL
-_LOOK_SECONDS = 0.02  # between looks at a group that has been asked to end
+_LOOK_SECONDS = 0.02  # between looks at a session that has been asked to end
 
 
 def signal_group(group: int, number: signal.Signals) -> bool:
@@ -19,32 +20,69 @@ def signal_group(group: int, number: signal.Signals) -> bool:
     return True
 
 
-def end_groups(*groups: int) -> None:
-    """Ends all members of groups: SIGTERM, to all at once, and SIGKILL for what remains.
+class Sessions:
+    """Sessions of processes, each named by its leader.
 
-    A group keeps its number while it has members.
+    Shells with job control and GNU `timeout` put what they start into groups of its own. Where many
+    sessions end at once, threads that ask which processes run share the answer: on large machines
+    it takes long.
     """
-    left = {group for group in groups if signal_group(group, signal.SIGTERM)}
-    deadline = time.monotonic() + TERMINATE_SECONDS
-    while left and (left := left & {group for group, _ in _running()}):
-        if time.monotonic() > deadline:
-            for group in left:
-                signal_group(group, signal.SIGKILL)
-            return
-        time.sleep(_LOOK_SECONDS)
 
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._looking = False
+        self._looks_begun = 0
+        self._last_look = 0
+        self._seen: Collection[tuple[int, int]] = ()
 
-def groups_of_session(session: int) -> set[int]:
-    """The process groups whose members belong to a session."""
-    return {group for group, belongs_to in _running() if belongs_to == session}
+    def signal(self, sessions: Collection[int], number: signal.Signals) -> None:
+        """Sends a signal to all members, whatever their groups."""
+        if sessions:
+            for group in {*sessions, *self._groups_of(sessions)}:
+                signal_group(group, number)
+
+    def end(self, *sessions: int) -> None:
+        """Ends all members: SIGTERM, to all at once, and SIGKILL for what remains."""
+        self.signal(sessions, signal.SIGTERM)
+        deadline = time.monotonic() + TERMINATE_SECONDS
+        while self._groups_of(sessions):
+            if time.monotonic() > deadline:
+                self.signal(sessions, signal.SIGKILL)
+                return
+            time.sleep(_LOOK_SECONDS)
+
+    def _groups_of(self, sessions: Collection[int]) -> set[int]:
+        return {group for group, session in self._look() if session in sessions}
+
+    def _look(self) -> Collection[tuple[int, int]]:
+        """Group and session of each process that runs, as seen from now on."""
+        with self._changed:
+            wanted = self._looks_begun + 1
+            self._changed.wait_for(lambda: not self._looking or self._last_look >= wanted)
+            if self._last_look >= wanted:
+                return self._seen
+            self._looking = True
+            self._looks_begun = look = self._looks_begun + 1
+        seen: Collection[tuple[int, int]] = ()
+        try:
+            seen = list(_running())
+        finally:
+            with self._changed:
+                self._looking = False
+                self._last_look, self._seen = look, seen
+                self._changed.notify_all()
+        return seen
 
 
 def _running() -> Iterator[tuple[int, int]]:
     """Group and session of each process that runs; one that waits to be reaped does not count."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    proc = Path("/proc")
+    for process in proc.iterdir() if proc.is_dir() else ():
+        if not process.name.isdecimal():
+            continue
         try:
-            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+            fields = (process / "stat").read_bytes().rpartition(b")")[2].split()
         except OSError:
             continue  # ended meanwhile
-        if fields[0] not in "ZX":
+        if fields[0] not in b"ZX":
             yield int(fields[2]), int(fields[3])

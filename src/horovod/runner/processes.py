@@ -1,4 +1,4 @@
-"""Workers on this host: each leads a process group of its own, which ends with it."""
+"""Workers on this host: each leads a session of its own, which ends with it."""
 
 import contextlib
 import errno
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from horovod.runner.output import STDERR, STDOUT
-from horovod.runner.process_groups import TERMINATE_SECONDS, end_groups, signal_group
+from horovod.runner.process_groups import TERMINATE_SECONDS, Sessions, signal_group
 from horovod.runner.threads import ThreadError, start_thread, why_not_started
 
 _DRAIN_SECONDS = 5.0  # for output of a worker that has ended, should a stranger hold the pipe open
@@ -59,11 +59,11 @@ class Guardian:
             start_new_session=True,
         )
 
-    def note(self, sign: bytes, group: int) -> None:
-        """Says that a process group has been started (`+`) or has ended (`-`)."""
+    def note(self, sign: bytes, session: int) -> None:
+        """Says that a session has been started (`+`) or has ended (`-`)."""
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):  # it was killed; the job needs it not
-                self._process.stdin.write(b"%b%d\n" % (sign, group))
+                self._process.stdin.write(b"%b%d\n" % (sign, session))
 
     def dismiss(self) -> None:
         """Lets it end; returns when it has."""
@@ -124,7 +124,8 @@ class LocalWorkers:
         self._on_output = on_output
         self._on_exit = on_exit
         self._lock = threading.Lock()
-        self._groups: dict[int, int] = {}  # by rank
+        self._sessions = Sessions()
+        self._leaders: dict[int, int] = {}  # by rank
         self._watchers: dict[int, threading.Thread] = {}
         self._stopping = False
         self._unwanted: set[int] = set()  # ranks that are not to be started any more
@@ -183,6 +184,8 @@ class LocalWorkers:
                 return _popen(command, ["/bin/sh", script, *command.arguments[1:]])
         except OSError as error:
             what = f"{command.arguments[0]!r} in {command.directory}"
+            if error.filename == str(command.directory):
+                what = f"anything in {command.directory}"
             why = f"{why_not_started(error)}{_started_by_python(command)}"
             self._report(command.rank, f"cannot start {what}: {why}")
             return None
@@ -194,7 +197,7 @@ class LocalWorkers:
 
     def _attend(self, rank: int, process: "subprocess.Popen[bytes]", guardian: Guardian) -> None:
         """Starts the threads that a worker needs; without them it is killed."""
-        self._groups[rank] = process.pid
+        self._leaders[rank] = process.pid
         guardian.note(b"+", process.pid)
         pumps: list[threading.Thread] = []
         pipes = [(STDOUT, process.stdout), (STDERR, process.stderr)]
@@ -207,7 +210,7 @@ class LocalWorkers:
         except ThreadError as error:
             signal_group(process.pid, signal.SIGKILL)
             process.wait()
-            del self._groups[rank]
+            del self._leaders[rank]
             guardian.note(b"-", process.pid)
             self._running -= 1
             for _, pipe in pipes[len(pumps) :]:
@@ -220,17 +223,16 @@ class LocalWorkers:
     def _signal_all(self, number: signal.Signals) -> list[threading.Thread]:
         with self._lock:
             self._stopping = True
-            for group in self._groups.values():
-                signal_group(group, number)
+            self._sessions.signal(self._leaders.values(), number)
             return list(self._watchers.values())
 
     def _signal_one(self, rank: int, number: signal.Signals) -> threading.Thread | None:
         """Signals a worker and what it started; returns its watcher, None when it has ended."""
         with self._lock:
             self._unwanted.add(rank)
-            if rank not in self._groups:
+            if rank not in self._leaders:
                 return None
-            signal_group(self._groups[rank], number)
+            self._sessions.signal([self._leaders[rank]], number)
             return self._watchers.get(rank)
 
     def _watch(
@@ -240,10 +242,13 @@ class LocalWorkers:
         guardian: Guardian,
         pumps: Sequence[threading.Thread],
     ) -> None:
-        status = process.wait()
-        end_groups(process.pid)
+        with contextlib.suppress(ChildProcessError):  # where signals of children are ignored
+            # Nobody else gets the number of a process that has not been waited for.
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        self._sessions.end(process.pid)
         with self._lock:
-            del self._groups[rank]
+            del self._leaders[rank]
+            status = process.wait()
             guardian.note(b"-", process.pid)
         self._release(guardian)
         deadline = time.monotonic() + _DRAIN_SECONDS

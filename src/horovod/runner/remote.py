@@ -13,10 +13,11 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
+from horovod._settings import HOSTNAME
 from horovod.runner.call_back import CallError, call, unseal
 from horovod.runner.output import STREAMS
 from horovod.runner.processes import CANNOT_START, Command, LocalWorkers
@@ -174,6 +175,16 @@ def _obey(lines: Iterator[bytes], workers: LocalWorkers, events: _Events) -> Non
     events.put(None)
 
 
+def _where_workers_can_be(order: Order) -> Order:
+    """The order, with this process's folder where the launcher's is not to be found here."""
+    if os.access(order.directory, os.X_OK) and Path(order.directory).is_dir():
+        return order
+    here = Path.cwd()
+    host = order.environment.get(HOSTNAME.name, "this host")
+    sys.stderr.write(f"there is no folder {order.directory} on {host}: its ranks run in {here}\n")
+    return replace(order, directory=str(here))
+
+
 def run_agent(
     descriptor_in: int,
     descriptor_out: int,
@@ -193,7 +204,7 @@ def run_agent(
     line = next(lines, None)
     if line is None:
         return 0  # the launcher has gone before it said what to do
-    order = Order.decode(opened(line))
+    order = _where_workers_can_be(Order.decode(opened(line)))
     frames = FrameWriter(descriptor_out)
     events: _Events = queue.SimpleQueue()
 
@@ -226,7 +237,7 @@ def _attend(workers: LocalWorkers, events: _Events, count: int) -> int:
     return first_failure
 
 
-def main(endpoints: str | None) -> int:
+def main(endpoints: str | None = None) -> int:
     """Gets the order and runs it.
 
     Args:
@@ -254,4 +265,4 @@ def _call_and_run(endpoints: str, output: IO[bytes]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else None))
+    sys.exit(main(*sys.argv[1:]))

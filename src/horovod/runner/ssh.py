@@ -1,5 +1,6 @@
 """Workers on another host: one connection per host, by ssh, an agent at its other end."""
 
+import os
 import re
 import shlex
 import signal
@@ -37,6 +38,9 @@ _NOT_FORWARDED = re.compile(
     r"BASH_FUNC_.*|OLDPWD|PWD|SHLVL|_|HOSTNAME|.*CUDA_VISIBLE_DEVICES|_?HOROVOD_SECRET_KEY|SSH_.*|XDG_.*|DBUS_.*"
 )
 
+# By which an interpreter finds its libraries and this package.
+_PATHS = ("LD_LIBRARY_PATH", "PYTHONPATH")
+
 
 @dataclass(frozen=True)
 class SshOptions:
@@ -70,7 +74,9 @@ def forwarded(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def ssh_command(hostname: str, options: SshOptions, python: str) -> list[str]:
-    """The command that runs the agent on another host. Neither secret nor environment appear in it.
+    """The command that runs the agent on another host.
+
+    No secret and no environment appear in it, but for the paths by which it is found.
 
     Args:
         hostname: as the user wrote it; ssh's own configuration may know it.
@@ -86,7 +92,28 @@ def ssh_command(hostname: str, options: SshOptions, python: str) -> list[str]:
         command += ["-p", str(options.port)]
     if options.identity_file is not None:
         command += ["-i", options.identity_file]
-    return [*command, hostname, f"{shlex.quote(python)} -m horovod.runner.remote"]
+    return [*command, hostname, agent_command(python)]
+
+
+def agent_command(python: str, *arguments: str) -> str:
+    """What another host's shell has to run to start the agent.
+
+    It finds this package as this process does: by the same variables, which its workers get with
+    all others later, and not in the folder where it is started, whose files may be named like
+    modules.
+
+    Args:
+        python: path of the interpreter over there.
+        arguments: the agent's.
+    """
+    run = "import sys; sys.path[:] = filter(None, sys.path); from horovod.runner.remote import main"
+    paths = [f"{name}={_whole(os.environ[name])}" for name in _PATHS if os.environ.get(name)]
+    program = [python, "-c", f"{run}; sys.exit(main(*sys.argv[1:]))", *arguments]
+    return shlex.join([*(("env", *paths) if paths else ()), *program])
+
+
+def _whole(paths: str) -> str:
+    return os.pathsep.join(map(os.path.abspath, paths.split(os.pathsep)))
 
 
 class RemoteWorkers:
@@ -172,7 +199,7 @@ class RemoteWorkers:
             NetworkError: nothing can listen where the workers of that host reach this one.
         """
         self._call = ExpectedCall(self._order.environment[RENDEZVOUS_ADDRESS.name].split(","))
-        agent = f"{shlex.quote(sys.executable)} -m horovod.runner.remote {self._call.endpoints}"
+        agent = agent_command(sys.executable, self._call.endpoints)
         self._command = [kubexec, self._hostname, agent]
 
     def _start_thread(self, work: Callable[..., None], *arguments: Any) -> threading.Thread:

@@ -174,7 +174,7 @@ def test_a_failure_after_the_first_has_finished_counts(order: Sequence[int]) -> 
     for worker, code in enumerate(order):
         game.end(worker, code)
     assert game.driver.verdict == 4
-    assert game.driver.failure == Failure(str(order.index(4)), 4)
+    assert game.driver.failure == Failure(str(order.index(4)), 4, trained=True)
 
 
 def test_a_program_that_never_asks_for_a_place_may_end() -> None:
@@ -218,11 +218,24 @@ def test_the_first_failure_has_a_name() -> None:
     game.ready(0, 1, 2)
     game.end(1, 7)
     game.end(0, 1)
-    assert game.driver.failure == Failure("1", 7)
+    assert game.driver.failure == Failure("1", 7, trained=True)
     game = Game(start=1, least=1, can_grow=False)
     game.hosts(a=1)
     game.end(0, 7)
-    assert game.driver.failure == Failure("worker 0", 7)
+    assert game.driver.failure == Failure("worker 0", 7, trained=False)
+
+
+def test_a_newcomer_that_failed_long_ago_is_not_the_first() -> None:
+    game = Game(start=2, least=2)
+    game.hosts(a=2)
+    game.ready(0, 1)
+    game.hosts(a=2, b=1)
+    game.end(2, 3)
+    assert goes_on(game)
+    game.end(1, 9)
+    game.end(0, 1)
+    assert game.driver.failure == Failure("1", 9, trained=True)
+    assert game.driver.verdict == 9
 
 
 def test_the_first_failure_keeps_its_name_when_the_others_end_well() -> None:
@@ -232,7 +245,7 @@ def test_the_first_failure_keeps_its_name_when_the_others_end_well() -> None:
     game.end(1, 3)
     assert game.driver.verdict == 3
     game.end(0, 0)  # as programs may that are told to end
-    assert game.driver.failure == Failure("1", 3)
+    assert game.driver.failure == Failure("1", 3, trained=True)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from collective.launching import wait_until_gone
 from horovod.runner import ssh
-from horovod.runner.process_groups import end_groups
+from horovod.runner.process_groups import Sessions
 from horovod.runner.processes import LocalWorkers
 from horovod.runner.remote import Order
 from horovod.runner.ssh import RemoteWorkers, SshOptions
@@ -205,7 +206,38 @@ def test_a_connection_is_given_up_when_a_stranger_holds_it_open(
     assert reports.ends.empty()  # each is said to have ended once
 
 
-def test_all_groups_are_asked_to_end_before_any_is_waited_for() -> None:
+# As `timeout` does, and shells with job control.
+IN_A_GROUP_OF_ITS_OWN = """
+import os, signal
+if os.fork() == 0:
+    os.setpgid(0, 0)
+    os.write(1, b"%d %d" % (os.getppid(), os.getpid()))
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("end", ["stop", "stop_one", "kill", "itself"])
+def test_what_leads_a_group_of_its_own_ends_too(end: str) -> None:
+    reports = Reports()
+    written: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    program = [sys.executable, "-c", IN_A_GROUP_OF_ITS_OWN]
+    order = Order(program, os.sep, dict(os.environ), {4: {}})
+    workers = LocalWorkers(
+        order.commands({}), lambda _rank, _stream, data: written.put(data), reports.on_exit
+    )
+    workers.start()
+    leader, child = map(int, written.get(timeout=PATIENCE).split())
+    if end == "stop_one":
+        workers.stop_one(4)
+    elif end == "itself":
+        os.kill(leader, signal.SIGKILL)
+    else:
+        getattr(workers, end)()
+    assert reports.ends.get(timeout=PATIENCE)[0] == 4
+    wait_until_gone(child)
+
+
+def test_all_sessions_are_asked_to_end_before_any_is_waited_for() -> None:
     # Asked to end, the first one waits for the second one's end, and then says that it has.
     waits = (
         "import os, signal, sys;"
@@ -228,5 +260,5 @@ def test_all_groups_are_asked_to_end_before_any_is_waited_for() -> None:
         for process in (first, second):
             assert process.stdout is not None
             assert process.stdout.read(1)
-        end_groups(first.pid, second.pid)
+        Sessions().end(first.pid, second.pid)
     assert (first.returncode, second.returncode) == (0, -signal.SIGTERM)

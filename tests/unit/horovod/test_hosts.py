@@ -1,5 +1,8 @@
 """Host lists and the places of ranks."""
 
+import contextlib
+import socket
+
 import pytest
 
 from horovod.runner.hosts import (
@@ -10,6 +13,7 @@ from horovod.runner.hosts import (
     parse_hostfile,
     parse_hosts,
 )
+from horovod.runner.network import NetworkError, interface_address
 
 
 def test_hosts_are_read_in_order() -> None:
@@ -102,7 +106,15 @@ def test_only_this_host_is_local() -> None:
     assert is_local("localhost")
     assert is_local("127.0.0.1")
     assert not is_local("127.0.0.2")
-    assert not is_local("node-1.example")
+    assert not is_local("node-1.invalid")
+    assert is_local("[::1]") == socket.has_dualstack_ipv6()
+
+
+def test_addresses_of_this_host_are_local() -> None:
+    for _, name in socket.if_nameindex():
+        with contextlib.suppress(NetworkError):
+            assert is_local(interface_address(name))
+    assert not is_local("192.0.2.123")  # of nobody: RFC 5737
 
 
 def test_slots_that_are_not_used_cost_nothing() -> None:

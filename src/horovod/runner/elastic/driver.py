@@ -32,7 +32,7 @@ class Driver:
     Attributes:
         verdict: the job's exit code once it is decided; then the workers that are left should be
             ended.
-        failure: the first one since the job was last formed.
+        failure: the first one since the job was last formed, of a worker that trained if one did.
     """
 
     limits: Limits
@@ -131,7 +131,8 @@ class Driver:
 
     def _lose(self, worker: Worker, code: int) -> None:
         name = f"worker {worker.number}" if worker.place is None else str(worker.place.rank)
-        self.failure = self.failure or Failure(name, code or FAILED)
+        if self.failure is None or (worker.since is not None and not self.failure.trained):
+            self.failure = Failure(name, code or FAILED, trained=worker.since is not None)
         if not self._finishing:
             self._take_from(worker.host, only_slot=worker.ended and worker.since is None)
 

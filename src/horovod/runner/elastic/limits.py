@@ -29,7 +29,9 @@ class Failure:
     Attributes:
         name: its rank, or what it was when it had none yet.
         code: the job's exit code, if it cannot go on.
+        trained: whether it had a place; a newcomer's failure hinders nobody.
     """
 
     name: str
     code: int
+    trained: bool
