@@ -103,8 +103,11 @@ class AdasumStep(torch.optim.Optimizer):
 
     def load_state_dict(self, state_dict: Any) -> None:
         """Takes over a state, and forgets the passes of a step that has not been made."""
-        self._passes.seen.clear()
+        self._forget_gradients()
         self._wrapped.load_state_dict(self, state_dict)
+
+    def _forget_gradients(self) -> None:
+        self._passes.seen.clear()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters, which move by the sum of the steps too."""

@@ -172,6 +172,11 @@ class BucketReducer:
         """Whether gradients are on their way, or have been counted for a later reduction."""
         return bool(self._seen) or any(bucket.handle is not None for bucket in self._buckets)
 
+    @property
+    def sending(self) -> bool:
+        """Whether gradients are on their way, or would be if others of their bucket were there."""
+        return any(seen >= self.passes for seen in self._seen.values())
+
     def watch(self, groups: Sequence[dict[str, Any]]) -> None:
         """Follows the gradients of all parameters that need one and are not followed yet.
 

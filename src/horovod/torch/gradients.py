@@ -148,6 +148,11 @@ class GradientReducer:
         """Whether gradients are on their way, or have been counted for a later reduction."""
         return bool(self._sent) or any(gradient.seen for gradient in self._gradients.values())
 
+    @property
+    def sending(self) -> bool:
+        """Whether gradients are on their way, or would be if others of their group were there."""
+        return bool(self._sent) or any(each.complete for each in self._gradients.values())
+
     def watch(self, groups: Sequence[dict[str, Any]]) -> list[_Gradient]:
         """Follows the gradients of all parameters that need one and are not followed yet.
 

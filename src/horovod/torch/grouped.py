@@ -38,6 +38,7 @@ def start_grouped_allreduce(
     Returns:
         A handle for `synchronize`.
     """
+    tensors = tensors if isinstance(tensors, list | tuple) else list(tensors)
     outside = FORWARD_MODE._current_level < 0  # noqa: SLF001 - see there
     if outside and not any(wire_dtypes or ()):
         start = STARTED.now.grouped_allreduce_ if in_place else STARTED.now.grouped_allreduce

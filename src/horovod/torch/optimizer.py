@@ -87,6 +87,7 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
     _reduces: bool
     _synchronized: bool
     _should_synchronize: bool
+    _evaluating: bool
 
     @leave_uncompiled  # it would be anew for each parameter
     def synchronize(self) -> None:
@@ -112,9 +113,8 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
             closure: evaluates the model anew; its gradients are reduced whenever it is called.
         """
         if closure is not None:
-            if self._should_synchronize and self._reducer.busy:
+            if self._should_synchronize and self._reducer.sending:
                 self.synchronize()
-            self._synchronized = False
             return self._wrapped.step(self, self._synchronizing(closure))
         if self._should_synchronize:
             if self._synchronized:
@@ -125,10 +125,15 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
 
     def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def evaluate() -> Any:
-            loss = closure()
-            if self._should_synchronize:
+            self._evaluating = True
+            try:
+                loss = closure()
+            finally:
+                self._evaluating = False
+            # A closure without a backward pass, or one that has synchronised, leaves nothing to do.
+            if self._should_synchronize and (self._reducer.busy or not self._synchronized):
                 self.synchronize()
-                self._synchronized = False
+            self._synchronized = False
             return loss
 
         return evaluate
@@ -136,7 +141,9 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         """As the wrapped optimizer's, refused while gradients are on their way."""
         if self._reducer.busy:
-            raise AssertionError(ZERO_GRAD_TOO_EARLY)
+            if not self._evaluating or self._reducer.sending:
+                raise AssertionError(ZERO_GRAD_TOO_EARLY)
+            self._reducer.drain()  # a closure begins anew, after fewer passes than a step has
         self._wrapped.zero_grad(self, *args, **kwargs)
 
     def set_backward_passes_per_step(self, passes: int) -> None:
@@ -158,10 +165,13 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
 
         Reductions that have failed are forgotten: this is how a state is restored after a loss.
         """
+        self._forget_gradients()
+        self._wrapped.load_state_dict(self, state_dict)
+
+    def _forget_gradients(self) -> None:
         with contextlib.suppress(HorovodInternalError):
             self._reducer.drain()
         self._synchronized = False
-        self._wrapped.load_state_dict(self, state_dict)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters, whose gradients are reduced too."""
@@ -285,6 +295,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         _reduces=reduces,
         _synchronized=False,
         _should_synchronize=True,
+        _evaluating=False,
         **attributes,
     )
     if reduces:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from horovod.torch.operands import NAMES
+from horovod.torch.wrapping import load_as_wrapped
 
 # What `Optimizer.load_state_dict`, which makes iterables anew from their items, does not fail at.
 _REBUILT = (str, bytes, bytearray, set, frozenset, deque)
@@ -45,11 +46,14 @@ class _Kind:
     """What a rank has to know of a tensor to receive it.
 
     Attributes:
+        strides: how its elements lie, where they have no gaps: fused optimizers take it for granted
+            that those of a state lie as the parameter's do.
         home: the number of the parameter on whose device it belongs; None for the CPU.
         itself: the tensor where collectives do not support it, else None.
     """
 
     shape: tuple[int, ...]
+    strides: tuple[int, ...]
     dtype: torch.dtype
     home: int | None
     itself: torch.Tensor | None
@@ -152,7 +156,8 @@ def pack(optimizer: torch.optim.Optimizer, snapshot: Snapshot) -> tuple[Packed, 
         tensor = value.detach().cpu()
         plain = type(tensor) is torch.Tensor and tensor.layout == torch.strided
         itself = None if plain and tensor.dtype in NAMES else tensor
-        kinds.append(_Kind(tuple(tensor.shape), tensor.dtype, home, itself))
+        strides = torch.empty_like(tensor, device="meta").stride() if itself is None else ()
+        kinds.append(_Kind(tuple(tensor.shape), strides, tensor.dtype, home, itself))
         if itself is None:
             sent.append(tensor)
         return _Place(len(kinds) - 1)
@@ -175,7 +180,7 @@ def pack(optimizer: torch.optim.Optimizer, snapshot: Snapshot) -> tuple[Packed, 
 def to_receive(packed: Packed) -> list[torch.Tensor]:
     """Tensors for those that another rank sends."""
     return [
-        torch.empty(kind.shape, dtype=kind.dtype, device="cpu")
+        torch.empty_strided(kind.shape, kind.strides, dtype=kind.dtype, device="cpu")
         for kind in packed.kinds
         if kind.itself is None
     ]
@@ -281,7 +286,7 @@ def load(optimizer: torch.optim.Optimizer, snapshot: Snapshot) -> None:
     `load_state_dict` makes new ones, while learning-rate schedulers, and the optimizer that a
     wrapped one was made of, go on with the old ones. It also casts what floats to the parameter's
     type, and fails at some values, or spoils them. It is called nevertheless, for what subclasses,
-    wrappers and hooks do there.
+    wrappers and hooks do there. Gradients that are on their way stay so.
 
     Args:
         optimizer: of the same parameters as the one that told.
@@ -290,7 +295,7 @@ def load(optimizer: torch.optim.Optimizer, snapshot: Snapshot) -> None:
     groups, state = optimizer.param_groups, optimizer.state
     old_groups, old_state = list(groups), dict(state)
     parameters = _parameters(optimizer)
-    optimizer.load_state_dict(_loadable(snapshot))
+    load_as_wrapped(optimizer, _loadable(snapshot))
     for group, loaded_group in zip(old_groups, optimizer.param_groups, strict=True):
         _take_over(group, loaded_group)
     loaded: dict[Any, Any] = dict(optimizer.state)

@@ -59,6 +59,7 @@ class SyncBatchNorm(_BatchNorm):
         """Normalises by the batches' statistics, of all ranks where there are several."""
         if not (is_initialized() and size() > 1):
             return super().forward(input)
+        self._require_usable(input)
         momentum = self.momentum
         running: tuple[torch.Tensor | None, torch.Tensor | None] = (None, None)
         # Users change both later. Without the counter, momentum=None moves nothing.
@@ -68,6 +69,22 @@ class SyncBatchNorm(_BatchNorm):
                 batches = self.num_batches_tracked.add_(1)
                 momentum = 1.0 / batches.item() if momentum is None else momentum
         return _SyncBatchNorm.apply(input, self.weight, self.bias, *running, self.eps, momentum)
+
+    def _require_usable(self, input: torch.Tensor) -> None:  # noqa: A002 - as above
+        """Refuses what PyTorch's operation refuses: sums over channels would fit anything.
+
+        Raises:
+            RuntimeError: its channels are not those of the module, or its numbers are no floats.
+        """
+        if not input.is_floating_point():
+            raise RuntimeError(f"batch norm needs floating-point input, got {input.dtype}")
+        for name in ("running_mean", "weight"):
+            values = getattr(self, name)
+            if values is not None and values.numel() != input.shape[1]:
+                raise RuntimeError(
+                    f"{name} should contain {input.shape[1]} elements not {values.numel()}: the"
+                    f" input has the shape {tuple(input.shape)}"
+                )
 
 
 class _SyncBatchNorm:
@@ -145,6 +162,18 @@ def _gather_statistics(
     return count, mean, variance
 
 
+def _moments(
+    values: torch.Tensor, count: torch.Tensor, eps: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean, and what deviations are multiplied by, with gradients that lead to all ranks."""
+
+    def mean_of(own: torch.Tensor) -> torch.Tensor:
+        return allreduce(own.sum(_others(own)), name="sync_batch_norm.moments", op=Sum) / count
+
+    mean = mean_of(values)
+    return mean, torch.rsqrt(mean_of((values - _by_channel(mean, values)).square()) + eps)
+
+
 class _Normalise(torch.autograd.Function):
     """(x - mean) / sqrt(variance + eps), where mean and variance depend on all ranks' x.
 
@@ -165,12 +194,15 @@ class _Normalise(torch.autograd.Function):
         scale = torch.rsqrt(variance + eps)
         normalised = (values - _by_channel(mean, values)) * _by_channel(scale, values)
         ctx.save_for_backward(tensor, count, mean, scale)
+        ctx.eps = eps
         return normalised
 
     @staticmethod
     def backward(ctx: Any, above: torch.Tensor) -> Any:
         tensor, count, mean, scale = ctx.saved_tensors
         values = tensor.to(mean.dtype)
+        if torch.is_grad_enabled():  # for a second derivative: how these depend on the input
+            mean, scale = _moments(values, count, ctx.eps)
         normalised = (values - _by_channel(mean, values)) * _by_channel(scale, values)
         own = torch.cat([above.sum(_others(above)), (above * normalised).sum(_others(above))])
         sums = allreduce(

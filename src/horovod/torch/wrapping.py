@@ -59,6 +59,21 @@ def is_derived(optimizer: torch.optim.Optimizer) -> bool:
     return isinstance(getattr(type(optimizer), "_wrapped", None), type)
 
 
+def load_as_wrapped(optimizer: torch.optim.Optimizer, state_dict: Any) -> None:
+    """Gives an optimizer a state; one that `derive` has made as the user's class would."""
+    if is_derived(optimizer):
+        wrapped: type[torch.optim.Optimizer] = getattr(type(optimizer), "_wrapped")  # noqa: B009 - as below
+        wrapped.load_state_dict(optimizer, state_dict)
+    else:
+        optimizer.load_state_dict(state_dict)
+
+
+def forget_gradients(optimizer: torch.optim.Optimizer) -> None:
+    """Has an optimizer that `derive` has made wait for what is on its way, and forget the rest."""
+    if is_derived(optimizer):
+        getattr(optimizer, "_forget_gradients")()  # noqa: B009 - of a class made at run time
+
+
 def require_passes(passes: int) -> None:
     """Refuses a number of backward passes that makes no step.
 

@@ -56,6 +56,41 @@ def check_sync_batch_norm() -> None:
         hvd.SyncBatchNorm(3)(torch.ones(3))
 
 
+def check_second_derivatives() -> None:
+    """As of penalties for large gradients; through the statistics they lead to all ranks."""
+    generator = torch.Generator().manual_seed(5)
+    rows = [3 + rank for rank in range(hvd.size())]
+    joined = torch.randn(sum(rows), 2, 3, generator=generator, dtype=torch.float64)
+    start = sum(rows[: hvd.rank()])
+    part = slice(start, start + rows[hvd.rank()])
+    found = []
+    for layer, values in (
+        (torch.nn.BatchNorm1d(2), joined),
+        (hvd.SyncBatchNorm(2), joined[part]),
+    ):
+        values = values.clone().requires_grad_()  # noqa: PLW2901 - a leaf
+        result = layer.double()(values)
+        (first,) = torch.autograd.grad((result**3).sum(), values, create_graph=True)
+        torch.autograd.backward((first**2).sum())
+        assert values.grad is not None
+        assert layer.weight.grad is not None
+        found.append((values.grad, layer.weight.grad))
+    (expected, weight), (mine, own_weight) = found
+    torch.testing.assert_close(mine, expected[part])
+    torch.testing.assert_close(hvd.allreduce(own_weight, op=hvd.Sum), weight)
+
+
+def check_other_channels_are_refused() -> None:
+    for layer in (hvd.SyncBatchNorm(4), hvd.SyncBatchNorm(4, track_running_stats=False)):
+        with pytest.raises(RuntimeError, match="should contain 1 elements not 4"):
+            layer(torch.ones(3, 1, 2))
+    with pytest.raises(RuntimeError, match="floating-point"):
+        hvd.SyncBatchNorm(4)(torch.ones(3, 4, dtype=torch.int64))
+    # Nothing depends on the number.
+    free = hvd.SyncBatchNorm(4, affine=False, track_running_stats=False)
+    assert free(torch.randn(3, 1, 2)).shape == (3, 1, 2)
+
+
 def check_what_has_been_trained_may_be_scripted() -> None:
     torch.manual_seed(3)
     model = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 1), hvd.SyncBatchNorm(3))

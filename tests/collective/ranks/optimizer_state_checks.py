@@ -250,3 +250,42 @@ def check_a_fresh_optimizer_for_sparse_gradients_gets_sparse_ones() -> None:
     optimizer.step()
     weights = hvd.allgather(table.weight.detach().unsqueeze(0))
     assert torch.equal(weights, weights[:1].expand_as(weights))
+
+
+def check_what_is_broadcast_lies_as_it_did() -> None:
+    for wrap in (hvd.DistributedOptimizer, lambda optimizer: optimizer):
+        layer = torch.nn.Conv2d(3, 2, 3)
+        layer.weight.data = layer.weight.data.contiguous(memory_format=torch.channels_last)
+        inner = torch.optim.Adam(layer.parameters())
+        if hvd.rank() == 0:
+            run_backward(layer(torch.ones(1, 3, 4, 4)).sum())
+            inner.step()
+        optimizer = wrap(inner)
+        hvd.broadcast_optimizer_state(optimizer, 0)
+        for name in ("exp_avg", "exp_avg_sq"):
+            moment = optimizer.state[layer.weight][name]
+            assert moment.stride() == layer.weight.stride()
+            everyones = hvd.allgather(moment.unsqueeze(0))
+            assert torch.equal(everyones, moment.unsqueeze(0).expand_as(everyones))
+
+
+def check_a_broadcast_of_the_state_leaves_gradients_on_their_way() -> None:
+    every: list[dict[str, Any]] = [
+        {},
+        {"backward_passes_per_step": 2},
+        {"gradient_as_bucket_view": True},
+    ]
+    for options in every:
+        layer = torch.nn.Linear(1, 1, bias=False)
+        hvd.broadcast_parameters(layer.state_dict(), 0)
+        before = layer.weight.detach().clone()
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(layer.parameters(), lr=1.0, momentum=0.9), **options
+        )
+        for _ in range(optimizer.backward_passes_per_step):
+            run_backward(layer(torch.ones(1, 1)).sum() * (hvd.rank() + 1))
+            hvd.broadcast_optimizer_state(optimizer, 0)
+        optimizer.step()
+        mean = optimizer.backward_passes_per_step * (hvd.size() + 1) / 2
+        torch.testing.assert_close(layer.weight.detach(), before - mean)
+        optimizer.zero_grad()

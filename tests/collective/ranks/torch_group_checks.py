@@ -163,6 +163,11 @@ def check_grouped_allreduce() -> None:
 
     same(hvd.grouped_allreduce(tensors, op=hvd.Sum))
     same(hvd.grouped_allreduce(tensors, name="group"), 1 / n)
+    handle = hvd.grouped_allreduce_async(iter(tensors), op=hvd.Sum)  # type: ignore[arg-type]
+    same(hvd.synchronize(handle), kind=tuple)
+    copies = [tensor.clone() for tensor in tensors]
+    hvd.grouped_allreduce_(iter(copies), op=hvd.Sum)  # type: ignore[arg-type]
+    same(copies)
     same(hvd.grouped_allreduce(tensors, op=hvd.Sum, prescale_factor=2.0, postscale_factor=3.0), 6)
     same(hvd.synchronize(hvd.grouped_allreduce_async(tensors, op=hvd.Sum)), kind=tuple)
     assert torch.equal(tensors[0], mine(3))

@@ -14,6 +14,7 @@ from horovod.torch.functions import (
 )
 from horovod.torch.mpi_ops import rank
 from horovod.torch.optimizer_state import Snapshot, load, take
+from horovod.torch.wrapping import forget_gradients
 
 
 def _copy_leaf(value: Any) -> Any:
@@ -85,10 +86,12 @@ class OptimizerStateHandler(StateHandler):
 
     def restore(self) -> None:
         """Goes back to them; gradients that were on their way are forgotten."""
+        forget_gradients(self.value)
         load(self.value, Snapshot(copy.deepcopy(self._saved.told), self._saved.exact))
 
     def sync(self) -> None:
-        """Broadcasts rank 0's."""
+        """Broadcasts rank 0's; gradients that were on their way are forgotten on all ranks."""
+        forget_gradients(self.value)
         broadcast_optimizer_state(self.value, root_rank=0)
 
 
