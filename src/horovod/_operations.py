@@ -48,13 +48,13 @@ class Pending(NamedTuple):
     """An operation on its way.
 
     Attributes:
-        ticket: the runtime's own handle.
+        tickets: the runtime's own handle, once it has taken the operation.
         operands: kept alive until the operation is done.
         finish: makes the caller's result from what the runtime returns.
     """
 
     member: Member
-    ticket: int
+    tickets: list[int]
     operands: tuple[Operand, ...]
     finish: Callable[[Any], Any]
 
@@ -192,7 +192,7 @@ class Operations:
         if pending is None:
             raise ValueError(f"Handle {handle} was not created or has been cleared.")
         pending.member.require_own_process()
-        return pending.member.runtime.poll(pending.ticket)
+        return pending.member.runtime.poll(*pending.tickets)
 
     def synchronize(self, handle: int) -> Any:
         """Waits for an operation.
@@ -213,7 +213,7 @@ class Operations:
         try:
             # In time for rank 0 to say it when it names the ranks that do not come.
             site_after = pending.member.placement.stall_warning / 2
-            result = pending.member.runtime.wait(pending.ticket, call_site, site_after)
+            result = pending.member.runtime.wait(pending.tickets[0], call_site, site_after)
             done = True
         except _bindings.CollectiveError as error:
             done = True
@@ -249,11 +249,11 @@ class Operations:
         kind: str,
         name: str | None,
         process_set: int,
-        start: Callable[[str], int],
-    ) -> int:
+        start: Callable[[str], None],
+    ) -> None:
         full_name = self._full_name(member, kind, name, process_set)
         try:
-            return start(full_name)
+            start(full_name)
         except _bindings.CollectiveError as error:
             raise internal_error(str(error)) from error
         except (TypeError, ValueError):
@@ -290,16 +290,28 @@ class Operations:
             )
             for index, source in enumerate(sources)
         ]
-        ticket = self._enqueue(
-            member,
-            kind,
-            name,
-            process_set,
-            lambda full_name: member.runtime.enqueue(
-                _KINDS[kind], full_name, tensors, process_set=process_set, **options
-            ),
-        )
-        return self._keep(member, ticket, (*sources, *destinations), finish)
+        # Kept before it is on its way: a signal's handler may raise as soon as it is.
+        pending = Pending(member, [], (*sources, *destinations), finish)
+        handle = self._keep(pending)
+        try:
+            self._enqueue(
+                member,
+                kind,
+                name,
+                process_set,
+                lambda full_name: member.runtime.enqueue(
+                    _KINDS[kind],
+                    full_name,
+                    tensors,
+                    pending.tickets,
+                    process_set=process_set,
+                    **options,
+                ),
+            )
+        finally:
+            if not pending.tickets:
+                self._pending.pop(handle, None)
+        return handle
 
     def _try_now(
         self,
@@ -336,17 +348,11 @@ class Operations:
         self._finished[handle] = finish(done)
         return handle, name
 
-    def _keep(
-        self,
-        member: Member,
-        ticket: int,
-        operands: tuple[Operand, ...],
-        finish: Callable[[Any], Any],
-    ) -> int:
-        if self._newest() is not member:
-            self._forget_earlier(member)
+    def _keep(self, pending: Pending) -> int:
+        if self._newest() is not pending.member:
+            self._forget_earlier(pending.member)
         handle = next(self._handles)
-        self._pending[handle] = Pending(member, ticket, operands, finish)
+        self._pending[handle] = pending
         return handle
 
     def _forget_earlier(self, member: Member) -> None:

@@ -78,11 +78,23 @@ class Session:
         self._process = os.getpid()
         self._ends_at_exit = False
         self._followers: list[Callable[[Member | None], None]] = []
+        self._on_end: list[Callable[[], None]] = []
 
-    def follow(self, change: "Callable[[Member | None], None]") -> None:
-        """Tells the membership of this process, now and whenever it changes."""
+    def follow(
+        self,
+        change: "Callable[[Member | None], None]",
+        ended: "Callable[[], None] | None" = None,
+    ) -> None:
+        """Tells the membership of this process, now and whenever it changes.
+
+        Args:
+            change: called with it, None before the job ends, while other threads may still work.
+            ended: called when that job has ended.
+        """
         with self._lock:
             self._followers.append(change)
+            if ended is not None:
+                self._on_end.append(ended)
             change(self._member)
 
     def _forget_other_threads(self) -> None:
@@ -260,6 +272,8 @@ class Session:
                 for process_set in member.registered:
                     process_set.process_set_id = None
                 member.runtime.shutdown()
+                for ended in self._on_end:
+                    ended()
 
     def _in_fork(self) -> bool:
         """Whether the job was joined by the process that this one is a fork of.

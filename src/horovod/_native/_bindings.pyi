@@ -307,10 +307,8 @@ class StartedCalls:
         """None for a handle that is not one of these operations'."""
     def synchronize(self, handle: int, /) -> Any:
         """Waits, and returns the result; None as of `poll`."""
-    def next_handle(self) -> int:
-        """The handle that comes next; those in between are left to others."""
     def under_way(self) -> int:
-        """How many operations nobody has waited for."""
+        """How many operations are being started, or nobody has waited for."""
 
 class Runtime:
     """The background threads of one rank. Starting it blocks until all ranks have met."""
@@ -375,7 +373,7 @@ class Runtime:
         """The level of the kernels that this process uses, as "baseline" or "x86_64_v3"."""
     @property
     def is_homogeneous(self) -> bool: ...
-    # Returns a handle at once. ValueError: the name is in flight, bad dtype, op, root or splits, a
+    # Returns at once. ValueError: the name is in flight, bad dtype, op, root or splits, a
     # process set that is unknown or does not hold this rank.
     def enqueue(
         self,
@@ -385,6 +383,8 @@ class Runtime:
         # which it travels (its own, or of float32 and float64 a 16-bit one), rows at the
         # destination where the ranks agree on those of the result.
         tensors: Sequence[tuple[int, int, Sequence[int], int, int, int]],
+        # Gets the handle, before a signal's handler can raise something.
+        accepted: list[int],
         *,
         process_set: int = 0,
         op: int = ...,
@@ -397,7 +397,7 @@ class Runtime:
         numbers: Sequence[int] = (),
         device: int = -1,  # of the tensors: -1 for the CPU, or the number of a GPU
         stream: int = 0,  # address of the GPU's stream on which they become ready
-    ) -> int: ...
+    ) -> None: ...
     def run_now(
         self,
         kind: int,
@@ -456,7 +456,6 @@ class Runtime:
         new_result: Callable[[Any], Any],
         error: Callable[[str], Exception],
         *,
-        first_handle: int,  # of which every second number is used
         alone: bool,  # in a job of one rank, so that starting an operation runs it
         site: Callable[[], str],  # a line of the program, for what is waited for long
         site_after: float,  # seconds; 0: never

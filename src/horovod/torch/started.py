@@ -1,7 +1,7 @@
 """Asynchronous operations on torch tensors: one call starts, another waits for them.
 
-The bindings do what is common (`STARTED`); what they leave alone goes through `COLLECTIVES`, which
-also knows the handles of everything else.
+The bindings do what is common (`STARTED`), under odd handles; what they leave alone goes through
+`COLLECTIVES`, which has the even ones.
 """
 
 from typing import Any, Protocol
@@ -12,9 +12,6 @@ from horovod._call_site import call_site
 from horovod._collectives import COLLECTIVES
 from horovod._session import SESSION, Member, Session
 from horovod._unnamed_operations import internal_error
-
-# Behind it every second number; `COLLECTIVES` has the even ones.
-_FIRST_HANDLE = 1
 
 
 class StartedCalls(Protocol):
@@ -84,19 +81,11 @@ class StartedCalls(Protocol):
     ) -> int | None: ...
     def poll(self, handle: int, /) -> bool | None: ...
     def synchronize(self, handle: int, /) -> torch.Tensor | tuple[torch.Tensor, ...] | None: ...
-    def next_handle(self) -> int: ...
     def under_way(self) -> int: ...
 
 
 class NoCalls:
-    """Starts nothing.
-
-    Args:
-        first: the handle that comes next.
-    """
-
-    def __init__(self, first: int) -> None:
-        self._first = first
+    """Starts nothing."""
 
     def _leave(self, *_: object) -> None:
         return None
@@ -104,10 +93,6 @@ class NoCalls:
     allreduce = allreduce_ = grouped_allreduce = grouped_allreduce_ = _leave
     broadcast = broadcast_ = allgather = reducescatter = alltoall = _leave
     poll = synchronize = _leave
-
-    def next_handle(self) -> int:
-        """The handle that comes next."""
-        return self._first
 
     def under_way(self) -> int:
         """How many operations nobody has waited for."""
@@ -128,17 +113,19 @@ class Started:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.now = self.newest = NoCalls(_FIRST_HANDLE)
+        self.now = self.newest = NoCalls()
         self._earlier = self.newest
-        session.follow(self._change)
+        session.follow(self._change, ended=self._let_go)
+
+    def _let_go(self) -> None:
+        """A job has ended, so that nothing can be started in it any more."""
+        if not self.newest.under_way():
+            self.newest = NoCalls()
 
     def _change(self, member: Member | None) -> None:
-        first = self.newest.next_handle()
         exchange_api = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-        if not self.newest.under_way():
-            self.newest = NoCalls(first)  # which lets go of the runtime
         if member is None or exchange_api is None:
-            self.now = NoCalls(first)
+            self.now = NoCalls()
             return
         # Those of a job that has failed are often never asked for; two jobs later they are gone.
         self._earlier = self.newest
@@ -147,7 +134,6 @@ class Started:
             (torch.Tensor, torch.nn.Parameter),
             torch.empty_like,
             internal_error,
-            first_handle=first,
             alone=member.placement.size == 1,
             site=call_site,
             # In time for rank 0 to say it when it names the ranks that do not come.

@@ -62,9 +62,11 @@ class RankRuntime {
   const char* isa() const { return core_.isa(); }
   bool is_homogeneous() const { return core_.is_homogeneous(runtime_) != 0; }
 
-  int64_t Enqueue(int kind, const std::string& name, const std::vector<TensorTuple>& tensors,
-                  int process_set, int op, double prescale, double postscale, int root,
-                  bool grouped, const std::vector<int64_t>& numbers, int device, uintptr_t stream) {
+  // Args: accepted: gets the handle, before Python can run anything else.
+  void Enqueue(int kind, const std::string& name, const std::vector<TensorTuple>& tensors,
+               py::list accepted, int process_set, int op, double prescale, double postscale,
+               int root, bool grouped, const std::vector<int64_t>& numbers, int device,
+               uintptr_t stream) {
     std::vector<hvd_tensor> list;
     list.reserve(tensors.size());
     for (const auto& [source, destination, shape, dtype, wire_dtype, rows] : tensors) {
@@ -86,7 +88,7 @@ class RankRuntime {
       failed = core_.enqueue(runtime_, &request, &handle, &error);
     }
     if (failed != 0) ThrowCallError(error);
-    return handle;
+    accepted.append(handle);
   }
 
   // One tensor, on all ranks: False when it has to be enqueued instead, else what Wait returns.
@@ -136,12 +138,11 @@ class RankRuntime {
 
   static py::object StartedOf(const py::object& self, const py::capsule& exchange_api,
                               const py::tuple& types, const py::object& new_result,
-                              const py::object& error, int64_t first_handle, bool alone,
-                              const py::object& site, double site_after) {
+                              const py::object& error, bool alone, const py::object& site,
+                              double site_after) {
     auto& runtime = self.cast<RankRuntime&>();
     return MakeStartedCalls(runtime.core_, runtime.runtime_, runtime.unnamed_, self, exchange_api,
-                            types, new_result, error, first_handle, alone,
-                            {site.ptr(), site_after});
+                            types, new_result, error, alone, {site.ptr(), site_after});
   }
 
   bool Poll(int64_t handle) {
@@ -264,8 +265,8 @@ void BindRuntime(py::module_& module) {
       .def_property_readonly("isa", &RankRuntime::isa)
       .def_property_readonly("is_homogeneous", &RankRuntime::is_homogeneous)
       .def("enqueue", &RankRuntime::Enqueue, arg("kind"), arg("name"), arg("tensors"),
-           py::kw_only(), arg("process_set") = 0, arg("op") = 1, arg("prescale") = 1.0,
-           arg("postscale") = 1.0, arg("root") = -1, arg("grouped") = false,
+           arg("accepted"), py::kw_only(), arg("process_set") = 0, arg("op") = 1,
+           arg("prescale") = 1.0, arg("postscale") = 1.0, arg("root") = -1, arg("grouped") = false,
            arg("numbers") = std::vector<int64_t>(), arg("device") = -1, arg("stream") = 0)
       .def("run_now", &RankRuntime::RunNow, arg("kind"), arg("name"), arg("source"),
            arg("destination"), arg("shape"), arg("dtype"), arg("wire_dtype"), arg("op"),
@@ -277,8 +278,8 @@ void BindRuntime(py::module_& module) {
       .def("blocking_calls", &RankRuntime::Blocking, arg("exchange_api"), arg("types"),
            arg("new_result"), arg("error"))
       .def("started_calls", &RankRuntime::StartedOf, arg("exchange_api"), arg("types"),
-           arg("new_result"), arg("error"), py::kw_only(), arg("first_handle"), arg("alone"),
-           arg("site"), arg("site_after"))
+           arg("new_result"), arg("error"), py::kw_only(), arg("alone"), arg("site"),
+           arg("site_after"))
       .def("next_unnamed", &RankRuntime::NextUnnamed, arg("kind"), arg("process_set"))
       .def("take_back_unnamed", &RankRuntime::TakeBackUnnamed, arg("kind"), arg("process_set"),
            arg("number"))

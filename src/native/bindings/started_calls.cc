@@ -44,7 +44,7 @@ void Release(const Started& started) {
 void DeallocStarted(PyObject* self) {
   StartedCalls& object = Of(self);
   if (object.operations != nullptr) {
-    // Memory that is still in use belongs to a job which nobody holds any more, and so ends first.
+    // What is left is of a job that has ended, or which nobody holds any more, and so ends first.
     const auto left = object.operations->TakeAll();
     delete object.operations;
     delete object.mark;
@@ -91,6 +91,7 @@ PyObject* Start(StartedCalls& object, const Call& call, std::span<const hvd_tens
 PyObject* StartInto(StartedCalls& object, const Call& call, PyObject* tensor, bool in_place,
                     std::optional<int32_t> wire_dtype = std::nullopt) {
   Calls& calls = object.calls;
+  const StartedOperations::Starting starting(*object.operations);
   const auto source = Look(calls, tensor);
   if (!source || object.mark->InChild()) Py_RETURN_NONE;
   auto given = py::reinterpret_borrow<py::object>(tensor);
@@ -110,6 +111,7 @@ PyObject* StartInto(StartedCalls& object, const Call& call, PyObject* tensor, bo
 
 // The same for one tensor whose result may have other rows.
 PyObject* StartForRows(StartedCalls& object, const Call& call, PyObject* tensor) {
+  const StartedOperations::Starting starting(*object.operations);
   const auto source = Look(object.calls, tensor);
   if (!source || object.mark->InChild()) Py_RETURN_NONE;
   const hvd_tensor described = Described(*source, nullptr);
@@ -177,6 +179,7 @@ PyObject* StartGroup(PyObject* self, Arguments given, Py_ssize_t count) {
   const auto reduction = ReadReduction(given[2], given[3], given[4]);
   const auto process_set = ReadNumber(given[5]);
   if (!reduction || !process_set || object.mark->InChild()) Py_RETURN_NONE;
+  const StartedOperations::Starting starting(*object.operations);
   auto group = CallGroup::Look(calls, given[0], kInPlace);
   if (!group) Py_RETURN_NONE;
   if (!group->MakeResults(calls)) {
@@ -240,11 +243,6 @@ PyObject* Synchronize(PyObject* self, Arguments given, Py_ssize_t count) {
   return nullptr;
 }
 
-PyObject* NextHandle(PyObject* self, Arguments, Py_ssize_t count) {
-  if (!TakesArguments(0, count)) return nullptr;
-  return PyLong_FromLongLong(Of(self).operations->next());
-}
-
 PyObject* UnderWay(PyObject* self, Arguments, Py_ssize_t count) {
   if (!TakesArguments(0, count)) return nullptr;
   return PyLong_FromSize_t(Of(self).operations->size());
@@ -262,7 +260,6 @@ PyTypeObject* MakeStartedType() {
                                   Method<StartGroup<true>>("grouped_allreduce_"),
                                   Method<Poll>("poll"),
                                   Method<Synchronize>("synchronize"),
-                                  Method<NextHandle>("next_handle"),
                                   Method<UnderWay>("under_way"),
                                   {nullptr, nullptr, 0, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(DeallocStarted)},
@@ -283,15 +280,14 @@ PyTypeObject* MakeStartedType() {
 py::object MakeStartedCalls(const hvd_core& core, hvd_runtime* runtime, UnnamedCounts& counts,
                             const py::object& owner, const py::capsule& exchange_api,
                             const py::tuple& types, const py::object& new_result,
-                            const py::object& error, int64_t first_handle, bool alone,
-                            const CallSite& waiting) {
+                            const py::object& error, bool alone, const CallSite& waiting) {
   PyTypeObject* type = MakeStartedType();
   PyObject* self = type->tp_alloc(type, 0);  // all zeros behind the head
   Py_DECREF(type);
   if (self == nullptr) throw py::error_already_set();
   auto made = py::reinterpret_steal<py::object>(self);
   StartedCalls& object = Of(self);
-  object.operations = new StartedOperations(first_handle);
+  object.operations = new StartedOperations;
   object.mark = new ForkMark;
   object.alone = alone;
   object.waiting = waiting;

@@ -13,22 +13,21 @@
 namespace hvd {
 
 // Args: core, runtime, counts: used as long as `owner` lives. exchange_api, types, new_result,
-// error: as of MakeBlockingCalls. first_handle: the handles are this, and every second number from
-// there on. alone: whether the job has one rank, so that starting an operation runs it.
+// error: as of MakeBlockingCalls. alone: whether the job has one rank, so that starting an
+// operation runs it.
 //
 // The object's methods allreduce(tensor, name, op, prescale, postscale, process_set, wire_dtype),
 // broadcast(tensor, name, root, process_set), allgather(tensor, name, process_set),
 // reducescatter(tensor, name, op, prescale, postscale, process_set), alltoall(tensor, splits, name,
 // process_set), grouped_allreduce (as reducescatter, of several tensors) and, in place, allreduce_,
 // broadcast_ and grouped_allreduce_ start one, and return its handle; None for what the ordinary
-// way has to judge. poll(handle) and synchronize(handle) return None for a handle that is not
-// theirs, next_handle() the handle that comes next, under_way() how many operations nobody has
-// waited for.
+// way has to judge. Handles are odd. poll(handle) and synchronize(handle) return None for one that
+// is not theirs, under_way() how many operations are being started or nobody has waited for.
 pybind11::object MakeStartedCalls(const hvd_core& core, hvd_runtime* runtime, UnnamedCounts& counts,
                                   const pybind11::object& owner,
                                   const pybind11::capsule& exchange_api,
                                   const pybind11::tuple& types, const pybind11::object& new_result,
-                                  const pybind11::object& error, int64_t first_handle, bool alone,
+                                  const pybind11::object& error, bool alone,
                                   const CallSite& waiting);
 
 }  // namespace hvd

@@ -4,6 +4,7 @@
 
 #include <Python.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -24,15 +25,26 @@ struct Started {
 // For all threads, where there is no interpreter's lock; Python's code never runs under its own.
 class StartedOperations {
  public:
-  // Args: first: handle of the first one; every second number follows.
-  explicit StartedOperations(int64_t first) : next_(first) {}
+  // Counts as an operation while a thread starts one, and may let others run meanwhile.
+  class Starting {
+   public:
+    explicit Starting(StartedOperations& operations) : operations_(operations) {
+      operations_.starting_.fetch_add(1);
+    }
+    ~Starting() { operations_.starting_.fetch_sub(1); }
+    Starting(const Starting&) = delete;
+    Starting& operator=(const Starting&) = delete;
 
-  // Returns the handle.
+   private:
+    StartedOperations& operations_;
+  };
+
+  // Returns the handle: 1, or every second number from there on, once in a process.
   int64_t Add(const Started& started) {
+    static std::atomic<int64_t> next{1};
+    const int64_t handle = next.fetch_add(2);
     const std::lock_guard lock(mutex_);
-    const int64_t handle = next_;
     operations_.emplace(handle, started);
-    next_ += 2;
     return handle;
   }
 
@@ -58,19 +70,16 @@ class StartedOperations {
     return std::exchange(operations_, {});
   }
 
-  int64_t next() const {
-    const std::lock_guard lock(mutex_);
-    return next_;
-  }
+  // With those that are being started.
   size_t size() const {
     const std::lock_guard lock(mutex_);
-    return operations_.size();
+    return operations_.size() + starting_.load();
   }
 
  private:
   mutable std::mutex mutex_;
   std::unordered_map<int64_t, Started> operations_;
-  int64_t next_;
+  std::atomic<size_t> starting_{0};
 };
 
 }  // namespace hvd

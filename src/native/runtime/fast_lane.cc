@@ -54,6 +54,20 @@ bool IsAgreeable(const RequestLike& request) {
   return request.tensors.size() == 1 && HasFewRows(request.tensors.front().shape);
 }
 
+// Says that this thread is the one, as long as it lives.
+class Running {
+ public:
+  explicit Running(std::atomic<pthread_t>& runner) : runner_(runner) {
+    runner_.store(::pthread_self(), std::memory_order_relaxed);
+  }
+  ~Running() { runner_.store({}, std::memory_order_relaxed); }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  std::atomic<pthread_t>& runner_;
+};
+
 std::vector<int> FirstRanks(int count) {
   std::vector<int> ranks(static_cast<size_t>(count));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -88,6 +102,11 @@ void FastLane::Close() {
   if (!closed_.exchange(true)) lane_->Hold(false);
 }
 
+bool FastLane::IsIdle() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock.owns_lock();
+}
+
 std::optional<Result> FastLane::Run(const BlockingCall& call, const MakeOperation& make,
                                     std::chrono::steady_clock::time_point* met) {
   return Run(call, call, make, Coming::kAtOnce, met);
@@ -116,6 +135,7 @@ std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCa
   }
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return std::nullopt;
+  const Running running(runner_);
   interruptible_->store(coming == Coming::kAtOnce, std::memory_order_relaxed);
   std::array<uint8_t, Lane::kMostTicket> memory;
   FixedWireWriter writer(memory);

@@ -13,6 +13,8 @@
 #ifndef HVD_RUNTIME_FAST_LANE_H_
 #define HVD_RUNTIME_FAST_LANE_H_
 
+#include <pthread.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -70,6 +72,10 @@ class FastLane {
 
   // From now on nothing runs here; who waits for others goes on. For any thread.
   void Close();
+  // Whether no caller is here; nobody comes any more behind Close. For any thread.
+  bool IsIdle();
+  // Whether it is the calling thread that is here: in a signal's handler.
+  bool IsRunByThisThread() const { return runner_.load() == ::pthread_self(); }
 
   // How many operations have run here.
   int64_t completed() const { return completed_.load(std::memory_order_relaxed); }
@@ -93,6 +99,7 @@ class FastLane {
   std::vector<Lane::Place> places_;          // what each rank has brought, and
   MutableBytes own_;                         // this one, to be changed
   const Interruptible interruptible_;
+  std::atomic<pthread_t> runner_{};  // whose thread that is; {} when there is none
   std::atomic<int64_t> holds_{0};
   std::atomic<bool> closed_{false};
   std::atomic<int64_t> completed_{0};

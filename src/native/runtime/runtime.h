@@ -118,6 +118,10 @@ class Runtime : private JobObserver {
   void Help(const Operation& operation, Clock::time_point begin, Clock::time_point end);
   // The error that all ranks report for a failure of the running operation.
   Error AgreeOnFailure(const Error& own);
+  // The caller leaves in the middle of an operation, which nobody else can end now.
+  void ReportInterrupted();
+  // Waits for this rank's callers that run operations of all ranks on their own threads.
+  void AwaitCallers();
   // Has a body run in the fast lane, whose errors it makes those of all ranks.
   template <typename Body>
   std::optional<Result> RunInLane(const Pausing& pausing, const Body& body);

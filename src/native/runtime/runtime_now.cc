@@ -31,11 +31,7 @@ std::optional<Result> Runtime::RunInLane(const Pausing& pausing, const Body& bod
     if (own) throw;
     pausing();
     if (error.kind() == Error::Kind::kInterrupted) {
-      // The caller leaves in the middle of an operation, which nobody else can end now.
-      control_->ReportFailure(
-          {Error::Kind::kPeerLost,
-           StrCat(Describe(rank_, membership_.peers[static_cast<size_t>(rank_)]),
-                  " was interrupted in an operation")});
+      ReportInterrupted();
       throw;
     }
     throw AgreeOnFailure(error);
