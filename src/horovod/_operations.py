@@ -356,16 +356,17 @@ class Operations:
         return handle
 
     def _forget_earlier(self, member: Member) -> None:
-        """Forgets the handles of jobs before a member's, unless that one has ended too.
+        """Forgets the handles of jobs before the one before a member's, unless that has ended too.
 
         Those of a job that has failed are often never asked for; they would keep it alive.
         """
         pending = self._pending.copy()  # at once, and before anything of a later job can be in it
         if self._session.current is not member:
             return
+        before = self._newest()
         self._newest = weakref.ref(member)
         for handle, kept in pending.items():
-            if kept.member is not member:
+            if kept.member is not member and kept.member is not before:
                 self._pending.pop(handle, None)
 
 

@@ -111,9 +111,12 @@ class Session:
             self._changing = False
 
     def _become(self, member: Member | None) -> None:
-        self._member = member
+        # Who knows of a member's job finds its calls there.
+        if member is None:
+            self._member = None
         for change in self._followers:
             change(member)
+        self._member = member
 
     def start(
         self,

@@ -377,6 +377,8 @@ class GradientReducer:
         handle = flight.handle
         arrived = synchronize(handle) if isinstance(handle, int) else handle()
         gradient.flight = None
+        if arrived is None:
+            raise HorovodInternalError(f"the job in which {gradient.name!r} was sent has ended")
         if arrived.layout is not torch.strided:
             parameter.grad = arrived
             return

@@ -4,12 +4,17 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import numpy as np
+import pytest
 import torch
 
 import horovod.array as hvd_array
 import horovod.torch as hvd
+from horovod._collectives import COLLECTIVES
+from horovod._operations import Operations
 
 LOOKS = 20_000  # until a thread that does not fall asleep is given up: a minute or more
 IN_A_ROW = 20
@@ -75,3 +80,26 @@ def check_a_waiting_thread_sleeps_and_lets_others_work() -> None:
     ]
     for number, wait in enumerate(waits):
         assert sleeps_while_it_waits(wait), number
+
+
+def check_what_is_on_its_way_keeps_its_memory_when_a_signals_handler_raises() -> None:
+    """Python runs handlers as soon as the bindings have returned."""
+    tensor = torch.arange(8.0).reshape(2, 4).t()  # not contiguous, and so copied
+    start = Operations._enqueue
+
+    def interrupted(*given: Any) -> None:
+        start(*given)
+        raise KeyboardInterrupt
+
+    kept = len(COLLECTIVES._pending)
+    with mock.patch.object(Operations, "_enqueue", interrupted), pytest.raises(KeyboardInterrupt):
+        hvd.allreduce_async(tensor, name="interrupted", op=hvd.Sum)
+    assert len(COLLECTIVES._pending) == kept + 1
+    hvd.barrier()  # behind it: all ranks have reduced what was sent
+    # One that is refused is not kept.
+    with (
+        mock.patch.object(Operations, "_full_name", side_effect=ValueError),
+        pytest.raises(ValueError),
+    ):
+        hvd.allreduce_async(tensor, name="refused", op=hvd.Sum)
+    assert len(COLLECTIVES._pending) == kept + 1
