@@ -111,12 +111,9 @@ class Session:
             self._changing = False
 
     def _become(self, member: Member | None) -> None:
-        # Who knows of a member's job finds its calls there.
-        if member is None:
-            self._member = None
+        self._member = member
         for change in self._followers:
             change(member)
-        self._member = member
 
     def start(
         self,
