@@ -25,6 +25,7 @@ FILES = (
     "output_checks.py",
     "forward_mode_checks.py",
     "optimizer_checks.py",
+    "closure_checks.py",
     "wrapping_checks.py",
     "private_attribute_checks.py",
     "optimizer_state_checks.py",

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import queue
+import shlex
 import struct
 import sys
 import threading
@@ -36,7 +37,31 @@ _EXIT_CODE = struct.Struct("<i")
 _STOP_ONE = b"stop "  # what a line after the order begins with; the rank follows
 _CHUNK = 1 << 16
 
+# By which an interpreter finds its libraries and this package.
+_PATHS = ("LD_LIBRARY_PATH", "PYTHONPATH")
+
 _Events = queue.SimpleQueue[int | None]  # exit codes; None: end all workers
+
+
+def agent_command(python: str, *arguments: str) -> str:
+    """What another host's shell has to run to start the agent.
+
+    It finds this package as this process does: by the same variables, which its workers get with
+    all others later, and not in the folder where it is started, whose files may be named like
+    modules.
+
+    Args:
+        python: path of the interpreter over there.
+        arguments: the agent's.
+    """
+    run = "import sys; sys.path[:] = filter(None, sys.path); from horovod.runner.remote import main"
+    paths = [f"{name}={_whole(os.environ[name])}" for name in _PATHS if os.environ.get(name)]
+    program = [python, "-c", f"{run}; sys.exit(main(*sys.argv[1:]))", *arguments]
+    return shlex.join([*(("env", *paths) if paths else ()), *program])
+
+
+def _whole(paths: str) -> str:
+    return os.pathsep.join(map(os.path.abspath, paths.split(os.pathsep)))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
 """Workers on another host: one connection per host, by ssh, an agent at its other end."""
 
-import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -19,7 +17,15 @@ from horovod.runner.network import NetworkError
 from horovod.runner.output import STREAMS
 from horovod.runner.process_groups import TERMINATE_SECONDS, signal_group
 from horovod.runner.processes import CANNOT_START, exit_code
-from horovod.runner.remote import EXIT, GREETING, Order, read_exit, read_frames, stop_one
+from horovod.runner.remote import (
+    EXIT,
+    GREETING,
+    Order,
+    agent_command,
+    read_exit,
+    read_frames,
+    stop_one,
+)
 from horovod.runner.threads import ThreadError, start_thread, why_not_started
 
 CONNECT_SECONDS = 10
@@ -37,9 +43,6 @@ _LONGEST_PREAMBLE = 1 << 20  # bytes of login messages before the agent's greeti
 _NOT_FORWARDED = re.compile(
     r"BASH_FUNC_.*|OLDPWD|PWD|SHLVL|_|HOSTNAME|.*CUDA_VISIBLE_DEVICES|_?HOROVOD_SECRET_KEY|SSH_.*|XDG_.*|DBUS_.*"
 )
-
-# By which an interpreter finds its libraries and this package.
-_PATHS = ("LD_LIBRARY_PATH", "PYTHONPATH")
 
 
 @dataclass(frozen=True)
@@ -93,27 +96,6 @@ def ssh_command(hostname: str, options: SshOptions, python: str) -> list[str]:
     if options.identity_file is not None:
         command += ["-i", options.identity_file]
     return [*command, hostname, agent_command(python)]
-
-
-def agent_command(python: str, *arguments: str) -> str:
-    """What another host's shell has to run to start the agent.
-
-    It finds this package as this process does: by the same variables, which its workers get with
-    all others later, and not in the folder where it is started, whose files may be named like
-    modules.
-
-    Args:
-        python: path of the interpreter over there.
-        arguments: the agent's.
-    """
-    run = "import sys; sys.path[:] = filter(None, sys.path); from horovod.runner.remote import main"
-    paths = [f"{name}={_whole(os.environ[name])}" for name in _PATHS if os.environ.get(name)]
-    program = [python, "-c", f"{run}; sys.exit(main(*sys.argv[1:]))", *arguments]
-    return shlex.join([*(("env", *paths) if paths else ()), *program])
-
-
-def _whole(paths: str) -> str:
-    return os.pathsep.join(map(os.path.abspath, paths.split(os.pathsep)))
 
 
 class RemoteWorkers:

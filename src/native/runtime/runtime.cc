@@ -23,8 +23,6 @@ constexpr std::chrono::milliseconds kVerdictTime{1000};
 // How long the coordinator may take to answer a report, on a busy machine too. Without its answer,
 // this rank would report another error than the others.
 constexpr std::chrono::seconds kAnswerTime{30};
-// Between looks whether a caller is done.
-constexpr std::chrono::milliseconds kCallerLook{2};
 
 // What takes longer is left to the op thread where that has a core to itself: waking it costs
 // little beside it, a caller sees a signal meanwhile, and goes on when its own operation is done,
@@ -376,20 +374,6 @@ void Runtime::RunOpThread() {
     control_->Drained();
   }
   gpu_.End();
-}
-
-// The others' need this rank's until the operation ends: when all ranks have said goodbye, nobody
-// would notice that it is gone.
-void Runtime::AwaitCallers() {
-  if (!membership_.fast_lane) return;
-  while (!membership_.fast_lane->IsIdle() && !abort_.WaitForReason(kCallerLook)) {
-  }
-}
-
-void Runtime::ReportInterrupted() {
-  control_->ReportFailure({Error::Kind::kPeerLost,
-                           StrCat(Describe(rank_, membership_.peers[static_cast<size_t>(rank_)]),
-                                  " was interrupted in an operation")});
 }
 
 Error Runtime::AgreeOnFailure(const Error& own) {

@@ -14,6 +14,8 @@ namespace {
 
 // Of longer ones several are faster as one.
 constexpr size_t kMostStarted = size_t{1} << 20;
+// Between looks whether a caller is done.
+constexpr std::chrono::milliseconds kCallerLook{2};
 
 bool MayMeetForIt(const Request& request) {
   return FastLane::IsFor(request) && ByteCount(request) <= kMostStarted;
@@ -142,6 +144,20 @@ Result Runtime::RunNowAlone(const BlockingCall& call) {
   Result result = Take(Enqueue(RequestOf(call), MemoryOf(call), SplitsOf(call)));
   run_alone_now_.fetch_add(1, std::memory_order_relaxed);
   return result;
+}
+
+// The others' need this rank's until the operation ends: when all ranks have said goodbye, nobody
+// would notice that it is gone.
+void Runtime::AwaitCallers() {
+  if (!membership_.fast_lane) return;
+  while (!membership_.fast_lane->IsIdle() && !abort_.WaitForReason(kCallerLook)) {
+  }
+}
+
+void Runtime::ReportInterrupted() {
+  control_->ReportFailure({Error::Kind::kPeerLost,
+                           StrCat(Describe(rank_, membership_.peers[static_cast<size_t>(rank_)]),
+                                  " was interrupted in an operation")});
 }
 
 int64_t Runtime::fast_operations() const {
