@@ -1,4 +1,5 @@
-// A signal's handler that ends the job while its caller is in the middle of an operation.
+// A job that ends while a caller is in the middle of an operation: by a signal's handler of this
+// caller, or by another thread.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -66,7 +67,62 @@ std::string ErrorOf(const std::function<void()>& body) {
   return "";
 }
 
+// A caller that is held up in the fast lane until its runtime ends what was started, and then a
+// little longer: long enough for an end that did not wait for it.
+struct HeldInLane {
+  Runtime& runtime;
+  int64_t started;  // which nobody joins
+  const std::atomic<bool>& has_ended;
+  std::atomic<bool> held{false};
+  bool ended_meanwhile = false;
+
+  static void Pause(void* context) {
+    auto& self = *static_cast<HeldInLane*>(context);
+    if (self.held.exchange(true)) return;
+    const auto rest = std::chrono::milliseconds(1);
+    for (int i = 0; i < kMostPolls && !self.runtime.IsDone(self.started); ++i) {
+      std::this_thread::sleep_for(rest);
+    }
+    for (int i = 0; i < 100 && !self.has_ended; ++i) std::this_thread::sleep_for(rest);
+    self.ended_meanwhile = self.has_ended;
+  }
+};
+
 }  // namespace
+
+TEST(AThreadThatEndsTheJobWaitsForAnotherOnesOperation) {
+  std::atomic<bool> has_ended{false};
+  const auto store = std::make_shared<hvd::HashStore>();
+  hvd::test::OnThreads(2, [&](int rank) {
+    Runtime runtime(hvd::test::OptionsFor(rank, 2, TransportChoice::kShm, store));
+    std::vector<float> data(kCount, 1.0F);
+    const Request request = RequestFor<float>(OpKind::kAllreduce, "sum", {kCount});
+    const auto reduce = [&](hvd::Pausing pausing) {
+      const hvd::Memory memory{data.data(), data.data()};
+      const hvd::CallOf made(request, {&memory, 1}, {});
+      hvd::BlockingCall call = *made;
+      call.pausing = pausing;
+      // The end may have come before the ranks have met.
+      const std::string error = ErrorOf([&] {
+        if (!runtime.RunNow(call)) (void)Blocking(runtime, request, data.data(), data.data());
+      });
+      EXPECT_TRUE(error.empty() || error.find("shut down") != std::string::npos);
+    };
+    if (rank == 0) {
+      reduce({});
+      return;
+    }
+    float alone = 0.0F;
+    const Request other = RequestFor<float>(OpKind::kAllreduce, "alone", {1});
+    HeldInLane held{runtime, hvd::test::Start(runtime, other, &alone, &alone), has_ended};
+    std::thread caller([&] { reduce({HeldInLane::Pause, &held}); });
+    while (!held.held) std::this_thread::yield();
+    runtime.Shutdown();
+    has_ended = true;
+    caller.join();
+    EXPECT_FALSE(held.ended_meanwhile);
+  });
+}
 
 TEST(AHandlerThatEndsTheJobWithinAnOperationEndsItForAll) {
   Handler handler;
