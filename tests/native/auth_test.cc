@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptors.h"
 #include "base/error.h"
 #include "harness.h"
 #include "store_server.h"
@@ -50,6 +51,49 @@ Socket Join(const Acceptor& acceptor, const Secret& secret, const std::string& p
   hvd::AuthenticateToServer(socket, secret, purpose, Soon());
   return socket;
 }
+
+// The limit of this process, until it goes out of scope.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(rlim_t count) {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    rlimit few = before_;
+    few.rlim_cur = count;
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  }
+  ~FewDescriptors() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+// Another process, so that only one side of each connection is in this one: 100 that are silent,
+// and then one that knows the secret.
+class ManyStrangers {
+ public:
+  explicit ManyStrangers(const Acceptor& acceptor) : process_(::fork()) {
+    if (process_ != 0) return;
+    const rlimit many{.rlim_cur = 256, .rlim_max = 256};
+    ::setrlimit(RLIMIT_NOFILE, &many);
+    std::vector<Socket> sockets;
+    for (int i = 0; i < 100; ++i) sockets.push_back(Socket::Connect(acceptor.endpoint(), Soon()));
+    sockets.push_back(Join(acceptor, kSecret, "data"));
+    ::alarm(60);
+    ::pause();
+    ::_exit(0);
+  }
+  ~ManyStrangers() {
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+  ManyStrangers(const ManyStrangers&) = delete;
+  ManyStrangers& operator=(const ManyStrangers&) = delete;
+
+ private:
+  const pid_t process_;
+};
 
 }  // namespace
 
@@ -139,25 +183,20 @@ TEST(AStrangerWhoNeverStopsSpeakingDoesNotStopTheClock) {
 
 TEST(StrangersWhoTakeAllDescriptorsHoldNobodyUp) {
   Acceptor acceptor(Listener("127.0.0.1"), kSecret, "data");
-  // Another process, so that only one side of each connection is in this one.
-  const pid_t others = ::fork();
-  if (others == 0) {
-    std::vector<Socket> sockets;
-    for (int i = 0; i < 100; ++i) sockets.push_back(Socket::Connect(acceptor.endpoint(), Soon()));
-    sockets.push_back(Join(acceptor, kSecret, "data"));
-    ::alarm(60);
-    ::pause();
-    ::_exit(0);
-  }
-  rlimit before{};
-  EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  rlimit few = before;
-  few.rlim_cur = 40;
-  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const ManyStrangers others(acceptor);
+  const FewDescriptors few(40);
   EXPECT_TRUE(static_cast<bool>(acceptor.Next({}, Soon(), "test")));
-  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  ::kill(others, SIGKILL);
-  ::waitpid(others, nullptr, 0);
+}
+
+TEST(StrangersLeaveHalfOfTheDescriptorsToTheProgram) {
+  const FewDescriptors few(80);
+  Acceptor acceptor(Listener("127.0.0.1"), kSecret, "data");
+  const size_t before = hvd::FreeDescriptors();
+  const ManyStrangers others(acceptor);
+  EXPECT_TRUE(static_cast<bool>(acceptor.Next({}, Soon(), "test")));
+  EXPECT_TRUE(hvd::FreeDescriptors() + 3 > before / 2);
+  acceptor.CloseUnproved();
+  EXPECT_TRUE(hvd::FreeDescriptors() + 3 > before);
 }
 
 TEST(WaitingEndsWhenAWatchedPeerCloses) {

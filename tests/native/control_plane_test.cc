@@ -34,7 +34,7 @@ class Observer : public hvd::JobObserver {
  public:
   void OnSending(const Request&) override {}
   void OnResponses(std::vector<hvd::Response>) override {}
-  void OnShutdown() override { plane->Drained(); }
+  void OnShutdown(int /*first*/) override { plane->Drained(); }
   void OnSample(const hvd::AutotuneSample&) override {}
   void OnStall(const std::string&) override {}
   void OnFailure(const hvd::Error&) override {}

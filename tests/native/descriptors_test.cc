@@ -2,6 +2,8 @@
 #include "base/descriptors.h"
 
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/unique_fd.h"
@@ -36,4 +38,23 @@ TEST(TheLimitIsRaisedWhereItIsTooLowAndElseLeftAlone) {
     EXPECT_THROWS(hvd::AllowDescriptors(limit.rlim_max, "a job of many ranks"), hvd::Error,
                   "a job of many ranks needs ");
   }
+}
+
+// In a process of its own: a hard limit is not raised again.
+TEST(WhatIsLeftForTheProgramIsNoReasonToFail) {
+  const int failures = hvd::test::Failures();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit low{.rlim_cur = 30, .rlim_max = 40};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+    hvd::AllowDescriptors(10, "a test");
+    EXPECT_EQ(SoftLimit(), rlim_t{40});
+    EXPECT_THROWS(hvd::AllowDescriptors(40, "a test"), hvd::Error,
+                  "the hard limit of this process "
+                  "is 40;");
+    ::_exit(hvd::test::Failures() == failures ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }

@@ -272,9 +272,22 @@ TEST(AJobMayRecordFromItsStartToItsEnd) {
       EXPECT_EQ(Count(text, "\"sum\"") + Count(text, "] sum\""), 1);
     });
   }
-  auto options = OptionsFor(0, 1, TransportChoice::kAuto, nullptr);
-  options.timeline.path = folder.File("no/folder");
-  EXPECT_THROWS(Runtime(options), Error, "no/folder");
+}
+
+TEST(AJobGoesOnWithoutATimelineThatCannotBeWritten) {
+  const Folder folder;
+  for (const std::string& path : {folder.File("no/folder"), std::string("/dev/full")}) {
+    auto options = OptionsFor(0, 1, TransportChoice::kAuto, nullptr);
+    options.timeline.path = path;
+    Runtime runtime(options);
+    EXPECT_THROWS(runtime.StartTimeline(path, false), Error, path);
+    const std::string later = folder.File("later");
+    runtime.StartTimeline(later, false);
+    std::vector<float> data(8, 1);
+    SumInPlace(runtime, "sum", data);
+    runtime.StopTimeline();
+    EXPECT_EQ(Count(Content(later), "\"sum\"") + Count(Content(later), "] sum\""), 1);
+  }
 }
 
 TEST(StartsAndStopsUnderLoad) {

@@ -95,6 +95,12 @@ TEST(CountsBeginAnewAfterAJoin) {
                        "started so far on process set 7: 4 by rank 0; 3 by rank 1."));
 }
 
+TEST(AnEndPutsNobodyOffTheTrackOfAnError) {
+  const std::string text = hvd::ExplainEnd(Unnamed(51));
+  EXPECT_TRUE(Contains(text, "unnamed allreduce operation number 52, which not all ranks have"));
+  EXPECT_TRUE(Contains(text, "If no rank failed or left early, one more or less on some ranks"));
+}
+
 TEST(AMismatchSaysThatRanksMayBeOutOfStep) {
   const auto response = hvd::Compare({{0, Unnamed(7)}, {1, Unnamed(7, {3})}});
   EXPECT_TRUE(Contains(response.error,

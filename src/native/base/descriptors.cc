@@ -1,13 +1,13 @@
 #include "base/descriptors.h"
 
-#include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "base/unique_fd.h"
 
 namespace hvd {
 namespace {
@@ -15,25 +15,34 @@ namespace {
 // For what the program opens besides: data files, libraries.
 constexpr size_t kSpare = 64;
 
+// The lowest that is free: about as many are open, unless the program has closed some below.
+size_t OpenDescriptors() {
+  const UniqueFd next(::epoll_create1(EPOLL_CLOEXEC));
+  return next ? static_cast<size_t>(next.get()) : 0;
+}
+
 }  // namespace
 
+size_t FreeDescriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  return static_cast<size_t>(limit.rlim_cur) - std::min<size_t>(limit.rlim_cur, OpenDescriptors());
+}
+
 void AllowDescriptors(size_t more, const std::string& what) {
-  // The lowest that is free: about as many are open, unless the program has closed some below.
-  const int next = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
-  if (next >= 0) ::close(next);
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const size_t needed = static_cast<size_t>(std::max(next, 0)) + more + kSpare;
-  if (limit.rlim_cur == RLIM_INFINITY || needed <= limit.rlim_cur) return;
-  if (limit.rlim_max != RLIM_INFINITY && needed > limit.rlim_max) {
+  const size_t needed = OpenDescriptors() + more;
+  if (limit.rlim_cur == RLIM_INFINITY || needed + kSpare <= limit.rlim_cur) return;
+  const size_t most = limit.rlim_max;  // RLIM_INFINITY is above all others
+  if (needed > most) {
     throw Error(Error::Kind::kIo,
                 StrCat(what, " needs ", more, " file descriptors, about ", needed,
-                       " with those in use, but the hard limit of this process is ",
-                       static_cast<size_t>(limit.rlim_max),
+                       " with those in use, but the hard limit of this process is ", most,
                        "; raise it (`ulimit -Hn`, LimitNOFILE= of a service, --ulimit nofile of a "
                        "container)"));
   }
-  limit.rlim_cur = needed;
+  limit.rlim_cur = std::min(needed + kSpare, most);
   (void)::setrlimit(RLIMIT_NOFILE, &limit);  // what fails here shows when one is opened
 }
 

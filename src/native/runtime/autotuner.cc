@@ -98,6 +98,7 @@ void Autotuner::Judge(double score) {
   if (stage_ == Stage::kWarmUp) {
     if (samples_ < options_.warmup_samples) return;
     samples_ = 0;
+    if (!options_.tune_fusion && !options_.tune_gather) best_score_ = score;  // there is no other
     return BeginStage(Stage::kFusion);
   }
   const bool last = samples_ >= options_.most_samples;
@@ -118,7 +119,7 @@ void Autotuner::Judge(double score) {
     return;
   }
   // What the first stage has found is measured again in the second, beside its other values.
-  if (stage_ == Stage::kFusion) best_score_ = 0;
+  if (stage_ == Stage::kFusion && options_.tune_gather) best_score_ = 0;
   BeginStage(stage_ == Stage::kFusion ? Stage::kGather : Stage::kCompare);
 }
 

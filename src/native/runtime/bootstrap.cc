@@ -109,6 +109,8 @@ class Meeting {
                                      .attempt = attempts_++,
                                      .deadline = deadline},
                                     reach, std::move(segment));
+      // All that this rank waited for are here; who comes for another try has been told to by then.
+      data_.CloseUnproved();
       return {transports_.shm_error, true};
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::kInterrupted) throw;
@@ -173,6 +175,7 @@ void Meeting::Lead() {
       throw;
     }
     table = MakeTable(hellos, Reach::kTcp, options_);
+    membership_.why_sockets = error.what();
   }
   NearListener listener(options_.size);
   table.near = listener.address();
@@ -189,13 +192,19 @@ void Meeting::Lead() {
     }
     // Who could connect has done so before it confirmed, and goes over once it knows the verdict.
     std::map<int, Socket> near;
-    if (verdict.kind == Verdict::Kind::kGo) near = listener.Accept();
+    try {
+      if (verdict.kind == Verdict::Kind::kGo) near = listener.Accept();
+    } catch (const Error& error) {
+      verdict = {Verdict::Kind::kFail,
+                 StrCat(hvd::Describe(0, table.rows[0].peer), ": ", error.what())};
+    }
     SendToAll(connections, MessageType::kVerdict, verdict.Encode(), deadline);
     for (auto& [rank, socket] : near) GoOver(connections.at(static_cast<size_t>(rank)), socket);
     if (verdict.kind == Verdict::Kind::kGo) break;
     if (verdict.kind == Verdict::Kind::kFail) {
       throw Error(Error::Kind::kPeerLost, "the job could not start: " + verdict.text);
     }
+    membership_.why_sockets = verdict.text;
     may_retry = false;
     own = Try(table, Reach::kTcp, std::nullopt);
   }
@@ -210,8 +219,9 @@ std::string Meeting::LeaderEndpoint() {
     return store_->Get(CoordinatorKey(), deadline_);
   } catch (const Error& error) {
     if (error.kind() == Error::Kind::kInterrupted) throw;
-    const auto seconds = std::chrono::duration<double>(options_.start_timeout).count();
-    throw Error(error.kind(), StrCat("rank 0 did not come within ", seconds, " s: ", error.what()));
+    const std::string late = StrCat("rank 0 did not come ", WithinStartTime(options_));
+    const bool timeout = error.kind() == Error::Kind::kTimeout;
+    throw Error(error.kind(), timeout ? late : StrCat(late, ": ", error.what()));
   }
 }
 

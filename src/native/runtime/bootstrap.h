@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/unique_fd.h"
@@ -30,6 +31,8 @@ struct Membership {
   std::unique_ptr<FastLane> fast_lane;  // where all ranks are on one host
   // After which a rank of which nothing is heard counts as lost; 0: never.
   std::chrono::milliseconds silence{0};
+  // Of ranks that were to have another way: why they send through sockets alone. Known on rank 0.
+  std::string why_sockets;
   bool spin = false;           // every rank of this machine can have a core to itself
   bool spare_cores = false;    // and a second one
   bool is_homogeneous = true;  // every host has as many ranks as any other

@@ -43,8 +43,9 @@ class JobObserver {
   // A request that has stayed so far is about to be sent.
   virtual void OnSending(const Request& request) = 0;
   virtual void OnResponses(std::vector<Response> responses) = 0;
-  // A rank has shut down. No more responses come; once those that came have run, Drained is due.
-  virtual void OnShutdown() = 0;
+  // A rank has shut down, `first` of all. No more responses come; once those that came have run,
+  // Drained is due.
+  virtual void OnShutdown(int first) = 0;
   // On rank 0: the autotuner has measured something.
   virtual void OnSample(const AutotuneSample& sample) = 0;
   // On rank 0: some ranks wait for others.

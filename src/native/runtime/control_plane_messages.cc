@@ -13,6 +13,15 @@
 #include "runtime/unnamed_operations.h"
 
 namespace hvd {
+namespace {
+
+std::vector<uint8_t> RankPayload(size_t rank) {
+  WireWriter writer;
+  writer.U32(static_cast<uint32_t>(rank));
+  return writer.Take();
+}
+
+}  // namespace
 
 void ControlPlane::ToCoordinator(MessageType type, std::span<const uint8_t> payload) {
   if (IsCoordinator()) return HandleAsCoordinator(0, type, payload);
@@ -126,7 +135,7 @@ void ControlPlane::HandleAsCoordinator(size_t rank, MessageType type,
       if (std::exchange(ending_, true)) return;
       TellUnnamed(StrCat("Rank ", rank, " has ended the job"), std::nullopt);
       SendReady();
-      return Broadcast(MessageType::kShutdown, {});
+      return Broadcast(MessageType::kShutdown, RankPayload(rank));
     case MessageType::kFailure:
       failed_ = true;
       return Broadcast(MessageType::kFailure, payload);
@@ -187,7 +196,7 @@ void ControlPlane::HandleAsMember(MessageType type, std::span<const uint8_t> pay
     case MessageType::kHurry:
       return inbox_.EndLongStays();
     case MessageType::kShutdown:
-      return observer_.OnShutdown();
+      return observer_.OnShutdown(static_cast<int>(WireReader(payload).U32()));
     case MessageType::kFailure:
       finished_ = true;
       return observer_.OnFailure(ReadError(payload));

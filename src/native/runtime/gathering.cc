@@ -97,6 +97,13 @@ void Admit(const RuntimeOptions& options, Socket socket, std::vector<Connection>
 
 }  // namespace
 
+std::string WithinStartTime(const RuntimeOptions& options) {
+  const auto seconds = std::chrono::duration<double>(options.start_timeout).count();
+  return StrCat("within ", seconds,
+                " s; ranks that do other work before hvd.init() may need more (--start-timeout of "
+                "horovodrun, HOROVOD_START_TIMEOUT)");
+}
+
 void GatherHellos(const RuntimeOptions& options, Acceptor& acceptor,
                   std::vector<Connection>& connections, std::vector<Hello>& hellos) {
   const Deadline deadline = Deadline::After(options.start_timeout, options.interrupt);
@@ -117,9 +124,8 @@ void GatherHellos(const RuntimeOptions& options, Acceptor& acceptor,
     failure = error.what();
     if (kind == Error::Kind::kPeerLost) failure = WhoLeft(connections, hellos);
     if (kind == Error::Kind::kTimeout) {
-      const auto seconds = std::chrono::duration<double>(options.start_timeout).count();
-      failure = StrCat(MissingRanks(connections), " did not come within ", seconds,
-                       " s: check that their processes run and that they reach rank 0 at ",
+      failure = StrCat(MissingRanks(connections), " did not come ", WithinStartTime(options),
+                       "; check that their processes run and that they reach rank 0 at ",
                        ToString(acceptor.endpoint()));
     }
   }

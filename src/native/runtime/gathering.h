@@ -2,6 +2,7 @@
 #ifndef HVD_RUNTIME_GATHERING_H_
 #define HVD_RUNTIME_GATHERING_H_
 
+#include <string>
 #include <vector>
 
 #include "runtime/bootstrap_messages.h"
@@ -10,6 +11,9 @@
 #include "transport/auth.h"
 
 namespace hvd {
+
+// "within 30 s", and what to do about it.
+std::string WithinStartTime(const RuntimeOptions& options);
 
 // Waits until all other ranks have connected and said hello. On failure, tells those that have come
 // before it throws.

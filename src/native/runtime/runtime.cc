@@ -6,6 +6,8 @@
 #include <chrono>
 #include <exception>
 #include <limits>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -33,12 +35,20 @@ constexpr size_t kShortBytes = size_t{1} << 20;
 // How long what is logged at the end may take, where nobody reads it.
 constexpr std::chrono::seconds kLastWords{2};
 
-Error ShutdownError() {
+Error ShutdownError(const std::string& first) {
   return {Error::Kind::kShutdown,
-          "Horovod has been shut down. This was caused by an exception on one of the ranks or an "
-          "attempt to allreduce, allgather or broadcast a tensor after one of the ranks finished "
-          "execution. If the shutdown was caused by an exception, you should see the exception in "
-          "the log before the first shutdown message."};
+          StrCat("Horovod has been shut down. This was caused by an exception on one of the ranks "
+                 "or an attempt to allreduce, allgather or broadcast a tensor after one of the "
+                 "ranks finished execution. If the shutdown was caused by an exception, you should "
+                 "see the exception in the log before the first shutdown message.",
+                 first)};
+}
+
+Error NoThread(const std::system_error& error) {
+  return {Error::Kind::kInternal,
+          StrCat("no thread can be started here (", error.code().message(),
+                 "); raise the limit that is met: `ulimit -u`, the pids limit of the cgroup "
+                 "(pids.max) or, of memory, `ulimit -v`")};
 }
 
 RuntimeOptions CheckOptions(RuntimeOptions options) {
@@ -59,10 +69,27 @@ std::string Title(OpKind kind) {
   return title + ": ";
 }
 
-std::unique_ptr<AutotuneLog> OpenAutotuneLog(const RuntimeOptions& options) {
+// What a job goes without rather than end: a file to write into.
+template <typename Body>
+void UnlessUnwritable(LogWriter& log, const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kIo) throw;
+    log.Log(LogLevel::kWarning, StrCat(error.what(), "; the job goes on without it"));
+  }
+}
+
+std::unique_ptr<AutotuneLog> OpenAutotuneLog(const RuntimeOptions& options, LogWriter& log) {
   const AutotuneOptions& autotune = options.autotune;
-  if (options.rank != 0 || !autotune.on || autotune.log.empty()) return nullptr;
-  return std::make_unique<AutotuneLog>(autotune.log, options.agreement.cache_capacity != 0);
+  std::unique_ptr<AutotuneLog> opened;
+  if (options.rank == 0 && autotune.on && !autotune.log.empty()) {
+    UnlessUnwritable(log, [&] {
+      const bool cache_enabled = options.agreement.cache_capacity != 0;
+      opened = std::make_unique<AutotuneLog>(autotune.log, cache_enabled);
+    });
+  }
+  return opened;
 }
 
 AgreementOptions Agreement(AgreementOptions options, const Membership& membership) {
@@ -71,12 +98,21 @@ AgreementOptions Agreement(AgreementOptions options, const Membership& membershi
   return options;
 }
 
-// Starts the timeline before the ranks meet, so that one which cannot leaves no job that has begun.
-Membership Meet(const RuntimeOptions& options, Timeline& timeline, Abort& abort) {
+// The timeline records the start, too.
+Membership Meet(const RuntimeOptions& options, Timeline& timeline, LogWriter& log, Abort& abort) {
   const RuntimeOptions checked = CheckOptions(options);
   const TimelineOptions& recording = checked.timeline;
-  if (!recording.path.empty()) timeline.Start(recording.path, recording.mark_cycles);
-  return Bootstrap(checked, abort);
+  if (!recording.path.empty()) {
+    UnlessUnwritable(log, [&] { timeline.Start(recording.path, recording.mark_cycles); });
+  }
+  Membership membership = Bootstrap(checked, abort);
+  if (!membership.why_sockets.empty() && options.rank == 0) {
+    log.Log(LogLevel::kWarning,
+            StrCat("All ranks send through sockets, which takes longer, as another way cannot be "
+                   "used: ",
+                   membership.why_sockets));
+  }
+  return membership;
 }
 
 }  // namespace
@@ -86,9 +122,9 @@ Runtime::Runtime(const RuntimeOptions& options)
       size_(options.size),
       pid_(::getpid()),
       log_(options.log),
-      autotune_log_(OpenAutotuneLog(options)),
+      autotune_log_(OpenAutotuneLog(options, log_)),
       timeline_(options.rank),
-      membership_(Meet(options, timeline_, abort_)),
+      membership_(Meet(options, timeline_, log_, abort_)),
       shared_([this](const std::string& text) { log_.Log(LogLevel::kWarning, text); }),
       process_sets_(*membership_.transport, shared_,
                     membership_.fast_lane ? membership_.fast_lane->outputs()
@@ -106,11 +142,11 @@ Runtime::Runtime(const RuntimeOptions& options)
   try {
     control_thread_ = std::thread([this] { RunControlThread(); });
     op_thread_ = std::thread([this] { RunOpThread(); });
-  } catch (...) {
+  } catch (const std::system_error& error) {
     // In place of the op thread, which did not start.
     control_->Drained();
     Shutdown();
-    throw;
+    throw NoThread(error);
   }
 }
 
@@ -120,7 +156,7 @@ void Runtime::Shutdown() {
   if (InForkedChild()) return;
   const std::lock_guard lock(shutdown_mutex_);
   if (size_ == 1) {
-    operations_.FailAll(ShutdownError());
+    operations_.FailAll(ShutdownError(""));
     const std::lock_guard running(alone_mutex_);
     gpu_.End();
     return EndRecords();
@@ -329,8 +365,12 @@ void Runtime::OnResponses(std::vector<Response> responses) {
   responses_.Push(std::move(responses));
 }
 
-void Runtime::OnShutdown() {
-  operations_.Refuse(ShutdownError());
+void Runtime::OnShutdown(int first) {
+  if (first != rank_) {
+    const Peer& peer = membership_.peers.at(static_cast<size_t>(first));
+    first_to_end_ = StrCat("\nThe first to end the job was ", Describe(first, peer), ".");
+  }
+  operations_.Refuse(ShutdownError(first_to_end_));
   if (membership_.fast_lane) membership_.fast_lane->Close();
   responses_.Close();
 }
@@ -369,7 +409,7 @@ void Runtime::RunOpThread() {
     fine = RunHere(*response);
   }
   if (fine) {
-    operations_.FailAll(ShutdownError());
+    operations_.FailAll(ShutdownError(first_to_end_));
     AwaitCallers();
     control_->Drained();
   }

@@ -98,7 +98,7 @@ class Runtime : private JobObserver {
 
   void OnSending(const Request& request) override;
   void OnResponses(std::vector<Response> responses) override;
-  void OnShutdown() override;
+  void OnShutdown(int first) override;
   void OnSample(const AutotuneSample& sample) override;
   void OnStall(const std::string& text) override;
   void OnFailure(const Error& error) override;
@@ -161,6 +161,7 @@ class Runtime : private JobObserver {
   std::mutex alone_mutex_;
   Coordinator alone_;
   std::atomic<int64_t> run_alone_now_{0};
+  std::string first_to_end_;  // in words, once another rank has ended the job
   std::mutex shutdown_mutex_;
   std::thread control_thread_;
   std::thread op_thread_;

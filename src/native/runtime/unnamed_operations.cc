@@ -67,7 +67,8 @@ std::string ExplainEnd(const Request& request) {
   const auto number = UnnamedNumber(request.kind, request.name);
   if (!number) return "";
   return StrCat("\nIt was this rank's ", Numbered(request.kind, *number),
-                ", which not all ranks have started: ", WhatToDo(request.kind != OpKind::kBarrier));
+                ", which not all ranks have started. If no rank failed or left early, ",
+                WhatToDo(request.kind != OpKind::kBarrier));
 }
 
 std::string DescribeUnnamed(const std::vector<WaitingOperation>& waiting) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/descriptors.h"
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/str_cat.h"
@@ -21,6 +22,7 @@ static_assert(sizeof(ClientHello) == kMagic.size() + sizeof(Nonce) + sizeof(Dige
 // How long one of several addresses may keep its proof to itself.
 constexpr std::chrono::seconds kProofTime{5};
 constexpr size_t kMostPending = 4096;
+constexpr size_t kLeastPending = 16;
 // Connections taken from the listener before those that are pending are heard again.
 constexpr int kAcceptedAtOnce = 16;
 
@@ -91,7 +93,11 @@ Socket ConnectAuthenticated(std::vector<Endpoint> endpoints, const Secret& secre
 }
 
 Acceptor::Acceptor(Listener listener, Secret secret, std::string purpose)
-    : listener_(std::move(listener)), secret_(std::move(secret)), purpose_(std::move(purpose)) {}
+    : listener_(std::move(listener)),
+      secret_(std::move(secret)),
+      purpose_(std::move(purpose)),
+      // The other half is the program's.
+      most_pending_(std::clamp(FreeDescriptors() / 2, kLeastPending, kMostPending)) {}
 
 std::optional<Acceptor::Pending> Acceptor::Accept() {
   try {
@@ -119,7 +125,7 @@ void Acceptor::AcceptSome(const Deadline& deadline) {
       if (error.kind() != Error::Kind::kIo) throw;
       continue;
     }
-    if (pending_.size() >= kMostPending) pending_.pop_front();
+    if (pending_.size() >= most_pending_) pending_.pop_front();
     pending_.push_back(std::move(*pending));
   }
 }

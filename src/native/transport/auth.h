@@ -48,6 +48,8 @@ class Acceptor {
   // The next authenticated connection. Throws when the deadline passes, or Error (kPeerLost) as
   // soon as the other side of one of the `watched` sockets has closed.
   Socket Next(std::span<const int> watched, const Deadline& deadline, const std::string& what);
+  // Closes the connections of those who have not proved themselves, where nobody else is to come.
+  void CloseUnproved() { pending_.clear(); }
 
  private:
   struct Pending {
@@ -66,6 +68,7 @@ class Acceptor {
   Listener listener_;
   Secret secret_;
   std::string purpose_;
+  size_t most_pending_;
   std::list<Pending> pending_;
 };
 
