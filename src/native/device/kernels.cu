@@ -165,6 +165,17 @@ HVD_DEVICE void ScaleInt(const Piece& piece, double factor, double divisor) {
   });
 }
 
+// An average, of at most so many ranks, is divided as an integer: float64 has fewer bits.
+HVD_DEVICE void ScaleInt64(const Piece& piece, double factor, double divisor) {
+  constexpr double kMost = 1 << 20;
+  const bool small = divisor >= 1 && divisor <= kMost;
+  if (factor != 1.0 || !small || divisor != static_cast<int32_t>(divisor)) {
+    return ScaleInt<int64_t>(piece, factor, divisor);
+  }
+  const int32_t whole = static_cast<int32_t>(divisor);
+  Transform<int64_t, int64_t>(piece, [whole](int64_t value) { return value / whole; });
+}
+
 }  // namespace hvd
 
 // Every kernel takes up to kPiecesPerLaunch pieces by value; a row of blocks works on each.
@@ -207,7 +218,7 @@ HVD_KERNEL hvd_scale_int32(const hvd::Pieces pieces, double factor, double divis
 }
 
 HVD_KERNEL hvd_scale_int64(const hvd::Pieces pieces, double factor, double divisor) {
-  hvd::ScaleInt<hvd::int64_t>(pieces.item[blockIdx.y], factor, divisor);
+  hvd::ScaleInt64(pieces.item[blockIdx.y], factor, divisor);
 }
 
 // A compressed exchange: to 16 bits and scaled on the way in, scaled and back on the way out.

@@ -17,9 +17,9 @@ bool IsScalable(DType dtype);
 // float32, as Horovod does. Both are multiplied in float64 and rounded once, so that the average of
 // equal float32 values is exact more often than with a quotient that was rounded to float32 before.
 // float16 and bfloat16 are multiplied in float32 by the factor as a float32, and rounded to nearest
-// even. Integers are multiplied and then divided in float64, so that an average of equal integers
-// is exact, truncated towards zero and held within the type's range; a NaN becomes 0. A factor and
-// a divisor of 1 leave every bit as it is.
+// even. Integers are multiplied and then divided in float64, truncated towards zero and held within
+// the type's range; a NaN becomes 0. With a factor of 1 and a whole divisor of up to 2^20, an
+// average's, they are divided as integers. A factor and a divisor of 1 leave every bit as it is.
 //
 // Throws std::invalid_argument when there is something to do and the type is not scalable.
 void Scale(DType dtype, double factor, void* data, size_t count, double divisor = 1.0);

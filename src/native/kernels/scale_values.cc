@@ -56,13 +56,28 @@ void DivideInt(double divisor, void* data, size_t count) {
   }
 }
 
+// An int64 may have more bits. Those that have, which are few, take a division of many cycles.
+void DivideInt64(double divisor, void* data, size_t count) {
+  constexpr int64_t kExact = int64_t{1} << 53;
+  int64_t* values = static_cast<int64_t*>(data);
+  const int64_t whole = static_cast<int64_t>(divisor);
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t value = values[i];
+    const bool exact = value >= -kExact && value <= kExact;
+    values[i] = exact ? static_cast<int64_t>(static_cast<double>(value) / divisor) : value / whole;
+  }
+}
+
+// Whether it is an average, of at most so many ranks: the number is exact in float32 too.
+bool IsAverage(double factor, double divisor) {
+  constexpr double kMost = 1 << 20;
+  const bool small = divisor >= 1 && divisor <= kMost;
+  return factor == 1.0 && small && divisor == static_cast<int32_t>(divisor);
+}
+
 template <typename T, typename Real>
 void AverageInt(double factor, double divisor, void* data, size_t count) {
-  constexpr double kMost = 1 << 20;  // is exact in either type
-  const bool small = divisor >= 1 && divisor <= kMost;
-  if (factor == 1.0 && small && divisor == static_cast<int32_t>(divisor)) {
-    return DivideInt<T, Real>(divisor, data, count);
-  }
+  if (IsAverage(factor, divisor)) return DivideInt<T, Real>(divisor, data, count);
   ScaleInt<T>(factor, divisor, data, count);
 }
 
@@ -128,6 +143,7 @@ void ScaleValues(DType dtype, double factor, void* data, size_t count, double di
     case DType::kInt32:
       return AverageInt<int32_t, double>(factor, divisor, data, count);
     case DType::kInt64:
+      if (IsAverage(factor, divisor)) return DivideInt64(divisor, data, count);
       return ScaleInt<int64_t>(factor, divisor, data, count);
     case DType::kFloat16:
       return ScaleFloat16(NarrowFactor(whole), data, count);
