@@ -4,8 +4,30 @@
 #include <cstddef>
 #include <cstring>
 #include <string_view>
+#include <system_error>
 
 namespace hvd {
+namespace {
+
+constexpr std::string_view kUnnamed = "noname.";
+
+// Python's str without a sign is no name, as in Horovod.
+bool IsNone(PyObject* name) {
+  return name == Py_None || (PyUnicode_Check(name) && PyUnicode_GetLength(name) == 0);
+}
+
+// The number in a name that another call has made of it, for which this one is tried anew.
+std::optional<int64_t> NumberOf(std::string_view name) {
+  if (!name.starts_with(kUnnamed)) return std::nullopt;
+  name.remove_prefix(kUnnamed.size());
+  int64_t number = 0;
+  const char* const end = name.data() + name.size();
+  const auto [stop, failed] = std::from_chars(name.data(), end, number);
+  if (failed != std::errc() || stop != end) return std::nullopt;
+  return number;
+}
+
+}  // namespace
 
 CallName::CallName(Calls& calls, Kind kind, PyObject* name, int process_set)
     : calls_(calls), kind_(kind), process_set_(process_set) {
@@ -14,9 +36,8 @@ CallName::CallName(Calls& calls, Kind kind, PyObject* name, int process_set)
   const std::string_view prefix = kPrefixes[kind];
   prefix.copy(text_.data(), prefix.size());
   suffix_ = text_.data() + prefix.size();
-  if (name == Py_None) {
+  if (IsNone(name)) {
     number_ = calls.counts->Next(kind, process_set);
-    constexpr std::string_view kUnnamed = "noname.";
     kUnnamed.copy(suffix_, kUnnamed.size());
     char* digits = suffix_ + kUnnamed.size();
     *std::to_chars(digits, text_.data() + text_.size() - 1, *number_).ptr = '\0';
@@ -30,7 +51,9 @@ CallName::CallName(Calls& calls, Kind kind, PyObject* name, int process_set)
   if (given == nullptr) PyErr_Clear();
   usable_ = given != nullptr && static_cast<size_t>(size) < room &&
             std::memchr(given, 0, static_cast<size_t>(size)) == nullptr;
-  if (usable_) std::memcpy(suffix_, given, static_cast<size_t>(size) + 1);
+  if (!usable_) return;
+  std::memcpy(suffix_, given, static_cast<size_t>(size) + 1);
+  number_ = NumberOf({given, static_cast<size_t>(size)});
 }
 
 void CallName::TakeBack() const {

@@ -22,7 +22,7 @@ class CallName {
   bool usable() const { return usable_; }
   const char* text() const { return text_.data(); }
 
-  // Of an operation that was refused.
+  // Of an operation that was refused, the number that it had in place of a name.
   void TakeBack() const;
   // Without the kind: what the operation is started with the ordinary way.
   PyObject* Given() const;

@@ -182,6 +182,37 @@ def check_numbers_of_unnamed_calls_agree_whichever_way_they_take() -> None:
         assert hvd.broadcast_(plain, 0).tolist() == [1.0] * 3
 
 
+def check_calls_that_one_rank_alone_is_refused_give_their_numbers_back() -> None:
+    rows = torch.ones(hvd.size(), 2)
+    refused: list[Callable[[], object]] = [
+        lambda: hvd.broadcast(rows, hvd.size()),
+        lambda: hvd.broadcast_(rows, -1),
+        lambda: hvd.alltoall(rows, splits=[-1] * hvd.size()),
+        lambda: hvd.allreduce(rows > 0),
+        lambda: hvd.allreduce_(rows > 0),
+        lambda: hvd.allreduce(rows, prescale_factor=float("inf")),
+        lambda: hvd.grouped_allreduce([rows > 0, rows > 0]),
+        lambda: hvd.reducescatter(rows > 0),
+    ]
+    if hvd.rank() == 0:
+        for call in refused:
+            with pytest.raises(ValueError):
+                call()
+    for result in (hvd.broadcast(rows, 0), hvd.broadcast_(rows, 0), hvd.alltoall(rows)):
+        assert result.tolist() == rows.tolist()
+    sums = (hvd.allreduce(rows), hvd.allreduce_(rows.clone()), *hvd.grouped_allreduce([rows]))
+    for result in sums:
+        assert result.tolist() == rows.tolist()
+    assert hvd.reducescatter(rows, op=hvd.Sum).tolist() == [[hvd.size()] * 2]
+
+
+def check_an_empty_name_is_none() -> None:
+    handles = [hvd.allreduce_async(torch.ones(2), name=name) for name in ("", "", None)]
+    for handle in handles:
+        assert hvd.synchronize(handle).tolist() == [1.0] * 2
+    assert hvd.allreduce(torch.ones(2), name="").tolist() == [1.0] * 2
+
+
 def check_mismatches_of_blocking_calls() -> None:
     for _ in range(5):
         with pytest.raises(hvd.HorovodInternalError, match="Mismatched ALLREDUCE tensor shapes"):
