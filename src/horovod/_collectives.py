@@ -8,6 +8,7 @@ from horovod._loader import _bindings
 from horovod._operations import Operand, buffer_of
 from horovod._reductions import Reductions
 from horovod._session import SESSION
+from horovod.common.exceptions import HorovodInternalError
 
 # Of what a rank's number travels as.
 _MOST_RANKS = 2**31 - 1
@@ -191,11 +192,22 @@ class Collectives(Reductions):
 
         Raises:
             ValueError: another thread of this rank has joined.
+
+        One that a signal's handler has interrupted goes on, and the next one waits for it.
         """
         member = self._ready_member()
-        numbers = () if device < 0 else (device,)
-        handle = self._start("join", "", (), lambda got: got[1][0], numbers=numbers)
-        last: int = self.synchronize(handle)
+        if member.interrupted:
+            handle = member.interrupted.pop()
+        else:
+            numbers = () if device < 0 else (device,)
+            handle = self._start("join", "join", (), lambda got: got[1][0], numbers=numbers)
+        try:
+            last: int = self.synchronize(handle)
+        except HorovodInternalError:
+            raise
+        except BaseException:
+            member.interrupted.append(handle)
+            raise
         member.runtime.renumber_unnamed()
         return last
 

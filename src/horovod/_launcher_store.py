@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, MutableMapping
@@ -10,6 +9,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from horovod import _settings
 from horovod._chosen_ranks import meeting_of
 from horovod._placement import Placement, store_endpoints
+from horovod._standard_error import say
 from horovod.common.exceptions import HorovodInternalError
 from horovod.runner.elastic.messages import News, Place, Ready
 from horovod.runner.rendezvous import joined
@@ -165,7 +165,7 @@ def take_place(environment: MutableMapping[str, str], attempt: int, trouble: str
         raise HorovodInternalError(f"this worker cannot ask for its place: {error}") from error
     place = Place.decode(answer)
     if not place.environment:
-        sys.stderr.write(f"This worker leaves the job: {place.reason}.\n")
+        say(f"This worker leaves the job: {place.reason}.")
         raise SystemExit(0)
     environment.update(place.environment)
     environment[_settings.ELASTIC_ROUND.name] = str(place.round)

@@ -1,7 +1,6 @@
 """The MPI jobs that this process has joined: one per communicator, for every `init()`."""
 
 import contextlib
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from horovod._chosen_ranks import read_ranks
 from horovod._loader import CoreLibrary, _bindings
 from horovod._mpi import MpiNotFoundError
 from horovod._placement import Placement
+from horovod._standard_error import say
 from horovod.common.exceptions import HorovodInternalError
 
 # The order of MPI's levels of thread support; their numbers differ by family.
@@ -111,9 +111,9 @@ def _reported_when_late(timeout: float) -> Iterator[None]:
     """Says what a rank waits for that MPI does not let go: starting MPI has no time limit."""
 
     def report() -> None:
-        sys.stderr.write(
+        say(
             f"horovod: still starting MPI after {timeout:g} seconds: not all ranks that the"
-            " launcher has started have called hvd.init() or MPI_Init, or one has ended without\n"
+            " launcher has started have called hvd.init() or MPI_Init, or one has ended without"
         )
 
     timer = threading.Timer(timeout + _GRACE, report)

@@ -3,7 +3,6 @@
 import atexit
 import contextlib
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from horovod._gpu import gpu_support
 from horovod._loader import CoreLibrary, _bindings, select_core
 from horovod._mpi_jobs import MpiJobs, numbers_in_world, place
 from horovod._placement import Placement, read_placement, without_mpi
+from horovod._standard_error import say
 from horovod._starts import Starts
 from horovod._unused_settings import describe_unused
 from horovod.common.exceptions import HorovodInternalError
@@ -35,6 +35,8 @@ class Member:
         dynamic_process_sets: whether they may be added and removed after `init()`.
         mpi: through which the ranks have met, if they have.
         generation: tells apart the jobs that the same ranks have formed.
+        interrupted: the handles of joins whose callers have not waited for their end.
+        silent: ranks that have not said in time where they came to a call that failed.
     """
 
     runtime: "_bindings.Runtime"
@@ -46,6 +48,8 @@ class Member:
     dynamic_process_sets: bool = False
     mpi: "_bindings.MpiMembership | None" = None
     generation: int = 0
+    interrupted: list[int] = field(default_factory=list)
+    silent: set[int] = field(default_factory=set)
 
     def require_own_process(self) -> None:
         """Refuses to run collectives in a fork of the process that called `init()`.
@@ -202,12 +206,13 @@ class Session:
             placement = without_mpi(placement, os.environ)
         if self._generation == 0:
             if not core.fits and placement.local_rank == 0:
-                sys.stderr.write(core.misfit() + "\n")
+                say(core.misfit())
             unused = describe_unused(os.environ, mpi=mpi is not None)
             if placement.rank == 0:
-                sys.stderr.writelines(f"horovod: {line}\n" for line in unused)
+                for line in unused:
+                    say(f"horovod: {line}")
             if placement.size == 1 and (lone := _mpi.describe_lone_tasks(os.environ)):
-                sys.stderr.write(f"horovod: {lone}\n")
+                say(f"horovod: {lone}")
             self._end_at_exit()
         self._generation += 1
         first = ranks[0] if ranks else 0
@@ -216,9 +221,7 @@ class Session:
         timeline = _timeline.recorded_from_start(os.environ, placement.rank, start, first)
         if timeline and (why := _timeline.why_unwritable(timeline)):
             # As in Horovod: nobody's training is to end for want of a trace.
-            sys.stderr.write(
-                f"horovod: no timeline is recorded, as {timeline!r} cannot be written: {why}.\n"
-            )
+            say(f"horovod: no timeline is recorded, as {timeline!r} cannot be written: {why}.")
             timeline = ""
         autotune_log = _timeline.autotune_log(os.environ, start, first)
         try:
@@ -227,7 +230,7 @@ class Session:
             if not elastic:
                 raise
             self._trouble = str(error)
-            sys.stderr.write(f"{self._trouble.rstrip('.')}. Asking for a new place.\n")
+            say(f"{self._trouble.rstrip('.')}. Asking for a new place.")
             return None
         return Member(
             runtime,

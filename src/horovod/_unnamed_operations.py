@@ -12,6 +12,7 @@ from horovod.runner.store_client import StoreClient, StoreError
 
 _MISMATCH = re.compile(r"^.*\(operation '\w+\.noname\.\d+', ranks (\d+) and (\d+)\)\n")
 _PATIENCE_SECONDS = 5.0  # for other ranks to say where they are, which may not have asked for it
+_LATER_SECONDS = 0.05  # likewise, when they have not said it before
 
 
 def internal_error(text: str) -> HorovodInternalError:
@@ -54,8 +55,12 @@ def _places(member: Member, text: str, own: str, ranks: list[int]) -> dict[int, 
             if placement.rank in ranks:
                 store.put(f"{meeting}{placement.rank}".encode(), own.encode())
             for rank in ranks:
-                patience = max(end - time.monotonic(), 0)
+                late = rank in member.silent
+                patience = _LATER_SECONDS if late else max(end - time.monotonic(), 0)
                 value = store.get(f"{meeting}{rank}".encode(), patience)
-                if value is not None:
-                    places[rank] = value.decode(errors="replace")
+                if value is None:
+                    member.silent.add(rank)
+                    continue
+                member.silent.discard(rank)
+                places[rank] = value.decode(errors="replace")
     return places

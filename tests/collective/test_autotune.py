@@ -56,6 +56,16 @@ def test_variables_that_hold_white_space_choose_nothing(tmp_path: Path) -> None:
     assert [column[5] for column in columns[:4]] == [*2 * [str(128 * 2**20)], "0", "32768"]
 
 
+def test_a_job_goes_on_without_a_log_that_cannot_be_written(tmp_path: Path) -> None:
+    log = tmp_path / "none" / "autotune.csv"
+    variables = {"HOROVOD_AUTOTUNE": "1", "HOROVOD_AUTOTUNE_LOG": str(log)}
+    launched = horovodrun("-np", "2", "python", RANKS / "reduce_often.py", env=variables)
+    assert launched.code == 0, launched.err
+    (line,) = launched.lines(0, "stderr")
+    assert f"'{log}' cannot be written: No such file or directory; the job goes on" in line
+    assert [launched.lines(rank) for rank in (0, 1)] == 2 * [["right"]]
+
+
 def test_jobs_at_a_time_and_one_after_the_other_have_their_own_logs(tmp_path: Path) -> None:
     log = tmp_path / "autotune.csv"
     program = (

@@ -98,6 +98,22 @@ def test_a_job_goes_on_without_a_timeline_that_cannot_be_written(tmp_path: Path)
         assert line.endswith(".json' cannot be written: No such file or directory.")
 
 
+def test_a_job_goes_on_where_the_disk_is_full_or_nobody_reads(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    joins = "import horovod.array as hvd; hvd.init(); hvd.barrier()"
+    for timeline, fault in (
+        ("/dev/full", "No space left on device; the job goes on without it"),
+        (str(pipe), "cannot be written: No such device or address."),
+    ):
+        env = {"HOROVOD_TIMELINE": timeline}
+        launched = horovodrun("-np", "2", sys.executable, "-c", joins, env=env)
+        assert launched.code == 0, launched.err
+        (line,) = launched.lines(0, "stderr")
+        assert timeline in line
+        assert line.endswith(fault)
+
+
 def test_files_whose_names_are_not_utf_8(tmp_path: Path) -> None:
     """As the names of files may be on Linux; Python has them in another form."""
     names = [

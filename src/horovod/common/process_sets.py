@@ -135,6 +135,14 @@ class _GlobalProcessSet(ProcessSet):
 global_process_set = _GlobalProcessSet()
 
 
+def _require_process_set(process_set: ProcessSet) -> None:
+    if not isinstance(process_set, ProcessSet):
+        raise TypeError(
+            f"process_set must be a ProcessSet, not {type(process_set).__name__}; register ranks"
+            " with hvd.init(process_sets=...) or hvd.add_process_set(...)"
+        )
+
+
 def registered_id(process_set: ProcessSet) -> int:
     """The number by which the runtime knows a process set.
 
@@ -142,11 +150,7 @@ def registered_id(process_set: ProcessSet) -> int:
         TypeError: it is no process set.
         ValueError: it is not registered, or was removed.
     """
-    if not isinstance(process_set, ProcessSet):
-        raise TypeError(
-            f"process_set must be a ProcessSet, not {type(process_set).__name__}; register ranks"
-            " with hvd.init(process_sets=...) or hvd.add_process_set(...)"
-        )
+    _require_process_set(process_set)
     if process_set.process_set_id is None:
         raise ValueError(
             f"{process_set!r}: Process set provided does not exist, or has not been registered."
@@ -297,9 +301,11 @@ def remove_process_set(process_set: ProcessSet) -> bool:
         others that stand for it. The global set stays.
 
     Raises:
+        TypeError: it is no process set.
         ValueError: process sets may not be changed after `init()`.
         HorovodInternalError: the ranks named different sets.
     """
+    _require_process_set(process_set)
     number = process_set.process_set_id
     if number is None or number == 0:
         return False
@@ -309,9 +315,10 @@ def remove_process_set(process_set: ProcessSet) -> bool:
         return False
     COLLECTIVES.remove_process_set(number)
     member.process_sets.pop(number, None)
-    for registered in member.registered:
+    for registered in member.registered.copy():
         if registered.process_set_id == number:
             registered.process_set_id = None
+            member.registered.remove(registered)
     process_set.process_set_id = None
     return True
 

@@ -1,12 +1,13 @@
 """Loaders of batches, which may read ahead in a thread while the last batch is trained on."""
 
-import sys
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, NamedTuple
+
+from horovod._standard_error import say
 
 _END = object()  # of an epoch, or of reading ahead
 _GONE = object()  # in place of the batch of a loader that nobody has any more
@@ -199,9 +200,9 @@ class AsyncDataLoaderMixin:
 
     def __say(self, what: str) -> None:
         if self.debug_data_loader:
-            sys.stderr.write(
+            say(
                 f"horovod: the thread that reads up to {self.async_loader_queue_size} batches ahead"
-                f" {what}\n"
+                f" {what}"
             )
 
 

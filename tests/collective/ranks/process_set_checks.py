@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import horovod.array as hvd
 from horovod._collectives import COLLECTIVES
+from horovod._session import SESSION
 from horovod.common import process_sets
 from horovod.common.basics import HorovodBasics
 
@@ -219,6 +220,10 @@ def check_a_removed_set_fails_what_it_has_pending() -> None:
     if again.included():
         assert hvd.allreduce(np.ones(1), op=hvd.Sum, process_set=again).tolist() == [2.0]
     assert hvd.remove_process_set(again)
+    registered = [*map(id, SESSION.member.registered)]
+    assert not [each for each in (members, pair, again) if id(each) in registered]
+    with pytest.raises(TypeError, match="must be a ProcessSet, not list"):
+        hvd.remove_process_set([0])  # type: ignore[arg-type]
 
 
 def check_groups() -> None:

@@ -82,6 +82,17 @@ def check_a_waiting_thread_sleeps_and_lets_others_work() -> None:
         assert sleeps_while_it_waits(wait), number
 
 
+def check_a_join_that_was_interrupted_goes_on() -> None:
+    # As by a signal's handler that raises; the next call waits for it.
+    if hvd.rank() == 0:
+        interrupt = mock.patch.object(Operations, "synchronize", side_effect=KeyboardInterrupt)
+        with interrupt, pytest.raises(KeyboardInterrupt):
+            hvd.join()
+    for _ in range(2):
+        hvd.join()
+        assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [hvd.size()] * 2
+
+
 def check_what_is_on_its_way_keeps_its_memory_when_a_signals_handler_raises() -> None:
     """Python runs handlers as soon as the bindings have returned."""
     tensor = torch.arange(8.0).reshape(2, 4).t()  # not contiguous, and so copied

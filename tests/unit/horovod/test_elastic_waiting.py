@@ -47,10 +47,25 @@ def test_waiting_ends_after_the_time_out() -> None:
     game.driver.tick()
     assert game.driver.next_tick() == 60.0
     game.hosts(a=1)
+    game.hosts(a=1)
+    (line,) = game.world.said
+    assert line.startswith("There is 1 slot, at least 2 are needed; waiting for more, for up to 60")
     game.world.time = 60.0
     game.driver.tick()
     assert game.driver.verdict == 1
     assert "not enough slots for 2 ranks within 60 seconds" in game.world.said[-1]
+
+
+def test_who_waits_for_slots_after_a_loss_says_so() -> None:
+    game = Game(start=2, least=2)
+    game.hosts(a=2)
+    game.ready(0, 1)
+    game.end(0, 137)
+    waits = "There is 1 slot left, at least 2 are needed; waiting for more, for up to 60 seconds"
+    assert [line for line in game.world.said if waits in line] == [game.world.said[-1]]
+    game.hosts(a=2, b=1)
+    game.ready(1, 2)
+    assert goes_on(game)
 
 
 def test_those_who_do_not_come_back_are_ended() -> None:

@@ -51,6 +51,7 @@ class Driver:
     _pause: float = FIRST_PAUSE
     _broken: bool = True  # whether a round has to begin before anybody can go on
     _deadline: float | None = None
+    _told_slots: int | None = None  # how many there are, when last said because they are too few
     _meetings: Meetings = field(init=False)
 
     def __post_init__(self) -> None:
@@ -240,11 +241,18 @@ class Driver:
     def _enough(self, plan: Plan) -> bool:
         needed = self._needed()
         if plan.lasting >= needed:
+            self._told_slots = None
             return True
+        slots = "is 1 slot" if plan.lasting == 1 else f"are {plan.lasting} slots"
+        left = " left" * bool(self._rounds or self.failure)
+        short = f"There {slots}{left}, at least {needed} are needed"
         if not self.can_grow and self.blacklist.next_return() is None:
-            self._fail(
-                f"{plan.lasting} slots are left, at least {needed} are needed, and no host will"
-                " come."
+            self._fail(f"{short}, and no host will come.")
+        elif self._deadline is not None and self._told_slots != plan.lasting:
+            self._told_slots = plan.lasting
+            self.surroundings.say(
+                f"{short}; waiting for more, for up to {self.limits.timeout:g} seconds"
+                " (--elastic-timeout)."
             )
         return False
 

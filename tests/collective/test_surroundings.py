@@ -1,0 +1,37 @@
+"""Jobs where the system grants less than usual: no standard error, no shared memory, few files."""
+
+import sys
+
+import pytest
+
+from collective.launching import horovodrun
+
+SUM = "import horovod.array as hvd, numpy; hvd.init(); print(hvd.allreduce(numpy.ones(1))[0])"
+ON_RANK_0 = 'if [ "$HOROVOD_RANK" = 0 ]; then {}; fi; exec "$0" -c "$1"'
+
+
+@pytest.mark.parametrize("ranks", ["1", "2"])
+def test_a_closed_standard_error_is_no_reason_to_fail(ranks: str) -> None:
+    closed = ("-np", ranks, "sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, SUM)
+    # Said to have no effect, where there is somebody to tell it to.
+    launched = horovodrun(*closed, env={"HOROVOD_NUM_NCCL_STREAMS": "2"})
+    assert launched.code == 0, launched.err
+    assert launched.lines(0) == ["1.0"]
+
+
+def test_it_is_said_why_ranks_of_a_host_do_not_share_memory() -> None:
+    small_files = ON_RANK_0.format("ulimit -f 100")
+    launched = horovodrun("-np", "2", "sh", "-c", small_files, sys.executable, SUM)
+    assert launched.code == 0, launched.err
+    assert [launched.lines(rank) for rank in (0, 1)] == 2 * [["1.0"]]
+    (line,) = launched.lines(0, "stderr")
+    assert "All ranks send through sockets, which takes longer, as another way cannot be" in line
+    assert "File too large" in line
+    assert not launched.lines(1, "stderr")
+
+
+def test_a_hard_limit_that_leaves_nothing_to_spare_is_enough() -> None:
+    few = 'ulimit -n 40; exec "$0" -c "$1"'
+    launched = horovodrun("-np", "2", "sh", "-c", few, sys.executable, SUM)
+    assert launched.code == 0, launched.err
+    assert launched.lines(0) == ["1.0"]
