@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from horovod import _chosen_ranks, _launcher_store, _mpi, _settings, _timeline
+from horovod import _chosen_ranks, _launcher_store, _mpi, _settings, _standard_error, _timeline
 from horovod._gpu import gpu_support
 from horovod._loader import CoreLibrary, _bindings, select_core
 from horovod._mpi_jobs import MpiJobs, numbers_in_world, place
 from horovod._placement import Placement, read_placement, without_mpi
-from horovod._standard_error import say
 from horovod._starts import Starts
 from horovod._unused_settings import describe_unused
 from horovod.common.exceptions import HorovodInternalError
@@ -206,13 +205,13 @@ class Session:
             placement = without_mpi(placement, os.environ)
         if self._generation == 0:
             if not core.fits and placement.local_rank == 0:
-                say(core.misfit())
+                _standard_error.say(core.misfit())
             unused = describe_unused(os.environ, mpi=mpi is not None)
             if placement.rank == 0:
                 for line in unused:
-                    say(f"horovod: {line}")
+                    _standard_error.say(f"horovod: {line}")
             if placement.size == 1 and (lone := _mpi.describe_lone_tasks(os.environ)):
-                say(f"horovod: {lone}")
+                _standard_error.say(f"horovod: {lone}")
             self._end_at_exit()
         self._generation += 1
         first = ranks[0] if ranks else 0
@@ -221,7 +220,9 @@ class Session:
         timeline = _timeline.recorded_from_start(os.environ, placement.rank, start, first)
         if timeline and (why := _timeline.why_unwritable(timeline)):
             # As in Horovod: nobody's training is to end for want of a trace.
-            say(f"horovod: no timeline is recorded, as {timeline!r} cannot be written: {why}.")
+            _standard_error.say(
+                f"horovod: no timeline is recorded, as {timeline!r} cannot be written: {why}."
+            )
             timeline = ""
         autotune_log = _timeline.autotune_log(os.environ, start, first)
         try:
@@ -230,7 +231,7 @@ class Session:
             if not elastic:
                 raise
             self._trouble = str(error)
-            say(f"{self._trouble.rstrip('.')}. Asking for a new place.")
+            _standard_error.say(f"{self._trouble.rstrip('.')}. Asking for a new place.")
             return None
         return Member(
             runtime,
@@ -333,6 +334,7 @@ def _start_runtime(
     timeline: str,
     autotune_log: str,
 ) -> "_bindings.Runtime":
+    level = _settings.LOG_LEVEL.read(os.environ) if _standard_error.is_there() else "fatal"
     try:
         if core.kernels is not None:
             _bindings.use_kernels(str(core.path), str(core.kernels))
@@ -371,7 +373,7 @@ def _start_runtime(
             most_samples=_settings.AUTOTUNE_MOST_SAMPLES.read(os.environ),
             stall_warning=placement.stall_warning,
             stall_shutdown=placement.stall_shutdown,
-            log_level=_settings.LOG_LEVELS.index(_settings.LOG_LEVEL.read(os.environ)),
+            log_level=_settings.LOG_LEVELS.index(level),
             log_hide_time=_settings.LOG_HIDE_TIME.read(os.environ),
             mpi=mpi,
             mpi_data=placement.mpi_data,

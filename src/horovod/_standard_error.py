@@ -4,6 +4,11 @@ import contextlib
 import sys
 
 
+def is_there() -> bool:
+    """Whether descriptor 2 was open when Python started; else it is some other file by now."""
+    return sys.__stderr__ is not None
+
+
 def say(text: str) -> None:
     """Tells the user a line; where standard error is closed or full, the program goes on."""
     stream = sys.stderr

@@ -1,6 +1,7 @@
 """Jobs where the system grants less than usual: no standard error, no shared memory, few files."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,17 @@ def test_a_closed_standard_error_is_no_reason_to_fail(ranks: str) -> None:
     launched = horovodrun(*closed, env={"HOROVOD_NUM_NCCL_STREAMS": "2"})
     assert launched.code == 0, launched.err
     assert launched.lines(0) == ["1.0"]
+
+
+def test_another_file_in_the_place_of_standard_error_is_left_alone(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    opened = f"import os; os.dup2(os.open({str(other)!r}, os.O_WRONLY | os.O_CREAT), 2); {SUM}"
+    closed = ("-np", "2", "sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, opened)
+    warned = {"HOROVOD_AUTOTUNE": "1", "HOROVOD_AUTOTUNE_LOG": str(tmp_path / "none" / "log")}
+    launched = horovodrun(*closed, env=warned)
+    assert launched.code == 0, launched.err
+    assert launched.lines(0) == ["1.0"]
+    assert other.read_bytes() == b""
 
 
 def test_it_is_said_why_ranks_of_a_host_do_not_share_memory() -> None:

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <string>
@@ -19,6 +20,8 @@ namespace {
 
 // Before the data: the token.
 constexpr size_t kHeader = 4096;
+// Some kernels undo and end an allocation when a signal comes, such as a profiler's every 10 ms.
+constexpr size_t kReservedAtOnce = size_t{4} << 20;
 constexpr unsigned kCloseOnExec = 1;  // MFD_CLOEXEC, which old C libraries do not declare
 
 size_t FileBytes(size_t bytes) {
@@ -75,13 +78,16 @@ MemoryFileKey MemoryFile::key() const {
 std::byte* MemoryFile::data() const { return static_cast<std::byte*>(memory_.get()) + kHeader; }
 
 void MemoryFile::Reserve(size_t offset, size_t bytes) const {
-  if (bytes == 0) return;
-  int failed = 0;
-  do {
-    failed = ::posix_fallocate(fd_.get(), static_cast<off_t>(kHeader + offset),
-                               static_cast<off_t>(bytes));
-  } while (failed == EINTR);
-  if (failed != 0) throw SystemError("posix_fallocate", failed, "shared memory");
+  const size_t end = offset + bytes;
+  while (offset < end) {
+    const size_t piece = std::min(end - offset, kReservedAtOnce);
+    const int failed = ::posix_fallocate(fd_.get(), static_cast<off_t>(kHeader + offset),
+                                         static_cast<off_t>(piece));
+    if (failed == 0) offset += piece;
+    if (failed != 0 && failed != EINTR) {
+      throw SystemError("posix_fallocate", failed, "shared memory");
+    }
+  }
 }
 
 std::array<uint8_t, 16>& MemoryFile::token() const {
