@@ -19,10 +19,9 @@ bool IsNone(PyObject* name) {
 // The number in a name that another call has made of it, for which this one is tried anew.
 std::optional<int64_t> NumberOf(std::string_view name) {
   if (!name.starts_with(kUnnamed)) return std::nullopt;
-  name.remove_prefix(kUnnamed.size());
   int64_t number = 0;
   const char* const end = name.data() + name.size();
-  const auto [stop, failed] = std::from_chars(name.data(), end, number);
+  const auto [stop, failed] = std::from_chars(name.data() + kUnnamed.size(), end, number);
   if (failed != std::errc() || stop != end) return std::nullopt;
   return number;
 }
