@@ -232,7 +232,7 @@ class Operations:
         return member
 
     def _full_name(self, member: Member, kind: str, name: str | None, process_set: int) -> str:
-        if name:  # none and an empty one are the same, as in Horovod
+        if name is not None and name != "":  # an empty one is none, as in Horovod
             return f"{kind}.{checked_name(name)}"
         number = member.runtime.next_unnamed(_KINDS[kind], process_set)
         return f"{kind}{_UNNAMED}{number}"

@@ -29,11 +29,12 @@ size_t FreeDescriptors() {
   return static_cast<size_t>(limit.rlim_cur) - std::min<size_t>(limit.rlim_cur, OpenDescriptors());
 }
 
-void AllowDescriptors(size_t more, const std::string& what) {
+void AllowDescriptors(size_t more, const std::string& what, size_t spare) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   const size_t needed = OpenDescriptors() + more;
-  if (limit.rlim_cur == RLIM_INFINITY || needed + kSpare <= limit.rlim_cur) return;
+  const size_t wanted = needed + spare + kSpare;
+  if (limit.rlim_cur == RLIM_INFINITY || wanted <= limit.rlim_cur) return;
   const size_t most = limit.rlim_max;  // RLIM_INFINITY is above all others
   if (needed > most) {
     throw Error(Error::Kind::kIo,
@@ -42,7 +43,7 @@ void AllowDescriptors(size_t more, const std::string& what) {
                        "; raise it (`ulimit -Hn`, LimitNOFILE= of a service, --ulimit nofile of a "
                        "container)"));
   }
-  limit.rlim_cur = std::min(needed + kSpare, most);
+  limit.rlim_cur = std::min(wanted, most);
   (void)::setrlimit(RLIMIT_NOFILE, &limit);  // what fails here shows when one is opened
 }
 

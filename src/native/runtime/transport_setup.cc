@@ -95,7 +95,8 @@ std::unique_ptr<TcpTransport> SetUpTcp(const TransportSetup& setup,
   for (size_t rank = 0; rank < rows.size(); ++rank) {
     if (rank != own && wanted(rank)) ++connections;
   }
-  AllowDescriptors(connections, "a connection to every rank of another host");
+  // They may come all at once, when an acceptor leaves as many free as wait to be heard.
+  AllowDescriptors(connections, "a connection to every rank of another host", connections);
   for (size_t rank = 0; rank < own; ++rank) {
     if (!wanted(rank)) continue;
     Socket socket = ConnectTo(setup, rank);

@@ -93,11 +93,7 @@ Socket ConnectAuthenticated(std::vector<Endpoint> endpoints, const Secret& secre
 }
 
 Acceptor::Acceptor(Listener listener, Secret secret, std::string purpose)
-    : listener_(std::move(listener)),
-      secret_(std::move(secret)),
-      purpose_(std::move(purpose)),
-      // The other half is the program's.
-      most_pending_(std::clamp(FreeDescriptors() / 2, kLeastPending, kMostPending)) {}
+    : listener_(std::move(listener)), secret_(std::move(secret)), purpose_(std::move(purpose)) {}
 
 std::optional<Acceptor::Pending> Acceptor::Accept() {
   try {
@@ -115,6 +111,8 @@ std::optional<Acceptor::Pending> Acceptor::Accept() {
 }
 
 void Acceptor::AcceptSome(const Deadline& deadline) {
+  // As many descriptors are left to the program.
+  const size_t most = std::clamp(FreeDescriptors(), kLeastPending, kMostPending);
   for (int i = 0; i < kAcceptedAtOnce; ++i) {
     auto pending = Accept();
     if (!pending) return;
@@ -125,7 +123,7 @@ void Acceptor::AcceptSome(const Deadline& deadline) {
       if (error.kind() != Error::Kind::kIo) throw;
       continue;
     }
-    if (pending_.size() >= most_pending_) pending_.pop_front();
+    if (pending_.size() >= most) pending_.pop_front();
     pending_.push_back(std::move(*pending));
   }
 }

@@ -68,7 +68,6 @@ class Acceptor {
   Listener listener_;
   Secret secret_;
   std::string purpose_;
-  size_t most_pending_;
   std::list<Pending> pending_;
 };
 
