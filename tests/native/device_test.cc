@@ -15,11 +15,13 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "base/shared_library.h"
 #include "code_folder.h"
 #include "device/code_files.h"
 #include "device/driver.h"
 #include "device/kernels.h"
 #include "device/resources.h"
+#include "device/use_device.h"
 #include "harness.h"
 #include "kernels/convert.h"
 #include "kernels/scale.h"
@@ -80,6 +82,21 @@ TEST(AFailureCarriesTheDriversWords) {
   const auto driver = hvd::OpenCuda({kLibrary});
   EXPECT_THROWS(driver->Use(7), Error, "cuDeviceGet: emulated failure (CUDA error 101)");
   EXPECT_THROWS(driver->LoadModule("no code"), Error, "cuModuleLoadData");
+}
+
+// As PyTorch's graphs are captured: whatever another thread does then that may wait is an error.
+TEST(WhoUsesTheDeviceIsNotHeldUpByCaptures) {
+  int (*mode)() = nullptr;
+  hvd::SharedLibrary::Open({kLibrary}).Load("EmulatedGpuCaptureMode", mode);
+  const auto driver = hvd::OpenCuda({kLibrary});
+  EXPECT_EQ(mode(), 0);
+  {
+    const hvd::UseDevice use(*driver, 0);
+    EXPECT_EQ(mode(), hvd::kRelaxedCapture);
+    const hvd::UseDevice again(*driver, 1);
+    EXPECT_EQ(mode(), hvd::kRelaxedCapture);
+  }
+  EXPECT_EQ(mode(), 0);
 }
 
 // Every kernel against kernels/scale.h, which the CPU uses.

@@ -48,6 +48,13 @@ struct Room {
 };
 std::array<Room, kDevices> rooms;
 
+// On which asking for an event waits for it, as beside a thread that waits for the whole device.
+std::atomic<int> blocked_device{-1};
+// Of every stream: 1 while a graph is captured.
+std::atomic<int> capture_status{0};
+// What a thread may do while another one captures: all that is safe, at first.
+thread_local int capture_mode = 0;
+
 class Stream {
  public:
   explicit Stream(int device) : device_(device) {}
@@ -315,7 +322,18 @@ int cuEventSynchronize(void* event) {
 }
 int cuEventQuery(void* event) {
   const Event recorded = *static_cast<Event*>(event);
+  if (recorded.stream != nullptr && recorded.device == blocked_device) {
+    recorded.stream->RunTo(recorded.position);
+  }
   return recorded.stream == nullptr || recorded.stream->TryTo(recorded.position) ? 0 : kNotReady;
+}
+int cuStreamIsCapturing(void*, int* status) {
+  *status = capture_status;
+  return 0;
+}
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+  std::swap(*mode, capture_mode);
+  return 0;
 }
 int cuModuleLoadData(void** module, const void* code) {
   // The tests' code files hold one word.
@@ -363,5 +381,9 @@ void EmulatedGpuFull(int device, int successes, int failures) {
   room.successes = successes;
   room.failures = failures;
 }
+// Has who asks for an event of the device wait for it; -1: none.
+void EmulatedGpuBlock(int device) { blocked_device = device; }
+void EmulatedGpuCapture(bool captures) { capture_status = captures ? 1 : 0; }
+int EmulatedGpuCaptureMode() { return capture_mode; }
 
 }  // extern "C"

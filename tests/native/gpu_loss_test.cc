@@ -74,6 +74,35 @@ TEST(ACollectiveThatNcclReportsLaterIsAbortedBeforeItsResultIsFreed) {
   }
 }
 
+TEST(OperationsAreNotCapturedInGraphs) {
+  const auto capture = Emulated<void(bool)>("EmulatedGpuCapture");
+  OnGpuRanks(1, {}, [&](int, Runtime& runtime) {
+    std::vector<float> data(4, 1.0F);
+    const Request request = OnGpu<float>(OpKind::kAllreduce, "x", {4});
+    capture(true);
+    EXPECT_THROWS(runtime.Enqueue(request, {{data.data(), data.data()}}), Error,
+                  "cannot be captured in a graph of a GPU");
+    capture(false);
+    (void)Wait(runtime, runtime.Enqueue(request, {{data.data(), data.data()}}));
+  });
+}
+
+// The thread that would abort it does not come back from the driver before it is aborted.
+TEST(ACollectiveIsAbortedWhileTheDriverIsAskedForIt) {
+  const auto block = Emulated<void(int)>("EmulatedGpuBlock");
+  const int before = InUse();
+  block(0);
+  NextTime(1, "error");
+  OnGpuRanks(2, {.survives = false}, [](int rank, Runtime& runtime) {
+    std::vector<float> data(4, 1.0F);
+    const int64_t handle = runtime.Enqueue(OnGpu<float>(OpKind::kAllreduce, "x", {4}, rank),
+                                           {{data.data(), data.data()}});
+    EXPECT_THROWS(Wait(runtime, handle), Error, "failed: ");
+  });
+  block(-1);
+  EXPECT_EQ(InUse(), before);
+}
+
 // One of two results is being written then.
 TEST(MemoryThatIsShortWithinAResponseFailsItOnAllRanks) {
   const auto fill = Emulated<void(int, int, int)>("EmulatedGpuFull");

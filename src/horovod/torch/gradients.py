@@ -73,10 +73,11 @@ class _Gradient:
     Attributes:
         seen: number of backward passes that have added to it.
         complete: whether it waits for others of its group.
+        stream: of the GPU, on which it was made then.
         flight: what is known while it is on its way.
     """
 
-    __slots__ = ("complete", "flight", "group", "name", "parameter", "seen")
+    __slots__ = ("complete", "flight", "group", "name", "parameter", "seen", "stream")
 
     def __init__(self, parameter: Parameter, name: str, group: Sequence[Parameter] | None) -> None:
         self.parameter = parameter
@@ -84,6 +85,7 @@ class _Gradient:
         self.group = group
         self.seen = 0
         self.complete = False
+        self.stream: torch.cuda.Stream | None = None
         self.flight: _InFlight | None = None
 
 
@@ -224,6 +226,8 @@ class GradientReducer:
                 self._start(gradient, sent)
             return
         gradient.complete = True
+        if gradient.parameter.is_cuda:
+            gradient.stream = torch.cuda.current_stream(gradient.parameter.device)
         members = self._members(gradient)
         if all(member.complete for member in members):
             self._send_group(members)
@@ -236,6 +240,10 @@ class GradientReducer:
     def _send_group(self, members: Sequence[_Gradient]) -> None:
         for member in members:
             member.complete = False
+            # Autograd runs hooks on the streams of the forward pass; the group is sent on one.
+            stream, member.stream = member.stream, None
+            if stream is not None:
+                torch.cuda.current_stream(member.parameter.device).wait_stream(stream)
         self._start_group(members)
 
     def _ready_gradient(self, parameter: Parameter) -> torch.Tensor:

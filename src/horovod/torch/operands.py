@@ -86,6 +86,8 @@ def copying_back(work: torch.Tensor, target: torch.Tensor) -> Callable[[Any], to
         if work.data_ptr() != target.data_ptr():
             with torch.no_grad():
                 target.copy_(work)
+            if work.is_cuda:  # its memory may be another stream's
+                work.record_stream(torch.cuda.current_stream(work.device))
         return target
 
     return finish

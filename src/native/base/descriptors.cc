@@ -1,9 +1,12 @@
 #include "base/descriptors.h"
 
+#include <dirent.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -15,10 +18,18 @@ namespace {
 // For what the program opens besides: data files, libraries.
 constexpr size_t kSpare = 64;
 
-// The lowest that is free: about as many are open, unless the program has closed some below.
-size_t OpenDescriptors() {
+// As the system lists them. Else the number of one more: those below may have been closed.
+std::optional<size_t> OpenDescriptors() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
+  if (folder != nullptr) {
+    size_t entries = 0;
+    while (::readdir(folder.get()) != nullptr) ++entries;  // NOLINT(concurrency-mt-unsafe)
+    constexpr size_t kOthers = 3;                          // this one, "." and ".."
+    return entries < kOthers ? 0 : entries - kOthers;
+  }
   const UniqueFd next(::epoll_create1(EPOLL_CLOEXEC));
-  return next ? static_cast<size_t>(next.get()) : 0;
+  if (!next) return std::nullopt;
+  return static_cast<size_t>(next.get());
 }
 
 }  // namespace
@@ -26,13 +37,14 @@ size_t OpenDescriptors() {
 size_t FreeDescriptors() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  return static_cast<size_t>(limit.rlim_cur) - std::min<size_t>(limit.rlim_cur, OpenDescriptors());
+  const size_t most = limit.rlim_cur;
+  return most - std::min(most, OpenDescriptors().value_or(most));
 }
 
 void AllowDescriptors(size_t more, const std::string& what, size_t spare) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const size_t needed = OpenDescriptors() + more;
+  const size_t needed = OpenDescriptors().value_or(0) + more;
   const size_t wanted = needed + spare + kSpare;
   if (limit.rlim_cur == RLIM_INFINITY || wanted <= limit.rlim_cur) return;
   const size_t most = limit.rlim_max;  // RLIM_INFINITY is above all others

@@ -7,7 +7,7 @@
 
 namespace hvd {
 
-// How many more may be opened, about: those below others that are open do not count.
+// How many more may be opened.
 size_t FreeDescriptors();
 
 // Raises the soft limit where so many more would not fit below it; many systems set it to 1,024 and

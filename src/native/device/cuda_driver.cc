@@ -95,6 +95,8 @@ class CudaDriver final : public StreamDriver {
       .record = "cuEventRecord",
       .query_event = "cuEventQuery",
       .synchronize_event = "cuEventSynchronize",
+      .is_capturing = "cuStreamIsCapturing",
+      .exchange_capture_mode = "cuThreadExchangeStreamCaptureMode",
       .load_module = "cuModuleLoadData",
       .unload_module = "cuModuleUnload",
       .get_function = "cuModuleGetFunction",

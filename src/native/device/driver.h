@@ -18,6 +18,9 @@ using DeviceFunction = void*;
 // What a thread uses: CUDA's context, or HIP's number of the device.
 using DeviceChoice = void*;
 
+// Of both drivers: a thread that takes no part in captures may do anything meanwhile.
+constexpr int kRelaxedCapture = 2;
+
 struct Grid {
   uint32_t x;
   uint32_t y;
@@ -55,6 +58,10 @@ class Driver {
   // What is enqueued on the stream from now on waits for the event; the caller does not.
   virtual void Wait(DeviceStream stream, DeviceEvent event) = 0;
   virtual bool IsDone(DeviceEvent event) = 0;
+  // Whether what is enqueued on the stream becomes a part of a graph, in place of being run.
+  virtual bool IsCapturing(DeviceStream stream) = 0;
+  // What the calling thread may do while another one captures a graph. Returns what it was before.
+  virtual int ExchangeCaptureMode(int mode) noexcept = 0;
   virtual void SynchronizeEvent(DeviceEvent event) = 0;
 
   virtual DeviceModule LoadModule(const void* code) = 0;

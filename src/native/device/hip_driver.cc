@@ -79,6 +79,8 @@ class HipDriver final : public StreamDriver {
       .record = "hipEventRecord",
       .query_event = "hipEventQuery",
       .synchronize_event = "hipEventSynchronize",
+      .is_capturing = "hipStreamIsCapturing",
+      .exchange_capture_mode = "hipThreadExchangeStreamCaptureMode",
       .load_module = "hipModuleLoadData",
       .unload_module = "hipModuleUnload",
       .get_function = "hipModuleGetFunction",

@@ -15,9 +15,20 @@ constexpr uint32_t kThreads = 256;
 // Enough to fill the largest GPUs with one piece; each thread takes as many turns as it needs.
 constexpr uint64_t kMostBlocks = 512;
 
-DeviceModule LoadFor(Driver& driver, const std::string& folder, int device) {
+std::string CodeFor(Driver& driver, const std::string& folder, int device) {
   const std::string name = ChooseCodeFile(ListCodeFiles(folder), driver.Capability(device));
-  return driver.LoadModule(ReadCodeFile(folder + "/" + name).c_str());
+  return ReadCodeFile(folder + "/" + name);
+}
+
+constexpr const char* kCopy = "hvd_copy";
+constexpr std::array kScalable{DType::kUint8,   DType::kInt8,    DType::kInt16,
+                               DType::kInt32,   DType::kInt64,   DType::kFloat16,
+                               DType::kFloat32, DType::kFloat64, DType::kBFloat16};
+
+std::string ScaleName(DType dtype) { return std::string("hvd_scale_") + Name(dtype); }
+
+std::string ConvertName(DType to, DType from) {
+  return std::string("hvd_") + Name(to) + "_from_" + Name(from);
 }
 
 bool IsWide(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
@@ -25,20 +36,27 @@ bool IsWide(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kF
 }  // namespace
 
 DeviceKernels::DeviceKernels(Driver& driver, const std::string& code_folder, int device)
-    : driver_(driver), module_(LoadFor(driver, code_folder, device)) {}
+    : driver_(driver), module_(driver, CodeFor(driver, code_folder, device)) {
+  // All at once: CUDA loads the code of one when it is asked for first, for which it may wait for
+  // all that runs on the GPU, and that may wait for other ranks.
+  Find(kCopy);
+  for (const DType dtype : kScalable) Find(ScaleName(dtype));
+  for (const DType half : {DType::kFloat16, DType::kBFloat16}) {
+    for (const DType wide : {DType::kFloat32, DType::kFloat64}) {
+      Find(ConvertName(half, wide));
+      Find(ConvertName(wide, half));
+    }
+  }
+}
 
-DeviceFunction DeviceKernels::Find(const std::string& kernel) {
-  const auto known = functions_.find(kernel);
-  if (known != functions_.end()) return known->second;
-  const DeviceFunction function = driver_.Function(module_, kernel.c_str());
-  functions_.emplace(kernel, function);
-  return function;
+void DeviceKernels::Find(const std::string& kernel) {
+  functions_.emplace(kernel, driver_.Function(module_.get(), kernel.c_str()));
 }
 
 void DeviceKernels::Launch(const std::string& kernel, std::span<const Piece> pieces,
                            std::span<void* const> arguments, size_t elements_per_thread,
                            DeviceStream stream) {
-  const DeviceFunction function = Find(kernel);
+  const DeviceFunction function = functions_.at(kernel);
   while (!pieces.empty()) {
     const auto batch = pieces.first(std::min<size_t>(pieces.size(), kPiecesPerLaunch));
     pieces = pieces.subspan(batch.size());
@@ -57,7 +75,7 @@ void DeviceKernels::Launch(const std::string& kernel, std::span<const Piece> pie
 }
 
 void DeviceKernels::Copy(std::span<const Piece> pieces, DeviceStream stream) {
-  Launch("hvd_copy", pieces, {}, 16, stream);
+  Launch(kCopy, pieces, {}, 16, stream);
 }
 
 void DeviceKernels::Scale(DType dtype, double factor, double divisor, std::span<const Piece> pieces,
@@ -66,7 +84,7 @@ void DeviceKernels::Scale(DType dtype, double factor, double divisor, std::span<
     throw Error(Error::Kind::kInvalid, "cannot scale bool elements: convert them to a number type");
   }
   const std::array<void*, 2> arguments{&factor, &divisor};
-  Launch(std::string("hvd_scale_") + Name(dtype), pieces, arguments, 16 / SizeOf(dtype), stream);
+  Launch(ScaleName(dtype), pieces, arguments, 16 / SizeOf(dtype), stream);
 }
 
 void DeviceKernels::Convert(DType from, DType to, double factor, double divisor,
@@ -76,7 +94,7 @@ void DeviceKernels::Convert(DType from, DType to, double factor, double divisor,
                 std::string("no kernel converts ") + Name(from) + " to " + Name(to));
   }
   const std::array<void*, 2> arguments{&factor, &divisor};
-  Launch(std::string("hvd_") + Name(to) + "_from_" + Name(from), pieces, arguments, 4, stream);
+  Launch(ConvertName(to, from), pieces, arguments, 4, stream);
 }
 
 }  // namespace hvd

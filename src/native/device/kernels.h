@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "device/driver.h"
 #include "device/pieces.h"
+#include "device/resources.h"
 
 namespace hvd {
 
@@ -18,9 +19,6 @@ class DeviceKernels {
  public:
   // `code_folder` holds the files that ChooseCodeFile chooses from. Throws Error.
   DeviceKernels(Driver& driver, const std::string& code_folder, int device);
-  ~DeviceKernels() { driver_.UnloadModule(module_); }
-  DeviceKernels(const DeviceKernels&) = delete;
-  DeviceKernels& operator=(const DeviceKernels&) = delete;
 
   // Copies pieces whose elements are bytes.
   void Copy(std::span<const Piece> pieces, DeviceStream stream);
@@ -37,13 +35,13 @@ class DeviceKernels {
                DeviceStream stream);
 
  private:
-  DeviceFunction Find(const std::string& kernel);
+  void Find(const std::string& kernel);
   // `arguments` are what follows the pieces; at most two.
   void Launch(const std::string& kernel, std::span<const Piece> pieces,
               std::span<void* const> arguments, size_t elements_per_thread, DeviceStream stream);
 
   Driver& driver_;
-  DeviceModule module_;
+  const Module module_;
   std::map<std::string, DeviceFunction> functions_;
 };
 

@@ -1,8 +1,9 @@
-// Streams, events and memory of a GPU, each with one owner.
+// Streams, events, modules and memory of a GPU, each with one owner.
 #ifndef HVD_DEVICE_RESOURCES_H_
 #define HVD_DEVICE_RESOURCES_H_
 
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include "device/driver.h"
@@ -36,6 +37,21 @@ class Event {
  private:
   Driver* driver_;
   DeviceEvent event_;
+};
+
+class Module {
+ public:
+  Module(Driver& driver, const std::string& code)
+      : driver_(&driver), module_(driver.LoadModule(code.c_str())) {}
+  ~Module() { driver_->UnloadModule(module_); }
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  DeviceModule get() const { return module_; }
+
+ private:
+  Driver* driver_;
+  DeviceModule module_;
 };
 
 class DeviceMemory {

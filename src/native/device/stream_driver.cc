@@ -10,6 +10,7 @@ namespace {
 // Both drivers have these values.
 constexpr int kOutOfMemory = 2;
 constexpr int kNotReady = 600;
+constexpr int kOtherStreamIsCapturing = 906;  // which forbids the default one
 constexpr unsigned kNonBlockingStream = 1;
 constexpr unsigned kEventWithoutTiming = 2;
 
@@ -26,6 +27,8 @@ StreamDriver::StreamDriver(const SharedLibrary& library, const Symbols& symbols)
   library.Load(symbols.record, record_);
   library.Load(symbols.query_event, query_event_);
   library.Load(symbols.synchronize_event, synchronize_event_);
+  library.LoadIfThere(symbols.is_capturing, is_capturing_);
+  library.LoadIfThere(symbols.exchange_capture_mode, exchange_capture_mode_);
   library.Load(symbols.load_module, load_module_);
   library.Load(symbols.unload_module, unload_module_);
   library.Load(symbols.get_function, get_function_);
@@ -65,6 +68,20 @@ bool StreamDriver::IsDone(DeviceEvent event) {
   if (result == kNotReady) return false;
   Check(result, symbols_.query_event);
   return true;
+}
+
+bool StreamDriver::IsCapturing(DeviceStream stream) {
+  if (is_capturing_ == nullptr) return false;
+  int status = 0;
+  const int result = is_capturing_(stream, &status);
+  if (result == kOtherStreamIsCapturing) return true;
+  Check(result, symbols_.is_capturing);
+  return status != 0;
+}
+
+int StreamDriver::ExchangeCaptureMode(int mode) noexcept {
+  if (exchange_capture_mode_ != nullptr) (void)exchange_capture_mode_(&mode);
+  return mode;
 }
 
 void StreamDriver::SynchronizeEvent(DeviceEvent event) {

@@ -18,6 +18,8 @@ class StreamDriver : public Driver {
   void Record(DeviceEvent event, DeviceStream stream) override;
   void Wait(DeviceStream stream, DeviceEvent event) override;
   bool IsDone(DeviceEvent event) override;
+  bool IsCapturing(DeviceStream stream) override;
+  int ExchangeCaptureMode(int mode) noexcept override;
   void SynchronizeEvent(DeviceEvent event) override;
 
   DeviceModule LoadModule(const void* code) override;
@@ -38,6 +40,8 @@ class StreamDriver : public Driver {
     const char* record;
     const char* query_event;
     const char* synchronize_event;
+    const char* is_capturing;           // which older drivers lack
+    const char* exchange_capture_mode;  // likewise
     const char* load_module;
     const char* unload_module;
     const char* get_function;
@@ -67,6 +71,8 @@ class StreamDriver : public Driver {
   int (*record_)(void*, void*) = nullptr;
   int (*query_event_)(void*) = nullptr;
   int (*synchronize_event_)(void*) = nullptr;
+  int (*is_capturing_)(void*, int*) = nullptr;
+  int (*exchange_capture_mode_)(int*) = nullptr;
   int (*load_module_)(void**, const void*) = nullptr;
   int (*unload_module_)(void*) = nullptr;
   int (*get_function_)(void**, void*, const char*) = nullptr;

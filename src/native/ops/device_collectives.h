@@ -65,6 +65,7 @@ class DeviceCollectives {
   // Throws what went wrong in the background.
   void CheckHealth() { communicator_->CheckHealth(); }
   void Abort() noexcept { communicator_->Abort(); }
+  void BeginAbort() noexcept { communicator_->BeginAbort(); }
   // Gives memory back that calls have outgrown; nothing of them may be under way any more.
   void FreeOutgrown() { outgrown_.clear(); }
 

@@ -72,6 +72,11 @@ std::shared_ptr<const Event> Gpu::RecordReady(int device, DeviceStream stream) {
                "does"));
   }
   const UseDevice use(*driver_, device);
+  if (driver_->IsCapturing(stream)) {
+    ThrowInvalid(
+        "an operation of several ranks cannot be captured in a graph of a GPU; call it outside of "
+        "torch.cuda.graph, before or after what is captured");
+  }
   auto event = std::make_shared<const Event>(*driver_);
   driver_->Record(event->get(), stream);
   return event;
@@ -259,19 +264,54 @@ void Gpu::RunOne(DeviceCollectives& collectives, const ProcessSet& set, const Op
   }
 }
 
+// What AbortAwaited may abort, as long as this lives.
+class Gpu::Awaiting {
+ public:
+  Awaiting(Gpu& gpu, DeviceCollectives& collectives) : gpu_(gpu), collectives_(collectives) {
+    Set(&collectives);
+  }
+  ~Awaiting() { Set(nullptr); }
+  Awaiting(const Awaiting&) = delete;
+  Awaiting& operator=(const Awaiting&) = delete;
+
+  void CheckHealth() const {
+    const std::lock_guard lock(gpu_.awaited_mutex_);
+    collectives_.CheckHealth();
+  }
+
+ private:
+  void Set(DeviceCollectives* awaited) {
+    const std::lock_guard lock(gpu_.awaited_mutex_);
+    gpu_.awaited_ = awaited;
+  }
+
+  Gpu& gpu_;
+  DeviceCollectives& collectives_;
+};
+
 void Gpu::WaitUntilDone(DeviceCollectives& collectives) {
   constexpr std::chrono::microseconds kLongest{500};
   const Event done(*driver_);
   driver_->Record(done.get(), collectives.stream());
-  // Not the driver's own wait: a kernel of NCCL whose peer is gone never ends.
-  std::chrono::microseconds pause{5};
-  while (!driver_->IsDone(done.get())) {
-    abort_.ThrowIfTripped();
-    collectives.CheckHealth();
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, kLongest);
+  {
+    const Awaiting awaiting(*this, collectives);
+    // Not the driver's own wait: a kernel of NCCL whose peer is gone never ends.
+    std::chrono::microseconds pause{5};
+    while (!driver_->IsDone(done.get())) {
+      abort_.ThrowIfTripped();
+      awaiting.CheckHealth();
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, kLongest);
+    }
   }
+  // What has been aborted ends as if it were done.
+  abort_.ThrowIfTripped();
   collectives.FreeOutgrown();
+}
+
+void Gpu::AbortAwaited() noexcept {
+  const std::lock_guard lock(awaited_mutex_);
+  if (awaited_ != nullptr) awaited_->BeginAbort();
 }
 
 void Gpu::GiveUp(int32_t process_set, std::vector<Result>& results) noexcept {

@@ -44,6 +44,11 @@ class Gpu {
   void Execute(const ProcessSet& set, const Response& response,
                const std::vector<std::shared_ptr<Operation>>& operations, const OnDone& on_done);
 
+  // When `abort` has tripped, on the thread that has tripped it: ends what the op thread waits for,
+  // as far as that is NCCL's. Asking the driver, it may itself wait for another thread of this
+  // process, and that for what is enqueued.
+  void AbortAwaited() noexcept;
+
   // On the op thread: a process set is no more. Every rank of it gets here.
   void Forget(int32_t process_set);
 
@@ -52,6 +57,8 @@ class Gpu {
   void End() noexcept;
 
  private:
+  class Awaiting;
+
   // Args: problem: see MeetOnGpus.
   DeviceCollectives& CollectivesOf(const ProcessSet& set, std::string problem);
   // The GPU of a rank that has joined. Says why there is none, or nothing.
@@ -85,6 +92,8 @@ class Gpu {
   std::shared_ptr<const NcclLibrary> nccl_;
   std::map<int32_t, std::unique_ptr<DeviceCollectives>> collectives_;  // by process set
   std::unique_ptr<DeviceCollectives> given_up_;
+  std::mutex awaited_mutex_;
+  DeviceCollectives* awaited_ = nullptr;
 };
 
 }  // namespace hvd

@@ -383,6 +383,7 @@ void Runtime::OnStall(const std::string& text) { log_.Log(LogLevel::kWarning, te
 
 void Runtime::OnFailure(const Error& error) {
   abort_.Trip(error);
+  gpu_.AbortAwaited();
   if (membership_.fast_lane) membership_.fast_lane->Close();
   // Before the op thread hears of the end, so that nothing is left that it could call shut down.
   operations_.FailAll(error);

@@ -151,6 +151,30 @@ def check_what_a_stream_makes_and_takes_is_seen() -> None:
             assert (found * 2).eq(2.0 * (total() + turn * hvd.size())).all(), turn
 
 
+def check_a_group_waits_for_the_streams_of_all_its_gradients() -> None:
+    device = place()
+    weights = [torch.nn.Parameter(torch.ones(1000, 1000, device=device)) for _ in range(2)]
+    sgd = torch.optim.SGD(weights, lr=1.0)
+    named = [(str(number), weight) for number, weight in enumerate(weights)]
+    optimizer = hvd.DistributedOptimizer(sgd, named, op=hvd.Sum, groups=[weights])
+    side = torch.cuda.Stream(device) if has_gpus() else None  # type: ignore[no-untyped-call]
+    losses = []
+    for number, weight in enumerate(weights):
+        work = torch.full((1000, 1000), float(hvd.rank() + 1), device=device)
+        if side is not None:
+            side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side if number == 0 else None):
+            for _ in range(50 if number == 0 else 0):  # to come late
+                work = (work @ work).clamp(0, 0) + (hvd.rank() + 1)
+            losses.append((weight * work).sum())
+    if side is not None:
+        torch.cuda.current_stream().wait_stream(side)
+    torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    for weight in weights:
+        assert weight.eq(1.0 - total()).all()
+
+
 def check_compression() -> None:
     mine = torch.full((10_000,), hvd.rank() + 1.0, device=place())
     for compression in (hvd.Compression.fp16, hvd.Compression.bf16):

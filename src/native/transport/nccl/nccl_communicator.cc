@@ -194,14 +194,19 @@ void NcclCommunicator::Alltoall(const void* source, std::span<const size_t> out,
 }
 
 void NcclCommunicator::CheckHealth() {
+  if (comm_ == nullptr) return;
   int result = 0;
   library_->Check(library_->async_error(comm_, &result), "ncclCommGetAsyncError");
   if (result != kNcclInProgress) library_->Check(result, "NCCL");
 }
 
-void NcclCommunicator::Abort() noexcept {
+void NcclCommunicator::BeginAbort() noexcept {
   if (comm_ == nullptr) return;
   end_ = NcclEnd(library_, library_->abort, std::exchange(comm_, nullptr), on_device_);
+}
+
+void NcclCommunicator::Abort() noexcept {
+  BeginAbort();
   // A call that was in progress may enqueue something until then.
   if (abort_.tripped()) end_.Wait();
 }

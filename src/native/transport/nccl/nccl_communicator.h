@@ -51,11 +51,13 @@ class NcclCommunicator {
   void Alltoall(const void* source, std::span<const size_t> out, void* destination,
                 std::span<const size_t> in, void* stream);
 
-  // Throws what went wrong in the background, such as a rank that is gone.
+  // Throws what went wrong in the background, such as a rank that is gone; nothing once aborted.
   void CheckHealth();
   // Ends what is running on every stream, soon; the communicator is of no use any more. The other
   // ranks of the host have to do so too before its memory is given back, when this is destroyed.
   void Abort() noexcept;
+  // The same without waiting. By another thread too, as long as none is in a call.
+  void BeginAbort() noexcept;
 
  private:
   class Group;
