@@ -368,7 +368,7 @@ void Runtime::OnResponses(std::vector<Response> responses) {
 void Runtime::OnShutdown(int first) {
   if (first != rank_) {
     const Peer& peer = membership_.peers.at(static_cast<size_t>(first));
-    first_to_end_ = StrCat("\nThe first to end the job was ", Describe(first, peer), ".");
+    first_to_end_ = StrCat(" The first to end the job was ", Describe(first, peer), ".");
   }
   operations_.Refuse(ShutdownError(first_to_end_));
   if (membership_.fast_lane) membership_.fast_lane->Close();
