@@ -38,7 +38,7 @@ set(HVD_CORE_SOURCES
   runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc
   runtime/response_runner.cc runtime/rows.cc
   runtime/runtime.cc runtime/runtime_now.cc runtime/shared_buffers.cc runtime/short_forms.cc
-  runtime/short_reductions.cc runtime/short_results.cc runtime/stall_inspector.cc
+  runtime/short_reductions.cc runtime/short_results.cc runtime/stall_inspector.cc runtime/start.cc
   runtime/tensor_table.cc
   runtime/transport_setup.cc runtime/unnamed_operations.cc)
 list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")

@@ -15,6 +15,7 @@
 #include "base/thread_name.h"
 #include "runtime/checks.h"
 #include "runtime/gather_time.h"
+#include "runtime/start.h"
 
 namespace hvd {
 namespace {
@@ -51,17 +52,6 @@ Error NoThread(const std::system_error& error) {
                  "(pids.max) or, of memory, `ulimit -v`")};
 }
 
-RuntimeOptions CheckOptions(RuntimeOptions options) {
-  if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
-    throw Error(Error::Kind::kInvalid,
-                StrCat("rank ", options.rank, " is not in a job of ", options.size, " ranks"));
-  }
-  if (options.size > 1 && options.secret.empty()) {
-    throw Error(Error::Kind::kInvalid, "the job's secret is empty");
-  }
-  return options;
-}
-
 // The start of Horovod's texts about an operation on a process set.
 std::string Title(OpKind kind) {
   std::string title = LowerName(kind);
@@ -69,50 +59,10 @@ std::string Title(OpKind kind) {
   return title + ": ";
 }
 
-// What a job goes without rather than end: a file to write into.
-template <typename Body>
-void UnlessUnwritable(LogWriter& log, const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    if (error.kind() != Error::Kind::kIo) throw;
-    log.Log(LogLevel::kWarning, StrCat(error.what(), "; the job goes on without it"));
-  }
-}
-
-std::unique_ptr<AutotuneLog> OpenAutotuneLog(const RuntimeOptions& options, LogWriter& log) {
-  const AutotuneOptions& autotune = options.autotune;
-  std::unique_ptr<AutotuneLog> opened;
-  if (options.rank == 0 && autotune.on && !autotune.log.empty()) {
-    UnlessUnwritable(log, [&] {
-      const bool cache_enabled = options.agreement.cache_capacity != 0;
-      opened = std::make_unique<AutotuneLog>(autotune.log, cache_enabled);
-    });
-  }
-  return opened;
-}
-
 AgreementOptions Agreement(AgreementOptions options, const Membership& membership) {
   const bool long_stays = membership.fast_lane != nullptr && !membership.spare_cores;
   if (!options.gather_time) options.gather_time = long_stays ? kLongGatherTime : kShortGatherTime;
   return options;
-}
-
-// The timeline records the start, too.
-Membership Meet(const RuntimeOptions& options, Timeline& timeline, LogWriter& log, Abort& abort) {
-  const RuntimeOptions checked = CheckOptions(options);
-  const TimelineOptions& recording = checked.timeline;
-  if (!recording.path.empty()) {
-    UnlessUnwritable(log, [&] { timeline.Start(recording.path, recording.mark_cycles); });
-  }
-  Membership membership = Bootstrap(checked, abort);
-  if (!membership.why_sockets.empty() && options.rank == 0) {
-    log.Log(LogLevel::kWarning,
-            StrCat("All ranks send through sockets, which takes longer, as another way cannot be "
-                   "used: ",
-                   membership.why_sockets));
-  }
-  return membership;
 }
 
 }  // namespace
