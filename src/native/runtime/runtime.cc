@@ -45,11 +45,16 @@ Error ShutdownError(const std::string& first) {
                  first)};
 }
 
-Error NoThread(const std::system_error& error) {
-  return {Error::Kind::kInternal,
-          StrCat("no thread can be started here (", error.code().message(),
-                 "); raise the limit that is met: `ulimit -u`, the pids limit of the cgroup "
-                 "(pids.max) or, of memory, `ulimit -v`")};
+template <typename Body>
+std::thread StartThread(const Body& body) {
+  try {
+    return std::thread(body);
+  } catch (const std::system_error& error) {
+    throw Error(Error::Kind::kInternal,
+                StrCat("no thread can be started here (", error.code().message(),
+                       "); raise the limit that is met: `ulimit -u`, the pids limit of the cgroup "
+                       "(pids.max) or, of memory, `ulimit -v`"));
+  }
 }
 
 // The start of Horovod's texts about an operation on a process set.
@@ -90,13 +95,13 @@ Runtime::Runtime(const RuntimeOptions& options)
       options.autotune, membership_.silence, membership_.spin, static_cast<JobObserver&>(*this),
       trace_);
   try {
-    control_thread_ = std::thread([this] { RunControlThread(); });
-    op_thread_ = std::thread([this] { RunOpThread(); });
-  } catch (const std::system_error& error) {
+    control_thread_ = StartThread([this] { RunControlThread(); });
+    op_thread_ = StartThread([this] { RunOpThread(); });
+  } catch (...) {
     // In place of the op thread, which did not start.
     control_->Drained();
     Shutdown();
-    throw NoThread(error);
+    throw;
   }
 }
 
