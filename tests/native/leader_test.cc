@@ -62,3 +62,17 @@ TEST(ARankZeroThatGoesIsLost) {
   ExpectLost(options, "rank 0 at ");
   leader.join();
 }
+
+TEST(WhoComesWhenTheStartHasFailedIsToldWhy) {
+  const auto store = std::make_shared<HashStore>();
+  const auto fails = [&](int rank, int size) {
+    return std::thread([&store, rank, size] {
+      EXPECT_THROWS(Runtime(OptionsFor(rank, size, TransportChoice::kAuto, store)), Error,
+                    "was started for a job of 4 ranks");
+    });
+  };
+  std::thread leader = fails(0, 3);
+  fails(1, 4).join();
+  leader.join();
+  ExpectLost(OptionsFor(2, 3, TransportChoice::kAuto, store), "the job could not start: rank 1 (");
+}

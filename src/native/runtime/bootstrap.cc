@@ -25,6 +25,8 @@ namespace {
 
 // Rank 0's word on a failed start comes a little after its deadline.
 constexpr std::chrono::seconds kLeadersGrace{10};
+// What rank 0 has left in the store is there, or is not.
+constexpr std::chrono::milliseconds kStoreTime{500};
 // Setting up the transport starts after everybody has come, and gets its own time.
 constexpr std::chrono::seconds kSetupTime{20};
 
@@ -91,6 +93,7 @@ class Meeting {
   }
 
   std::string CoordinatorKey() const { return StrCat(MeetingName(options_), "/coordinator"); }
+  std::string FailureKey() const { return StrCat(MeetingName(options_), "/failure"); }
 
   // Sets up one way of moving bytes; returns why it did not work.
   Confirm Try(const Table& table, Reach reach, std::optional<Segment> segment) {
@@ -120,7 +123,10 @@ class Meeting {
   }
 
   void Lead();
+  void Gather(std::vector<Hello>& hellos);
   std::string LeaderEndpoint();
+  Table ComeToLeader(const std::string& endpoint);
+  std::string LeadersFailure();
   void Follow(const std::string& endpoint);
   void Describe(const Table& table);
 
@@ -153,11 +159,7 @@ void Meeting::Lead() {
   AllowDescriptors(2 * ranks, "rank 0, which every other rank connects to,");
   std::vector<Hello> hellos(ranks);
   hellos[0] = OwnHello();
-  {
-    Acceptor acceptor(Listener(addresses_), options_.secret, ControlPurpose(options_));
-    store_->Put(CoordinatorKey(), ToString(acceptor.endpoints()));
-    GatherHellos(options_, acceptor, connections, hellos);
-  }
+  Gather(hellos);
 
   std::optional<Segment> segment;
   Table table;
@@ -214,6 +216,21 @@ void Meeting::Lead() {
   }
 }
 
+void Meeting::Gather(std::vector<Hello>& hellos) {
+  Acceptor acceptor(Listener(addresses_), options_.secret, ControlPurpose(options_));
+  store_->Put(CoordinatorKey(), ToString(acceptor.endpoints()));
+  try {
+    GatherHellos(options_, acceptor, membership_.connections, hellos);
+  } catch (const Error& error) {
+    // For those who come later, or have not said hello yet.
+    try {
+      if (error.kind() != Error::Kind::kInterrupted) store_->Put(FailureKey(), error.what());
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the launcher is gone
+    }
+    throw;
+  }
+}
+
 std::string Meeting::LeaderEndpoint() {
   try {
     return store_->Get(CoordinatorKey(), deadline_);
@@ -225,25 +242,42 @@ std::string Meeting::LeaderEndpoint() {
   }
 }
 
-void Meeting::Follow(const std::string& endpoint) {
+// Why the start has failed before this rank came; nothing if rank 0 has not said.
+std::string Meeting::LeadersFailure() {
+  try {
+    return store_->Get(FailureKey(), Deadline::After(kStoreTime, options_.interrupt));
+  } catch (const Error& error) {
+    if (error.kind() == Error::Kind::kInterrupted) throw;
+    return "";
+  }
+}
+
+Table Meeting::ComeToLeader(const std::string& endpoint) {
   auto& connections = membership_.connections;
   try {
     Socket socket = ConnectAuthenticated(ParseEndpoints(endpoint), options_.secret,
                                          ControlPurpose(options_), deadline_);
     socket.set_peer("rank 0 at " + socket.peer());
     connections.emplace_back(std::move(socket));
+    Connection& leader = connections.front();
+    leader.Send(MessageType::kHello, OwnHello().Encode(), deadline_);
+    return Table::Decode(leader.Receive(MessageType::kTable, deadline_.Extended(kLeadersGrace)));
   } catch (const Error& error) {
     if (error.kind() == Error::Kind::kInterrupted) throw;
+    if (const std::string why = LeadersFailure(); !why.empty()) {
+      throw Error(Error::Kind::kPeerLost, "the job could not start: " + why);
+    }
+    if (!connections.empty()) throw;
     throw Error(error.kind(), StrCat("rank 0 cannot be reached: ", error.what()));
   }
+}
 
-  Connection& leader = connections.front();
-  leader.Send(MessageType::kHello, OwnHello().Encode(), deadline_);
-  const Table table =
-      Table::Decode(leader.Receive(MessageType::kTable, deadline_.Extended(kLeadersGrace)));
+void Meeting::Follow(const std::string& endpoint) {
+  const Table table = ComeToLeader(endpoint);
   if (!table.error.empty()) {
     throw Error(Error::Kind::kPeerLost, "the job could not start: " + table.error);
   }
+  Connection& leader = membership_.connections.front();
   if (table.rows.size() != static_cast<size_t>(options_.size)) {
     throw Error(Error::Kind::kIo, "malformed message: the table of ranks has another size");
   }
