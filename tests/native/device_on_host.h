@@ -17,13 +17,11 @@ using std::uint16_t, std::uint32_t, std::uint64_t, std::uint8_t;
 
 struct Index {
   unsigned x;
-  unsigned y;
 };
 
 // Of the thread of the grid that is being run.
 inline thread_local Index blockIdx{};
 inline thread_local Index threadIdx{};
 inline thread_local Index blockDim{};
-inline thread_local Index gridDim{};
 
 #endif  // HVD_TESTS_NATIVE_DEVICE_ON_HOST_H_

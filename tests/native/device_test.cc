@@ -170,6 +170,28 @@ TEST(ManyUnalignedPiecesOfEveryLengthAreCopiedWhole) {
   EXPECT_TRUE(to == expected);
 }
 
+// Of which every thread takes several turns, beside short ones, which get blocks of their own.
+TEST(LongPiecesAtAnyAlignmentAreCopiedWhole) {
+  const CodeFolder code;
+  const auto driver = hvd::OpenCuda({kLibrary});
+  DeviceKernels kernels(*driver, code.path(), 0);
+  const hvd::Stream stream(*driver);
+  constexpr size_t kLong = (size_t{9} << 20) + 13;
+  const std::vector<uint8_t> from = RandomIntegers<uint8_t>(kLong + 64);
+  for (const size_t offset : {0, 1, 2, 4, 8}) {
+    std::vector<uint8_t> to(from.size() + 64, 0xee);
+    std::vector<uint8_t> expected = to;
+    std::memcpy(expected.data() + 16, from.data() + offset, kLong);
+    std::memcpy(expected.data() + 16 + kLong, from.data() + kLong, 40);
+    const std::vector<Piece> pieces{{from.data(), to.data(), 0},
+                                    {from.data() + kLong, to.data() + 16 + kLong, 40},
+                                    {from.data() + offset, to.data() + 16, kLong}};
+    kernels.Copy(pieces, stream.get());
+    driver->Synchronize(stream.get());
+    EXPECT_TRUE(to == expected);
+  }
+}
+
 // Converted and scaled in one go, against the two steps of the CPU.
 template <typename Wide>
 void ExpectConvertedAsOnTheCpu(Driver& driver, DeviceKernels& kernels, DType held, DType half) {

@@ -170,19 +170,16 @@ const std::map<std::string, Kernel>& Kernels() {
   return kernels;
 }
 
-void RunGrid(const Launched& launch, unsigned blocks, unsigned rows, unsigned threads) {
-  gridDim = {blocks, rows};
-  blockDim = {threads, 1};
-  for (unsigned y = 0; y < rows; ++y) {
-    for (unsigned x = 0; x < blocks; ++x) {
-      for (unsigned thread = 0; thread < threads; ++thread) {
-        blockIdx = {x, y};
-        threadIdx = {thread, 0};
-        if (launch.kernel.plain != nullptr) {
-          launch.kernel.plain(launch.pieces);
-        } else {
-          launch.kernel.scaling(launch.pieces, launch.factor, launch.divisor);
-        }
+void RunGrid(const Launched& launch, unsigned blocks, unsigned threads) {
+  blockDim = {threads};
+  for (unsigned block = 0; block < blocks; ++block) {
+    for (unsigned thread = 0; thread < threads; ++thread) {
+      blockIdx = {block};
+      threadIdx = {thread};
+      if (launch.kernel.plain != nullptr) {
+        launch.kernel.plain(launch.pieces);
+      } else {
+        launch.kernel.scaling(launch.pieces, launch.factor, launch.divisor);
       }
     }
   }
@@ -274,7 +271,12 @@ int cuMemsetD8Async(uint64_t memory, unsigned char value, size_t bytes, void* st
   });
   return 0;
 }
-int cuStreamCreate(void** stream, unsigned) {
+int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return 0;
+}
+int cuStreamCreateWithPriority(void** stream, unsigned, int) {
   auto* made = new Stream(CurrentDevice());
   own_streams.insert(made);
   ++in_use;
@@ -353,7 +355,7 @@ int cuModuleGetFunction(void** function, void*, const char* name) {
   *function = const_cast<Kernel*>(&found->second);  // handles are not const
   return 0;
 }
-int cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned, unsigned threads, unsigned,
+int cuLaunchKernel(void* function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned,
                    unsigned, unsigned, void* stream, void** arguments, void**) {
   if (!IsCurrent(stream)) return kInvalidHandle;
   const Kernel& kernel = *static_cast<const Kernel*>(function);
@@ -362,8 +364,8 @@ int cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned, unsigned th
     launch.factor = *static_cast<double*>(arguments[1]);
     launch.divisor = *static_cast<double*>(arguments[2]);
   }
-  Of(stream).Enqueue([launch, x, y, threads] {
-    RunGrid(launch, x, y, threads);
+  Of(stream).Enqueue([launch, blocks, threads] {
+    RunGrid(launch, blocks, threads);
     return true;
   });
   return 0;

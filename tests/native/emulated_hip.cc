@@ -12,10 +12,11 @@ int cuDevicePrimaryCtxRetain(void** context, int device);
 int cuEventCreate(void** event, unsigned);
 int cuEventDestroy_v2(void* event);
 int cuEventQuery(void* event);
+int cuCtxGetStreamPriorityRange(int* least, int* greatest);
 int cuEventRecord(void* event, void* stream);
 int cuEventSynchronize(void* event);
 int cuInit(unsigned);
-int cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned, unsigned threads, unsigned,
+int cuLaunchKernel(void* function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned,
                    unsigned, unsigned, void* stream, void** arguments, void**);
 int cuMemAlloc_v2(uint64_t* address, size_t bytes);
 int cuMemFree_v2(uint64_t address);
@@ -24,7 +25,7 @@ int cuMemsetD8Async(uint64_t memory, unsigned char value, size_t bytes, void* st
 int cuModuleGetFunction(void** function, void*, const char* name);
 int cuModuleLoadData(void** module, const void* code);
 int cuModuleUnload(void* module);
-int cuStreamCreate(void** stream, unsigned);
+int cuStreamCreateWithPriority(void** stream, unsigned, int);
 int cuStreamDestroy_v2(void* stream);
 int cuStreamSynchronize(void* stream);
 int cuStreamWaitEvent(void* stream, void* event, unsigned);
@@ -56,8 +57,11 @@ int hipMemsetAsync(void* memory, int value, size_t bytes, void* stream) {
   return cuMemsetD8Async(reinterpret_cast<uint64_t>(memory), static_cast<unsigned char>(value),
                          bytes, stream);
 }
-int hipStreamCreateWithFlags(void** stream, unsigned flags) {
-  return cuStreamCreate(stream, flags);
+int hipDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  return cuCtxGetStreamPriorityRange(least, greatest);
+}
+int hipStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
+  return cuStreamCreateWithPriority(stream, flags, priority);
 }
 int hipStreamDestroy(void* stream) { return cuStreamDestroy_v2(stream); }
 int hipStreamSynchronize(void* stream) { return cuStreamSynchronize(stream); }

@@ -14,29 +14,16 @@ namespace hvd {
 
 struct Index {
   unsigned x;
-  unsigned y;
 };
 
-HVD_DEVICE Index BlockIndex() {
-  return {__builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y()};
-}
-HVD_DEVICE Index ThreadIndex() {
-  return {__builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y()};
-}
-HVD_DEVICE Index BlockSize() {
-  return {__builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y()};
-}
-// The hardware counts threads; HIP starts whole blocks alone.
-HVD_DEVICE Index GridSize() {
-  const Index block = BlockSize();
-  return {__builtin_amdgcn_grid_size_x() / block.x, __builtin_amdgcn_grid_size_y() / block.y};
-}
+HVD_DEVICE Index BlockIndex() { return {__builtin_amdgcn_workgroup_id_x()}; }
+HVD_DEVICE Index ThreadIndex() { return {__builtin_amdgcn_workitem_id_x()}; }
+HVD_DEVICE Index BlockSize() { return {__builtin_amdgcn_workgroup_size_x()}; }
 
 }  // namespace hvd
 
 #define blockIdx (::hvd::BlockIndex())
 #define threadIdx (::hvd::ThreadIndex())
 #define blockDim (::hvd::BlockSize())
-#define gridDim (::hvd::GridSize())
 
 #endif  // HVD_DEVICE_AMDGCN_H_

@@ -86,7 +86,8 @@ class CudaDriver final : public StreamDriver {
 
  private:
   static constexpr Symbols kSymbols = {
-      .create_stream = "cuStreamCreate",
+      .priority_range = "cuCtxGetStreamPriorityRange",
+      .create_stream = "cuStreamCreateWithPriority",
       .destroy_stream = "cuStreamDestroy_v2",
       .synchronize_stream = "cuStreamSynchronize",
       .stream_wait = "cuStreamWaitEvent",

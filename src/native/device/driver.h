@@ -22,8 +22,7 @@ using DeviceChoice = void*;
 constexpr int kRelaxedCapture = 2;
 
 struct Grid {
-  uint32_t x;
-  uint32_t y;
+  uint32_t blocks;
   uint32_t threads;  // of each block
 };
 
@@ -48,6 +47,7 @@ class Driver {
   virtual void Copy(void* to, const void* from, size_t bytes, DeviceStream stream) = 0;
   virtual void Zero(void* memory, size_t bytes, DeviceStream stream) = 0;
 
+  // Its work goes before that of others where the device is full: other ranks wait for it.
   virtual DeviceStream CreateStream() = 0;
   virtual void DestroyStream(DeviceStream stream) noexcept = 0;
   virtual void Synchronize(DeviceStream stream) = 0;

@@ -70,7 +70,8 @@ class HipDriver final : public StreamDriver {
 
  private:
   static constexpr Symbols kSymbols = {
-      .create_stream = "hipStreamCreateWithFlags",
+      .priority_range = "hipDeviceGetStreamPriorityRange",
+      .create_stream = "hipStreamCreateWithPriority",
       .destroy_stream = "hipStreamDestroy",
       .synchronize_stream = "hipStreamSynchronize",
       .stream_wait = "hipStreamWaitEvent",

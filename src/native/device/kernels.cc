@@ -11,14 +11,19 @@
 namespace hvd {
 namespace {
 
-constexpr uint32_t kThreads = 256;
-// Enough to fill the largest GPUs with one piece; each thread takes as many turns as it needs.
-constexpr uint64_t kMostBlocks = 512;
+constexpr uint32_t kThreads = 256;  // of a block
+// Up to the first number, blocks of one turn, so that every part of the largest GPUs has some; then
+// of up to four turns, whose loads are under way together; beyond the second, of more.
+constexpr uint64_t kManyBlocks = 1024;
+constexpr uint64_t kTurnsTogether = 4;
+constexpr uint64_t kMostBlocks = 8192;
 
 std::string CodeFor(Driver& driver, const std::string& folder, int device) {
   const std::string name = ChooseCodeFile(ListCodeFiles(folder), driver.Capability(device));
   return ReadCodeFile(folder + "/" + name);
 }
+
+uint64_t DividedUp(uint64_t elements, uint64_t parts) { return (elements + parts - 1) / parts; }
 
 constexpr const char* kCopy = "hvd_copy";
 constexpr std::array kScalable{DType::kUint8,   DType::kInt8,    DType::kInt16,
@@ -54,7 +59,7 @@ void DeviceKernels::Find(const std::string& kernel) {
 }
 
 void DeviceKernels::Launch(const std::string& kernel, std::span<const Piece> pieces,
-                           std::span<void* const> arguments, size_t elements_per_thread,
+                           std::span<void* const> arguments, uint64_t elements_per_thread,
                            DeviceStream stream) {
   const DeviceFunction function = functions_.at(kernel);
   while (!pieces.empty()) {
@@ -62,15 +67,21 @@ void DeviceKernels::Launch(const std::string& kernel, std::span<const Piece> pie
     pieces = pieces.subspan(batch.size());
     Pieces block{};
     std::ranges::copy(batch, block.item);
-    uint64_t most = 0;
-    for (const Piece& piece : batch) most = std::max<uint64_t>(most, piece.elements);
-    if (most == 0) continue;
-    const uint64_t per_block = kThreads * elements_per_thread;
-    const uint64_t blocks = std::min((most + per_block - 1) / per_block, kMostBlocks);
+    uint64_t all_elements = 0;
+    for (const Piece& piece : batch) all_elements += piece.elements;
+    const uint64_t turn = kThreads * elements_per_thread;
+    const uint64_t per_block =
+        std::max(std::clamp(DividedUp(all_elements, kManyBlocks), turn, kTurnsTogether * turn),
+                 DividedUp(all_elements, kMostBlocks));
+    uint64_t blocks = 0;
+    for (size_t i = 0; i < kPiecesPerLaunch; ++i) {
+      blocks += DividedUp(block.item[i].elements, per_block);
+      block.first_block[i + 1] = static_cast<uint32_t>(blocks);
+    }
+    if (blocks == 0) continue;
     std::vector<void*> all{&block};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    const Grid grid{static_cast<uint32_t>(blocks), static_cast<uint32_t>(batch.size()), kThreads};
-    driver_.Launch(function, grid, stream, all.data());
+    driver_.Launch(function, {static_cast<uint32_t>(blocks), kThreads}, stream, all.data());
   }
 }
 
@@ -94,7 +105,7 @@ void DeviceKernels::Convert(DType from, DType to, double factor, double divisor,
                 std::string("no kernel converts ") + Name(from) + " to " + Name(to));
   }
   const std::array<void*, 2> arguments{&factor, &divisor};
-  Launch(ConvertName(to, from), pieces, arguments, 4, stream);
+  Launch(ConvertName(to, from), pieces, arguments, 16 / SizeOf(IsWide(from) ? from : to), stream);
 }
 
 }  // namespace hvd

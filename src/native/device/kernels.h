@@ -2,6 +2,7 @@
 #ifndef HVD_DEVICE_KERNELS_H_
 #define HVD_DEVICE_KERNELS_H_
 
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -38,7 +39,7 @@ class DeviceKernels {
   void Find(const std::string& kernel);
   // `arguments` are what follows the pieces; at most two.
   void Launch(const std::string& kernel, std::span<const Piece> pieces,
-              std::span<void* const> arguments, size_t elements_per_thread, DeviceStream stream);
+              std::span<void* const> arguments, uint64_t elements_per_thread, DeviceStream stream);
 
   Driver& driver_;
   const Module module_;

@@ -15,9 +15,11 @@ inline constexpr int kPiecesPerLaunch = 128;
 
 struct Pieces {
   Piece item[kPiecesPerLaunch];
+  // The blocks first_block[i] up to first_block[i + 1], not including it, work on item[i].
+  unsigned first_block[kPiecesPerLaunch + 1];
 };
 
-static_assert(sizeof(Pieces) <= 3072, "with two factors behind it, an argument block of 4 KiB");
+static_assert(sizeof(Pieces) <= 4080, "with two factors behind it, an argument block of 4 KiB");
 
 }  // namespace hvd
 

@@ -18,6 +18,7 @@ constexpr unsigned kEventWithoutTiming = 2;
 
 StreamDriver::StreamDriver(const SharedLibrary& library, const Symbols& symbols)
     : symbols_(symbols) {
+  library.Load(symbols.priority_range, priority_range_);
   library.Load(symbols.create_stream, create_stream_);
   library.Load(symbols.destroy_stream, destroy_stream_);
   library.Load(symbols.synchronize_stream, synchronize_stream_);
@@ -36,8 +37,11 @@ StreamDriver::StreamDriver(const SharedLibrary& library, const Symbols& symbols)
 }
 
 DeviceStream StreamDriver::CreateStream() {
+  int least = 0;
+  int greatest = 0;  // the smallest number; 0 for both where a device has no priorities
+  Check(priority_range_(&least, &greatest), symbols_.priority_range);
   DeviceStream stream = nullptr;
-  Check(create_stream_(&stream, kNonBlockingStream), symbols_.create_stream);
+  Check(create_stream_(&stream, kNonBlockingStream, greatest), symbols_.create_stream);
   return stream;
 }
 
@@ -104,7 +108,7 @@ DeviceFunction StreamDriver::Function(DeviceModule module, const char* name) {
 
 void StreamDriver::Launch(DeviceFunction function, const Grid& grid, DeviceStream stream,
                           void** arguments) {
-  Check(launch_(function, grid.x, grid.y, 1, grid.threads, 1, 1, 0, stream, arguments, nullptr),
+  Check(launch_(function, grid.blocks, 1, 1, grid.threads, 1, 1, 0, stream, arguments, nullptr),
         symbols_.launch);
 }
 

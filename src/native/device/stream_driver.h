@@ -31,6 +31,7 @@ class StreamDriver : public Driver {
  protected:
   // The names under which a driver's library exports these calls; they appear in errors too.
   struct Symbols {
+    const char* priority_range;
     const char* create_stream;
     const char* destroy_stream;
     const char* synchronize_stream;
@@ -62,7 +63,8 @@ class StreamDriver : public Driver {
 
  private:
   const Symbols& symbols_;
-  int (*create_stream_)(void**, unsigned) = nullptr;
+  int (*priority_range_)(int*, int*) = nullptr;
+  int (*create_stream_)(void**, unsigned, int) = nullptr;
   int (*destroy_stream_)(void*) = nullptr;
   int (*synchronize_stream_)(void*) = nullptr;
   int (*stream_wait_)(void*, void*, unsigned) = nullptr;
