@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/polling.h"
 #include "base/str_cat.h"
 #include "device/use_device.h"
 #include "ops/alltoall.h"
@@ -146,7 +147,9 @@ void Gpu::Forget(int32_t process_set) {
   collectives_.erase(known);
 }
 
-std::byte* Gpu::Allocate(const TensorSpec& tensor, std::vector<int64_t> shape, Result& result) {
+std::byte* Gpu::PlaceFor(const TensorSpec& tensor, const Memory& memory, std::vector<int64_t> shape,
+                         Result& result) {
+  if (memory.Takes(shape.front())) return static_cast<std::byte*>(memory.destination);
   const size_t bytes = ByteCount(shape, tensor.dtype);
   Output output;
   output.data = {static_cast<std::byte*>(driver_->Allocate(std::max<size_t>(bytes, 1))),
@@ -243,19 +246,19 @@ void Gpu::RunOne(DeviceCollectives& collectives, const ProcessSet& set, const Op
     if (request.kind == OpKind::kAllgather) {
       const auto rows = gathered.first(ranks);
       gathered = gathered.subspan(ranks);
-      std::byte* place = Allocate(tensor, ShapeOfRows(tensor, rows), result);
+      std::byte* place = PlaceFor(tensor, memory, ShapeOfRows(tensor, rows), result);
       collectives.Allgather(memory.source, place, Multiplied(rows, row_bytes));
     } else if (request.kind == OpKind::kReducescatter) {
       const std::vector<int64_t> rows = ShareOut(tensor.shape[0], set.size());
       std::byte* place =
-          Allocate(tensor, ShapeOfRows(tensor, std::span(rows).subspan(own, 1)), result);
+          PlaceFor(tensor, memory, ShapeOfRows(tensor, std::span(rows).subspan(own, 1)), result);
       collectives.Reducescatter(memory.source, place, Multiplied(rows, row_elements),
                                 ReductionOf(request, tensor.dtype, set.size()));
     } else if (request.kind == OpKind::kAlltoall) {
       result.numbers.resize(ranks);
       const std::vector<size_t> numbers(ranks, sizeof(int64_t));
       Alltoall(set.transport(), operation.splits.data(), numbers, result.numbers.data(), numbers);
-      std::byte* place = Allocate(tensor, ShapeOfRows(tensor, result.numbers), result);
+      std::byte* place = PlaceFor(tensor, memory, ShapeOfRows(tensor, result.numbers), result);
       collectives.Alltoall(memory.source, Multiplied(operation.splits, row_bytes), place,
                            Multiplied(result.numbers, row_bytes));
     } else {
@@ -290,18 +293,15 @@ class Gpu::Awaiting {
 };
 
 void Gpu::WaitUntilDone(DeviceCollectives& collectives) {
-  constexpr std::chrono::microseconds kLongest{500};
   const Event done(*driver_);
   driver_->Record(done.get(), collectives.stream());
   {
     const Awaiting awaiting(*this, collectives);
+    Polling polling;
     // Not the driver's own wait: a kernel of NCCL whose peer is gone never ends.
-    std::chrono::microseconds pause{5};
     while (!driver_->IsDone(done.get())) {
       abort_.ThrowIfTripped();
-      awaiting.CheckHealth();
-      std::this_thread::sleep_for(pause);
-      pause = std::min(pause * 2, kLongest);
+      if (polling.Pause()) awaiting.CheckHealth();
     }
   }
   // What has been aborted ends as if it were done.

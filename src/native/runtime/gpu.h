@@ -70,8 +70,10 @@ class Gpu {
   UsedDevice Used();
   // Makes what this rank needs for itself; says why it cannot take part, or nothing.
   std::string Prepare(std::unique_ptr<DeviceCollectives>& collectives);
-  // Memory for one more output of the result.
-  std::byte* Allocate(const TensorSpec& tensor, std::vector<int64_t> shape, Result& result);
+  // Memory for a tensor of the result: the caller's where it has as many rows, else new memory,
+  // which becomes an output.
+  std::byte* PlaceFor(const TensorSpec& tensor, const Memory& memory, std::vector<int64_t> shape,
+                      Result& result);
   void RunAllreduces(DeviceCollectives& collectives, const ProcessSet& set,
                      const std::vector<std::shared_ptr<Operation>>& operations,
                      int64_t fusion_bytes);

@@ -1,13 +1,11 @@
 #include "transport/nccl/nccl_communicator.h"
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "base/error.h"
+#include "base/polling.h"
 
 namespace hvd {
 namespace {
@@ -95,17 +93,10 @@ NcclCommunicator::~NcclCommunicator() {
 
 void NcclCommunicator::Finish(int result, const char* call) const {
   // Most have ended when they are asked for first; those that connect take milliseconds.
-  constexpr int kShort = 50;
-  constexpr std::chrono::microseconds kLongest{500};
-  std::chrono::microseconds pause{5};
-  for (int turn = 0; result == kNcclInProgress; ++turn) {
+  Polling polling;
+  while (result == kNcclInProgress) {
     abort_.ThrowIfTripped();
-    if (turn < kShort) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(pause);
-      pause = std::min(pause * 2, kLongest);
-    }
+    polling.Pause();
     library_->Check(library_->async_error(comm_, &result), "ncclCommGetAsyncError");
   }
   library_->Check(result, call);
