@@ -456,11 +456,17 @@ class Runtime:
         new_result: Callable[[Any], Any],
         error: Callable[[str], Exception],
         *,
-        alone: bool,  # in a job of one rank, so that starting an operation runs it
+        new_rows: Callable[[Any, int], Any],
+        rank: int,
+        size: int,  # of the job; 1: starting an operation runs it
         site: Callable[[], str],  # a line of the program, for what is waited for long
         site_after: float,  # seconds; 0: never
     ) -> StartedCalls:
-        """Asynchronous calls on the tensors of a framework; arguments as of `blocking_calls`."""
+        """Asynchronous calls on the tensors of a framework; arguments as of `blocking_calls`.
+
+        `new_rows` makes a tensor like another one, but with so many rows, on a GPU; it returns None
+        where there is no room for one.
+        """
     def next_unnamed(self, kind: int, process_set: int) -> int:
         """Numbers an operation without a name, apart for each kind and process set."""
     def take_back_unnamed(self, kind: int, process_set: int, number: int) -> None:

@@ -6,7 +6,7 @@ import torch
 
 from horovod._collectives import COLLECTIVES
 from horovod._reduce_op import Average
-from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
+from horovod.common.process_sets import ProcessSet, global_process_set, registered_id, size_of
 from horovod.torch import blocking
 from horovod.torch.autograd import (
     FORWARD_MODE,
@@ -17,7 +17,7 @@ from horovod.torch.autograd import (
 )
 from horovod.torch.blocking import CALLS
 from horovod.torch.handles import result_of
-from horovod.torch.operands import contiguous, fill, operand, output_operand, receiving
+from horovod.torch.operands import contiguous, fill, memory_for, operand
 from horovod.torch.reduction import allreduce
 from horovod.torch.started import STARTED
 
@@ -38,12 +38,9 @@ def allgather_async(
         if handle is not None:
             return handle
     source = operand(contiguous(tensor))
+    memory, finish = memory_for(output, source, lambda: source.shape[0] * size_of(process_set))
     return COLLECTIVES.allgather(
-        source,
-        receiving(output),
-        name=name,
-        process_set=registered_id(process_set),
-        output=output_operand(output, source),
+        source, finish, name=name, process_set=registered_id(process_set), output=memory
     )
 
 

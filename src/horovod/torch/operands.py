@@ -10,7 +10,7 @@ from torch.utils.dlpack import from_dlpack
 from horovod._collectives import COLLECTIVES
 from horovod._loader import _bindings
 from horovod._native import _buildinfo
-from horovod._operations import DTYPES, Operand
+from horovod._operations import CPU, DTYPES, Operand
 from horovod._outputs import check_output, check_rows
 from horovod.torch.autograd import refuse_tangent
 
@@ -133,11 +133,47 @@ def output_operand(output: torch.Tensor | None, source: Operand) -> Operand | No
     return check_output(operand(work), source)
 
 
-def receiving(output: torch.Tensor | None) -> Callable[[Any], torch.Tensor]:
-    """What makes a result of what the core hands over: a new tensor, or the caller's output."""
-    if output is None:
-        return from_buffer
-    return lambda buffer: output if buffer is None else fill(output, from_buffer(buffer))
+def memory_for(
+    output: torch.Tensor | None, source: Operand, rows: Callable[[], int]
+) -> tuple[Operand | None, Callable[[Any], torch.Tensor]]:
+    """Where a result is to lie whose rows the ranks agree on.
+
+    Args:
+        output: the caller's memory for it; None when there is none.
+        source: the memory of the tensor that the operation works on.
+        rows: how many there are if the tensors of all ranks are alike. On a GPU, PyTorch's memory
+            for so many is offered to the core, whose own takes the driver longer, and waits for all
+            that the GPU has to do when it is given back.
+
+    Returns:
+        The memory, if any; and what makes the result of what the core hands over: a new tensor, or
+        the caller's output.
+
+    Raises:
+        TypeError: the output is no torch tensor.
+        ValueError: no result of this operation can lie there.
+    """
+    if output is not None:
+        given = output
+        return output_operand(
+            given, source
+        ), lambda buffer: given if buffer is None else fill(given, from_buffer(buffer))
+    like = source.owner
+    expected = None
+    if source.device != CPU and source.shape and isinstance(like, torch.Tensor):
+        expected = room_for_rows(like, rows())
+    if expected is None:
+        return None, from_buffer
+    likely = expected
+    return operand(likely), lambda buffer: likely if buffer is None else from_buffer(buffer)
+
+
+def room_for_rows(like: torch.Tensor, rows: int) -> torch.Tensor | None:
+    """A tensor like another one on a GPU, but with so many rows; None where there is no room."""
+    try:
+        return torch.empty((rows, *like.shape[1:]), dtype=like.dtype, device=like.device)
+    except torch.cuda.OutOfMemoryError:
+        return None
 
 
 def fill(output: torch.Tensor, result: torch.Tensor) -> torch.Tensor:

@@ -21,14 +21,7 @@ from horovod.torch.blocking import CALLS
 from horovod.torch.compression import Compression, Compressor, NoneCompressor
 from horovod.torch.gathering import allgather
 from horovod.torch.handles import result_of, synchronize
-from horovod.torch.operands import (
-    contiguous,
-    fill,
-    from_buffer,
-    operand,
-    output_operand,
-    receiving,
-)
+from horovod.torch.operands import contiguous, fill, memory_for, operand
 from horovod.torch.started import STARTED
 
 Splits = torch.Tensor | list[int] | tuple[int, ...] | None
@@ -58,22 +51,30 @@ def _rows(splits: Splits) -> list[int] | None:
     return rows
 
 
+def _sent(rows: list[int], most: int) -> int:
+    """How many rows of a tensor go to somebody; of bad splits, which are refused later, all."""
+    return sum(rows) if min(rows, default=0) >= 0 and sum(rows) <= most else most
+
+
 def _start_alltoall(
     tensor: torch.Tensor,
     rows: list[int] | None,
     name: str | None,
     process_set: ProcessSet,
-    finish: Callable[[Any, list[int]], Any],
+    finish: Callable[[torch.Tensor, list[int]], Any],
     output: torch.Tensor | None = None,
 ) -> int:
     source = operand(contiguous(tensor))
+    memory, receive = memory_for(
+        output, source, lambda: source.shape[0] if rows is None else _sent(rows, source.shape[0])
+    )
     return COLLECTIVES.alltoall(
         source,
-        finish,
+        lambda received, counts: finish(receive(received), counts),
         splits=rows,
         name=name,
         process_set=registered_id(process_set),
-        output=output_operand(output, source),
+        output=memory,
     )
 
 
@@ -96,30 +97,28 @@ def alltoall_async(
         handle = STARTED.now.alltoall(tensor, rows, name, registered_id(process_set))
         if handle is not None:
             return handle
-    receive = receiving(output)
-
-    def finish(received: Any, received_splits: list[int]) -> Any:
-        return receive(received), _counts_tensor(received_splits)
-
-    return _start_alltoall(tensor, rows, name, process_set, finish, output)
+    return _start_alltoall(
+        tensor,
+        rows,
+        name,
+        process_set,
+        lambda received, counts: (received, _counts_tensor(counts)),
+        output,
+    )
 
 
 def _redistribute(
     tensor: torch.Tensor, rows: list[int] | None, name: str | None, process_set: ProcessSet
-) -> tuple[torch.Tensor, list[int]]:
-    """Sends and waits: on this thread if all ranks come, else the way of `alltoall_async`."""
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sends and waits: on this thread if all ranks come, else as `alltoall_async`."""
     result, name = blocking.alltoall(tensor, rows, name, process_set)
     if result is not None:
-        return result
-    return synchronize(  # type: ignore[no-any-return]  # what the function below makes
-        _start_alltoall(
-            tensor,
-            rows,
-            name,
-            process_set,
-            lambda received, counts: (from_buffer(received), counts),
-        )
+        received, counts = result
+        return received, _counts_tensor(counts)
+    pair: tuple[torch.Tensor, torch.Tensor] = synchronize(
+        alltoall_async(tensor, rows, name, process_set)
     )
+    return pair
 
 
 class _Alltoall(torch.autograd.Function):
@@ -131,8 +130,7 @@ class _Alltoall(torch.autograd.Function):
         name: str | None,
         process_set: ProcessSet,
     ) -> Any:
-        received, counts = _redistribute(tensor, _rows(splits), name, process_set)
-        received_splits = _counts_tensor(counts)
+        received, received_splits = _redistribute(tensor, _rows(splits), name, process_set)
         ctx.arguments = (received_splits, gradient_name(name), process_set)
         ctx.rows = tensor.shape[0]
         if splits is None:
@@ -187,8 +185,8 @@ def alltoall(
         return pair[0] if splits is None else pair
     if needs_gradient(tensor):
         return apply(_Alltoall, tensor, rows, name, process_set)
-    received, counts = _redistribute(tensor, rows, name, process_set)
-    return received if splits is None else (received, _counts_tensor(counts))
+    pair = _redistribute(tensor, rows, name, process_set)
+    return pair[0] if splits is None else pair
 
 
 def reducescatter_async(
@@ -212,16 +210,24 @@ def reducescatter_async(
         if handle is not None:
             return handle
     source = operand(contiguous(tensor))
+    memory, finish = memory_for(output, source, lambda: _own_share(source.shape[0], process_set))
     return COLLECTIVES.reducescatter(
         source,
-        receiving(output),
+        finish,
         name=name,
         op=choose_op(op, average=None),
         prescale=prescale_factor,
         postscale=postscale_factor,
         process_set=registered_id(process_set),
-        output=output_operand(output, source),
+        output=memory,
     )
+
+
+def _own_share(rows: int, process_set: ProcessSet) -> int:
+    """How many rows of a reducescatter a rank gets; of one that takes no part, any."""
+    ranks = size_of(process_set)
+    own = (process_set.rank() or 0) if process_set.included() else 0
+    return rows // ranks + (own < rows % ranks)
 
 
 def _reduce_and_scatter(

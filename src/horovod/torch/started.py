@@ -12,6 +12,7 @@ from horovod._call_site import call_site
 from horovod._collectives import COLLECTIVES
 from horovod._session import SESSION, Member, Session
 from horovod._unnamed_operations import internal_error
+from horovod.torch.operands import room_for_rows
 
 
 class StartedCalls(Protocol):
@@ -134,7 +135,9 @@ class Started:
             (torch.Tensor, torch.nn.Parameter),
             torch.empty_like,
             internal_error,
-            alone=member.placement.size == 1,
+            new_rows=room_for_rows,
+            rank=member.placement.rank,
+            size=member.placement.size,
             site=call_site,
             # In time for rank 0 to say it when it names the ranks that do not come.
             site_after=member.placement.stall_warning / 2,

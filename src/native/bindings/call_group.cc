@@ -19,6 +19,7 @@ std::optional<CallGroup> CallGroup::Look(Calls& calls, PyObject* tensors, bool i
     const auto view = hvd::Look(calls, tensor.ptr());
     if (!view || (!in_place && NeedsGradient(calls, tensor.ptr()))) return std::nullopt;
     group.views_.push_back(*view);
+    if (view->tensor.device != group.views_.front().tensor.device) return std::nullopt;
   }
   return group;
 }

@@ -27,6 +27,7 @@ class CallGroup {
   // to go on, or with an exception.
   bool MakeResults(Calls& calls);
 
+  const View& first() const { return views_.front(); }
   // As the core takes them, once there are results.
   std::span<const hvd_tensor> tensors() const { return tensors_; }
   const pybind11::tuple& sources() const { return sources_; }

@@ -39,32 +39,12 @@ size_t Bytes(const View& view) {
   return bytes;
 }
 
-// For one that was just made, and so is not to be read as negative.
-std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor) {
-  bool known = false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(calls.types); ++i) {
-    known =
-        known || reinterpret_cast<PyObject*>(Py_TYPE(tensor)) == PyTuple_GET_ITEM(calls.types, i);
-  }
-  if (!known) return std::nullopt;
-  View view;
-  if (calls.exchange->dltensor_from_py_object_no_sync(tensor, &view.tensor) != 0) {
-    PyErr_Clear();
-    return std::nullopt;
-  }
-  if (view.tensor.device.device_type != dlpack::kCpu || !dlpack::IsContiguous(view.tensor)) {
-    return std::nullopt;
-  }
-  const auto dtype = FromDlpack(view.tensor.dtype);
-  if (!dtype) return std::nullopt;
-  view.dtype = *dtype;
-  return view;
-}
+constexpr dlpack::Device kOnCpu{.device_type = dlpack::kCpu, .device_id = 0};
 
 PyObject* Wrap(const Calls& calls, std::shared_ptr<void> data, std::vector<int64_t> shape,
-               DType dtype) {
-  auto* managed = ExportTensor<dlpack::ManagedTensorVersioned>(
-      std::move(data), std::move(shape), dtype, {.device_type = dlpack::kCpu, .device_id = 0});
+               DType dtype, dlpack::Device device = kOnCpu) {
+  auto* managed = ExportTensor<dlpack::ManagedTensorVersioned>(std::move(data), std::move(shape),
+                                                               dtype, device);
   void* tensor = nullptr;
   if (calls.exchange->managed_tensor_to_py_object_no_sync(managed, &tensor) != 0) return nullptr;
   return static_cast<PyObject*>(tensor);
@@ -73,7 +53,8 @@ PyObject* Wrap(const Calls& calls, std::shared_ptr<void> data, std::vector<int64
 // Over memory that the core has handed out.
 PyObject* Wrap(const Calls& calls, const hvd_output& output) {
   return Wrap(calls, {std::shared_ptr<void>(output.owner, calls.core->free_output), output.data},
-              {output.shape, output.shape + output.dimensions}, static_cast<DType>(output.dtype));
+              {output.shape, output.shape + output.dimensions}, static_cast<DType>(output.dtype),
+              output.device < 0 ? kOnCpu : dlpack::Device{calls.gpu_type, output.device});
 }
 
 // Numbers of rows: int32 as in Horovod, int64 where that is too narrow.
@@ -92,6 +73,27 @@ PyObject* WrapRows(const Calls& calls, std::span<const int64_t> rows) {
 }
 
 }  // namespace
+
+std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor) {
+  bool known = false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(calls.types); ++i) {
+    known =
+        known || reinterpret_cast<PyObject*>(Py_TYPE(tensor)) == PyTuple_GET_ITEM(calls.types, i);
+  }
+  if (!known) return std::nullopt;
+  View view;
+  if (calls.exchange->dltensor_from_py_object_no_sync(tensor, &view.tensor) != 0) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  const int32_t device_type = view.tensor.device.device_type;
+  if (device_type != dlpack::kCpu && device_type != calls.gpu_type) return std::nullopt;
+  if (!dlpack::IsContiguous(view.tensor)) return std::nullopt;
+  const auto dtype = FromDlpack(view.tensor.dtype);
+  if (!dtype) return std::nullopt;
+  view.dtype = *dtype;
+  return view;
+}
 
 std::optional<View> Look(Calls& calls, PyObject* tensor) {
   auto view = LookAtNew(calls, tensor);
@@ -133,20 +135,31 @@ hvd_tensor Described(const View& source, void* destination) {
           .rows = 0};
 }
 
-PyObject* WrapWithRows(const Calls& calls, hvd_result* result) {
+PyObject* WrapWithRows(const Calls& calls, hvd_result* result, PyObject* given) {
+  std::unique_ptr<hvd_result, void (*)(hvd_result*)> owner(result, calls.core->free_result);
   size_t count = 0;
   const int64_t* numbers = calls.core->numbers(result, &count);
   const auto rows = py::reinterpret_steal<py::object>(WrapRows(calls, {numbers, count}));
-  if (!rows) {
-    calls.core->free_result(result);
-    return nullptr;
-  }
-  const auto memory = py::reinterpret_steal<py::object>(Wrap(calls, result));
+  if (!rows) return nullptr;
+  if (given != nullptr) return PyTuple_Pack(2, given, rows.ptr());
+  const auto memory = py::reinterpret_steal<py::object>(Wrap(calls, owner.release()));
   return memory ? PyTuple_Pack(2, memory.ptr(), rows.ptr()) : nullptr;
 }
 
+bool SetDevice(const Calls& calls, const View& view, hvd_request& request) {
+  if (IsOnCpu(view)) return true;
+  const dlpack::Device& device = view.tensor.device;
+  if (calls.exchange->current_work_stream(device.device_type, device.device_id, &request.stream) !=
+      0) {
+    PyErr_Clear();
+    return false;
+  }
+  request.device = device.device_id;
+  return true;
+}
+
 NewTensor MakeLike(const Calls& calls, PyObject* like, const View& view) {
-  if (Bytes(view) < kLargeResult) {
+  if (Bytes(view) < kLargeResult || !IsOnCpu(view)) {
     PyObject* object = PyObject_CallOneArg(calls.new_result, like);
     if (object == nullptr) return {nullptr, nullptr};
     if (const auto made = LookAtNew(calls, object)) return {object, made->tensor.data};

@@ -20,8 +20,13 @@ struct View {
   DType dtype;
 };
 
+inline bool IsOnCpu(const View& view) { return view.tensor.device.device_type == dlpack::kCpu; }
+
 // Nothing for one that the ordinary way has to judge.
 std::optional<View> Look(Calls& calls, PyObject* tensor);
+
+// For one that was just made, and so is not to be read as negative.
+std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor);
 
 bool NeedsGradient(const Calls& calls, PyObject* tensor);
 
@@ -33,17 +38,22 @@ bool CanTake(const View& target, const View& source);
 PyObject* Wrap(const Calls& calls, hvd_result* result);
 
 // The same, and beside it how many rows came from each rank: a pair.
-PyObject* WrapWithRows(const Calls& calls, hvd_result* result);
+// Args: given: the tensor, where the result lies there; else nullptr.
+PyObject* WrapWithRows(const Calls& calls, hvd_result* result, PyObject* given = nullptr);
 
 // As the core takes it; refers to the view.
 hvd_tensor Described(const View& source, void* destination);
+
+// Says which device a request's tensors lie on, and on which stream they become ready. Returns
+// whether the framework has told.
+bool SetDevice(const Calls& calls, const View& view, hvd_request& request);
 
 struct NewTensor {
   PyObject* object;  // the caller's; null where the ordinary way has to go on, or with an exception
   void* data;
 };
-// One like another for a result: over the core's memory from kLargeResult on, else the framework's
-// own.
+// One like another for a result: over the core's memory for those of the CPU from kLargeResult on,
+// else the framework's own.
 NewTensor MakeLike(const Calls& calls, PyObject* like, const View& view);
 
 }  // namespace hvd

@@ -31,6 +31,7 @@ void Fill(Calls& calls, const hvd_core& core, hvd_runtime* runtime, UnnamedCount
   calls.types = py::object(types).release().ptr();
   calls.new_result = py::object(new_result).release().ptr();
   calls.error = py::object(error).release().ptr();
+  calls.gpu_type = 0;
   calls.is_neg = PyUnicode_InternFromString("is_neg");
   calls.requires_grad = PyUnicode_InternFromString("requires_grad");
   if (calls.is_neg == nullptr || calls.requires_grad == nullptr) throw py::error_already_set();

@@ -31,6 +31,7 @@ constexpr const char* kUsedVersionedCapsule = "used_dltensor_versioned";
 struct Device {
   int32_t device_type;
   int32_t device_id;
+  bool operator==(const Device&) const = default;
 };
 
 struct DataType {

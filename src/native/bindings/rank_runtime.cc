@@ -38,7 +38,9 @@ class RankRuntime {
   RankRuntime(const std::string& library, const py::kwargs& given) : core_(OpenCore(library)) {
     const NamedOptions named(given);
     const hvd_options& options = named.options();
-    gpu_type_ = std::string_view(options.gpu_kind) == "hip" ? dlpack::kRocm : dlpack::kCuda;
+    const std::string_view gpu_kind = options.gpu_kind;
+    if (gpu_kind == "cuda") gpu_type_ = dlpack::kCuda;
+    if (gpu_kind == "hip") gpu_type_ = dlpack::kRocm;
     hvd_error error;
     int32_t failed = 0;
     {
@@ -138,11 +140,16 @@ class RankRuntime {
 
   static py::object StartedOf(const py::object& self, const py::capsule& exchange_api,
                               const py::tuple& types, const py::object& new_result,
-                              const py::object& error, bool alone, const py::object& site,
-                              double site_after) {
+                              const py::object& error, const py::object& new_rows, int64_t rank,
+                              int64_t size, const py::object& site, double site_after) {
     auto& runtime = self.cast<RankRuntime&>();
     return MakeStartedCalls(runtime.core_, runtime.runtime_, runtime.unnamed_, self, exchange_api,
-                            types, new_result, error, alone, {site.ptr(), site_after});
+                            types, new_result, error,
+                            {.rank = rank,
+                             .size = size,
+                             .gpu_type = runtime.gpu_type_,
+                             .new_rows = new_rows.ptr(),
+                             .waiting = {site.ptr(), site_after}});
   }
 
   bool Poll(int64_t handle) {
@@ -231,7 +238,7 @@ class RankRuntime {
   }
 
   const hvd_core& core_;
-  int32_t gpu_type_ = dlpack::kCuda;  // DLPack's
+  int32_t gpu_type_ = 0;  // DLPack's; 0 for a build without code for GPUs
   hvd_runtime* runtime_ = nullptr;
   UnnamedCounts unnamed_;
 };
@@ -278,8 +285,8 @@ void BindRuntime(py::module_& module) {
       .def("blocking_calls", &RankRuntime::Blocking, arg("exchange_api"), arg("types"),
            arg("new_result"), arg("error"))
       .def("started_calls", &RankRuntime::StartedOf, arg("exchange_api"), arg("types"),
-           arg("new_result"), arg("error"), py::kw_only(), arg("alone"), arg("site"),
-           arg("site_after"))
+           arg("new_result"), arg("error"), py::kw_only(), arg("new_rows"), arg("rank"),
+           arg("size"), arg("site"), arg("site_after"))
       .def("next_unnamed", &RankRuntime::NextUnnamed, arg("kind"), arg("process_set"))
       .def("take_back_unnamed", &RankRuntime::TakeBackUnnamed, arg("kind"), arg("process_set"),
            arg("number"))

@@ -30,8 +30,7 @@ struct StartedCalls {
   Calls calls;
   StartedOperations* operations;
   ForkMark* mark;  // of the process that has joined the job
-  bool alone;
-  CallSite waiting;
+  Surroundings surroundings;
 };
 
 StartedCalls& Of(PyObject* self) { return *reinterpret_cast<StartedCalls*>(self); }
@@ -52,7 +51,8 @@ void DeallocStarted(PyObject* self) {
     Py_XDECREF(owner);
     for (const auto& [handle, started] : left) Release(started);
   }
-  Py_XDECREF(object.waiting.line);
+  Py_XDECREF(object.surroundings.waiting.line);
+  Py_XDECREF(object.surroundings.new_rows);
   Clear(object.calls);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
@@ -63,19 +63,24 @@ int32_t Enqueue(const StartedCalls& object, const hvd_request& request, int64_t*
                 hvd_error* error) {
   const hvd_core& core = *object.calls.core;
   // Takes no longer than letting go of the interpreter's lock, unless it runs the operation.
-  if (!object.alone) return core.enqueue(object.calls.runtime, &request, ticket, error);
+  if (object.surroundings.size != 1)
+    return core.enqueue(object.calls.runtime, &request, ticket, error);
   const ReleasedLock released;
   return core.enqueue(object.calls.runtime, &request, ticket, error);
 }
 
-// Returns the handle, or None where the ordinary way has to go on. Args: source, result: see
-// Started.
-PyObject* Start(StartedCalls& object, const Call& call, std::span<const hvd_tensor> tensors,
-                py::object source, py::object result) {
+// Returns the handle, or None where the ordinary way has to go on. Args: first: of the tensors.
+// source, result: see Started.
+PyObject* Start(StartedCalls& object, const Call& call, const View& first,
+                std::span<const hvd_tensor> tensors, py::object source, py::object result) {
   Calls& calls = object.calls;
   const CallName full_name(calls, call.kind, call.name, call.process_set);
   if (!full_name.usable()) Py_RETURN_NONE;
-  const hvd_request request = RequestOf(call, full_name.text(), tensors);
+  hvd_request request = RequestOf(call, full_name.text(), tensors);
+  if (!SetDevice(calls, first, request)) {
+    full_name.TakeBack();
+    Py_RETURN_NONE;
+  }
   int64_t ticket = 0;
   hvd_error error;
   if (Enqueue(object, request, &ticket, &error) != 0) {
@@ -106,16 +111,50 @@ PyObject* StartInto(StartedCalls& object, const Call& call, PyObject* tensor, bo
   }
   hvd_tensor described = Described(*source, destination);
   if (wire_dtype) described.wire_dtype = *wire_dtype;
-  return Start(object, call, {&described, 1}, std::move(given), std::move(result));
+  return Start(object, call, *source, {&described, 1}, std::move(given), std::move(result));
 }
 
-// The same for one tensor whose result may have other rows.
+// How many rows the result has if the tensors of all ranks are alike. Nothing where that has to be
+// found out elsewhere.
+std::optional<int64_t> LikelyRows(const StartedCalls& object, const Call& call,
+                                  const View& source) {
+  if (call.process_set != 0 || source.tensor.ndim == 0) return std::nullopt;
+  const int64_t rows = source.tensor.shape[0];
+  const auto& [rank, size, gpu_type, new_rows, waiting] = object.surroundings;
+  if (rows > INT64_MAX / size) return std::nullopt;
+  if (call.kind == kAllgather) return rows * size;
+  if (call.kind == kReducescatter) return rows / size + (rank < rows % size ? 1 : 0);
+  if (call.numbers.empty()) return rows;
+  int64_t sum = 0;
+  for (const int64_t number : call.numbers) {
+    if (number < 0 || number > rows - sum) return std::nullopt;
+    sum += number;
+  }
+  return sum;
+}
+
+// The same for one tensor whose result may have other rows. On a GPU it probably lies in memory of
+// the framework's: the core's own takes the driver longer, and waits for all that the GPU has to do
+// when it is given back.
 PyObject* StartForRows(StartedCalls& object, const Call& call, PyObject* tensor) {
   const StartedOperations::Starting starting(*object.operations);
   const auto source = Look(object.calls, tensor);
   if (!source || object.mark->InChild()) Py_RETURN_NONE;
-  const hvd_tensor described = Described(*source, nullptr);
-  return Start(object, call, {&described, 1}, py::reinterpret_borrow<py::object>(tensor), {});
+  hvd_tensor described = Described(*source, nullptr);
+  py::object result;
+  if (!IsOnCpu(*source)) {
+    const auto rows = LikelyRows(object, call, *source);
+    if (!rows) Py_RETURN_NONE;
+    result = py::reinterpret_steal<py::object>(PyObject_CallFunction(
+        object.surroundings.new_rows, "OL", tensor, static_cast<long long>(*rows)));
+    if (!result) return nullptr;
+    const auto made = LookAtNew(object.calls, result.ptr());
+    if (!made) Py_RETURN_NONE;
+    described.destination = made->tensor.data;
+    described.rows = *rows;
+  }
+  return Start(object, call, *source, {&described, 1}, py::reinterpret_borrow<py::object>(tensor),
+               std::move(result));
 }
 
 template <bool kInPlace>
@@ -191,7 +230,7 @@ PyObject* StartGroup(PyObject* self, Arguments given, Py_ssize_t count) {
                   .process_set = *process_set,
                   .reduction = *reduction,
                   .grouped = true};
-  return Start(object, call, group->tensors(), group->sources(), group->results());
+  return Start(object, call, group->first(), group->tensors(), group->sources(), group->results());
 }
 
 // Nothing, without an exception, for what cannot be one of ours.
@@ -226,21 +265,22 @@ PyObject* Synchronize(PyObject* self, Arguments given, Py_ssize_t count) {
   const hvd_core& core = *object.calls.core;
   hvd_result* result = nullptr;
   hvd_error error;
-  const Waited waited = Await(core, object.calls.runtime, *ticket, object.waiting, &result, &error);
+  const Waited waited =
+      Await(core, object.calls.runtime, *ticket, object.surroundings.waiting, &result, &error);
   std::unique_ptr<hvd_result, void (*)(hvd_result*)> own(result, core.free_result);
   if (waited == Waited::kGone) Py_RETURN_NONE;
   if (waited == Waited::kRaised) return nullptr;
   const auto taken = object.operations->Take(*handle);
   if (!taken) Py_RETURN_NONE;
   Py_DECREF(taken->source);
-  if (waited == Waited::kDone) {
-    if (taken->result != nullptr) return taken->result;
-    return taken->with_rows ? WrapWithRows(object.calls, own.release())
-                            : Wrap(object.calls, own.release());
+  auto made = py::reinterpret_steal<py::object>(taken->result);
+  if (waited != Waited::kDone) {
+    SetCollectiveError(object.calls, error.text);
+    return nullptr;
   }
-  Py_XDECREF(taken->result);
-  SetCollectiveError(object.calls, error.text);
-  return nullptr;
+  if (own != nullptr && core.output_count(own.get()) != 0) made = py::object();
+  if (taken->with_rows) return WrapWithRows(object.calls, own.release(), made.ptr());
+  return made ? made.release().ptr() : Wrap(object.calls, own.release());
 }
 
 PyObject* UnderWay(PyObject* self, Arguments, Py_ssize_t count) {
@@ -280,7 +320,7 @@ PyTypeObject* MakeStartedType() {
 py::object MakeStartedCalls(const hvd_core& core, hvd_runtime* runtime, UnnamedCounts& counts,
                             const py::object& owner, const py::capsule& exchange_api,
                             const py::tuple& types, const py::object& new_result,
-                            const py::object& error, bool alone, const CallSite& waiting) {
+                            const py::object& error, const Surroundings& surroundings) {
   PyTypeObject* type = MakeStartedType();
   PyObject* self = type->tp_alloc(type, 0);  // all zeros behind the head
   Py_DECREF(type);
@@ -289,10 +329,13 @@ py::object MakeStartedCalls(const hvd_core& core, hvd_runtime* runtime, UnnamedC
   StartedCalls& object = Of(self);
   object.operations = new StartedOperations;
   object.mark = new ForkMark;
-  object.alone = alone;
-  object.waiting = waiting;
-  Py_INCREF(waiting.line);
+  object.surroundings = surroundings;
+  Py_INCREF(surroundings.waiting.line);
+  Py_INCREF(surroundings.new_rows);
   Fill(object.calls, core, runtime, counts, owner, exchange_api, types, new_result, error);
+  if (object.calls.exchange->current_work_stream != nullptr) {
+    object.calls.gpu_type = surroundings.gpu_type;
+  }
   return made;
 }
 

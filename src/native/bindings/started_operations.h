@@ -18,8 +18,8 @@ namespace hvd {
 struct Started {
   int64_t ticket;    // the core's handle
   PyObject* source;  // whose memory it uses
-  PyObject* result;  // what waiting for it returns; nullptr: memory that the core allocates
-  bool with_rows;    // beside that memory, how many of its rows came from each rank
+  PyObject* result;  // what waiting for it returns, unless the core has allocated memory for it
+  bool with_rows;    // beside that, how many of its rows came from each rank
 };
 
 // For all threads, where there is no interpreter's lock; Python's code never runs under its own.
