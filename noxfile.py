@@ -251,7 +251,7 @@ def gpu(session: nox.Session) -> None:
     )  # fmt: skip
     session.run("variantwheel", "verify")
     # None of them may be left out for want of a GPU, or of code for it.
-    tests = ["tests/collective/test_devices.py", "--at-least=22"]
+    tests = ["tests/collective/test_devices.py", "--at-least=175"]
     session.run("pytest", *(session.posargs or tests))
 
 

@@ -43,11 +43,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Suite, str], 
             RANKS / "run_checks.py",
             *(RANKS / file for file in suite.files),
             folder,
-            env={
-                "HOROVOD_TRANSPORT": suite.transport,
-                "HOROVOD_DYNAMIC_PROCESS_SETS": "1",
-                "OMP_NUM_THREADS": "1",  # more of them only wait for each other's cores
-            },
+            env=suite.variables(),
         )
         reports = [folder / f"{rank}.json" for rank in range(suite.ranks)]
         return launched, [json.loads(r.read_text()) if r.exists() else {} for r in reports]

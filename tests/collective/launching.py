@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 RANKS = Path(__file__).parent / "ranks"
+TESTS = Path(__file__).parents[1]  # from where programs import what they share
 LAUNCH_SECONDS = 300  # until a launch that hangs is given up; importing PyTorch may take a minute
 LAUNCHER = ("-m", "horovod.runner")
 # Gives ranks that ignore SIGTERM more time to say what they were told.
@@ -44,6 +45,13 @@ def clean_environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith(("HOROVOD_", "_HOROVOD"))}
 
 
+def rank_environment() -> dict[str, str]:
+    """For programs of `ranks/`, which import what they share from `collective.ranks`."""
+    given = clean_environment()
+    paths = filter(None, [str(TESTS), given.get("PYTHONPATH")])
+    return {**given, "PYTHONPATH": os.pathsep.join(paths)}
+
+
 def horovodrun(
     *arguments: str | Path,
     env: dict[str, str] | None = None,
@@ -54,7 +62,7 @@ def horovodrun(
         [sys.executable, *launcher, *map(str, arguments)],
         capture_output=True,
         text=True,
-        env={**clean_environment(), "HOROVOD_START_TIMEOUT": "120", **(env or {})},
+        env={**rank_environment(), "HOROVOD_START_TIMEOUT": "120", **(env or {})},
         timeout=LAUNCH_SECONDS,
         check=False,
         cwd=Path(__file__).parent,
@@ -64,14 +72,32 @@ def horovodrun(
 
 @dataclass(frozen=True)
 class Suite:
-    """Files of checks, run in one launch on some ranks over one transport."""
+    """Files of checks, run in one launch on some ranks over one transport.
+
+    Attributes:
+        shared_gpu: the ranks use one GPU together, see `ranks/gpu_of_rank.py`.
+        default_gpu: tensors are made on a GPU, see `ranks/default_device.py`.
+    """
 
     files: tuple[str, ...]
     ranks: int
     transport: str
+    shared_gpu: bool = False
+    default_gpu: bool = False
 
     def __str__(self) -> str:
-        return f"{self.ranks}-{self.transport}"
+        place = f"{'-shared' if self.shared_gpu else ''}{'-default' if self.default_gpu else ''}"
+        return f"{self.ranks}-{self.transport}{place}"
+
+    def variables(self) -> dict[str, str]:
+        """Of the ranks' environment."""
+        return {
+            "HOROVOD_TRANSPORT": self.transport,
+            "HOROVOD_DYNAMIC_PROCESS_SETS": "1",
+            "OMP_NUM_THREADS": "1",  # more of them only wait for each other's cores
+            "HVD_TESTS_SHARE_GPU": str(int(self.shared_gpu)),
+            "HVD_TESTS_DEFAULT_GPU": str(int(self.default_gpu)),
+        }
 
 
 def checks_of(file: str) -> list[str]:
@@ -84,8 +110,16 @@ def checks_of(file: str) -> list[str]:
     ]
 
 
-def cases(files: str | tuple[str, ...], *configurations: tuple[int, str]) -> list[object]:
+def cases(
+    files: str | tuple[str, ...],
+    *configurations: tuple[int, str],
+    shared_gpu: bool = False,
+    default_gpu: bool = False,
+    without: Collection[str] = (),
+) -> list[object]:
     """All checks of some files in all configurations, for `parametrize(("suite", "check"), …)`.
+
+    Those `without` run too, but are no tests.
 
     With pytest's `-n`, all of a suite are for the process that launches it.
     """
@@ -97,9 +131,10 @@ def cases(files: str | tuple[str, ...], *configurations: tuple[int, str]) -> lis
             id=f"{check.removeprefix('check_')}-{suite}",
             marks=pytest.mark.xdist_group(f"{together[0]}-{suite}"),
         )
-        for suite in (Suite(together, ranks, transport) for ranks, transport in configurations)
+        for suite in (Suite(together, *each, shared_gpu, default_gpu) for each in configurations)
         for file in together
         for check in checks_of(file)
+        if check not in without
     ]
 
 

@@ -5,25 +5,80 @@ from pathlib import Path
 
 import pytest
 
-from collective.launching import Suite, cases
+from collective.conftest import Launch
+from collective.launching import PATIENT_LAUNCHER, Suite, cases
+from collective.test_elastic import training_goes_on_when_ranks_are_killed
 
 pytestmark = pytest.mark.torch
 
 # One rank for machines with a single GPU: NCCL gives each rank one of its own.
 RANKS_OF_A_HOST = (1, 2)
-GPUS = ("/dev/nvidiactl", "/dev/kfd")
+HAS_GPU = any(Path(path).exists() for path in ("/dev/nvidiactl", "/dev/kfd"))
+FILES = ("device_checks.py", "gpu_checks.py")
+# Written for no device in particular.
+FILES_OF_ANY_DEVICE = (
+    "batch_norm_checks.py",
+    "closure_checks.py",
+    "compression_checks.py",
+    "elastic_state_checks.py",
+    "optimizer_checks.py",
+    "overlap_checks.py",
+    "private_attribute_checks.py",
+    "torch_group_checks.py",
+    "torch_started_checks.py",
+    "torch_training_checks.py",
+)
+FOR_THE_CPU = {
+    "check_a_fork_is_refused": "no fork may use a GPU",
+    "check_a_state_goes_back_to_its_last_commit": "mixes the CPU's tensors with those it makes",
+    "check_a_state_is_synchronised_from_rank_0": "likewise",
+    "check_buckets_are_reduced_before_backward_ends": "buckets are memory of the CPU",
+    "check_buckets_have_a_gradient_for_each_parameter": "likewise",
+    "check_every_optimizers_state_can_be_broadcast": "mixes tensors",
+    "check_gradients_that_travel_dense_are_sparse_again": "buckets",
+    "check_optimizers_train_alike": "mixes tensors",
+    "check_the_core_converts": "mixes tensors",
+    "check_the_stand_in_for_a_sparse_gradient_is_where_its_parameter_is": "on the device meta",
+    "check_what_a_state_is_given_stays_the_same_object": "mixes tensors",
+}
+
+
+ON_A_GPU_BY_DEFAULT = cases(
+    FILES_OF_ANY_DEVICE, (2, "shm"), shared_gpu=True, default_gpu=True, without=FOR_THE_CPU
+)
 
 
 @pytest.mark.parametrize(
-    ("suite", "check"), cases("device_checks.py", *((n, "auto") for n in RANKS_OF_A_HOST))
+    ("suite", "check"),
+    [
+        *cases(FILES, *((ranks, "auto") for ranks in RANKS_OF_A_HOST)),
+        *(cases(FILES, (2, "auto"), shared_gpu=True) if HAS_GPU else ()),
+        *(ON_A_GPU_BY_DEFAULT if HAS_GPU else ()),
+    ],
 )
 def test_devices(suite: Suite, check: str, outcome: Callable[[Suite, str], Sequence[str]]) -> None:
     for rank, problem in enumerate(outcome(suite, check)):
         assert not problem, f"rank {rank}: {problem}"
 
 
+@pytest.mark.parametrize("blocking", ["0", "1"])
+def test_a_rank_that_is_killed_while_gpus_reduce(launch: Launch, blocking: str) -> None:
+    env = {"HVD_TESTS_SHARE_GPU": "1", "NCCL_COMM_BLOCKING": blocking}
+    launched = launch(2, "lose_a_rank_on_gpu.py", env=env, launcher=PATIENT_LAUNCHER)
+    assert launched.code == 128 + 9
+    failed, after = launched.lines(0)
+    assert failed.startswith("failed: rank 1 (")
+    assert after == f"{2 << 20} on {'a GPU' if HAS_GPU else 'the CPU'}"
+
+
+def test_an_elastic_job_goes_on_when_ranks_with_gpus_are_killed() -> None:
+    if not HAS_GPU:
+        pytest.skip("no GPU")
+    training_goes_on_when_ranks_are_killed({"HVD_TESTS_SHARE_GPU": "1"})
+
+
 def test_it_was_a_gpu() -> None:
-    if not any(Path(path).exists() for path in GPUS):
+    if not HAS_GPU:
         pytest.skip("no GPU")
     from horovod._native import _buildinfo  # noqa: PLC0415 - of a build
 

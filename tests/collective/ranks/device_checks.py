@@ -7,28 +7,12 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.gpu_of_rank import has_gpus, place
 from horovod._native import _buildinfo
 from horovod.common.exceptions import HorovodInternalError
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGERS = (torch.uint8, torch.int8, torch.int32, torch.int64)
-
-
-def has_gpus() -> bool:
-    """Whether each rank of this host has a GPU of its own, and this build the code for it."""
-    return (
-        bool(_buildinfo.GPU)
-        and torch.cuda.is_available()
-        and torch.cuda.device_count() >= hvd.local_size()
-    )
-
-
-def place() -> torch.device:
-    """Where this rank's tensors are; ROCm's GPUs have the same name in PyTorch."""
-    if not has_gpus():
-        return torch.device("cpu")
-    torch.cuda.set_device(hvd.local_rank())
-    return torch.device("cuda", hvd.local_rank())
 
 
 def total() -> int:
@@ -245,7 +229,7 @@ def check_a_joined_rank_adds_zeros() -> None:
         group = [torch.ones(n, device=place(), dtype=dtype) for n in (3, 70) for dtype in FLOATS]
         for found in hvd.grouped_allreduce(group, op=hvd.Sum):
             assert found.eq(last).all(), found.dtype
-    hvd.join(hvd.local_rank() if has_gpus() else -1)
+    hvd.join(place().index if has_gpus() else -1)
     assert hvd.allreduce(torch.ones(2, device=place()), op=hvd.Sum).eq(hvd.size()).all()
 
 

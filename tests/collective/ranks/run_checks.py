@@ -1,9 +1,11 @@
 """Runs each check of some files on this rank and writes down how it went.
 
 Usage: run_checks.py FILE... FOLDER; writes FOLDER/RANK.json, check names to "" or a traceback.
+With `HVD_TESTS_DEFAULT_GPU=1`, tensors of checks that name no device are made on a GPU.
 """
 
 import json
+import os
 import runpy
 import sys
 import traceback
@@ -16,6 +18,10 @@ import horovod.array as hvd
 
 def main(*files: str, folder: str) -> None:
     hvd.init()
+    if os.environ.get("HVD_TESTS_DEFAULT_GPU") == "1":
+        from collective.ranks import default_device  # noqa: PLC0415 - PyTorch takes seconds
+
+        default_device.use()
     outcomes: dict[str, str] = {}
     report = Path(folder) / f"{hvd.rank()}.json"
     checks = [item for file in files for item in runpy.run_path(file).items()]
