@@ -1,6 +1,7 @@
 """Torch tensors as the memory that collectives work on, and results as torch tensors."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ from horovod._native import _buildinfo
 from horovod._operations import CPU, DTYPES, Operand
 from horovod._outputs import check_output, check_rows
 from horovod.torch.autograd import refuse_tangent
+
+_LARGEST_GUESS = 1 << 30  # bytes
 
 NAMES: dict[torch.dtype, str] = {getattr(torch, name): name for name in DTYPES}
 
@@ -170,6 +173,9 @@ def memory_for(
 
 def room_for_rows(like: torch.Tensor, rows: int) -> torch.Tensor | None:
     """A tensor like another one on a GPU, but with so many rows; None where there is no room."""
+    # Of a guess that is wrong nobody has anything, and PyTorch keeps it.
+    if rows * math.prod(like.shape[1:]) * like.element_size() > _LARGEST_GUESS:
+        return None
     try:
         return torch.empty((rows, *like.shape[1:]), dtype=like.dtype, device=like.device)
     except torch.cuda.OutOfMemoryError:

@@ -62,9 +62,11 @@ void DeallocStarted(PyObject* self) {
 int32_t Enqueue(const StartedCalls& object, const hvd_request& request, int64_t* ticket,
                 hvd_error* error) {
   const hvd_core& core = *object.calls.core;
-  // Takes no longer than letting go of the interpreter's lock, unless it runs the operation.
-  if (object.surroundings.size != 1)
+  // Takes no longer than letting go of the interpreter's lock, unless it runs the operation, or
+  // calls the driver of a GPU, which may wait for room for what it is to do.
+  if (object.surroundings.size != 1 && request.device < 0) {
     return core.enqueue(object.calls.runtime, &request, ticket, error);
+  }
   const ReleasedLock released;
   return core.enqueue(object.calls.runtime, &request, ticket, error);
 }
