@@ -116,10 +116,11 @@ def cases(
     shared_gpu: bool = False,
     default_gpu: bool = False,
     without: Collection[str] = (),
+    group: str | None = None,
 ) -> list[object]:
     """All checks of some files in all configurations, for `parametrize(("suite", "check"), …)`.
 
-    Those `without` run too, but are no tests.
+    Those `without` run too, but are no tests. Tests of a `group` run one after the other.
 
     With pytest's `-n`, all of a suite are for the process that launches it.
     """
@@ -129,7 +130,7 @@ def cases(
             suite,
             check,
             id=f"{check.removeprefix('check_')}-{suite}",
-            marks=pytest.mark.xdist_group(f"{together[0]}-{suite}"),
+            marks=pytest.mark.xdist_group(group or f"{together[0]}-{suite}"),
         )
         for suite in (Suite(together, *each, shared_gpu, default_gpu) for each in configurations)
         for file in together

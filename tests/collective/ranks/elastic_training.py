@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 import horovod.torch as hvd
-from collective.ranks.gpu_of_rank import has_gpus, place
+from collective.ranks.gpu_of_rank import SHARED, place
 
 SAMPLES = 24
 BATCH = 2
@@ -47,13 +47,15 @@ def main(mode: str, hosts_file: str = "") -> None:
     dataset = Samples()
     sampler = hvd.elastic.ElasticSampler(dataset, shuffle=True)
     torch.manual_seed(0 if hvd.rank() == 0 else 99)  # only rank 0's start counts
-    model = torch.nn.Linear(3, 1, bias=False).to(place())
+    # Ranks come and go, and with them the GPU that is a rank's own.
+    device = place() if SHARED else torch.device("cpu")
+    model = torch.nn.Linear(3, 1, bias=False).to(device)
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5),
         named_parameters=model.named_parameters(),
         op=hvd.Sum,
         # Made anew in each round.
-        gradient_as_bucket_view=mode == "kill" and not has_gpus(),
+        gradient_as_bucket_view=mode == "kill" and device.type == "cpu",
     )
     state = hvd.elastic.TorchState(model, optimizer, sampler=sampler, epoch=0, seen=[])
     state.register_reset_callbacks([lambda: say("reset")])
@@ -73,7 +75,7 @@ def main(mode: str, hosts_file: str = "") -> None:
                 commits += 1
                 if mode == "kill" and (hvd.size(), hvd.rank(), commits) in KILLED:
                     os.kill(os.getpid(), signal.SIGKILL)
-            share = dataset.inputs[hvd.rank() :: hvd.size()].to(place())
+            share = dataset.inputs[hvd.rank() :: hvd.size()].to(device)
             state.optimizer.zero_grad()
             loss = (state.model(share) - share.sum(1, keepdim=True)).square().sum()
             loss.backward()
