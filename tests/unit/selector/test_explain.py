@@ -171,6 +171,40 @@ def test_verify_after_the_driver_or_the_cpu_changed(
     assert (unchanged.fits, unchanged.changes, unchanged.better_label) == (True, {}, None)
 
 
+def test_explain_says_what_was_decided_when_the_project_was_installed(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decision = select(GPU_RELEASE, Settings(), machine("nvidia_h100")).decision("1.0")
+    install(site, None, decision)
+    code, printed = run(capsys, "explain", "tiny_native")
+    heading, _, *lines, _, outcome = printed.splitlines()
+    assert (code, heading) == (0, "decided when tiny-native 1.0 was installed")
+    assert lines == decision_lines(decision)
+    assert outcome == f"tiny-native 1.0: {decision.label} ({decision.filename})"
+    code, printed = run(capsys, "explain", "tiny-native==1.0", "--json")
+    assert (code, json.loads(printed)) == (0, decision.to_json())
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("other",), "'other' is not installed in this environment"),
+        (("tiny-native==2.0",), "tiny-native 1.0 is installed, not tiny-native==2.0"),
+        (("tiny-native", "--machine", "h100.json"), "an installation is of this machine"),
+        (("chosen-by-hand",), "no selector chose the wheel of chosen-by-hand 1.0"),
+    ],
+)
+def test_explain_of_what_no_decision_is_known_of(
+    site: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], problem: str
+) -> None:
+    install(site, "x86_64_v3", decided("x86_64_v3"))
+    install(site, "x86_64_v3", project="chosen_by_hand")
+    assert run_commandline(["explain", *words]) == 2
+    said = capsys.readouterr().err
+    assert problem in said
+    assert "--index URL, --find-links DIR or an sdist" in said
+
+
 @pytest.mark.parametrize(
     ("environment", "options"),
     [

@@ -1,4 +1,4 @@
-"""Show which variant of a project would be installed, and why not the others."""
+"""Show which variant of a project is or would be installed, and why not the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from variantwheel_selector.cli.output import (
     print_lines,
 )
 from variantwheel_selector.decision import Decision
-from variantwheel_selector.errors import UsageError
+from variantwheel_selector.errors import NotInstalledError, UsageError
 from variantwheel_selector.explain import (
     better_lines,
     decision_lines,
@@ -26,7 +26,7 @@ from variantwheel_selector.explain import (
     setting_lines,
 )
 from variantwheel_selector.front_end import index_options
-from variantwheel_selector.installed import selector_version
+from variantwheel_selector.installed import read_installed, selector_version
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.release_source import (
     release_from_folder,
@@ -41,8 +41,12 @@ from variantwheel_selector.wheel_name import normalize_project
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("project", metavar="PROJECT[==VERSION]", help="by default the newest")
-    source = parser.add_mutually_exclusive_group(required=True)
+    parser.add_argument(
+        "project",
+        metavar="PROJECT[==VERSION]",
+        help="by default the newest; without a source, what was decided when it was installed",
+    )
+    source = parser.add_mutually_exclusive_group()
     source.add_argument("--index", metavar="URL", help="an index, as for pip's --index-url")
     source.add_argument(
         "--find-links", type=Path, metavar="DIR", help="a folder with wheels and variants.json"
@@ -56,6 +60,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print all candidates in order; 1 if none is chosen."""
+    if args.index is None and args.find_links is None and args.sdist is None:
+        return _explain_installed(args)
     machine = chosen_machine(args)
     release = _release(args, machine)
     settings = read_settings(None, os.environ, release.project)
@@ -79,6 +85,35 @@ def run(args: argparse.Namespace) -> int:
         print_lines(_lines(selection, decision, better))
     done = decision.filename is not None or (selection.from_source and not selection.refusal)
     return 0 if done else 1
+
+
+def _explain_installed(args: argparse.Namespace) -> int:
+    """Print what was decided when the project was installed here."""
+    project, wanted = asked_release(args.project)
+    elsewhere = "name a release to choose from: --index URL, --find-links DIR or an sdist"
+    if args.machine is not None:
+        raise UsageError(f"an installation is of this machine; {elsewhere}")
+    try:
+        installed = read_installed(project)
+    except NotInstalledError as error:
+        raise UsageError(f"{error}; {elsewhere}") from error
+    release = f"{installed.project} {installed.version}"
+    if wanted not in (None, installed.version):
+        raise UsageError(f"{release} is installed, not {args.project}; {elsewhere}")
+    decision = installed.decision
+    if decision is None:
+        raise UsageError(
+            f"no selector chose the wheel of {release} that is installed; 'variantwheel verify"
+            f" {project}' says whether it fits. Or {elsewhere}"
+        )
+    if args.json:
+        print_json(decision.to_json())
+    else:
+        settings = ("", "settings", *setting_lines(decision)) if decision.settings else ()
+        heading = f"decided when {release} was installed"
+        lines = (heading, *settings, "", *decision_lines(decision), "")
+        print_lines((*lines, outcome_line(decision, from_source=decision.filename is None)))
+    return 0
 
 
 def _lines(
