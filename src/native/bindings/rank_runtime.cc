@@ -143,11 +143,14 @@ class RankRuntime {
                               const py::object& error, const py::object& new_rows, int64_t rank,
                               int64_t size, const py::object& site, double site_after) {
     auto& runtime = self.cast<RankRuntime&>();
+    // Whether PyTorch for ROCm tells its current stream there has not been seen; if it told the
+    // default one instead, what another has to do before would not be waited for.
+    const bool knows_stream = runtime.gpu_type_ == dlpack::kCuda;
     return MakeStartedCalls(runtime.core_, runtime.runtime_, runtime.unnamed_, self, exchange_api,
                             types, new_result, error,
                             {.rank = rank,
                              .size = size,
-                             .gpu_type = runtime.gpu_type_,
+                             .gpu_type = knows_stream ? runtime.gpu_type_ : 0,
                              .new_rows = new_rows.ptr(),
                              .waiting = {site.ptr(), site_after}});
   }
