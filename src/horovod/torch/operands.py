@@ -157,18 +157,22 @@ def memory_for(
         ValueError: no result of this operation can lie there.
     """
     if output is not None:
-        given = output
-        return output_operand(
-            given, source
-        ), lambda buffer: given if buffer is None else fill(given, from_buffer(buffer))
+        return output_operand(output, source), functools.partial(_given_or_filled, output)
     like = source.owner
     expected = None
     if source.device != CPU and source.shape and isinstance(like, torch.Tensor):
         expected = room_for_rows(like, rows())
     if expected is None:
         return None, from_buffer
-    likely = expected
-    return operand(likely), lambda buffer: likely if buffer is None else from_buffer(buffer)
+    return operand(expected), functools.partial(_expected_or_new, expected)
+
+
+def _given_or_filled(output: torch.Tensor, buffer: Any) -> torch.Tensor:
+    return output if buffer is None else fill(output, from_buffer(buffer))
+
+
+def _expected_or_new(expected: torch.Tensor, buffer: Any) -> torch.Tensor:
+    return expected if buffer is None else from_buffer(buffer)
 
 
 def room_for_rows(like: torch.Tensor, rows: int) -> torch.Tensor | None:
