@@ -230,10 +230,8 @@ bool Runtime::WaitFor(int64_t handle, int64_t timeout_ms) {
     const auto begin = Clock::now();
     const auto end = begin + std::chrono::milliseconds(timeout_ms);
     bool put_back = false;
-    if (operation->request.device == kCpu) {
-      put_back = MeetForStarted(*operation, end);
-      Help(*operation, begin, end);
-    }
+    if (operation->request.device == kCpu) put_back = MeetForStarted(*operation, end);
+    Help(*operation, begin, end);
     const bool done = operation->Done();
     if (!done || put_back) control_->Hurry();
     if (done) return true;
