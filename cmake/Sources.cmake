@@ -69,7 +69,7 @@ set(HVD_BINDINGS_SOURCES
   bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS abort across announcements auth autotune borrowed_vectors broadcast collectives compression connection control_plane convert coordinator core_distances crowded_core deaths denormals descriptors device end_within
+set(HVD_NATIVE_TESTS abort across announcements auth autotune borrowed_vectors broadcast collectives compression connection control_plane convert coordinator core_distances crowded_core deaths denormals descriptors device device_kernels end_within
   fast_lane fast_lane_results gathering gpu gpu_join gpu_loss
   half heartbeats hosts inbox kernels lane lane_model leader levels log long_places loss mpi pair_allreduce polling rank_order runtime scale sha256 shared_buffers single_copy
   sliced_allreduce soak socket stall started started_callers timeline topology trace_text transport unnamed waiting wire)
