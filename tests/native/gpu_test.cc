@@ -142,6 +142,36 @@ TEST(ResultsOfOtherShapesLieInNewMemoryOfTheGpu) {
   });
 }
 
+TEST(ResultsLieWhereTheCallerHasRoomForJustAsManyRows) {
+  OnGpuRanks(2, {}, [](int rank, Runtime& runtime) {
+    const std::vector<int64_t> mine(2, rank + 1);
+    std::vector<int64_t> room(4, -1);
+    const auto run = [&](OpKind kind, int64_t rows, int64_t expected_rows,
+                         std::vector<int64_t> splits = {}) {
+      hvd::Memory memory{mine.data(), room.data()};
+      memory.rows = expected_rows;
+      return Wait(runtime,
+                  runtime.Enqueue(OnGpu<int64_t>(kind, "x", {rows}), {memory}, std::move(splits)));
+    };
+    Result got = run(OpKind::kAllgather, 2, 4);
+    EXPECT_TRUE(got.outputs.empty());
+    EXPECT_EQ(room, (std::vector<int64_t>{1, 1, 2, 2}));
+
+    got = run(OpKind::kReducescatter, 2, 1);
+    EXPECT_TRUE(got.outputs.empty());
+    EXPECT_EQ(room.front(), 3);
+
+    got = run(OpKind::kAlltoall, 2, 2, {1, 1});
+    EXPECT_TRUE(got.outputs.empty());
+    EXPECT_EQ(got.numbers, (std::vector<int64_t>{1, 1}));
+    EXPECT_EQ(room[1], 2);
+
+    // The other rank brings a row less than this one has thought, or more.
+    got = run(OpKind::kAllgather, rank + 1, 2 * (rank + 1));
+    EXPECT_EQ(Read<int64_t>(got.outputs.at(0)), (std::vector<int64_t>{1, 2, 2}));
+  });
+}
+
 TEST(ARankWithoutNcclIsNamedOnAllRanksAndTheJobGoesOn) {
   OnGpuRanks(2, {.nccl_of_rank_1 = "libno-such-nccl.so.2"}, [](int, Runtime& runtime) {
     std::vector<float> data(4, 1.0F);
