@@ -11,6 +11,7 @@ import pytest
 
 import horovod
 from collective.launching import LAUNCH_SECONDS
+from horovod._native import _buildinfo
 
 BENCH = Path(__file__).parents[2] / "bench"
 FEW = ("--sizes", "4B,1KiB", "--rounds", "2")
@@ -31,6 +32,25 @@ def test_the_table_has_a_row_for_each_size() -> None:
     assert "transport tcp" in printed
     rows = printed.split("quartiles\n")[1].splitlines()
     assert [row.split()[:2] for row in rows] == [["4", "B"], ["1", "KiB"]]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("program", "options"), [("gpu.py", ("--rounds=3",)), ("gpu_kernels.py", ())]
+)
+def test_benchmarks_of_gpus_run_or_say_that_there_is_none(
+    program: str, options: tuple[str, ...]
+) -> None:
+    command = [sys.executable, str(BENCH / program), *options]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=LAUNCH_SECONDS
+    )
+    if Path("/dev/nvidiactl").exists() and _buildinfo.GPU:
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "ResNet-50" in done.stdout
+    else:
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("there is no GPU")
 
 
 @pytest.mark.torch

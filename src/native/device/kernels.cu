@@ -100,8 +100,8 @@ HVD_DEVICE Share ShareOf(const Pieces& pieces) {
           (pieces.first_block[piece + 1] - begin) * threads};
 }
 
-// Several elements at a time, of which the last ones may be left. Returns how many are done.
-// Args: kTurns: how many loads are under way together.
+// From the element `begin` on, several at a time, of which the last ones may be left. Returns the
+// first that is left. Args: kTurns: how many loads are under way together.
 template <int kElements, int kTurns, typename To, typename From, typename Each>
 HVD_DEVICE uint64_t TransformVectors(const Share& share, uint64_t begin, Each each) {
   using Source = Vector<From, kElements>;
