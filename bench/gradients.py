@@ -4,7 +4,8 @@
 
 And 1, 16 and 161 tensors of 1 KiB, asynchronous and by blocking calls. Communication alone: each
 tensor in memory of its own, as autograd makes it, or in buckets that all ranks map, as
-`gradient_as_bucket_view=True` makes them; a call is one step.
+`gradient_as_bucket_view=True` makes them; a call is one step. Adaptive sums, which no peer has,
+stand beside plain ones.
 """
 
 from __future__ import annotations
@@ -55,8 +56,13 @@ def rows(names: Sequence[str]) -> list[Row]:
         for count in SMALL_COUNTS
     ]
     in_buckets = [Aim([*KEYS, "Gloo per_tensor"], 0.35, "0.35 x the fastest, per tensor")]
+    adaptive = [
+        Entry(f"horovod {variant}", "horovod", Case("gradients", variant=variant))
+        for variant in ("adasum", "async")
+    ]
     return [
         Row("ResNet-50", entries, aims),
+        Row("ResNet-50, adaptive sums", adaptive),
         Row("ResNet-50, shared", shared, in_buckets),
         *small,
     ]

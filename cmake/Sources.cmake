@@ -5,7 +5,7 @@ set(HVD_CORE_SOURCES
   base/timer_fd.cc base/wake_fd.cc base/watched_process.cc base/wire.cc
   device/code_files.cc device/cuda_driver.cc device/hip_driver.cc device/kernels.cc
   device/stream_driver.cc
-  kernels/chosen.cc kernels/convert.cc kernels/convert_values.cc kernels/reduce.cc kernels/reduce_float.cc kernels/reduce_half.cc
+  kernels/adasum.cc kernels/adasum_values.cc kernels/chosen.cc kernels/convert.cc kernels/convert_values.cc kernels/reduce.cc kernels/reduce_float.cc kernels/reduce_half.cc
   kernels/reduce_int.cc kernels/scale.cc kernels/scale_values.cc
   kernels/stream_bytes.cc kernels/stream_copy.cc kernels/table.cc
   transport/abort.cc transport/auth.cc transport/hash_store.cc transport/socket.cc transport/socket_address.cc
@@ -21,7 +21,7 @@ set(HVD_CORE_SOURCES
   transport/shm/memory_file.cc transport/shm/segment.cc transport/shm/shm_transport.cc
   transport/shm/single_copy.cc
   transport/tcp/tcp_transport.cc
-  ops/across.cc ops/ahead.cc ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/arithmetic.cc ops/broadcast.cc
+  ops/across.cc ops/adasum.cc ops/ahead.cc ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/arithmetic.cc ops/broadcast.cc
   ops/device_collectives.cc ops/gather_blocks.cc ops/hierarchical.cc ops/mapped_allreduce.cc
   ops/operand_sink.cc ops/reducescatter.cc
   timeline/timeline.cc timeline/trace_text.cc
@@ -45,7 +45,7 @@ list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/
 
 # What is compiled for each CPU level: the table of kernels, and all that it leads to.
 set(HVD_KERNEL_SOURCES ${HVD_CORE_SOURCES})
-list(FILTER HVD_KERNEL_SOURCES INCLUDE REGEX "/kernels/(convert_values|reduce_[a-z]+|scale_values|stream_bytes|table)\\.cc$")
+list(FILTER HVD_KERNEL_SOURCES INCLUDE REGEX "/kernels/(adasum_values|convert_values|reduce_[a-z]+|scale_values|stream_bytes|table)\\.cc$")
 
 # All that leaves copying and reducing tensors to kernels and system calls, which is compiled small
 # before fast, several files at once. Agreement on an operation waits for other threads and ranks, not
@@ -69,7 +69,7 @@ set(HVD_BINDINGS_SOURCES
   bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS abort across announcements auth autotune borrowed_vectors broadcast collectives compression connection control_plane convert coordinator core_distances crowded_core deaths denormals descriptors device device_kernels end_within
+set(HVD_NATIVE_TESTS abort across adasum announcements auth autotune borrowed_vectors broadcast collectives compression connection control_plane convert coordinator core_distances crowded_core deaths denormals descriptors device device_kernels end_within
   fast_lane fast_lane_results gathering gpu gpu_join gpu_loss
   half heartbeats hosts inbox kernels lane lane_model leader levels log long_places loss mpi pair_allreduce polling rank_order runtime scale sha256 shared_buffers single_copy
   sliced_allreduce soak socket stall started started_callers timeline topology trace_text transport unnamed waiting wire)

@@ -110,19 +110,29 @@ class HorovodCalls:
             for name, tensor in named:
                 hvd.allreduce_(tensor, op=hvd.Sum, name=name)
 
-        def asynchronous() -> None:
+        def asynchronous(op: int = hvd.Sum) -> None:
             handles = [
-                hvd.allreduce_async_(tensor, op=hvd.Sum, name=name)
-                for name, tensor in reversed(named)
+                hvd.allreduce_async_(tensor, op=op, name=name) for name, tensor in reversed(named)
             ]
             for handle in handles:
                 hvd.synchronize(handle)
 
+        def adaptive() -> None:
+            asynchronous(hvd.Adasum)
+
         def grouped() -> None:
             hvd.grouped_allreduce_(tensors, op=hvd.Sum, name="gradients")
 
-        ways = {"per_tensor": per_tensor, "async": asynchronous, "grouped": grouped}
-        return gradients(tensors, self.rank, self.size, ways[case.variant])
+        ways = {
+            "per_tensor": per_tensor,
+            "async": asynchronous,
+            "grouped": grouped,
+            "adasum": adaptive,
+        }
+        # Of parallel vectors an adaptive sum is the mean.
+        return gradients(
+            tensors, self.rank, self.size, ways[case.variant], average=case.variant == "adasum"
+        )
 
     @staticmethod
     def _distribute(

@@ -61,10 +61,17 @@ def collective(
 
 
 def gradients(
-    tensors: list[torch.Tensor], rank: int, size: int, call: Callable[[], object]
+    tensors: list[torch.Tensor],
+    rank: int,
+    size: int,
+    call: Callable[[], object],
+    *,
+    average: bool = False,
 ) -> Work:
-    """A case of many tensors that are summed in place."""
+    """A case of many tensors that are summed, or averaged, in place."""
     total = size * (size + 1) / 2
+    if average:
+        total /= size
 
     def reset(value: float = 0) -> None:
         for tensor in tensors:

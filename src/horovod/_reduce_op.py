@@ -12,6 +12,16 @@ Max = _bindings.MAX
 Product = _bindings.PRODUCT
 
 
+def require_power_of_2(size: int) -> None:
+    """Refuses numbers of ranks that Adasum cannot combine in pairs.
+
+    Raises:
+        NotImplementedError: with Horovod's text.
+    """
+    if size & (size - 1):
+        raise NotImplementedError("Running Adasum with non-power of 2 ranks is not supported yet.")
+
+
 def choose_op(op: int | None, *, average: bool | None, adasum: bool = False) -> int:
     """Resolves Horovod's two ways of naming the reduction.
 
@@ -43,5 +53,5 @@ def choose_op(op: int | None, *, average: bool | None, adasum: bool = False) -> 
             f"op={op!r} is not a reduction; use one of Average, Sum, Min, Max, Product"
         )
     if op == Adasum and not adasum:
-        raise NotImplementedError("op=Adasum is not supported yet by horovod-variants")
+        raise NotImplementedError("op=Adasum is an allreduce's alone")
     return op

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/adasum.h"
 #include "ranks.h"
 #include "runtime/runtime.h"
 
@@ -124,6 +125,16 @@ inline void SumFew(Part& part) { part.Run(FloatsOf(OpKind::kAllreduce, "few", {3
 // More than a caller that waits does itself, through rings and in pieces.
 inline void SumMany(Part& part) { part.Run(FloatsOf(OpKind::kAllreduce, "many", {300'000})); }
 
+// Where ranks make a binary tree; in more pieces than one, one of them too long to go with others.
+inline void SumAdaptively(Part& part) {
+  Request group = FloatsOf(OpKind::kAllreduce, "adaptively", {12'000});
+  if (MakeBinaryTree(part.ranks())) group.op = ReduceOp::kAdasum;
+  group.grouped = true;
+  group.tensors.push_back({DType::kFloat32, {5, 3}});
+  group.tensors.push_back({DType::kFloat32, {200'000}});
+  part.Run(group);
+}
+
 inline void SumGroup(Part& part) {
   Request group = FloatsOf(OpKind::kAllreduce, "group", {1000});
   group.grouped = true;
@@ -209,6 +220,7 @@ constexpr Deed kDeeds[] = {
     {"allreduce", SumFew},
     {"large allreduce", SumMany},
     {"grouped allreduce", SumGroup},
+    {"adaptive allreduce", SumAdaptively},
     {"allgather", Gather},
     {"broadcast", Spread},
     {"alltoall", Redistribute},

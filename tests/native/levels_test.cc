@@ -17,6 +17,7 @@
 #include "base/half.h"
 #include "base/str_cat.h"
 #include "harness.h"
+#include "kernels/adasum.h"
 #include "kernels/chosen.h"
 #include "kernels/reduce.h"
 #include "kernels/scale.h"
@@ -180,6 +181,47 @@ void ExpectSameConversions(const KernelTable& kernels, const KernelTable& baseli
   }
 }
 
+// Of numbers without NaNs or infinities, which the products would be.
+std::vector<std::byte> Finite(DType dtype, size_t count, uint64_t seed) {
+  std::vector<float> numbers(count);
+  std::mt19937_64 random(seed);
+  for (float& number : numbers) number = static_cast<float>(random() >> 40) / 0x1p20F - 8;
+  std::vector<std::byte> data(count * hvd::SizeOf(dtype));
+  if (dtype == DType::kFloat32) {
+    std::memcpy(data.data(), numbers.data(), data.size());
+  } else if (dtype == DType::kFloat64) {
+    const std::vector<double> wide(numbers.begin(), numbers.end());
+    std::memcpy(data.data(), wide.data(), data.size());
+  } else {
+    hvd_kernels.convert(DType::kFloat32, dtype, numbers.data(), data.data(), count);
+  }
+  return data;
+}
+
+void ExpectSameAdaptiveSums(const KernelTable& kernels, const KernelTable& baseline, DType dtype) {
+  for (const size_t count : kSizes) {
+    const auto right = Finite(dtype, count, 2);
+    auto left = Finite(dtype, count, 1);
+    auto expected = left;
+    hvd::InnerProducts found;
+    hvd::InnerProducts known;
+    kernels.add_inner_products(dtype, left.data(), right.data(), count, found);
+    baseline.add_inner_products(dtype, left.data(), right.data(), count, known);
+    EXPECT_TRUE(std::memcmp(&found, &known, sizeof found) == 0);
+    kernels.combine_multiples(dtype, 0.3, left.data(), -1.7, right.data(), count);
+    baseline.combine_multiples(dtype, 0.3, expected.data(), -1.7, right.data(), count);
+    EXPECT_TRUE(left == expected);
+    left = Noise(left.size(), 3);
+    expected = left;
+    const auto noise = Noise(left.size(), 4);
+    kernels.combine_multiples(dtype, 0.3, left.data(), -1.7, noise.data(), count);
+    baseline.combine_multiples(dtype, 0.3, expected.data(), -1.7, noise.data(), count);
+    CloseWhatIsOpen(dtype, left);
+    CloseWhatIsOpen(dtype, expected);
+    EXPECT_TRUE(left == expected);
+  }
+}
+
 void ExpectSameBits(const KernelTable& kernels, const KernelTable& baseline, DType dtype) {
   for (const size_t count : kSizes) {
     for (const ReduceOp op : kOps) {
@@ -209,6 +251,10 @@ TEST(EveryLevelGivesTheBaselinesBits) {
       hvd::test::Report(__FILE__, __LINE__, level + " differs for " + hvd::Name(dtype));
     }
     ExpectSameConversions(kernels, baseline);
+    for (const DType dtype :
+         {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
+      ExpectSameAdaptiveSums(kernels, baseline, dtype);
+    }
     std::printf("%s: compared\n", level.c_str());
   }
 }

@@ -138,9 +138,6 @@ TEST(ArgumentsThatNoRankMayGiveAreRefused) {
       return Start(runtime, request, address, data);
     };
     Request request = Named("n", 4);
-    request.op = ReduceOp::kAdasum;
-    EXPECT_THROWS(enqueue(request, data), Error, "Adasum");
-    request = Named("n", 4);
     request.tensors[0].dtype = hvd::DType::kBool;
     request.op = ReduceOp::kAverage;
     EXPECT_THROWS(enqueue(request, data), Error, "bool");

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from horovod._collectives import COLLECTIVES
-from horovod._reduce_op import Average, choose_op
+from horovod._reduce_op import Adasum, Average, choose_op, require_power_of_2
 from horovod.array.exporters import Exported, export
-from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
+from horovod.common.process_sets import ProcessSet, global_process_set, registered_id, size_of
 
 
 def _start_allreduce(
@@ -19,6 +19,9 @@ def _start_allreduce(
     *,
     in_place: bool,
 ) -> int:
+    op = choose_op(op, average=None, adasum=True)
+    if op == Adasum:
+        require_power_of_2(size_of(process_set))
     exported = [export(tensor) for tensor in tensors]
     if in_place:
         destinations = [item.require_in_place().operand for item in exported]
@@ -39,7 +42,7 @@ def _start_allreduce(
         destinations,
         finish,
         name=name,
-        op=choose_op(op, average=None),
+        op=op,
         prescale=prescale_factor,
         postscale=postscale_factor,
         process_set=registered_id(process_set),
@@ -60,7 +63,7 @@ def grouped_allreduce_async(
         tensors: the same shapes and types in the same order on all ranks.
         name: of the group, the same on all ranks; without it, unnamed operations must start in the
             same order.
-        op: Average (default), Sum, Min, Max or Product.
+        op: Average (default), Sum, Min, Max, Product or Adasum.
         prescale_factor: multiplies the arrays before the reduction.
         postscale_factor: multiplies the results.
         process_set: whose ranks take part.

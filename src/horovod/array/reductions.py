@@ -3,10 +3,10 @@
 from typing import Any
 
 from horovod._collectives import COLLECTIVES
-from horovod._reduce_op import Average, choose_op
+from horovod._reduce_op import Adasum, Average, choose_op, require_power_of_2
 from horovod.array.exporters import export, receiving
 from horovod.array.waiting import synchronize
-from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
+from horovod.common.process_sets import ProcessSet, global_process_set, registered_id, size_of
 
 
 def _start_allreduce(
@@ -20,7 +20,9 @@ def _start_allreduce(
     in_place: bool,
     waits: bool = False,
 ) -> int:
-    op = choose_op(op, average=None)
+    op = choose_op(op, average=None, adasum=True)
+    if op == Adasum:
+        require_power_of_2(size_of(process_set))
     exported = export(tensor)
     destination, result = (
         (exported.require_in_place().operand, tensor) if in_place else exported.new()
@@ -57,7 +59,7 @@ def allreduce_async(
     Args:
         tensor: same shape and type on all ranks.
         name: the same on all ranks; without it, unnamed operations must start in the same order.
-        op: Average (default), Sum, Min, Max or Product.
+        op: Average (default), Sum, Min, Max, Product or Adasum.
         prescale_factor: multiplies the array before the reduction.
         postscale_factor: multiplies the result.
         process_set: whose ranks take part.
@@ -171,7 +173,7 @@ def reducescatter(
         tensor: same shape and type on all ranks; the first ranks get one row more each when the
             rows are no multiple of the ranks.
         name: the same on all ranks; without it, unnamed operations must start in the same order.
-        op: Average (default), Sum, Min, Max or Product.
+        op: Average (default), Sum, Min, Max, Product or Adasum.
         prescale_factor: multiplies the array before the reduction.
         postscale_factor: multiplies the result.
         process_set: whose ranks take part.

@@ -5,37 +5,71 @@ combined pairwise in a binary tree, so their number must be a power of two.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
-from horovod.common.util import num_rank_is_power_2
+from horovod._collectives import COLLECTIVES
+from horovod._reduce_op import require_power_of_2
+from horovod.common.process_sets import ProcessSet, registered_id
+from horovod.torch.operands import from_buffer, operand
 
-NOT_A_POWER_OF_2 = "Running Adasum with non-power of 2 ranks is not supported yet."
 _SMALLEST_NORM = sys.float_info.min**0.5  # of a squared norm that is not taken as zero
 
 
-def require_power_of_2(size: int) -> None:
-    """Refuses numbers of ranks that make no binary tree.
+def adds_adaptively(tensors: Sequence[torch.Tensor], size: int) -> bool:
+    """Whether the core adds tensors of so many ranks, which it does on the CPU alone.
 
     Raises:
-        NotImplementedError: with Horovod's text.
-    """
-    if not num_rank_is_power_2(size):
-        raise NotImplementedError(NOT_A_POWER_OF_2)
-
-
-def require_combinable(tensors: Sequence[torch.Tensor], size: int) -> None:
-    """Refuses tensors, and numbers of their ranks, that have no adaptive sum.
-
-    Raises:
-        NotImplementedError: as of `require_power_of_2`.
+        NotImplementedError: the number of ranks is not a power of two.
         ValueError: a tensor holds no floating-point numbers.
     """
     require_power_of_2(size)
     for tensor in tensors:
         if not tensor.dtype.is_floating_point:
             raise ValueError(f"Adasum adds floating-point tensors, not {tensor.dtype}")
+    return all(tensor.is_cpu for tensor in tensors)
+
+
+def gather_and_combine(
+    tensors: Sequence[torch.Tensor],
+    finish: Callable[[list[torch.Tensor]], Any],
+    name: str | None,
+    factors: tuple[float, float],
+    process_set: ProcessSet,
+) -> int:
+    """Gathers all ranks' tensors and combines them on each, the same on all: the GPU's way.
+
+    Args:
+        tensors: of one device, contiguous.
+        finish: makes a result of their adaptive sums.
+        name: of the operation.
+        factors: by which the tensors and the sums are multiplied.
+        process_set: whose ranks take part.
+
+    Returns:
+        A handle for `synchronize`.
+    """
+    before, after = factors
+
+    def combined(buffer: Any) -> torch.Tensor:
+        return combine_all(from_buffer(buffer).mul_(before).unbind()).mul_(after)
+
+    return COLLECTIVES.grouped_allgather(
+        [operand(tensor.unsqueeze(0)) for tensor in tensors],
+        lambda buffers: finish(list(map(combined, buffers))),
+        name=name,
+        process_set=registered_id(process_set),
+    )
+
+
+def copied(result: torch.Tensor, target: torch.Tensor | None) -> torch.Tensor:
+    """The target of an operation in place, which takes the result; else the result."""
+    if target is None:
+        return result
+    with torch.no_grad():
+        return target.copy_(result)
 
 
 def combine(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

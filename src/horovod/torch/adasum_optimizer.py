@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from horovod._reduce_op import require_power_of_2
 from horovod.common.process_sets import size_of
-from horovod.torch.adasum import require_power_of_2
 from horovod.torch.compression import Compressor
 from horovod.torch.gradient_hooks import follow, remove
 from horovod.torch.gradients import TOO_MANY_PASSES, ZERO_GRAD_TOO_EARLY, Parameter, Reduction

@@ -1,7 +1,7 @@
 """Collectives on several tensors at once: they run together once all ranks have asked for all."""
 # ruff: noqa: FBT001 - Horovod's signatures
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,7 +9,7 @@ import torch
 from horovod._collectives import COLLECTIVES
 from horovod._reduce_op import Adasum, Average, choose_op
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id, size_of
-from horovod.torch.adasum import combine_all, require_combinable
+from horovod.torch.adasum import adds_adaptively, copied, gather_and_combine
 from horovod.torch.autograd import FORWARD_MODE, apply, gradient_name, needs_gradient
 from horovod.torch.blocking import CALLS
 from horovod.torch.compression import Compression, Compressor, NoneCompressor, outgoing
@@ -48,10 +48,11 @@ def start_grouped_allreduce(
         if handle is not None:
             return handle
     works = [contiguous(tensor) for tensor in tensors]
-    if op == Adasum:
-        return _start_adasum(
+    if op == Adasum and not adds_adaptively(works, size_of(process_set)):
+        targets = tensors if in_place else [None] * len(works)
+        return gather_and_combine(
             works,
-            _copying_to(tensors if in_place else None),
+            lambda sums: tuple(map(copied, sums, targets)),
             name,
             (prescale_factor, postscale_factor),
             process_set,
@@ -72,39 +73,6 @@ def start_grouped_allreduce(
         op=op,
         prescale=prescale_factor,
         postscale=postscale_factor,
-        process_set=registered_id(process_set),
-    )
-
-
-def _copying_to(targets: Tensors | None) -> Callable[[Tensors], tuple[torch.Tensor, ...]]:
-    def finish(results: Tensors) -> tuple[torch.Tensor, ...]:
-        if targets is None:
-            return tuple(results)
-        pairs = zip(targets, results, strict=True)
-        with torch.no_grad():
-            return tuple(target.copy_(result) for target, result in pairs)
-
-    return finish
-
-
-def _start_adasum(
-    works: Tensors,
-    finish: Callable[[Tensors], tuple[torch.Tensor, ...]],
-    name: str | None,
-    factors: tuple[float, float],
-    process_set: ProcessSet,
-) -> int:
-    require_combinable(works, size_of(process_set))
-    before, after = factors
-    return COLLECTIVES.grouped_allgather(
-        [operand(work.unsqueeze(0)) for work in works],
-        lambda buffers: finish(
-            [
-                combine_all(from_buffer(buffer).mul_(before).unbind()).mul_(after)
-                for buffer in buffers
-            ]
-        ),
-        name=name,
         process_set=registered_id(process_set),
     )
 

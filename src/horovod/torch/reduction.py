@@ -10,7 +10,7 @@ from horovod._operations import DTYPES
 from horovod._reduce_op import Adasum, Average, Sum, choose_op
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id, size_of
 from horovod.torch import blocking
-from horovod.torch.adasum import combine_all, require_combinable
+from horovod.torch.adasum import adds_adaptively, copied, gather_and_combine
 from horovod.torch.autograd import (
     FORWARD_MODE,
     apply,
@@ -22,7 +22,7 @@ from horovod.torch.autograd import (
 from horovod.torch.blocking import CALLS
 from horovod.torch.compression import Compression, Compressor, NoneCompressor, outgoing
 from horovod.torch.handles import result_of
-from horovod.torch.operands import contiguous, copying_back, from_buffer, new_result, operand
+from horovod.torch.operands import contiguous, copying_back, new_result, operand
 from horovod.torch.started import STARTED
 
 
@@ -60,9 +60,11 @@ def start_allreduce(
     if handle is not None:
         return handle
     work = contiguous(tensor)
-    if op == Adasum:
-        return _start_adasum(
-            tensor if in_place else None, work, name, prescale_factor, postscale_factor, process_set
+    if op == Adasum and not adds_adaptively([work], size_of(process_set)):
+        target = tensor if in_place else None
+        factors = (prescale_factor, postscale_factor)
+        return gather_and_combine(
+            [work], lambda sums: copied(sums[0], target), name, factors, process_set
         )
     result = work if in_place else new_result(tensor)
     source = operand(work, wire_dtype)
@@ -75,31 +77,6 @@ def start_allreduce(
         prescale=prescale_factor,
         postscale=postscale_factor,
         process_set=registered_id(process_set),
-    )
-
-
-def _start_adasum(
-    target: torch.Tensor | None,
-    work: torch.Tensor,
-    name: str | None,
-    prescale_factor: float,
-    postscale_factor: float,
-    process_set: ProcessSet,
-) -> int:
-    """Gathers all ranks' tensors and combines them here, the same on all ranks."""
-    require_combinable([work], size_of(process_set))
-
-    def finish(buffer: Any) -> torch.Tensor:
-        gathered = from_buffer(buffer)
-        result = combine_all(gathered.mul_(prescale_factor).unbind())
-        result.mul_(postscale_factor)
-        if target is None:
-            return result
-        with torch.no_grad():
-            return target.copy_(result)
-
-    return COLLECTIVES.allgather(
-        operand(work.unsqueeze(0)), finish, name=name, process_set=registered_id(process_set)
     )
 
 
@@ -118,7 +95,7 @@ def allreduce_async(
         tensor: same shape and type on all ranks.
         average: deprecated, use `op`.
         name: the same on all ranks; without it, unnamed operations must start in the same order.
-        op: Average (default), Sum, Min, Max or Product.
+        op: Average (default), Sum, Min, Max, Product or Adasum.
         prescale_factor: multiplies the tensor before the reduction.
         postscale_factor: multiplies the result.
         process_set: whose ranks take part.
@@ -221,7 +198,7 @@ def allreduce(
         average: deprecated, use `op`.
         name: the same on all ranks; without it, unnamed operations must start in the same order.
         compression: how the tensor travels.
-        op: Average (default), Sum, Min, Max or Product.
+        op: Average (default), Sum, Min, Max, Product or Adasum.
         prescale_factor: multiplies the tensor before the reduction.
         postscale_factor: multiplies the result.
         process_set: whose ranks take part.

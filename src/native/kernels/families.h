@@ -6,6 +6,7 @@
 
 #include <limits>
 
+#include "kernels/adasum.h"
 #include "kernels/reduce.h"
 
 // Before a loop: its iterations do not depend on each other, although the pointers may be equal.
@@ -42,6 +43,12 @@ void ScaleValues(DType dtype, double factor, void* data, size_t count, double di
 
 // As Convert, whose pairs of types these are.
 void ConvertValues(DType from, DType to, const void* source, void* destination, size_t count);
+
+// As AddInnerProducts and CombineMultiples, whose types these are.
+void AddProductsOfValues(DType dtype, const void* left, const void* right, size_t count,
+                         InnerProducts& products);
+void CombineValues(DType dtype, double left_factor, void* left, double right_factor,
+                   const void* right, size_t count);
 
 // As StreamCopy.
 void StreamBytes(std::byte* to, const std::byte* from, size_t bytes);

@@ -47,5 +47,7 @@ constinit const hvd::KernelTable hvd_kernels = {
     .find_reduce_both = hvd::FindReduceBothOfFamily,
     .scale = hvd::ScaleValues,
     .convert = hvd::ConvertValues,
+    .add_inner_products = hvd::AddProductsOfValues,
+    .combine_multiples = hvd::CombineValues,
     .stream = hvd::StreamBytes,
 };

@@ -10,12 +10,13 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "kernels/adasum.h"
 #include "kernels/reduce.h"
 
 namespace hvd {
 
 // Raised by every change of the table, and of what its functions take for granted.
-constexpr uint32_t kKernelsVersion = 4;
+constexpr uint32_t kKernelsVersion = 5;
 
 struct KernelTable {
   uint32_t version;   // kKernelsVersion when it was compiled; stays first
@@ -28,6 +29,11 @@ struct KernelTable {
   void (*scale)(DType dtype, double factor, void* data, size_t count, double divisor);
   // kernels/convert.h
   void (*convert)(DType from, DType to, const void* source, void* destination, size_t count);
+  // kernels/adasum.h
+  void (*add_inner_products)(DType dtype, const void* left, const void* right, size_t count,
+                             InnerProducts& products);
+  void (*combine_multiples)(DType dtype, double left_factor, void* left, double right_factor,
+                            const void* right, size_t count);
   // kernels/stream_copy.h
   void (*stream)(std::byte* to, const std::byte* from, size_t bytes);
 };

@@ -6,17 +6,43 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "kernels/adasum.h"
 #include "kernels/convert.h"
 #include "kernels/scale.h"
+#include "ops/adasum.h"
 #include "transport/nccl/nccl_communicator.h"
 
 namespace hvd {
 namespace {
 
-void CheckReduction(const Request& request, DType dtype) {
-  if (request.op == ReduceOp::kAdasum) {
-    ThrowInvalid("op=Adasum is not part of this build; choose Average or Sum");
+void CheckFactors(const Request& request) {
+  if (std::isfinite(request.prescale) && std::isfinite(request.postscale)) return;
+  ThrowInvalid(StrCat("scale factors must be finite, got prescale ", request.prescale,
+                      " and postscale ", request.postscale));
+}
+
+void CheckAdasum(const Request& request, DType dtype, int size) {
+  if (request.kind != OpKind::kAllreduce) {
+    ThrowInvalid(StrCat("op=Adasum is an allreduce's, not one of ", LowerName(request.kind)));
   }
+  if (!MakeBinaryTree(size)) {
+    ThrowInvalid(
+        StrCat("Adasum combines ranks in pairs, so that their number has to be a power of "
+               "two; these are ",
+               size));
+  }
+  if (!HasInnerProducts(dtype)) {
+    ThrowInvalid(StrCat("Adasum adds floating-point tensors, not ", Name(dtype)));
+  }
+  if (request.device != kCpu) {
+    ThrowInvalid("NCCL has no adaptive sum: gather the tensors of a GPU, and combine them there");
+  }
+  CheckFactors(request);
+}
+
+// Args: size: of the process set.
+void CheckReduction(const Request& request, DType dtype, int size) {
+  if (request.op == ReduceOp::kAdasum) return CheckAdasum(request, dtype, size);
   if (FindReduce(dtype, request.op) == nullptr) {
     ThrowInvalid(StrCat("op=", Name(request.op), " does not exist for ", Name(dtype)));
   }
@@ -29,14 +55,14 @@ void CheckReduction(const Request& request, DType dtype) {
   if (scaled && !IsScalable(dtype)) {
     ThrowInvalid(StrCat(Name(dtype), " cannot be scaled; choose op=Sum and no factors"));
   }
-  if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) {
-    ThrowInvalid(StrCat("scale factors must be finite, got prescale ", request.prescale,
-                        " and postscale ", request.postscale));
-  }
+  CheckFactors(request);
 }
 
 void CheckConversion(const Request& request, const TensorSpec& tensor) {
   if (!tensor.held) return;
+  if (request.op == ReduceOp::kAdasum) {
+    ThrowInvalid("tensors that are added adaptively are not converted on their way");
+  }
   if (request.kind != OpKind::kAllreduce) {
     ThrowInvalid(
         StrCat("an allreduce alone converts tensors on their way, not ", LowerName(request.kind)));
@@ -201,7 +227,7 @@ void CheckOperation(const Operation& operation, int size, int root_index) {
                           tensor.shape.size()));
     }
     CheckConversion(request, tensor);
-    if (Reduces(request.kind)) CheckReduction(request, tensor.dtype);
+    if (Reduces(request.kind)) CheckReduction(request, tensor.dtype, size);
     if (request.kind == OpKind::kShareMemory) {
       ByteCount(tensor);  // refuses a shape that no memory has
     } else {

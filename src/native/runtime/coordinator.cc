@@ -22,7 +22,8 @@ constexpr size_t kMostTogether = 4096;
 std::string JoinRefusal(const Request& request) {
   constexpr const char* kText = " is not supported with Join at this time.";
   if (request.kind == OpKind::kAllreduce) {
-    if (request.op == ReduceOp::kSum || request.op == ReduceOp::kAverage) return "";
+    const ReduceOp op = request.op;
+    if (op == ReduceOp::kSum || op == ReduceOp::kAverage || op == ReduceOp::kAdasum) return "";
     return StrCat(Name(request.op), kText);
   }
   std::string kind = LowerName(request.kind);

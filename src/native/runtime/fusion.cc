@@ -4,12 +4,15 @@
 #include <cstddef>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "kernels/convert.h"
+#include "ops/adasum.h"
 #include "ops/allreduce.h"
 #include "runtime/checks.h"
 #include "runtime/mapped_allreduces.h"
@@ -64,14 +67,30 @@ AllreduceOptions OptionsOf(const Key& key) {
   return options;
 }
 
-void Reduce(Transport& transport, const Key& key, const void* source, void* destination,
-            size_t bytes, bool part = false) {
+// The adaptive sum of tensors that follow each other. Args: counts: their elements.
+void AddAdaptively(const ProcessSet& set, const Key& key, const void* source, void* destination,
+                   std::span<const size_t> counts) {
+  AdasumOptions options{.source = source, .destination = destination, .counts = counts};
+  std::tie(options.dtype, std::ignore, options.prescale, options.postscale) = key;
+  const size_t count = std::reduce(counts.begin(), counts.end(), size_t{0});
+  const size_t room = AdasumRoom(set.transport(), count * SizeOf(options.dtype));
+  const Output memory = AllocateOutput(set.outputs(), DType::kUint8, {static_cast<int64_t>(room)});
+  options.room = memory.data.get();
+  Adasum(set.transport(), options);
+}
+
+// Args: tensors: of how many elements each is that follow each other there.
+void Reduce(const ProcessSet& set, const Key& key, const void* source, void* destination,
+            std::span<const size_t> tensors, bool part = false) {
   AllreduceOptions options = OptionsOf(key);
+  if (options.op == ReduceOp::kAdasum) {
+    return AddAdaptively(set, key, source, destination, tensors);
+  }
   options.part = part;
   options.source = source;
   options.destination = destination;
-  options.count = bytes / SizeOf(options.dtype);
-  Allreduce(transport, options);
+  options.count = std::reduce(tensors.begin(), tensors.end(), size_t{0});
+  Allreduce(set.transport(), options);
 }
 
 // Tells the timeline what the pieces' operations are doing.
@@ -105,20 +124,22 @@ class Phases {
   const Transport& transport_;
 };
 
-void ReduceTogether(Transport& transport, const Key& key, std::span<const FusedTensor> pieces,
+void ReduceTogether(const ProcessSet& set, const Key& key, std::span<const FusedTensor> pieces,
                     std::byte* buffer, const Phases& phases) {
   const DType dtype = std::get<DType>(key);
   const auto count = [item = SizeOf(dtype)](const FusedTensor& piece) {
     return piece.bytes / item;
   };
   size_t filled = 0;
+  std::vector<size_t> counts;
   phases.Enter("MEMCPY_IN_FUSION_BUFFER");
   for (const FusedTensor& piece : pieces) {
-    Pack(piece, dtype, 0, count(piece), buffer + filled);
+    counts.push_back(count(piece));
+    Pack(piece, dtype, 0, counts.back(), buffer + filled);
     filled += piece.bytes;
   }
   phases.EnterOperation();
-  Reduce(transport, key, buffer, buffer, filled);
+  Reduce(set, key, buffer, buffer, counts);
   phases.Enter("MEMCPY_OUT_FUSION_BUFFER");
   filled = 0;
   for (const FusedTensor& piece : pieces) {
@@ -142,7 +163,7 @@ void ReduceConverted(const ProcessSet& set, const Key& key, const FusedTensor& p
   do {
     const size_t now = std::min(step, piece.bytes / item - done);
     Pack(piece, dtype, done, now, buffer);
-    Reduce(set.transport(), key, buffer, buffer, now * item, step < piece.bytes / item);
+    Reduce(set, key, buffer, buffer, std::span(&now, 1), step < piece.bytes / item);
     Unpack(buffer, piece, dtype, done, now);
     done += now;
   } while (done < piece.bytes / item);
@@ -199,12 +220,13 @@ void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Oper
         ReduceConverted(set, key, now[0], phases);
       } else if (now.size() == 1) {
         phases.EnterOperation();
-        Reduce(transport, key, now[0].source, now[0].destination, now[0].bytes);
+        const size_t count = now[0].bytes / SizeOf(std::get<DType>(key));
+        Reduce(set, key, now[0].source, now[0].destination, std::span(&count, 1));
       } else {
         if (!buffer.data) {
           buffer = AllocateOutput(set.outputs(), DType::kUint8, {static_cast<int64_t>(most)});
         }
-        ReduceTogether(transport, key, now, buffer.data.get(), phases);
+        ReduceTogether(set, key, now, buffer.data.get(), phases);
       }
       for (const FusedTensor& piece : now) {
         if (--missing[piece.operation] == 0) on_done(piece.operation, {});

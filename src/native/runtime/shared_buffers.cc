@@ -173,7 +173,8 @@ std::shared_ptr<SharedBuffer> SharedBuffers::Share(const ProcessSet& set, size_t
 
 void SharedBuffers::Locate(const ProcessSet& set, Request& request, std::vector<Memory>& memory) {
   request.numbers.clear();
-  if (!any()) return;
+  // Adaptive sums are not made where the tensors are.
+  if (!any() || request.op == ReduceOp::kAdasum) return;
   bool found = false;
   std::vector<int64_t> numbers;
   for (size_t i = 0; i < request.tensors.size(); ++i) {

@@ -33,12 +33,15 @@ constexpr size_t kMostOfAllreduce = size_t{256} << 10;
 
 using Splits = std::array<int64_t, Lane::kMostRanks>;
 
-bool KindIsShort(OpKind kind, size_t tensors) {
-  if (kind == OpKind::kBarrier) return true;
-  return kind <= OpKind::kReducescatter && tensors == 1;
+// Args: request: a Request or a BlockingCall, as below.
+template <typename RequestLike>
+bool KindIsShort(const RequestLike& request) {
+  if (request.kind == OpKind::kBarrier) return true;
+  if (request.kind == OpKind::kAllreduce && request.op == ReduceOp::kAdasum) return false;
+  return request.kind <= OpKind::kReducescatter && request.tensors.size() == 1;
 }
 
-// How much data a rank may have. Args: request: a Request or a BlockingCall.
+// How much data a rank may have.
 template <typename RequestLike>
 size_t MostOf(const RequestLike& request, const Lane& lane) {
   if (request.tensors.empty()) return 0;
@@ -160,7 +163,7 @@ void BringSplit(const BlockingCall& call, int rank, int ranks, MutableBytes plac
 size_t BroughtBytes(const BlockingCall& call, const Lane& lane) {
   const int rank = lane.rank();
   const int ranks = lane.ranks();
-  if (!KindIsShort(call.kind, call.tensors.size()) || call.tensors.empty()) return 0;
+  if (!KindIsShort(call) || call.tensors.empty()) return 0;
   if (call.kind == OpKind::kBroadcast && call.root != rank) return 0;
   const size_t splits = SplitsBytes(call.kind, ranks);
   const size_t bytes = DataBytes(call);
@@ -191,13 +194,13 @@ void Bring(const BlockingCall& call, const Lane& lane, MutableBytes place) {
 }
 
 bool HasShortForm(const BlockingCall& call, const Lane& lane) {
-  if (!KindIsShort(call.kind, call.tensors.size())) return false;
+  if (!KindIsShort(call)) return false;
   return DataBytes(call) <= MostOf(call, lane);
 }
 
 bool HasShortForm(std::span<const Request* const> requests, const Lane& lane) {
   const Request& first = *requests.front();
-  if (!KindIsShort(first.kind, first.tensors.size())) return false;
+  if (!KindIsShort(first)) return false;
   return std::ranges::all_of(requests, [&lane](const Request* request) {
     return ByteCount(*request) <= MostOf(*request, lane);
   });

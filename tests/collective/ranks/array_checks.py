@@ -377,14 +377,30 @@ def check_allgather_of_a_scalar_is_refused() -> None:
     assert "rank-zero tensor" in failure_of(lambda: hvd.allgather(np.array(1.0)))
 
 
+def check_adasum() -> None:
+    unit = np.eye(hvd.size())[hvd.rank()]
+    if hvd.size() & (hvd.size() - 1):
+        with pytest.raises(NotImplementedError, match="non-power of 2 ranks"):
+            hvd.allreduce(unit, op=hvd.Adasum)
+        with pytest.raises(NotImplementedError, match="non-power of 2 ranks"):
+            hvd.grouped_allreduce([unit], op=hvd.Adasum)
+        return
+    assert hvd.allreduce(unit, op=hvd.Adasum).tolist() == [1.0] * hvd.size()
+    same = np.arange(5_000, dtype=np.float32)
+    for found in hvd.grouped_allreduce([same, same], op=hvd.Adasum):
+        np.testing.assert_allclose(found, same)
+    with pytest.raises(ValueError, match="floating-point tensors, not int64"):
+        hvd.allreduce(np.arange(3), op=hvd.Adasum)
+
+
 def check_bad_arguments_are_refused_at_once() -> None:
     one = np.ones(2)
     with pytest.raises(ValueError, match="root"):
         hvd.broadcast(one, hvd.size())
     with pytest.raises(ValueError, match="is not a reduction"):
         hvd.allreduce(one, op=99)
-    with pytest.raises(NotImplementedError, match="Adasum"):
-        hvd.allreduce(one, op=hvd.Adasum)
+    with pytest.raises(NotImplementedError, match="Adasum is an allreduce's"):
+        hvd.reducescatter(one, op=hvd.Adasum)
     with pytest.raises(ValueError, match="does not exist, or has not been registered"):
         hvd.allreduce(one, process_set=hvd.ProcessSet([0]))
 

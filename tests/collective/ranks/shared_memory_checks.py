@@ -48,6 +48,20 @@ def reduce_asynchronously(tensor: torch.Tensor, op: int) -> Any:
     return hvd.synchronize(hvd.allreduce_async_(tensor, op=op))
 
 
+def check_adaptive_sums_are_made_elsewhere() -> None:
+    if hvd.size() & (hvd.size() - 1):
+        return
+    before = mapped()
+    for size in (hvd.size(), 50_000):
+        tensor = hvd.shared_empty(size)
+        tensor[hvd.rank()] = 1
+        hvd.allreduce_(tensor, op=hvd.Adasum, name=f"adaptive {size}")
+        assert tensor.sum() == hvd.size()
+        wait_by_asking(hvd.allreduce_async_(tensor, op=hvd.Adasum, name=f"again {size}"))
+        torch.testing.assert_close(tensor.sum(), torch.tensor(float(hvd.size())))
+    assert mapped() == before
+
+
 def check_memory_is_an_ordinary_tensor_of_zeros() -> None:
     for size in ((3, 5), ((3, 5),), (torch.Size((3, 5)),)):
         tensor = hvd.shared_empty(*size, dtype=torch.bfloat16)

@@ -216,6 +216,60 @@ def check_adasum_of_tensors() -> None:
         hvd.allreduce(torch.ones(2, dtype=torch.int64), op=hvd.Adasum)
 
 
+def check_adasum_of_any_length_and_type() -> None:
+    """Many at once, short ones together; in place and not, in memory of any order."""
+    if hvd.size() & (hvd.size() - 1):
+        return
+
+    def tensor_of(rank: int, count: int, dtype: torch.dtype) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(rank + 100 * count)
+        common = torch.linspace(-1, 1, 3 * count).view(3, count)
+        return (common + torch.randn(3, count, generator=generator)).to(dtype)
+
+    dtypes = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+    cases = [(count, dtype) for count in (0, 1, 50, 3_000, 100_000) for dtype in dtypes]
+    started = []
+    for count, dtype in cases:
+        mine = tensor_of(hvd.rank(), count, dtype)
+        turned = mine.t().contiguous().t()
+        name = f"{count} {dtype}"
+        started.append(
+            (
+                hvd.allreduce_async(mine, op=hvd.Adasum, name=name),
+                hvd.allreduce_async_(turned, op=hvd.Adasum, name=f"{name} in place"),
+                turned,
+            )
+        )
+    for (count, dtype), (handle, in_place, turned) in zip(cases, started, strict=True):
+        expected = combine_all([tensor_of(rank, count, dtype) for rank in range(hvd.size())])
+        torch.testing.assert_close(hvd.synchronize(handle), expected)
+        assert hvd.synchronize(in_place) is turned
+        torch.testing.assert_close(turned, expected)
+
+
+def check_adasum_with_compression_and_a_gradient() -> None:
+    if hvd.size() & (hvd.size() - 1):
+        return
+    same = torch.arange(6.0, requires_grad=True)
+    summed = hvd.allreduce(same, op=hvd.Adasum, compression=hvd.Compression.fp16)
+    torch.testing.assert_close(summed, same)
+    run_backward(summed.sum())
+    assert same.grad is not None
+    assert same.grad.tolist() == [1.0] * 6
+
+
+def check_adasum_where_a_rank_has_joined() -> None:
+    """Its zeros change nothing."""
+    if hvd.size() & (hvd.size() - 1):
+        return
+    rest = list(range(hvd.size() - 1))
+    if hvd.rank() in rest:
+        unit = torch.eye(hvd.size())[hvd.rank()]
+        summed = hvd.allreduce(unit, op=hvd.Adasum, name="without one")
+        assert summed.tolist() == [1.0 if rank in rest else 0.0 for rank in range(hvd.size())]
+    hvd.join()
+
+
 def check_adasum_optimizer() -> None:
     if hvd.size() & (hvd.size() - 1):
         return
