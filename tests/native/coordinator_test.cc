@@ -224,6 +224,50 @@ TEST(AllreducesThatBecomeReadyTogetherAreOneResponse) {
   EXPECT_EQ(apart.TakeReady().size(), 2);
 }
 
+TEST(OperationsOfAKindThatBecomeReadyTogetherAreOneResponse) {
+  Coordinator coordinator(2, {});
+  const auto add = [&](const std::string& name, OpKind kind, int32_t device = hvd::kCpu) {
+    for (const int rank : {0, 1}) {
+      Request request = Of(kind, {rank + 1, 3});
+      if (kind != OpKind::kAllgather) request.tensors[0].shape = {4, 3};
+      if (kind == OpKind::kBroadcast) request.root = 0;
+      request.name = name;
+      request.device = device;
+      coordinator.Add(rank, request);
+    }
+  };
+  const auto names_of = [](const auto& ready) {
+    std::vector<std::string> all;
+    for (const auto& each : ready) {
+      all.emplace_back();
+      for (const std::string& name : each.response.names) all.back() += name;
+    }
+    return all;
+  };
+  add("a", OpKind::kAllgather);
+  add("b", OpKind::kBroadcast);
+  add("c", OpKind::kAlltoall);
+  add("d", OpKind::kReducescatter);
+  add("e", OpKind::kBarrier);
+  add("f", OpKind::kAllgather);
+  add("g", OpKind::kAllgather, hvd::kSomeGpu);
+  add("h", OpKind::kReducescatter);
+  add("i", OpKind::kBarrier);
+  add("j", OpKind::kBroadcast);
+  add("k", OpKind::kAlltoall);
+  const auto ready = coordinator.TakeReady();
+  EXPECT_EQ(names_of(ready), (std::vector<std::string>{"af", "bj", "ck", "dh", "e", "g", "i"}));
+  EXPECT_EQ(ready.at(0).response.numbers, (std::vector<int64_t>{1, 2, 1, 2}));
+  EXPECT_EQ(ready.at(5).response.numbers, (std::vector<int64_t>{1, 2}));
+  Coordinator apart(1, {.fusion_bytes = 0});
+  for (const char* name : {"a", "b"}) {
+    Request request = Of(OpKind::kAllgather, {1});
+    request.name = name;
+    apart.Add(0, request);
+  }
+  EXPECT_EQ(names_of(apart.TakeReady()), (std::vector<std::string>{"a", "b"}));
+}
+
 TEST(WhatAllHaveAskedForAlikeGetsANumber) {
   Coordinator coordinator(2, {});
   coordinator.Add(0, Allreduce());

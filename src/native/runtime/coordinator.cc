@@ -121,8 +121,16 @@ bool Coordinator::IsComplete(const Set& set, const Entry& entry) const {
 }
 
 bool Coordinator::Fusible(const Request& request) const {
-  return request.kind == OpKind::kAllreduce && options_.fusion_bytes != 0 &&
-         (options_.fuse_groups || !request.grouped);
+  switch (request.kind) {
+    case OpKind::kAllreduce:
+    case OpKind::kAllgather:
+    case OpKind::kBroadcast:
+    case OpKind::kAlltoall:
+    case OpKind::kReducescatter:
+      return options_.fusion_bytes != 0 && (options_.fuse_groups || !request.grouped);
+    default:
+      return false;
+  }
 }
 
 void Coordinator::AnswerById(const Set& set, int64_t id) {
@@ -301,15 +309,17 @@ void Coordinator::RemoveProcessSet(int64_t id, Response& response) {
 
 std::vector<Addressed> Coordinator::TakeReady() {
   std::vector<Addressed> together;
-  // By process set, kind of memory and whether others stand in: the place of the last response that
-  // can take more.
-  std::map<std::tuple<int32_t, bool, bool>, size_t> open;
+  // By process set, kind, kind of memory and whether others stand in: the place of the last
+  // response that can take more.
+  std::map<std::tuple<int32_t, OpKind, bool, bool>, size_t> open;
   for (Addressed& next : ready_) {
     if (!next.fusible) {
       together.push_back(std::move(next));
       continue;
     }
-    const std::tuple key(next.response.process_set, next.on_gpu, next.response.requests.empty());
+    const OpKind kind = next.response.kind;
+    const std::tuple key(next.response.process_set, kind, next.on_gpu,
+                         next.response.requests.empty());
     const auto place = open.find(key);
     if (place == open.end() || together[place->second].response.names.size() == kMostTogether) {
       open[key] = together.size();
@@ -317,9 +327,9 @@ std::vector<Addressed> Coordinator::TakeReady() {
       continue;
     }
     Response& response = together[place->second].response;
-    for (const int64_t name : next.response.numbers) {
-      response.numbers.push_back(name + std::ssize(response.names));
-    }
+    // Of allreduces, the places of some of them; else what belongs to each.
+    const int64_t shift = kind == OpKind::kAllreduce ? std::ssize(response.names) : 0;
+    for (const int64_t number : next.response.numbers) response.numbers.push_back(number + shift);
     Append(response.names, next.response.names);
     Append(response.ids, next.response.ids);
     Append(response.requests, next.response.requests);

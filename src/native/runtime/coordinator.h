@@ -51,8 +51,8 @@ class Coordinator {
   // What the search has measured since the last call.
   std::vector<AutotuneSample> TakeSamples() { return std::exchange(samples_, {}); }
 
-  // The operations that have become complete since the last call, in that order, but for
-  // allreduces, which are put together.
+  // The operations that have become complete since the last call, in that order, but that those of
+  // a kind are put together which may be fused.
   std::vector<Addressed> TakeReady();
 
   // A rank's program waits there for an operation. Nothing happens when all have asked for it now.

@@ -15,14 +15,11 @@
 #include "ops/adasum.h"
 #include "ops/allreduce.h"
 #include "runtime/checks.h"
+#include "runtime/fused_runs.h"
 #include "runtime/mapped_allreduces.h"
 
 namespace hvd {
 namespace {
-
-// More than that is not copied together: it would only pass through memory once more than reducing
-// each tensor where it is, since the second-level cache does not hold it.
-constexpr size_t kFusedBytes = size_t{512} << 10;
 
 // One tensor.
 struct FusedTensor {
@@ -169,17 +166,6 @@ void ReduceConverted(const ProcessSet& set, const Key& key, const FusedTensor& p
   } while (done < piece.bytes / item);
 }
 
-// How many pieces from the front are reduced together: as many as fit into a buffer, up to one that
-// is reduced where it is; at least one.
-size_t TakeWhile(std::span<const FusedTensor> pieces, size_t most, size_t lone) {
-  size_t taken = 0;
-  for (size_t bytes = 0; taken < pieces.size() && pieces[taken].bytes < lone; ++taken) {
-    bytes += pieces[taken].bytes;
-    if (bytes > most) break;
-  }
-  return std::max<size_t>(taken, 1);
-}
-
 }  // namespace
 
 void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Operation>>& operations,
@@ -204,17 +190,10 @@ void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Oper
     }
     if (missing.back() == 0) on_done(i, {});
   }
-  const size_t most = std::min(static_cast<size_t>(response.fusion_bytes), kFusedBytes);
+  const size_t most = MostTogether(response);
   Output buffer;
-  const size_t lone = transport.lone_bytes();
   for (auto& [key, pieces] : alike) {
-    // Small ones that large ones stand between travel together nevertheless.
-    std::ranges::stable_partition(pieces,
-                                  [&](const FusedTensor& piece) { return piece.bytes < lone; });
-    std::span<const FusedTensor> rest = pieces;
-    while (!rest.empty()) {
-      const auto now = rest.first(TakeWhile(rest, most, lone));
-      rest = rest.subspan(now.size());
+    ForEachRun(transport, pieces, most, [&, key = key](std::span<const FusedTensor> now) {
       const Phases phases(trace, operations, now, transport);
       if (now.size() == 1 && now[0].held) {
         ReduceConverted(set, key, now[0], phases);
@@ -231,7 +210,7 @@ void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Oper
       for (const FusedTensor& piece : now) {
         if (--missing[piece.operation] == 0) on_done(piece.operation, {});
       }
-    }
+    });
   }
 }
 

@@ -26,7 +26,7 @@ struct Response {
   // Process sets: the number of each new one. Allreduce: the places, among the names, of those
   // whose shared buffers (see Request) are the same on all ranks. Shared memory: its number.
   std::vector<int64_t> numbers;
-  // Tensors of up to so many bytes together are reduced as one; 0: each by itself.
+  // Tensors of up to so many bytes together travel as one; 0: each by itself.
   int64_t fusion_bytes = 0;
   // How long requests wait for others to follow from now on; -1: as before.
   int64_t gather_microseconds = -1;

@@ -1,0 +1,173 @@
+#include "runtime/fused_alltoalls.h"
+
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "ops/alltoall.h"
+#include "runtime/checks.h"
+#include "runtime/fused_runs.h"
+#include "runtime/result_places.h"
+#include "runtime/rows.h"
+
+namespace hvd {
+namespace {
+
+// One tensor that is redistributed.
+struct Redistributed {
+  size_t operation;
+  const Request* request;
+  const std::byte* source;
+  std::byte* destination;
+  // By rank, in bytes: what this one has for it, and gets from it.
+  std::vector<size_t> out;
+  std::vector<size_t> in;
+  size_t bytes;  // of all ranks' tensors
+};
+
+// What a rank tells another one of an operation.
+struct Told {
+  int64_t rows;   // for that one
+  int64_t bytes;  // of its whole tensor
+};
+
+size_t RowBytesOf(const Operation& operation) {
+  const TensorSpec& tensor = operation.request.tensors[0];
+  return RowElements(tensor) * SizeOf(tensor.dtype);
+}
+
+// By rank, what each has told of each operation.
+std::vector<Told> Exchange(Transport& transport,
+                           const std::vector<std::shared_ptr<Operation>>& operations) {
+  const auto ranks = static_cast<size_t>(transport.size());
+  std::vector<Told> own;
+  own.reserve(ranks * operations.size());
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    for (const auto& operation : operations) {
+      const size_t bytes = ByteCount(operation->request.tensors[0]);
+      own.push_back({operation->splits[rank], static_cast<int64_t>(bytes)});
+    }
+  }
+  std::vector<Told> all(own.size());
+  const std::vector<size_t> sizes(ranks, operations.size() * sizeof(Told));
+  Alltoall(transport, own.data(), sizes, all.data(), sizes);
+  return all;
+}
+
+std::vector<size_t> SumsByRank(std::span<const Redistributed> tensors,
+                               std::vector<size_t> Redistributed::* sizes) {
+  std::vector<size_t> sums((tensors.front().*sizes).size());
+  for (const Redistributed& tensor : tensors) {
+    for (size_t rank = 0; rank < sums.size(); ++rank) sums[rank] += (tensor.*sizes)[rank];
+  }
+  return sums;
+}
+
+// Calls `work(tensor, rank, offset)`, rank by rank; the offset is that of the rank's block in the
+// tensor. Args: sizes: of the blocks.
+template <typename Work>
+void ForEachBlock(std::span<const Redistributed> tensors,
+                  std::vector<size_t> Redistributed::* sizes, const Work& work) {
+  std::vector<size_t> offsets(tensors.size());
+  const size_t ranks = (tensors.front().*sizes).size();
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const size_t bytes = (tensors[i].*sizes)[rank];
+      if (bytes != 0) work(tensors[i], offsets[i], bytes);
+      offsets[i] += bytes;
+    }
+  }
+}
+
+void RedistributeTogether(const ProcessSet& set, std::span<const Redistributed> tensors) {
+  const std::vector<size_t> out = SumsByRank(tensors, &Redistributed::out);
+  const std::vector<size_t> in = SumsByRank(tensors, &Redistributed::in);
+  const size_t out_bytes = std::reduce(out.begin(), out.end(), size_t{0});
+  const size_t in_bytes = std::reduce(in.begin(), in.end(), size_t{0});
+  const Output buffer =
+      AllocateOutput(set.outputs(), DType::kUint8, {static_cast<int64_t>(out_bytes + in_bytes)});
+  std::byte* to = buffer.data.get();
+  ForEachBlock(tensors, &Redistributed::out,
+               [&](const Redistributed& tensor, size_t offset, size_t bytes) {
+                 std::memcpy(to, tensor.source + offset, bytes);
+                 to += bytes;
+               });
+  Alltoall(set.transport(), buffer.data.get(), out, to, in);
+  ForEachBlock(tensors, &Redistributed::in,
+               [&](const Redistributed& tensor, size_t offset, size_t bytes) {
+                 std::memcpy(tensor.destination + offset, to, bytes);
+                 to += bytes;
+               });
+}
+
+void RunTogether(const ProcessSet& set, const std::vector<std::shared_ptr<Operation>>& operations,
+                 const Response& response, const OnDone& on_done, OperationTrace trace) {
+  Transport& transport = set.transport();
+  const auto ranks = static_cast<size_t>(transport.size());
+  const std::vector<Told> told = Exchange(transport, operations);
+  std::vector<Result> results(operations.size());
+  std::vector<Redistributed> tensors;
+  tensors.reserve(operations.size());
+  for (size_t i = 0; i < operations.size(); ++i) {
+    const Operation& operation = *operations[i];
+    size_t bytes = 0;
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      const Told& theirs = told[rank * operations.size() + i];
+      results[i].numbers.push_back(theirs.rows);
+      bytes += static_cast<size_t>(theirs.bytes);
+    }
+    const size_t row_bytes = RowBytesOf(operation);
+    std::byte* const place = PlaceFor(set, operation, 0, results[i].numbers, results[i]);
+    tensors.push_back({.operation = i,
+                       .request = &operation.request,
+                       .source = static_cast<const std::byte*>(operation.memory[0].source),
+                       .destination = place,
+                       .out = Multiplied(operation.splits, row_bytes),
+                       .in = Multiplied(results[i].numbers, row_bytes),
+                       .bytes = bytes});
+  }
+  ForEachRun(transport, tensors, MostTogether(response), [&](std::span<const Redistributed> now) {
+    for (const Redistributed& each : now) trace.Running(*each.request, transport.name());
+    if (now.size() == 1) {
+      const Redistributed& only = now.front();
+      Alltoall(transport, only.source, only.out, only.destination, only.in);
+    } else {
+      RedistributeTogether(set, now);
+    }
+    for (const Redistributed& each : now) {
+      on_done(each.operation, std::move(results[each.operation]));
+    }
+  });
+}
+
+// Every rank learns the rows that it gets from the others, unless they have met and told, then gets
+// them.
+Result RunAlone(const ProcessSet& set, const Operation& operation, const Response& response) {
+  Transport& transport = set.transport();
+  const size_t row_bytes = RowBytesOf(operation);
+  Result result;
+  result.numbers = response.numbers;
+  if (result.numbers.empty()) {
+    result.numbers.resize(operation.splits.size());
+    const std::vector<size_t> numbers(operation.splits.size(), sizeof(int64_t));
+    Alltoall(transport, operation.splits.data(), numbers, result.numbers.data(), numbers);
+  }
+  std::byte* place = PlaceFor(set, operation, 0, result.numbers, result);
+  Alltoall(transport, operation.memory[0].source, Multiplied(operation.splits, row_bytes), place,
+           Multiplied(result.numbers, row_bytes));
+  return result;
+}
+
+}  // namespace
+
+void RunAlltoalls(const ProcessSet& set, const std::vector<std::shared_ptr<Operation>>& operations,
+                  const Response& response, const OnDone& on_done, OperationTrace trace) {
+  if (operations.size() > 1) return RunTogether(set, operations, response, on_done, trace);
+  const Operation& only = *operations.front();
+  trace.Running(only.request, set.transport().name());
+  on_done(0, RunAlone(set, only, response));
+}
+
+}  // namespace hvd

@@ -1,0 +1,328 @@
+// Operations of one kind that run together: what each gives is what it would give by itself,
+// whatever their sizes, types and places, and however few of them fit into a buffer.
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "communicators.h"
+#include "harness.h"
+#include "ranks.h"
+#include "runtime/executor.h"
+#include "runtime/operation.h"
+#include "runtime/process_sets.h"
+
+namespace {
+
+using hvd::DType;
+using hvd::Memory;
+using hvd::Operation;
+using hvd::OpKind;
+using hvd::ProcessSet;
+using hvd::ReduceOp;
+using hvd::Request;
+using hvd::Response;
+using hvd::Result;
+using hvd::Transport;
+using hvd::test::Communicator;
+using hvd::test::OnThreads;
+
+using Floats = std::vector<float>;
+
+// One tensor of an operation, as all ranks know it.
+struct Shape {
+  std::vector<int64_t> rows;  // that each rank has
+  int64_t columns = 1;
+};
+
+// One operation. Elements are small whole numbers, of which sums are exact.
+struct Plan {
+  Request request;
+  std::vector<Shape> tensors;
+  std::vector<std::vector<int64_t>> splits;  // alltoall: of each rank
+  bool own_room = false;                     // the caller has memory for the result
+  bool in_place = false;                     // broadcast
+};
+
+HVD_TEST_ARITHMETIC Floats Operand(const Plan& plan, size_t tensor, int rank) {
+  const Shape& shape = plan.tensors[tensor];
+  Floats numbers(static_cast<size_t>(shape.rows[static_cast<size_t>(rank)] * shape.columns));
+  const size_t seed = plan.request.name.back() + tensor * 13 + static_cast<size_t>(rank) * 101;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = static_cast<float>((i * 7 + seed) % 64);
+  }
+  return numbers;
+}
+
+void AppendRows(Floats& to, const Floats& from, int64_t first, int64_t rows, int64_t columns) {
+  const auto begin = from.begin() + first * columns;
+  to.insert(to.end(), begin, begin + rows * columns);
+}
+
+int64_t ShareBefore(int64_t rows, int64_t rank, int64_t ranks) {
+  return rows / ranks * rank + std::min(rank, rows % ranks);
+}
+
+HVD_TEST_ARITHMETIC Floats SumOf(const Plan& plan, size_t tensor, int ranks) {
+  Floats sum = Operand(plan, tensor, 0);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const Floats next = Operand(plan, tensor, rank);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += next[i];
+  }
+  return sum;
+}
+
+Floats Expected(const Plan& plan, size_t tensor, int me, int ranks) {
+  const Shape& shape = plan.tensors[tensor];
+  Floats expected;
+  switch (plan.request.kind) {
+    case OpKind::kBroadcast:
+      return Operand(plan, tensor, plan.request.root);
+    case OpKind::kAllgather:
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Floats block = Operand(plan, tensor, rank);
+        expected.insert(expected.end(), block.begin(), block.end());
+      }
+      return expected;
+    case OpKind::kReducescatter: {
+      const int64_t rows = shape.rows.front();
+      const int64_t begin = ShareBefore(rows, me, ranks);
+      const int64_t end = ShareBefore(rows, me + 1, ranks);
+      AppendRows(expected, SumOf(plan, tensor, ranks), begin, end - begin, shape.columns);
+      for (float& number : expected) number *= static_cast<float>(plan.request.postscale);
+      return expected;
+    }
+    default:
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto& splits = plan.splits[static_cast<size_t>(rank)];
+        const int64_t before = std::reduce(splits.begin(), splits.begin() + me, int64_t{0});
+        AppendRows(expected, Operand(plan, tensor, rank), before, splits[static_cast<size_t>(me)],
+                   shape.columns);
+      }
+      return expected;
+  }
+}
+
+Plan Draw(std::mt19937_64& random, OpKind kind, int ranks, int number) {
+  const auto below = [&](int64_t bound) {
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(bound));
+  };
+  Plan plan;
+  plan.own_room = below(2) == 0;
+  plan.in_place = below(2) == 0;
+  plan.request.kind = kind;
+  plan.request.name = "operation " + std::to_string(number);
+  if (kind == OpKind::kBroadcast) plan.request.root = static_cast<int32_t>(below(2));
+  if (kind == OpKind::kReducescatter && below(3) == 0) plan.request.postscale = 0.5;
+  const bool one = kind == OpKind::kBroadcast || kind == OpKind::kAlltoall;
+  const int64_t tensors = one ? 1 : 1 + below(3);
+  plan.request.grouped = tensors > 1;
+  for (int64_t t = 0; t < tensors; ++t) {
+    Shape shape;
+    shape.columns = 1 + below(4);
+    const int64_t most = below(12) == 0 ? 30'000 : 200;
+    const int64_t common = below(most);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const bool free = kind == OpKind::kAllgather;
+      shape.rows.push_back(free ? below(most) : common);
+      if (kind != OpKind::kAlltoall) continue;
+      std::vector<int64_t> splits;
+      for (int to = 0; to < ranks; ++to) splits.push_back(below(most / ranks + 1));
+      // Some rows may be for nobody.
+      shape.rows.back() = std::reduce(splits.begin(), splits.end(), below(2));
+      plan.splits.push_back(std::move(splits));
+    }
+    plan.tensors.push_back(std::move(shape));
+  }
+  return plan;
+}
+
+// What a rank brings to one operation, and where its results go.
+class Call {
+ public:
+  Call(const Plan& plan, int me, int ranks) : plan_(plan), me_(me), ranks_(ranks) {
+    const auto index = static_cast<size_t>(me);
+    Request request = plan.request;
+    std::vector<Memory> memory;
+    for (size_t t = 0; t < plan.tensors.size(); ++t) {
+      const Shape& shape = plan.tensors[t];
+      request.tensors.push_back({DType::kFloat32, {shape.rows[index], shape.columns}});
+      Floats& source = sources_.emplace_back(Operand(plan, t, me));
+      const bool broadcast = plan.request.kind == OpKind::kBroadcast;
+      const Floats expected = Expected(plan, t, me, ranks);
+      Floats& room = rooms_.emplace_back(plan.own_room || broadcast ? expected.size() : 0, -1.0F);
+      Memory& place = memory.emplace_back(Memory{source.data(), nullptr});
+      if (broadcast) {
+        place.destination = plan.in_place ? source.data() : room.data();
+      } else if (plan.own_room) {
+        place.destination = room.data();
+        place.rows = static_cast<int64_t>(expected.size()) / shape.columns;
+      }
+    }
+    const auto splits = plan.splits.empty() ? std::vector<int64_t>() : plan.splits[index];
+    operation_ = std::make_shared<Operation>(std::move(request), std::move(memory), splits);
+  }
+
+  const std::shared_ptr<Operation>& operation() const { return operation_; }
+
+  void ExpectDone(Result result) {
+    auto output = result.outputs.begin();
+    for (size_t t = 0; t < plan_.tensors.size(); ++t) {
+      const Floats expected = Expected(plan_, t, me_, ranks_);
+      Floats found;
+      if (plan_.request.kind == OpKind::kBroadcast) {
+        found = plan_.in_place ? sources_[t] : rooms_[t];
+      } else if (plan_.own_room && operation_->memory[t].destination != nullptr) {
+        found = rooms_[t];
+      } else {
+        EXPECT_TRUE(output != result.outputs.end());
+        if (output == result.outputs.end()) return;
+        EXPECT_EQ(output->shape.front() * plan_.tensors[t].columns, expected.size());
+        found.resize(expected.size());
+        if (!found.empty()) {
+          std::memcpy(found.data(), output->data.get(), found.size() * sizeof(float));
+        }
+        ++output;
+      }
+      EXPECT_TRUE(found == expected);
+    }
+    if (plan_.request.kind != OpKind::kAlltoall) return;
+    for (size_t rank = 0; rank < result.numbers.size(); ++rank) {
+      EXPECT_EQ(result.numbers[rank], plan_.splits[rank][static_cast<size_t>(me_)]);
+    }
+    EXPECT_EQ(result.numbers.size(), ranks_);
+  }
+
+ private:
+  const Plan& plan_;
+  const int me_;
+  const int ranks_;
+  std::vector<Floats> sources_;
+  std::vector<Floats> rooms_;
+  std::shared_ptr<Operation> operation_;
+};
+
+Response ResponseTo(const std::vector<Plan>& plans, int64_t fusion_bytes) {
+  Response response;
+  response.kind = plans.front().request.kind;
+  response.fusion_bytes = fusion_bytes;
+  for (const Plan& plan : plans) {
+    response.names.push_back(plan.request.name);
+    if (response.kind != OpKind::kAllgather) continue;
+    for (const Shape& shape : plan.tensors) {
+      response.numbers.insert(response.numbers.end(), shape.rows.begin(), shape.rows.end());
+    }
+  }
+  return response;
+}
+
+// Runs the plans as one response on every rank.
+void RunPlans(Communicator& all, const std::vector<Plan>& plans, int64_t fusion_bytes) {
+  const auto ranks = static_cast<int>(all.transports.size());
+  OnThreads(ranks, [&](int rank) {
+    std::vector<int> members(static_cast<size_t>(ranks));
+    std::iota(members.begin(), members.end(), 0);
+    const ProcessSet set(0, members, *all.transports[static_cast<size_t>(rank)],
+                         std::make_shared<hvd::OutputMemory>());
+    std::vector<Call> calls;
+    std::vector<std::shared_ptr<Operation>> operations;
+    for (const Plan& plan : plans) {
+      operations.push_back(calls.emplace_back(plan, rank, ranks).operation());
+    }
+    std::vector<int> done(plans.size());
+    Execute(set, ResponseTo(plans, fusion_bytes), operations, [&](size_t index, Result result) {
+      ++done.at(index);
+      calls[index].ExpectDone(std::move(result));
+    });
+    EXPECT_EQ(done, std::vector<int>(plans.size(), 1));
+  });
+}
+
+void CheckKind(OpKind kind) {
+  for (const int ranks : {2, 3}) {
+    Communicator shm = hvd::test::ShmCommunicator(ranks, false);
+    Communicator tcp = hvd::test::TcpCommunicator(ranks);
+    uint64_t seed = static_cast<uint64_t>(kind) * 10 + static_cast<uint64_t>(ranks);
+    for (Communicator* communicator : {&shm, &tcp}) {
+      // Nothing together, a few, as many as there may be.
+      for (const int64_t fusion_bytes : {0, 3'000, 1 << 26}) {
+        std::mt19937_64 random(++seed);
+        std::vector<Plan> plans;
+        plans.reserve(40);
+        for (int i = 0; i < 40; ++i) plans.push_back(Draw(random, kind, ranks, i));
+        RunPlans(*communicator, plans, fusion_bytes);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST(AllgathersThatRunTogether) { CheckKind(OpKind::kAllgather); }
+TEST(BroadcastsThatRunTogether) { CheckKind(OpKind::kBroadcast); }
+TEST(AlltoallsThatRunTogether) { CheckKind(OpKind::kAlltoall); }
+TEST(ReducescattersThatRunTogether) { CheckKind(OpKind::kReducescatter); }
+
+namespace {
+
+// Counts the messages of a rank.
+class CountingTransport final : public Transport {
+ public:
+  explicit CountingTransport(Transport& wrapped) : wrapped_(wrapped) {}
+  int rank() const override { return wrapped_.rank(); }
+  int size() const override { return wrapped_.size(); }
+  const char* name() const override { return "counted"; }
+  void Exchange(int to, hvd::ConstBytes out, int from, size_t in_bytes, hvd::Sink& sink) override {
+    ++messages;
+    wrapped_.Exchange(to, out, from, in_bytes, sink);
+  }
+
+  int messages = 0;
+
+ private:
+  Transport& wrapped_;
+};
+
+}  // namespace
+
+TEST(ManySmallTensorsAreFewMessages) {
+  for (const OpKind kind :
+       {OpKind::kAllgather, OpKind::kBroadcast, OpKind::kAlltoall, OpKind::kReducescatter}) {
+    Communicator all = hvd::test::TcpCommunicator(2);
+    std::vector<Plan> plans;
+    for (int i = 0; i < 100; ++i) {
+      Plan plan;
+      plan.request.kind = kind;
+      plan.request.name = std::to_string(i);
+      if (kind == OpKind::kBroadcast) plan.request.root = 1;
+      plan.tensors = {{{6, 6}, 2}};
+      if (kind == OpKind::kAlltoall) plan.splits = {{2, 4}, {5, 1}};
+      plans.push_back(std::move(plan));
+    }
+    for (const int64_t fusion_bytes : {0, 1 << 20}) {
+      OnThreads(2, [&](int rank) {
+        CountingTransport counted(*all.transports[static_cast<size_t>(rank)]);
+        const ProcessSet set(0, {0, 1}, counted, std::make_shared<hvd::OutputMemory>());
+        std::vector<Call> calls;
+        calls.reserve(plans.size());
+        std::vector<std::shared_ptr<Operation>> operations;
+        for (const Plan& plan : plans) {
+          operations.push_back(calls.emplace_back(plan, rank, 2).operation());
+        }
+        Execute(set, ResponseTo(plans, fusion_bytes), operations,
+                [&](size_t index, Result result) { calls[index].ExpectDone(std::move(result)); });
+        if (fusion_bytes == 0) {
+          EXPECT_TRUE(counted.messages >= 100);
+        } else {
+          EXPECT_TRUE(counted.messages <= 2);
+        }
+      });
+    }
+  }
+}
