@@ -83,6 +83,57 @@ TEST(ManyTensorsInOtherOrdersAndOfBothKindsOfMemory) {
   });
 }
 
+TEST(OperationsOfAKindThatAreReadyTogetherGiveWhatEachDoes) {
+  OnGpuRanks(2, {}, [](int rank, Runtime& runtime) {
+    constexpr int64_t kMany = 30;
+    const auto values = [](int64_t number, int64_t count, int of) {
+      std::vector<int64_t> all;
+      for (int64_t i = 0; i < count; ++i) all.push_back(number * 100 + i * 10 + of);
+      return all;
+    };
+    std::vector<std::vector<int64_t>> sources;
+    sources.reserve(4 * kMany);
+    std::vector<std::vector<int64_t>> handles(4);
+    for (int64_t i = 0; i < kMany; ++i) {
+      const auto start = [&](OpKind kind, int64_t rows, std::vector<int64_t> splits = {}) {
+        auto& source = sources.emplace_back(values(i, rows, rank));
+        Request request = OnGpu<int64_t>(
+            kind, std::to_string(static_cast<int>(kind)) + " " + std::to_string(i), {rows});
+        const bool in_place = kind == OpKind::kBroadcast;
+        if (in_place) request.root = static_cast<int32_t>(i % 2);
+        return runtime.Enqueue(request, {{source.data(), in_place ? source.data() : nullptr}},
+                               std::move(splits));
+      };
+      handles[0].push_back(start(OpKind::kAllgather, i % 4 + rank));
+      handles[1].push_back(start(OpKind::kReducescatter, 3));
+      handles[2].push_back(start(OpKind::kAlltoall, 4, {1 + i % 2, 2}));
+      handles[3].push_back(start(OpKind::kBroadcast, i % 3));
+    }
+    for (int64_t i = 0; i < kMany; ++i) {
+      const auto index = static_cast<size_t>(i);
+      const auto take = [&](size_t kind) {
+        return Read<int64_t>(Wait(runtime, handles[kind][index]).outputs.at(0));
+      };
+      std::vector<int64_t> expected = values(i, i % 4, 0);
+      for (const int64_t value : values(i, i % 4 + 1, 1)) expected.push_back(value);
+      EXPECT_EQ(take(0), expected);
+      const auto sums = values(i * 2, 3, 1);
+      EXPECT_EQ(take(1), (rank == 0 ? std::vector<int64_t>{sums[0], sums[0] + 20}
+                                    : std::vector<int64_t>{sums[0] + 40}));
+      const auto first = static_cast<ptrdiff_t>(1 + i % 2);
+      expected.clear();
+      for (const int from : {0, 1}) {
+        const auto all = values(i, 4, from);
+        const auto begin = all.begin() + (rank == 0 ? 0 : first);
+        expected.insert(expected.end(), begin, begin + (rank == 0 ? first : 2));
+      }
+      EXPECT_EQ(take(2), expected);
+      (void)Wait(runtime, handles[3][index]);
+      EXPECT_EQ(sources[index * 4 + 3], values(i, i % 3, static_cast<int>(i % 2)));
+    }
+  });
+}
+
 TEST(TensorsOfAGroupTravelInANarrowerType) {
   OnGpuRanks(2, {}, [](int rank, Runtime& runtime) {
     std::vector<float> floats(300, 1.0F + static_cast<float>(rank) / 1000);

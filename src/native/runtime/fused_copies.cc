@@ -83,7 +83,7 @@ class Copies {
         ranks_(static_cast<size_t>(transport_.size())),
         own_(static_cast<size_t>(transport_.rank())) {}
 
-  // Args: tensors: alike, more than one of them small enough to be copied.
+  // Args: tensors: alike; where they are several, small enough to be copied.
   void Run(const CopyKey& key, std::span<const Copied> tensors) {
     const Copied& first = tensors.front();
     if (kind_ == OpKind::kAllgather && tensors.size() == 1) {
