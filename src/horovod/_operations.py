@@ -93,7 +93,8 @@ class Operations:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._handles = itertools.count(step=2)  # others count the odd ones (torch/started.py)
+        # Others count the odd ones (torch/started.py). None is 0: scripts ask whether there is one.
+        self._handles = itertools.count(2, step=2)
         self._pending: dict[int, Pending] = {}
         self._finished: dict[int, Any] = {}  # results of what callers wait for at once
         # Whose operations come in now.

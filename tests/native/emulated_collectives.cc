@@ -57,7 +57,7 @@ void RunCollective(const Batches& ranks, size_t index) {
   const Call& call = ranks[0][index];
   const size_t bytes = call.count * hvd::SizeOf(TypeOf(call.type));
   const auto store = [&](size_t rank, const std::vector<char>& data) {
-    std::memcpy(ranks[rank][index].destination, data.data(), data.size());
+    if (!data.empty()) std::memcpy(ranks[rank][index].destination, data.data(), data.size());
   };
   std::vector<char> all;
   std::vector<std::vector<char>> parts;

@@ -187,6 +187,7 @@ std::vector<std::byte> Finite(DType dtype, size_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
   for (float& number : numbers) number = static_cast<float>(random() >> 40) / 0x1p20F - 8;
   std::vector<std::byte> data(count * hvd::SizeOf(dtype));
+  if (count == 0) return data;
   if (dtype == DType::kFloat32) {
     std::memcpy(data.data(), numbers.data(), data.size());
   } else if (dtype == DType::kFloat64) {

@@ -5,9 +5,13 @@ from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Any
 
+import torch
+
 from horovod.torch.buckets import BucketReducer
 from horovod.torch.compression import Compressor
 from horovod.torch.gradients import GradientReducer, Parameter
+from horovod.torch.reduction import start_allreduce
+from horovod.torch.sparse import sparse_allreduce_async
 
 
 class PrivateAttributes:
@@ -49,6 +53,27 @@ class PrivateAttributes:
         Both are None of gradients that are not sent yet. Members of a group stand there one by one.
         """
         return MappingProxyType(dict(self._reducer.under_way()))
+
+    def _allreduce_grad_async(self, p: Parameter) -> tuple[Any, Any]:
+        """Starts reducing a gradient by itself, whatever its hook does.
+
+        Args:
+            p: the parameter whose gradient it is; one of zeros where it has none.
+
+        Returns:
+            What waits for it (of a sparse one, to be called), and the compressor's context; whoever
+            asks for them waits, and decompresses.
+        """
+        if p.grad is None:
+            p.grad = torch.zeros_like(p)
+        name, reduction, gradient = self._parameter_names[p], self._reducer.reduction, p.grad
+        if gradient.layout is not torch.strided:
+            if not reduction.sparse_as_dense:
+                how = (reduction.op, reduction.process_set)
+                return sparse_allreduce_async(gradient, name, *how), None
+            gradient = gradient.to_dense()
+        compressed, context = reduction.compression.compress(gradient)
+        return start_allreduce(compressed, name, *reduction.how, in_place=True), context
 
     @property
     def _groups(self) -> Any:

@@ -164,6 +164,27 @@ def check_buckets_have_a_gradient_for_each_parameter() -> None:
     assert optimizer._handles == {}
 
 
+def check_a_gradient_may_be_reduced_by_itself() -> None:
+    mean = sum(range(1, hvd.size() + 1)) / hvd.size()
+    for compression in (hvd.Compression.none, hvd.Compression.fp16):
+        model = Branches()
+        optimizer = wrapped(model, backward_passes_per_step=2, compression=compression)
+        run_backward(model, all_of_it=False)
+        handle, context = optimizer._allreduce_grad_async(model.first)
+        reduced = compression.decompress(hvd.synchronize(handle), context)
+        torch.testing.assert_close(reduced, torch.full((4,), mean))
+        handle, context = optimizer._allreduce_grad_async(model.second)
+        assert compression.decompress(hvd.synchronize(handle), context).tolist() == [0.0] * 4
+    embedding = torch.nn.Embedding(3, 2, sparse=True)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(embedding.parameters(), lr=0.5), backward_passes_per_step=2
+    )
+    embedding(torch.tensor([hvd.rank() % 3])).sum().backward()
+    finish, context = optimizer._allreduce_grad_async(embedding.weight)
+    assert context is None
+    assert finish().to_dense().sum() == 2
+
+
 def check_adasums_optimizer_says_how_steps_travel() -> None:
     if hvd.size() & (hvd.size() - 1):
         return

@@ -227,6 +227,23 @@ def check_one_of_two_threads_gets_a_result() -> None:
         assert one.tolist() == [hvd.size()] * 5
 
 
+def check_handles_are_true() -> None:
+    """Scripts ask whether there is one."""
+    handles = [
+        hvd.allreduce_async(torch.ones(2)),
+        hvd.allreduce_async(torch.ones(2, 3).t()),
+        hvd.grouped_allgather_async([torch.ones(2)]),
+    ]
+    assert all(handles)
+    for handle in handles:
+        hvd.synchronize(handle)
+    hvd.shutdown()
+    hvd.init()
+    first = hvd.grouped_reducescatter_async([torch.ones(2 * hvd.size())])
+    assert first
+    hvd.synchronize(first)
+
+
 def check_handles_outlive_their_job() -> None:
     lonely, first = [torch.ones(2), torch.ones(2)], hvd.rank() == 0
     hvd.barrier()
