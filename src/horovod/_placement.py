@@ -20,7 +20,7 @@ class Placement:
         heartbeat_timeout: seconds after which a silent rank counts as lost; 0 for never.
         hierarchical_allreduce: whether ranks reduce inside their hosts first.
         hierarchical_allgather: likewise.
-        fusion_bytes: up to which small allreduces are put together; 0 for never.
+        fusion_bytes: up to which small tensors are put together; 0 for never.
         fuse_groups: whether that is done across groups too.
         mpi_data: whether MPI may move data, in a job that it has started.
         cache_capacity: how many operations are asked for by number once they are known.

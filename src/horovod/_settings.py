@@ -128,7 +128,7 @@ FUSION_THRESHOLD = Setting(
     count,
     COUNT,
     128 * 2**20,
-    "bytes up to which small allreduces are put together, 524288 at most; 0 for none; rank 0's"
+    "bytes up to which small tensors are put together, 524288 at most; 0 for none; rank 0's"
     " value counts",
 )
 DISABLE_GROUP_FUSION = Setting(

@@ -222,6 +222,11 @@ TEST(FusedAndFastOperationsShowTheirPhases) {
     const int64_t handle =
         runtime.Enqueue(group, {{data.data(), data.data()}, {data.data() + 32, data.data() + 32}});
     Polled(runtime, handle);
+    for (const OpKind kind : {OpKind::kAllgather, OpKind::kReducescatter}) {
+      group.kind = kind;
+      const hvd::Memory source{data.data(), nullptr};
+      Polled(runtime, runtime.Enqueue(group, {source, source}));
+    }
     for (int i = 0; i < 100; ++i) {
       Request request = RequestFor<float>(OpKind::kAllreduce, "fast" + std::to_string(i), {64});
       if (!RunNow(runtime, request, {data.data(), data.data()})) {
@@ -242,8 +247,10 @@ TEST(FusedAndFastOperationsShowTheirPhases) {
     runtime.StopTimeline();
     const std::string text = Content(file);
     ExpectWellFormed(text);
-    EXPECT_EQ(Count(text, "MEMCPY_IN_FUSION_BUFFER"), 1);
-    EXPECT_EQ(Count(text, "MEMCPY_OUT_FUSION_BUFFER"), 1);
+    EXPECT_EQ(Count(text, "MEMCPY_IN_FUSION_BUFFER"), 3);
+    EXPECT_EQ(Count(text, "MEMCPY_OUT_FUSION_BUFFER"), 3);
+    EXPECT_EQ(Count(text, "\"SHM_ALLGATHER\""), 1);
+    EXPECT_EQ(Count(text, "\"SHM_REDUCESCATTER\""), 1);
     EXPECT_EQ(Count(text, "\"SHM_ALLREDUCE\""), 101);
     EXPECT_EQ(Count(text, "\"error\": \"Mismatched ALLREDUCE"), kFailing);
     EXPECT_EQ(Count(text, R"("bytes": 256, "dtype": "float32", "shape": "[64]")"), 100);

@@ -18,7 +18,6 @@ namespace {
 // One tensor that is redistributed.
 struct Redistributed {
   size_t operation;
-  const Request* request;
   const std::byte* source;
   std::byte* destination;
   // By rank, in bytes: what this one has for it, and gets from it.
@@ -81,7 +80,9 @@ void ForEachBlock(std::span<const Redistributed> tensors,
   }
 }
 
-void RedistributeTogether(const ProcessSet& set, std::span<const Redistributed> tensors) {
+void RedistributeTogether(const ProcessSet& set, std::span<const Redistributed> tensors,
+                          const Phases<Redistributed>& phases) {
+  phases.Enter(kPacking);
   const std::vector<size_t> out = SumsByRank(tensors, &Redistributed::out);
   const std::vector<size_t> in = SumsByRank(tensors, &Redistributed::in);
   const size_t out_bytes = std::reduce(out.begin(), out.end(), size_t{0});
@@ -94,7 +95,9 @@ void RedistributeTogether(const ProcessSet& set, std::span<const Redistributed> 
                  std::memcpy(to, tensor.source + offset, bytes);
                  to += bytes;
                });
+  phases.EnterOperation();
   Alltoall(set.transport(), buffer.data.get(), out, to, in);
+  phases.Enter(kUnpacking);
   ForEachBlock(tensors, &Redistributed::in,
                [&](const Redistributed& tensor, size_t offset, size_t bytes) {
                  std::memcpy(tensor.destination + offset, to, bytes);
@@ -121,7 +124,6 @@ void RunTogether(const ProcessSet& set, const std::vector<std::shared_ptr<Operat
     const size_t row_bytes = RowBytesOf(operation);
     std::byte* const place = PlaceFor(set, operation, 0, results[i].numbers, results[i]);
     tensors.push_back({.operation = i,
-                       .request = &operation.request,
                        .source = static_cast<const std::byte*>(operation.memory[0].source),
                        .destination = place,
                        .out = Multiplied(operation.splits, row_bytes),
@@ -129,12 +131,13 @@ void RunTogether(const ProcessSet& set, const std::vector<std::shared_ptr<Operat
                        .bytes = bytes});
   }
   ForEachRun(transport, tensors, MostTogether(response), [&](std::span<const Redistributed> now) {
-    for (const Redistributed& each : now) trace.Running(*each.request, transport.name());
+    const Phases<Redistributed> phases(trace, operations, now, transport);
     if (now.size() == 1) {
       const Redistributed& only = now.front();
+      phases.EnterOperation();
       Alltoall(transport, only.source, only.out, only.destination, only.in);
     } else {
-      RedistributeTogether(set, now);
+      RedistributeTogether(set, now, phases);
     }
     for (const Redistributed& each : now) {
       on_done(each.operation, std::move(results[each.operation]));

@@ -24,7 +24,6 @@ namespace {
 // One tensor.
 struct Copied {
   size_t operation;
-  const Request* request;
   const std::byte* source;
   std::byte* destination;
   // By rank, in bytes: of an allgather what each brings, of a reducescatter what each gets.
@@ -84,20 +83,21 @@ class Copies {
         own_(static_cast<size_t>(transport_.rank())) {}
 
   // Args: tensors: alike; where they are several, small enough to be copied.
-  void Run(const CopyKey& key, std::span<const Copied> tensors) {
+  void Run(const CopyKey& key, std::span<const Copied> tensors, const Phases<Copied>& phases) {
     const Copied& first = tensors.front();
+    if (tensors.size() == 1) phases.EnterOperation();
     if (kind_ == OpKind::kAllgather && tensors.size() == 1) {
       Allgather(transport_, first.source, first.blocks, first.destination);
     } else if (kind_ == OpKind::kAllgather) {
-      GatherTogether(tensors);
+      GatherTogether(tensors, phases);
     } else if (kind_ == OpKind::kBroadcast && tensors.size() == 1) {
       Broadcast(transport_, RootOf(key), first.source, first.destination, first.bytes);
     } else if (kind_ == OpKind::kBroadcast) {
-      SpreadTogether(RootOf(key), tensors);
+      SpreadTogether(RootOf(key), tensors, phases);
     } else if (tensors.size() == 1) {
       Scatter(key, first.source, first.destination, first.blocks);
     } else {
-      ScatterTogether(key, tensors);
+      ScatterTogether(key, tensors, phases);
     }
   }
 
@@ -113,13 +113,16 @@ class Copies {
     return buffer_.data.get();
   }
 
-  void GatherTogether(std::span<const Copied> tensors) {
+  void GatherTogether(std::span<const Copied> tensors, const Phases<Copied>& phases) {
+    phases.Enter(kPacking);
     const std::vector<size_t> blocks = AllBlocks(tensors, ranks_);
     std::byte* const own = Buffer(blocks[own_] + SumOfSizes(blocks));
     std::byte* to = own;
     for (const Copied& tensor : tensors) PutBehind(to, tensor.source, tensor.blocks[own_]);
     const std::byte* from = to;
+    phases.EnterOperation();
     Allgather(transport_, own, blocks, to);
+    phases.Enter(kUnpacking);
     for (size_t rank = 0; rank < ranks_; ++rank) {
       for (const Copied& tensor : tensors) {
         TakeFrom(tensor.destination + BlockOffset(tensor, rank), from, tensor.blocks[rank]);
@@ -127,7 +130,8 @@ class Copies {
     }
   }
 
-  void SpreadTogether(int root, std::span<const Copied> tensors) {
+  void SpreadTogether(int root, std::span<const Copied> tensors, const Phases<Copied>& phases) {
+    phases.Enter(kPacking);
     size_t bytes = 0;
     for (const Copied& tensor : tensors) bytes += tensor.bytes;
     std::byte* const buffer = Buffer(bytes);
@@ -136,7 +140,9 @@ class Copies {
       std::byte* to = buffer;
       for (const Copied& tensor : tensors) PutBehind(to, tensor.source, tensor.bytes);
     }
+    phases.EnterOperation();
     Broadcast(transport_, root, buffer, buffer, bytes);
+    phases.Enter(kUnpacking);
     const std::byte* from = buffer;
     for (const Copied& tensor : tensors) {
       if (gives && tensor.source == tensor.destination) {
@@ -161,7 +167,9 @@ class Copies {
     Reducescatter(transport_, options);
   }
 
-  void ScatterTogether(const CopyKey& key, std::span<const Copied> tensors) {
+  void ScatterTogether(const CopyKey& key, std::span<const Copied> tensors,
+                       const Phases<Copied>& phases) {
+    phases.Enter(kPacking);
     const std::vector<size_t> blocks = AllBlocks(tensors, ranks_);
     std::byte* const buffer = Buffer(SumOfSizes(blocks) + blocks[own_]);
     std::byte* to = buffer;
@@ -170,7 +178,9 @@ class Copies {
         PutBehind(to, tensor.source + BlockOffset(tensor, rank), tensor.blocks[rank]);
       }
     }
+    phases.EnterOperation();
     Scatter(key, buffer, to, blocks);
+    phases.Enter(kUnpacking);
     const std::byte* from = to;
     for (const Copied& tensor : tensors) TakeFrom(tensor.destination, from, tensor.blocks[own_]);
   }
@@ -191,7 +201,6 @@ Copied PlaceTensor(const ProcessSet& set, const Operation& operation, size_t ind
   const TensorSpec& tensor = operation.request.tensors[index];
   const Memory& memory = operation.memory[index];
   Copied copied{.operation = 0,
-                .request = &operation.request,
                 .source = static_cast<const std::byte*>(memory.source),
                 .destination = static_cast<std::byte*>(memory.destination),
                 .blocks = {},
@@ -238,14 +247,7 @@ void RunCopies(const ProcessSet& set, const std::vector<std::shared_ptr<Operatio
   for (auto& [key, tensors] : alike) {
     ForEachRun(set.transport(), tensors, MostTogether(response),
                [&, key = key](std::span<const Copied> now) {
-                 const Request* told = nullptr;
-                 for (const Copied& each : now) {
-                   // Tensors of one operation follow each other.
-                   const Request* const request = each.request;
-                   if (request != told) trace.Running(*request, set.transport().name());
-                   told = request;
-                 }
-                 copies.Run(key, now);
+                 copies.Run(key, now, Phases<Copied>(trace, operations, now, set.transport()));
                  for (const Copied& each : now) {
                    const size_t operation = each.operation;
                    if (--missing[operation] == 0) on_done(operation, std::move(results[operation]));

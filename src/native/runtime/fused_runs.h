@@ -1,13 +1,16 @@
-// How tensors that could travel together are cut into runs that do.
+// How tensors that could travel together are cut into runs that do, and what is told of these.
 #ifndef HVD_RUNTIME_FUSED_RUNS_H_
 #define HVD_RUNTIME_FUSED_RUNS_H_
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "runtime/operation.h"
+#include "runtime/operation_trace.h"
 #include "runtime/response.h"
 #include "transport/transport.h"
 
@@ -43,6 +46,43 @@ void ForEachRun(const Transport& transport, std::vector<Piece>& pieces, size_t m
     run(now);
   }
 }
+
+// Horovod's names for it.
+inline constexpr const char* kPacking = "MEMCPY_IN_FUSION_BUFFER";
+inline constexpr const char* kUnpacking = "MEMCPY_OUT_FUSION_BUFFER";
+
+// Tells the timeline what the operations of tensors that travel together are doing.
+// Args: Piece: with the member `operation`, a place among the operations.
+template <typename Piece>
+class Phases {
+ public:
+  Phases(OperationTrace trace, const std::vector<std::shared_ptr<Operation>>& operations,
+         std::span<const Piece> pieces, const Transport& transport)
+      : trace_(trace), operations_(operations), pieces_(pieces), transport_(transport) {}
+
+  void Enter(const char* activity) const {
+    ForEach([&](const Request& request) { trace_.Doing(request, activity); });
+  }
+  void EnterOperation() const {
+    ForEach([&](const Request& request) { trace_.Running(request, transport_.name()); });
+  }
+
+ private:
+  template <typename Tell>
+  void ForEach(const Tell& tell) const {
+    if (!trace_.on()) return;
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      // The pieces of one operation follow each other.
+      if (i != 0 && pieces_[i].operation == pieces_[i - 1].operation) continue;
+      tell(operations_[pieces_[i].operation]->request);
+    }
+  }
+
+  const OperationTrace trace_;
+  const std::vector<std::shared_ptr<Operation>>& operations_;
+  const std::span<const Piece> pieces_;
+  const Transport& transport_;
+};
 
 }  // namespace hvd
 

@@ -90,46 +90,15 @@ void Reduce(const ProcessSet& set, const Key& key, const void* source, void* des
   Allreduce(set.transport(), options);
 }
 
-// Tells the timeline what the pieces' operations are doing.
-class Phases {
- public:
-  Phases(OperationTrace trace, const std::vector<std::shared_ptr<Operation>>& operations,
-         std::span<const FusedTensor> pieces, const Transport& transport)
-      : trace_(trace), operations_(operations), pieces_(pieces), transport_(transport) {}
-
-  void Enter(const char* activity) const {
-    ForEach([&](const Request& request) { trace_.Doing(request, activity); });
-  }
-  void EnterOperation() const {
-    ForEach([&](const Request& request) { trace_.Running(request, transport_.name()); });
-  }
-
- private:
-  template <typename Tell>
-  void ForEach(const Tell& tell) const {
-    if (!trace_.on()) return;
-    for (size_t i = 0; i < pieces_.size(); ++i) {
-      // The pieces of one operation follow each other.
-      if (i != 0 && pieces_[i].operation == pieces_[i - 1].operation) continue;
-      tell(operations_[pieces_[i].operation]->request);
-    }
-  }
-
-  OperationTrace trace_;
-  const std::vector<std::shared_ptr<Operation>>& operations_;
-  const std::span<const FusedTensor> pieces_;
-  const Transport& transport_;
-};
-
 void ReduceTogether(const ProcessSet& set, const Key& key, std::span<const FusedTensor> pieces,
-                    std::byte* buffer, const Phases& phases) {
+                    std::byte* buffer, const Phases<FusedTensor>& phases) {
   const DType dtype = std::get<DType>(key);
   const auto count = [item = SizeOf(dtype)](const FusedTensor& piece) {
     return piece.bytes / item;
   };
   size_t filled = 0;
   std::vector<size_t> counts;
-  phases.Enter("MEMCPY_IN_FUSION_BUFFER");
+  phases.Enter(kPacking);
   for (const FusedTensor& piece : pieces) {
     counts.push_back(count(piece));
     Pack(piece, dtype, 0, counts.back(), buffer + filled);
@@ -137,7 +106,7 @@ void ReduceTogether(const ProcessSet& set, const Key& key, std::span<const Fused
   }
   phases.EnterOperation();
   Reduce(set, key, buffer, buffer, counts);
-  phases.Enter("MEMCPY_OUT_FUSION_BUFFER");
+  phases.Enter(kUnpacking);
   filled = 0;
   for (const FusedTensor& piece : pieces) {
     Unpack(buffer + filled, piece, dtype, 0, count(piece));
@@ -148,7 +117,7 @@ void ReduceTogether(const ProcessSet& set, const Key& key, std::span<const Fused
 // Reduces a tensor that is converted on its way, in steps that do what one does, as ranks do that
 // need not convert it: the memory that it travels from stays in cache where these are small.
 void ReduceConverted(const ProcessSet& set, const Key& key, const FusedTensor& piece,
-                     const Phases& phases) {
+                     const Phases<FusedTensor>& phases) {
   const AllreduceOptions options = OptionsOf(key);
   const DType dtype = options.dtype;
   const size_t item = SizeOf(dtype);
@@ -194,7 +163,7 @@ void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Oper
   Output buffer;
   for (auto& [key, pieces] : alike) {
     ForEachRun(transport, pieces, most, [&, key = key](std::span<const FusedTensor> now) {
-      const Phases phases(trace, operations, now, transport);
+      const Phases<FusedTensor> phases(trace, operations, now, transport);
       if (now.size() == 1 && now[0].held) {
         ReduceConverted(set, key, now[0], phases);
       } else if (now.size() == 1) {
