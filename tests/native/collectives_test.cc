@@ -4,12 +4,18 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <limits>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "communicators.h"
+#include "counting_transport.h"
 #include "filled.h"
 #include "harness.h"
+#include "ops/allgather.h"
 #include "ranks.h"
 #include "runtime/runtime.h"
 
@@ -214,6 +220,47 @@ TEST(AllgatherConcatenatesUnequalBlocks) {
       });
     }
   }
+}
+
+// In as many steps as it takes to double what a rank has, or around a ring.
+TEST(BlocksOfManyRanksAreGatheredInFewSteps) {
+  for (const int ranks : {4, 5, 7, 8}) {
+    OnRanks(ranks, TransportChoice::kTcp, [ranks](int rank, Runtime& runtime) {
+      for (const int64_t unit : {0, 1, 37, 1000}) {
+        const auto rows_of = [&](int r) { return r % 3 == 1 ? 0 : r * unit + 1; };
+        std::vector<int32_t> block(static_cast<size_t>(rows_of(rank)));
+        std::iota(block.begin(), block.end(), rank * 10'000);
+        const auto request = RequestFor<int32_t>(OpKind::kAllgather, "gather", {rows_of(rank)});
+        const auto result = Wait(runtime, Start(runtime, request, block.data(), nullptr));
+        std::vector<int32_t> expected;
+        for (int r = 0; r < ranks; ++r) {
+          for (int64_t i = 0; i < rows_of(r); ++i) {
+            expected.push_back(r * 10'000 + static_cast<int32_t>(i));
+          }
+        }
+        const auto& output = result.outputs.at(0);
+        EXPECT_EQ(output.shape, std::vector<int64_t>{std::ssize(expected)});
+        EXPECT_EQ(std::memcmp(output.data.get(), expected.data(), expected.size() * 4), 0);
+      }
+    });
+  }
+}
+
+TEST(AFewBytesTakeAsManyStepsAsDoublingDoes) {
+  hvd::test::Communicator all = hvd::test::TcpCommunicator(8);
+  hvd::test::OnThreads(8, [&](int rank) {
+    hvd::test::CountingTransport counted(*all.transports[static_cast<size_t>(rank)]);
+    for (const auto& [bytes, steps] : {std::pair<size_t, int>{100, 3}, {10'000, 7}}) {
+      const std::vector<std::byte> own(bytes, static_cast<std::byte>(rank));
+      std::vector<std::byte> gathered(8 * bytes);
+      counted.messages = 0;
+      Allgather(counted, own.data(), std::vector<size_t>(8, bytes), gathered.data());
+      EXPECT_EQ(counted.messages, steps);
+      for (size_t i = 0; i < gathered.size(); i += bytes) {
+        EXPECT_EQ(static_cast<size_t>(gathered[i]), i / bytes);
+      }
+    }
+  });
 }
 
 TEST(BroadcastCopiesTheRoot) {

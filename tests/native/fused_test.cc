@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "communicators.h"
+#include "counting_transport.h"
 #include "harness.h"
 #include "ranks.h"
 #include "runtime/executor.h"
@@ -29,8 +30,8 @@ using hvd::ReduceOp;
 using hvd::Request;
 using hvd::Response;
 using hvd::Result;
-using hvd::Transport;
 using hvd::test::Communicator;
+using hvd::test::CountingTransport;
 using hvd::test::OnThreads;
 
 using Floats = std::vector<float>;
@@ -268,28 +269,6 @@ TEST(AllgathersThatRunTogether) { CheckKind(OpKind::kAllgather); }
 TEST(BroadcastsThatRunTogether) { CheckKind(OpKind::kBroadcast); }
 TEST(AlltoallsThatRunTogether) { CheckKind(OpKind::kAlltoall); }
 TEST(ReducescattersThatRunTogether) { CheckKind(OpKind::kReducescatter); }
-
-namespace {
-
-// Counts the messages of a rank.
-class CountingTransport final : public Transport {
- public:
-  explicit CountingTransport(Transport& wrapped) : wrapped_(wrapped) {}
-  int rank() const override { return wrapped_.rank(); }
-  int size() const override { return wrapped_.size(); }
-  const char* name() const override { return "counted"; }
-  void Exchange(int to, hvd::ConstBytes out, int from, size_t in_bytes, hvd::Sink& sink) override {
-    ++messages;
-    wrapped_.Exchange(to, out, from, in_bytes, sink);
-  }
-
-  int messages = 0;
-
- private:
-  Transport& wrapped_;
-};
-
-}  // namespace
 
 TEST(ManySmallTensorsAreFewMessages) {
   for (const OpKind kind :

@@ -10,7 +10,7 @@
 namespace hvd {
 
 // Around a ring, where ranks do not send ahead (ahead.h): in each step every rank hands on the
-// blocks that it got last.
+// blocks that it got last. Few bytes in log2(n) steps.
 // Args: own: this rank's, wherever they are. blocks: room for those of every rank, of which it may
 // have any number; equal sizes on all ranks. This rank's own room is left as it is.
 void GatherBlocks(Transport& transport, std::span<const ConstBytes> own,
