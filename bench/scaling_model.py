@@ -24,6 +24,7 @@ RANKS = (8, 64, 256, 1024)
 PAIRS_BYTES = 64 * KIB
 FLAT_BYTES = 16 * KIB
 FLAT_TOTAL = 128 * KIB
+HALVED_PART = 256 * KIB
 WHOLE_BYTES = 16 * KIB
 WHOLE_TOTAL = 128 * KIB
 ONE_LANE = 16 * KIB
@@ -97,6 +98,9 @@ def allreduce(ranks: int, nbytes: float, link: Link) -> float:
     """Seconds of an allreduce whose ranks are all connected alike."""
     if nbytes <= PAIRS_BYTES and pair_steps(ranks) < ranks - 1:
         return pair_steps(ranks) * (link.alpha + link.beta * nbytes)
+    power = ranks.bit_length() - 1
+    if 2 < ranks == 1 << power and FLAT_BYTES < nbytes <= ranks * HALVED_PART:
+        return 2 * (power * link.alpha + (ranks - 1) / ranks * link.beta * nbytes)
     return flat_or_ring(ranks, nbytes, link)
 
 

@@ -16,6 +16,7 @@
 #include "filled.h"
 #include "harness.h"
 #include "ops/allgather.h"
+#include "ops/allreduce.h"
 #include "ranks.h"
 #include "runtime/runtime.h"
 
@@ -109,9 +110,10 @@ TEST(AllreduceGivesTheReductionOnAllRanks) {
 }
 
 TEST(FactorsAreAppliedBeforeAndAfter) {
-  for (const int ranks : {1, 2, 3}) {
+  for (const int ranks : {1, 2, 3, 4}) {
     for (const size_t count : {size_t{10}, size_t{50000}}) {
-      OnRanks(ranks, TransportChoice::kShm, [=](int rank, Runtime& runtime) {
+      const auto transport = ranks < 4 ? TransportChoice::kShm : TransportChoice::kTcp;
+      OnRanks(ranks, transport, [=](int rank, Runtime& runtime) {
         std::vector<int32_t> data(count, 5 + rank);
         auto request = RequestFor<int32_t>(OpKind::kAllreduce, "x", {static_cast<int64_t>(count)});
         request.prescale = 0.5;
@@ -147,12 +149,12 @@ TEST(AllRanksEndWithTheSameBits) {
   }
 }
 
-// In pairs: a power of two, and two ranks beyond one.
+// In pairs, and by halves: a power of two, and two ranks beyond one.
 TEST(RanksInPairsEndWithTheSameBitsAndTheRightOnes) {
   for (const int ranks : {6, 8}) {
     std::vector<std::vector<float>> sums(static_cast<size_t>(ranks));
     OnRanks(ranks, TransportChoice::kTcp, [&](int rank, Runtime& runtime) {
-      for (const size_t count : {size_t{7}, size_t{16'000}}) {
+      for (const size_t count : {size_t{7}, size_t{16'000}, size_t{70'001}}) {
         auto whole = Operands<int32_t>(rank, count);
         hvd::test::SumInPlace(runtime, "whole", whole);
         for (size_t i = 0; i < count; ++i) {
@@ -258,6 +260,30 @@ TEST(AFewBytesTakeAsManyStepsAsDoublingDoes) {
       EXPECT_EQ(counted.messages, steps);
       for (size_t i = 0; i < gathered.size(); i += bytes) {
         EXPECT_EQ(static_cast<size_t>(gathered[i]), i / bytes);
+      }
+    }
+  });
+}
+
+TEST(APartOfAVectorIsHalvedOrGoesAroundARing) {
+  hvd::test::Communicator all = hvd::test::TcpCommunicator(8);
+  hvd::test::OnThreads(8, [&](int rank) {
+    hvd::test::CountingTransport counted(*all.transports[static_cast<size_t>(rank)]);
+    for (const auto& [count, steps] : {std::pair<size_t, int>{50'001, 6}, {700'000, 14}}) {
+      for (const bool in_place : {false, true}) {
+        std::vector<int32_t> source(count);
+        std::iota(source.begin(), source.end(), rank);
+        std::vector<int32_t> result(count);
+        counted.messages = 0;
+        auto* const to = in_place ? source.data() : result.data();
+        Allreduce(counted, {.source = source.data(),
+                            .destination = to,
+                            .count = count,
+                            .dtype = hvd::DType::kInt32});
+        EXPECT_EQ(counted.messages, steps);
+        size_t wrong = 0;
+        for (size_t i = 0; i < count; ++i) wrong += to[i] != static_cast<int32_t>(8 * i + 28);
+        EXPECT_EQ(wrong, 0);
       }
     }
   });

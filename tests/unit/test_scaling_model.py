@@ -57,6 +57,14 @@ def test_small_vectors_take_a_logarithm_of_steps() -> None:
     assert model.flat_or_ring(1024, 4, far) == pytest.approx(1023 * far.alpha, rel=1e-3)
 
 
+def test_vectors_of_which_a_ranks_part_is_small_are_halved() -> None:
+    far = Link(20e-6, 0)
+    assert model.allreduce(64, 10 * MIB, far) == pytest.approx(12 * far.alpha)
+    assert model.allreduce(63, 10 * MIB, far) == pytest.approx(124 * far.alpha)
+    assert model.allreduce(4, 10 * MIB, far) == pytest.approx(6 * far.alpha)
+    assert model.allreduce(64, 17 * MIB, far) == pytest.approx(126 * far.alpha)
+
+
 @given(st.integers(2, 300), st.integers(1, 64), st.integers(MIB, 1 << 30))
 def test_large_vectors_approach_what_the_link_gives(hosts: int, per_host: int, nbytes: int) -> None:
     # Without a cost for each message, twice the vector crosses a host's link, less a host's part.
@@ -107,6 +115,7 @@ def test_the_report_has_a_column_for_each_number_of_ranks() -> None:
         ("ops/allreduce.cc", "kPairsBytes", model.PAIRS_BYTES),
         ("ops/allreduce.cc", "kFlatBytes", model.FLAT_BYTES),
         ("ops/allreduce.cc", "kFlatTotal", model.FLAT_TOTAL),
+        ("ops/allreduce.cc", "kHalvedPart", model.HALVED_PART),
         ("ops/ahead.cc", "kWhole", model.WHOLE_BYTES),
         ("ops/ahead.cc", "kAllWhole", model.WHOLE_TOTAL),
         ("ops/hierarchical.cc", "kOneLane", model.ONE_LANE),

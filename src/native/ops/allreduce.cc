@@ -20,6 +20,8 @@ constexpr size_t kFlatBytes = size_t{16} << 10;
 constexpr size_t kFlatTotal = size_t{128} << 10;
 // Up to here, where that takes fewer steps, ranks meet in pairs.
 constexpr size_t kPairsBytes = size_t{64} << 10;
+// A rank's part of a longer one up to which steps count: beyond it a ring keeps more in cache.
+constexpr size_t kHalvedPart = size_t{256} << 10;
 
 // Longer vectors of 16-bit types, which go by halves, are reduced in blocks where the transport
 // wants that; those of which near ranks exchange wholes from where it says.
@@ -49,6 +51,8 @@ class Reduction {
       Pairs();
     } else if (bytes_ <= kFlatBytes && bytes_ * static_cast<size_t>(ranks_) <= kFlatTotal) {
       Flat();
+    } else if (ranks_ > 2 && Paired() == ranks_ && PartOfRank(0).bytes <= kHalvedPart) {
+      Halves();
     } else {
       Ring();
     }
@@ -66,6 +70,13 @@ class Reduction {
     return PartOf({.bytes = bytes_}, static_cast<size_t>(rank), static_cast<size_t>(ranks_));
   }
 
+  // What so many ranks reduce, from that one on.
+  ByteRange PartsOfRanks(int first, int count) const {
+    const ByteRange begin = PartOfRank(first);
+    const ByteRange end = PartOfRank(first + count - 1);
+    return {begin.offset, end.offset + end.bytes - begin.offset};
+  }
+
   int Previous(int steps) const { return (rank_ - steps % ranks_ + ranks_) % ranks_; }
 
   // The largest power of two up to the number of ranks.
@@ -78,6 +89,7 @@ class Reduction {
   void ExchangeWholes();
   void Flat();
   void Pairs();
+  void Halves();
   void Ring();
 
   Transport& transport_;
@@ -152,6 +164,45 @@ void Reduction::Pairs() {
     }
   }
   if (rank_ < beyond) transport_.Send(rank_ + Paired(), own);
+}
+
+// Reduce-scatter, then allgather, as around a ring, in 2 log2(n) steps: two ranks give each other
+// half of what both have and keep the other half, then half of that with others, until each has its
+// own part; and back.
+//
+// Source: Rabenseifner, "Optimization of collective reduction operations", ICCS 2004.
+void Reduction::Halves() {
+  const auto bytes_at = [this](const ByteRange& range, const std::byte* data) -> ConstBytes {
+    return {data + range.offset, range.bytes};
+  };
+  Arithmetic of_sums = arithmetic_;
+  of_sums.prescale = 1.0;
+  int first = 0;
+  for (int half = ranks_ / 2; half >= 1; half /= 2) {
+    const bool upper = (rank_ & half) != 0;
+    const ByteRange keep = PartsOfRanks(upper ? first + half : first, half);
+    const ByteRange give = PartsOfRanks(upper ? first : first + half, half);
+    const int peer = rank_ ^ half;
+    std::byte* const sum = destination_ + keep.offset;
+    if (half == ranks_ / 2) {
+      const bool scales = arithmetic_.prescale != 1.0;
+      if (scales) CopyOperand(give.offset, give.bytes);
+      CombineSink sink(arithmetic_, source_ + keep.offset, half == 1, sum);
+      const ConstBytes out = bytes_at(give, scales ? destination_ : source_);
+      transport_.Exchange(peer, out, peer, keep.bytes, sink);
+    } else {
+      OperandSink sink(of_sums, {.first = false, .last = half == 1}, sum);
+      transport_.Exchange(peer, bytes_at(give, destination_), peer, keep.bytes, sink);
+    }
+    if (upper) first += half;
+  }
+  for (int have = 1; have < ranks_; have *= 2) {
+    const int peer = rank_ ^ have;
+    const ByteRange own = PartsOfRanks(rank_ & ~(have - 1), have);
+    const ByteRange other = PartsOfRanks(peer & ~(have - 1), have);
+    CopySink sink({destination_ + other.offset, other.bytes});
+    transport_.Exchange(peer, bytes_at(own, destination_), peer, other.bytes, sink);
+  }
 }
 
 // Reduce-scatter, then allgather, around a ring: 2 (n - 1) / n of the vector per rank in each
