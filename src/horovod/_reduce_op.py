@@ -50,7 +50,7 @@ def choose_op(op: int | None, *, average: bool | None, adasum: bool = False) -> 
     given: object = op  # which callers may get wrong
     if not isinstance(given, int) or op not in (Average, Sum, Adasum, Min, Max, Product):
         raise ValueError(
-            f"op={op!r} is not a reduction; use one of Average, Sum, Min, Max, Product"
+            f"op={op!r} is not a reduction; use one of Average, Sum, Min, Max, Product, Adasum"
         )
     if op == Adasum and not adasum:
         raise NotImplementedError("op=Adasum is an allreduce's alone")

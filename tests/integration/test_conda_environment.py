@@ -125,8 +125,9 @@ def test_this_machine_gets_its_best_build_and_trains(
     environment = create(conda_channels, tmp_path / "env", {})
     assert environment.installed_label() == native_label
     report = json.loads(environment.run("horovodrun", "--check-build", "--json"))
-    expected = "baseline" if native_label == "null" else native_label
-    assert report["runtime"]["facts"]["level"] == expected
+    # The wheels of the level hold kernels for AVX-512 too, which gain on some CPUs.
+    expected = ("baseline",) if native_label == "null" else (native_label, "x86_64_v4")
+    assert report["runtime"]["facts"]["level"] in expected
     assert report["frameworks"]["pytorch"]
     _runs_through_its_own_mpi(environment, report["runtime"]["facts"]["mpi"])
     trained = environment.run(

@@ -325,9 +325,11 @@ TEST(EachTensorOfAGroupHasASumOfItsOwn) {
     tensors.push_back({kTypes[i % 4 == 1 ? 2 : 0], 1 + i * i * 17 % 3001, i});
   }
   tensors.push_back({DType::kFloat32, 200'003, 41});  // too long to go with others
-  for (const int ranks : {2, 4}) {
+  for (const auto& [ranks, transport] : {std::pair(2, TransportChoice::kShm),
+                                         {4, TransportChoice::kShm},
+                                         {4, TransportChoice::kTcp}}) {
     SameOnAll same;
-    OnRanks(ranks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+    OnRanks(ranks, transport, [&, ranks = ranks](int rank, Runtime& runtime) {
       for (const bool in_place : {false, true}) {
         Operands operands(rank, tensors, in_place);
         (void)Wait(runtime, runtime.Enqueue(RequestOf("group", tensors), operands.memory()));
@@ -376,6 +378,11 @@ TEST(ARankThatHasJoinedChangesNothing) {
     Operands operands(rank, tensors, true);
     (void)Wait(runtime, runtime.Enqueue(RequestOf("alone", tensors), operands.memory()));
     operands.ExpectSumsOf({0}, "of one rank");
+    std::vector<Tensor> several;
+    for (size_t i = 0; i < 20; ++i) several.push_back({DType::kFloat32, 10 + i * i * 5, i});
+    Operands group(rank, several, false);
+    (void)Wait(runtime, runtime.Enqueue(RequestOf("group alone", several), group.memory()));
+    group.ExpectSumsOf({0}, "a group of one rank");
     (void)Wait(runtime, runtime.Enqueue(join, {}));
   });
 }

@@ -259,6 +259,14 @@ TEST(OperationsOfAKindThatBecomeReadyTogetherAreOneResponse) {
   EXPECT_EQ(names_of(ready), (std::vector<std::string>{"af", "bj", "ck", "dh", "e", "g", "i"}));
   EXPECT_EQ(ready.at(0).response.numbers, (std::vector<int64_t>{1, 2, 1, 2}));
   EXPECT_EQ(ready.at(5).response.numbers, (std::vector<int64_t>{1, 2}));
+  // Both have said the same of these, which have numbers now.
+  const std::vector<int64_t> ids = ready.at(2).response.ids;
+  for (const int64_t id : ids) {
+    for (const int rank : {0, 1}) coordinator.AddById(rank, id);
+  }
+  const auto again = coordinator.TakeReady();
+  EXPECT_EQ(again.size(), 1);
+  EXPECT_EQ(again.at(0).response.ids, ids);
   Coordinator apart(1, {.fusion_bytes = 0});
   for (const char* name : {"a", "b"}) {
     Request request = Of(OpKind::kAllgather, {1});

@@ -35,9 +35,27 @@ using hvd::test::CountingTransport;
 using hvd::test::OnThreads;
 
 using Floats = std::vector<float>;
+using Bytes = std::vector<std::byte>;
+
+// As elements of a type.
+HVD_TEST_ARITHMETIC Bytes Stored(DType dtype, const Floats& numbers) {
+  Bytes bytes(numbers.size() * hvd::SizeOf(dtype));
+  std::byte* place = bytes.data();
+  const auto put = [&](auto typed) HVD_TEST_ARITHMETIC {
+    std::memcpy(place, &typed, sizeof typed);
+    place += sizeof typed;
+  };
+  for (const float number : numbers) {
+    if (dtype == DType::kUint8) put(static_cast<uint8_t>(number));
+    if (dtype == DType::kFloat32) put(number);
+    if (dtype == DType::kFloat64) put(static_cast<double>(number));
+  }
+  return bytes;
+}
 
 // One tensor of an operation, as all ranks know it.
 struct Shape {
+  DType dtype = DType::kFloat32;
   std::vector<int64_t> rows;  // that each rank has
   int64_t columns = 1;
 };
@@ -47,7 +65,7 @@ struct Plan {
   Request request;
   std::vector<Shape> tensors;
   std::vector<std::vector<int64_t>> splits;  // alltoall: of each rank
-  bool own_room = false;                     // the caller has memory for the result
+  bool own_room = false;                     // some callers have memory for the result
   bool in_place = false;                     // broadcast
 };
 
@@ -124,9 +142,12 @@ Plan Draw(std::mt19937_64& random, OpKind kind, int ranks, int number) {
   const bool one = kind == OpKind::kBroadcast || kind == OpKind::kAlltoall;
   const int64_t tensors = one ? 1 : 1 + below(3);
   plan.request.grouped = tensors > 1;
+  const bool scaled = plan.request.postscale != 1;
   for (int64_t t = 0; t < tensors; ++t) {
     Shape shape;
     shape.columns = 1 + below(4);
+    const DType types[] = {DType::kFloat32, DType::kFloat64, DType::kUint8};
+    shape.dtype = types[below(scaled ? 2 : 3)];
     const int64_t most = below(12) == 0 ? 30'000 : 200;
     const int64_t common = below(most);
     for (int rank = 0; rank < ranks; ++rank) {
@@ -153,15 +174,17 @@ class Call {
     std::vector<Memory> memory;
     for (size_t t = 0; t < plan.tensors.size(); ++t) {
       const Shape& shape = plan.tensors[t];
-      request.tensors.push_back({DType::kFloat32, {shape.rows[index], shape.columns}});
-      Floats& source = sources_.emplace_back(Operand(plan, t, me));
+      request.tensors.push_back({shape.dtype, {shape.rows[index], shape.columns}});
+      Bytes& source = sources_.emplace_back(Stored(shape.dtype, Operand(plan, t, me)));
       const bool broadcast = plan.request.kind == OpKind::kBroadcast;
+      const bool has_room = plan.own_room && (me + plan.request.name.back()) % 3 != 0;
       const Floats expected = Expected(plan, t, me, ranks);
-      Floats& room = rooms_.emplace_back(plan.own_room || broadcast ? expected.size() : 0, -1.0F);
+      const size_t bytes = expected.size() * hvd::SizeOf(shape.dtype);
+      Bytes& room = rooms_.emplace_back(has_room || broadcast ? bytes : 0);
       Memory& place = memory.emplace_back(Memory{source.data(), nullptr});
       if (broadcast) {
         place.destination = plan.in_place ? source.data() : room.data();
-      } else if (plan.own_room) {
+      } else if (has_room) {
         place.destination = room.data();
         place.rows = static_cast<int64_t>(expected.size()) / shape.columns;
       }
@@ -172,27 +195,29 @@ class Call {
 
   const std::shared_ptr<Operation>& operation() const { return operation_; }
 
+  // Whose memory goes: nobody may look at it any more.
   void ExpectDone(Result result) {
     auto output = result.outputs.begin();
     for (size_t t = 0; t < plan_.tensors.size(); ++t) {
-      const Floats expected = Expected(plan_, t, me_, ranks_);
-      Floats found;
+      const DType dtype = plan_.tensors[t].dtype;
+      const Bytes expected = Stored(dtype, Expected(plan_, t, me_, ranks_));
+      Bytes found;
       if (plan_.request.kind == OpKind::kBroadcast) {
         found = plan_.in_place ? sources_[t] : rooms_[t];
-      } else if (plan_.own_room && operation_->memory[t].destination != nullptr) {
+      } else if (operation_->memory[t].destination != nullptr) {
         found = rooms_[t];
-      } else {
-        EXPECT_TRUE(output != result.outputs.end());
-        if (output == result.outputs.end()) return;
-        EXPECT_EQ(output->shape.front() * plan_.tensors[t].columns, expected.size());
-        found.resize(expected.size());
-        if (!found.empty()) {
-          std::memcpy(found.data(), output->data.get(), found.size() * sizeof(float));
-        }
+      } else if (output != result.outputs.end()) {
+        size_t elements = 1;
+        for (const int64_t dimension : output->shape) elements *= static_cast<size_t>(dimension);
+        found.resize(elements * hvd::SizeOf(dtype));
+        if (!found.empty()) std::memcpy(found.data(), output->data.get(), found.size());
         ++output;
       }
       EXPECT_TRUE(found == expected);
     }
+    EXPECT_TRUE(output == result.outputs.end());
+    sources_.clear();
+    rooms_.clear();
     if (plan_.request.kind != OpKind::kAlltoall) return;
     for (size_t rank = 0; rank < result.numbers.size(); ++rank) {
       EXPECT_EQ(result.numbers[rank], plan_.splits[rank][static_cast<size_t>(me_)]);
@@ -204,8 +229,8 @@ class Call {
   const Plan& plan_;
   const int me_;
   const int ranks_;
-  std::vector<Floats> sources_;
-  std::vector<Floats> rooms_;
+  std::vector<Bytes> sources_;
+  std::vector<Bytes> rooms_;
   std::shared_ptr<Operation> operation_;
 };
 
@@ -280,7 +305,7 @@ TEST(ManySmallTensorsAreFewMessages) {
       plan.request.kind = kind;
       plan.request.name = std::to_string(i);
       if (kind == OpKind::kBroadcast) plan.request.root = 1;
-      plan.tensors = {{{6, 6}, 2}};
+      plan.tensors = {{DType::kFloat32, {6, 6}, 2}};
       if (kind == OpKind::kAlltoall) plan.splits = {{2, 4}, {5, 1}};
       plans.push_back(std::move(plan));
     }

@@ -232,7 +232,8 @@ void CheckRandomOps(int rank, Transport& transport, uint64_t seed, int rounds) {
 }
 
 const std::vector<std::vector<int>> kPlacements = {
-    {0, 0, 1}, {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 1, 1, 1}, {0, 0, 1, 1, 2, 2}, {2, 0, 1, 0, 0, 1}};
+    {0, 0, 1},          {0, 0, 1, 1},       {0, 1, 0, 1},         {0, 1, 1, 1, 1},
+    {0, 0, 1, 1, 2, 2}, {2, 0, 1, 0, 0, 1}, {0, 1, 2, 3, 3, 2, 1}};
 
 }  // namespace
 

@@ -173,7 +173,7 @@ def reducescatter(
         tensor: same shape and type on all ranks; the first ranks get one row more each when the
             rows are no multiple of the ranks.
         name: the same on all ranks; without it, unnamed operations must start in the same order.
-        op: Average (default), Sum, Min, Max, Product or Adasum.
+        op: Average (default), Sum, Min, Max or Product.
         prescale_factor: multiplies the array before the reduction.
         postscale_factor: multiplies the result.
         process_set: whose ranks take part.

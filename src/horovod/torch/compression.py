@@ -126,7 +126,7 @@ def outgoing(tensor: torch.Tensor, compression: type[Compressor], op: int) -> Ou
     Args:
         tensor: of any kind.
         compression: one of `Compression`, or a user's class.
-        op: the reduction. Adasum is no allreduce of the core's.
+        op: the reduction. With Adasum the core converts nothing on its way.
     """
     if (
         (compression is FP16Compressor or compression is BF16Compressor)

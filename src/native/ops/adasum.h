@@ -41,8 +41,8 @@ struct AdasumOptions {
 size_t AdasumRoom(const Transport& transport, size_t bytes);
 
 // All ranks end with the same bits. Rank 0's and 1's vectors are combined first, and so on, then
-// these pairs'. Each rank combines a slice of all vectors, so that no more travels than for a sum:
-// every element twice, and what the inner products of the slices add up to.
+// these pairs'. Each rank combines a slice of all vectors, so that every element travels twice, as
+// for a sum. Besides, the inner products of the slices are added up: 24 (n - 1) bytes a tensor.
 // The number of ranks is one of MakeBinaryTree.
 void Adasum(Transport& transport, const AdasumOptions& options);
 

@@ -7,7 +7,7 @@ namespace hvd {
 namespace {
 
 constexpr int64_t kKiB = 1024;
-// Beyond the last one, tensors are reduced where they are (fusion.cc).
+// Beyond the last one, tensors travel from where they are (fused_runs.h).
 constexpr int64_t kFusionBytes[] = {0, 32 * kKiB, 64 * kKiB, 128 * kKiB, 256 * kKiB, 512 * kKiB};
 constexpr std::chrono::microseconds kGatherTimes[] = {
     std::chrono::microseconds(0), std::chrono::microseconds(50), std::chrono::microseconds(100),

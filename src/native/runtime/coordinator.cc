@@ -16,7 +16,9 @@ namespace hvd {
 namespace {
 
 // How many operations are put together at most.
-constexpr size_t kMostTogether = 4096;
+constexpr size_t kMostOperations = 4096;
+// And of how many numbers, so that the answer is a message of some megabytes.
+constexpr size_t kMostNumbers = size_t{1} << 19;
 
 // Why ranks that have joined cannot stand in with zeros; empty when they can.
 std::string JoinRefusal(const Request& request) {
@@ -121,13 +123,16 @@ bool Coordinator::IsComplete(const Set& set, const Entry& entry) const {
 }
 
 bool Coordinator::Fusible(const Request& request) const {
+  if (options_.fusion_bytes == 0 || (request.grouped && !options_.fuse_groups)) return false;
   switch (request.kind) {
     case OpKind::kAllreduce:
+      return true;
     case OpKind::kAllgather:
     case OpKind::kBroadcast:
     case OpKind::kAlltoall:
     case OpKind::kReducescatter:
-      return options_.fusion_bytes != 0 && (options_.fuse_groups || !request.grouped);
+      // On a GPU each would wait for what all of them read.
+      return request.device == kCpu;
     default:
       return false;
   }
@@ -321,7 +326,10 @@ std::vector<Addressed> Coordinator::TakeReady() {
     const std::tuple key(next.response.process_set, kind, next.on_gpu,
                          next.response.requests.empty());
     const auto place = open.find(key);
-    if (place == open.end() || together[place->second].response.names.size() == kMostTogether) {
+    const auto is_full = [](const Response& response) {
+      return response.names.size() >= kMostOperations || response.numbers.size() >= kMostNumbers;
+    };
+    if (place == open.end() || is_full(together[place->second].response)) {
       open[key] = together.size();
       together.push_back(std::move(next));
       continue;

@@ -64,8 +64,8 @@ std::vector<size_t> SumsByRank(std::span<const Redistributed> tensors,
   return sums;
 }
 
-// Calls `work(tensor, rank, offset)`, rank by rank; the offset is that of the rank's block in the
-// tensor. Args: sizes: of the blocks.
+// Calls `work(tensor, offset, bytes)` for what is not empty, rank by rank: of the rank's block in
+// the tensor. Args: sizes: of the blocks.
 template <typename Work>
 void ForEachBlock(std::span<const Redistributed> tensors,
                   std::vector<size_t> Redistributed::* sizes, const Work& work) {
@@ -109,6 +109,7 @@ void RunTogether(const ProcessSet& set, const std::vector<std::shared_ptr<Operat
                  const Response& response, const OnDone& on_done, OperationTrace trace) {
   Transport& transport = set.transport();
   const auto ranks = static_cast<size_t>(transport.size());
+  for (const auto& each : operations) trace.Running(each->request, transport.name());
   const std::vector<Told> told = Exchange(transport, operations);
   std::vector<Result> results(operations.size());
   std::vector<Redistributed> tensors;
@@ -122,16 +123,20 @@ void RunTogether(const ProcessSet& set, const std::vector<std::shared_ptr<Operat
       bytes += static_cast<size_t>(theirs.bytes);
     }
     const size_t row_bytes = RowBytesOf(operation);
-    std::byte* const place = PlaceFor(set, operation, 0, results[i].numbers, results[i]);
     tensors.push_back({.operation = i,
                        .source = static_cast<const std::byte*>(operation.memory[0].source),
-                       .destination = place,
+                       .destination = nullptr,
                        .out = Multiplied(operation.splits, row_bytes),
                        .in = Multiplied(results[i].numbers, row_bytes),
                        .bytes = bytes});
   }
-  ForEachRun(transport, tensors, MostTogether(response), [&](std::span<const Redistributed> now) {
+  ForEachRun(transport, tensors, MostFusedBytes(response), [&](std::span<Redistributed> now) {
     const Phases<Redistributed> phases(trace, operations, now, transport);
+    // Not before: callers give memory back that they have done with.
+    for (Redistributed& each : now) {
+      Result& result = results[each.operation];
+      each.destination = PlaceFor(set, *operations[each.operation], 0, result.numbers, result);
+    }
     if (now.size() == 1) {
       const Redistributed& only = now.front();
       phases.EnterOperation();

@@ -23,12 +23,14 @@ namespace {
 
 // One tensor.
 struct Copied {
-  size_t operation;
-  const std::byte* source;
-  std::byte* destination;
+  size_t operation = 0;
+  size_t index = 0;  // of the tensor
+  const std::byte* source = nullptr;
+  std::byte* destination = nullptr;
   // By rank, in bytes: of an allgather what each brings, of a reducescatter what each gets.
-  std::vector<size_t> blocks;
-  size_t bytes;  // of all ranks' blocks, or of the whole
+  std::vector<size_t> blocks = {};
+  std::vector<int64_t> rows = {};  // of the result, by rank
+  size_t bytes = 0;                // of all ranks' blocks, or of the whole
 };
 
 // What has to be equal for tensors to travel together.
@@ -194,17 +196,15 @@ class Copies {
   size_t buffer_bytes_ = 0;
 };
 
-// Memory for what a tensor becomes, and who brings or gets how much of it.
-// Args: rows: takes this tensor's from the front, which an allgather has.
-Copied PlaceTensor(const ProcessSet& set, const Operation& operation, size_t index,
-                   std::span<const int64_t>& rows, Result& result) {
+// What is known of a tensor before it has a place for its result.
+// Args: gathered: takes this tensor's rows from the front, which an allgather has.
+Copied Describe(const ProcessSet& set, const Operation& operation, size_t index,
+                std::span<const int64_t>& gathered) {
   const TensorSpec& tensor = operation.request.tensors[index];
   const Memory& memory = operation.memory[index];
-  Copied copied{.operation = 0,
-                .source = static_cast<const std::byte*>(memory.source),
-                .destination = static_cast<std::byte*>(memory.destination),
-                .blocks = {},
-                .bytes = 0};
+  Copied copied{.source = static_cast<const std::byte*>(memory.source),
+                .destination = static_cast<std::byte*>(memory.destination)};
+  copied.index = index;
   if (operation.request.kind == OpKind::kBroadcast) {
     copied.bytes = ByteCount(tensor);
     return copied;
@@ -212,13 +212,12 @@ Copied PlaceTensor(const ProcessSet& set, const Operation& operation, size_t ind
   const auto ranks = static_cast<size_t>(set.size());
   const size_t row_bytes = RowElements(tensor) * SizeOf(tensor.dtype);
   if (operation.request.kind == OpKind::kAllgather) {
-    copied.destination = PlaceFor(set, operation, index, rows.first(ranks), result);
-    copied.blocks = Multiplied(rows.first(ranks), row_bytes);
-    rows = rows.subspan(ranks);
+    copied.rows.assign(gathered.begin(), gathered.begin() + set.size());
+    copied.blocks = Multiplied(copied.rows, row_bytes);
+    gathered = gathered.subspan(ranks);
   } else {
     const std::vector<int64_t> shares = ShareOut(tensor.shape[0], set.size());
-    const auto own = static_cast<size_t>(set.transport().rank());
-    copied.destination = PlaceFor(set, operation, index, std::span(shares).subspan(own, 1), result);
+    copied.rows = {shares[static_cast<size_t>(set.transport().rank())]};
     copied.blocks = Multiplied(shares, row_bytes);
   }
   copied.bytes = SumOfSizes(copied.blocks);
@@ -232,21 +231,32 @@ void RunCopies(const ProcessSet& set, const std::vector<std::shared_ptr<Operatio
   std::span<const int64_t> rows = response.numbers;
   std::vector<Result> results(operations.size());
   std::vector<size_t> missing(operations.size());  // tensors that have not arrived yet
+  const auto place = [&](Copied& each) {
+    if (response.kind == OpKind::kBroadcast) return;
+    each.destination =
+        PlaceFor(set, *operations[each.operation], each.index, each.rows, results[each.operation]);
+  };
   std::map<CopyKey, std::vector<Copied>> alike;
   for (size_t i = 0; i < operations.size(); ++i) {
     const Request& request = operations[i]->request;
     missing[i] = request.tensors.size();
     for (size_t t = 0; t < request.tensors.size(); ++t) {
-      Copied copied = PlaceTensor(set, *operations[i], t, rows, results[i]);
+      Copied copied = Describe(set, *operations[i], t, rows);
       copied.operation = i;
+      // A group's results are in the order of its tensors, which need not be that of the runs.
+      if (request.tensors.size() > 1) place(copied);
       alike[CopyKeyOf(request, request.tensors[t].dtype)].push_back(std::move(copied));
     }
     if (missing[i] == 0) on_done(i, {});
   }
   Copies copies(set, response.kind);
   for (auto& [key, tensors] : alike) {
-    ForEachRun(set.transport(), tensors, MostTogether(response),
-               [&, key = key](std::span<const Copied> now) {
+    ForEachRun(set.transport(), tensors, MostFusedBytes(response),
+               [&, key = key](std::span<Copied> now) {
+                 // Not before: callers give memory back that they have done with.
+                 for (Copied& each : now) {
+                   if (operations[each.operation]->request.tensors.size() == 1) place(each);
+                 }
                  copies.Run(key, now, Phases<Copied>(trace, operations, now, set.transport()));
                  for (const Copied& each : now) {
                    const size_t operation = each.operation;

@@ -20,8 +20,8 @@ namespace hvd {
 // each tensor from where it is, since the second-level cache does not hold it.
 inline constexpr size_t kFusedBytes = size_t{512} << 10;
 
-// How much travels together at most.
-inline size_t MostTogether(const Response& response) {
+// How much of it there may be.
+inline size_t MostFusedBytes(const Response& response) {
   return std::min(static_cast<size_t>(response.fusion_bytes), kFusedBytes);
 }
 
@@ -34,7 +34,7 @@ void ForEachRun(const Transport& transport, std::vector<Piece>& pieces, size_t m
                 const Run& run) {
   const size_t lone = transport.lone_bytes();
   std::ranges::stable_partition(pieces, [&](const Piece& piece) { return piece.bytes < lone; });
-  std::span<const Piece> rest = pieces;
+  std::span<Piece> rest = pieces;
   while (!rest.empty()) {
     size_t taken = 0;
     for (size_t bytes = 0; taken < rest.size() && rest[taken].bytes < lone; ++taken) {

@@ -159,7 +159,7 @@ void RunAllreduces(const ProcessSet& set, const std::vector<std::shared_ptr<Oper
     }
     if (missing.back() == 0) on_done(i, {});
   }
-  const size_t most = MostTogether(response);
+  const size_t most = MostFusedBytes(response);
   Output buffer;
   for (auto& [key, pieces] : alike) {
     ForEachRun(transport, pieces, most, [&, key = key](std::span<const FusedTensor> now) {

@@ -175,9 +175,8 @@ void Gpu::Execute(const ProcessSet& set, const Response& response,
     if (response.kind == OpKind::kAllreduce) {
       RunAllreduces(collectives, set, operations, response.fusion_bytes);
     } else {
-      std::span<const int64_t> rows = response.numbers;
       for (size_t i = 0; i < operations.size(); ++i) {
-        RunOne(collectives, set, *operations[i], rows, results[i]);
+        RunOne(collectives, set, *operations[i], response, results[i]);
       }
     }
     WaitUntilDone(collectives);
@@ -226,10 +225,11 @@ void Gpu::RunAllreduces(DeviceCollectives& collectives, const ProcessSet& set,
 }
 
 void Gpu::RunOne(DeviceCollectives& collectives, const ProcessSet& set, const Operation& operation,
-                 std::span<const int64_t>& gathered, Result& result) {
+                 const Response& response, Result& result) {
   const Request& request = operation.request;
   const auto ranks = static_cast<size_t>(set.size());
   const auto own = static_cast<size_t>(set.transport().rank());
+  std::span<const int64_t> gathered = response.numbers;
   for (size_t i = 0; i < operation.memory.size(); ++i) {
     const TensorSpec& tensor = request.tensors[i];
     const Memory& memory = operation.memory[i];

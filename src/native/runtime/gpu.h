@@ -77,9 +77,8 @@ class Gpu {
   void RunAllreduces(DeviceCollectives& collectives, const ProcessSet& set,
                      const std::vector<std::shared_ptr<Operation>>& operations,
                      int64_t fusion_bytes);
-  // Args: gathered: of an allgather's response the rows, of which it takes its own from the front.
   void RunOne(DeviceCollectives& collectives, const ProcessSet& set, const Operation& operation,
-              std::span<const int64_t>& gathered, Result& result);
+              const Response& response, Result& result);
   void WaitUntilDone(DeviceCollectives& collectives);
   // Ends what has been enqueued for a process set, which never ends by itself when a rank is gone.
   void GiveUp(int32_t process_set, std::vector<Result>& results) noexcept;

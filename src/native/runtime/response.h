@@ -11,8 +11,8 @@
 
 namespace hvd {
 
-// Operations of one kind and process set that run one after the other, or fail on all ranks with
-// one text.
+// Operations of one kind and process set that run together or one after the other, or fail on all
+// ranks with one text.
 struct Response {
   int32_t process_set = kGlobalProcessSet;
   OpKind kind = OpKind::kAllreduce;
@@ -21,8 +21,9 @@ struct Response {
   // the name is empty when the ranks know the number.
   std::vector<int64_t> ids;
   std::string error;
-  // By kind. Allgather: for each tensor the first dimension on each rank. Alltoall: the rows that
-  // each rank has for this one, where they are known; not on the wire. Join: the last rank.
+  // By kind. Allgather: for each tensor, in the order of the names, the first dimension on each
+  // rank. Alltoall: the rows that each rank has for this one, where they are known, which they are
+  // of a single operation alone; not on the wire. Join: the last rank.
   // Process sets: the number of each new one. Allreduce: the places, among the names, of those
   // whose shared buffers (see Request) are the same on all ranks. Shared memory: its number.
   std::vector<int64_t> numbers;

@@ -30,6 +30,7 @@ class SubsetTransport final : public Transport {
   const char* name() const override { return whole_.name(); }
   size_t block_bytes() const override { return ByHost() ? whole_.block_bytes() : 0; }
   size_t one_pass_bytes() const override { return whole_.one_pass_bytes(); }
+  size_t lone_bytes() const override { return whole_.lone_bytes(); }
   size_t ahead_bytes() const override { return ByHost() ? whole_.ahead_bytes() : 0; }
   bool keeps_step() const override { return whole_.keeps_step(); }
   bool AgreeNear(int other) override {
