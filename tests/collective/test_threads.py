@@ -24,6 +24,7 @@ def test_a_job_may_start_and_end_while_threads_use_it(launch: Launch, ranks: int
     assert ranks == 1 or sum(sums) >= 15
 
 
+@pytest.mark.torch
 def test_operations_that_are_started_while_the_job_ends_are_not_lost(launch: Launch) -> None:
     launched = launch(1, "start_while_it_ends.py")
     assert launched.code == 0, launched.err
