@@ -64,22 +64,6 @@ std::vector<size_t> SumsByRank(std::span<const Redistributed> tensors,
   return sums;
 }
 
-// Calls `work(tensor, offset, bytes)` for what is not empty, rank by rank: of the rank's block in
-// the tensor. Args: sizes: of the blocks.
-template <typename Work>
-void ForEachBlock(std::span<const Redistributed> tensors,
-                  std::vector<size_t> Redistributed::* sizes, const Work& work) {
-  std::vector<size_t> offsets(tensors.size());
-  const size_t ranks = (tensors.front().*sizes).size();
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      const size_t bytes = (tensors[i].*sizes)[rank];
-      if (bytes != 0) work(tensors[i], offsets[i], bytes);
-      offsets[i] += bytes;
-    }
-  }
-}
-
 void RedistributeTogether(const ProcessSet& set, std::span<const Redistributed> tensors,
                           const Phases<Redistributed>& phases) {
   phases.Enter(kPacking);

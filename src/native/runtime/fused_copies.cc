@@ -51,11 +51,6 @@ size_t SumOfSizes(std::span<const size_t> sizes) {
   return std::reduce(sizes.begin(), sizes.end(), size_t{0});
 }
 
-// Where a rank's block begins.
-size_t BlockOffset(const Copied& tensor, size_t rank) {
-  return SumOfSizes(std::span(tensor.blocks).first(rank));
-}
-
 // The blocks of several tensors, rank by rank.
 std::vector<size_t> AllBlocks(std::span<const Copied> tensors, size_t ranks) {
   std::vector<size_t> all(ranks);
@@ -125,11 +120,9 @@ class Copies {
     phases.EnterOperation();
     Allgather(transport_, own, blocks, to);
     phases.Enter(kUnpacking);
-    for (size_t rank = 0; rank < ranks_; ++rank) {
-      for (const Copied& tensor : tensors) {
-        TakeFrom(tensor.destination + BlockOffset(tensor, rank), from, tensor.blocks[rank]);
-      }
-    }
+    ForEachBlock(tensors, &Copied::blocks, [&](const Copied& tensor, size_t offset, size_t bytes) {
+      TakeFrom(tensor.destination + offset, from, bytes);
+    });
   }
 
   void SpreadTogether(int root, std::span<const Copied> tensors, const Phases<Copied>& phases) {
@@ -175,11 +168,9 @@ class Copies {
     const std::vector<size_t> blocks = AllBlocks(tensors, ranks_);
     std::byte* const buffer = Buffer(SumOfSizes(blocks) + blocks[own_]);
     std::byte* to = buffer;
-    for (size_t rank = 0; rank < ranks_; ++rank) {
-      for (const Copied& tensor : tensors) {
-        PutBehind(to, tensor.source + BlockOffset(tensor, rank), tensor.blocks[rank]);
-      }
-    }
+    ForEachBlock(tensors, &Copied::blocks, [&](const Copied& tensor, size_t offset, size_t bytes) {
+      PutBehind(to, tensor.source + offset, bytes);
+    });
     phases.EnterOperation();
     Scatter(key, buffer, to, blocks);
     phases.Enter(kUnpacking);

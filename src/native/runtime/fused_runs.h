@@ -47,6 +47,22 @@ void ForEachRun(const Transport& transport, std::vector<Piece>& pieces, size_t m
   }
 }
 
+// Calls `work(piece, offset, bytes)` for what is not empty, rank by rank: of the rank's block in
+// the piece. Args: sizes: of the blocks, by rank.
+template <typename Piece, typename Work>
+void ForEachBlock(std::span<const Piece> pieces, std::vector<size_t> Piece::* sizes,
+                  const Work& work) {
+  std::vector<size_t> offsets(pieces.size());
+  const size_t ranks = (pieces.front().*sizes).size();
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const size_t bytes = (pieces[i].*sizes)[rank];
+      if (bytes != 0) work(pieces[i], offsets[i], bytes);
+      offsets[i] += bytes;
+    }
+  }
+}
+
 // Horovod's names for it.
 inline constexpr const char* kPacking = "MEMCPY_IN_FUSION_BUFFER";
 inline constexpr const char* kUnpacking = "MEMCPY_OUT_FUSION_BUFFER";
