@@ -1,6 +1,6 @@
 """How cost grows with ranks, tensors in flight and hosts, beside Gloo; and the model that follows.
 
-    python bench/scaling.py [--parts ranks,tensors,hosts] [--rounds 7] [--json]
+    python bench/scaling.py [--parts ranks,tensors,hosts,many] [--rounds 7] [--json]
     python bench/scaling.py --json > measured.json; python bench/scaling_model.py measured.json
 
 Ranks share this machine's cores however many they are, and hosts are network namespaces on it, so
@@ -28,8 +28,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from collective.networks import Network, missing, network_of
 
 WORK = Path(__file__).resolve().parent / "turns" / "scaling_work.py"
-PARTS = ("ranks", "tensors", "hosts")
+PARTS = ("ranks", "tensors", "hosts", "many")
 RANKS = (2, 4, 8)
+MANY = (32, 64, 128)  # all on this machine, eight of them on what each takes for a host
 HOSTS = (1, 2, 3, 4)
 SECONDS = 600  # that one job may take
 
@@ -92,6 +93,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         ]
     if "tensors" in options.parts:
         result["tensors"] = run_job(options, "tensors", 2)
+    if "many" in options.parts:
+        result["many"] = [run_job(options, "many", ranks) for ranks in options.many]
     if "hosts" in options.parts:
         if reason := missing():
             sys.exit(f"bench: error: no network namespaces: {reason}")
@@ -149,6 +152,18 @@ def tensor_lines(job: dict[str, Any]) -> list[str]:
     return lines
 
 
+def many_lines(jobs: Sequence[dict[str, Any]]) -> list[str]:
+    columns = ["barrier, rank 0's processor", "161 tensors, likewise", "barrier by the clock"]
+    head = "".join(f" {column} | through others |" for column in columns)
+    lines = [f"| ranks, 8 a host |{head}", "|---|---|---|---|---|---|---|"]
+    for job in jobs:
+        cells = [str(job["ranks"])]
+        for work in ("barrier", "step", "barrier_clock"):
+            cells += [_time(job[way][work]) for way in ("direct", "collected")]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def table(measured: dict[str, Any]) -> str:
     facts = measured["facts"]
     lines = [f"{facts['cores']} cores of {facts['cpu']}; medians, taken in turns", ""]
@@ -160,6 +175,9 @@ def table(measured: dict[str, Any]) -> str:
         lines += [*tensor_lines(measured["tensors"]), ""]
     if "hosts" in measured:
         lines += [*size_lines(measured["hosts"], "hosts x ranks"), ""]
+    if "many" in measured:
+        jobs += measured["many"]
+        lines += [*many_lines(measured["many"]), ""]
     loads = sorted(job["load"] for job in jobs)
     lines.append(f"Load of the machine, this benchmark included: {loads[0]:.0f} to {loads[-1]:.0f}")
     if "ranks" in measured and "hosts" in measured:
@@ -174,6 +192,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--parts", type=parse_parts, default=list(PARTS), help=",".join(PARTS))
     parser.add_argument("--ranks", type=parse_numbers, default=list(RANKS), help="2,4,8")
     parser.add_argument("--hosts", type=parse_numbers, default=list(HOSTS), help="1,2,3,4")
+    parser.add_argument("--many", type=parse_numbers, default=list(MANY), help="32,64,128")
     parser.add_argument("--most-tensors", type=positive, default=10_000, help="in flight (10000)")
     parser.add_argument("--rounds", type=positive, default=7, help="turns of each library (7)")
     parser.add_argument("--no-gloo", action="store_true", help="without torch.distributed's Gloo")

@@ -36,6 +36,9 @@ SHORT_RING = 64 * KIB
 ALL_SHORT_RINGS = 32 * MIB
 ALL_POSTS = 8 * MIB
 CHANNELS = 2
+# Of src/native/runtime/control_tree.h.
+MOST_DIRECT_RANKS = 32
+USUAL_FANOUT = 16
 
 # A request with one tensor and a name of 40 bytes, on the wire and in the coordinator's memory; and
 # one that is asked for by its number.
@@ -133,9 +136,35 @@ def on_hosts(hosts: int, per_host: int, nbytes: float, constants: Constants) -> 
     return inside + allreduce(hosts, part, replace(constants.far, beta=lanes * constants.far.beta))
 
 
-def agreement(ranks: int, constants: Constants) -> float:
-    """Seconds from a call to its answer: every rank asks rank 0, which answers every rank."""
-    return constants.agreement + (ranks - 2) * constants.agreement_cpu
+def heard_on_the_way(ranks: int) -> list[int]:
+    """How many are heard by one, and by one of these, and so on, of ranks that one is to hear."""
+    heard = []
+    while ranks > 0:
+        levels = 1
+        while USUAL_FANOUT**levels < ranks:
+            levels += 1
+        groups = ranks if levels == 1 else next(g for g in range(1, ranks) if g**levels >= ranks)
+        heard.append(groups)
+        ranks = -(-ranks // groups) - 1
+    return heard
+
+
+def control_levels(ranks: int, per_host: int) -> list[int]:
+    """How many ranks are heard by rank 0, and by each next one on the longest way to a rank."""
+    if ranks <= MOST_DIRECT_RANKS:
+        return [ranks - 1]
+    hosts, inside = heard_on_the_way(ranks // per_host - 1), heard_on_the_way(per_host - 1)
+    return [heard + sum(inside[:1]) for heard in hosts] + inside
+
+
+def agreement(heard: Sequence[int], constants: Constants) -> float:
+    """Seconds from a call to its answer.
+
+    Args:
+        heard: how many ask each rank on the longest way, and are answered by it.
+        constants: of the machine.
+    """
+    return len(heard) * constants.agreement + (sum(heard) - len(heard)) * constants.agreement_cpu
 
 
 def start(ranks: int, constants: Constants) -> float:
@@ -254,7 +283,14 @@ def report(constants: Constants, per_host: int = 8, ranks: Sequence[int] = RANKS
         "",
         line(f"ranks, {per_host} on each host", *(f"{count:,}" for count in ranks)),
         f"|---|{'---|' * len(ranks)}",
-        line("agreement", *(_time(agreement(count, constants)) for count in ranks)),
+        line(
+            "agreement",
+            *(_time(agreement(control_levels(count, per_host), constants)) for count in ranks),
+        ),
+        line(
+            "... if rank 0 heard every rank",
+            *(_time(agreement([count - 1], constants)) for count in ranks),
+        ),
         line("allreduce 4 B", *(_time(on_hosts(few, per_host, 4, constants)) for few in hosts)),
         line("... if every host sent to all", *(latency(count, few) for count, few in pairs)),
         line("allreduce 1 MiB", *(_time(on_hosts(few, per_host, MIB, constants)) for few in hosts)),

@@ -29,15 +29,16 @@ set(HVD_CORE_SOURCES
   runtime/blocking_call.cc runtime/bootstrap.cc runtime/bootstrap_messages.cc
   runtime/c_api.cc runtime/c_api_arguments.cc runtime/c_api_errors.cc runtime/c_api_mpi.cc
   runtime/c_api_options.cc runtime/c_api_requests.cc runtime/checks.cc runtime/connection.cc
-  runtime/control_messages.cc runtime/control_plane.cc runtime/control_plane_messages.cc
+  runtime/control_messages.cc runtime/control_plane.cc runtime/control_plane_collecting.cc
+  runtime/control_plane_messages.cc runtime/control_setup.cc runtime/control_tree.cc
   runtime/coordinator.cc runtime/executor.cc runtime/fast_lane.cc runtime/fused_alltoalls.cc runtime/fused_copies.cc runtime/fusion.cc
   runtime/gathering.cc runtime/gpu.cc runtime/gpu_meeting.cc runtime/heartbeats.cc
   runtime/host_identity.cc runtime/inbox.cc runtime/mapped_allreduces.cc runtime/near_connections.cc
   runtime/operation.cc runtime/operation_trace.cc runtime/options.cc runtime/output_memory.cc
-  runtime/peer.cc runtime/process_sets.cc runtime/request.cc
+  runtime/peer.cc runtime/process_sets.cc runtime/request.cc runtime/request_collector.cc
   runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc
-  runtime/response_runner.cc runtime/result_places.cc runtime/rows.cc
-  runtime/runtime.cc runtime/runtime_now.cc runtime/shared_buffers.cc runtime/short_forms.cc
+  runtime/response_runner.cc runtime/responses_below.cc runtime/result_places.cc runtime/rows.cc
+  runtime/runtime.cc runtime/runtime_now.cc runtime/setup_calls.cc runtime/shared_buffers.cc runtime/short_forms.cc
   runtime/short_reductions.cc runtime/short_results.cc runtime/stall_inspector.cc runtime/start.cc
   runtime/tensor_table.cc
   runtime/transport_setup.cc runtime/unnamed_operations.cc)
@@ -69,7 +70,7 @@ set(HVD_BINDINGS_SOURCES
   bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS abort across adasum announcements auth autotune borrowed_vectors broadcast collectives compression connection control_plane convert coordinator core_distances crowded_core deaths denormals descriptors device device_kernels end_within
+set(HVD_NATIVE_TESTS abort across adasum announcements auth autotune borrowed_vectors broadcast collecting collectives compression connection control_plane control_tree convert coordinator core_distances crowded_core deaths denormals descriptors device device_kernels end_within
   fast_lane fast_lane_results gathering gpu gpu_join gpu_loss
-  fused half heartbeats hosts inbox kernels lane lane_model leader levels log long_places loss mpi pair_allreduce polling rank_order runtime scale sha256 shared_buffers single_copy
+  fused half heartbeats hosts inbox kernels lane lane_model leader levels log long_places loss mpi pair_allreduce polling rank_order request_collector runtime scale sha256 shared_buffers single_copy
   sliced_allreduce soak socket stall started started_callers timeline topology trace_text transport unnamed waiting wire)

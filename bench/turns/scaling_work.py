@@ -24,6 +24,9 @@ TENSOR_BYTES = KIB  # of each of many tensors
 BLOCK_SECONDS = 0.03
 GROUP = 200  # tensors of one
 STARTS = 5  # times that a job is left and joined again
+PER_HOST = 8  # ranks of each of many hosts, which are one
+STEP = 161  # gradients of a ResNet-50
+FANOUTS = {"direct": "0", "collected": "16"}  # HOROVOD_CONTROL_FANOUT
 
 Call = Callable[[], object]
 
@@ -180,15 +183,66 @@ def measure_starts() -> float:
     return statistics.median(slowest(seconds))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("part", choices=("sizes", "tensors"))
-    parser.add_argument("--rounds", type=int, required=True)
-    parser.add_argument("--most-tensors", type=int, default=COUNTS[-1])
-    parser.add_argument("--no-gloo", action="store_true")
-    parser.add_argument("--output", type=Path, required=True)
-    options = parser.parse_args()
-    hvd.init()
+def pretend_hosts() -> None:
+    """Gives every eight ranks of this machine a host name of their own, before they start."""
+    rank, size = (int(os.environ[f"HOROVOD_{name}"]) for name in ("RANK", "SIZE"))
+    places = {
+        "HOSTNAME": f"host{rank // PER_HOST}",
+        "LOCAL_RANK": rank % PER_HOST,
+        "LOCAL_SIZE": PER_HOST,
+        "CROSS_RANK": rank // PER_HOST,
+        "CROSS_SIZE": size // PER_HOST,
+    }
+    os.environ.update({f"HOROVOD_{name}": str(value) for name, value in places.items()})
+
+
+def measure_many(rounds: int) -> dict[str, dict[str, float]]:
+    """Medians of rank 0's processor time where it hears all ranks, and where some collect for it.
+
+    Returns:
+        For each of these the seconds of a barrier and of a step of named tensors, which are known
+        by number, and those that a barrier takes by the clock.
+    """
+    tensors = [np.zeros(1, np.float32) for _ in range(STEP)]
+
+    def step() -> None:
+        for handle in [
+            hvd.allreduce_async_(tensor, op=hvd.Sum, name=f"gradient{i}")
+            for i, tensor in enumerate(tensors)
+        ]:
+            hvd.synchronize(handle)
+
+    found: dict[str, dict[str, list[float]]] = {
+        name: {"barrier": [], "step": [], "barrier_clock": []} for name in FANOUTS
+    }
+    for _ in range(rounds):
+        for name, fanout in FANOUTS.items():
+            os.environ["HOROVOD_CONTROL_FANOUT"] = fanout
+            hvd.barrier()
+            hvd.shutdown()
+            hvd.init()
+            works: tuple[tuple[str, Call, int], ...] = (
+                ("barrier", hvd.barrier, 30),
+                ("step", step, 5),
+            )
+            for work, call, repetitions in works:
+                for _ in range(2):
+                    call()
+                clock, used = time.perf_counter(), time.process_time()
+                for _ in range(repetitions):
+                    call()
+                found[name][work].append((time.process_time() - used) / repetitions)
+                if work == "barrier":
+                    passed = time.perf_counter() - clock
+                    found[name]["barrier_clock"].append(passed / repetitions)
+    return {
+        name: {work: statistics.median(seconds) for work, seconds in works.items()}
+        for name, works in found.items()
+    }
+
+
+def measure_part(options: argparse.Namespace) -> dict[str, Any]:
+    """What is measured beside Gloo: the sizes or the numbers of tensors."""
     message = measure_message(options.rounds) if options.part == "sizes" else 0
     start = measure_starts()
     gloo = None if options.no_gloo else join_gloo()
@@ -207,6 +261,24 @@ def main() -> None:
         result["rows"] = measure_tensors(gloo, options.rounds, counts)
     if gloo is not None:
         gloo.destroy_process_group()
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("part", choices=("sizes", "tensors", "many"))
+    parser.add_argument("--rounds", type=int, required=True)
+    parser.add_argument("--most-tensors", type=int, default=COUNTS[-1])
+    parser.add_argument("--no-gloo", action="store_true")
+    parser.add_argument("--output", type=Path, required=True)
+    options = parser.parse_args()
+    if options.part == "many":
+        pretend_hosts()
+    hvd.init()
+    if options.part == "many":
+        result: dict[str, Any] = {"ranks": hvd.size(), **measure_many(options.rounds)}
+    else:
+        result = measure_part(options)
     if hvd.rank() == 0:
         options.output.write_text(json.dumps(result))
     hvd.barrier()

@@ -85,6 +85,13 @@ def small_count(text: str) -> int:
     return value
 
 
+def fanout(text: str) -> int:
+    value = small_count(text)
+    if value == 1:
+        raise ValueError
+    return value
+
+
 def capacity(text: str) -> int:
     value = _whole(text)
     if value > _MOST:
@@ -190,6 +197,7 @@ SECONDS_OR_NEVER = "a number of seconds, 0 for never"
 SWITCH = "0 or another whole number, false or true, no or yes, off or on"
 COUNT = "a whole number, 0 or more, of 63 bits"
 SMALL_COUNT = "a whole number, 0 to 2147483647"
+FANOUT = "a whole number, 0 or 2 to 2147483647"
 WAIT = "a number, 0 to 3600000"
 CAPACITY = "a whole number of 63 bits, below 0 for no limit"
 RANKS = f"a whole number, 1 to {MOST_RANKS}"

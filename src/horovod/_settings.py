@@ -6,6 +6,7 @@ from horovod._setting_values import (
     AMOUNT,
     CAPACITY,
     COUNT,
+    FANOUT,
     RANKS,
     SECONDS,
     SECONDS_OR_DEFAULT,
@@ -18,6 +19,7 @@ from horovod._setting_values import (
     capacity,
     choice,
     count,
+    fanout,
     names,
     port,
     ranks,
@@ -114,6 +116,15 @@ SINGLE_COPY_BYTES = Setting(
     "bytes from which ranks read each other's vectors of up to 8 MiB where they are, in one copy,"
     " if all are on one host; from twice as many on, two ranks may write there, too; 0 for never;"
     " by default 65536 on Intel's CPUs, never on others; rank 0's value counts",
+)
+CONTROL_FANOUT = Setting(
+    "HOROVOD_CONTROL_FANOUT",
+    fanout,
+    FANOUT,
+    -1,
+    "how many ranks of its host, and how many hosts, one rank hears in agreeing on what to run;"
+    " further ones are heard through some of these; 0 if rank 0 hears all; by default 0 up to 32"
+    " ranks, else 16; rank 0's value counts",
 )
 CYCLE_TIME = Setting(
     "HOROVOD_CYCLE_TIME",
@@ -331,6 +342,7 @@ SETTINGS: tuple[
     HIERARCHICAL_ALLREDUCE,
     HIERARCHICAL_ALLGATHER,
     SINGLE_COPY_BYTES,
+    CONTROL_FANOUT,
     CYCLE_TIME,
     FUSION_THRESHOLD,
     DISABLE_GROUP_FUSION,

@@ -81,8 +81,9 @@ def test_the_wheels_of_two_variants_take_turns(tmp_path: Path) -> None:
 
 
 def test_the_benchmark_of_growth_gives_the_model_its_constants(tmp_path: Path) -> None:
-    few = ("--parts", "ranks,tensors", "--ranks", "2", "--most-tensors", "10", "--rounds", "1")
-    command = [sys.executable, str(BENCH / "scaling.py"), *few, "--no-gloo", "--json"]
+    few = ("--ranks", "2", "--many", "8", "--most-tensors", "10", "--rounds", "1")
+    parts = ("--parts", "ranks,tensors,many")
+    command = [sys.executable, str(BENCH / "scaling.py"), *parts, *few, "--no-gloo", "--json"]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=LAUNCH_SECONDS
     )
@@ -93,6 +94,7 @@ def test_the_benchmark_of_growth_gives_the_model_its_constants(tmp_path: Path) -
         (2, "tcp"),
     ]
     assert [row["tensors"] for row in measured["tensors"]["rows"]] == [1, 10]
+    assert all(measured["many"][0][way]["step"] > 0 for way in ("direct", "collected"))
     # More ranks, and hosts that need network namespaces: two ranks over loopback stand in for them.
     over_tcp = measured["ranks"][1]
     measured["ranks"].append({**over_tcp, "ranks": 8})

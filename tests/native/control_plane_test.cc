@@ -49,12 +49,13 @@ class Job {
     hvd::Listener listener("127.0.0.1");
     other_ = Connection(Socket::Connect(listener.endpoint(), Soon()));
     hvd::WaitReady(listener.fd(), POLLIN, Soon(), "test");
-    std::vector<Connection> connections(2);
-    connections[1] = Connection(*listener.TryAccept());
-    plane_ = std::make_unique<ControlPlane>(
-        0, std::vector<hvd::Peer>{{"h", 1}, {"h", 2}}, std::move(connections),
-        std::vector<hvd::UniqueFd>(), options, hvd::StallOptions{}, hvd::AutotuneOptions{},
-        std::chrono::milliseconds(0), false, observer_, hvd::OperationTrace());
+    std::vector<hvd::ControlLink> links(1);
+    links[0] = {
+        .rank = 1, .connection = Connection(*listener.TryAccept()), .process = {}, .below = {1}};
+    plane_ = std::make_unique<ControlPlane>(0, std::vector<hvd::Peer>{{"h", 1}, {"h", 2}},
+                                            std::move(links), options, hvd::StallOptions{},
+                                            hvd::AutotuneOptions{}, std::chrono::milliseconds(0),
+                                            false, observer_, hvd::OperationTrace());
     observer_.plane = plane_.get();
     thread_ = std::thread([this] { plane_->Run(); });
   }

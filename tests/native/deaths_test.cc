@@ -127,6 +127,7 @@ hvd::RuntimeOptions OptionsOf(const Plan& plan, int rank, const std::string& sto
   options.host = HostOf(way, rank);
   options.single_copy_bytes = way.single_copy_bytes;
   options.local_size = way.ranks / way.hosts;
+  options.control_fanout = way.control_fanout;
   if (plan.subject.phase == Phase::kStart) options.start_timeout = kStartTime;
   if (plan.signal != SIGSTOP) return options;
   options.heartbeat_timeout = kSilence;

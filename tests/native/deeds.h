@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,7 @@ struct Way {
   int hosts;
   Manner manner;
   size_t single_copy_bytes = 0;
+  std::optional<int> control_fanout = {};
 };
 
 constexpr Way kWays[] = {
@@ -47,6 +49,10 @@ constexpr Way kWays[] = {
     {"over TCP", 3, TransportChoice::kTcp, 1, Manner::kWaiting},
     {"between hosts", 4, TransportChoice::kAuto, 2, Manner::kWaiting},
     {"between hosts, by the threads", 3, TransportChoice::kAuto, 2, Manner::kPolling},
+    // Rank 2 collects for rank 3.
+    {"through a rank that collects", 4, TransportChoice::kAuto, 2, Manner::kWaiting, 0, 2},
+    {"through a rank that collects, by the threads", 4, TransportChoice::kTcp, 1, Manner::kPolling,
+     0, 2},
 };
 
 inline std::string HostOf(const Way& way, int rank) {

@@ -387,6 +387,7 @@ TEST(RandomJobsGiveTheReferencesResults) {
         options.host += std::to_string((placement >> rank) % 2);
       }
       options.generation = round;
+      options.control_fanout = std::vector<int>{0, 2, 3}[Below(random, 3)];
       // Some of the operations of the first pass are forgotten before the second.
       options.agreement.cache_capacity = std::vector<size_t>{0, 3, 12, 1024}[Below(random, 4)];
       if (round % 2 == 1) options.agreement.fusion_bytes = 20'000;

@@ -57,6 +57,21 @@ def test_small_vectors_take_a_logarithm_of_steps() -> None:
     assert model.flat_or_ring(1024, 4, far) == pytest.approx(1023 * far.alpha, rel=1e-3)
 
 
+def test_few_are_heard_by_each_in_large_jobs() -> None:
+    # As in control_tree_test.cc.
+    assert model.control_levels(32, 8) == [31]
+    assert model.control_levels(40, 8) == [11, 7]
+    assert model.control_levels(256, 8) == [13, 12, 7]
+    assert model.control_levels(1024, 8) == [19, 17, 7]
+    assert model.control_levels(1024, 1) == [11, 10, 9]
+    assert model.control_levels(64, 64) == [8, 7]
+    of_two = model.agreement([1], CONSTANTS)
+    assert of_two == CONSTANTS.agreement
+    assert model.agreement([3, 2], CONSTANTS) == pytest.approx(
+        2 * of_two + 3 * CONSTANTS.agreement_cpu
+    )
+
+
 def test_vectors_of_which_a_ranks_part_is_small_are_halved() -> None:
     far = Link(20e-6, 0)
     assert model.allreduce(64, 10 * MIB, far) == pytest.approx(12 * far.alpha)
@@ -80,7 +95,8 @@ def test_more_hosts_or_bytes_never_cost_less_to_agree_and_connect(
     power: int, per_host: int, nbytes: int
 ) -> None:
     ranks = per_host << power
-    assert model.agreement(2 * ranks, CONSTANTS) > model.agreement(ranks, CONSTANTS)
+    heard = model.control_levels(2 * ranks, per_host)
+    assert sum(heard) < 2 * ranks
     assert model.start(2 * ranks, CONSTANTS) > model.start(ranks, CONSTANTS)
     assert model.descriptors_of_rank_0(ranks, per_host) > model.connections(ranks, per_host)
     more = model.on_hosts(
@@ -126,10 +142,12 @@ def test_the_report_has_a_column_for_each_number_of_ranks() -> None:
         ("transport/shm/segment.cc", "kShortRing", model.SHORT_RING),
         ("transport/shm/segment.cc", "kAllShortRings", model.ALL_SHORT_RINGS),
         ("transport/shm/segment.cc", "kAllPosts", model.ALL_POSTS),
+        ("runtime/control_tree.h", "kMostDirectRanks", model.MOST_DIRECT_RANKS),
+        ("runtime/control_tree.h", "kUsualFanout", model.USUAL_FANOUT),
     ],
 )
 def test_its_thresholds_are_the_librarys(file: str, name: str, value: int) -> None:
     text = (NATIVE / file).read_text()
-    found = re.search(rf"{name} = size_t{{(\d+)}} << (\d+);", text)
+    found = re.search(rf"{name} = (?:size_t{{(\d+)}} << )?(\d+);", text)
     assert found is not None, f"{file} has no {name}"
-    assert int(found[1]) << int(found[2]) == value
+    assert (int(found[1]) << int(found[2]) if found[1] else int(found[2])) == value

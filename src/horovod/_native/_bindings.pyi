@@ -345,6 +345,7 @@ class Runtime:
         hierarchical_allreduce: bool,  # inside the hosts first, then between them
         hierarchical_allgather: bool,
         single_copy_bytes: int,  # from which ranks read each other's; 0 = never; < 0: by CPU
+        control_fanout: int,  # whom a rank hears; 0 = rank 0 hears all; < 0: by their number
         stall_warning: float,  # seconds until rank 0 names the ranks waited for; 0 = never
         stall_shutdown: float,  # seconds until the job ends for it; 0 = never
         log_level: int,  # place in LOG_LEVELS; what is less is not written to stderr

@@ -52,6 +52,7 @@ NamedOptions::NamedOptions(const py::kwargs& given)
           .hierarchical_allreduce = Flag("hierarchical_allreduce"),
           .hierarchical_allgather = Flag("hierarchical_allgather"),
           .single_copy_bytes = LongNumber("single_copy_bytes"),
+          .control_fanout = Number("control_fanout"),
           .interrupted = SignalArrived,
           .interrupt_context = nullptr,
       } {

@@ -16,14 +16,23 @@ void AnnounceInFull(WireWriter& writer, const Request& request) {
   Write(writer, request);
 }
 
+void AnnounceByNumber(WireWriter& writer, int64_t id) {
+  writer.U8(kNumber);
+  writer.I64(id);
+}
+
 }  // namespace
+
+void Announcements::Write(WireWriter& writer, const Announcement& announcement) {
+  if (const auto* id = std::get_if<int64_t>(&announcement)) return AnnounceByNumber(writer, *id);
+  AnnounceInFull(writer, std::get<Request>(announcement));
+}
 
 void Announcements::Announce(WireWriter& writer, const Request& request) {
   Known& known = known_[OperationKey(request.process_set, request.name)];
   known.pending = true;
   if (known.id >= 0 && known.request == request) {
-    writer.U8(kNumber);
-    return writer.I64(known.id);
+    return AnnounceByNumber(writer, known.id);
   }
   // A name in full ends its number here too, or Forget would announce it a second time.
   if (known.id >= 0) {
@@ -34,7 +43,7 @@ void Announcements::Announce(WireWriter& writer, const Request& request) {
   known.request = request;
 }
 
-std::variant<Request, int64_t> Announcements::Read(WireReader& reader) {
+Announcement Announcements::Read(WireReader& reader) {
   const uint8_t form = reader.U8();
   if (form == kFull) return ReadRequest(reader);
   if (form == kNumber) return reader.I64();

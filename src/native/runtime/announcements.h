@@ -14,11 +14,15 @@
 
 namespace hvd {
 
+// A request in full, or a number.
+using Announcement = std::variant<Request, int64_t>;
+
 class Announcements {
  public:
   void Announce(WireWriter& writer, const Request& request);
-  // What Announce has written.
-  static std::variant<Request, int64_t> Read(WireReader& reader);
+  static void Write(WireWriter& writer, const Announcement& announcement);
+  // What Announce or Write has written.
+  static Announcement Read(WireReader& reader);
 
   // Fills in the names of operations that the coordinator named by number, and learns new numbers.
   // Announces again, in full, what is on its way under one that a removed process set took along.

@@ -14,6 +14,8 @@
 #include "base/str_cat.h"
 #include "base/watched_process.h"
 #include "runtime/bootstrap_messages.h"
+#include "runtime/control_setup.h"
+#include "runtime/control_tree.h"
 #include "runtime/gathering.h"
 #include "runtime/host_identity.h"
 #include "runtime/near_connections.h"
@@ -43,12 +45,6 @@ std::vector<std::string> Addresses(const RuntimeOptions& options, const Store& s
 Deadline SetupDeadline(const RuntimeOptions& options) {
   return Deadline::After(std::max<std::chrono::milliseconds>(options.start_timeout, kSetupTime),
                          options.interrupt);
-}
-
-// Nothing is on its way on the old socket, or what is comes before its end.
-void GoOver(Connection& connection, Socket& socket) {
-  socket.set_peer(connection.socket().peer());
-  if (connection.open()) connection = Connection(std::move(socket));
 }
 
 // The ways of rank 0 and of the others part after the Hello, and this holds what both need.
@@ -98,20 +94,22 @@ class Meeting {
   // Sets up one way of moving bytes; returns why it did not work.
   Confirm Try(const Table& table, Reach reach, std::optional<Segment> segment) {
     std::vector<int> watched;
-    for (const Connection& connection : membership_.connections) {
+    for (const Connection& connection : connections_) {
       if (connection.open()) watched.push_back(connection.fd());
     }
+    std::map<int, Socket> control;
+    const TransportSetup setup{.options = options_,
+                               .table = table,
+                               .store = *store_,
+                               .data = data_,
+                               .abort = abort_,
+                               .watched = watched,
+                               .attempt = attempts_++,
+                               .deadline = SetupDeadline(options_),
+                               .control = control};
     try {
-      const Deadline deadline = SetupDeadline(options_);
-      transports_ = SetUpTransports({.options = options_,
-                                     .table = table,
-                                     .store = *store_,
-                                     .data = data_,
-                                     .abort = abort_,
-                                     .watched = watched,
-                                     .attempt = attempts_++,
-                                     .deadline = deadline},
-                                    reach, std::move(segment));
+      transports_ = SetUpTransports(setup, reach, std::move(segment));
+      control_ = ControlConnections(setup, TreeOf(table));
       // All that this rank waited for are here; who comes for another try has been told to by then.
       data_.CloseUnproved();
       return {transports_.shm_error, true};
@@ -121,6 +119,20 @@ class Meeting {
       return {error.what(), false};
     }
   }
+
+  ControlTree TreeOf(const Table& table) const {
+    std::vector<int> parents;
+    parents.reserve(table.rows.size());
+    for (const Table::Row& row : table.rows) parents.push_back(row.parent);
+    return {std::move(parents), options_.rank};
+  }
+  // The other side's process, where it is on this host.
+  UniqueFd WatchNear(const Table& table, int rank) const {
+    const Table::Row& row = table.rows[static_cast<size_t>(rank)];
+    const bool near = row.host == table.rows[static_cast<size_t>(options_.rank)].host;
+    return near ? WatchProcess(row.peer.pid) : UniqueFd();
+  }
+  void LinkDown(const Table& table, const ControlTree& tree, int rank, Connection connection);
 
   void Lead();
   void Gather(std::vector<Hello>& hellos);
@@ -136,6 +148,8 @@ class Meeting {
   const std::unique_ptr<Store> store_;
   const std::vector<std::string> addresses_;
   Acceptor data_;
+  std::vector<Connection> connections_;  // by rank on rank 0, else one, to rank 0
+  ControlConnections control_;
   Membership membership_;
   Transports transports_;
   int attempts_ = 0;
@@ -151,10 +165,17 @@ void Meeting::Describe(const Table& table) {
   for (const Table::Row& row : table.rows) membership_.peers.push_back(row.peer);
 }
 
+void Meeting::LinkDown(const Table& table, const ControlTree& tree, int rank,
+                       Connection connection) {
+  membership_.links.push_back({.rank = rank,
+                               .connection = std::move(connection),
+                               .process = WatchNear(table, rank),
+                               .below = tree.Below(rank)});
+}
+
 void Meeting::Lead() {
   const auto ranks = static_cast<size_t>(options_.size);
-  auto& connections = membership_.connections;
-  connections.resize(ranks);
+  connections_.resize(ranks);
   // A connection, and the process of a rank on this host.
   AllowDescriptors(2 * ranks, "rank 0, which every other rank connects to,");
   std::vector<Hello> hellos(ranks);
@@ -173,7 +194,7 @@ void Meeting::Lead() {
   } catch (const Error& error) {
     if (options_.transport != TransportChoice::kAuto) {
       table.error = error.what();
-      SendToAll(connections, MessageType::kTable, table.Encode(), deadline);
+      SendToAll(connections_, MessageType::kTable, table.Encode(), deadline);
       throw;
     }
     table = MakeTable(hellos, Reach::kTcp, options_);
@@ -181,13 +202,13 @@ void Meeting::Lead() {
   }
   NearListener listener(options_.size);
   table.near = listener.address();
-  SendToAll(connections, MessageType::kTable, table.Encode(), deadline);
+  SendToAll(connections_, MessageType::kTable, table.Encode(), deadline);
   Describe(table);
 
   bool may_retry = table.reach != Reach::kTcp && options_.transport == TransportChoice::kAuto;
   Confirm own = Try(table, table.reach, std::move(segment));
   while (true) {
-    Verdict verdict = CollectConfirms(connections, hellos, interrupted_by_peer_ ? Confirm() : own,
+    Verdict verdict = CollectConfirms(connections_, hellos, interrupted_by_peer_ ? Confirm() : own,
                                       may_retry, deadline);
     if (verdict.kind == Verdict::Kind::kGo && !own.error.empty()) {
       verdict = {Verdict::Kind::kFail, own.error};
@@ -200,8 +221,10 @@ void Meeting::Lead() {
       verdict = {Verdict::Kind::kFail,
                  StrCat(hvd::Describe(0, table.rows[0].peer), ": ", error.what())};
     }
-    SendToAll(connections, MessageType::kVerdict, verdict.Encode(), deadline);
-    for (auto& [rank, socket] : near) GoOver(connections.at(static_cast<size_t>(rank)), socket);
+    SendToAll(connections_, MessageType::kVerdict, verdict.Encode(), deadline);
+    for (auto& [rank, socket] : near) {
+      connections_.at(static_cast<size_t>(rank)).GoOver(std::move(socket));
+    }
     if (verdict.kind == Verdict::Kind::kGo) break;
     if (verdict.kind == Verdict::Kind::kFail) {
       throw Error(Error::Kind::kPeerLost, "the job could not start: " + verdict.text);
@@ -210,9 +233,9 @@ void Meeting::Lead() {
     may_retry = false;
     own = Try(table, Reach::kTcp, std::nullopt);
   }
-  for (const Table::Row& row : table.rows) {
-    const bool near = row.host == table.rows[0].host;
-    membership_.processes.push_back(near ? WatchProcess(row.peer.pid) : UniqueFd());
+  const ControlTree tree = TreeOf(table);
+  for (const int rank : tree.Children()) {
+    LinkDown(table, tree, rank, std::move(connections_[static_cast<size_t>(rank)]));
   }
 }
 
@@ -220,7 +243,7 @@ void Meeting::Gather(std::vector<Hello>& hellos) {
   Acceptor acceptor(Listener(addresses_), options_.secret, ControlPurpose(options_));
   store_->Put(CoordinatorKey(), ToString(acceptor.endpoints()));
   try {
-    GatherHellos(options_, acceptor, membership_.connections, hellos);
+    GatherHellos(options_, acceptor, connections_, hellos);
   } catch (const Error& error) {
     // For those who come later, or have not said hello yet.
     try {
@@ -253,13 +276,12 @@ std::string Meeting::LeadersFailure() {
 }
 
 Table Meeting::ComeToLeader(const std::string& endpoint) {
-  auto& connections = membership_.connections;
   try {
     Socket socket = ConnectAuthenticated(ParseEndpoints(endpoint), options_.secret,
                                          ControlPurpose(options_), deadline_);
     socket.set_peer("rank 0 at " + socket.peer());
-    connections.emplace_back(std::move(socket));
-    Connection& leader = connections.front();
+    connections_.emplace_back(std::move(socket));
+    Connection& leader = connections_.front();
     leader.Send(MessageType::kHello, OwnHello().Encode(), deadline_);
     return Table::Decode(leader.Receive(MessageType::kTable, deadline_.Extended(kLeadersGrace)));
   } catch (const Error& error) {
@@ -267,7 +289,7 @@ Table Meeting::ComeToLeader(const std::string& endpoint) {
     if (const std::string why = LeadersFailure(); !why.empty()) {
       throw Error(Error::Kind::kPeerLost, "the job could not start: " + why);
     }
-    if (!connections.empty()) throw;
+    if (!connections_.empty()) throw;
     throw Error(error.kind(), StrCat("rank 0 cannot be reached: ", error.what()));
   }
 }
@@ -277,15 +299,17 @@ void Meeting::Follow(const std::string& endpoint) {
   if (!table.error.empty()) {
     throw Error(Error::Kind::kPeerLost, "the job could not start: " + table.error);
   }
-  Connection& leader = membership_.connections.front();
+  Connection& leader = connections_.front();
   if (table.rows.size() != static_cast<size_t>(options_.size)) {
     throw Error(Error::Kind::kIo, "malformed message: the table of ranks has another size");
   }
   Describe(table);
   leader.socket().set_peer(hvd::Describe(0, table.rows[0].peer));
 
+  const ControlTree tree = TreeOf(table);
+  const int parent = tree.parent();
   const bool near_leader =
-      table.rows[static_cast<size_t>(options_.rank)].host == table.rows[0].host;
+      parent == 0 && table.rows[static_cast<size_t>(options_.rank)].host == table.rows[0].host;
   std::optional<Socket> near;
   if (near_leader) near = ConnectNear(table.near, options_.rank, table.rows[0].peer.pid);
   const Deadline deadline = SetupDeadline(options_).Extended(kLeadersGrace);
@@ -304,8 +328,15 @@ void Meeting::Follow(const std::string& endpoint) {
     }
     reach = Reach::kTcp;
   }
-  if (near) GoOver(leader, *near);
-  if (near_leader) membership_.processes.push_back(WatchProcess(table.rows[0].peer.pid));
+  if (near) leader.GoOver(std::move(*near));
+  auto up = control_.TakeUp();
+  membership_.links.push_back({.rank = parent,
+                               .connection = up ? std::move(*up) : std::move(leader),
+                               .process = WatchNear(table, parent),
+                               .below = {}});
+  for (auto& [rank, connection] : control_.TakeBelow()) {
+    LinkDown(table, tree, rank, std::move(connection));
+  }
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 //   rank 0     listens, puts its address into the store
 //   all        connect to rank 0 (authenticated), send Hello
 //   rank 0     compares the Hellos, chooses the transport, sends Table
-//   all        set up the transport, send Confirm
+//   all        set up the transport, and in a large job the tree of control_tree.h, send Confirm
 //   rank 0     sends Verdict: go on, fail with this text, or try again with tcp (back to Confirm)
 #ifndef HVD_RUNTIME_BOOTSTRAP_H_
 #define HVD_RUNTIME_BOOTSTRAP_H_
@@ -13,8 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/unique_fd.h"
-#include "runtime/connection.h"
+#include "runtime/control_link.h"
 #include "runtime/fast_lane.h"
 #include "runtime/options.h"
 #include "runtime/peer.h"
@@ -24,9 +23,8 @@
 namespace hvd {
 
 struct Membership {
-  std::vector<Peer> peers;              // by rank
-  std::vector<Connection> connections;  // by rank on rank 0, else one, to rank 0
-  std::vector<UniqueFd> processes;      // WatchProcess of the other side of each connection
+  std::vector<Peer> peers;         // by rank
+  std::vector<ControlLink> links;  // the one that leads up first, but on rank 0
   std::unique_ptr<Transport> transport;
   std::unique_ptr<FastLane> fast_lane;  // where all ranks are on one host
   // After which a rank of which nothing is heard counts as lost; 0: never.

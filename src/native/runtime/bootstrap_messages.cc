@@ -80,6 +80,18 @@ Hello Hello::Decode(std::span<const uint8_t> payload, const std::string& version
   return hello;
 }
 
+void Write(WireWriter& writer, const NearAddress& address) {
+  writer.String(address.name);
+  writer.Bytes(address.key);
+}
+
+NearAddress ReadNearAddress(WireReader& reader) {
+  NearAddress address;
+  address.name = reader.String(kLongestHost);
+  std::ranges::copy(reader.Bytes(address.key.size()), address.key.begin());
+  return address;
+}
+
 std::vector<uint8_t> Table::Encode() const {
   WireWriter writer;
   writer.String(Shortened(error));
@@ -89,14 +101,14 @@ std::vector<uint8_t> Table::Encode() const {
   writer.I64(silence_ms);
   writer.U8(is_homogeneous ? 1 : 0);
   Write(writer, segment);
-  writer.String(near.name);
-  writer.Bytes(near.key);
+  Write(writer, near);
   writer.U32(static_cast<uint32_t>(rows.size()));
   for (const Row& row : rows) {
     Write(writer, row.peer);
     writer.String(row.data_endpoint);
     writer.I64(row.host);
     writer.I64(row.machine_ranks);
+    writer.I64(row.parent);
   }
   return writer.Take();
 }
@@ -112,14 +124,14 @@ Table Table::Decode(std::span<const uint8_t> payload) {
   table.silence_ms = reader.I64();
   table.is_homogeneous = ReadCode(reader, 1) == 1;
   table.segment = ReadMemoryFileKey(reader);
-  table.near.name = reader.String(kLongestHost);
-  std::ranges::copy(reader.Bytes(table.near.key.size()), table.near.key.begin());
+  table.near = ReadNearAddress(reader);
   table.rows.resize(reader.Count(kSmallestRow));
   for (Row& row : table.rows) {
     row.peer = ReadPeer(reader);
     row.data_endpoint = reader.String(kLongestHost);
     row.host = static_cast<int32_t>(reader.I64());
     row.machine_ranks = static_cast<int32_t>(reader.I64());
+    row.parent = static_cast<int32_t>(reader.I64());
   }
   reader.ExpectEnd();
   return table;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/wire.h"
 #include "runtime/near_connections.h"
 #include "runtime/options.h"
 #include "runtime/peer.h"
@@ -41,6 +42,7 @@ struct Table {
     std::string data_endpoint;
     int32_t host = 0;           // a number that all ranks of one host share
     int32_t machine_ranks = 1;  // how many ranks share its cores
+    int32_t parent = 0;         // of ControlParents
   };
 
   // When the job cannot start. Nothing else is read then, which another version may write
@@ -67,6 +69,9 @@ struct Verdict {
   std::vector<uint8_t> Encode() const;
   static Verdict Decode(std::span<const uint8_t> payload);
 };
+
+void Write(WireWriter& writer, const NearAddress& address);
+NearAddress ReadNearAddress(WireReader& reader);
 
 // What the first rank of a host tells the others there, through the store.
 std::string EncodeMemoryFileKey(const MemoryFileKey& key);

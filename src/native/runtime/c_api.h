@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 21
+#define HVD_ABI_VERSION 22
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -78,6 +78,7 @@ typedef struct hvd_options {
   int32_t hierarchical_allreduce; /* not 0: on each host first, then between hosts */
   int32_t hierarchical_allgather;
   int64_t single_copy_bytes; /* from which ranks read each other's; 0: never; below 0: by CPU */
+  int32_t control_fanout;    /* whom a rank hears; 0: rank 0 hears all; below 0: by their number */
   /* Asked several times a second while the start, or run_now, blocks; not 0 to give up. May be
    * NULL. */
   int32_t (*interrupted)(void* context);

@@ -75,6 +75,7 @@ RuntimeOptions ReadOptions(const hvd_options& options) {
   if (options.single_copy_bytes >= 0) {
     o.single_copy_bytes = static_cast<size_t>(options.single_copy_bytes);
   }
+  if (options.control_fanout >= 0) o.control_fanout = options.control_fanout;
   if (options.interrupted != nullptr) {
     o.interrupt = [call = options.interrupted, context = options.interrupt_context] {
       return call(context) != 0;

@@ -20,6 +20,12 @@ constexpr size_t kReadBytes = size_t{64} << 10;
 
 }  // namespace
 
+void Connection::GoOver(Socket socket) {
+  if (!open()) return;
+  socket.set_peer(socket_.peer());
+  *this = Connection(std::move(socket));
+}
+
 void Connection::Queue(MessageType type, std::span<const uint8_t> payload) {
   if (payload.size() > kLongestPayload) {
     throw Error(Error::Kind::kIo,
@@ -65,7 +71,7 @@ std::optional<Message> Connection::Next() {
   const size_t length = header.U32();
   const uint8_t type = header.U8();
   if (length > kLongestPayload || type < static_cast<uint8_t>(MessageType::kHello) ||
-      type > static_cast<uint8_t>(MessageType::kHurry)) {
+      type > static_cast<uint8_t>(kLastMessageType)) {
     throw Error(Error::Kind::kIo, StrCat("malformed message of type ", static_cast<int>(type),
                                          " and length ", length, " from ", socket_.peer()));
   }

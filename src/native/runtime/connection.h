@@ -13,19 +13,24 @@
 namespace hvd {
 
 enum class MessageType : uint8_t {
-  kHello = 1,      // bootstrap: rank -> coordinator
-  kTable = 2,      // coordinator -> rank
-  kConfirm = 3,    // rank -> coordinator
-  kVerdict = 4,    // coordinator -> rank
-  kRequests = 5,   // rank -> coordinator
-  kResponses = 6,  // coordinator -> rank
-  kShutdown = 7,   // both ways: somebody wants to end the job; the job ends
-  kFailure = 8,    // both ways: this rank cannot go on; the job has failed
-  kGoodbye = 9,    // both ways: this rank has run all it had to; so have all
-  kAlive = 10,     // both ways, now and then
-  kWaits = 11,     // rank -> coordinator: where its program waits for an operation
-  kHurry = 12,     // both ways: a rank waits, perhaps for requests that stay with others
+  kHello = 1,       // bootstrap: rank -> coordinator
+  kTable = 2,       // coordinator -> rank
+  kConfirm = 3,     // rank -> coordinator
+  kVerdict = 4,     // coordinator -> rank
+  kRequests = 5,    // rank -> coordinator
+  kResponses = 6,   // coordinator -> rank
+  kShutdown = 7,    // both ways: somebody wants to end the job; the job ends
+  kFailure = 8,     // both ways: this rank cannot go on; the job has failed
+  kGoodbye = 9,     // both ways: this rank has run all it had to; so have all
+  kAlive = 10,      // both ways, now and then
+  kWaits = 11,      // rank -> coordinator: where its program waits for an operation
+  kHurry = 12,      // both ways: a rank waits, perhaps for requests that stay with others
+  kCollected = 13,  // collecting rank -> coordinator: requests of several ranks
+  kFrom = 14,       // likewise: another message of one of them
+  kAddressed = 15,  // coordinator -> collecting rank: responses for some of its ranks
+  kNear = 16,       // bootstrap: collecting rank -> rank of its host
 };
+constexpr MessageType kLastMessageType = MessageType::kNear;
 
 struct Message {
   MessageType type;
@@ -41,6 +46,9 @@ class Connection {
   int fd() const { return socket_.fd(); }
   bool open() const { return static_cast<bool>(socket_); }
   void Close() { socket_.Close(); }
+  // To another socket with the same rank, unless this one is closed. Nothing is on its way on this
+  // one, or what is comes before its end.
+  void GoOver(Socket socket);
 
   // Without blocking, for a loop around poll(2). Throws Error (kIo) when the payload is longer than
   // any message may be.

@@ -2,9 +2,31 @@
 
 #include <string>
 
-#include "base/wire.h"
+#include "runtime/request.h"
 
 namespace hvd {
+
+void WriteRanks(WireWriter& writer, std::span<const int> ranks) {
+  writer.Short(std::ssize(ranks));
+  for (const int rank : ranks) writer.Short(rank);
+}
+
+std::vector<int> ReadRanks(WireReader& reader) {
+  const int64_t count = reader.Short();
+  if (count < 0 || static_cast<uint64_t>(count) > reader.remaining()) {
+    throw Error(Error::Kind::kIo, "malformed message: no such number of ranks");
+  }
+  std::vector<int> ranks;
+  ranks.reserve(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t rank = reader.Short();
+    if (rank < 0 || rank >= static_cast<int64_t>(kMostRanks)) {
+      throw Error(Error::Kind::kIo, "malformed message: no such rank");
+    }
+    ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
 
 std::vector<uint8_t> ErrorPayload(const Error& error) {
   WireWriter writer;

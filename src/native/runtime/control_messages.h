@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/wire.h"
 
 namespace hvd {
 
@@ -18,6 +19,11 @@ constexpr uint8_t kResponseItem = 0;
 constexpr uint8_t kForgetItem = 1;
 // Of a file and a line.
 constexpr size_t kLongestSite = 1024;
+
+// A number of ranks, and these.
+void WriteRanks(WireWriter& writer, std::span<const int> ranks);
+// Throws Error (kIo) for what cannot be a list of ranks.
+std::vector<int> ReadRanks(WireReader& reader);
 
 std::vector<uint8_t> ErrorPayload(const Error& error);
 Error ReadError(std::span<const uint8_t> payload);

@@ -20,32 +20,29 @@ constexpr std::chrono::seconds kLingerTime{2};
 // at most about twice what the best choice would have.
 constexpr std::chrono::microseconds kSpin{40};
 
-// What a tag of an event stands for: these, then the connections, then the processes.
+// What a tag of an event stands for: these, then the links' connections, then their processes.
 constexpr uint64_t kWakeTag = 0;
 constexpr uint64_t kTimerTag = 1;
-constexpr uint64_t kFirstConnectionTag = 2;
+constexpr uint64_t kFirstLinkTag = 2;
 constexpr uint64_t kEventsTag = 0;  // in the gate
 
 }  // namespace
 
-ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
-                           std::vector<UniqueFd> processes, const AgreementOptions& options,
-                           const StallOptions& stall, const AutotuneOptions& autotune,
-                           std::chrono::milliseconds silence, bool spin, JobObserver& observer,
-                           OperationTrace trace)
+ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<ControlLink> links,
+                           const AgreementOptions& options, const StallOptions& stall,
+                           const AutotuneOptions& autotune, std::chrono::milliseconds silence,
+                           bool spin, JobObserver& observer, OperationTrace trace)
     : rank_(rank),
       peers_(std::move(peers)),
-      connections_(std::move(connections)),
-      processes_(std::move(processes)),
+      links_(std::move(links)),
       spin_(spin),
       tunes_(autotune.on),
       observer_(observer),
-      watching_output_(connections_.size()),
-      heartbeats_(connections_.size(), silence, Clock::now()),
-      coordinator_(static_cast<int>(peers_.size()), options, trace),
+      watching_output_(links_.size()),
+      heartbeats_(links_.size(), silence, Clock::now()),
       left_(peers_.size()),
+      coordinator_(static_cast<int>(peers_.size()), options, trace),
       stalls_(stall) {
-  processes_.resize(connections_.size());
   // Until the coordinator says what counts.
   if (options.gather_time) {
     inbox_.ExpectGatherTime(std::min(*options.gather_time, kLongestGatherTime),
@@ -54,19 +51,16 @@ ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connec
   if (IsCoordinator() && autotune.on) coordinator_.Tune(autotune);
   events_.Add(inbox_.wake_fd(), kWakeTag);
   events_.Add(inbox_.timer_fd(), kTimerTag);
-  uint64_t tag = kFirstConnectionTag;
-  for (Connection& connection : connections_) {
-    if (connection.open()) {
-      events_.Add(connection.fd(), tag);
-      // Heartbeats find a loss first. What a short outage held back is repeated for long enough.
-      connection.socket().Watch(silence, {});
-    }
-    ++tag;
+  size_t ranks = 1;
+  for (size_t i = 0; i < links_.size(); ++i) {
+    ControlLink& link = links_[i];
+    events_.Add(link.connection.fd(), kFirstLinkTag + i);
+    // Heartbeats find a loss first. What a short outage held back is repeated for long enough.
+    link.connection.socket().Watch(silence, {});
+    if (link.process) events_.Add(link.process.get(), kFirstLinkTag + links_.size() + i);
+    ranks += link.below.size();
   }
-  for (const UniqueFd& process : processes_) {
-    if (process) events_.Add(process.get(), tag);
-    ++tag;
-  }
+  if (!IsCoordinator() && ranks > 1) collector_.emplace(ranks);
   gate_.Add(events_.fd(), kEventsTag);
 }
 
@@ -83,7 +77,7 @@ void ControlPlane::Run() {
   std::unique_lock turn(turn_);
   try {
     // Messages that came right behind the last one of the bootstrap.
-    for (size_t i = 0; i < connections_.size() && !finished_; ++i) Read(i);
+    for (size_t i = 0; i < links_.size() && !finished_; ++i) Read(i);
     while (true) {
       if (fault_) std::rethrow_exception(fault_);
       if (!finished_) Serve(std::chrono::nanoseconds(0), false);
@@ -102,10 +96,10 @@ void ControlPlane::Run() {
     finished_ = true;
     turn.unlock();
     // Closed sockets tell the others.
-    connections_.clear();
+    links_.clear();
     throw;
   }
-  connections_.clear();
+  links_.clear();
 }
 
 void ControlPlane::ServeUntil(const std::function<bool()>& done,
@@ -140,6 +134,7 @@ bool ControlPlane::Serve(std::optional<std::chrono::nanoseconds> timeout, bool h
   }
   if (!finished_) Beat();
   if (!finished_) SendInbox(hurry);
+  if (!finished_ && collector_) SendCollected(*collector_, false);
   if (!finished_ && IsCoordinator()) {
     SendReady();
     InspectStalls();
@@ -150,12 +145,12 @@ bool ControlPlane::Serve(std::optional<std::chrono::nanoseconds> timeout, bool h
 
 void ControlPlane::Handle(const EventSet::Event& event) {
   // The inbox is looked into, and output is sent, in any case.
-  if (event.tag < kFirstConnectionTag || !event.input) return;
-  const size_t index = event.tag - kFirstConnectionTag;
-  if (index < connections_.size()) {
+  if (event.tag < kFirstLinkTag || !event.input) return;
+  const size_t index = event.tag - kFirstLinkTag;
+  if (index < links_.size()) {
     Read(index);
   } else {
-    ProcessEnded(index - connections_.size());
+    ProcessEnded(index - links_.size());
   }
 }
 
@@ -163,8 +158,8 @@ void ControlPlane::Handle(const EventSet::Event& event) {
 void ControlPlane::Beat() {
   const Clock::time_point now = Clock::now();
   if (!heartbeats_.Advance(now)) return;
-  for (size_t i = 0; i < connections_.size() && !finished_; ++i) {
-    Connection& connection = connections_[i];
+  for (size_t i = 0; i < links_.size() && !finished_; ++i) {
+    Connection& connection = links_[i].connection;
     if (!connection.open()) continue;
     if (heartbeats_.Silent(i, now)) {
       const std::chrono::duration<double> silence = heartbeats_.timeout();
@@ -180,6 +175,8 @@ void ControlPlane::Beat() {
 std::optional<ControlPlane::Clock::time_point> ControlPlane::NextTime() const {
   std::optional<Clock::time_point> due = heartbeats_.due();
   if (stalls_due_) due = std::min(*stalls_due_, due.value_or(*stalls_due_));
+  const auto collected = collector_ ? collector_->due() : std::nullopt;
+  if (collected) due = std::min(*collected, due.value_or(*collected));
   return due;
 }
 
@@ -201,7 +198,8 @@ void ControlPlane::SendInbox(bool hurry) {
 }
 
 void ControlPlane::Read(size_t index) {
-  Connection& connection = connections_[index];
+  ControlLink& link = links_[index];
+  Connection& connection = link.connection;
   if (!connection.open()) return;
   try {
     const bool open = connection.Fill();
@@ -209,10 +207,12 @@ void ControlPlane::Read(size_t index) {
     while (!finished_) {
       const auto message = connection.Next();
       if (!message) break;
-      if (IsCoordinator()) {
-        HandleAsCoordinator(index, message->type, message->payload);
-      } else {
-        HandleAsMember(message->type, message->payload);
+      if (!link.leads_up()) {
+        HandleFromBelow(link, message->type, message->payload);
+      } else if (message->type == MessageType::kAddressed) {
+        TakeAddressed(message->payload);
+      } else if (message->type != MessageType::kAlive) {
+        Broadcast(message->type, message->payload);
       }
     }
     if (!open) Lost(index, "it closed its connection without shutting down");
@@ -223,10 +223,10 @@ void ControlPlane::Read(size_t index) {
 }
 
 void ControlPlane::ProcessEnded(size_t index) {
-  events_.Remove(processes_[index].get());
-  processes_[index].Reset();
+  events_.Remove(links_[index].process.get());
+  links_[index].process.Reset();
   // What it said last, a goodbye perhaps, has arrived: it is on this host.
-  Connection& connection = connections_[index];
+  Connection& connection = links_[index].connection;
   pollfd item{.fd = connection.fd(), .events = POLLIN, .revents = 0};
   while (!finished_ && connection.open() && ::poll(&item, 1, 0) > 0) Read(index);
   if (connection.open()) Lost(index, "its process ended without shutting down");
@@ -234,29 +234,31 @@ void ControlPlane::ProcessEnded(size_t index) {
 
 // The other side of a control socket is gone, in order or not.
 void ControlPlane::Lost(size_t index, const std::string& how) {
-  events_.Remove(connections_[index].fd());
-  connections_[index].Close();
+  ControlLink& link = links_[index];
+  events_.Remove(link.connection.fd());
+  link.connection.Close();
   if (finished_) return;
-  const size_t rank = IsCoordinator() ? index : 0;
-  if (IsCoordinator() && left_[rank]) return;
-  const Error error(Error::Kind::kPeerLost, LossText(static_cast<int>(rank), peers_[rank], how));
-  if (IsCoordinator()) {
-    HandleAsCoordinator(rank, MessageType::kFailure, ErrorPayload(error));
+  const auto left = [this](int rank) { return left_[static_cast<size_t>(rank)]; };
+  if (!link.leads_up() && std::ranges::all_of(link.below, left)) return;
+  const Peer& peer = peers_[static_cast<size_t>(link.rank)];
+  const Error error(Error::Kind::kPeerLost, LossText(link.rank, peer, how));
+  if (link.leads_up()) {
+    Broadcast(MessageType::kFailure, ErrorPayload(error));
   } else {
-    HandleAsMember(MessageType::kFailure, ErrorPayload(error));
+    ToCoordinator(MessageType::kFailure, ErrorPayload(error));
   }
 }
 
 void ControlPlane::FlushAll() {
-  for (size_t i = 0; i < connections_.size(); ++i) {
-    Connection& connection = connections_[i];
+  for (size_t i = 0; i < links_.size(); ++i) {
+    Connection& connection = links_[i].connection;
     if (!connection.open() || !connection.HasOutput()) continue;
     try {
       connection.Flush();
       const bool more = connection.HasOutput();
       if (more == watching_output_[i]) continue;
       watching_output_[i] = more;
-      events_.Change(connection.fd(), kFirstConnectionTag + i,
+      events_.Change(connection.fd(), kFirstLinkTag + i,
                      more ? EventSet::Interest::kInputAndOutput : EventSet::Interest::kInput);
     } catch (const Error& error) {
       // What the other side said last may still be in the receive buffer, so that is read first.
@@ -266,11 +268,12 @@ void ControlPlane::FlushAll() {
   }
 }
 
-// Delivers the last messages, and on rank 0 waits until the others have closed: bytes that arrive
-// after a close would make the kernel reset the connection and discard what is on its way.
+// Delivers the last messages, and waits until those below have closed: bytes that arrive after a
+// close would make the kernel reset the connection and discard what is on its way.
 void ControlPlane::Finish() {
   const Deadline deadline = Deadline::After(kLingerTime);
-  for (Connection& connection : connections_) {
+  for (ControlLink& link : links_) {
+    Connection& connection = link.connection;
     if (!connection.open()) continue;
     try {
       while (connection.HasOutput()) {
@@ -279,13 +282,13 @@ void ControlPlane::Finish() {
         WaitReady(connection.fd(), POLLOUT, deadline, "last control message");
       }
       connection.socket().CloseWrite();
-      if (!IsCoordinator()) continue;
     } catch (const Error&) {
       connection.Close();
     }
   }
-  for (Connection& connection : connections_) {
-    if (!IsCoordinator() || !connection.open()) continue;
+  for (ControlLink& link : links_) {
+    Connection& connection = link.connection;
+    if (link.leads_up() || !connection.open()) continue;
     try {
       do {
         while (connection.Next()) {

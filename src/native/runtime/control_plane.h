@@ -1,4 +1,6 @@
 // The control sockets of one rank: requests to the coordinator, its answers, the end of the job.
+// In a large job some ranks collect for others (control_tree.h): they tell the coordinator what
+// these say, and these what it answers.
 //
 // One thread at a time serves it: the control thread, which runs Run, or a caller that waits
 // (ServeUntil) and so saves a hand-over to that thread and one back. On rank 0 it is the
@@ -22,15 +24,15 @@
 
 #include "base/error.h"
 #include "base/event_set.h"
-#include "base/unique_fd.h"
 #include "runtime/announcements.h"
-#include "runtime/connection.h"
+#include "runtime/control_link.h"
 #include "runtime/coordinator.h"
 #include "runtime/heartbeats.h"
 #include "runtime/inbox.h"
 #include "runtime/options.h"
 #include "runtime/peer.h"
 #include "runtime/request.h"
+#include "runtime/request_collector.h"
 #include "runtime/response.h"
 #include "runtime/stall_inspector.h"
 
@@ -56,16 +58,13 @@ class JobObserver {
 
 class ControlPlane {
  public:
-  // Args: connections: by rank on rank 0 (none at its own place), else one, to rank 0. processes:
-  // for each connection a descriptor that is readable once the process at its other side has ended,
-  // where there is one. A child that such a process forked may keep the connection open. silence:
-  // after which the other side of a connection counts as lost; 0: never. spin: whether every rank
-  // can have a core to itself. trace: see Coordinator.
-  ControlPlane(int rank, std::vector<Peer> peers, std::vector<Connection> connections,
-               std::vector<UniqueFd> processes, const AgreementOptions& options,
-               const StallOptions& stall, const AutotuneOptions& autotune,
-               std::chrono::milliseconds silence, bool spin, JobObserver& observer,
-               OperationTrace trace);
+  // Args: links: the one that leads up first, but on rank 0, which has none. silence: after which
+  // the other side of a link counts as lost; 0: never. spin: whether every rank can have a core to
+  // itself. trace: see Coordinator.
+  ControlPlane(int rank, std::vector<Peer> peers, std::vector<ControlLink> links,
+               const AgreementOptions& options, const StallOptions& stall,
+               const AutotuneOptions& autotune, std::chrono::milliseconds silence, bool spin,
+               JobObserver& observer, OperationTrace trace);
 
   // For any thread; none of them blocks.
   void Submit(std::shared_ptr<const Request> request) { inbox_.Submit(std::move(request)); }
@@ -115,7 +114,14 @@ class ControlPlane {
   void Finish();
 
   void ToCoordinator(MessageType type, std::span<const uint8_t> payload);
+  // To this rank and all below it.
   void Broadcast(MessageType type, std::span<const uint8_t> payload);
+  // On the coordinator and on ranks that collect: what comes from below.
+  void HandleFromBelow(const ControlLink& link, MessageType type, std::span<const uint8_t> payload);
+  void Ask(std::span<const int> ranks, Announcement asked);
+  void Hear(int rank, MessageType type, std::span<const uint8_t> payload);
+  // What the collector has; `all` of it, or what may go.
+  void SendCollected(RequestCollector& collector, bool all);
   void SendReady();
   void InspectStalls();
   // Says, once a job, that unnamed operations wait for ranks that have not started them.
@@ -124,13 +130,13 @@ class ControlPlane {
   // False when there was nothing to send.
   bool SendReadyOnce();
   void TakeResponses(std::span<const uint8_t> payload);
-  void HandleAsCoordinator(size_t rank, MessageType type, std::span<const uint8_t> payload);
+  void TakeAddressed(std::span<const uint8_t> payload);
+  void HandleAsCoordinator(int rank, MessageType type, std::span<const uint8_t> payload);
   void HandleAsMember(MessageType type, std::span<const uint8_t> payload);
 
   const int rank_;
   const std::vector<Peer> peers_;
-  std::vector<Connection> connections_;
-  std::vector<UniqueFd> processes_;
+  std::vector<ControlLink> links_;
   const bool spin_;
   std::atomic<bool> tunes_;
   JobObserver& observer_;
@@ -140,7 +146,7 @@ class ControlPlane {
   EventSet gate_;                       // of it alone, where the control thread sleeps
   std::mutex turn_;                     // held by who serves; all below is theirs
   std::vector<EventSet::Event> ready_;  // kept for its memory
-  std::vector<bool> watching_output_;   // by connection
+  std::vector<bool> watching_output_;   // by link
   // Until when the control thread sleeps if nothing comes.
   std::optional<Clock::time_point> sleeps_until_;
   std::exception_ptr fault_;  // what a caller ran into; the control thread throws it
@@ -148,9 +154,10 @@ class ControlPlane {
 
   bool finished_ = false;
   Announcements announcements_;
+  std::optional<RequestCollector> collector_;  // of a rank that collects for others
+  std::vector<bool> left_;                     // by rank: has said goodbye, as far as it is heard
   // The coordinator's.
   Coordinator coordinator_;
-  std::vector<bool> left_;  // by rank: has said goodbye
   StallInspector stalls_;
   std::optional<Clock::time_point> stalls_due_;
   bool told_unnamed_ = false;

@@ -10,30 +10,19 @@
 #include "base/wire.h"
 #include "runtime/control_messages.h"
 #include "runtime/control_plane.h"
+#include "runtime/responses_below.h"
 #include "runtime/unnamed_operations.h"
 
 namespace hvd {
 namespace {
 
-std::vector<uint8_t> RankPayload(size_t rank) {
+std::vector<uint8_t> RankPayload(int rank) {
   WireWriter writer;
   writer.U32(static_cast<uint32_t>(rank));
   return writer.Take();
 }
 
 }  // namespace
-
-void ControlPlane::ToCoordinator(MessageType type, std::span<const uint8_t> payload) {
-  if (IsCoordinator()) return HandleAsCoordinator(0, type, payload);
-  if (connections_.front().open()) connections_.front().Queue(type, payload);
-}
-
-void ControlPlane::Broadcast(MessageType type, std::span<const uint8_t> payload) {
-  for (Connection& connection : connections_) {
-    if (connection.open()) connection.Queue(type, payload);
-  }
-  HandleAsMember(type, payload);
-}
 
 // The clock is looked at only while an operation waits, and a timer runs only then.
 void ControlPlane::InspectStalls() {
@@ -86,13 +75,8 @@ bool ControlPlane::SendReadyOnce() {
       TellUnnamed("All ranks have come to a barrier", response.process_set);
     }
   }
-  std::vector<WireWriter> messages(connections_.size());
-  const auto send = [&](size_t rank) {
-    const std::vector<uint8_t> payload = std::exchange(messages[rank], {}).Take();
-    if (payload.empty()) return;
-    if (rank == 0) return HandleAsMember(MessageType::kResponses, payload);
-    if (connections_[rank].open()) connections_[rank].Queue(MessageType::kResponses, payload);
-  };
+  ResponsesBelow below(links_);
+  std::vector<uint8_t> own;
   for (const Addressed& item : ready) {
     WireWriter encoded;
     encoded.U8(item.forget < 0 ? kResponseItem : kForgetItem);
@@ -101,34 +85,24 @@ bool ControlPlane::SendReadyOnce() {
     } else {
       encoded.I64(item.forget);
     }
-    for (const int each : *item.ranks) {
-      const auto rank = static_cast<size_t>(each);
-      messages[rank].Bytes(encoded.bytes());
-      if (messages[rank].size() >= kMessageBytes) send(rank);
-    }
+    below.Add(*item.ranks, encoded.bytes());
+    if (item.ranks->front() != 0) continue;
+    own.insert(own.end(), encoded.bytes().begin(), encoded.bytes().end());
   }
-  for (size_t rank = 0; rank < messages.size(); ++rank) send(rank);
+  if (!own.empty()) HandleAsMember(MessageType::kResponses, own);
+  below.Send();
   return true;
 }
 
-void ControlPlane::HandleAsCoordinator(size_t rank, MessageType type,
+void ControlPlane::HandleAsCoordinator(int rank, MessageType type,
                                        std::span<const uint8_t> payload) {
   if (failed_) return;
   switch (type) {
     case MessageType::kAlive:
       return;
     case MessageType::kRequests: {
-      // Requests that cross the end of the job on their way fail where they came from.
-      if (ending_) return;
       WireReader reader(payload);
-      while (reader.remaining() != 0) {
-        auto request = Announcements::Read(reader);
-        if (auto* id = std::get_if<int64_t>(&request)) {
-          coordinator_.AddById(static_cast<int>(rank), *id);
-        } else {
-          coordinator_.Add(static_cast<int>(rank), std::get<Request>(std::move(request)));
-        }
-      }
+      while (reader.remaining() != 0) Ask({&rank, 1}, Announcements::Read(reader));
       return;
     }
     case MessageType::kShutdown:
@@ -144,14 +118,14 @@ void ControlPlane::HandleAsCoordinator(size_t rank, MessageType type,
       const auto process_set = static_cast<int32_t>(reader.I64());
       const std::string name = reader.String(kLongestName);
       const std::string site = reader.String(kLongestSite);
-      return coordinator_.WaitsAt(static_cast<int>(rank), process_set, name, site);
+      return coordinator_.WaitsAt(rank, process_set, name, site);
     }
     case MessageType::kHurry:
       // What it was for may have been answered meanwhile.
       if (ending_ || coordinator_.waiting() == 0 || std::exchange(hurried_, true)) return;
       return Broadcast(MessageType::kHurry, {});
     case MessageType::kGoodbye:
-      left_[rank] = true;
+      left_[static_cast<size_t>(rank)] = true;
       if (std::all_of(left_.begin(), left_.end(), [](bool left) { return left; })) {
         Broadcast(MessageType::kGoodbye, {});
       }
@@ -170,10 +144,13 @@ void ControlPlane::TakeResponses(std::span<const uint8_t> payload) {
   bool tunes = false;
   while (reader.remaining() != 0) {
     if (reader.U8() == kForgetItem) {
-      announcements_.Forget(reader.I64(), again);
+      const int64_t id = reader.I64();
+      if (collector_) collector_->Forget(id);
+      announcements_.Forget(id, again);
       continue;
     }
     responses.push_back(ReadResponse(reader));
+    if (collector_) collector_->Learn(responses.back());
     announcements_.Learn(responses.back(), again);
     gather = std::max(gather, responses.back().gather_microseconds);
     gpus_too = gpus_too || responses.back().gather_gpus_too;

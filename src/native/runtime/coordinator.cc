@@ -55,8 +55,11 @@ Coordinator::Coordinator(int size, const AgreementOptions& options, OperationTra
   sets_[kGlobalProcessSet].ranks = std::make_shared<const std::vector<int>>(std::move(all));
 }
 
-void Coordinator::Add(int rank, Request request) {
-  if (request.kind == OpKind::kJoin) return Join(rank);
+void Coordinator::Add(std::span<const int> ranks, Request request) {
+  if (request.kind == OpKind::kJoin) {
+    for (const int rank : ranks) Join(rank);
+    return;
+  }
   const auto found = sets_.find(request.process_set);
   if (found == sets_.end()) {
     // It was removed while the request was on its way.
@@ -67,41 +70,50 @@ void Coordinator::Add(int rank, Request request) {
     response.ids = {-1};
     response.error = StrCat("Process set ", request.process_set, " was removed (operation '",
                             request.name, "')");
-    ready_.push_back({std::move(response), std::make_shared<const std::vector<int>>(1, rank)});
+    std::vector<int> asking(ranks.begin(), ranks.end());
+    std::ranges::sort(asking);
+    ready_.push_back(
+        {std::move(response), std::make_shared<const std::vector<int>>(std::move(asking))});
     return;
   }
   const std::string name = request.name;
-  Entry& entry = Arrive(found->second, rank, request);
-  entry.asked.push_back({rank, std::move(request)});
+  Entry& entry = Arrive(found->second, ranks, request);
+  for (const int rank : ranks.first(ranks.size() - 1)) entry.asked.push_back({rank, request});
+  entry.asked.push_back({ranks.back(), std::move(request)});
   AnswerIfComplete(found->second, name);
 }
 
-void Coordinator::AddById(int rank, int64_t id) {
+void Coordinator::AddById(std::span<const int> ranks, int64_t id) {
   const ResponseCache::Item* item = cache_.Find(id);
   if (item == nullptr) return;
   Set& set = sets_.at(item->request.process_set);
-  Entry& entry = Arrive(set, rank, item->request);
-  entry.asked_by_id.push_back(rank);
+  Entry& entry = Arrive(set, ranks, item->request);
+  entry.asked_by_id.insert(entry.asked_by_id.end(), ranks.begin(), ranks.end());
   entry.id = id;
   AnswerIfComplete(set, item->request.name);
 }
 
-Coordinator::Entry& Coordinator::Arrive(Set& set, int rank, const Request& request) {
+Coordinator::Entry& Coordinator::Arrive(Set& set, std::span<const int> ranks,
+                                        const Request& request) {
   const std::string& name = request.name;
-  if (!std::binary_search(set.ranks->begin(), set.ranks->end(), rank)) {
-    throw Error(Error::Kind::kInternal,
-                StrCat("rank ", rank, " asked for '", name, "' of a process set without it"));
-  }
   Entry& entry = set.waiting[name];
   if (entry.present.empty()) {
     entry.present.resize(static_cast<size_t>(size_));
     entry.since = std::chrono::steady_clock::now();
   }
-  if (entry.present[static_cast<size_t>(rank)]) {
-    throw Error(Error::Kind::kInternal, StrCat("rank ", rank, " asked for '", name, "' twice"));
+  const bool whole = std::ssize(*set.ranks) == size_;
+  for (const int rank : ranks) {
+    if (!whole && !std::ranges::binary_search(*set.ranks, rank)) {
+      throw Error(Error::Kind::kInternal,
+                  StrCat("rank ", rank, " asked for '", name, "' of a process set without it"));
+    }
+    const auto index = static_cast<size_t>(rank);
+    if (entry.present[index]) {
+      throw Error(Error::Kind::kInternal, StrCat("rank ", rank, " asked for '", name, "' twice"));
+    }
+    entry.present[index] = true;
+    trace_.Requested(request.kind, request.process_set, name, rank);
   }
-  entry.present[static_cast<size_t>(rank)] = true;
-  trace_.Requested(request.kind, request.process_set, name, rank);
   return entry;
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -39,12 +40,14 @@ class Coordinator {
   // Args: trace: is told who asks for what.
   Coordinator(int size, const AgreementOptions& options, OperationTrace trace = {});
 
-  // Throws Error (kInternal) when the rank has asked for that name already, or is not in the
-  // process set.
-  void Add(int rank, Request request);
+  // Some ranks ask alike. Throws Error (kInternal) when one has asked for that name already, or is
+  // not in the process set.
+  void Add(std::span<const int> ranks, Request request);
+  void Add(int rank, Request request) { Add({&rank, 1}, std::move(request)); }
   // The same for a request that all ranks have made alike before. A number that was dropped is
-  // ignored: the rank hears of that and asks again in full.
-  void AddById(int rank, int64_t id);
+  // ignored: the ranks hear of that and ask again in full.
+  void AddById(std::span<const int> ranks, int64_t id);
+  void AddById(int rank, int64_t id) { AddById({&rank, 1}, id); }
 
   // From now on, looks for better parameters than those of the options.
   void Tune(const AutotuneOptions& options);
@@ -82,8 +85,8 @@ class Coordinator {
     std::unordered_map<std::string, Entry> waiting;
   };
 
-  // The set's entry for the request, in which the rank is now present. Throws as Add does.
-  Entry& Arrive(Set& set, int rank, const Request& request);
+  // The set's entry for the request, in which the ranks are now present. Throws as Add does.
+  Entry& Arrive(Set& set, std::span<const int> ranks, const Request& request);
   void AnswerIfComplete(Set& set, const std::string& name);
   bool IsComplete(const Set& set, const Entry& entry) const;
   void Answer(const Set& set, Entry entry);

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "runtime/control_tree.h"
 
 namespace hvd {
 namespace {
@@ -188,6 +189,11 @@ Table MakeTable(const std::vector<Hello>& hellos, Reach reach, const RuntimeOpti
                           .machine_ranks = ranks_of_machine[hello.identity]});
     table.is_homogeneous = table.is_homogeneous && hello.local_size == hellos.front().local_size;
   }
+  std::vector<int> host_of;
+  host_of.reserve(table.rows.size());
+  for (const Table::Row& row : table.rows) host_of.push_back(row.host);
+  const std::vector<int> parents = ControlParents(host_of, options.control_fanout);
+  for (size_t rank = 0; rank < parents.size(); ++rank) table.rows[rank].parent = parents[rank];
   return table;
 }
 

@@ -89,6 +89,8 @@ struct RuntimeOptions {
   std::string meeting;     // tells apart jobs that share a store; empty for the launcher's
   TransportChoice transport = TransportChoice::kAuto;
   HierarchyChoice hierarchy;  // rank 0's counts for all
+  // Of ControlParents. Rank 0's counts for all.
+  std::optional<int> control_fanout = {};
   // From how many bytes on ranks read each other's memory if all are on one host; 0: never. Rank
   // 0's counts.
   size_t single_copy_bytes = SingleCopyBytes();

@@ -90,10 +90,9 @@ Runtime::Runtime(const RuntimeOptions& options)
       alone_(1, {.fusion_bytes = 0, .fuse_groups = false, .cache_capacity = 0}, trace_) {
   if (size_ == 1) return;
   control_ = std::make_unique<ControlPlane>(
-      rank_, membership_.peers, std::move(membership_.connections),
-      std::move(membership_.processes), Agreement(options.agreement, membership_), options.stall,
-      options.autotune, membership_.silence, membership_.spin, static_cast<JobObserver&>(*this),
-      trace_);
+      rank_, membership_.peers, std::move(membership_.links),
+      Agreement(options.agreement, membership_), options.stall, options.autotune,
+      membership_.silence, membership_.spin, static_cast<JobObserver&>(*this), trace_);
   try {
     control_thread_ = StartThread([this] { RunControlThread(); });
     op_thread_ = StartThread([this] { RunOpThread(); });

@@ -17,6 +17,7 @@
 #include "base/str_cat.h"
 #include "base/wire.h"
 #include "runtime/host_identity.h"
+#include "runtime/setup_calls.h"
 #include "transport/mixed/mixed_transport.h"
 #include "transport/mpi/mpi_transport.h"
 #include "transport/shm/shm_transport.h"
@@ -24,9 +25,6 @@
 
 namespace hvd {
 namespace {
-
-// A rank that has proved itself says its number at once.
-constexpr std::chrono::seconds kNumberTime{5};
 
 void SetUpShm(const TransportSetup& setup, std::optional<Segment> own, Transports& result) {
   const int rank = setup.options.rank;
@@ -52,36 +50,6 @@ void SetUpShm(const TransportSetup& setup, std::optional<Segment> own, Transport
                                  transport(Channel::kLane, check), interruptible);
 }
 
-std::string Describe(const TransportSetup& setup, size_t rank) {
-  return Describe(static_cast<int>(rank), setup.table.rows[rank].peer);
-}
-
-Socket ConnectTo(const TransportSetup& setup, size_t rank) {
-  try {
-    return ConnectAuthenticated(ParseEndpoints(setup.table.rows[rank].data_endpoint),
-                                setup.options.secret,
-                                DataPurpose(setup.options, static_cast<int>(rank)), setup.deadline);
-  } catch (const Error& error) {
-    if (error.kind() == Error::Kind::kInterrupted) throw;
-    throw Error(error.kind(),
-                StrCat("no data connection to ", Describe(setup, rank), ": ", error.what()));
-  }
-}
-
-// The next data connection of a rank that is missing, one of those that have to come.
-Socket AcceptNext(const TransportSetup& setup, const std::vector<size_t>& missing) {
-  try {
-    return setup.data.Next(setup.watched, setup.deadline, "data connections of others");
-  } catch (const Error& error) {
-    if (error.kind() != Error::Kind::kTimeout) throw;
-    std::string ranks;
-    for (const size_t rank : missing) {
-      ranks += StrCat(ranks.empty() ? "" : ", ", Describe(setup, rank));
-    }
-    throw Error(error.kind(), "no data connection came in time from " + ranks);
-  }
-}
-
 // Every rank connects to all lower ones and accepts from all higher ones, as far as they are
 // wanted.
 std::unique_ptr<TcpTransport> SetUpTcp(const TransportSetup& setup,
@@ -98,39 +66,23 @@ std::unique_ptr<TcpTransport> SetUpTcp(const TransportSetup& setup,
   // They may come all at once, when an acceptor leaves as many free as wait to be heard.
   AllowDescriptors(connections, "a connection to every rank of another host", connections);
   for (size_t rank = 0; rank < own; ++rank) {
-    if (!wanted(rank)) continue;
-    Socket socket = ConnectTo(setup, rank);
-    WireWriter writer;
-    writer.U32(static_cast<uint32_t>(own));
-    writer.U32(static_cast<uint32_t>(setup.attempt));
-    socket.SendAll(writer.bytes(), setup.deadline);
-    sockets[rank] = std::move(socket);
+    if (wanted(rank)) sockets[rank] = MakeCall(setup, rank, CallKind::kData);
   }
   std::vector<size_t> missing;
   for (size_t rank = own + 1; rank < rows.size(); ++rank) {
     if (wanted(rank)) missing.push_back(rank);
   }
   while (!missing.empty()) {
-    Socket socket = AcceptNext(setup, missing);
-    std::array<uint8_t, 8> bytes;
-    try {
-      socket.ReceiveAll(bytes, setup.deadline.Within(kNumberTime));
-    } catch (const Error& error) {
-      if (error.kind() == Error::Kind::kInterrupted) throw;
-      continue;  // it has given up this connection, and makes another; or it has stopped
+    Call call = TakeCall(setup, missing);
+    if (call.kind == CallKind::kControl) {
+      setup.control.insert_or_assign(static_cast<int>(call.rank), std::move(call.socket));
+      continue;
     }
-    WireReader reader(bytes);
-    const size_t rank = reader.U32();
-    // One of an earlier attempt has been given up at its other end.
-    if (reader.U32() != static_cast<uint32_t>(setup.attempt)) continue;
-    if (rank <= own || rank >= sockets.size() || sockets[rank] || !wanted(rank)) {
-      throw Error(Error::Kind::kIo, StrCat("unexpected data connection of rank ", rank));
+    if (sockets[call.rank] || !wanted(call.rank)) {
+      throw Error(Error::Kind::kIo, StrCat("unexpected data connection of rank ", call.rank));
     }
-    sockets[rank] = std::move(socket);
-    std::erase(missing, rank);
-  }
-  for (size_t rank = 0; rank < sockets.size(); ++rank) {
-    if (sockets[rank]) sockets[rank].set_peer(Describe(static_cast<int>(rank), rows[rank].peer));
+    sockets[call.rank] = std::move(call.socket);
+    std::erase(missing, call.rank);
   }
   return std::make_unique<TcpTransport>(options.rank, std::move(sockets), abort,
                                         std::chrono::milliseconds(setup.table.silence_ms));

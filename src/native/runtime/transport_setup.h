@@ -2,6 +2,7 @@
 #ifndef HVD_RUNTIME_TRANSPORT_SETUP_H_
 #define HVD_RUNTIME_TRANSPORT_SETUP_H_
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "runtime/options.h"
 #include "transport/abort.h"
 #include "transport/auth.h"
+#include "transport/socket.h"
 #include "transport/store.h"
 #include "transport/transport.h"
 
@@ -42,6 +44,8 @@ struct TransportSetup {
   std::span<const int> watched;  // the set-up ends when the other side of one closes
   int attempt;                   // the number of this try; connections of others do not count
   Deadline deadline;
+  // What other ranks that this one hears have opened meanwhile, by rank.
+  std::map<int, Socket>& control;
 };
 
 struct Transports {

@@ -39,6 +39,7 @@ def test_unset_and_empty_mean_the_default(setting: Setting[object]) -> None:
         ("HOROVOD_CYCLE_TIME", "3600001", "a number, 0 to 3600000"),
         ("HOROVOD_CYCLE_TIME", "1e300", "a number, 0 to 3600000"),
         ("HOROVOD_CACHE_CAPACITY", str(1 << 63), "a whole number of 63 bits, below 0 for no"),
+        ("HOROVOD_CONTROL_FANOUT", "1", "a whole number, 0 or 2 to"),
         ("HOROVOD_RANK", "-1", "a whole number, 0 or more"),
         ("HOROVOD_SIZE", "0", "a whole number, 1 to 1048576"),
         ("HOROVOD_SIZE", "two", "a whole number, 1 to 1048576"),
