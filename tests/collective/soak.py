@@ -117,6 +117,7 @@ def run(episode: Episode, seconds: float, folder: Path) -> list[str]:
             name: value,
             "HOROVOD_TRANSPORT": episode.transport,
             "HOROVOD_SINGLE_COPY_BYTES": str((0, 1, 4096)[episode.seed % 3]),
+            "HOROVOD_CONTROL_FANOUT": str((0, 2)[episode.seed % 2]),
             "HOROVOD_DYNAMIC_PROCESS_SETS": "1",
             "HOROVOD_HEARTBEAT_TIMEOUT_SECONDS": str(SILENCE),
             "HOROVOD_START_TIMEOUT": "60",

@@ -109,8 +109,12 @@ def test_a_chosen_interface_that_no_host_has_is_named(network: Network) -> None:
     assert chosen.lines(1)[-1] == "done", chosen.err
 
 
-def test_a_host_behind_a_cut_cable_is_named(network: Network) -> None:
-    """Nobody is told; each side finds that it hears nothing of the other one."""
+@pytest.mark.parametrize("fanout", ["0", "2"])
+def test_a_host_behind_a_cut_cable_is_named(network: Network, fanout: str) -> None:
+    """Nobody is told; each side finds that it hears nothing of the other one.
+
+    Rank 0 hears rank 3 itself, or through rank 2.
+    """
 
     def cut(line: str) -> None:
         if "under way" in line and not has_been_cut:
@@ -121,7 +125,7 @@ def test_a_host_behind_a_cut_cable_is_named(network: Network) -> None:
     try:
         launched = launch(
             network, "-np", "4", "-H", network.slots([2, 2]), sys.executable, PROGRAM, "0",
-            env={SILENCE: "5"}, on_line=cut,
+            env={SILENCE: "5", "HOROVOD_CONTROL_FANOUT": fanout}, on_line=cut,
         )  # fmt: skip
     finally:
         network.mend(1)
