@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "communicators.h"
-#include "counting_transport.h"
 #include "filled.h"
 #include "harness.h"
 #include "ops/allgather.h"
@@ -246,47 +245,6 @@ TEST(BlocksOfManyRanksAreGatheredInFewSteps) {
       }
     });
   }
-}
-
-TEST(AFewBytesTakeAsManyStepsAsDoublingDoes) {
-  hvd::test::Communicator all = hvd::test::TcpCommunicator(8);
-  hvd::test::OnThreads(8, [&](int rank) {
-    hvd::test::CountingTransport counted(*all.transports[static_cast<size_t>(rank)]);
-    for (const auto& [bytes, steps] : {std::pair<size_t, int>{100, 3}, {10'000, 7}}) {
-      const std::vector<std::byte> own(bytes, static_cast<std::byte>(rank));
-      std::vector<std::byte> gathered(8 * bytes);
-      counted.messages = 0;
-      Allgather(counted, own.data(), std::vector<size_t>(8, bytes), gathered.data());
-      EXPECT_EQ(counted.messages, steps);
-      for (size_t i = 0; i < gathered.size(); i += bytes) {
-        EXPECT_EQ(static_cast<size_t>(gathered[i]), i / bytes);
-      }
-    }
-  });
-}
-
-TEST(APartOfAVectorIsHalvedOrGoesAroundARing) {
-  hvd::test::Communicator all = hvd::test::TcpCommunicator(8);
-  hvd::test::OnThreads(8, [&](int rank) {
-    hvd::test::CountingTransport counted(*all.transports[static_cast<size_t>(rank)]);
-    for (const auto& [count, steps] : {std::pair<size_t, int>{50'001, 6}, {700'000, 14}}) {
-      for (const bool in_place : {false, true}) {
-        std::vector<int32_t> source(count);
-        std::iota(source.begin(), source.end(), rank);
-        std::vector<int32_t> result(count);
-        counted.messages = 0;
-        auto* const to = in_place ? source.data() : result.data();
-        Allreduce(counted, {.source = source.data(),
-                            .destination = to,
-                            .count = count,
-                            .dtype = hvd::DType::kInt32});
-        EXPECT_EQ(counted.messages, steps);
-        size_t wrong = 0;
-        for (size_t i = 0; i < count; ++i) wrong += to[i] != static_cast<int32_t>(8 * i + 28);
-        EXPECT_EQ(wrong, 0);
-      }
-    }
-  });
 }
 
 TEST(BroadcastCopiesTheRoot) {

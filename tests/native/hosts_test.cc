@@ -175,9 +175,15 @@ void CheckAlltoall(int rank, Transport& transport, const std::vector<size_t>& co
     for (const int64_t value : Operand(rank, out.back())) source.push_back(value + other);
     for (const int64_t value : Operand(other, in.back())) expected.push_back(value + rank);
   }
-  std::vector<int64_t> result(expected.size(), -1);
-  hvd::Alltoall(transport, source.data(), BytesOf(out), result.data(), BytesOf(in));
-  EXPECT_TRUE(result == expected);
+  size_t largest = 0;
+  for (const size_t count : counts) {
+    largest = std::max(largest, (count + 3 * counts.size()) * sizeof(int64_t));
+  }
+  for (const size_t known : {hvd::kUnknownSize, largest}) {
+    std::vector<int64_t> result(expected.size(), -1);
+    hvd::Alltoall(transport, source.data(), BytesOf(out), result.data(), BytesOf(in), known);
+    EXPECT_TRUE(result == expected);
+  }
 }
 
 void CheckReducescatter(int rank, Transport& transport, const std::vector<size_t>& counts) {

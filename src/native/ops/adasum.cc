@@ -137,7 +137,8 @@ void Adasum(Transport& transport, const AdasumOptions& options) {
   std::vector<size_t> parts(ranks);
   for (size_t rank = 0; rank < ranks; ++rank) parts[rank] = part_of(rank).bytes;
   const ByteRange own = part_of(static_cast<size_t>(transport.rank()));
-  Alltoall(transport, options.source, parts, options.room, std::vector<size_t>(ranks, own.bytes));
+  Alltoall(transport, options.source, parts, options.room, std::vector<size_t>(ranks, own.bytes),
+           parts.front());
   Scale(options.dtype, options.prescale, options.room, ranks * own.bytes / item);
   SlicedVectors(options, ranks, own.offset / item, own.bytes / item)
       .Combine([&](std::vector<InnerProducts>& products) { AddUp(transport, products); });

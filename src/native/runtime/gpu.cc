@@ -255,9 +255,9 @@ void Gpu::RunOne(DeviceCollectives& collectives, const ProcessSet& set, const Op
       collectives.Reducescatter(memory.source, place, Multiplied(rows, row_elements),
                                 ReductionOf(request, tensor.dtype, set.size()));
     } else if (request.kind == OpKind::kAlltoall) {
-      result.numbers.resize(ranks);
-      const std::vector<size_t> numbers(ranks, sizeof(int64_t));
-      Alltoall(set.transport(), operation.splits.data(), numbers, result.numbers.data(), numbers);
+      result.numbers = operation.splits;
+      ExchangeBlocks(set.transport(), std::as_writable_bytes(std::span(result.numbers)),
+                     sizeof(int64_t));
       std::byte* place = PlaceFor(tensor, memory, ShapeOfRows(tensor, result.numbers), result);
       collectives.Alltoall(memory.source, Multiplied(operation.splits, row_bytes), place,
                            Multiplied(result.numbers, row_bytes));
