@@ -138,12 +138,14 @@ def on_hosts(hosts: int, per_host: int, nbytes: float, constants: Constants) -> 
 
 def heard_on_the_way(ranks: int) -> list[int]:
     """How many are heard by one, and by one of these, and so on, of ranks that one is to hear."""
+
+    def room(fanout: int, levels: int) -> int:
+        return sum(fanout**level for level in range(1, levels + 1))
+
     heard = []
     while ranks > 0:
-        levels = 1
-        while USUAL_FANOUT**levels < ranks:
-            levels += 1
-        groups = ranks if levels == 1 else next(g for g in range(1, ranks) if g**levels >= ranks)
+        levels = next(n for n in range(1, ranks + 1) if room(USUAL_FANOUT, n) >= ranks)
+        groups = next(n for n in range(1, ranks + 1) if room(n, levels) >= ranks)
         heard.append(groups)
         ranks = -(-ranks // groups) - 1
     return heard

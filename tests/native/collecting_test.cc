@@ -14,6 +14,7 @@
 #include "base/str_cat.h"
 #include "harness.h"
 #include "ranks.h"
+#include "runtime/control_tree.h"
 #include "runtime/runtime.h"
 
 namespace {
@@ -227,5 +228,25 @@ TEST(AStallNamesTheRankThatIsMissing) {
         }
       }
     });
+  }
+}
+
+// As many as have a tree by themselves.
+TEST(MoreRanksThanRankZeroHearsItself) {
+  constexpr int kRanks = hvd::kMostDirectRanks + 2;
+  hvd::test::OnRanks(kRanks, TransportChoice::kTcp, [](int rank, Runtime& runtime) {
+    for (int step = 0; step < 2; ++step) {
+      std::vector<int64_t> data(1, rank);
+      hvd::test::SumInPlace(runtime, "sum", data);
+      EXPECT_EQ(data.at(0), SumOfRanks(kRanks));
+    }
+  });
+}
+
+TEST(AFanoutThatMakesNoTreeIsRefused) {
+  for (const int fanout : {1, -1}) {
+    auto options = hvd::test::OptionsFor(1, 2, TransportChoice::kTcp, nullptr);
+    options.control_fanout = fanout;
+    EXPECT_THROWS(Runtime(options), Error, StrCat("a rank cannot hear ", fanout, " others"));
   }
 }

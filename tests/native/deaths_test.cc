@@ -321,9 +321,10 @@ bool InProcesses(size_t count, const std::vector<Work>& work, const Do& act) {
 
 // Kills at every place in turn, until the victim lives.
 void Sweep(const Subject& subject, int64_t stride) {
-  for (int victim = 0; victim < 2; ++victim) {
-    const int ranks = subject.way->ranks;
-    Plan plan{.subject = subject, .victim = victim == 0 ? 0 : ranks - 1};
+  std::vector<int> victims = {0, subject.way->ranks - 1};
+  if (subject.way->collecting_rank) victims.push_back(*subject.way->collecting_rank);
+  for (const int victim : victims) {
+    Plan plan{.subject = subject, .victim = victim};
     for (const int before : {0, 2}) {
       plan.rounds_before = before;
       std::optional<Steps> lived;

@@ -36,6 +36,7 @@ struct Way {
   Manner manner;
   size_t single_copy_bytes = 0;
   std::optional<int> control_fanout = {};
+  std::optional<int> collecting_rank = {};  // which hears others, beside rank 0
 };
 
 constexpr Way kWays[] = {
@@ -50,9 +51,9 @@ constexpr Way kWays[] = {
     {"between hosts", 4, TransportChoice::kAuto, 2, Manner::kWaiting},
     {"between hosts, by the threads", 3, TransportChoice::kAuto, 2, Manner::kPolling},
     // Rank 2 collects for rank 3.
-    {"through a rank that collects", 4, TransportChoice::kAuto, 2, Manner::kWaiting, 0, 2},
+    {"through a rank that collects", 4, TransportChoice::kAuto, 2, Manner::kWaiting, 0, 2, 2},
     {"through a rank that collects, by the threads", 4, TransportChoice::kTcp, 1, Manner::kPolling,
-     0, 2},
+     0, 2, 2},
 };
 
 inline std::string HostOf(const Way& way, int rank) {

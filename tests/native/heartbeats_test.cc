@@ -37,6 +37,34 @@ TEST(APeerIsSilentOnceTheTimeoutHasPassed) {
   EXPECT_TRUE(heartbeats.Silent(1, kStart + seconds(10)));
 }
 
+// Else one rank would find another one silent a quarter of the time after a third did.
+TEST(APeerIsLookedAtWhenItsTimeIsOver) {
+  Heartbeats heartbeats(1, seconds(8), kStart);
+  EXPECT_TRUE(heartbeats.Advance(kStart + seconds(2)));
+  heartbeats.Heard(0, kStart + milliseconds(2500));
+  for (int second = 4; second <= 10; second += 2) {
+    EXPECT_TRUE(heartbeats.Advance(kStart + seconds(second)));
+  }
+  const auto end = kStart + milliseconds(10'501);
+  EXPECT_TRUE(heartbeats.due() == end);
+  EXPECT_TRUE(heartbeats.Advance(end));
+  EXPECT_TRUE(heartbeats.Silent(0, end));
+  // It is not looked at again and again.
+  EXPECT_TRUE(heartbeats.due() == end + seconds(2));
+}
+
+TEST(ThePeerThatOthersTellOfMayBeSilentForLonger) {
+  Heartbeats heartbeats(2, seconds(8), kStart);
+  heartbeats.LeaveToOthers(0);
+  for (const int millisecond : {2000, 4000, 6000, 8000, 8001}) {
+    EXPECT_TRUE(heartbeats.Advance(kStart + milliseconds(millisecond)));
+  }
+  EXPECT_TRUE(heartbeats.Silent(1, kStart + milliseconds(8001)));
+  EXPECT_FALSE(heartbeats.Silent(0, kStart + milliseconds(9000)));
+  EXPECT_TRUE(heartbeats.due() == kStart + milliseconds(9001));
+  EXPECT_TRUE(heartbeats.Silent(0, kStart + milliseconds(9001)));
+}
+
 // After SIGCONT, or a night in which the machine slept.
 TEST(NobodyIsSilentWhenThisProcessDidNotListen) {
   Heartbeats heartbeats(1, seconds(8), kStart);

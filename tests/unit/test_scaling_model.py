@@ -62,8 +62,8 @@ def test_few_are_heard_by_each_in_large_jobs() -> None:
     assert model.control_levels(32, 8) == [31]
     assert model.control_levels(40, 8) == [11, 7]
     assert model.control_levels(256, 8) == [13, 12, 7]
-    assert model.control_levels(1024, 8) == [19, 17, 7]
-    assert model.control_levels(1024, 1) == [11, 10, 9]
+    assert model.control_levels(1024, 8) == [18, 18, 7]
+    assert model.control_levels(1024, 1) == [10, 10, 10]
     assert model.control_levels(64, 64) == [8, 7]
     of_two = model.agreement([1], CONSTANTS)
     assert of_two == CONSTANTS.agreement

@@ -11,8 +11,8 @@ namespace {
 constexpr size_t kLongestText = 16384;
 constexpr size_t kLongestVersion = 256;
 constexpr size_t kLongestHost = 4096;  // or list of addresses
-// Two texts and three integers, all of them empty.
-constexpr size_t kSmallestRow = 32;
+// Two texts and four integers, all of them empty.
+constexpr size_t kSmallestRow = 40;
 
 void Write(WireWriter& writer, const Peer& peer) {
   writer.String(peer.host);

@@ -58,6 +58,8 @@ ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Contro
     // Heartbeats find a loss first. What a short outage held back is repeated for long enough.
     link.connection.socket().Watch(silence, {});
     if (link.process) events_.Add(link.process.get(), kFirstLinkTag + links_.size() + i);
+    // The rank that hears that one tells, before others end for want of it.
+    if (link.leads_up() && link.rank != 0) heartbeats_.LeaveToOthers(i);
     ranks += link.below.size();
   }
   if (!IsCoordinator() && ranks > 1) collector_.emplace(ranks);
@@ -250,7 +252,8 @@ void ControlPlane::Lost(size_t index, const std::string& how) {
 }
 
 void ControlPlane::FlushAll() {
-  for (size_t i = 0; i < links_.size(); ++i) {
+  // The one that leads up last: a loss of another one is told there.
+  for (size_t i = links_.size(); i-- > 0;) {
     Connection& connection = links_[i].connection;
     if (!connection.open() || !connection.HasOutput()) continue;
     try {

@@ -91,10 +91,12 @@ void ControlPlane::Ask(std::span<const int> ranks, Announcement asked) {
 }
 
 void ControlPlane::SendCollected(RequestCollector& collector, bool all) {
-  WireWriter writer;
-  collector.Take(writer, Clock::now(), all);
   Connection& up = links_.front().connection;
-  if (writer.size() != 0 && up.open()) up.Queue(MessageType::kCollected, writer.bytes());
+  WireWriter writer;
+  while (collector.Take(writer, Clock::now(), all)) {
+    if (up.open()) up.Queue(MessageType::kCollected, writer.bytes());
+    writer.Clear();
+  }
 }
 
 void ControlPlane::TakeAddressed(std::span<const uint8_t> payload) {

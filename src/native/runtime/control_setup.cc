@@ -6,6 +6,7 @@
 
 #include "base/descriptors.h"
 #include "base/error.h"
+#include "base/str_cat.h"
 #include "base/wire.h"
 #include "runtime/setup_calls.h"
 
@@ -15,6 +16,17 @@ namespace {
 bool OnThisHost(const TransportSetup& setup, int rank) {
   const auto& rows = setup.table.rows;
   return rows[static_cast<size_t>(rank)].host == rows[static_cast<size_t>(setup.options.rank)].host;
+}
+
+Socket CallParent(const TransportSetup& setup, size_t parent) {
+  try {
+    return MakeCall(setup, parent, CallKind::kControl);
+  } catch (const Error& error) {
+    if (error.kind() == Error::Kind::kInterrupted) throw;
+    throw Error(error.kind(), StrCat(error.what(),
+                                     "; with HOROVOD_CONTROL_FANOUT=0, ranks need to reach rank 0 "
+                                     "alone to agree on what to run"));
+  }
 }
 
 NearAddress ReceiveNearAddress(Connection& parent, const Deadline& deadline) {
@@ -49,7 +61,7 @@ ControlConnections::ControlConnections(const TransportSetup& setup, const Contro
   const int parent = tree.parent();
   if (parent < 0) return;
   if (parent > 0) {
-    up_.emplace(MakeCall(setup, static_cast<size_t>(parent), CallKind::kControl));
+    up_.emplace(CallParent(setup, static_cast<size_t>(parent)));
     if (OnThisHost(setup, parent)) {
       const int64_t pid = setup.table.rows[static_cast<size_t>(parent)].peer.pid;
       near_up_ = ConnectNear(ReceiveNearAddress(*up_, setup.deadline), setup.options.rank, pid);

@@ -11,20 +11,23 @@
 namespace hvd {
 namespace {
 
-// The smallest fanout at which so many levels hold a number of ranks below one.
-size_t SmallestFanout(size_t ranks, int levels) {
-  for (size_t fanout = 1;; ++fanout) {
-    size_t reach = 1;
-    for (int level = 0; level < levels && reach < ranks; ++level) reach *= fanout;
-    if (reach >= ranks) return fanout;
+// How many ranks so many levels hold below one, as far as that is less than `most`.
+size_t Room(size_t fanout, int levels, size_t most) {
+  size_t room = 0;
+  size_t of_level = 1;
+  for (int level = 0; level < levels && room < most; ++level) {
+    of_level *= fanout;
+    room += of_level;
   }
+  return room;
 }
 
 // Puts ranks below one that is lower than all of them.
 void PutBelow(int parent, std::span<const int> ranks, size_t fanout, std::vector<int>& parents) {
   int levels = 1;
-  for (size_t reach = fanout; reach < ranks.size(); reach *= fanout) ++levels;
-  const size_t groups = levels == 1 ? ranks.size() : SmallestFanout(ranks.size(), levels);
+  while (Room(fanout, levels, ranks.size()) < ranks.size()) ++levels;
+  size_t groups = 1;
+  while (Room(groups, levels, ranks.size()) < ranks.size()) ++groups;
   for (size_t group = 0; group < groups; ++group) {
     const size_t begin = ranks.size() * group / groups;
     const size_t end = ranks.size() * (group + 1) / groups;
@@ -37,10 +40,6 @@ void PutBelow(int parent, std::span<const int> ranks, size_t fanout, std::vector
 }  // namespace
 
 std::vector<int> ControlParents(std::span<const int> host_of, std::optional<int> fanout) {
-  if (fanout && (*fanout < 0 || *fanout == 1)) {
-    throw Error(Error::Kind::kInvalid, StrCat("a rank cannot collect for ", *fanout,
-                                              " others: 0 for none, or at least 2"));
-  }
   std::vector<int> parents(host_of.size(), 0);
   parents.front() = -1;
   if (!fanout) {

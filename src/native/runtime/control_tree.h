@@ -19,9 +19,10 @@ constexpr int kUsualFanout = 16;
 // rank 0. Where these are more than the fanout, there are as few levels as it allows, and the ranks
 // of each level hear equally many.
 //
-// Args: host_of: by rank, a number for its host. fanout: how many of either kind a rank may hear;
-// 0: rank 0 hears all; nothing: the usual choice. Returns: by rank, the lower one that hears it; -1
-// for rank 0. Throws Error (kInvalid) for a fanout of 1 or below 0.
+// Args: host_of: by rank, a number for its host. fanout: how many of either kind a rank may hear,
+// 2 at least; 0: rank 0 hears all; nothing: the usual choice.
+//
+// Returns: by rank, the lower one that hears it; -1 for rank 0.
 std::vector<int> ControlParents(std::span<const int> host_of, std::optional<int> fanout);
 
 // The tree that follows from that list, as one rank sees it.

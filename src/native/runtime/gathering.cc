@@ -18,6 +18,8 @@ namespace {
 
 // An authenticated rank sends its hello at once.
 constexpr std::chrono::seconds kHelloTime{5};
+// What ranks whose own time has passed say about that comes a little after this one's.
+constexpr std::chrono::seconds kOthersGrace{2};
 
 std::string MissingRanks(const std::vector<Connection>& connections) {
   std::string list;
@@ -198,7 +200,8 @@ Table MakeTable(const std::vector<Hello>& hellos, Reach reach, const RuntimeOpti
 }
 
 Verdict CollectConfirms(std::vector<Connection>& connections, const std::vector<Hello>& hellos,
-                        const Confirm& own, bool may_retry, const Deadline& deadline) {
+                        const Confirm& own, bool may_retry, const Deadline& their_deadline) {
+  const Deadline deadline = their_deadline.Extended(kOthersGrace);
   std::string error = own.error.empty() ? "" : Describe(0, hellos[0].peer) + ": " + own.error;
   if (!error.empty() && !own.tcp_may_do) may_retry = false;
   const auto failed = [&] { return Verdict{Verdict::Kind::kFail, error}; };

@@ -29,7 +29,8 @@ Reach ChooseReach(const std::vector<Hello>& hellos, TransportChoice choice);
 Table MakeTable(const std::vector<Hello>& hellos, Reach reach, const RuntimeOptions& options);
 
 // Collects every rank's Confirm. The verdict is to fail as soon as a rank is lost, or as soon as
-// one reports an error unless `may_retry` and TCP may do.
+// one reports an error unless `may_retry` and TCP may do. What others have not set up by the
+// deadline, they may still report.
 //
 // Args: own: this rank's own confirmation.
 Verdict CollectConfirms(std::vector<Connection>& connections, const std::vector<Hello>& hellos,

@@ -17,22 +17,30 @@ class Heartbeats {
   // Args: timeout: after which a silent peer counts as lost; 0: never, and no signs are given.
   Heartbeats(size_t peers, std::chrono::milliseconds timeout, Clock::time_point now);
 
-  // When Advance is due next, if ever.
+  // That peer's silence is for another rank to tell: it may last an eighth longer.
+  void LeaveToOthers(size_t peer);
+
+  // When Advance is due next, if ever: for signs, or to look at a peer whose time is over.
   std::optional<Clock::time_point> due() const { return next_; }
-  void Heard(size_t peer, Clock::time_point now) { heard_[peer] = now; }
+  void Heard(size_t peer, Clock::time_point now) { peers_[peer].heard = now; }
   // Whether a sign is to be given now.
   bool Advance(Clock::time_point now);
   // To be asked after an Advance that was due, and after what has arrived was counted as heard.
   bool Silent(size_t peer, Clock::time_point now) const {
-    return next_ && now - heard_[peer] > timeout_;
+    return next_ && now - peers_[peer].heard > peers_[peer].patience;
   }
   std::chrono::milliseconds timeout() const { return timeout_; }
 
  private:
+  struct Peer {
+    Clock::time_point heard;
+    std::chrono::milliseconds patience;
+  };
+
   const std::chrono::milliseconds timeout_;
   const std::chrono::milliseconds interval_;
   std::optional<Clock::time_point> next_;
-  std::vector<Clock::time_point> heard_;
+  std::vector<Peer> peers_;
 };
 
 }  // namespace hvd

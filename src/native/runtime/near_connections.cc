@@ -102,7 +102,7 @@ std::optional<Socket> ConnectNear(const NearAddress& address, int rank, int64_t 
       static_cast<ssize_t>(greeting.size())) {
     return std::nullopt;
   }
-  return Socket(std::move(fd), "rank 0");
+  return Socket(std::move(fd), "the rank that hears this one");
 }
 
 }  // namespace hvd

@@ -1,5 +1,5 @@
-// Connections of rank 0 with the other ranks of its host that do not pass through the network's
-// code: a short message takes half the time.
+// Connections of a rank with others of its host that it hears, which do not pass through the
+// network's code: a short message takes half the time.
 #ifndef HVD_RUNTIME_NEAR_CONNECTIONS_H_
 #define HVD_RUNTIME_NEAR_CONNECTIONS_H_
 
@@ -21,7 +21,7 @@ struct NearAddress {
   std::array<uint8_t, 16> key{};
 };
 
-// Rank 0's side.
+// The side of the rank that hears others.
 class NearListener {
  public:
   // Args: ranks: how many may come. Has no name where the system allows no such socket.

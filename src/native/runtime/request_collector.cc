@@ -9,6 +9,9 @@
 namespace hvd {
 namespace {
 
+// The latest of what ranks have asked for unalike.
+constexpr size_t kMostCompared = 8;
+
 bool IsJoin(const Announcement& asked) {
   const auto* request = std::get_if<Request>(&asked);
   return request != nullptr && request->kind == OpKind::kJoin;
@@ -21,17 +24,17 @@ bool IsNumber(const Announcement& asked, int64_t id) {
 
 }  // namespace
 
-std::optional<std::string> RequestCollector::KeyOf(const Announcement& asked) const {
+std::optional<RequestCollector::Known> RequestCollector::Find(const Announcement& asked) const {
   if (joined_) return std::nullopt;
   if (const auto* id = std::get_if<int64_t>(&asked)) {
-    const auto key = keys_.find(*id);
-    if (key == keys_.end()) return std::nullopt;
-    return key->second;
+    const auto known = known_.find(*id);
+    if (known == known_.end()) return std::nullopt;
+    return known->second;
   }
   // Of another process set perhaps only some of the ranks ask.
   const auto& request = std::get<Request>(asked);
   if (request.process_set != kGlobalProcessSet) return std::nullopt;
-  return OperationKey(request.process_set, request.name);
+  return Known{OperationKey(request.process_set, request.name), request.kind};
 }
 
 void RequestCollector::Add(std::span<const int> ranks, const Announcement& asked,
@@ -42,12 +45,12 @@ void RequestCollector::Add(std::span<const int> ranks, const Announcement& asked
     places_.clear();
     joined_ = true;
   }
-  const auto key = KeyOf(asked);
-  if (!key) {
+  const auto known = Find(asked);
+  if (!known) {
     ready_.push_back({asked, {ranks.begin(), ranks.end()}});
     return;
   }
-  const auto [place, is_new] = places_.try_emplace(*key, next_place_);
+  const auto [place, is_new] = places_.try_emplace(known->key, next_place_);
   if (is_new) ++next_place_;
   Operation& operation = operations_[place->second];
   operation.count += ranks.size();
@@ -55,17 +58,28 @@ void RequestCollector::Add(std::span<const int> ranks, const Announcement& asked
     operation.id = *id;
     operation.count_by_id += ranks.size();
   }
-  if (operation.held.empty() && holding_++ == 0) due_ = now + kCollectTime;
-  const auto alike = std::ranges::find(operation.held, asked, &Alike::asked);
-  if (alike == operation.held.end()) {
+  Hold(operation, ranks, asked, now);
+  if (operation.count < ranks_) return;
+  // What ranks ask for before a barrier comes before it.
+  if (known->kind == OpKind::kBarrier) ReleaseAll();
+  End(known->key);
+}
+
+void RequestCollector::Hold(Operation& operation, std::span<const int> ranks,
+                            const Announcement& asked, Clock::time_point now) {
+  if (operation.held.empty()) {
+    operation.since = now;
+    if (holding_++ == 0) due_ = now + kCollectTime;
+  }
+  // Where all differ, each with each would be many to compare.
+  const auto recent =
+      std::span(operation.held).last(std::min(operation.held.size(), kMostCompared));
+  const auto alike = std::ranges::find(recent, asked, &Alike::asked);
+  if (alike == recent.end()) {
     operation.held.push_back({asked, {ranks.begin(), ranks.end()}});
   } else {
     alike->ranks.insert(alike->ranks.end(), ranks.begin(), ranks.end());
   }
-  if (operation.count < ranks_) return;
-  Release(operation);
-  operations_.erase(place->second);
-  places_.erase(place);
 }
 
 void RequestCollector::Release(Operation& operation) {
@@ -78,14 +92,41 @@ void RequestCollector::ReleaseAll() {
   for (auto& [place, operation] : operations_) Release(operation);
 }
 
-void RequestCollector::Take(WireWriter& writer, Clock::time_point now, bool all) {
-  if (all || (due_ && *due_ <= now)) ReleaseAll();
-  for (const Alike& alike : ready_) {
+void RequestCollector::ReleaseDue(Clock::time_point now) {
+  std::optional<Clock::time_point> next;
+  for (auto& [place, operation] : operations_) {
+    if (operation.held.empty()) continue;
+    const auto due = operation.since + kCollectTime;
+    if (due <= now) {
+      Release(operation);
+    } else {
+      next = std::min(due, next.value_or(due));
+    }
+  }
+  due_ = next;
+}
+
+void RequestCollector::End(const std::string& key) {
+  const auto place = places_.find(key);
+  if (place == places_.end()) return;
+  const auto operation = operations_.find(place->second);
+  Release(operation->second);
+  operations_.erase(operation);
+  places_.erase(place);
+}
+
+bool RequestCollector::Take(WireWriter& writer, Clock::time_point now, bool all) {
+  if (all) ReleaseAll();
+  if (due_ && *due_ <= now) ReleaseDue(now);
+  if (ready_.empty()) return false;
+  while (!ready_.empty() && writer.size() < kMessageBytes) {
+    const Alike& alike = ready_.front();
     const bool everybody = alike.ranks.size() == ranks_;
     WriteRanks(writer, everybody ? std::span<const int>() : std::span(alike.ranks));
     Announcements::Write(writer, alike.asked);
+    ready_.pop_front();
   }
-  ready_.clear();
+  return true;
 }
 
 void RequestCollector::Learn(const Response& response) {
@@ -93,25 +134,29 @@ void RequestCollector::Learn(const Response& response) {
   if (response.kind == OpKind::kJoin) joined_ = false;
   for (size_t i = 0; i < response.names.size(); ++i) {
     const std::string& name = response.names[i];
-    if (name.empty()) continue;  // of a number that is known
+    const int64_t id = response.ids[i];
+    if (name.empty()) {
+      if (const auto known = known_.find(id); known != known_.end()) End(known->second.key);
+      continue;
+    }
     std::string key = OperationKey(response.process_set, name);
+    End(key);
     // A name in full ends its number.
     if (const auto old = ids_.find(key); old != ids_.end()) {
-      keys_.erase(old->second);
+      known_.erase(old->second);
       ids_.erase(old);
     }
-    const int64_t id = response.ids[i];
     if (id < 0) continue;
     ids_[key] = id;
-    keys_[id] = std::move(key);
+    known_[id] = {std::move(key), response.kind};
   }
 }
 
 // Who has asked by that number asks again in full, as far as the coordinator has not known it.
 void RequestCollector::Forget(int64_t id) {
-  const auto key = keys_.find(id);
-  if (key == keys_.end()) return;
-  if (const auto place = places_.find(key->second); place != places_.end()) {
+  const auto known = known_.find(id);
+  if (known == known_.end()) return;
+  if (const auto place = places_.find(known->second.key); place != places_.end()) {
     Operation& operation = operations_.at(place->second);
     if (operation.id == id) {
       operation.count -= std::exchange(operation.count_by_id, 0);
@@ -120,8 +165,8 @@ void RequestCollector::Forget(int64_t id) {
       if (dropped != 0 && operation.held.empty() && --holding_ == 0) due_.reset();
     }
   }
-  ids_.erase(key->second);
-  keys_.erase(key);
+  ids_.erase(known->second.key);
+  known_.erase(known);
 }
 
 Collected ReadCollected(WireReader& reader) {

@@ -11,6 +11,10 @@ RuntimeOptions CheckOptions(RuntimeOptions options) {
     throw Error(Error::Kind::kInvalid,
                 StrCat("rank ", options.rank, " is not in a job of ", options.size, " ranks"));
   }
+  if (options.control_fanout && (*options.control_fanout < 0 || *options.control_fanout == 1)) {
+    throw Error(Error::Kind::kInvalid, StrCat("a rank cannot hear ", *options.control_fanout,
+                                              " others for rank 0: 0 for none, or at least 2"));
+  }
   if (options.size > 1 && options.secret.empty()) {
     throw Error(Error::Kind::kInvalid, "the job's secret is empty");
   }
