@@ -9,14 +9,9 @@
 namespace hvd {
 namespace {
 
-// Those of a link that are among some ranks.
-std::vector<int> Overlap(const std::vector<int>& below, std::span<const int> ranks) {
+std::vector<int> Overlap(std::span<const int> below, std::span<const int> ranks) {
   std::vector<int> both;
-  if (below.size() == 1) {
-    if (std::ranges::binary_search(ranks, below.front())) both = below;
-  } else {
-    std::ranges::set_intersection(below, ranks, std::back_inserter(both));
-  }
+  std::ranges::set_intersection(below, ranks, std::back_inserter(both));
   return both;
 }
 
@@ -24,12 +19,17 @@ std::vector<int> Overlap(const std::vector<int>& below, std::span<const int> ran
 
 void ResponsesBelow::Add(std::span<const int> ranks, std::span<const uint8_t> items) {
   for (size_t i = 0; i < links_.size(); ++i) {
-    std::vector<int> both = Overlap(links_[i].below, ranks);
-    if (both.empty()) continue;
+    const std::vector<int>& below = links_[i].below;
     Batch& batch = batches_[i];
-    if (both != batch.ranks) {
-      Send(i);
-      batch.ranks = std::move(both);
+    if (below.size() == 1) {
+      if (!std::ranges::binary_search(ranks, below.front())) continue;
+    } else {
+      std::vector<int> both = Overlap(below, ranks);
+      if (both.empty()) continue;
+      if (both != batch.ranks) {
+        Send(i);
+        batch.ranks = std::move(both);
+      }
     }
     batch.items.Bytes(items);
     if (batch.items.size() >= kMessageBytes) Send(i);
@@ -45,7 +45,7 @@ void ResponsesBelow::Send(size_t index) {
   Batch& batch = batches_[index];
   const std::vector<uint8_t> items = std::exchange(batch.items, {}).Take();
   if (items.empty() || !link.connection.open()) return;
-  if (batch.ranks.size() == link.below.size()) {
+  if (link.below.size() == 1 || batch.ranks.size() == link.below.size()) {
     return link.connection.Queue(MessageType::kResponses, items);
   }
   WireWriter writer;

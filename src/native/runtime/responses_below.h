@@ -25,7 +25,7 @@ class ResponsesBelow {
 
  private:
   struct Batch {
-    std::vector<int> ranks;
+    std::vector<int> ranks;  // of a link that leads to several
     WireWriter items;
   };
 
