@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, MutableMapping
 
-from horovod import _settings
+from horovod import _chosen_settings, _settings
 from horovod._chosen_ranks import meeting_of
 from horovod._placement import Placement, store_endpoints
 from horovod._standard_error import say
@@ -41,7 +41,7 @@ def _connect(environment: Mapping[str, str]) -> StoreClient:
         _settings.SECRET.read(environment),
         _settings.ELASTIC_TIMEOUT.read(environment)
         if elastic
-        else _settings.start_timeout(environment),
+        else _chosen_settings.start_timeout(environment),
     )
 
 

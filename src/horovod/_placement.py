@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from horovod import _settings
+from horovod import _chosen_settings, _settings
 from horovod._setting_values import SettingError
 
 
@@ -20,6 +20,8 @@ class Placement:
         heartbeat_timeout: seconds after which a silent rank counts as lost; 0 for never.
         hierarchical_allreduce: whether ranks reduce inside their hosts first.
         hierarchical_allgather: likewise.
+        control_fanout: how many ranks of its host, and hosts, one rank hears in agreeing; 0 if
+            rank 0 hears all, None for what suits their number.
         fusion_bytes: up to which small tensors are put together; 0 for never.
         fuse_groups: whether that is done across groups too.
         mpi_data: whether MPI may move data, in a job that it has started.
@@ -48,6 +50,7 @@ class Placement:
     heartbeat_timeout: float
     hierarchical_allreduce: bool
     hierarchical_allgather: bool
+    control_fanout: int | None
     fusion_bytes: int
     fuse_groups: bool
     cache_capacity: int
@@ -72,7 +75,7 @@ def _read_transport(environment: Mapping[str, str]) -> str:
     operations = _settings.CPU_OPERATIONS.read(environment)
     if operations == "ccl":  # which describe_unused says something about
         operations = "auto"
-    if _settings.wishes_for_mpi(environment):
+    if _chosen_settings.wishes_for_mpi(environment):
         return "mpi"
     if (operations == "mpi") != (transport == "mpi") and "auto" not in (operations, transport):
         raise SettingError(
@@ -88,7 +91,7 @@ def without_mpi(placement: Placement, environment: Mapping[str, str]) -> Placeme
     HOROVOD_CPU_OPERATIONS=mpi chooses among what a build of Horovod can do, and so says nothing
     there; describe_unused tells. HOROVOD_TRANSPORT=mpi stays, and is refused when the ranks meet.
     """
-    if not _settings.wishes_for_mpi(environment):
+    if not _chosen_settings.wishes_for_mpi(environment):
         return placement
     return dataclasses.replace(placement, transport="auto")
 
@@ -133,7 +136,7 @@ def read_placement(environment: Mapping[str, str]) -> Placement:
                 f"HOROVOD_SIZE={size} is set but {', '.join(missing)} is not; start the ranks with"
                 " horovodrun"
             )
-    stall_warning, stall_shutdown = _settings.stall_times(environment)
+    stall_warning, stall_shutdown = _chosen_settings.stall_times(environment)
     return Placement(
         rank=_settings.RANK.read(environment),
         size=size,
@@ -147,14 +150,15 @@ def read_placement(environment: Mapping[str, str]) -> Placement:
         transport=_read_transport(environment),
         mpi_data=_settings.CPU_OPERATIONS.read(environment) != "gloo",
         interface=_settings.INTERFACE.read(environment),
-        timeout=_settings.start_timeout(environment),
+        timeout=_chosen_settings.start_timeout(environment),
         heartbeat_timeout=_settings.HEARTBEAT_TIMEOUT.read(environment),
         hierarchical_allreduce=_settings.HIERARCHICAL_ALLREDUCE.read(environment),
         hierarchical_allgather=_settings.HIERARCHICAL_ALLGATHER.read(environment),
+        control_fanout=_chosen_settings.control_fanout(environment),
         fusion_bytes=_settings.FUSION_THRESHOLD.read(environment),
         fuse_groups=not _settings.DISABLE_GROUP_FUSION.read(environment),
         cache_capacity=_settings.CACHE_CAPACITY.read(environment),
-        gather_time=_settings.gather_time(environment),
+        gather_time=_chosen_settings.gather_time(environment),
         dynamic_process_sets=_settings.DYNAMIC_PROCESS_SETS.read(environment),
         stall_warning=stall_warning,
         stall_shutdown=stall_shutdown,

@@ -358,7 +358,7 @@ def _start_runtime(
             hierarchical_allreduce=placement.hierarchical_allreduce,
             hierarchical_allgather=placement.hierarchical_allgather,
             single_copy_bytes=_settings.SINGLE_COPY_BYTES.read(os.environ),
-            control_fanout=_settings.CONTROL_FANOUT.read(os.environ),
+            control_fanout=-1 if placement.control_fanout is None else placement.control_fanout,
             fusion_bytes=placement.fusion_bytes,
             fuse_groups=placement.fuse_groups,
             cache_capacity=placement.cache_capacity,

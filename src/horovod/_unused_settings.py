@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from horovod import _settings
+from horovod import _chosen_settings, _settings
 from horovod._setting_values import (
     COUNT,
     SHARE,
@@ -80,7 +80,7 @@ def describe_unused(environment: Mapping[str, str], *, mpi: bool) -> list[str]:
         for unused in UNUSED
         if unused.setting.read(environment) != unused.setting.default
     ]
-    if _settings.wishes_for_mpi(environment) and not mpi:
+    if _chosen_settings.wishes_for_mpi(environment) and not mpi:
         idle.append((_settings.CPU_OPERATIONS.name, NO_MPI_JOB))
     if _settings.CPU_OPERATIONS.read(environment) == "ccl":
         idle.append(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from horovod import _settings
+from horovod import _chosen_settings, _settings
 from horovod.runner.descriptors import allow_descriptors
 from horovod.runner.hosts import SlotInfo, is_local
 from horovod.runner.network import choose_addresses, listening_address
@@ -369,5 +369,5 @@ def make_workers(
         say(f"Starting on {hostname} {way}: ranks {ranks}.")
     if local:
         return LocalWorkers(order.commands({}), on_output, on_exit)
-    patience = _settings.start_timeout({**job.environment, **settings}, GREETING_SECONDS)
+    patience = _chosen_settings.start_timeout({**job.environment, **settings}, GREETING_SECONDS)
     return RemoteWorkers(hostname, job.ssh, order, on_output, on_exit, tell, patience)

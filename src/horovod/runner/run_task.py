@@ -5,7 +5,7 @@ import pickle
 import sys
 from types import ModuleType
 
-from horovod import _settings
+from horovod import _chosen_settings, _settings
 from horovod._pickling import dump
 from horovod._placement import store_endpoints
 from horovod.runner import parcels
@@ -35,7 +35,7 @@ def main() -> int:
     port = _settings.RENDEZVOUS_PORT.read(os.environ)
     secret = _settings.SECRET.read(os.environ)
     endpoints = store_endpoints(address, port)
-    patience = _settings.start_timeout(os.environ)
+    patience = _chosen_settings.start_timeout(os.environ)
     store = StoreClient(endpoints, secret, patience)
     parcel = parcels.unpack(FUNCTION, lambda key: store.get(key, _SECONDS))
     store.close()

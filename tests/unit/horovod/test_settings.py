@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from horovod import _settings
+from horovod import _chosen_settings, _settings
 from horovod._placement import read_placement, without_mpi
 from horovod._setting_values import Setting, SettingError
 from horovod._unused_settings import UNUSED, describe_unused
@@ -145,17 +145,17 @@ def test_a_rank_beyond_the_size_is_refused() -> None:
 
 
 def test_horovods_two_time_outs() -> None:
-    assert _settings.start_timeout({}) == 30.0
-    assert _settings.start_timeout({"HOROVOD_START_TIMEOUT": "0"}, 100.0) == 100.0
-    assert _settings.start_timeout({"HOROVOD_START_TIMEOUT": "9"}, 100.0) == 9.0
-    assert _settings.start_timeout({"HOROVOD_GLOO_TIMEOUT_SECONDS": "7"}) == 7.0
-    assert _settings.start_timeout({"HOROVOD_GLOO_TIMEOUT_SECONDS": "0"}) == 30.0
+    assert _chosen_settings.start_timeout({}) == 30.0
+    assert _chosen_settings.start_timeout({"HOROVOD_START_TIMEOUT": "0"}, 100.0) == 100.0
+    assert _chosen_settings.start_timeout({"HOROVOD_START_TIMEOUT": "9"}, 100.0) == 9.0
+    assert _chosen_settings.start_timeout({"HOROVOD_GLOO_TIMEOUT_SECONDS": "7"}) == 7.0
+    assert _chosen_settings.start_timeout({"HOROVOD_GLOO_TIMEOUT_SECONDS": "0"}) == 30.0
     both = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "7", "HOROVOD_START_TIMEOUT": "9"}
-    assert _settings.start_timeout(both) == 9.0
-    assert _settings.start_timeout({"HOROVOD_START_TIMEOUT": "50.0"}) == 50.0
-    assert _settings.start_timeout({"HOROVOD_START_TIMEOUT": "0"}) == 30.0
+    assert _chosen_settings.start_timeout(both) == 9.0
+    assert _chosen_settings.start_timeout({"HOROVOD_START_TIMEOUT": "50.0"}) == 50.0
+    assert _chosen_settings.start_timeout({"HOROVOD_START_TIMEOUT": "0"}) == 30.0
     for unset in ("0", "", " "):
-        assert _settings.start_timeout({**both, "HOROVOD_START_TIMEOUT": unset}) == 7.0
+        assert _chosen_settings.start_timeout({**both, "HOROVOD_START_TIMEOUT": unset}) == 7.0
 
 
 @pytest.mark.parametrize(
@@ -181,6 +181,12 @@ def test_a_log_level_that_nobody_knows_is_refused() -> None:
 def test_whole_numbers_in_other_forms() -> None:
     for text, value in (("1e6", 1000000), ("64.0", 64), ("0.0", 0), ("67108864", 2**26)):
         assert _settings.FUSION_THRESHOLD.read({"HOROVOD_FUSION_THRESHOLD": text}) == value
+
+
+def test_who_hears_whom_follows_from_the_number_of_ranks_unless_it_is_given() -> None:
+    assert _chosen_settings.control_fanout({}) is None
+    assert _chosen_settings.control_fanout({"HOROVOD_CONTROL_FANOUT": "0"}) == 0
+    assert _chosen_settings.control_fanout({"HOROVOD_CONTROL_FANOUT": "8"}) == 8
 
 
 def test_a_cache_capacity_below_0_is_no_limit() -> None:
@@ -218,15 +224,15 @@ def test_mpi_operations_are_no_choice_where_ranks_have_met_without_mpi() -> None
 
 
 def test_the_gathering_time_is_chosen_where_the_user_has_not() -> None:
-    assert _settings.gather_time({}) is None
+    assert _chosen_settings.gather_time({}) is None
     for nothing in ("", " \t"):
-        assert _settings.gather_time({"HOROVOD_CYCLE_TIME": nothing}) is None
+        assert _chosen_settings.gather_time({"HOROVOD_CYCLE_TIME": nothing}) is None
         assert not _settings.FUSION_THRESHOLD.is_given({"HOROVOD_FUSION_THRESHOLD": nothing})
     assert _settings.FUSION_THRESHOLD.is_given({"HOROVOD_FUSION_THRESHOLD": " 0 "})
-    assert _settings.gather_time({"HOROVOD_CYCLE_TIME": "0"}) == 0.0
-    assert _settings.gather_time({"HOROVOD_CYCLE_TIME": "3.5"}) == 0.0035
+    assert _chosen_settings.gather_time({"HOROVOD_CYCLE_TIME": "0"}) == 0.0
+    assert _chosen_settings.gather_time({"HOROVOD_CYCLE_TIME": "3.5"}) == 0.0035
     with pytest.raises(SettingError, match="HOROVOD_CYCLE_TIME='-1' is not accepted"):
-        _settings.gather_time({"HOROVOD_CYCLE_TIME": "-1"})
+        _chosen_settings.gather_time({"HOROVOD_CYCLE_TIME": "-1"})
 
 
 def test_interfaces_are_named() -> None:
@@ -269,7 +275,7 @@ def test_times_of_the_stall_inspector(
         "HOROVOD_STALL_CHECK_TIME_SECONDS": warning,
         "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": shutdown,
     }
-    assert _settings.stall_times(environment) == times
+    assert _chosen_settings.stall_times(environment) == times
 
 
 # Horovod's run-time variables, but for those of its Spark glue and of its own tests.
