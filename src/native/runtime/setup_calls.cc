@@ -14,10 +14,6 @@ namespace {
 // A rank that has proved itself says its number at once.
 constexpr std::chrono::seconds kNumberTime{5};
 
-std::string Describe(const TransportSetup& setup, size_t rank) {
-  return Describe(static_cast<int>(rank), setup.table.rows[rank].peer);
-}
-
 Socket ConnectTo(const TransportSetup& setup, size_t rank) {
   try {
     return ConnectAuthenticated(ParseEndpoints(setup.table.rows[rank].data_endpoint),
@@ -31,6 +27,10 @@ Socket ConnectTo(const TransportSetup& setup, size_t rank) {
 }
 
 }  // namespace
+
+std::string Describe(const TransportSetup& setup, size_t rank) {
+  return Describe(static_cast<int>(rank), setup.table.rows[rank].peer);
+}
 
 Socket MakeCall(const TransportSetup& setup, size_t rank, CallKind kind) {
   Socket socket = ConnectTo(setup, rank);

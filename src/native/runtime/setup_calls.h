@@ -12,6 +12,9 @@
 
 namespace hvd {
 
+// "rank 2 (host h, pid 123)".
+std::string Describe(const TransportSetup& setup, size_t rank);
+
 enum class CallKind : uint8_t { kData = 0, kControl = 1 };
 
 struct Call {
