@@ -58,7 +58,8 @@ ControlPlane::ControlPlane(int rank, std::vector<Peer> peers, std::vector<Contro
     // Heartbeats find a loss first. What a short outage held back is repeated for long enough.
     link.connection.socket().Watch(silence, {});
     if (link.process) events_.Add(link.process.get(), kFirstLinkTag + links_.size() + i);
-    // The rank that hears that one tells, before others end for want of it.
+    // Of one that collects, the rank that hears it tells all, before those that it hears fail.
+    if (link.below.size() > 1) heartbeats_.BeFirst(i);
     if (link.leads_up() && link.rank != 0) heartbeats_.LeaveToOthers(i);
     ranks += link.below.size();
   }

@@ -26,10 +26,9 @@ bool Heartbeats::Advance(Clock::time_point now) {
     for (Peer& peer : peers_) peer.heard = now;
   }
   next_ = now + interval_;
-  // All find the same one silent at nearly the same time, whenever their signs are due.
   for (const Peer& peer : peers_) {
     const auto end = peer.heard + peer.patience + kJustAfter;
-    if (end > now) next_ = std::min(*next_, end);
+    if (peer.prompt && end > now) next_ = std::min(*next_, end);
   }
   return true;
 }

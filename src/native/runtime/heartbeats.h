@@ -17,10 +17,13 @@ class Heartbeats {
   // Args: timeout: after which a silent peer counts as lost; 0: never, and no signs are given.
   Heartbeats(size_t peers, std::chrono::milliseconds timeout, Clock::time_point now);
 
-  // That peer's silence is for another rank to tell: it may last an eighth longer.
+  // Of a peer that is silent for both, one rank is to find out before another one does: the one
+  // looks as soon as the time is over, not just when signs are due; the other waits an eighth
+  // longer.
+  void BeFirst(size_t peer) { peers_[peer].prompt = true; }
   void LeaveToOthers(size_t peer);
 
-  // When Advance is due next, if ever: for signs, or to look at a peer whose time is over.
+  // When Advance is due next, if ever.
   std::optional<Clock::time_point> due() const { return next_; }
   void Heard(size_t peer, Clock::time_point now) { peers_[peer].heard = now; }
   // Whether a sign is to be given now.
@@ -35,6 +38,7 @@ class Heartbeats {
   struct Peer {
     Clock::time_point heard;
     std::chrono::milliseconds patience;
+    bool prompt = false;
   };
 
   const std::chrono::milliseconds timeout_;
