@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -27,6 +26,7 @@ using hvd::Runtime;
 using hvd::RuntimeOptions;
 using hvd::StrCat;
 using hvd::TransportChoice;
+using hvd::test::Contains;
 using hvd::test::RequestFor;
 using hvd::test::Start;
 using hvd::test::Wait;
@@ -72,12 +72,6 @@ int64_t SumOfRanks(int size) { return static_cast<int64_t>(size) * (size - 1) / 
 Result Gather(Runtime& runtime, const std::string& name, const std::vector<int64_t>& rows) {
   const auto request = RequestFor<int64_t>(OpKind::kAllgather, name, {std::ssize(rows)});
   return Wait(runtime, Start(runtime, request, rows.data(), nullptr));
-}
-
-bool Contains(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return true;
-  std::fprintf(stderr, "without \"%s\": %s\n", part.c_str(), text.c_str());
-  return false;
 }
 
 void Barrier(Runtime& runtime, const std::string& name) {

@@ -150,6 +150,13 @@ inline int RunAll(int argc, char** argv) {
   return failed == 0 && passed > 0 ? 0 : 1;
 }
 
+// Shows the text where it has no such part.
+inline bool Contains(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return true;
+  std::fprintf(stderr, "without \"%s\": %s\n", part.c_str(), text.c_str());
+  return false;
+}
+
 }  // namespace hvd::test
 
 #define TEST(name)                                                              \

@@ -1,6 +1,5 @@
 // Ranks that wait for others: who is named when, at the right times, and how the job ends for it.
 #include <chrono>
-#include <cstdio>
 #include <future>
 #include <latch>
 #include <string>
@@ -24,6 +23,7 @@ using hvd::StallInspector;
 using hvd::StallOptions;
 using hvd::TransportChoice;
 using hvd::WaitingOperation;
+using hvd::test::Contains;
 using hvd::test::OnThreads;
 using hvd::test::OptionsFor;
 using hvd::test::RequestFor;
@@ -43,12 +43,6 @@ WaitingOperation Waiting(const std::string& name, int since) {
           .missing = {1, 3},
           .ready = {{0, "train.py:7"}, {2, ""}},
           .since = At(since)};
-}
-
-bool Contains(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return true;
-  std::fprintf(stderr, "without \"%s\": %s\n", part.c_str(), text.c_str());
-  return false;
 }
 
 }  // namespace

@@ -62,12 +62,12 @@ void ControlPlane::HandleFromBelow(const ControlLink& link, MessageType type,
 }
 
 void ControlPlane::Hear(int rank, MessageType type, std::span<const uint8_t> payload) {
-  if (IsCoordinator()) return HandleAsCoordinator(rank, type, payload);
   if (type == MessageType::kRequests) {
     WireReader reader(payload);
     while (reader.remaining() != 0) Ask({&rank, 1}, Announcements::Read(reader));
     return;
   }
+  if (IsCoordinator()) return HandleAsCoordinator(rank, type, payload);
   if (type == MessageType::kGoodbye) left_[static_cast<size_t>(rank)] = true;
   // What a rank says may be about what it has asked for.
   if (collector_) SendCollected(*collector_, true);

@@ -100,11 +100,6 @@ void ControlPlane::HandleAsCoordinator(int rank, MessageType type,
   switch (type) {
     case MessageType::kAlive:
       return;
-    case MessageType::kRequests: {
-      WireReader reader(payload);
-      while (reader.remaining() != 0) Ask({&rank, 1}, Announcements::Read(reader));
-      return;
-    }
     case MessageType::kShutdown:
       if (std::exchange(ending_, true)) return;
       TellUnnamed(StrCat("Rank ", rank, " has ended the job"), std::nullopt);
