@@ -17,10 +17,10 @@ set(HVD_CORE_SOURCES
   transport/nccl/nccl_end.cc
   transport/nccl/nccl_start.cc
   transport/shm/borrowed_vectors.cc
-  transport/shm/core_distances.cc transport/shm/futex.cc transport/shm/lane.cc transport/shm/lending.cc
+  transport/shm/core_distances.cc transport/shm/futex.cc transport/shm/shm_lane.cc transport/shm/lending.cc
   transport/shm/memory_file.cc transport/shm/segment.cc transport/shm/shm_transport.cc
   transport/shm/single_copy.cc
-  transport/tcp/tcp_transport.cc
+  transport/tcp/lane_link.cc transport/tcp/socket_lane.cc transport/tcp/tcp_transport.cc
   ops/across.cc ops/adasum.cc ops/ahead.cc ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/arithmetic.cc ops/broadcast.cc
   ops/device_collectives.cc ops/gather_blocks.cc ops/hierarchical.cc ops/mapped_allreduce.cc
   ops/operand_sink.cc ops/reducescatter.cc
@@ -73,4 +73,4 @@ list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/nat
 set(HVD_NATIVE_TESTS abort across adasum announcements auth autotune borrowed_vectors broadcast collecting collectives compression connection control_plane control_tree convert coordinator core_distances crowded_core deaths denormals descriptors device device_kernels end_within
   fast_lane fast_lane_results few_messages gathering gpu gpu_join gpu_loss
   fused half heartbeats hosts inbox kernels lane lane_model leader levels log long_places loss mpi pair_allreduce polling rank_order request_collector runtime scale sha256 shared_buffers single_copy
-  sliced_allreduce soak socket stall started started_callers timeline topology trace_text transport unnamed waiting wire)
+  sliced_allreduce soak socket socket_lane stall started started_callers timeline topology trace_text transport unnamed waiting wire)

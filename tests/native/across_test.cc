@@ -23,7 +23,7 @@
 #include "ops/reducescatter.h"
 #include "ranks.h"
 #include "rotation.h"
-#include "transport/shm/lane.h"
+#include "transport/shm/shm_lane.h"
 #include "transport/subset_transport.h"
 
 namespace {
@@ -367,7 +367,7 @@ TEST(TheLaneBringsVectorsWhereOneRankDoesNotReachTheOther) {
   for (const int rank : {0, 1}) {
     const auto segment = std::make_shared<const Segment>(Segment::Create(2, kLeast));
     const hvd::Abort abort;
-    const hvd::Lane lane(0, segment, std::make_shared<hvd::CoreDistances>(0, segment), false,
+    const hvd::ShmLane lane(0, segment, std::make_shared<hvd::CoreDistances>(0, segment), false,
                          hvd::WaitCheck(abort));
     auto& unreachable = segment->positions(Channel::kLane, 1 - rank, rank).unreachable;
     EXPECT_EQ(lane.across_bytes(), 2 * kLeast);

@@ -10,7 +10,7 @@
 #include "harness.h"
 #include "ranks.h"
 #include "runtime/runtime.h"
-#include "transport/shm/lane.h"
+#include "transport/shm/shm_lane.h"
 
 namespace {
 
@@ -79,11 +79,11 @@ TEST(EveryRankGetsWhatTheRootHas) {
 
 // Whose places are hardly longer than what is brought.
 TEST(AsManyRanksAsMeetGetWhatTheRootHas) {
-  constexpr int kRanks = hvd::Lane::kMostRanks;
+  constexpr int kRanks = hvd::ShmLane::kMostRanks;
   OnRanks(kRanks, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
     int round = 0;
     for (const int64_t count :
-         {int64_t{32'769}, static_cast<int64_t>(hvd::Lane::MostData(kRanks) / 4) + 1}) {
+         {int64_t{32'769}, static_cast<int64_t>(hvd::ShmLane::MostData(kRanks) / 4) + 1}) {
       std::vector<int32_t> data = Values(count, rank, ++round);
       Run(runtime, Broadcast(count, kRanks - round, round), data, data);
       EXPECT_EQ(data, Values(count, kRanks - round, round));

@@ -46,7 +46,8 @@ inline Communicator ShmCommunicator(int ranks, bool spin, std::optional<HandOver
   return result;
 }
 
-inline Communicator TcpCommunicator(int ranks, std::chrono::milliseconds silence = {}) {
+// Of every rank, by rank.
+inline std::vector<std::vector<Socket>> ConnectedSockets(int ranks) {
   const auto deadline = Deadline::After(std::chrono::seconds(20));
   std::vector<std::vector<Socket>> sockets(static_cast<size_t>(ranks));
   for (auto& row : sockets) row.resize(static_cast<size_t>(ranks));
@@ -58,6 +59,11 @@ inline Communicator TcpCommunicator(int ranks, std::chrono::milliseconds silence
       sockets[b][a] = *listener.TryAccept();
     }
   }
+  return sockets;
+}
+
+inline Communicator TcpCommunicator(int ranks, std::chrono::milliseconds silence = {}) {
+  auto sockets = ConnectedSockets(ranks);
   Communicator result;
   for (int rank = 0; rank < ranks; ++rank) {
     result.aborts.push_back(std::make_unique<Abort>());

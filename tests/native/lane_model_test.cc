@@ -1,4 +1,4 @@
-// The protocol of transport/shm/lane.h with every order of its steps.
+// The protocol of transport/shm/shm_lane.h with every order of its steps.
 #include <array>
 #include <compare>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // The lane: that all ranks meet or none does, whatever they hold and whenever they leave.
-#include "transport/shm/lane.h"
+#include "transport/shm/shm_lane.h"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -25,7 +25,7 @@ namespace {
 
 using hvd::Abort;
 using hvd::ConstBytes;
-using hvd::Lane;
+using Lane = hvd::ShmLane;
 using hvd::MutableBytes;
 using hvd::Segment;
 using hvd::test::kThreadSanitizer;

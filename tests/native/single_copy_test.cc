@@ -17,7 +17,7 @@
 #include "rotation.h"
 #include "transport/abort.h"
 #include "transport/shm/core_distances.h"
-#include "transport/shm/lane.h"
+#include "transport/shm/shm_lane.h"
 #include "transport/shm/segment.h"
 #include "transport/transport.h"
 
@@ -124,7 +124,7 @@ TEST(TheLaneBringsVectorsWhereOneRankMayNotRead) {
   for (const int reader : {0, 1}) {
     const auto segment = std::make_shared<const Segment>(Segment::Create(2, kLeast));
     const hvd::Abort abort;
-    const hvd::Lane lane(0, segment, std::make_shared<hvd::CoreDistances>(0, segment), false,
+    const hvd::ShmLane lane(0, segment, std::make_shared<hvd::CoreDistances>(0, segment), false,
                          hvd::WaitCheck(abort));
     auto& refused = segment->positions(Channel::kLane, 1 - reader, reader).refused;
     EXPECT_EQ(lane.single_copy_bytes(), kLeast);

@@ -10,12 +10,12 @@
 #include "harness.h"
 #include "ranks.h"
 #include "runtime/runtime.h"
-#include "transport/shm/lane.h"
+#include "transport/shm/shm_lane.h"
 
 namespace {
 
 using hvd::DType;
-using hvd::Lane;
+using Lane = hvd::ShmLane;
 using hvd::OpKind;
 using hvd::ReduceOp;
 using hvd::Request;

@@ -26,7 +26,7 @@ struct Membership {
   std::vector<Peer> peers;         // by rank
   std::vector<ControlLink> links;  // the one that leads up first, but on rank 0
   std::unique_ptr<Transport> transport;
-  std::unique_ptr<FastLane> fast_lane;  // where all ranks are on one host
+  std::unique_ptr<FastLane> fast_lane;  // where all ranks are on one host, or few on any
   // After which a rank of which nothing is heard counts as lost; 0: never.
   std::chrono::milliseconds silence{0};
   // Of ranks that were to have another way: why they send through sockets alone. Known on rank 0.

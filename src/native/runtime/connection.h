@@ -29,8 +29,10 @@ enum class MessageType : uint8_t {
   kFrom = 14,       // likewise: another message of one of them
   kAddressed = 15,  // coordinator -> collecting rank: responses for some of its ranks
   kNear = 16,       // bootstrap: collecting rank -> rank of its host
+  kLaneWaits = 17,  // both ways: a rank waits in the fast lane
+  kLaneOpens = 18,  // coordinator -> rank, in front of responses
 };
-constexpr MessageType kLastMessageType = MessageType::kNear;
+constexpr MessageType kLastMessageType = MessageType::kLaneOpens;
 
 struct Message {
   MessageType type;

@@ -75,6 +75,13 @@ void ControlPlane::WaitsAt(const Request& request, const std::string& site) {
   inbox_.AddWait(writer.Take());
 }
 
+void ControlPlane::TellLaneWaits(const Lane::Wait& wait) {
+  WireWriter writer;
+  writer.I64(static_cast<int64_t>(wait.round));
+  writer.U8(wait.all ? 1 : 0);
+  inbox_.AddLaneWait(writer.Take());
+}
+
 void ControlPlane::Run() {
   std::vector<EventSet::Event> ready;
   std::unique_lock turn(turn_);
@@ -194,6 +201,7 @@ void ControlPlane::SendInbox(bool hurry) {
   }
   if (writer.size() != 0) ToCoordinator(MessageType::kRequests, writer.bytes());
   for (const auto& message : inbox.waits) ToCoordinator(MessageType::kWaits, message);
+  for (const auto& message : inbox.lane_waits) ToCoordinator(MessageType::kLaneWaits, message);
   if (inbox.hurry_others) ToCoordinator(MessageType::kHurry, {});
   if (inbox.failure) ToCoordinator(MessageType::kFailure, ErrorPayload(*inbox.failure));
   if (inbox.shutdown) ToCoordinator(MessageType::kShutdown, {});

@@ -35,6 +35,7 @@
 #include "runtime/request_collector.h"
 #include "runtime/response.h"
 #include "runtime/stall_inspector.h"
+#include "transport/lane.h"
 
 namespace hvd {
 
@@ -52,6 +53,11 @@ class JobObserver {
   virtual void OnSample(const AutotuneSample& sample) = 0;
   // On rank 0: some ranks wait for others.
   virtual void OnStall(const std::string& text) = 0;
+  // Of a fast lane over sockets: see Lane.
+  virtual void OnLaneWaits(const Lane::Wait& /*wait*/) {}
+  virtual void OnLaneOpens() {}
+  // On rank 0: whether the lane opens with that answer.
+  virtual bool OpensLane(const Response& /*response*/) { return false; }
   // The job has failed. Nothing comes after it.
   virtual void OnFailure(const Error& error) = 0;
 };
@@ -83,6 +89,7 @@ class ControlPlane {
   void RequestShutdown() { inbox_.RequestShutdown(); }
   void ReportFailure(const Error& error) { inbox_.ReportFailure(error); }
   void Drained() { inbox_.Drained(); }
+  void TellLaneWaits(const Lane::Wait& wait);
   // This rank's program waits at a place for that operation.
   void WaitsAt(const Request& request, const std::string& site);
 

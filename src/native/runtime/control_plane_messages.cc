@@ -119,6 +119,10 @@ void ControlPlane::HandleAsCoordinator(int rank, MessageType type,
       // What it was for may have been answered meanwhile.
       if (ending_ || coordinator_.waiting() == 0 || std::exchange(hurried_, true)) return;
       return Broadcast(MessageType::kHurry, {});
+    case MessageType::kLaneWaits:
+      // At the end all say so of themselves.
+      if (!ending_) Broadcast(type, payload);
+      return;
     case MessageType::kGoodbye:
       left_[static_cast<size_t>(rank)] = true;
       if (std::all_of(left_.begin(), left_.end(), [](bool left) { return left; })) {
@@ -155,6 +159,11 @@ void ControlPlane::TakeResponses(std::span<const uint8_t> payload) {
     inbox_.SetGatherTime(std::chrono::microseconds(gather), gpus_too);
     tunes_.store(tunes, std::memory_order_relaxed);
   }
+  // The coordinator sends others the responses afterwards.
+  const auto opens = [this](const Response& response) { return observer_.OpensLane(response); };
+  if (IsCoordinator() && std::ranges::any_of(responses, opens)) {
+    Broadcast(MessageType::kLaneOpens, {});
+  }
   if (!responses.empty()) observer_.OnResponses(std::move(responses));
   if (again.size() != 0) ToCoordinator(MessageType::kRequests, again.bytes());
 }
@@ -167,6 +176,13 @@ void ControlPlane::HandleAsMember(MessageType type, std::span<const uint8_t> pay
       return TakeResponses(payload);
     case MessageType::kHurry:
       return inbox_.EndLongStays();
+    case MessageType::kLaneWaits: {
+      WireReader reader(payload);
+      const auto round = static_cast<uint64_t>(reader.I64());
+      return observer_.OnLaneWaits({.round = round, .all = reader.U8() != 0});
+    }
+    case MessageType::kLaneOpens:
+      return observer_.OnLaneOpens();
     case MessageType::kShutdown:
       return observer_.OnShutdown(static_cast<int>(WireReader(payload).U32()));
     case MessageType::kFailure:

@@ -1,10 +1,12 @@
 #include "runtime/fast_lane.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
 #include <numeric>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -68,6 +70,17 @@ class Running {
   std::atomic<pthread_t>& runner_;
 };
 
+class Leaving {
+ public:
+  explicit Leaving(Lane& lane) : lane_(lane) {}
+  ~Leaving() { lane_.Leave(); }
+  Leaving(const Leaving&) = delete;
+  Leaving& operator=(const Leaving&) = delete;
+
+ private:
+  Lane& lane_;
+};
+
 std::vector<int> FirstRanks(int count) {
   std::vector<int> ranks(static_cast<size_t>(count));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -80,8 +93,11 @@ FastLane::FastLane(std::unique_ptr<Lane> lane, std::unique_ptr<Transport> transp
                    Interruptible interruptible)
     : lane_(std::move(lane)),
       transport_(std::move(transport)),
-      ranks_(std::make_unique<ProcessSet>(kGlobalProcessSet, FirstRanks(lane_->ranks()),
-                                          *transport_, std::make_shared<OutputMemory>())),
+      outputs_(std::make_shared<OutputMemory>()),
+      ranks_(transport_ == nullptr
+                 ? nullptr
+                 : std::make_unique<ProcessSet>(kGlobalProcessSet, FirstRanks(lane_->ranks()),
+                                                *transport_, outputs_)),
       places_(static_cast<size_t>(lane_->ranks())),
       interruptible_(std::move(interruptible)) {}
 
@@ -99,7 +115,9 @@ std::shared_ptr<void> FastLane::Hold(const Request& request) {
 }
 
 void FastLane::Close() {
-  if (!closed_.exchange(true)) lane_->Hold(false);
+  if (closed_.exchange(true)) return;
+  lane_->Hold(false);
+  lane_->Retire();
 }
 
 bool FastLane::IsIdle() {
@@ -121,8 +139,16 @@ std::optional<Result> FastLane::Run(const std::shared_ptr<Operation>& operation,
 bool FastLane::IsFor(const Request& request) { return MayRunHere(request); }
 
 bool FastLane::MayMeet() const {
-  return !closed_.load(std::memory_order_relaxed) && holds_.load(std::memory_order_relaxed) == 0 &&
-         !lane_->AwaitedElsewhere();
+  // Without shared memory others cannot see that nobody comes, and it is late to find out.
+  return in_shared_memory() && !closed_.load(std::memory_order_relaxed) &&
+         holds_.load(std::memory_order_relaxed) == 0 && !lane_->AwaitedElsewhere();
+}
+
+bool FastLane::OpensWith(const Response& response) {
+  if (lane_->is_open() || !response.error.empty()) return false;
+  return std::ranges::any_of(response.names, [&](const auto& name) {
+    return lane_->OpensWith(OperationKey(response.process_set, name));
+  });
 }
 
 template <typename RequestLike>
@@ -131,6 +157,11 @@ std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCa
                                     std::chrono::steady_clock::time_point* met) {
   if (!MayRunHere(call) || closed_.load(std::memory_order_relaxed) ||
       holds_.load(std::memory_order_relaxed) != 0) {
+    return std::nullopt;
+  }
+  if (ranks_ == nullptr && !HasShortForm(call, *lane_)) return std::nullopt;
+  if (!lane_->is_open()) {
+    lane_->Miss(OperationKey(call.process_set, std::string(call.name)));
     return std::nullopt;
   }
   const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -145,8 +176,9 @@ std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCa
   const int rank = lane_->rank();
   const int ranks = lane_->ranks();
   const size_t read_from = call.kind == OpKind::kAllgather ? static_cast<size_t>(ranks) : 1;
-  if (DataBytes(call) * read_from > kAtOnce) call.pausing();
+  if (DataBytes(call) * read_from > kAtOnce || !in_shared_memory()) call.pausing();
   const KeptDenormals kept;
+  const Leaving leaving(*lane_);
   own_ = lane_->Write(ticket, BroughtBytes(call, *lane_));
   Bring(call, *lane_, own_);
   if (!lane_->TryMeet()) {
@@ -179,7 +211,7 @@ std::optional<Result> FastLane::RunHere(const BlockingCall& call, const MakeOper
                                         bool alike) {
   if (alike && HasShortForm(call, *lane_) && IsAgreeable(call)) return RunShort(call, {});
   call.pausing();
-  if (alike && IsLongBroadcast(call, *lane_)) {
+  if (alike && ranks_ != nullptr && IsLongBroadcast(call, *lane_)) {
     RunBroadcast(call, places_[static_cast<size_t>(call.root)].payload, *transport_);
     return Result{};
   }
@@ -197,6 +229,9 @@ std::optional<Result> FastLane::RunHere(const BlockingCall& call, const MakeOper
   if (!response) return std::nullopt;
   if (!response->error.empty()) throw Error(Error::Kind::kMismatch, response->error);
   if (HasShortForm(requests, *lane_)) return RunShort(*CallOf(*operation), requests);
+  if (ranks_ == nullptr) {
+    throw Error(Error::Kind::kInternal, "a rank has not brought all of its data to the fast lane");
+  }
   if (response->kind == OpKind::kAlltoall) {
     response->numbers = ReceivedRows(lane_->rank(), places_);
   }
@@ -215,7 +250,7 @@ Result FastLane::RunShort(const BlockingCall& call, std::span<const Request* con
     }
   }
   return hvd::RunShort(call, *lane_, places_, own_, std::span(rows).first(places_.size()),
-                       ranks_->outputs());
+                       outputs_);
 }
 
 std::optional<Response> FastLane::Agree(std::span<const Request* const> requests,

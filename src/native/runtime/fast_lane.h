@@ -1,11 +1,12 @@
-// The short way of a blocking operation: its caller meets the other ranks' callers in shared memory
-// (transport/shm/lane.h) and runs the operation right there, on its own thread.
+// The short way of a blocking operation: its caller meets the other ranks' callers in a lane, in
+// shared memory (transport/shm/shm_lane.h) or over sockets (transport/tcp/socket_lane.h), and runs
+// the operation right there, on its own thread.
 //
 // Every rank brings its request and, unless that is long, its data; of a long broadcast the
-// beginning. When all have met, each compares all requests, with the same outcome everywhere: they
-// agree and the operation runs, they differ and it fails with the coordinator's text, or they are
-// of different names, and all ranks take the ordinary way. A rank that others do not come to meet
-// takes it too.
+// beginning. Over sockets only operations run whose data all fit in. When all have met, each
+// compares all requests, with the same outcome everywhere: they agree and the operation runs, they
+// differ and it fails with the coordinator's text, or they are of different names, and all ranks
+// take the ordinary way. A rank that others do not come to meet takes it too.
 //
 // What runs here has a transport of its own, so that its order and that of the negotiated
 // operations need not be the same on all ranks. No rank comes while it has operations under way
@@ -23,14 +24,16 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runtime/blocking_call.h"
 #include "runtime/operation.h"
+#include "runtime/output_memory.h"
 #include "runtime/process_sets.h"
 #include "runtime/request.h"
 #include "runtime/response.h"
-#include "transport/shm/lane.h"
+#include "transport/lane.h"
 #include "transport/transport.h"
 
 namespace hvd {
@@ -40,7 +43,8 @@ class FastLane {
   // Whether a wait here may end by the caller's interrupt, which its WaitChecks ask for that.
   using Interruptible = std::shared_ptr<std::atomic<bool>>;
 
-  // Args: transport: of the same ranks, for what does not fit into the lane.
+  // Args: transport: of the same ranks, for what does not fit into the lane; none where that does
+  // not come.
   FastLane(std::unique_ptr<Lane> lane, std::unique_ptr<Transport> transport,
            Interruptible interruptible);
 
@@ -68,7 +72,15 @@ class FastLane {
   std::shared_ptr<void> Hold(const Request& request);
 
   // For the results of what runs here.
-  const std::shared_ptr<OutputMemory>& outputs() const { return ranks_->outputs(); }
+  const std::shared_ptr<OutputMemory>& outputs() const { return outputs_; }
+
+  // See Lane.
+  void TellWaits(Lane::TellWait tell) { lane_->TellWaits(std::move(tell)); }
+  void Told(const Lane::Wait& wait) { lane_->Told(wait); }
+  bool OpensWith(const Response& response);
+  void Open() { lane_->Open(); }
+  // Whether all ranks are on one host.
+  bool in_shared_memory() const { return lane_->shares_places(); }
 
   // From now on nothing runs here; who waits for others goes on. For any thread.
   void Close();
@@ -94,6 +106,7 @@ class FastLane {
 
   const std::unique_ptr<Lane> lane_;
   const std::unique_ptr<Transport> transport_;
+  const std::shared_ptr<OutputMemory> outputs_;
   const std::unique_ptr<ProcessSet> ranks_;  // all of them, on that transport
   std::mutex mutex_;                         // held by the caller that uses what stands above, and
   std::vector<Lane::Place> places_;          // what each rank has brought, and

@@ -114,6 +114,12 @@ void Inbox::AddWait(std::vector<uint8_t> message) {
   WakeLocked();
 }
 
+void Inbox::AddLaneWait(std::vector<uint8_t> message) {
+  const std::lock_guard lock(mutex_);
+  contents_.lane_waits.push_back(std::move(message));
+  WakeLocked();
+}
+
 void Inbox::Wake() {
   const std::lock_guard lock(mutex_);
   WakeLocked();

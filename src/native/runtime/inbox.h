@@ -24,12 +24,16 @@ class Inbox {
   struct Contents {
     std::vector<std::shared_ptr<const Request>> requests;
     std::optional<Error> failure;
-    std::vector<std::vector<uint8_t>> waits;  // messages
+    std::vector<std::vector<uint8_t>> waits;       // messages
+    std::vector<std::vector<uint8_t>> lane_waits;  // messages
     bool shutdown = false;
     bool drained = false;
     bool hurry_others = false;
 
-    bool urgent() const { return failure || shutdown || drained || hurry_others || !waits.empty(); }
+    bool urgent() const {
+      return failure || shutdown || drained || hurry_others || !waits.empty() ||
+             !lane_waits.empty();
+    }
   };
 
   void Submit(std::shared_ptr<const Request> request);
@@ -51,6 +55,7 @@ class Inbox {
   void ReportFailure(const Error& error);
   void Drained();
   void AddWait(std::vector<uint8_t> message);
+  void AddLaneWait(std::vector<uint8_t> message);
   // Makes wake_fd readable, whether there is anything or not.
   void Wake();
 

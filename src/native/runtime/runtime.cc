@@ -65,7 +65,8 @@ std::string Title(OpKind kind) {
 }
 
 AgreementOptions Agreement(AgreementOptions options, const Membership& membership) {
-  const bool long_stays = membership.fast_lane != nullptr && !membership.spare_cores;
+  const bool long_stays = membership.fast_lane != nullptr &&
+                          membership.fast_lane->in_shared_memory() && !membership.spare_cores;
   if (!options.gather_time) options.gather_time = long_stays ? kLongGatherTime : kShortGatherTime;
   return options;
 }
@@ -93,6 +94,10 @@ Runtime::Runtime(const RuntimeOptions& options)
       rank_, membership_.peers, std::move(membership_.links),
       Agreement(options.agreement, membership_), options.stall, options.autotune,
       membership_.silence, membership_.spin, static_cast<JobObserver&>(*this), trace_);
+  if (membership_.fast_lane) {
+    membership_.fast_lane->TellWaits(
+        [this](const Lane::Wait& wait) { control_->TellLaneWaits(wait); });
+  }
   try {
     control_thread_ = StartThread([this] { RunControlThread(); });
     op_thread_ = StartThread([this] { RunOpThread(); });
@@ -332,6 +337,18 @@ void Runtime::OnSample(const AutotuneSample& sample) {
 }
 
 void Runtime::OnStall(const std::string& text) { log_.Log(LogLevel::kWarning, text); }
+
+void Runtime::OnLaneWaits(const Lane::Wait& wait) {
+  if (membership_.fast_lane) membership_.fast_lane->Told(wait);
+}
+
+void Runtime::OnLaneOpens() {
+  if (membership_.fast_lane) membership_.fast_lane->Open();
+}
+
+bool Runtime::OpensLane(const Response& response) {
+  return membership_.fast_lane && membership_.fast_lane->OpensWith(response);
+}
 
 void Runtime::OnFailure(const Error& error) {
   abort_.Trip(error);

@@ -101,6 +101,9 @@ class Runtime : private JobObserver {
   void OnShutdown(int first) override;
   void OnSample(const AutotuneSample& sample) override;
   void OnStall(const std::string& text) override;
+  void OnLaneWaits(const Lane::Wait& wait) override;
+  void OnLaneOpens() override;
+  bool OpensLane(const Response& response) override;
   void OnFailure(const Error& error) override;
 
   // Throws Error (kInvalid) for what no rank may ask for.

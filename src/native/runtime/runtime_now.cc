@@ -103,7 +103,10 @@ void Runtime::ComeOutOfLane(Operation& join) {
 bool Runtime::MeetForStarted(const Operation& awaited, Clock::time_point end) {
   // The autotuner looks at what ranks announce. Where ranks have to share cores, each meeting costs
   // them turns at these, and one for all operations is better.
-  if (!membership_.fast_lane || !membership_.spin || control_->tunes()) return false;
+  if (!membership_.fast_lane || !membership_.fast_lane->in_shared_memory() || !membership_.spin ||
+      control_->tunes()) {
+    return false;
+  }
   const OpKind kind = awaited.request.kind;
   if (kind == OpKind::kBarrier || !FastLane::IsFor(awaited.request)) return false;
   const std::unique_lock meeting(meeting_mutex_, std::try_to_lock);

@@ -15,7 +15,7 @@ namespace hvd {
 // "rank 2 (host h, pid 123)".
 std::string Describe(const TransportSetup& setup, size_t rank);
 
-enum class CallKind : uint8_t { kData = 0, kControl = 1 };
+enum class CallKind : uint8_t { kData = 0, kControl = 1, kLane = 2 };
 
 struct Call {
   size_t rank = 0;  // who has made it

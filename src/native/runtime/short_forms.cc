@@ -46,7 +46,7 @@ template <typename RequestLike>
 size_t MostOf(const RequestLike& request, const Lane& lane) {
   if (request.tensors.empty()) return 0;
   const int ranks = lane.ranks();
-  const size_t most = Lane::MostData(ranks);
+  const size_t most = lane.most_data();
   const bool reduces = Reduces(request.kind);
   if (reduces && !request.numbers.empty()) return std::min(most, kMostMapped);
   if (ranks > 2) {
@@ -170,7 +170,7 @@ size_t BroughtBytes(const BlockingCall& call, const Lane& lane) {
   if (bytes > MostOf(call, lane)) {
     if (call.kind != OpKind::kBroadcast) return splits;
     const bool goes_across = ranks == 2 && BroadcastsAcross(bytes, lane.across_bytes());
-    return goes_across ? 0 : std::min(Lane::MostData(ranks), kMostOfBroadcast);
+    return goes_across ? 0 : std::min(lane.most_data(), kMostOfBroadcast);
   }
   if (call.kind != OpKind::kReducescatter) return bytes + splits;
   if (call.tensor().shape.empty() || !TakesOwnFromSource(ranks)) return bytes;

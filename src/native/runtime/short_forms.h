@@ -13,7 +13,7 @@
 #include "runtime/operation.h"
 #include "runtime/output_memory.h"
 #include "runtime/request.h"
-#include "transport/shm/lane.h"
+#include "transport/lane.h"
 #include "transport/transport.h"
 
 namespace hvd {

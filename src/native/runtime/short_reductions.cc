@@ -80,8 +80,8 @@ void Deliver(const BlockingCall& call, Part part, const std::byte* from) {
   std::memcpy(to, from, part.count * SizeOf(tensor.dtype));
 }
 
-bool IsSliced(const BlockingCall& call, int ranks) {
-  return ranks > 2 && DataBytes(call) >= kLeastSliced;
+bool IsSliced(const BlockingCall& call, const Lane& lane) {
+  return lane.ranks() > 2 && lane.shares_places() && DataBytes(call) >= kLeastSliced;
 }
 
 // The slice that `rank` reduces of so many bytes.
@@ -179,7 +179,7 @@ Result ReduceOwnRows(const BlockingCall& call, int rank, std::span<const Lane::P
 
 void ReduceToAll(const BlockingCall& call, Lane& lane, std::span<const Lane::Place> places,
                  MutableBytes own) {
-  if (IsSliced(call, lane.ranks())) {
+  if (IsSliced(call, lane)) {
     ReduceBySlices(call, lane, places, own);
   } else {
     ReduceWhole(call, lane.rank(), places);

@@ -9,7 +9,7 @@
 #include "runtime/blocking_call.h"
 #include "runtime/operation.h"
 #include "runtime/output_memory.h"
-#include "transport/shm/lane.h"
+#include "transport/lane.h"
 
 namespace hvd {
 

@@ -7,8 +7,10 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -20,11 +22,76 @@
 #include "runtime/setup_calls.h"
 #include "transport/mixed/mixed_transport.h"
 #include "transport/mpi/mpi_transport.h"
+#include "transport/shm/shm_lane.h"
 #include "transport/shm/shm_transport.h"
+#include "transport/tcp/socket_lane.h"
 #include "transport/tcp/tcp_transport.h"
 
 namespace hvd {
 namespace {
+
+// By kind and rank.
+using Connections = std::map<CallKind, std::vector<Socket>>;
+
+// Every rank connects to all lower ones and accepts from all higher ones, as far as they are
+// wanted, once for each kind.
+Connections Connect(const TransportSetup& setup, const std::function<bool(size_t)>& wanted,
+                    std::span<const CallKind> kinds) {
+  const RuntimeOptions& options = setup.options;
+  const auto& rows = setup.table.rows;
+  const auto own = static_cast<size_t>(options.rank);
+  Connections made;
+  size_t connections = 0;
+  for (size_t rank = 0; rank < rows.size(); ++rank) {
+    if (rank != own && wanted(rank)) connections += kinds.size();
+  }
+  // They may come all at once, when an acceptor leaves as many free as wait to be heard.
+  AllowDescriptors(connections, "a connection to every rank of another host", connections);
+  std::vector<size_t> missing;
+  for (const CallKind kind : kinds) {
+    std::vector<Socket>& sockets = made[kind];
+    sockets.resize(rows.size());
+    for (size_t rank = 0; rank < own; ++rank) {
+      if (wanted(rank)) sockets[rank] = MakeCall(setup, rank, kind);
+    }
+    for (size_t rank = own + 1; rank < rows.size(); ++rank) {
+      if (wanted(rank)) missing.push_back(rank);
+    }
+  }
+  while (!missing.empty()) {
+    Call call = TakeCall(setup, missing);
+    if (call.kind == CallKind::kControl) {
+      setup.control.insert_or_assign(static_cast<int>(call.rank), std::move(call.socket));
+      continue;
+    }
+    const auto kind = made.find(call.kind);
+    if (kind == made.end() || kind->second[call.rank] || !wanted(call.rank)) {
+      throw Error(Error::Kind::kIo, StrCat("unexpected data connection of rank ", call.rank));
+    }
+    kind->second[call.rank] = std::move(call.socket);
+    missing.erase(std::ranges::find(missing, call.rank));
+  }
+  return made;
+}
+
+std::chrono::milliseconds SilenceOf(const TransportSetup& setup) {
+  return std::chrono::milliseconds(setup.table.silence_ms);
+}
+
+std::unique_ptr<TcpTransport> MakeTcp(const TransportSetup& setup, Connections made,
+                                      const Abort& abort) {
+  return std::make_unique<TcpTransport>(setup.options.rank, std::move(made[CallKind::kData]), abort,
+                                        SilenceOf(setup));
+}
+
+// On the lane, an operation runs on the thread that a signal's handler has to run on.
+std::pair<WaitCheck, FastLane::Interruptible> LaneCheck(const TransportSetup& setup) {
+  const auto interruptible = std::make_shared<std::atomic<bool>>(true);
+  const auto interrupt = [interruptible, ask = setup.options.interrupt] {
+    return ask && interruptible->load(std::memory_order_relaxed) && ask();
+  };
+  return {WaitCheck(setup.abort, interrupt), interruptible};
+}
 
 void SetUpShm(const TransportSetup& setup, std::optional<Segment> own, Transports& result) {
   const int rank = setup.options.rank;
@@ -39,53 +106,26 @@ void SetUpShm(const TransportSetup& setup, std::optional<Segment> own, Transport
   };
   result.transport = transport(Channel::kNegotiated, WaitCheck(setup.abort));
   if (ranks > Lane::kMostRanks) return;
-  // On the lane, an operation runs on the thread that a signal's handler has to run on.
-  const auto interruptible = std::make_shared<std::atomic<bool>>(true);
-  const auto interrupt = [interruptible, ask = setup.options.interrupt] {
-    return ask && interruptible->load(std::memory_order_relaxed) && ask();
-  };
-  const WaitCheck check(setup.abort, interrupt);
+  const auto [check, interruptible] = LaneCheck(setup);
   result.fast_lane =
-      std::make_unique<FastLane>(std::make_unique<Lane>(rank, segment, distances, spin, check),
+      std::make_unique<FastLane>(std::make_unique<ShmLane>(rank, segment, distances, spin, check),
                                  transport(Channel::kLane, check), interruptible);
 }
 
-// Every rank connects to all lower ones and accepts from all higher ones, as far as they are
-// wanted.
-std::unique_ptr<TcpTransport> SetUpTcp(const TransportSetup& setup,
-                                       const std::function<bool(size_t)>& wanted,
-                                       const Abort& abort) {
-  const RuntimeOptions& options = setup.options;
-  const auto& rows = setup.table.rows;
-  const auto own = static_cast<size_t>(options.rank);
-  std::vector<Socket> sockets(rows.size());
-  size_t connections = 0;
-  for (size_t rank = 0; rank < rows.size(); ++rank) {
-    if (rank != own && wanted(rank)) ++connections;
+void SetUpTcp(const TransportSetup& setup, Transports& result) {
+  const auto rank = static_cast<size_t>(setup.options.rank);
+  const bool few = setup.table.rows.size() <= static_cast<size_t>(SocketLane::kMostRanks);
+  const std::array kinds{CallKind::kData, CallKind::kLane};
+  Connections made = Connect(
+      setup, [rank](size_t other) { return other != rank; }, std::span(kinds).first(few ? 2 : 1));
+  if (few) {
+    const auto [check, interruptible] = LaneCheck(setup);
+    auto lane = std::make_unique<SocketLane>(setup.options.rank, std::move(made[CallKind::kLane]),
+                                             MaySpin(setup.table, setup.options.rank), check,
+                                             setup.abort, SilenceOf(setup));
+    result.fast_lane = std::make_unique<FastLane>(std::move(lane), nullptr, interruptible);
   }
-  // They may come all at once, when an acceptor leaves as many free as wait to be heard.
-  AllowDescriptors(connections, "a connection to every rank of another host", connections);
-  for (size_t rank = 0; rank < own; ++rank) {
-    if (wanted(rank)) sockets[rank] = MakeCall(setup, rank, CallKind::kData);
-  }
-  std::vector<size_t> missing;
-  for (size_t rank = own + 1; rank < rows.size(); ++rank) {
-    if (wanted(rank)) missing.push_back(rank);
-  }
-  while (!missing.empty()) {
-    Call call = TakeCall(setup, missing);
-    if (call.kind == CallKind::kControl) {
-      setup.control.insert_or_assign(static_cast<int>(call.rank), std::move(call.socket));
-      continue;
-    }
-    if (sockets[call.rank] || !wanted(call.rank)) {
-      throw Error(Error::Kind::kIo, StrCat("unexpected data connection of rank ", call.rank));
-    }
-    sockets[call.rank] = std::move(call.socket);
-    std::erase(missing, call.rank);
-  }
-  return std::make_unique<TcpTransport>(options.rank, std::move(sockets), abort,
-                                        std::chrono::milliseconds(setup.table.silence_ms));
+  result.transport = MakeTcp(setup, std::move(made), setup.abort);
 }
 
 // What another rank puts into the store, unless a rank that is watched is lost before.
@@ -165,7 +205,7 @@ void SetUpMixed(const TransportSetup& setup, Reach reach, Transports& result) {
   if (reach == Reach::kMixedMpi) {
     far = SetUpMpi(setup, *halt);
   } else {
-    far = SetUpTcp(setup, on_other_host, *halt);
+    far = MakeTcp(setup, Connect(setup, on_other_host, std::array{CallKind::kData}), *halt);
   }
   if (!result.shm_error.empty()) return;
   result.transport = std::make_unique<MixedTransport>(rank, std::move(topology), std::move(halt),
@@ -194,11 +234,9 @@ Transports SetUpTransports(const TransportSetup& setup, Reach reach,
                            std::optional<Segment> segment) {
   Transports result;
   switch (reach) {
-    case Reach::kTcp: {
-      const auto all = [&](size_t rank) { return rank != static_cast<size_t>(setup.options.rank); };
-      result.transport = SetUpTcp(setup, all, setup.abort);
+    case Reach::kTcp:
+      SetUpTcp(setup, result);
       break;
-    }
     case Reach::kMpi:
       result.transport = SetUpMpi(setup, setup.abort);
       break;

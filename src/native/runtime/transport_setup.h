@@ -50,7 +50,7 @@ struct TransportSetup {
 
 struct Transports {
   std::unique_ptr<Transport> transport;
-  std::unique_ptr<FastLane> fast_lane;  // where all ranks are on one host
+  std::unique_ptr<FastLane> fast_lane;  // where all ranks are on one host, or few on any
   // The descriptor by which others open the shared memory, to be kept until all have done so.
   UniqueFd segment_file;
   // Why there is no shared memory, in which case there is no transport; sockets may do.

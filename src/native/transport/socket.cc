@@ -244,6 +244,13 @@ bool Socket::Unheard(std::chrono::milliseconds time) const {
   return asked && std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv) >= time.count();
 }
 
+std::chrono::microseconds Socket::RoundTrip() const {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return {};
+  return std::chrono::microseconds(info.tcpi_rtt);
+}
+
 void Socket::CloseWrite() noexcept { (void)::shutdown(fd_.get(), SHUT_WR); }
 
 Listener::Listener(const std::vector<std::string>& hosts) {

@@ -11,8 +11,8 @@
 #include "transport/shm/borrowed_vectors.h"
 #include "transport/shm/segment.h"
 #include "transport/shm/single_copy.h"
-#include "transport/shm/wait_check.h"
 #include "transport/transport.h"
+#include "transport/wait_check.h"
 
 namespace hvd {
 

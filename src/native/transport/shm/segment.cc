@@ -6,7 +6,7 @@
 
 #include "base/alignment.h"
 #include "base/cpu.h"
-#include "transport/shm/lane.h"
+#include "transport/shm/shm_lane.h"
 
 namespace hvd {
 namespace {
@@ -58,7 +58,7 @@ struct Segment::Layout {
       : n(static_cast<size_t>(ranks)),
         ring_bytes(RingBytes(n)),
         post_bytes(PostBytes(n)),
-        marks(RoundUp(Lane::Bytes(ranks), kPage)),
+        marks(RoundUp(ShmLane::Bytes(ranks), kPage)),
         doorbells(RoundUp(marks + n * sizeof(Mark), kPage)),
         positions(doorbells + kChannels * n * sizeof(Doorbell)),
         rings(RoundUp(positions + kChannels * n * n * sizeof(RingPositions), kPage)),

@@ -17,9 +17,9 @@
 #include "transport/shm/lending.h"
 #include "transport/shm/segment.h"
 #include "transport/shm/single_copy.h"
-#include "transport/shm/spin_time.h"
-#include "transport/shm/wait_check.h"
+#include "transport/spin_time.h"
 #include "transport/transport.h"
+#include "transport/wait_check.h"
 
 namespace hvd {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/str_cat.h"
+#include "transport/tcp/unheard.h"
 
 namespace hvd {
 namespace {
@@ -77,23 +77,13 @@ void TcpTransport::Wait(const Socket* receiver, const Socket* sender) {
   std::array<pollfd, 3> items{{{.fd = abort_.fd(), .events = POLLIN, .revents = 0},
                                item(receiver, POLLOUT),
                                item(sender, POLLIN)}};
-  const auto look = std::clamp<int64_t>(silence_.count() / 4, 100, 3'600'000);
-  const int patience = silence_.count() != 0 ? static_cast<int>(look) : -1;
-  // Twice: after a pause of this host's own the others have a moment to be heard again.
-  for (int unheard = 0;;) {
-    const int ready = ::poll(items.data(), items.size(), patience);
+  Unheard unheard(silence_);
+  while (true) {
+    const int ready = ::poll(items.data(), items.size(), unheard.look_ms());
     if (ready < 0 && errno != EINTR) throw SystemError("poll", errno, "data connection");
     abort_.ThrowIfTripped();
     if (ready != 0) return;
-    const Socket* silent = nullptr;
-    for (const Socket* each : {receiver, sender}) {
-      if (each != nullptr && each->Unheard(2 * silence_)) silent = each;
-    }
-    unheard = silent != nullptr ? unheard + 1 : 0;
-    if (unheard < 2) continue;
-    throw Error(Error::Kind::kPeerLost, StrCat(silent->peer(),
-                                               " acknowledges nothing on its data connection: "
-                                               "the way between the two hosts has failed"));
+    unheard.Look(std::array{receiver, sender});
   }
 }
 

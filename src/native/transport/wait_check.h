@@ -1,6 +1,6 @@
-// What a rank that sleeps in shared memory looks at now and then.
-#ifndef HVD_TRANSPORT_SHM_WAIT_CHECK_H_
-#define HVD_TRANSPORT_SHM_WAIT_CHECK_H_
+// What a rank that waits for others in the middle of an operation looks at now and then.
+#ifndef HVD_TRANSPORT_WAIT_CHECK_H_
+#define HVD_TRANSPORT_WAIT_CHECK_H_
 
 #include <chrono>
 #include <utility>
@@ -34,4 +34,4 @@ class WaitCheck {
 
 }  // namespace hvd
 
-#endif  // HVD_TRANSPORT_SHM_WAIT_CHECK_H_
+#endif  // HVD_TRANSPORT_WAIT_CHECK_H_

@@ -1,6 +1,6 @@
 // How long a rank that waits for another one spins before it sleeps.
-#ifndef HVD_TRANSPORT_SHM_SPIN_TIME_H_
-#define HVD_TRANSPORT_SHM_SPIN_TIME_H_
+#ifndef HVD_TRANSPORT_SPIN_TIME_H_
+#define HVD_TRANSPORT_SPIN_TIME_H_
 
 #include <chrono>
 
@@ -32,4 +32,4 @@ class SpinTime {
 
 }  // namespace hvd
 
-#endif  // HVD_TRANSPORT_SHM_SPIN_TIME_H_
+#endif  // HVD_TRANSPORT_SPIN_TIME_H_

@@ -1,6 +1,5 @@
-// A meeting place in shared memory: every rank of a host brings some bytes, and leaves with those
-// of all. No other thread takes part, and no system call when the ranks come at about the same
-// time.
+// A lane in shared memory. No other thread takes part, and no system call when the ranks come at
+// about the same time.
 //
 // One word holds the generation (the number of the round, modulo 256), which ranks have arrived,
 // and which ranks are held, that is, have operations under way elsewhere. It changes by
@@ -24,8 +23,8 @@
 // begins wakes the sleepers. A sleeper counts itself before it looks at the word and the counts a
 // last time, and these change before the look at the number of sleepers, all sequentially
 // consistent: one of them sees the other.
-#ifndef HVD_TRANSPORT_SHM_LANE_H_
-#define HVD_TRANSPORT_SHM_LANE_H_
+#ifndef HVD_TRANSPORT_SHM_SHM_LANE_H_
+#define HVD_TRANSPORT_SHM_SHM_LANE_H_
 
 #include <atomic>
 #include <chrono>
@@ -35,80 +34,46 @@
 #include <mutex>
 #include <span>
 
+#include "transport/lane.h"
 #include "transport/shm/core_distances.h"
 #include "transport/shm/crowded_core.h"
 #include "transport/shm/long_places.h"
 #include "transport/shm/segment.h"
-#include "transport/shm/spin_time.h"
-#include "transport/shm/wait_check.h"
+#include "transport/spin_time.h"
 #include "transport/transport.h"
+#include "transport/wait_check.h"
 
 namespace hvd {
 
-class Lane {
+class ShmLane final : public Lane {
  public:
-  // More ranks than the word has bits for have no lane.
-  static constexpr int kMostRanks = 28;
-  static constexpr size_t kMostTicket = 448;
-  // How much a rank may bring: data, and a number for each rank in front of it. Bringing it spares
-  // the second meeting that a transfer is.
   static constexpr size_t MostData(int ranks) { return LongPlaces::Share(ranks); }
   static constexpr size_t MostPayload(int ranks) {
     return MostData(ranks) + static_cast<size_t>(ranks) * sizeof(int64_t);
   }
 
-  // Payloads of so many bytes stay for a round more.
-  static constexpr size_t kStays = LongPlaces::kLeast;
-
-  // What one rank has brought.
-  struct Place {
-    ConstBytes ticket;
-    ConstBytes payload;
-  };
-
   // Args: segment: of at most kMostRanks. distances: of this rank on it. spin: whether every rank
   // can have a core to itself.
-  Lane(int rank, std::shared_ptr<const Segment> segment, std::shared_ptr<CoreDistances> distances,
-       bool spin, WaitCheck check);
+  ShmLane(int rank, std::shared_ptr<const Segment> segment,
+          std::shared_ptr<CoreDistances> distances, bool spin, WaitCheck check);
 
   // Bytes of shared memory for as many ranks; zeros are its start.
   static size_t Bytes(int ranks);
 
-  // Puts the ticket into this rank's place, and returns where the payload goes, aligned for any
-  // element; `way` says how it is best copied there.
-  MutableBytes Write(ConstBytes ticket, size_t payload_bytes);
-  HandOver way() const { return distances_->ForAll(); }
-  // Comes to the round with what was written, and waits for the others for as long as a few looks
-  // take. False when not all have come: AwaitOthers must follow.
-  bool TryMeet();
-  // Waits on, for at most that long. False when this rank has left the round again.
-  bool AwaitOthers(std::chrono::milliseconds most = WaitCheck::kSlice);
-  // Both in turn.
-  bool Meet() { return TryMeet() || AwaitOthers(); }
-  // In the middle of an operation for which the ranks have met: comes to the next round, to which
-  // nothing is brought, and waits until it is met; no rank leaves. What was brought to the round
-  // before, and changed since by the one whose it is, can be read until the next Write if it has
-  // kStays and more bytes. Throws what the check throws.
-  void MeetAgain();
-  // Of the round that was met last, until the next Write.
-  Place At(int rank) const;
-
-  // For any thread, and counted: while it is held for an operation that others have not begun, no
-  // rank waits here for long.
-  // Args: of_all: the operation ends only when all ranks have begun it.
-  void Hold(bool of_all);
-  void Release(bool of_all);
-  // All ranks start to count anew: operations were done without those that had not begun them.
-  void ForgetBegun();
-  // Whether another rank may be waiting elsewhere for what this one does here, or this one is held.
-  bool AwaitedElsewhere() const;
-
-  int rank() const { return rank_; }
-  int ranks() const { return ranks_; }
-  // From how many bytes on two ranks that have met here read each other's; 0: they do not.
-  size_t single_copy_bytes() const;
-  // The same of working in each other's memory.
-  size_t across_bytes() const;
+  size_t most_data() const override { return MostData(ranks()); }
+  bool shares_places() const override { return true; }
+  HandOver way() const override { return distances_->ForAll(); }
+  MutableBytes Write(ConstBytes ticket, size_t payload_bytes) override;
+  bool TryMeet() override;
+  bool AwaitOthers(std::chrono::milliseconds most = WaitCheck::kSlice) override;
+  void MeetAgain() override;
+  Place At(int rank) const override;
+  void Hold(bool of_all) override;
+  void Release(bool of_all) override;
+  void ForgetBegun() override;
+  bool AwaitedElsewhere() const override;
+  size_t single_copy_bytes() const override;
+  size_t across_bytes() const override;
 
  private:
   struct Standing;
@@ -122,13 +87,11 @@ class Lane {
   bool AwaitBriefly(std::chrono::steady_clock::time_point begin);
   bool AwaitsThisCore() const;
   bool Sleep(bool leaves, std::chrono::milliseconds most);
-  bool Leave();
+  bool LeaveRound();
   void WakeSleepers();
 
   const std::shared_ptr<const Segment> segment_;
   const std::shared_ptr<CoreDistances> distances_;
-  const int rank_;
-  const int ranks_;
   const bool spin_;
   const WaitCheck check_;
   const uint64_t own_;
@@ -146,4 +109,4 @@ class Lane {
 
 }  // namespace hvd
 
-#endif  // HVD_TRANSPORT_SHM_LANE_H_
+#endif  // HVD_TRANSPORT_SHM_SHM_LANE_H_

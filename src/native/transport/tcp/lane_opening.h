@@ -1,0 +1,58 @@
+// Whether ranks come to a lane over sockets.
+#ifndef HVD_TRANSPORT_TCP_LANE_OPENING_H_
+#define HVD_TRANSPORT_TCP_LANE_OPENING_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hvd {
+
+// A round that is not met costs more than rounds gain, so it closes the lane, which all ranks see.
+// Rank 0 opens it when it has missed operations in their number; all hear of that with the answer
+// to the last of these, for which all have asked by then, so that they come from the same operation
+// on. The number doubles, up to a bound, until as many rounds have been met in between.
+//
+// One thread at a time, but for open().
+class LaneOpening {
+ public:
+  bool open() const { return open_.load(std::memory_order_relaxed); }
+
+  void Met() { ++met_; }
+
+  void Close() {
+    needed_ = met_ >= needed_ ? 1 : std::min(2 * needed_, kMost);
+    met_ = missed_ = 0;
+    opens_with_.clear();
+    open_.store(false, std::memory_order_relaxed);
+  }
+
+  // Of rank 0. Its caller waits for the operation.
+  void Miss(std::string_view operation) {
+    if (++missed_ >= needed_) opens_with_ = operation;
+  }
+  bool OpensWith(std::string_view operation) const {
+    return !opens_with_.empty() && opens_with_ == operation;
+  }
+
+  void Open() {
+    met_ = missed_ = 0;
+    opens_with_.clear();
+    open_.store(true, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr int64_t kMost = 64;
+
+  std::atomic<bool> open_{true};
+  int64_t needed_ = 1;
+  int64_t met_ = 0;     // rounds, since it has opened
+  int64_t missed_ = 0;  // operations, since it has closed
+  std::string opens_with_;
+};
+
+}  // namespace hvd
+
+#endif  // HVD_TRANSPORT_TCP_LANE_OPENING_H_

@@ -1,0 +1,266 @@
+#include "transport/tcp/socket_lane.h"
+
+#include <poll.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "transport/tcp/unheard.h"
+
+namespace hvd {
+namespace {
+
+// How long a rank waits before it tells the others, and the time of messages besides.
+constexpr std::chrono::milliseconds kBeforeTelling{2};
+// How long one waits that must not do so without being told why.
+constexpr std::chrono::milliseconds kAlone{1000};
+// As for data connections: a rank that does not read yet is waited for.
+constexpr std::chrono::hours kUnread{24};
+
+int CeilMs(std::chrono::steady_clock::duration time) {
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
+  return static_cast<int>(std::clamp<int64_t>(ms, 0, 1000));
+}
+
+}  // namespace
+
+SocketLane::SocketLane(int rank, std::vector<Socket> sockets, bool spin, WaitCheck check,
+                       const Abort& abort, std::chrono::milliseconds silence)
+    : Lane(rank, static_cast<int>(sockets.size())),
+      links_(sockets.size()),
+      spin_(spin),
+      check_(std::move(check)),
+      abort_(abort),
+      silence_(silence),
+      own_(new std::byte[LaneMessage::Bytes(
+          {.ticket_bytes = kMostTicket,
+           .payload_bytes = static_cast<uint32_t>(MostPayload(ranks()))})]()) {
+  missing_.reserve(sockets.size());
+  for (size_t other = 0; other < sockets.size(); ++other) {
+    if (other == static_cast<size_t>(rank)) continue;
+    sockets[other].Watch(silence, kUnread);
+    round_trip_ = std::max(round_trip_, sockets[other].RoundTrip());
+    links_[other] = std::make_unique<LaneLink>(std::move(sockets[other]), MostPayload(ranks()));
+  }
+}
+
+SocketLane::~SocketLane() {
+  for (const auto& link : links_) {
+    if (link) link->socket().Unwatch();
+  }
+}
+
+MutableBytes SocketLane::Write(ConstBytes ticket, size_t payload_bytes) {
+  head_ = {.ticket_bytes = static_cast<uint32_t>(ticket.size()),
+           .payload_bytes = static_cast<uint32_t>(payload_bytes)};
+  std::ranges::copy(ticket, own_.get() + sizeof(LaneHead));
+  return {own_.get() + LaneMessage::PayloadAt(head_), payload_bytes};
+}
+
+ConstBytes SocketLane::Message() const { return {own_.get(), LaneMessage::Bytes(head_)}; }
+
+Lane::Place SocketLane::At(int rank) const {
+  const auto& link = links_[static_cast<size_t>(rank)];
+  return link ? link->place() : LaneMessage::PlaceIn(Message(), head_);
+}
+
+bool SocketLane::TryMeet() {
+  {
+    const std::lock_guard lock(mutex_);
+    there_ = true;
+    over_ = retired_ || !opening_.open();
+    head_.round = round_;
+  }
+  if (over_) return false;
+  std::memcpy(own_.get(), &head_, sizeof(head_));
+  SendToAll(Message());
+  return End(Look());
+}
+
+bool SocketLane::AwaitOthers(std::chrono::milliseconds most) {
+  if (over_) return false;
+  const Clock::time_point begin = Clock::now();
+  Standing standing = AwaitBriefly(begin);
+  if (standing == Standing::kOpen) {
+    standing = Sleep(begin, most);
+    spin_time_.Slept(Clock::now() - begin);
+  }
+  return End(standing);
+}
+
+void SocketLane::MeetAgain() {
+  throw Error(Error::Kind::kInternal,
+              "ranks without common memory cannot change what they brought");
+}
+
+SocketLane::Standing SocketLane::Look() {
+  missing_.clear();
+  for (const auto& link : links_) {
+    if (!link) continue;
+    const LaneLink::News news = link->Of(round_);
+    if (news == LaneLink::News::kIsOver) return Standing::kOver;
+    if (news == LaneLink::News::kNone) missing_.push_back(link.get());
+  }
+  return missing_.empty() ? Standing::kMet : Standing::kOpen;
+}
+
+bool SocketLane::End(Standing standing) {
+  if (standing == Standing::kOpen) return false;
+  const bool met = standing == Standing::kMet;
+  const std::lock_guard lock(mutex_);
+  ++round_;
+  if (met) {
+    opening_.Met();
+  } else {
+    opening_.Close();
+  }
+  over_ = !met;
+  return met;
+}
+
+SocketLane::Standing SocketLane::AwaitBriefly(Clock::time_point begin) {
+  const Clock::time_point end = begin + (spin_ ? spin_time_.OfNextWait() : kYield);
+  do {
+    const Standing standing = Look();
+    if (standing != Standing::kOpen) return standing;
+    if (!spin_) ::sched_yield();
+  } while (Clock::now() < end);
+  return Standing::kOpen;
+}
+
+SocketLane::Standing SocketLane::Sleep(Clock::time_point begin, std::chrono::milliseconds most) {
+  Unheard unheard(silence_);
+  const Clock::duration look = silence_.count() == 0 ? Clock::duration(std::chrono::hours(1))
+                                                     : std::chrono::milliseconds(unheard.look_ms());
+  const std::array tell_at{begin + kBeforeTelling + 2 * round_trip_,
+                           begin + std::max(most, kBeforeTelling) + 4 * round_trip_};
+  size_t told = 0;
+  Clock::time_point look_at = begin + look;
+  std::vector<pollfd> items;
+  while (true) {
+    const Standing standing = Look();
+    if (standing != Standing::kOpen) return standing;
+    abort_.ThrowIfTripped();
+    const Clock::time_point now = Clock::now();
+    if (told < tell_at.size() && now >= tell_at[told]) {
+      if (tell_) tell_({.round = round_, .all = told == 1});
+      ++told;
+    }
+    if (now >= look_at) {
+      std::vector<const Socket*> silent;
+      for (const LaneLink* link : missing_) silent.push_back(&link->socket());
+      unheard.Look(silent);
+      look_at = now + look;
+    }
+    // Those that are not there do not answer: perhaps they have been stopped.
+    if (now - tell_at.back() > kAlone) check_(true);
+    items.assign(1, {.fd = abort_.fd(), .events = POLLIN, .revents = 0});
+    for (const LaneLink* link : missing_) {
+      items.push_back({.fd = link->socket().fd(), .events = POLLIN, .revents = 0});
+    }
+    const auto next = told < tell_at.size() ? std::min(tell_at[told], look_at) : look_at;
+    if (::poll(items.data(), items.size(), CeilMs(next - now)) < 0 && errno != EINTR) {
+      throw SystemError("poll", errno, "fast lane");
+    }
+  }
+}
+
+void SocketLane::SendToAll(ConstBytes message) {
+  for (const auto& link : links_) {
+    if (!link) continue;
+    ConstBytes rest = message;
+    while (!rest.empty()) {
+      const auto count = link->socket().TrySend(rest);
+      if (count) {
+        rest = rest.subspan(*count);
+        continue;
+      }
+      // There is always room for what the other rank has not read, unless it cannot be reached.
+      std::array<pollfd, 2> items{{{.fd = abort_.fd(), .events = POLLIN, .revents = 0},
+                                   {.fd = link->socket().fd(), .events = POLLOUT, .revents = 0}}};
+      if (::poll(items.data(), items.size(), -1) < 0 && errno != EINTR) {
+        throw SystemError("poll", errno, "fast lane");
+      }
+      abort_.ThrowIfTripped();
+    }
+  }
+}
+
+void SocketLane::Leave() {
+  const std::lock_guard lock(mutex_);
+  there_ = false;
+  DeclineIfDue();
+}
+
+void SocketLane::Hold(bool /*of_all*/) {
+  const std::lock_guard lock(mutex_);
+  ++holds_;
+  DeclineIfDue();
+}
+
+void SocketLane::Release(bool /*of_all*/) {
+  const std::lock_guard lock(mutex_);
+  --holds_;
+}
+
+void SocketLane::Retire() {
+  const std::lock_guard lock(mutex_);
+  retired_ = true;
+  says_goodbye_ = true;
+  DeclineIfDue();
+}
+
+void SocketLane::Told(const Wait& wait) {
+  const std::lock_guard lock(mutex_);
+  if (wait.round < round_) return;
+  if (!told_ || wait.round > told_->round) {
+    told_ = wait;
+  } else if (wait.round == told_->round) {
+    told_->all = told_->all || wait.all;
+  }
+  DeclineIfDue();
+}
+
+// A failure is found by the next one to come, or by what fails with it.
+void SocketLane::DeclineIfDue() noexcept {
+  if (there_) return;
+  // Earlier rounds are over for the one that waits, so they are not met.
+  if (told_) round_ = std::max(round_, told_->round);
+  const bool waited_for = told_ && told_->round == round_ && (told_->all || holds_ > 0);
+  if (!waited_for && !says_goodbye_) return;
+  says_goodbye_ = false;
+  const LaneHead head{.round = round_};
+  ++round_;
+  opening_.Close();
+  try {
+    SendToAll(std::as_bytes(std::span(&head, 1)));
+    // So that what nobody reads does not pile up.
+    for (const auto& link : links_) {
+      if (link) (void)link->Of(round_);
+    }
+  } catch (const Error&) {
+    return;
+  }
+}
+
+void SocketLane::Miss(std::string_view operation) {
+  const std::lock_guard lock(mutex_);
+  opening_.Miss(operation);
+}
+
+bool SocketLane::OpensWith(std::string_view operation) {
+  const std::lock_guard lock(mutex_);
+  return opening_.OpensWith(operation);
+}
+
+void SocketLane::Open() {
+  const std::lock_guard lock(mutex_);
+  opening_.Open();
+}
+
+}  // namespace hvd
