@@ -82,6 +82,7 @@ void ExpectBrought(const Lane& lane, int rank, uint64_t value) {
   EXPECT_EQ(static_cast<char>(place.ticket.back()), static_cast<char>('a' + value % 20));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(place.payload.data()) % 16, 0);
   EXPECT_EQ(place.payload.size(), data.size() * sizeof(uint64_t));
+  if (data.empty()) return;
   EXPECT_EQ(std::memcmp(place.payload.data(), data.data(), place.payload.size()), 0);
 }
 
@@ -183,6 +184,31 @@ TEST(ARankThatIsElsewhereDeclinesWhenItIsToldThatOthersWait) {
     lane->Open();
   }
   OnThreads(3, [&](int rank) { EXPECT_TRUE(Come(*lanes[static_cast<size_t>(rank)], 5)); });
+}
+
+TEST(ARankThatEndsWhatTheOthersHaveBegunTooIsWaitedFor) {
+  const Lanes lanes = LanesOf(ConnectedSockets(2), false);
+  std::latch told(1);
+  lanes[0]->TellWaits([&](const Lane::Wait& wait) {
+    lanes[1]->Told(wait);
+    told.count_down();
+  });
+  for (const auto& lane : lanes) lane->Hold(true);
+  lanes[0]->Release(true);
+  OnThreads(2, [&](int rank) {
+    if (rank == 1) {
+      told.wait();
+      lanes[1]->Release(true);
+    }
+    EXPECT_TRUE(Come(*lanes[static_cast<size_t>(rank)], 3));
+  });
+  // When all have joined, they count anew.
+  lanes[1]->Hold(true);
+  for (const auto& lane : lanes) lane->ForgetBegun();
+  lanes[1]->Told({.round = 1, .begun = 0});
+  EXPECT_TRUE(lanes[1]->is_open());
+  lanes[1]->Hold(false);
+  EXPECT_TRUE(!lanes[1]->is_open());
 }
 
 TEST(ARankThatGoesElsewhereLaterDeclinesThen) {

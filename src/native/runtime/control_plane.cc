@@ -78,6 +78,7 @@ void ControlPlane::WaitsAt(const Request& request, const std::string& site) {
 void ControlPlane::TellLaneWaits(const Lane::Wait& wait) {
   WireWriter writer;
   writer.I64(static_cast<int64_t>(wait.round));
+  writer.I64(static_cast<int64_t>(wait.begun));
   writer.U8(wait.all ? 1 : 0);
   inbox_.AddLaneWait(writer.Take());
 }

@@ -179,7 +179,8 @@ void ControlPlane::HandleAsMember(MessageType type, std::span<const uint8_t> pay
     case MessageType::kLaneWaits: {
       WireReader reader(payload);
       const auto round = static_cast<uint64_t>(reader.I64());
-      return observer_.OnLaneWaits({.round = round, .all = reader.U8() != 0});
+      const auto begun = static_cast<uint64_t>(reader.I64());
+      return observer_.OnLaneWaits({.round = round, .begun = begun, .all = reader.U8() != 0});
     }
     case MessageType::kLaneOpens:
       return observer_.OnLaneOpens();

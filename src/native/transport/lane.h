@@ -30,10 +30,11 @@ class Lane {
     ConstBytes payload;
   };
 
-  // A rank waits for the others in that round: whoever is not there and has something to do
-  // elsewhere declines it; with `all`, whoever is not there.
+  // A rank waits for the others in that round: whoever is not there and is held for an operation
+  // that this one has not begun declines it; with `all`, whoever is not there.
   struct Wait {
     uint64_t round = 0;
+    uint64_t begun = 0;  // operations of all ranks, ever
     bool all = false;
   };
   using TellWait = std::function<void(const Wait&)>;

@@ -17,6 +17,28 @@ LaneLink::LaneLink(Socket socket, size_t most_payload)
                                     .payload_bytes = static_cast<uint32_t>(most_payload)})),
       bytes_(new std::byte[room_]) {}
 
+void LaneLink::Send(ConstBytes message) {
+  Flush();
+  if (!HasOutput()) message = message.subspan(SendNow(message));
+  output_.insert(output_.end(), message.begin(), message.end());
+}
+
+void LaneLink::Flush() {
+  if (!HasOutput()) return;
+  const auto sent = static_cast<ptrdiff_t>(SendNow(output_));
+  output_.erase(output_.begin(), output_.begin() + sent);
+}
+
+size_t LaneLink::SendNow(ConstBytes bytes) {
+  size_t sent = 0;
+  while (sent < bytes.size()) {
+    const auto count = socket_.TrySend(bytes.subspan(sent));
+    if (!count) break;
+    sent += *count;
+  }
+  return sent;
+}
+
 LaneLink::News LaneLink::Of(uint64_t round) {
   while (true) {
     const auto head = First();

@@ -1,4 +1,4 @@
-// What one rank has sent to another one in the lane over sockets.
+// What two ranks say to each other in the lane over sockets.
 #ifndef HVD_TRANSPORT_TCP_LANE_LINK_H_
 #define HVD_TRANSPORT_TCP_LANE_LINK_H_
 
@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "transport/lane.h"
 #include "transport/socket.h"
@@ -47,6 +48,11 @@ class LaneLink {
   Socket& socket() { return socket_; }
   const Socket& socket() const { return socket_; }
 
+  // Without waiting, what the other rank has room for; the rest stays, in front of what follows.
+  void Send(ConstBytes message);
+  void Flush();
+  bool HasOutput() const { return !output_.empty(); }
+
   enum class News : uint8_t { kNone, kComes, kIsOver };
   // What the other rank has said of a round, without waiting: nothing yet, that it comes, or that
   // the round is not met. Forgets what it said of earlier ones. Throws Error (kPeerLost) when it
@@ -58,6 +64,7 @@ class LaneLink {
  private:
   // The head of the first message when all of it is there.
   std::optional<LaneHead> First() const;
+  size_t SendNow(ConstBytes bytes);
   // False when nothing has come.
   bool Receive();
   void Forget(size_t bytes);
@@ -67,6 +74,7 @@ class LaneLink {
   const size_t room_;
   const std::unique_ptr<std::byte[]> bytes_;
   size_t filled_ = 0;
+  std::vector<std::byte> output_;
 };
 
 }  // namespace hvd

@@ -19,6 +19,8 @@ namespace {
 constexpr std::chrono::milliseconds kBeforeTelling{2};
 // How long one waits that must not do so without being told why.
 constexpr std::chrono::milliseconds kAlone{1000};
+// How long a rank that is not there sends what it had to say.
+constexpr std::chrono::milliseconds kFlush{20};
 // As for data connections: a rank that does not read yet is waited for.
 constexpr std::chrono::hours kUnread{24};
 
@@ -78,7 +80,9 @@ bool SocketLane::TryMeet() {
   }
   if (over_) return false;
   std::memcpy(own_.get(), &head_, sizeof(head_));
-  SendToAll(Message());
+  for (const auto& link : links_) {
+    if (link) link->Send(Message());
+  }
   return End(Look());
 }
 
@@ -102,9 +106,11 @@ SocketLane::Standing SocketLane::Look() {
   missing_.clear();
   for (const auto& link : links_) {
     if (!link) continue;
+    link->Flush();
     const LaneLink::News news = link->Of(round_);
     if (news == LaneLink::News::kIsOver) return Standing::kOver;
-    if (news == LaneLink::News::kNone) missing_.push_back(link.get());
+    // What is to be sent nobody else sends later.
+    if (news == LaneLink::News::kNone || link->HasOutput()) missing_.push_back(link.get());
   }
   return missing_.empty() ? Standing::kMet : Standing::kOpen;
 }
@@ -137,8 +143,9 @@ SocketLane::Standing SocketLane::Sleep(Clock::time_point begin, std::chrono::mil
   Unheard unheard(silence_);
   const Clock::duration look = silence_.count() == 0 ? Clock::duration(std::chrono::hours(1))
                                                      : std::chrono::milliseconds(unheard.look_ms());
-  const std::array tell_at{begin + kBeforeTelling + 2 * round_trip_,
-                           begin + std::max(most, kBeforeTelling) + 4 * round_trip_};
+  std::array tell_at{begin + kBeforeTelling + 2 * round_trip_,
+                     begin + std::max(most, kBeforeTelling) + 4 * round_trip_};
+  const Clock::time_point alone_at = tell_at.back() + kAlone;
   size_t told = 0;
   Clock::time_point look_at = begin + look;
   std::vector<pollfd> items;
@@ -147,9 +154,14 @@ SocketLane::Standing SocketLane::Sleep(Clock::time_point begin, std::chrono::mil
     if (standing != Standing::kOpen) return standing;
     abort_.ThrowIfTripped();
     const Clock::time_point now = Clock::now();
-    if (told < tell_at.size() && now >= tell_at[told]) {
-      if (tell_) tell_({.round = round_, .all = told == 1});
-      ++told;
+    if (now >= tell_at[told]) {
+      TellThatThisWaits(told == 1);
+      if (told == 1) {
+        // Perhaps the answer could not be sent, before this rank read what was in front of it.
+        tell_at[told] = now + kAlone;
+      } else {
+        ++told;
+      }
     }
     if (now >= look_at) {
       std::vector<const Socket*> silent;
@@ -158,37 +170,26 @@ SocketLane::Standing SocketLane::Sleep(Clock::time_point begin, std::chrono::mil
       look_at = now + look;
     }
     // Those that are not there do not answer: perhaps they have been stopped.
-    if (now - tell_at.back() > kAlone) check_(true);
+    if (now > alone_at) check_(true);
     items.assign(1, {.fd = abort_.fd(), .events = POLLIN, .revents = 0});
     for (const LaneLink* link : missing_) {
-      items.push_back({.fd = link->socket().fd(), .events = POLLIN, .revents = 0});
+      const short events = link->HasOutput() ? POLLIN | POLLOUT : POLLIN;
+      items.push_back({.fd = link->socket().fd(), .events = events, .revents = 0});
     }
-    const auto next = told < tell_at.size() ? std::min(tell_at[told], look_at) : look_at;
-    if (::poll(items.data(), items.size(), CeilMs(next - now)) < 0 && errno != EINTR) {
+    const auto rest = std::min(tell_at[told], look_at) - now;
+    if (::poll(items.data(), items.size(), CeilMs(rest)) < 0 && errno != EINTR) {
       throw SystemError("poll", errno, "fast lane");
     }
   }
 }
 
-void SocketLane::SendToAll(ConstBytes message) {
-  for (const auto& link : links_) {
-    if (!link) continue;
-    ConstBytes rest = message;
-    while (!rest.empty()) {
-      const auto count = link->socket().TrySend(rest);
-      if (count) {
-        rest = rest.subspan(*count);
-        continue;
-      }
-      // There is always room for what the other rank has not read, unless it cannot be reached.
-      std::array<pollfd, 2> items{{{.fd = abort_.fd(), .events = POLLIN, .revents = 0},
-                                   {.fd = link->socket().fd(), .events = POLLOUT, .revents = 0}}};
-      if (::poll(items.data(), items.size(), -1) < 0 && errno != EINTR) {
-        throw SystemError("poll", errno, "fast lane");
-      }
-      abort_.ThrowIfTripped();
-    }
+void SocketLane::TellThatThisWaits(bool all) {
+  Wait wait{.round = round_, .all = all};
+  {
+    const std::lock_guard lock(mutex_);
+    wait.begun = begun_;
   }
+  if (tell_) tell_(wait);
 }
 
 void SocketLane::Leave() {
@@ -197,15 +198,26 @@ void SocketLane::Leave() {
   DeclineIfDue();
 }
 
-void SocketLane::Hold(bool /*of_all*/) {
+void SocketLane::Hold(bool of_all) {
   const std::lock_guard lock(mutex_);
   ++holds_;
+  if (of_all) {
+    ++begun_;
+  } else {
+    ++apart_;
+  }
   DeclineIfDue();
 }
 
-void SocketLane::Release(bool /*of_all*/) {
+void SocketLane::Release(bool of_all) {
   const std::lock_guard lock(mutex_);
   --holds_;
+  if (!of_all) --apart_;
+}
+
+void SocketLane::ForgetBegun() {
+  const std::lock_guard lock(mutex_);
+  begun_ = 0;
 }
 
 void SocketLane::Retire() {
@@ -217,13 +229,33 @@ void SocketLane::Retire() {
 
 void SocketLane::Told(const Wait& wait) {
   const std::lock_guard lock(mutex_);
-  if (wait.round < round_) return;
+  if (wait.round < round_) return FlushOutput();
   if (!told_ || wait.round > told_->round) {
     told_ = wait;
   } else if (wait.round == told_->round) {
     told_->all = told_->all || wait.all;
   }
   DeclineIfDue();
+  FlushOutput();
+}
+
+// For one that waits and so reads, what a socket had no room for when this rank said it.
+void SocketLane::FlushOutput() noexcept {
+  if (there_) return;
+  const Clock::time_point end = Clock::now() + kFlush;
+  try {
+    for (const auto& link : links_) {
+      if (!link) continue;
+      link->Flush();
+      while (link->HasOutput() && Clock::now() < end) {
+        pollfd item{.fd = link->socket().fd(), .events = POLLOUT, .revents = 0};
+        if (::poll(&item, 1, CeilMs(end - Clock::now())) < 0) return;
+        link->Flush();
+      }
+    }
+  } catch (const Error&) {
+    return;
+  }
 }
 
 // A failure is found by the next one to come, or by what fails with it.
@@ -231,17 +263,19 @@ void SocketLane::DeclineIfDue() noexcept {
   if (there_) return;
   // Earlier rounds are over for the one that waits, so they are not met.
   if (told_) round_ = std::max(round_, told_->round);
-  const bool waited_for = told_ && told_->round == round_ && (told_->all || holds_ > 0);
+  const auto is_elsewhere = [this] { return apart_ > 0 || (holds_ > 0 && begun_ != told_->begun); };
+  const bool waited_for = told_ && told_->round == round_ && (told_->all || is_elsewhere());
   if (!waited_for && !says_goodbye_) return;
   says_goodbye_ = false;
   const LaneHead head{.round = round_};
   ++round_;
   opening_.Close();
   try {
-    SendToAll(std::as_bytes(std::span(&head, 1)));
-    // So that what nobody reads does not pile up.
     for (const auto& link : links_) {
-      if (link) (void)link->Of(round_);
+      if (!link) continue;
+      link->Send(std::as_bytes(std::span(&head, 1)));
+      // So that what nobody reads does not pile up.
+      (void)link->Of(round_);
     }
   } catch (const Error&) {
     return;

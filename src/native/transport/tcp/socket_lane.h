@@ -7,10 +7,11 @@
 // refusal.
 //
 // A rank that has come cannot leave, so others must say whether they will. One that waits tells all
-// (Wait): first so that those answer that have gone to another operation, which may need this rank;
-// later so that all do that are not there, that the ordinary way may notice lost and stalled ranks.
-// A caller answers by coming; for a rank without one, whoever hears of the wait, or what takes the
-// rank elsewhere later (Hold).
+// (Wait): first so that those answer that have gone to another operation, which may need this rank,
+// unless it is one that this rank has begun too (shm_lane.h says why); later so that all do that
+// are not there, that the ordinary way may notice lost and stalled ranks. A caller answers by
+// coming; for a rank without one, whoever hears of the wait, or what takes the rank elsewhere later
+// (Hold).
 #ifndef HVD_TRANSPORT_TCP_SOCKET_LANE_H_
 #define HVD_TRANSPORT_TCP_SOCKET_LANE_H_
 
@@ -39,9 +40,11 @@ class SocketLane final : public Lane {
  public:
   // Of more ranks each sends too many messages.
   static constexpr int kMostRanks = 8;
-  // What a rank sends to all others together takes about as long as a round does without it.
+  // Of two ranks each sends once what it has, as it would in any way. Of more it sends that to all,
+  // and what bytes cost takes more than messages do where they are many.
   static constexpr size_t MostData(int ranks) {
-    return (size_t{32} << 10) / static_cast<size_t>(ranks - 1) / kCut * kCut;
+    if (ranks == 2) return size_t{256} << 10;
+    return (size_t{128} << 10) / static_cast<size_t>(ranks - 1) / kCut * kCut;
   }
 
   static size_t MostPayload(int ranks) {
@@ -65,7 +68,7 @@ class SocketLane final : public Lane {
   void Leave() override;
   void Hold(bool of_all) override;
   void Release(bool of_all) override;
-  void ForgetBegun() override {}
+  void ForgetBegun() override;
   bool AwaitedElsewhere() const override { return true; }
   void Retire() override;
   size_t single_copy_bytes() const override { return 0; }
@@ -88,8 +91,9 @@ class SocketLane final : public Lane {
   bool End(Standing standing);
   Standing AwaitBriefly(Clock::time_point begin);
   Standing Sleep(Clock::time_point begin, std::chrono::milliseconds most);
-  void SendToAll(ConstBytes message);
+  void TellThatThisWaits(bool all);
   void DeclineIfDue() noexcept;
+  void FlushOutput() noexcept;
 
   std::vector<std::unique_ptr<LaneLink>> links_;  // by rank, none at this one's own place
   const bool spin_;
@@ -110,6 +114,8 @@ class SocketLane final : public Lane {
   bool there_ = false;
   bool retired_ = false;
   int64_t holds_ = 0;
+  int64_t apart_ = 0;          // of these, not for operations of all ranks
+  uint64_t begun_ = 0;         // operations of all ranks
   bool says_goodbye_ = false;  // the refusal that is its last word is due
   std::optional<Wait> told_;   // of the latest round
   LaneOpening opening_;
