@@ -32,30 +32,31 @@ namespace {
 
 // By kind and rank.
 using Connections = std::map<CallKind, std::vector<Socket>>;
+// For each kind the ranks with which there is to be one.
+using Wanted = std::map<CallKind, std::function<bool(size_t)>>;
 
 // Every rank connects to all lower ones and accepts from all higher ones, as far as they are
-// wanted, once for each kind.
-Connections Connect(const TransportSetup& setup, const std::function<bool(size_t)>& wanted,
-                    std::span<const CallKind> kinds) {
+// wanted.
+Connections Connect(const TransportSetup& setup, const Wanted& wanted) {
   const RuntimeOptions& options = setup.options;
   const auto& rows = setup.table.rows;
   const auto own = static_cast<size_t>(options.rank);
   Connections made;
   size_t connections = 0;
-  for (size_t rank = 0; rank < rows.size(); ++rank) {
-    if (rank != own && wanted(rank)) connections += kinds.size();
+  std::vector<size_t> missing;
+  for (const auto& [kind, with] : wanted) {
+    made[kind].resize(rows.size());
+    for (size_t rank = 0; rank < rows.size(); ++rank) {
+      if (rank == own || !with(rank)) continue;
+      ++connections;
+      if (rank > own) missing.push_back(rank);
+    }
   }
   // They may come all at once, when an acceptor leaves as many free as wait to be heard.
-  AllowDescriptors(connections, "a connection to every rank of another host", connections);
-  std::vector<size_t> missing;
-  for (const CallKind kind : kinds) {
-    std::vector<Socket>& sockets = made[kind];
-    sockets.resize(rows.size());
+  AllowDescriptors(connections, "connections to every rank of another host", connections);
+  for (const auto& [kind, with] : wanted) {
     for (size_t rank = 0; rank < own; ++rank) {
-      if (wanted(rank)) sockets[rank] = MakeCall(setup, rank, kind);
-    }
-    for (size_t rank = own + 1; rank < rows.size(); ++rank) {
-      if (wanted(rank)) missing.push_back(rank);
+      if (with(rank)) made[kind][rank] = MakeCall(setup, rank, kind);
     }
   }
   while (!missing.empty()) {
@@ -64,11 +65,11 @@ Connections Connect(const TransportSetup& setup, const std::function<bool(size_t
       setup.control.insert_or_assign(static_cast<int>(call.rank), std::move(call.socket));
       continue;
     }
-    const auto kind = made.find(call.kind);
-    if (kind == made.end() || kind->second[call.rank] || !wanted(call.rank)) {
+    const auto with = wanted.find(call.kind);
+    if (with == wanted.end() || !with->second(call.rank) || made[call.kind][call.rank]) {
       throw Error(Error::Kind::kIo, StrCat("unexpected data connection of rank ", call.rank));
     }
-    kind->second[call.rank] = std::move(call.socket);
+    made[call.kind][call.rank] = std::move(call.socket);
     missing.erase(std::ranges::find(missing, call.rank));
   }
   return made;
@@ -78,7 +79,7 @@ std::chrono::milliseconds SilenceOf(const TransportSetup& setup) {
   return std::chrono::milliseconds(setup.table.silence_ms);
 }
 
-std::unique_ptr<TcpTransport> MakeTcp(const TransportSetup& setup, Connections made,
+std::unique_ptr<TcpTransport> MakeTcp(const TransportSetup& setup, Connections& made,
                                       const Abort& abort) {
   return std::make_unique<TcpTransport>(setup.options.rank, std::move(made[CallKind::kData]), abort,
                                         SilenceOf(setup));
@@ -112,20 +113,28 @@ void SetUpShm(const TransportSetup& setup, std::optional<Segment> own, Transport
                                  transport(Channel::kLane, check), interruptible);
 }
 
+// Where ranks are few, all of them are wanted for a lane.
+void WantLane(const TransportSetup& setup, Wanted& wanted) {
+  if (setup.table.rows.size() > static_cast<size_t>(SocketLane::kMostRanks)) return;
+  wanted[CallKind::kLane] = [](size_t) { return true; };
+}
+
+std::unique_ptr<FastLane> MakeLane(const TransportSetup& setup, Connections& made) {
+  const auto sockets = made.find(CallKind::kLane);
+  if (sockets == made.end()) return nullptr;
+  const auto [check, interruptible] = LaneCheck(setup);
+  auto lane = std::make_unique<SocketLane>(setup.options.rank, std::move(sockets->second),
+                                           MaySpin(setup.table, setup.options.rank), check,
+                                           setup.abort, SilenceOf(setup));
+  return std::make_unique<FastLane>(std::move(lane), nullptr, interruptible);
+}
+
 void SetUpTcp(const TransportSetup& setup, Transports& result) {
-  const auto rank = static_cast<size_t>(setup.options.rank);
-  const bool few = setup.table.rows.size() <= static_cast<size_t>(SocketLane::kMostRanks);
-  const std::array kinds{CallKind::kData, CallKind::kLane};
-  Connections made = Connect(
-      setup, [rank](size_t other) { return other != rank; }, std::span(kinds).first(few ? 2 : 1));
-  if (few) {
-    const auto [check, interruptible] = LaneCheck(setup);
-    auto lane = std::make_unique<SocketLane>(setup.options.rank, std::move(made[CallKind::kLane]),
-                                             MaySpin(setup.table, setup.options.rank), check,
-                                             setup.abort, SilenceOf(setup));
-    result.fast_lane = std::make_unique<FastLane>(std::move(lane), nullptr, interruptible);
-  }
-  result.transport = MakeTcp(setup, std::move(made), setup.abort);
+  Wanted wanted{{CallKind::kData, [](size_t) { return true; }}};
+  WantLane(setup, wanted);
+  Connections made = Connect(setup, wanted);
+  result.transport = MakeTcp(setup, made, setup.abort);
+  result.fast_lane = MakeLane(setup, made);
 }
 
 // What another rank puts into the store, unless a rank that is watched is lost before.
@@ -205,9 +214,16 @@ void SetUpMixed(const TransportSetup& setup, Reach reach, Transports& result) {
   if (reach == Reach::kMixedMpi) {
     far = SetUpMpi(setup, *halt);
   } else {
-    far = MakeTcp(setup, Connect(setup, on_other_host, std::array{CallKind::kData}), *halt);
+    Wanted wanted{{CallKind::kData, on_other_host}};
+    WantLane(setup, wanted);
+    Connections made = Connect(setup, wanted);
+    far = MakeTcp(setup, made, *halt);
+    result.fast_lane = MakeLane(setup, made);
   }
-  if (!result.shm_error.empty()) return;
+  if (!result.shm_error.empty()) {
+    result.fast_lane.reset();
+    return;
+  }
   result.transport = std::make_unique<MixedTransport>(rank, std::move(topology), std::move(halt),
                                                       std::move(near), std::move(far));
 }
