@@ -1,6 +1,7 @@
 """How cost grows with ranks, tensors in flight and hosts, beside Gloo; and the model that follows.
 
     python bench/scaling.py [--parts ranks,tensors,hosts,many] [--rounds 7] [--json]
+    python bench/scaling.py --parts hosts --hosts 2,4 --delay-ms 1
     python bench/scaling.py --json > measured.json; python bench/scaling_model.py measured.json
 
 Ranks share this machine's cores however many they are, and hosts are network namespaces on it, so
@@ -103,7 +104,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             for hosts in options.hosts:
                 if hosts * each == 1:
                     continue
-                with tempfile.TemporaryDirectory() as name, network_of(hosts, Path(name)) as net:
+                with (
+                    tempfile.TemporaryDirectory() as name,
+                    network_of(hosts, Path(name), delay_ms=options.delay_ms) as net,
+                ):
                     job = run_job(
                         options, "sizes", hosts * each, network=net, per_host=[each] * hosts
                     )
@@ -192,6 +196,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--parts", type=parse_parts, default=list(PARTS), help=",".join(PARTS))
     parser.add_argument("--ranks", type=parse_numbers, default=list(RANKS), help="2,4,8")
     parser.add_argument("--hosts", type=parse_numbers, default=list(HOSTS), help="1,2,3,4")
+    parser.add_argument(
+        "--delay-ms", type=float, default=0, help="of each message between hosts (0)"
+    )
     parser.add_argument("--many", type=parse_numbers, default=list(MANY), help="32,64,128")
     parser.add_argument("--most-tensors", type=positive, default=10_000, help="in flight (10000)")
     parser.add_argument("--rounds", type=positive, default=7, help="turns of each library (7)")

@@ -44,6 +44,8 @@ constexpr Way kWays[] = {
     {"on the fast lane, reading what others have", 2, TransportChoice::kShm, 1, Manner::kBlocking,
      1},
     {"on the fast lane, by slices", 3, TransportChoice::kShm, 1, Manner::kBlocking},
+    {"on the fast lane, over sockets", 3, TransportChoice::kTcp, 1, Manner::kBlocking},
+    {"on the fast lane, between hosts", 4, TransportChoice::kAuto, 2, Manner::kBlocking},
     {"by callers that wait", 3, TransportChoice::kShm, 1, Manner::kWaiting, 1},
     {"by the threads", 2, TransportChoice::kShm, 1, Manner::kPolling},
     {"several at once", 3, TransportChoice::kShm, 1, Manner::kSeveral, 1},
