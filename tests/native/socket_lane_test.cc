@@ -309,6 +309,63 @@ TEST(WhatNobodyReadsDoesNotPileUp) {
   }
 }
 
+TEST(WhatALateRankDoesNotNeedDoesNotPileUpEither) {
+  const Lanes lanes = LanesOf(ConnectedSockets(3), false);
+  for (int i = 0; i < 300; ++i) {
+    // Rank 2 comes, rank 1 declines, and rank 0 is late for it, or never comes.
+    Bring(*lanes[2], 7 * 64 * 7);
+    EXPECT_TRUE(!lanes[2]->TryMeet());
+    lanes[1]->Told({.round = static_cast<uint64_t>(i), .all = true});
+    EXPECT_TRUE(!lanes[2]->AwaitOthers(kLong));
+    lanes[2]->Leave();
+    if (i % 100 < 50) {
+      lanes[0]->Told({.round = static_cast<uint64_t>(i)});
+    } else {
+      EXPECT_TRUE(!Come(*lanes[0], 5));
+    }
+    for (const auto& lane : lanes) lane->Open();
+  }
+  lanes[0]->Told({.round = 300});
+  lanes[0]->Open();
+  // There is room for as much as messages get.
+  OnThreads(3, [&](int rank) { EXPECT_TRUE(Come(*lanes[static_cast<size_t>(rank)], 7 * 64 * 7)); });
+}
+
+TEST(ALastWordComesAfterARefusalThatWasDue) {
+  const Lanes lanes = LanesOf(ConnectedSockets(2), false);
+  Bring(*lanes[1], 8);
+  EXPECT_TRUE(!lanes[1]->TryMeet());
+  EXPECT_TRUE(Come(*lanes[0], 9));
+  EXPECT_TRUE(lanes[1]->AwaitOthers());
+  // While it reads.
+  lanes[1]->Told({.round = 1, .all = true});
+  lanes[1]->Hold(false);
+  lanes[1]->Retire();
+  lanes[1]->Leave();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(!Come(*lanes[0], 10));
+    lanes[0]->Open();
+  }
+}
+
+TEST(ARefusalReachesAllThatCanBeReached) {
+  auto sockets = ConnectedSockets(3);
+  sockets[0][1].Close();
+  const Lanes lanes = LanesOf(std::move(sockets), false);
+  lanes[2]->TellWaits([&](const Lane::Wait& wait) { lanes[1]->Told(wait); });
+  lanes[1]->Hold(false);
+  EXPECT_TRUE(!Come(*lanes[2], 3));
+}
+
+TEST(OneThatWaitsWithoutWhatThisRankHasBegunIsEnough) {
+  const Lanes lanes = LanesOf(ConnectedSockets(3), false);
+  lanes[0]->Hold(true);
+  lanes[0]->Told({.round = 0, .begun = 1});
+  EXPECT_TRUE(lanes[0]->is_open());
+  lanes[0]->Told({.round = 0, .begun = 0});
+  EXPECT_TRUE(!lanes[0]->is_open());
+}
+
 TEST(LossAbortsInterruptsAndStrangeMessagesEndTheWait) {
   {
     auto sockets = ConnectedSockets(2);

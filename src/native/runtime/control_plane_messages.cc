@@ -75,21 +75,30 @@ bool ControlPlane::SendReadyOnce() {
       TellUnnamed("All ranks have come to a barrier", response.process_set);
     }
   }
-  ResponsesBelow below(links_);
+  WireWriter encoded;
+  std::vector<size_t> ends;  // of the items in it
   std::vector<uint8_t> own;
   for (const Addressed& item : ready) {
-    WireWriter encoded;
+    const size_t begin = encoded.size();
     encoded.U8(item.forget < 0 ? kResponseItem : kForgetItem);
     if (item.forget < 0) {
       Write(encoded, item.response);
     } else {
       encoded.I64(item.forget);
     }
-    below.Add(*item.ranks, encoded.bytes());
+    ends.push_back(encoded.size());
     if (item.ranks->front() != 0) continue;
-    own.insert(own.end(), encoded.bytes().begin(), encoded.bytes().end());
+    const auto bytes = std::span(encoded.bytes()).subspan(begin);
+    own.insert(own.end(), bytes.begin(), bytes.end());
   }
+  // First, because what opens the lane goes in front of the responses.
   if (!own.empty()) HandleAsMember(MessageType::kResponses, own);
+  ResponsesBelow below(links_);
+  size_t begin = 0;
+  for (size_t i = 0; i < ready.size(); ++i) {
+    below.Add(*ready[i].ranks, std::span(encoded.bytes()).subspan(begin, ends[i] - begin));
+    begin = ends[i];
+  }
   below.Send();
   return true;
 }
@@ -120,9 +129,8 @@ void ControlPlane::HandleAsCoordinator(int rank, MessageType type,
       if (ending_ || coordinator_.waiting() == 0 || std::exchange(hurried_, true)) return;
       return Broadcast(MessageType::kHurry, {});
     case MessageType::kLaneWaits:
-      // At the end all say so of themselves.
-      if (!ending_) Broadcast(type, payload);
-      return;
+      // At the end too: what one has said of itself then may not have been sent.
+      return Broadcast(type, payload);
     case MessageType::kGoodbye:
       left_[static_cast<size_t>(rank)] = true;
       if (std::all_of(left_.begin(), left_.end(), [](bool left) { return left; })) {
@@ -159,7 +167,7 @@ void ControlPlane::TakeResponses(std::span<const uint8_t> payload) {
     inbox_.SetGatherTime(std::chrono::microseconds(gather), gpus_too);
     tunes_.store(tunes, std::memory_order_relaxed);
   }
-  // The coordinator sends others the responses afterwards.
+  // Others are sent the responses afterwards.
   const auto opens = [this](const Response& response) { return observer_.OpensLane(response); };
   if (IsCoordinator() && std::ranges::any_of(responses, opens)) {
     Broadcast(MessageType::kLaneOpens, {});

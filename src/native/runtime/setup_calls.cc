@@ -2,6 +2,8 @@
 
 #include <array>
 #include <chrono>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -51,7 +53,7 @@ Call TakeCall(const TransportSetup& setup, const std::vector<size_t>& missing) {
     } catch (const Error& error) {
       if (error.kind() != Error::Kind::kTimeout) throw;
       std::string ranks;
-      for (const size_t rank : missing) {
+      for (const size_t rank : std::set(missing.begin(), missing.end())) {
         ranks += StrCat(ranks.empty() ? "" : ", ", Describe(setup, rank));
       }
       throw Error(error.kind(), "no connection came in time from " + ranks);

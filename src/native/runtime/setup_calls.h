@@ -26,7 +26,8 @@ struct Call {
 // To a lower rank. Throws Error that says who cannot be reached.
 Socket MakeCall(const TransportSetup& setup, size_t rank, CallKind kind);
 
-// The next one of this attempt, from any higher rank. Throws Error (kTimeout), which names those
+// The next one of this attempt, from any higher rank. Args: missing: of whom one is awaited, or
+// several. Throws Error (kTimeout), which names those
 // that are missing, or (kPeerLost) as soon as a rank that is watched has gone.
 Call TakeCall(const TransportSetup& setup, const std::vector<size_t>& missing);
 

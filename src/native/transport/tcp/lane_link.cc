@@ -47,7 +47,7 @@ LaneLink::News LaneLink::Of(uint64_t round) {
     } else if (head->round < round) {
       Forget(LaneMessage::Bytes(*head));
     } else {
-      // Who has gone on to a later round has seen that this one is not met.
+      // Who has gone on to a later round without coming to this one has seen that it is not met.
       const bool comes = head->round == round && head->ticket_bytes != 0;
       return comes ? News::kComes : News::kIsOver;
     }

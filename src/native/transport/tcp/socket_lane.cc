@@ -104,14 +104,17 @@ void SocketLane::MeetAgain() {
 
 SocketLane::Standing SocketLane::Look() {
   missing_.clear();
+  bool over = false;
+  // All of them, so that nothing piles up.
   for (const auto& link : links_) {
     if (!link) continue;
     link->Flush();
     const LaneLink::News news = link->Of(round_);
-    if (news == LaneLink::News::kIsOver) return Standing::kOver;
+    over = over || news == LaneLink::News::kIsOver;
     // What is to be sent nobody else sends later.
     if (news == LaneLink::News::kNone || link->HasOutput()) missing_.push_back(link.get());
   }
+  if (over) return Standing::kOver;
   return missing_.empty() ? Standing::kMet : Standing::kOpen;
 }
 
@@ -229,56 +232,63 @@ void SocketLane::Retire() {
 
 void SocketLane::Told(const Wait& wait) {
   const std::lock_guard lock(mutex_);
-  if (wait.round < round_) return FlushOutput();
-  if (!told_ || wait.round > told_->round) {
-    told_ = wait;
-  } else if (wait.round == told_->round) {
-    told_->all = told_->all || wait.all;
+  if (wait.round >= round_) {
+    if (!told_ || wait.round > told_->round) {
+      told_ = wait;
+    } else if (wait.round == told_->round) {
+      told_->all = told_->all || wait.all;
+      told_->begun = std::min(told_->begun, wait.begun);
+    }
   }
   DeclineIfDue();
-  FlushOutput();
-}
-
-// For one that waits and so reads, what a socket had no room for when this rank said it.
-void SocketLane::FlushOutput() noexcept {
   if (there_) return;
   const Clock::time_point end = Clock::now() + kFlush;
-  try {
-    for (const auto& link : links_) {
-      if (!link) continue;
-      link->Flush();
-      while (link->HasOutput() && Clock::now() < end) {
-        pollfd item{.fd = link->socket().fd(), .events = POLLOUT, .revents = 0};
-        if (::poll(&item, 1, CeilMs(end - Clock::now())) < 0) return;
-        link->Flush();
-      }
-    }
-  } catch (const Error&) {
-    return;
+  ForEachLink([&](LaneLink& link) { Settle(link, end); });
+}
+
+// For one that waits and so reads, what a socket had no room for when this rank said it; and what
+// others have said of rounds that are over does not pile up.
+void SocketLane::Settle(LaneLink& link, Clock::time_point end) {
+  (void)link.Of(round_);
+  link.Flush();
+  while (link.HasOutput() && Clock::now() < end) {
+    pollfd item{.fd = link.socket().fd(), .events = POLLOUT, .revents = 0};
+    if (::poll(&item, 1, CeilMs(end - Clock::now())) < 0) return;
+    link.Flush();
   }
 }
 
-// A failure is found by the next one to come, or by what fails with it.
 void SocketLane::DeclineIfDue() noexcept {
   if (there_) return;
   // Earlier rounds are over for the one that waits, so they are not met.
   if (told_) round_ = std::max(round_, told_->round);
-  const auto is_elsewhere = [this] { return apart_ > 0 || (holds_ > 0 && begun_ != told_->begun); };
-  const bool waited_for = told_ && told_->round == round_ && (told_->all || is_elsewhere());
-  if (!waited_for && !says_goodbye_) return;
-  says_goodbye_ = false;
+  const auto is_elsewhere = [this] { return apart_ > 0 || (holds_ > 0 && begun_ > told_->begun); };
+  if (told_ && told_->round == round_ && (told_->all || is_elsewhere())) Decline();
+  // Others may be in a later one than that.
+  if (std::exchange(says_goodbye_, false)) Decline();
+}
+
+void SocketLane::Decline() noexcept {
   const LaneHead head{.round = round_};
   ++round_;
   opening_.Close();
-  try {
-    for (const auto& link : links_) {
-      if (!link) continue;
-      link->Send(std::as_bytes(std::span(&head, 1)));
-      // So that what nobody reads does not pile up.
-      (void)link->Of(round_);
+  ForEachLink([&](LaneLink& link) {
+    link.Send(std::as_bytes(std::span(&head, 1)));
+    (void)link.Of(round_);
+  });
+}
+
+// A failure of one keeps nothing from the others. It is found by the next one to come, or by what
+// fails with it.
+template <typename Body>
+void SocketLane::ForEachLink(const Body& body) noexcept {
+  for (const auto& link : links_) {
+    if (!link) continue;
+    try {
+      body(*link);
+    } catch (const Error&) {
+      continue;
     }
-  } catch (const Error&) {
-    return;
   }
 }
 

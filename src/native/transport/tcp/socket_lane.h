@@ -4,7 +4,7 @@
 // or that it declines. A round of which a rank has everybody's coming is met; all others have, or
 // will have, the same. Any refusal ends it for all, and nobody needs to say anything of it any
 // more: who has seen one goes on to the next, and a message for a later round says as much as a
-// refusal.
+// refusal, of a rank that has not come to this one.
 //
 // A rank that has come cannot leave, so others must say whether they will. One that waits tells all
 // (Wait): first so that those answer that have gone to another operation, which may need this rank,
@@ -92,8 +92,11 @@ class SocketLane final : public Lane {
   Standing AwaitBriefly(Clock::time_point begin);
   Standing Sleep(Clock::time_point begin, std::chrono::milliseconds most);
   void TellThatThisWaits(bool all);
+  template <typename Body>
+  void ForEachLink(const Body& body) noexcept;
+  void Settle(LaneLink& link, Clock::time_point end);
   void DeclineIfDue() noexcept;
-  void FlushOutput() noexcept;
+  void Decline() noexcept;
 
   std::vector<std::unique_ptr<LaneLink>> links_;  // by rank, none at this one's own place
   const bool spin_;
