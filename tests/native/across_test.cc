@@ -368,7 +368,7 @@ TEST(TheLaneBringsVectorsWhereOneRankDoesNotReachTheOther) {
     const auto segment = std::make_shared<const Segment>(Segment::Create(2, kLeast));
     const hvd::Abort abort;
     const hvd::ShmLane lane(0, segment, std::make_shared<hvd::CoreDistances>(0, segment), false,
-                         hvd::WaitCheck(abort));
+                            hvd::WaitCheck(abort));
     auto& unreachable = segment->positions(Channel::kLane, 1 - rank, rank).unreachable;
     EXPECT_EQ(lane.across_bytes(), 2 * kLeast);
     unreachable = 1;

@@ -1,6 +1,4 @@
 // The lane: that all ranks meet or none does, whatever they hold and whenever they leave.
-#include "transport/shm/shm_lane.h"
-
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -20,6 +18,7 @@
 #include "ranks.h"
 #include "transport/abort.h"
 #include "transport/shm/segment.h"
+#include "transport/shm/shm_lane.h"
 
 namespace {
 

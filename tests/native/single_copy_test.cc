@@ -17,8 +17,8 @@
 #include "rotation.h"
 #include "transport/abort.h"
 #include "transport/shm/core_distances.h"
-#include "transport/shm/shm_lane.h"
 #include "transport/shm/segment.h"
+#include "transport/shm/shm_lane.h"
 #include "transport/transport.h"
 
 namespace {
@@ -125,7 +125,7 @@ TEST(TheLaneBringsVectorsWhereOneRankMayNotRead) {
     const auto segment = std::make_shared<const Segment>(Segment::Create(2, kLeast));
     const hvd::Abort abort;
     const hvd::ShmLane lane(0, segment, std::make_shared<hvd::CoreDistances>(0, segment), false,
-                         hvd::WaitCheck(abort));
+                            hvd::WaitCheck(abort));
     auto& refused = segment->positions(Channel::kLane, 1 - reader, reader).refused;
     EXPECT_EQ(lane.single_copy_bytes(), kLeast);
     refused = 1;

@@ -1,5 +1,4 @@
-// The lane over sockets: that all ranks meet or none does, that who waits in vain hears of it, and
-// when the lane is open.
+// The lane over sockets: that all ranks meet or none does, and that who waits in vain hears of it.
 #include "transport/tcp/socket_lane.h"
 
 #include <atomic>
@@ -29,7 +28,6 @@ using hvd::Abort;
 using hvd::Error;
 using hvd::Lane;
 using hvd::LaneHead;
-using hvd::LaneOpening;
 using hvd::Socket;
 using hvd::SocketLane;
 using hvd::WaitCheck;
@@ -394,36 +392,4 @@ TEST(LossAbortsInterruptsAndStrangeMessagesEndTheWait) {
     SocketLane lane(0, std::move(sockets[0]), false, WaitCheck(kNever), kNever);
     EXPECT_THROWS(Come(lane, 3), Error, "malformed message of rank 1 (host h)");
   }
-}
-
-TEST(TheLaneOpensAfterAsManyMissedOperationsAsItWasOfUse) {
-  LaneOpening opening;
-  const auto missed_until_open = [&opening] {
-    for (int missed = 1;; ++missed) {
-      const std::string operation = "operation " + std::to_string(missed);
-      EXPECT_TRUE(!opening.OpensWith(operation));
-      opening.Miss(operation);
-      if (!opening.OpensWith(operation)) continue;
-      EXPECT_TRUE(!opening.OpensWith("operation 0"));
-      opening.Open();
-      return missed;
-    }
-  };
-  EXPECT_TRUE(opening.open());
-  std::vector<int> missed;
-  for (int i = 0; i < 8; ++i) {
-    opening.Close();
-    EXPECT_TRUE(!opening.open());
-    missed.push_back(missed_until_open());
-    EXPECT_TRUE(opening.open());
-  }
-  EXPECT_EQ(missed, (std::vector<int>{2, 4, 8, 16, 32, 64, 64, 64}));
-  for (int i = 0; i < 64; ++i) opening.Met();
-  opening.Close();
-  EXPECT_EQ(missed_until_open(), 1);
-  opening.Met();
-  opening.Close();
-  EXPECT_EQ(missed_until_open(), 1);
-  opening.Close();
-  EXPECT_EQ(missed_until_open(), 2);
 }

@@ -75,7 +75,7 @@ class FastLane {
   const std::shared_ptr<OutputMemory>& outputs() const { return outputs_; }
 
   // See Lane.
-  void TellWaits(Lane::TellWait tell) { lane_->TellWaits(std::move(tell)); }
+  void TellWaits(const Lane::TellWait& tell) { lane_->TellWaits(tell); }
   void Told(const Lane::Wait& wait) { lane_->Told(wait); }
   bool OpensWith(const Response& response);
   void Open() { lane_->Open(); }

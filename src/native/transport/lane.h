@@ -97,7 +97,7 @@ class Lane {
   // operation for which all ranks have come elsewhere.
 
   // Before anybody comes: how the others are told that this rank waits.
-  virtual void TellWaits(TellWait /*tell*/) {}
+  virtual void TellWaits(const TellWait& /*tell*/) {}
   // A rank has told so, this one perhaps. For any thread.
   virtual void Told(const Wait& /*wait*/) {}
   // Whether ranks come at all now. Where not, an operation whose caller would have come is missed.

@@ -168,6 +168,7 @@ SocketLane::Standing SocketLane::Sleep(Clock::time_point begin, std::chrono::mil
     }
     if (now >= look_at) {
       std::vector<const Socket*> silent;
+      silent.reserve(missing_.size());
       for (const LaneLink* link : missing_) silent.push_back(&link->socket());
       unheard.Look(silent);
       look_at = now + look;

@@ -74,7 +74,7 @@ class SocketLane final : public Lane {
   size_t single_copy_bytes() const override { return 0; }
   size_t across_bytes() const override { return 0; }
 
-  void TellWaits(TellWait tell) override { tell_ = std::move(tell); }
+  void TellWaits(const TellWait& tell) override { tell_ = tell; }
   void Told(const Wait& wait) override;
   bool is_open() const override { return opening_.open(); }
   void Miss(std::string_view operation) override;
