@@ -3,9 +3,13 @@
 `ci/mpi_wheels.py` brings those of PyPI there, `ci/debian_mpi.py` Debian's.
 """
 
+import atexit
+import functools
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,10 +102,25 @@ def within(name: str) -> list[str]:
     return ["unshare", *user, "--mount", "sh", "-c", _INSTALLED_IN, str(prefix(name))]
 
 
+@functools.cache
+def _folder() -> str:
+    """For the files of all mpiruns that this process starts; short, since sockets are there too."""
+    folder = tempfile.mkdtemp(prefix="mpi")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def environment(name: str, **variables: str) -> dict[str, str]:
-    """Of a process that uses one of the MPIs."""
+    """Of a process that uses one of the MPIs.
+
+    Each gets a TMPDIR of its own: Open MPI's mpirun fails ("The PMIx server's listener thread
+    failed to start") where one of the same process id has been killed and so left its files.
+    """
     path = os.pathsep.join([str(programs(name)), os.environ["PATH"]])
-    return {**clean_environment(), **MPIS[name].variables, "PATH": path, **variables}
+    own = tempfile.mkdtemp(dir=_folder(), prefix="")
+    return {
+        **clean_environment(), **MPIS[name].variables, "PATH": path, "TMPDIR": own, **variables,
+    }  # fmt: skip
 
 
 def mpirun(
