@@ -170,7 +170,9 @@ TEST(HostsWithUnlikeNumbersOfRanksReduceInPlaceToo) {
     OnHosts(host_of, [&](int rank, Runtime& runtime) {
       const std::vector<int> all = FirstRanks(static_cast<int>(host_of.size()));
       CheckParts<int64_t>(runtime, rank, all, seed, 8);
-      EXPECT_EQ(runtime.mapped_operations(), 8);
+      // Short ones may meet over sockets.
+      EXPECT_TRUE(runtime.mapped_operations() > 0);
+      EXPECT_EQ(runtime.mapped_operations() + runtime.fast_operations(), 8);
     });
     ++seed;
   }
