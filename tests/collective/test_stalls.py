@@ -26,7 +26,8 @@ def test_a_stall_is_described_and_ends_the_job(launch: Launch) -> None:
     for rank, name in ((0, "missed"), (1, "another")):
         text = "\n".join(launched.lines(rank))
         assert f'{name} failed: One or more rank (marked by "!") is stalled' in text, launched.err
-        assert "1: [allreduce.missed!]" in text
+        # Whichever was asked for first, and both where that was at about the same time.
+        assert "1: [allreduce.missed!]" in text or "0: [allreduce.another!]" in text, text
         assert re.search(missed + r" at \S*" + re.escape(site), text), text
         assert f"ready ranks: 1 (waits at {RANKS / site}" in text
     warnings = "\n".join(launched.lines(0, "stderr"))
