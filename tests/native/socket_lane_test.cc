@@ -1,6 +1,8 @@
 // The lane over sockets: that all ranks meet or none does, and that who waits in vain hears of it.
 #include "transport/tcp/socket_lane.h"
 
+#include <sys/ioctl.h>
+
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -307,8 +309,22 @@ TEST(WhatNobodyReadsDoesNotPileUp) {
   }
 }
 
+TEST(ALaterRoundOfAnotherRankIsNoComingToThisOne) {
+  const Lanes lanes = LanesOf(ConnectedSockets(2), false);
+  lanes[1]->Told({.round = 1});
+  Bring(*lanes[1], 8);
+  EXPECT_TRUE(!lanes[1]->TryMeet());
+  EXPECT_TRUE(!Come(*lanes[0], 9));
+  lanes[0]->Open();
+  EXPECT_TRUE(Come(*lanes[0], 10));
+  EXPECT_TRUE(lanes[1]->AwaitOthers());
+  ExpectBrought(*lanes[1], 0, 10);
+}
+
 TEST(WhatALateRankDoesNotNeedDoesNotPileUpEither) {
-  const Lanes lanes = LanesOf(ConnectedSockets(3), false);
+  auto sockets = ConnectedSockets(3);
+  const int from_the_one_that_comes = sockets[0][2].fd();
+  const Lanes lanes = LanesOf(std::move(sockets), false);
   for (int i = 0; i < 300; ++i) {
     // Rank 2 comes, rank 1 declines, and rank 0 is late for it, or never comes.
     Bring(*lanes[2], 7 * 64 * 7);
@@ -323,6 +339,9 @@ TEST(WhatALateRankDoesNotNeedDoesNotPileUpEither) {
     }
     for (const auto& lane : lanes) lane->Open();
   }
+  int unread = 0;
+  EXPECT_EQ(::ioctl(from_the_one_that_comes, FIONREAD, &unread), 0);
+  EXPECT_TRUE(unread < 2 * static_cast<int>(SocketLane::MostPayload(3) + Lane::kMostTicket + 64));
   lanes[0]->Told({.round = 300});
   lanes[0]->Open();
   // There is room for as much as messages get.
