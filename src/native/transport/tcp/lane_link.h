@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/alignment.h"
 #include "transport/lane.h"
 #include "transport/socket.h"
 
@@ -37,7 +38,7 @@ class LaneMessage {
   }
 
  private:
-  static size_t Padded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+  static size_t Padded(size_t bytes) { return RoundUp(bytes, kAlignment); }
 };
 
 class LaneLink {
