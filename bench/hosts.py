@@ -106,7 +106,9 @@ def launch(options: argparse.Namespace, placement: Sequence[int]) -> None:
     """Makes the hosts and starts the ranks."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with network_of(len(placement), folder) as network:
+        with network_of(
+            len(placement), folder, congestion_control=options.congestion_control
+        ) as network:
             output = folder / "result.json"
             words = ["-np", str(sum(placement)), "-H", network.slots(placement), sys.executable]
             words += [str(Path(__file__).resolve()), "--mib", str(options.mib)]
@@ -133,6 +135,10 @@ def main() -> None:
     parser.add_argument("--mib", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--placement", action="append", help="ranks of each host; repeatable")
+    # Most systems have CUBIC, which a namespace may not always choose; the two do alike here.
+    parser.add_argument(
+        "--congestion-control", default="reno", help="of TCP; '' for this machine's (reno)"
+    )
     parser.add_argument("--output", help=argparse.SUPPRESS)
     options = parser.parse_args()
     placements = [

@@ -106,7 +106,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                     continue
                 with (
                     tempfile.TemporaryDirectory() as name,
-                    network_of(hosts, Path(name), delay_ms=options.delay_ms) as net,
+                    network_of(
+                        hosts,
+                        Path(name),
+                        delay_ms=options.delay_ms,
+                        congestion_control=options.congestion_control,
+                    ) as net,
                 ):
                     job = run_job(
                         options, "sizes", hosts * each, network=net, per_host=[each] * hosts
@@ -198,6 +203,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--hosts", type=parse_numbers, default=list(HOSTS), help="1,2,3,4")
     parser.add_argument(
         "--delay-ms", type=float, default=0, help="of each message between hosts (0)"
+    )
+    # Most systems have CUBIC, which a namespace may not always choose; the two do alike here.
+    parser.add_argument(
+        "--congestion-control", default="reno", help="of TCP; '' for this machine's (reno)"
     )
     parser.add_argument("--many", type=parse_numbers, default=list(MANY), help="32,64,128")
     parser.add_argument("--most-tensors", type=positive, default=10_000, help="in flight (10000)")

@@ -353,6 +353,7 @@ def _start_runtime(
             meeting=placement.meeting,
             transport=placement.transport,
             interface=placement.interface,
+            congestion_control=_settings.CONGESTION_CONTROL.read(os.environ),
             start_timeout=placement.timeout,
             heartbeat_timeout=placement.heartbeat_timeout,
             hierarchical_allreduce=placement.hierarchical_allreduce,

@@ -85,6 +85,15 @@ TRANSPORT = Setting(
     "what moves the bytes; auto takes shm inside a host, and between hosts mpi in a job of an MPI"
     " launcher, else tcp",
 )
+CONGESTION_CONTROL = Setting(
+    "HOROVOD_TCP_CONGESTION_CONTROL",
+    str,
+    "a name of the system's",
+    "",
+    "how TCP shares the network on the connections that move data, of what"
+    " net.ipv4.tcp_allowed_congestion_control lists; by default the system's choice, and reno"
+    " between ranks of one host",
+)
 HEARTBEAT_TIMEOUT = Setting(
     "HOROVOD_HEARTBEAT_TIMEOUT_SECONDS",
     amount,
@@ -338,6 +347,7 @@ SETTINGS: tuple[
     START_TIMEOUT,
     GLOO_TIMEOUT,
     TRANSPORT,
+    CONGESTION_CONTROL,
     HEARTBEAT_TIMEOUT,
     HIERARCHICAL_ALLREDUCE,
     HIERARCHICAL_ALLGATHER,

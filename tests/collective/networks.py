@@ -163,7 +163,12 @@ def _connect(network: Network) -> None:
 
 @contextlib.contextmanager
 def network_of(
-    count: int, folder: Path, *, delay_ms: float = 0, loss: float = 0
+    count: int,
+    folder: Path,
+    *,
+    delay_ms: float = 0,
+    loss: float = 0,
+    congestion_control: str = "",
 ) -> Iterator[Network]:
     """Makes hosts for the time of a block.
 
@@ -172,6 +177,7 @@ def network_of(
         folder: for the stand-in for ssh.
         delay_ms: how long every frame takes to the other side.
         loss: which part of the frames does not arrive.
+        congestion_control: of the hosts' TCP; "" for this machine's.
     """
     network = Network(f"hvd{os.getpid()}n{next(_networks)}", count)
     names = [network.name, *map(network.host, range(count))]
@@ -188,6 +194,10 @@ def network_of(
             run("ip", "-n", network.name, "link", "add", "bridge", "type", "bridge")
             run("ip", "-n", network.name, "link", "set", "bridge", "up")
         _connect(network)
+        if congestion_control:
+            for index in range(count):
+                setting = f"net.ipv4.tcp_congestion_control={congestion_control}"
+                run(*network.inside(index, "sysctl", "-qw", setting))
         folder.mkdir(parents=True, exist_ok=True)
         _write_ssh(network, folder)
         yield network

@@ -167,7 +167,7 @@ TEST(ALongErrorIsCutBetweenCharacters) {
   hvd_options options{};
   options.size = options.local_size = 1;
   options.host = options.rendezvous = options.interface = options.timeline = "";
-  options.meeting = options.autotune_log = "";
+  options.meeting = options.autotune_log = options.congestion_control = "";
   options.mpi_data = 0;
   options.mpi = nullptr;
   options.gpu_kind = options.gpu_code = options.gpu_drivers = options.nccl_libraries = "";

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -32,6 +33,13 @@ struct Pair {
   Socket client;
   Socket server;
 };
+
+std::string CongestionControl(const Socket& socket) {
+  std::array<char, 64> name{};
+  socklen_t length = name.size();
+  ::getsockopt(socket.fd(), IPPROTO_TCP, TCP_CONGESTION, name.data(), &length);
+  return name.data();
+}
 
 }  // namespace
 
@@ -128,6 +136,20 @@ TEST(TheSystemsPatienceIsTheJobs) {
   EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 7 * 24 * 3'600'000);
   pair.client.Unwatch();
   EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+}
+
+TEST(NothingIsPacedWithinAHost) {
+  Pair pair("127.0.0.1");
+  EXPECT_EQ(CongestionControl(pair.client), "reno");
+  EXPECT_EQ(CongestionControl(pair.server), "reno");
+}
+
+TEST(CongestionControlIsChosenByTheSystemsNames) {
+  Pair pair("127.0.0.1");
+  EXPECT_THROWS(pair.client.UseCongestionControl("no-such"), Error, "reno");
+  EXPECT_THROWS(pair.client.UseCongestionControl("no-such"), Error, "'no-such'");
+  pair.client.UseCongestionControl("reno");
+  EXPECT_EQ(CongestionControl(pair.client), "reno");
 }
 
 TEST(ARefusedConnectionIsNamed) {

@@ -330,6 +330,7 @@ class Runtime:
         meeting: str,  # tells apart jobs that share a store; "" for the launcher's
         transport: str,  # "auto", "shm", "tcp"
         interface: str,  # network interfaces, the first found counts; "" = all
+        congestion_control: str,  # of TCP connections that move data; "" = by default
         start_timeout: float,  # seconds
         fusion_bytes: int,  # small allreduces are put together up to so many; 0 = never
         fuse_groups: bool,  # also across groups

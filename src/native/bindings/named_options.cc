@@ -47,6 +47,7 @@ NamedOptions::NamedOptions(const py::kwargs& given)
           .timeline = Text("timeline"),
           .mark_cycles = Flag("mark_cycles"),
           .interface = Text("interface"),
+          .congestion_control = Text("congestion_control"),
           .start_timeout = Seconds("start_timeout"),
           .heartbeat_timeout = Seconds("heartbeat_timeout"),
           .hierarchical_allreduce = Flag("hierarchical_allreduce"),

@@ -73,8 +73,9 @@ typedef struct hvd_options {
   const char* timeline;       /* file to record operations to from the start on; "" for none */
   int32_t mark_cycles;        /* not 0: the coordinator's answers too */
   const char* interface;      /* "" for the one that reaches the store */
-  double start_timeout;       /* seconds */
-  double heartbeat_timeout;   /* seconds after which a silent rank counts as lost; 0: never */
+  const char* congestion_control; /* of TCP connections that move data; "" by default */
+  double start_timeout;           /* seconds */
+  double heartbeat_timeout;       /* seconds after which a silent rank counts as lost; 0: never */
   int32_t hierarchical_allreduce; /* not 0: on each host first, then between hosts */
   int32_t hierarchical_allgather;
   int64_t single_copy_bytes; /* from which ranks read each other's; 0: never; below 0: by CPU */

@@ -68,6 +68,7 @@ RuntimeOptions ReadOptions(const hvd_options& options) {
            .show_time = options.log_hide_time == 0};
   o.timeline = {.path = options.timeline, .mark_cycles = options.mark_cycles != 0};
   o.interface = options.interface;
+  o.congestion_control = options.congestion_control;
   o.start_timeout = ReadSeconds("start_timeout", options.start_timeout, true);
   o.heartbeat_timeout = ReadSeconds("heartbeat_timeout", options.heartbeat_timeout, false);
   o.hierarchy = {.allreduce = options.hierarchical_allreduce != 0,

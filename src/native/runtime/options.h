@@ -100,9 +100,10 @@ struct RuntimeOptions {
   LogOptions log;
   GpuOptions gpu;
   TimelineOptions timeline;
-  bool mpi_data = true;         // whether MPI may move data too
-  const MpiJob* mpi = nullptr;  // outlives the runtime; null for a job that MPI has not started
-  std::string interface;        // empty: the one that reaches the store
+  bool mpi_data = true;            // whether MPI may move data too
+  const MpiJob* mpi = nullptr;     // outlives the runtime; null for a job that MPI has not started
+  std::string congestion_control;  // of connections that move data; empty: by default
+  std::string interface;           // empty: the one that reaches the store
   std::chrono::milliseconds start_timeout{30'000};
   // After which a rank of which nothing is heard counts as lost; 0: never. Rank 0's counts for all.
   std::chrono::milliseconds heartbeat_timeout{30'000};

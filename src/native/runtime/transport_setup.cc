@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <utility>
 #include <vector>
@@ -71,6 +72,11 @@ Connections Connect(const TransportSetup& setup, const Wanted& wanted) {
     }
     made[call.kind][call.rank] = std::move(call.socket);
     missing.erase(std::ranges::find(missing, call.rank));
+  }
+  if (!options.congestion_control.empty()) {
+    for (const Socket& socket : std::views::join(std::views::values(made))) {
+      if (socket) socket.UseCongestionControl(options.congestion_control);
+    }
   }
   return made;
 }

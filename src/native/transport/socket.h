@@ -53,6 +53,8 @@ class Socket {
   // Whether the other host has acknowledged nothing for so long, though it had been sent something
   // or asked. A host whose process does not read acknowledges that it was asked.
   bool Unheard(std::chrono::milliseconds time) const;
+  // Throws Error (kInvalid) that lists what the system allows.
+  void UseCongestionControl(const std::string& name) const;
   // How long the other host takes to acknowledge, as far as is known.
   std::chrono::microseconds RoundTrip() const;
   // No more bytes will be sent; the other side sees the end of the stream.
