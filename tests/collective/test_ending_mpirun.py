@@ -99,13 +99,16 @@ def test_the_ranks_end_with_the_command_that_has_become_mpirun(mpi: str) -> None
 
 @pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
 def test_the_ranks_end_with_an_mpirun_that_is_killed(mpi: str) -> None:
-    with launched("-c", LAUNCHER, env=environment(mpi)) as launcher:
+    variables = environment(mpi)
+    with launched("-c", LAUNCHER, env=variables) as launcher:
         numbers = processes(launcher, 2)
         told = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text()
         *_, mpirun = map(int, told.split())  # after the guardian
         os.kill(mpirun, signal.SIGKILL)
         wait_until_gone(mpirun, *numbers)
         assert "The job ended with code 137." in launcher.communicate()[1]
+    # What Open MPI's leaves would fail a later one of its process id.
+    assert not (Path(variables["TMPDIR"]) / f"ompi.{mpirun}").exists()
 
 
 @pytest.mark.parametrize("again", [False, True])

@@ -1,10 +1,14 @@
 """mpirun as a process beside this one, which ends with it."""
 
+import contextlib
+import os
 import queue
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from horovod.runner.process_groups import TERMINATE_SECONDS, Sessions, signal_group
 from horovod.runner.processes import Guardian, exit_code
@@ -50,6 +54,8 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
                 process.wait()
                 raise
             Sessions().end(process.pid)  # nobody is left but of an mpirun that was killed
+            if process.returncode == -signal.SIGKILL:
+                _remove_files(process.pid, environment)
             guardian.note(b"-", process.pid)
     finally:
         guardian.dismiss()
@@ -89,3 +95,12 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
     MPICH's are in other sessions, and end when they lose mpirun.
     """
     Sessions().signal([process.pid], signal.SIGKILL)
+
+
+def _remove_files(pid: int, environment: Mapping[str, str]) -> None:
+    """Those that Open MPI's mpirun leaves if it is killed, which fail a later one of its number."""
+    folders = (environment.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    files = Path(next(filter(None, folders), "/tmp"), f"ompi.{pid}")  # noqa: S108 - Open MPI's default
+    with contextlib.suppress(OSError):
+        if files.lstat().st_uid == os.geteuid():
+            shutil.rmtree(files)  # not what a link leads to
