@@ -98,11 +98,12 @@ def view_of(flat: torch.Tensor, offset: int, parameter: Parameter) -> torch.Tens
     return flat.as_strided(parameter.size(), like.stride(), flat.storage_offset() + offset)
 
 
-@dataclass
+@dataclass(eq=False)
 class Bucket:
     """Gradients that are reduced together.
 
     Attributes:
+        offsets: where the gradients lie in `flat`, in elements.
         views: the gradients, parts of `flat`.
         missing: those that are not complete yet.
         handle: of the reduction on its way.
@@ -110,13 +111,22 @@ class Bucket:
 
     name: str
     flat: torch.Tensor
-    views: Mapping[Parameter, torch.Tensor]
-    missing: set[Parameter] = field(default_factory=set)
+    offsets: Mapping[Parameter, int]
+    views: dict[Parameter, torch.Tensor] = field(init=False)
+    missing: set[Parameter] = field(init=False)
     handle: int | None = None
+
+    def __post_init__(self) -> None:
+        self.views = {each: view_of(self.flat, at, each) for each, at in self.offsets.items()}
+        self.missing = set(self.offsets)
 
     def take(self, parameter: Parameter) -> None:
         """Puts a complete gradient into its place."""
         view, gradient = self.views[parameter], parameter.grad
+        at = self.offsets[parameter]
+        if view.data_ptr() != self.flat.data_ptr() + at * self.flat.element_size():
+            # Its memory has been exchanged: `gradient.data = ...`, or a conversion of the model.
+            view = self.views[parameter] = view_of(self.flat, at, parameter)
         if gradient is view:
             return
         with torch.no_grad():
@@ -296,7 +306,28 @@ class BucketReducer:
 
     def _has_place(self, parameter: Parameter) -> bool:
         """Whether a gradient can be sent before the step."""
-        return self._member is SESSION.member and parameter in self._bucket_of
+        return (
+            self._member is SESSION.member
+            and parameter in self._bucket_of
+            and not self._is_converted(parameter)
+        )
+
+    def _is_converted(self, parameter: Parameter) -> bool:
+        """Whether it is of another type than its gradient's place."""
+        return parameter.dtype != self._bucket_of[parameter].flat.dtype
+
+    def _leave_places(self) -> None:
+        """Has new buckets made in place of those that have room for another type of numbers."""
+        left = [
+            bucket
+            for bucket in self._buckets
+            if bucket.handle is None and any(map(self._is_converted, bucket.views))
+        ]
+        if not left:
+            return
+        self._buckets = [bucket for bucket in self._buckets if bucket not in left]
+        self._bucket_of = {each: bucket for bucket in self._buckets for each in bucket.views}
+        self._unplaced = [each for each in self._watched if each not in self._bucket_of]
 
     def _make_buckets(self) -> None:
         if self._member is not SESSION.member:
@@ -304,6 +335,7 @@ class BucketReducer:
             self._member = SESSION.member
             self._buckets, self._bucket_of = [], {}
             self._unplaced = list(self._watched)
+        self._leave_places()
         if not self._unplaced:
             return
         # The backward pass comes to the last ones first.
@@ -325,12 +357,8 @@ class BucketReducer:
         begin = 0
         for end in layout.ends:
             inside = [each for each in parameters if begin <= layout.offsets[each] < end]
-            bucket = Bucket(
-                f"bucket.{self._names[inside[0]]}",
-                memory[begin:end],
-                {each: view_of(memory, layout.offsets[each], each) for each in inside},
-                set(inside),
-            )
+            offsets = {each: layout.offsets[each] - begin for each in inside}
+            bucket = Bucket(f"bucket.{self._names[inside[0]]}", memory[begin:end], offsets)
             self._buckets.append(bucket)
             self._bucket_of.update(dict.fromkeys(inside, bucket))
             begin = end

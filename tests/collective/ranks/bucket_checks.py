@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -181,6 +182,65 @@ def check_parameters_may_come_later() -> None:
     assert reduced is not None
     assert reduced.any()
     assert torch.equal(reduced, hvd.allreduce(reduced))
+
+
+def steps_with(change: Callable[[torch.nn.Module], object], *, mapped: bool) -> list[torch.Tensor]:
+    """The gradients after two steps, a change, and two more, in double precision."""
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(2, 3, 2), torch.nn.Flatten(), torch.nn.Linear(27, 2000)
+    )
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=1e-4),
+        named_parameters=[(f"{mapped}.{name}", each) for name, each in model.named_parameters()],
+        gradient_as_bucket_view=mapped,
+    )
+    for step in range(4):
+        optimizer.zero_grad()
+        first = next(model.parameters())
+        inputs = torch.full((1, 2, 4, 4), hvd.rank() + 1.0, dtype=first.dtype)
+        model(inputs).sum().backward()
+        optimizer.synchronize()
+        with optimizer.skip_synchronize():
+            optimizer.step()
+        if step == 1:
+            change(model)
+    return [
+        parameter.grad.double() for parameter in model.parameters() if parameter.grad is not None
+    ]
+
+
+def clamp_in_place(model: torch.nn.Module) -> None:
+    for parameter in model.parameters():
+        assert parameter.grad is not None
+        parameter.grad.data = parameter.grad.data.clamp(-1e6, 1e6)
+
+
+def take_other_memory(model: torch.nn.Module) -> None:
+    for parameter in model.parameters():
+        assert parameter.grad is not None
+        parameter.grad.set_(parameter.grad.clone())  # type: ignore[call-overload]
+
+
+def convert_without_gradients(model: torch.nn.Module) -> None:
+    model.zero_grad(set_to_none=True)
+    model.double()
+
+
+def check_gradients_whose_memory_is_exchanged_are_reduced() -> None:
+    changes: dict[str, Callable[[torch.nn.Module], object]] = {
+        "clamp": clamp_in_place,
+        "set": take_other_memory,
+        "channels_last": lambda model: model.to(memory_format=torch.channels_last),  # type: ignore[call-overload]
+        "double": lambda model: model.double(),
+        "double without gradients": convert_without_gradients,
+    }
+    for name, change in changes.items():
+        expected = steps_with(change, mapped=False)
+        found = steps_with(change, mapped=True)
+        assert len(found) == 4
+        for ours, plain in zip(found, expected, strict=True):
+            torch.testing.assert_close(ours, plain, msg=lambda text, name=name: f"{name}: {text}")
 
 
 def check_parameters_without_elements() -> None:
