@@ -15,7 +15,7 @@ from horovod._loader import CoreLibrary, _bindings, select_core
 from horovod._mpi_jobs import MpiJobs, numbers_in_world, place
 from horovod._placement import Placement, read_placement, without_mpi
 from horovod._starts import Starts
-from horovod._unused_settings import describe_unused
+from horovod._unused_settings import describe_unused, require_accepted
 from horovod.common.exceptions import HorovodInternalError
 
 NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
@@ -179,7 +179,7 @@ class Session:
         if elastic:
             _launcher_store.take_place(os.environ, self._generation, self._trouble)
             self._trouble = ""
-        _settings.require_accepted(os.environ)
+        require_accepted(os.environ)
         placement = read_placement(os.environ)
         core = select_core()
         mpi = None

@@ -1,7 +1,5 @@
 """The registry of environment variables: name, type, default and meaning, declared once."""
 
-from collections.abc import Mapping
-
 from horovod._setting_values import (
     AMOUNT,
     CAPACITY,
@@ -377,13 +375,3 @@ SETTINGS: tuple[
     MPI_THREADS_DISABLE,
     ELASTIC_TIMEOUT,
 )
-
-
-def require_accepted(environment: Mapping[str, str]) -> None:
-    """Checks all variables, also those that this process has no use for.
-
-    Raises:
-        SettingError: a value is not accepted.
-    """
-    for setting in SETTINGS:
-        setting.read(environment)

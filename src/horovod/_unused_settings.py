@@ -65,6 +65,16 @@ UNUSED: tuple[Unused, ...] = (
 )
 
 
+def require_accepted(environment: Mapping[str, str]) -> None:
+    """Checks all variables, also those that this process has no use for, or that have no effect.
+
+    Raises:
+        SettingError: a value is not accepted.
+    """
+    for setting in (*_settings.SETTINGS, *(unused.setting for unused in UNUSED)):
+        setting.read(environment)
+
+
 def describe_unused(environment: Mapping[str, str], *, mpi: bool) -> list[str]:
     """A line for each variable that asks for something which this build or job does not do.
 

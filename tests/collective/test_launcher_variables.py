@@ -15,6 +15,7 @@ JOINS = (sys.executable, "-c", "import horovod.array as hvd; hvd.init(); print(h
     [
         ({"HOROVOD_TRANSPORT": "mpi"}, "HOROVOD_TRANSPORT=mpi needs ranks that an MPI has started"),
         ({"HOROVOD_ELASTIC_TIMEOUT": "soon"}, "HOROVOD_ELASTIC_TIMEOUT='soon' is not accepted"),
+        ({"HOROVOD_NUM_NCCL_STREAMS": "x"}, "HOROVOD_NUM_NCCL_STREAMS='x' is not accepted"),
         ({"HOROVOD_CPU_OPERATIONS": "mlsl"}, "HOROVOD_CPU_OPERATIONS='mlsl' is not accepted"),
     ],
 )

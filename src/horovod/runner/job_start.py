@@ -7,6 +7,7 @@ from pathlib import Path
 
 from horovod import _settings
 from horovod._setting_values import SettingError
+from horovod._unused_settings import require_accepted
 from horovod.runner.arguments import REFUSED_FLAGS, is_elastic
 from horovod.runner.elastic.discovery import (
     FixedHosts,
@@ -94,7 +95,7 @@ def start(args: argparse.Namespace, exchange: Exchange | None = None) -> int:
         OSError: the current folder is gone.
     """
     environment = {**_inherited(os.environ), **variables_of(args)}
-    _settings.require_accepted(environment)  # before each rank does
+    require_accepted(environment)  # before each rank does
     if not is_gloo_used(args.use_gloo, args.use_mpi, args.use_jsrun):
         return _start_mpi(args, environment, exchange)
     elastic = is_elastic(args)

@@ -7,7 +7,7 @@ import pytest
 from horovod import _chosen_settings, _settings
 from horovod._placement import read_placement, without_mpi
 from horovod._setting_values import Setting, SettingError
-from horovod._unused_settings import UNUSED, describe_unused
+from horovod._unused_settings import UNUSED, describe_unused, require_accepted
 
 SECRET = "00112233445566778899aabbccddeeff"  # noqa: S105 - for these tests only
 JOB = {
@@ -71,9 +71,9 @@ def test_times_beyond_the_clocks_are_cut_off() -> None:
 
 
 def test_variables_that_this_process_has_no_use_for_are_checked_too() -> None:
-    _settings.require_accepted({"HOROVOD_ELASTIC_TIMEOUT": "5", "HOROVOD_CYCLE_TIME": ""})
+    require_accepted({"HOROVOD_ELASTIC_TIMEOUT": "5", "HOROVOD_CYCLE_TIME": ""})
     with pytest.raises(SettingError, match="HOROVOD_ELASTIC_TIMEOUT='soon' is not accepted"):
-        _settings.require_accepted({"HOROVOD_ELASTIC_TIMEOUT": "soon"})
+        require_accepted({"HOROVOD_ELASTIC_TIMEOUT": "soon"})
 
 
 def test_samples_are_counted_as_the_core_counts_them() -> None:
