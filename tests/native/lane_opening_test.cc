@@ -30,12 +30,26 @@ TEST(TheLaneOpensAfterAsManyMissedOperationsAsItWasOfUse) {
     EXPECT_TRUE(opening.open());
   }
   EXPECT_EQ(missed, (std::vector<int>{2, 4, 8, 16, 32, 64, 64, 64}));
-  for (int i = 0; i < 64; ++i) opening.Met();
-  opening.Close();
-  EXPECT_EQ(missed_until_open(), 1);
-  opening.Met();
+  for (int i = 0; i < 16; ++i) opening.Met();
   opening.Close();
   EXPECT_EQ(missed_until_open(), 1);
   opening.Close();
   EXPECT_EQ(missed_until_open(), 2);
+  for (int i = 0; i < 15; ++i) opening.Met();
+  opening.Close();
+  EXPECT_EQ(missed_until_open(), 4);
+}
+
+TEST(ThereIsDoubtUntilRoundsHaveBeenMetForAWhile) {
+  LaneOpening opening;
+  EXPECT_TRUE(!opening.in_doubt());
+  for (int time = 0; time < 2; ++time) {
+    opening.Close();
+    opening.Open();
+    for (int i = 0; i < 64; ++i) {
+      EXPECT_TRUE(opening.in_doubt());
+      opening.Met();
+    }
+    EXPECT_TRUE(!opening.in_doubt());
+  }
 }

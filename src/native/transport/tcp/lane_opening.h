@@ -10,21 +10,28 @@
 
 namespace hvd {
 
-// A round that is not met costs more than rounds gain, so it closes the lane, which all ranks see.
-// Rank 0 opens it when it has missed operations in their number; all hear of that with the answer
+// A round that is not met costs as much as several rounds gain, so it closes the lane, which all
+// ranks see. Rank 0 opens it when it has missed some operations; all hear of that with the answer
 // to the last of these, for which all have asked by then, so that they come from the same operation
-// on. The number doubles, up to a bound, until as many rounds have been met in between.
+// on. Their number doubles, up to a bound, until kWorth rounds have been met in between.
 //
 // One thread at a time, but for open().
 class LaneOpening {
  public:
   bool open() const { return open_.load(std::memory_order_relaxed); }
 
-  void Met() { ++met_; }
+  // Whether a round has not been met lately: who waits does better to tell soon.
+  bool in_doubt() const { return doubtful_ > 0; }
+
+  void Met() {
+    ++met_;
+    if (doubtful_ > 0) --doubtful_;
+  }
 
   void Close() {
-    needed_ = met_ >= needed_ ? 1 : std::min(2 * needed_, kMost);
+    needed_ = met_ >= kWorth ? 1 : std::min(2 * needed_, kMost);
     met_ = missed_ = 0;
+    doubtful_ = kDoubtful;
     opens_with_.clear();
     open_.store(false, std::memory_order_relaxed);
   }
@@ -44,12 +51,17 @@ class LaneOpening {
   }
 
  private:
+  // A training step may meet in its forward pass, and not in its backward pass, where ranks have
+  // asynchronous operations under way.
+  static constexpr int64_t kWorth = 16;
   static constexpr int64_t kMost = 64;
+  static constexpr int64_t kDoubtful = 64;
 
   std::atomic<bool> open_{true};
   int64_t needed_ = 1;
-  int64_t met_ = 0;     // rounds, since it has opened
-  int64_t missed_ = 0;  // operations, since it has closed
+  int64_t met_ = 0;       // rounds, since it has opened
+  int64_t missed_ = 0;    // operations, since it has closed
+  int64_t doubtful_ = 0;  // rounds to be met until there is no doubt
   std::string opens_with_;
 };
 

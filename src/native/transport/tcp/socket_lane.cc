@@ -7,6 +7,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -16,7 +18,9 @@ namespace hvd {
 namespace {
 
 // How long a rank waits before it tells the others, and the time of messages besides.
-constexpr std::chrono::milliseconds kBeforeTelling{2};
+constexpr std::chrono::microseconds kBeforeTelling{2000};
+// The same when rounds have not been met lately.
+constexpr std::chrono::microseconds kInDoubt{250};
 // How long one waits that must not do so without being told why.
 constexpr std::chrono::milliseconds kAlone{1000};
 // How long a rank that is not there sends what it had to say.
@@ -24,9 +28,13 @@ constexpr std::chrono::milliseconds kFlush{20};
 // As for data connections: a rank that does not read yet is waited for.
 constexpr std::chrono::hours kUnread{24};
 
-int CeilMs(std::chrono::steady_clock::duration time) {
-  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
-  return static_cast<int>(std::clamp<int64_t>(ms, 0, 1000));
+// As poll(2), but with a time shorter than a millisecond.
+int Poll(std::span<pollfd> items, std::chrono::steady_clock::duration time) {
+  using std::chrono::nanoseconds;
+  const nanoseconds most = std::clamp<nanoseconds>(time, nanoseconds(0), std::chrono::seconds(1));
+  const auto whole = std::chrono::floor<std::chrono::seconds>(most);
+  const timespec timeout{.tv_sec = whole.count(), .tv_nsec = (most - whole).count()};
+  return ::ppoll(items.data(), items.size(), &timeout, nullptr);
 }
 
 }  // namespace
@@ -76,6 +84,7 @@ bool SocketLane::TryMeet() {
     const std::lock_guard lock(mutex_);
     there_ = true;
     over_ = retired_ || !opening_.open();
+    in_doubt_ = opening_.in_doubt();
     head_.round = round_;
   }
   if (over_) return false;
@@ -146,8 +155,10 @@ SocketLane::Standing SocketLane::Sleep(Clock::time_point begin, std::chrono::mil
   Unheard unheard(silence_);
   const Clock::duration look = silence_.count() == 0 ? Clock::duration(std::chrono::hours(1))
                                                      : std::chrono::milliseconds(unheard.look_ms());
-  std::array tell_at{begin + kBeforeTelling + 2 * round_trip_,
-                     begin + std::max(most, kBeforeTelling) + 4 * round_trip_};
+  const std::chrono::microseconds before = in_doubt_ ? kInDoubt : kBeforeTelling;
+  std::array tell_at{
+      begin + before + 2 * round_trip_,
+      begin + std::max<std::chrono::microseconds>(most, kBeforeTelling) + 4 * round_trip_};
   const Clock::time_point alone_at = tell_at.back() + kAlone;
   size_t told = 0;
   Clock::time_point look_at = begin + look;
@@ -181,7 +192,7 @@ SocketLane::Standing SocketLane::Sleep(Clock::time_point begin, std::chrono::mil
       items.push_back({.fd = link->socket().fd(), .events = events, .revents = 0});
     }
     const auto rest = std::min(tell_at[told], look_at) - now;
-    if (::poll(items.data(), items.size(), CeilMs(rest)) < 0 && errno != EINTR) {
+    if (Poll(items, rest) < 0 && errno != EINTR) {
       throw SystemError("poll", errno, "fast lane");
     }
   }
@@ -254,7 +265,7 @@ void SocketLane::Settle(LaneLink& link, Clock::time_point end) {
   link.Flush();
   while (link.HasOutput() && Clock::now() < end) {
     pollfd item{.fd = link.socket().fd(), .events = POLLOUT, .revents = 0};
-    if (::poll(&item, 1, CeilMs(end - Clock::now())) < 0) return;
+    if (Poll({&item, 1}, end - Clock::now()) < 0) return;
     link.Flush();
   }
 }

@@ -108,6 +108,7 @@ class SocketLane final : public Lane {
   SpinTime spin_time_;
   LaneHead head_;  // of this rank's own message, and
   const std::unique_ptr<std::byte[]> own_;
+  bool in_doubt_ = false;                 // whether others may not come to this round
   bool over_ = false;                     // the round to which it has come last was not met
   std::vector<const LaneLink*> missing_;  // kept for their memory
 
