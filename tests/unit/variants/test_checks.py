@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import platform
 import random
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +24,10 @@ from unit.variants.tiny_project import (
     variantwheel,
 )
 from variantwheel.checks.environment import python_of
-from variantwheel.checks.suite import CheckOptions
+from variantwheel.checks.execution import Emulator
+from variantwheel.checks.report import Result
+from variantwheel.checks.suite import CheckOptions, check_wheels
+from variantwheel.project import read_project
 from variantwheel.wheel_archive import WheelArchive, read_wheel
 from variantwheel_selector.errors import UsageError
 
@@ -311,6 +316,65 @@ def test_checks_that_were_asked_for_and_not_made_are_counted(
     counted = "; asked for and not made: execution of 1, emulation of 1"
     assert done.stdout.endswith(f"1 wheels checked, 1 failed{counted}\n")
     assert variantwheel(*words, expect=1).stdout.endswith("1 wheels checked, 1 failed\n")
+
+
+def _for_tag(wheel: Path, folder: Path, tag: str) -> Path:
+    """The wheel under another Python and ABI tag, in its name and inside."""
+    inside = read_wheel(wheel).dist_info_file("WHEEL").replace(b"py3-none", tag.encode())
+    changes = {f"{DIST_INFO}/WHEEL": inside}
+    return respoil(wheel, folder, changes, wheel.name.replace("py3-none", tag))
+
+
+THIS = f"cp3{sys.version_info.minor}"
+ANOTHER = f"cp3{sys.version_info.minor + 1}"
+
+
+def test_wheels_of_other_cpythons_are_neither_run_nor_built_again(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    null = tiny_release.wheel("null")
+    own, other = (_for_tag(null, tmp_path, f"{abi}-{abi}") for abi in (THIS, ANOTHER))
+    shared = ("--project", tiny_release.project)
+    slow = ("--run", "--must-run", "--emulate", "--rebuild", "--no-isolation")
+    done = variantwheel("check", other, *shared, *slow, expect=1)
+    why = f"for {ANOTHER}-{ANOTHER}, which CPython {platform.python_version()} does not install"
+    for check in ("execution   ", "emulation   ", "reproducible"):
+        assert f"  skipped  {check}      {why}\n" in done.stdout
+    assert "none of the wheels was run, and --must-run asks for one" in done.stderr
+    counted = "asked for and not made: execution of 1, emulation of 1, reproducible of 1"
+    assert done.stdout.endswith(f"1 wheels checked, 0 failed; {counted}\n")
+    done = variantwheel("check", own, other, *shared, *slow[:3])
+    assert "  ok       execution " in done.stdout
+    assert done.stdout.endswith("not made: execution of 1, emulation of 1\n")
+    variantwheel("check", other, *shared, "--run")
+    done = variantwheel("check", own, *shared, "--must-run", expect=2)
+    assert "--must-run goes with --run" in done.stderr
+
+
+def test_a_wheel_of_the_stable_abi_is_run_on_newer_cpythons(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    stable = _for_tag(tiny_release.wheel("null"), tmp_path, "cp310-abi3")
+    done = variantwheel(
+        "check", stable, "--project", tiny_release.project, "--run", "--must-run",
+    )  # fmt: skip
+    assert "  ok       execution " in done.stdout
+
+
+def test_a_system_runs_the_wheels_of_its_own_python(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    python = tmp_path / "system/usr/bin/python3.11"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    null = tiny_release.wheel("null")
+    name = null.name.replace("py3-none", "cp312-cp312").replace("x86_64-", "aarch64-")
+    wheel = Path(shutil.copy(null, tmp_path / name))
+    options = CheckOptions(emulate=True, emulator=Emulator(system=tmp_path / "system"))
+    (report,) = check_wheels([wheel], read_project(tiny_release.project), options)
+    finding = next(item for item in report.findings if item.check == "emulation")
+    told = "for cp312-cp312, which CPython 3.11 does not install"
+    assert (finding.result, finding.facts) == (Result.SKIPPED, (told,))
 
 
 def test_a_command_that_fails_is_shown(tiny_release: TinyRelease, tmp_path: Path) -> None:

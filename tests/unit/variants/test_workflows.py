@@ -174,6 +174,36 @@ def _scripts(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("system", ["github", "gitlab"])
+def test_a_test_job_that_runs_no_wheel_fails(tmp_path: Path, system: str) -> None:
+    folder = copy_project(tmp_path)
+    (line,) = _running_lines(folder, system)
+    assert line.startswith("variantwheel check --run --must-run --emulate release/")
+    settings = folder / "pyproject.toml"
+    text = settings.read_text(encoding="utf-8")
+    settings.write_text(re.sub(r"\ncommand = .*", "", text), encoding="utf-8")
+    (line,) = _running_lines(folder, system)
+    assert line.startswith("variantwheel check --run --emulate release/")
+
+
+def _running_lines(folder: Path, system: str) -> list[str]:
+    scripts = _scripts(_load(_only(read_project(folder), system)))
+    lines = [line for script in scripts for line in script.splitlines()]
+    return [line for line in lines if "check --run" in line]
+
+
+def test_a_python_that_builds_and_does_not_test_is_told(tmp_path: Path) -> None:
+    folder = copy_project(tmp_path)
+    with (folder / "pyproject.toml").open("a", encoding="utf-8") as settings:
+        settings.write(
+            "[tool.variantwheel.ci]\n"
+            'interpreters = ["cp312", "cp313"]\ntest-interpreters = ["cp312"]\n'
+        )
+    done = variantwheel("workflow", "github", "--project", folder)
+    assert "test-interpreters names no cp313, which wheels are built with" in done.stderr
+    assert "warning" not in variantwheel("workflow", "cibuildwheel", "--project", folder).stderr
+
+
+@pytest.mark.parametrize("system", ["github", "gitlab"])
 def test_the_shell_in_them_is_sound(project: Project, system: str) -> None:
     scripts = list(_scripts(_load(_only(project, system))))
     assert len(scripts) >= 5

@@ -27,6 +27,15 @@ class CiSettings:
     test_interpreters: tuple[str, ...] = ("cp312",)
     extra_wheels: tuple[str, ...] = ()
 
+    def untried(self) -> list[str]:
+        """Name the Pythons that build one wheel among several and do not try it.
+
+        A project that builds with a single one makes a wheel for others too, or its jobs fail.
+        """
+        if len(self.interpreters) == 1:
+            return []
+        return [name for name in self.interpreters if name not in self.test_interpreters]
+
 
 def read_ci_settings(table: TomlTable) -> CiSettings:
     """Read the table.

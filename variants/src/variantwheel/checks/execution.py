@@ -11,10 +11,12 @@ from pathlib import Path
 from variantwheel.checks.environment import (
     WheelEnvironment,
     foreign_environment,
+    python_of,
     wheel_environment,
 )
 from variantwheel.checks.report import Finding, judge, skip
 from variantwheel.checks.subject import CheckSubject
+from variantwheel.python_tags import not_for_cpython, not_for_this_python
 
 
 @dataclass(frozen=True)
@@ -49,23 +51,19 @@ def check_execution(
         *([EXECUTION] if execute else []),
         *([EMULATION] if emulate else []),
     ]
-    here = os.uname().machine
-    reason = ""
+    if not asked:
+        return []
     if not subject.project.check.command:
-        reason = _NO_COMMAND
-    if reason or not asked:
-        return [skip(check, reason) for check in asked]
+        return [skip(check, _NO_COMMAND) for check in asked]
+    here = os.uname().machine
     if subject.machine not in (here, "any"):
         reason = f"for {subject.machine}, this machine is {here}"
-        skipped = [skip(EXECUTION, reason)] if execute else []
-        if not emulate:
-            return skipped
-        if emulator.system is None:
-            return [*skipped, skip(EMULATION, f"{reason}; name its --system")]
-        with foreign_environment(subject, emulator.system) as environment:
-            if environment.faults:
-                return [*skipped, judge(EMULATION, environment.faults, "")]
-            return [*skipped, _emulated(subject, environment, emulator)]
+        return [
+            *([skip(EXECUTION, reason)] if execute else []),
+            *([_emulated_elsewhere(subject, emulator, reason)] if emulate else []),
+        ]
+    if reason := not_for_this_python(subject.archive.name):
+        return [skip(check, reason) for check in asked]
     with wheel_environment(subject) as environment:
         if environment.faults:
             return [judge(check, environment.faults, "") for check in asked]
@@ -76,6 +74,19 @@ def check_execution(
         if emulate:
             findings.append(_emulated(subject, environment, emulator))
         return findings
+
+
+def _emulated_elsewhere(subject: CheckSubject, emulator: Emulator, reason: str) -> Finding:
+    """Emulate a wheel of another machine, where the user has named a system of it."""
+    if emulator.system is None:
+        return skip(EMULATION, f"{reason}; name its --system")
+    version = int(python_of(emulator.system).suffix[1:])
+    if reason := not_for_cpython(subject.archive.name, (3, version)):
+        return skip(EMULATION, reason)
+    with foreign_environment(subject, emulator.system) as environment:
+        if environment.faults:
+            return judge(EMULATION, environment.faults, "")
+        return _emulated(subject, environment, emulator)
 
 
 def _emulated(subject: CheckSubject, environment: WheelEnvironment, chosen: Emulator) -> Finding:

@@ -14,6 +14,7 @@ from variantwheel.checks.report import Finding, judge, skip
 from variantwheel.checks.subject import CheckSubject
 from variantwheel.errors import BuildFailedError, DefinitionError
 from variantwheel.interpreters import module_abis
+from variantwheel.python_tags import not_for_this_python
 from variantwheel.source_date import source_date_epoch
 from variantwheel.variant_build import build_variants
 from variantwheel.wheel_archive import WheelArchive, read_wheel
@@ -39,6 +40,8 @@ def check_reproducible(subject: CheckSubject, rebuild: Rebuild) -> Finding:
     """Build a wheel's variant again, from the project's present sources, and compare the files."""
     if subject.definition is None or subject.platform is None:
         return skip(REPRODUCIBLE, "no definition to build from")
+    if reason := not_for_this_python(subject.archive.name):
+        return skip(REPRODUCIBLE, reason)
     project = subject.project
     try:
         jobs, _ = select_jobs(project, [subject.definition.label], [subject.machine])

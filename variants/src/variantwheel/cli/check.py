@@ -32,6 +32,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="install each wheel and run [tool.variantwheel.check] command",
     )
     parser.add_argument(
+        "--must-run",
+        action="store_true",
+        help="with --run: fail where none of the wheels could be run, being for other machines or "
+        "CPythons",
+    )
+    parser.add_argument(
         "--emulate",
         action="store_true",
         help="the same on the CPU models that the definitions name, emulated by qemu",
@@ -65,6 +71,8 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"{file}: a folder; name the files in it: {file}/*.whl")
         if not file.is_file():
             raise UsageError(f"{file}: no such file")
+    if args.must_run and not args.run:
+        raise UsageError("--must-run goes with --run")
     project = read_project(args.project.resolve())
     rebuild = Rebuild(isolated=not args.no_isolation, report=report) if args.rebuild else None
     options = CheckOptions(
@@ -85,7 +93,23 @@ def run(args: argparse.Namespace) -> int:
         files = "files" if conda else "wheels"
         skipped = _skipped(reports, args)
         write(f"{len(reports)} {files} checked, {failed} failed{skipped}\n")
-    return 0 if all(found.passed for found in reports) else 1
+    passed = all(found.passed for found in reports)
+    if args.must_run and not _ran(reports):
+        report(
+            "variantwheel: none of the wheels was run, and --must-run asks for one at least; "
+            "`execution` says why: give this machine and this Python a wheel, or check on others"
+        )
+        passed = False
+    return 0 if passed else 1
+
+
+def _ran(reports: Iterable[WheelReport]) -> bool:
+    """Tell whether a wheel was run, with whatever result."""
+    return any(
+        finding.check == EXECUTION and finding.result is not Result.SKIPPED
+        for found in reports
+        for finding in found.findings
+    )
 
 
 def _skipped(reports: Iterable[WheelReport], args: argparse.Namespace) -> str:

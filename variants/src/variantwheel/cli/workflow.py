@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from variantwheel.atomic_file import replace_file
-from variantwheel.cli.console import add_project_option, report, write
+from variantwheel.cli.console import add_project_option, report, warn, write
 from variantwheel.errors import DefinitionError
 from variantwheel.matrix import matrix_jobs
 from variantwheel.project import Project, read_project
@@ -61,6 +61,11 @@ def run(args: argparse.Namespace) -> int:
     """Write, show or compare the files."""
     project = read_project(args.project.resolve())
     files = workflow_files(project, args.system)
+    if args.system != "cibuildwheel" and (untried := project.ci.untried()):
+        warn(
+            f"[tool.variantwheel.ci] test-interpreters names no {', '.join(untried)}, which "
+            "wheels are built with: one that is for that CPython alone is never run"
+        )
     if args.check:
         folder = args.output or project.folder
         stale = [

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from variantwheel.ci_settings import python_version
 from variantwheel.matrix import MatrixJob, matrix_jobs
 from variantwheel.project import Project
-from variantwheel.workflows.github import other_pythons
+from variantwheel.workflows.github import other_pythons, run_command
 from variantwheel.workflows.yaml_text import YamlValue, render_yaml
 from variantwheel_selector.wheel_name import escape_project
 
@@ -56,7 +56,7 @@ def gitlab_pipeline(project: Project) -> str:
                     toolkit,
                     emulator,
                     *extra,
-                    f'variantwheel check --run --emulate release/{wheel}-*"$MACHINE"-"$LABEL".whl',
+                    f'{run_command(project)} release/{wheel}-*"$MACHINE"-"$LABEL".whl',
                 ],
             },
             "variants:index": {
