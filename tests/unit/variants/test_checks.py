@@ -125,6 +125,12 @@ def _needs_newer_glibc(release: TinyRelease, tmp: Path) -> Path:
     return respoil(release.wheel("null"), tmp, {BASELINE: planted})
 
 
+def _asks_nothing_of_the_system(release: TinyRelease, tmp: Path) -> Path:
+    wheel = release.wheel("null")
+    platform = read_wheel(wheel).name.platform
+    return _for_tag(wheel, tmp, platform, "linux_x86_64")
+
+
 def _foreign_library(release: TinyRelease, tmp: Path) -> Path:
     (tmp / "libforeign.so").write_bytes(compile_library(tmp, "int foreign(void) { return 1; }\n"))
     source = "int foreign(void);\nint tiny_level(void) { return foreign(); }\n"
@@ -172,6 +178,15 @@ def _old_metadata(release: TinyRelease, tmp: Path) -> Path:
     return respoil(release.wheel("null"), tmp, {f"{DIST_INFO}/METADATA": metadata})
 
 
+def _for_tag(wheel: Path, folder: Path, old: str, new: str) -> Path:
+    """The wheel with another part of its tag, in its name and inside."""
+    inside = read_wheel(wheel).dist_info_file("WHEEL")
+    for tag in old.split("."):
+        inside = inside.replace(tag.encode(), new.encode())
+    changes = {f"{DIST_INFO}/WHEEL": b"\n".join(dict.fromkeys(inside.split(b"\n")))}
+    return respoil(wheel, folder, changes, wheel.name.replace(old, new))
+
+
 def _another_machine(release: TinyRelease, tmp: Path) -> Path:
     wheel = release.wheel("null")
     name = wheel.name.replace("x86_64-null", "aarch64-null")
@@ -193,6 +208,8 @@ def _another_machine(release: TinyRelease, tmp: Path) -> Path:
         (_no_licence, "licence", "no licence file in .dist-info"),
         (_tag_in_wheel_file, "tags", "WHEEL says py3-none-linux_x86_64, the name"),
         (_needs_newer_glibc, "tags", "auditwheel finds manylinux_2_17_x86_64: GLIBC_2.14"),
+        (_asks_nothing_of_the_system, "tags", "linux_x86_64 asks nothing of the system"),
+        (_asks_nothing_of_the_system, "tags", "before `variantwheel label`"),
         (_foreign_library, "needed libraries", "libforeign.so is needed"),
         (_foreign_library, "search paths", f"{BASELINE}: RPATH or RUNPATH"),
         (_leaks_the_runtime, "exports", "symbols of the C++ runtime"),
@@ -318,13 +335,6 @@ def test_checks_that_were_asked_for_and_not_made_are_counted(
     assert variantwheel(*words, expect=1).stdout.endswith("1 wheels checked, 1 failed\n")
 
 
-def _for_tag(wheel: Path, folder: Path, tag: str) -> Path:
-    """The wheel under another Python and ABI tag, in its name and inside."""
-    inside = read_wheel(wheel).dist_info_file("WHEEL").replace(b"py3-none", tag.encode())
-    changes = {f"{DIST_INFO}/WHEEL": inside}
-    return respoil(wheel, folder, changes, wheel.name.replace("py3-none", tag))
-
-
 THIS = f"cp3{sys.version_info.minor}"
 ANOTHER = f"cp3{sys.version_info.minor + 1}"
 
@@ -333,7 +343,7 @@ def test_wheels_of_other_cpythons_are_neither_run_nor_built_again(
     tiny_release: TinyRelease, tmp_path: Path
 ) -> None:
     null = tiny_release.wheel("null")
-    own, other = (_for_tag(null, tmp_path, f"{abi}-{abi}") for abi in (THIS, ANOTHER))
+    own, other = (_for_tag(null, tmp_path, "py3-none", f"{abi}-{abi}") for abi in (THIS, ANOTHER))
     shared = ("--project", tiny_release.project)
     slow = ("--run", "--must-run", "--emulate", "--rebuild", "--no-isolation")
     done = variantwheel("check", other, *shared, *slow, expect=1)
@@ -354,7 +364,7 @@ def test_wheels_of_other_cpythons_are_neither_run_nor_built_again(
 def test_a_wheel_of_the_stable_abi_is_run_on_newer_cpythons(
     tiny_release: TinyRelease, tmp_path: Path
 ) -> None:
-    stable = _for_tag(tiny_release.wheel("null"), tmp_path, "cp310-abi3")
+    stable = _for_tag(tiny_release.wheel("null"), tmp_path, "py3-none", "cp310-abi3")
     done = variantwheel(
         "check", stable, "--project", tiny_release.project, "--run", "--must-run",
     )  # fmt: skip

@@ -74,7 +74,7 @@ def check_tags(subject: CheckSubject) -> Finding:
     audited = subject.audit
     symbols = ", ".join(audited.newest_symbols) or "no versioned symbols"
     faults += [
-        f"the name promises {claimed}, auditwheel finds {audited.tag}: {symbols}"
+        f"the name promises {claimed}, auditwheel finds {audited.tag}: {symbols}{_advice(claimed)}"
         for claimed in name.platform.split(".")
         if not _covers(claimed, audited.tag)
     ]
@@ -192,13 +192,23 @@ def _covers(claimed: str, audited: str) -> bool:
     True
     >>> _covers("manylinux_2_17_x86_64", "manylinux_2_34_x86_64")
     False
+    >>> _covers("linux_x86_64", "manylinux_2_34_x86_64")
+    False
     """
-    if claimed.startswith("linux_"):
-        return True
     claim, need = _parse_tag(claimed), _parse_tag(audited)
     if claim is None or need is None:
         return claimed == audited
     return (claim[0], claim[2]) == (need[0], need[2]) and claim[1] >= need[1]
+
+
+def _advice(claimed: str) -> str:
+    if not claimed.startswith("linux_"):
+        return ""
+    return (
+        f"; {claimed} asks nothing of the system, so that ones which cannot load the wheel choose "
+        "it: let `auditwheel repair` retag the plain wheel before `variantwheel label`, or make it "
+        "with `variantwheel build`"
+    )
 
 
 def _parse_tag(platform: str) -> tuple[str, tuple[int, int], str] | None:
