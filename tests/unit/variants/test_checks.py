@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import random
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -385,6 +386,30 @@ def test_a_system_runs_the_wheels_of_its_own_python(
     finding = next(item for item in report.findings if item.check == "emulation")
     told = "for cp312-cp312, which CPython 3.11 does not install"
     assert (finding.result, finding.facts) == (Result.SKIPPED, (told,))
+
+
+def test_a_wheel_for_any_machine_passes_as_null_and_as_nothing_else(tmp_path: Path) -> None:
+    project = copy_project(tmp_path)
+    (project / "src/tiny_variants/__init__.py").write_text(
+        "def total(values):\n    return float(sum(values))\n", encoding="utf-8"
+    )
+    for file in (project / "variants").iterdir():
+        text = file.read_text(encoding="utf-8")
+        pure = 'config-settings = { "wheel.cmake" = "false", "wheel.platlib" = "false" }'
+        file.write_text(re.sub("config-settings = .*", pure, text), encoding="utf-8")
+    folder, shared = tmp_path / "release", ("--project", project)
+    variantwheel("build", "--all", "-o", folder, *shared, "--no-isolation")
+    null, v3 = (folder / f"tiny_variants-1.0-py3-none-any-{x}.whl" for x in ("null", "x86_64_v3"))
+    slow = ("--run", "--must-run", "--emulate", "--rebuild", "--no-isolation")
+    done = variantwheel("check", null, *shared, *slow)
+    for check in ("execution", "emulation", "reproducible"):
+        assert re.search(f"^  ok  +{check} ", done.stdout, re.MULTILINE), done.stdout
+    done = variantwheel("check", v3, *shared, expect=1)
+    assert "a wheel for any machine can only be the variant 'null'" in done.stdout
+    release = TinyRelease(project, folder)
+    library = compile_library(tmp_path, "int f(void) { return 1; }\n")
+    native = respoil(null, tmp_path / "native", {"tiny_variants/native.so": library})
+    assert "the tag says any" in failed_checks(release, native)["machine"]
 
 
 def test_a_command_that_fails_is_shown(tiny_release: TinyRelease, tmp_path: Path) -> None:

@@ -77,7 +77,11 @@ def test_what_nothing_is_there_for_is_said(project: Project, tmp_path: Path) -> 
         "no wheel for aarch64; defined for it: null",
         "no wheel has a module for CPython 3.13, which the project declares",
     ]
-    whole = _payload(tmp_path, project, "py3-none-any-null")
+    anywhere = _payload(tmp_path, project, "py3-none-any-null")
+    assert absent_altogether(anywhere, project) == [
+        "no wheel for x86_64 but for any machine; defined for it: x86_64_v3"
+    ]
+    whole = _payload(tmp_path, project, "py3-none-any-null", f"py3-none-{LINUX}-x86_64_v3")
     assert absent_altogether(whole, project) == []
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from variantwheel.errors import IncompleteReleaseError
 from variantwheel.interpreters import abi_of, module_abis
 from variantwheel.project import Project
-from variantwheel.release_folder import machine_of
+from variantwheel.release_folder import ANY_MACHINE, machine_of
 from variantwheel.selector_sdist import Payload
 from variantwheel.wheel_archive import wheel_name_of
 
@@ -54,8 +54,8 @@ def missing_variants(payload: Payload, project: Project) -> list[str]:
     """
     offers = [_read_offer(wheel) for wheel in payload.wheels]
     missing: list[str] = []
-    for machine in sorted({offer.machine for offer in offers} - {"any"}):
-        mine = [offer for offer in offers if offer.machine in (machine, "any")]
+    for machine in sorted({offer.machine for offer in offers} - {ANY_MACHINE}):
+        mine = [offer for offer in offers if offer.machine in (machine, ANY_MACHINE)]
         interpreters = sorted({item for offer in mine for item in offer.interpreters()}, key=_age)
         for definition in project.for_machine(machine):
             own = [offer for offer in mine if offer.label == definition.label]
@@ -90,13 +90,15 @@ def absent_altogether(payload: Payload, project: Project) -> list[str]:
     """
     offers = [_read_offer(wheel) for wheel in payload.wheels]
     machines = {offer.machine for offer in offers}
-    declared = sorted({item.machine for each in project.definitions for item in each.platforms})
-    words = [
-        f"no wheel for {machine}; defined for it: "
-        f"{', '.join(item.label for item in project.for_machine(machine))}"
-        for machine in declared
-        if not machines & {machine, "any"}
-    ]
+    everywhere = {offer.label for offer in offers if offer.machine == ANY_MACHINE}
+    declared = {item.machine for each in project.definitions for item in each.platforms}
+    words: list[str] = []
+    for machine in sorted(declared - machines):
+        labels = [item.label for item in project.for_machine(machine)]
+        lacking = [label for label in labels if label not in everywhere]
+        if lacking:
+            others = "" if len(lacking) == len(labels) else " but for any machine"
+            words.append(f"no wheel for {machine}{others}; defined for it: {', '.join(lacking)}")
     return words + [
         f"no wheel has a module for CPython {version}, which the project declares"
         for version in project.pythons.versions

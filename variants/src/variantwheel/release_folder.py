@@ -19,6 +19,9 @@ from variantwheel_selector.variants_json import (
 from variantwheel_selector.variants_merge import merge_variants_info
 from variantwheel_selector.wheel_name import WheelName, escape_project
 
+ANY_MACHINE = "any"
+"""What the platform tag of a wheel without native code says."""
+
 
 def variants_json_name(project: str, version: str) -> str:
     """Return the file name of a release's variants.json (PEP 825)."""
@@ -26,7 +29,7 @@ def variants_json_name(project: str, version: str) -> str:
 
 
 def machine_of(name: WheelName) -> str:
-    """Return the machine of a wheel's first platform tag, such as `x86_64`, or `any`.
+    """Return the machine of a wheel's first platform tag, such as `x86_64`, or `ANY_MACHINE`.
 
     >>> machine_of(WheelName.from_str("a-1-py3-none-manylinux_2_34_x86_64.whl"))
     'x86_64'

@@ -12,9 +12,10 @@ from variantwheel.core_metadata import static_metadata_problems, version_advice
 from variantwheel.errors import WheelFormatError
 from variantwheel.interpreters import abi_of, module_abis
 from variantwheel.labelling import VARIANT_JSON, wheel_file_tags
+from variantwheel.release_folder import ANY_MACHINE
 from variantwheel.wheel_archive import parse_record, record_digest
 from variantwheel_selector.errors import VariantsJsonError
-from variantwheel_selector.model import Variant
+from variantwheel_selector.model import NULL_LABEL, Variant
 from variantwheel_selector.variants_json import parse_variants_json
 from variantwheel_selector.wheel_name import normalize_project
 
@@ -32,6 +33,13 @@ def check_label(subject: CheckSubject) -> Finding:
     if subject.definition is None:
         known = ", ".join(item.label for item in subject.project.definitions)
         faults.append(f"label {label!r} has no definition; defined are {known}")
+    elif subject.machine == ANY_MACHINE:
+        # A wheel without native code needs no machine; what it may not have is properties.
+        if label != NULL_LABEL:
+            faults.append(
+                f"a wheel for any machine can only be the variant {NULL_LABEL!r}, not {label!r}, "
+                "whose properties are of hardware; build its native code"
+            )
     elif subject.platform is None:
         faults.append(f"{subject.definition.file.name} has no platform {subject.machine!r}")
     faults += _variant_json_faults(subject, label)
@@ -127,6 +135,8 @@ def check_pythons(subject: CheckSubject, *, all_pythons: bool) -> Finding:
         all_pythons: Whether all are needed, or one will do.
     """
     check, pythons = "CPythons", subject.project.pythons
+    if subject.machine == ANY_MACHINE:
+        return skip(check, "for any machine: it has no modules")
     held = module_abis(subject.archive.files)
     missing = [abi for abi in map(abi_of, pythons.versions) if abi not in held]
     if held and not all_pythons:

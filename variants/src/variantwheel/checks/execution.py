@@ -17,6 +17,7 @@ from variantwheel.checks.environment import (
 from variantwheel.checks.report import Finding, judge, skip
 from variantwheel.checks.subject import CheckSubject
 from variantwheel.python_tags import not_for_cpython, not_for_this_python
+from variantwheel.release_folder import ANY_MACHINE
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def check_execution(
     if not subject.project.check.command:
         return [skip(check, _NO_COMMAND) for check in asked]
     here = os.uname().machine
-    if subject.machine not in (here, "any"):
+    if subject.machine not in (here, ANY_MACHINE):
         reason = f"for {subject.machine}, this machine is {here}"
         return [
             *([skip(EXECUTION, reason)] if execute else []),
@@ -90,11 +91,12 @@ def _emulated_elsewhere(subject: CheckSubject, emulator: Emulator, reason: str) 
 
 
 def _emulated(subject: CheckSubject, environment: WheelEnvironment, chosen: Emulator) -> Finding:
-    emulation = None if subject.platform is None else subject.platform.emulation
-    if emulation is None or not (emulation.runs or emulation.falls_back):
+    platform = subject.platform_here()
+    if platform is None or not (platform.emulation.runs or platform.emulation.falls_back):
         return skip(EMULATION, "the definition names no CPU models (emulate)")
-    names = (f"qemu-{subject.machine}-static", f"qemu-{subject.machine}")
-    emulator = chosen.programs.get(subject.machine)
+    emulation, machine = platform.emulation, platform.machine
+    names = (f"qemu-{machine}-static", f"qemu-{machine}")
+    emulator = chosen.programs.get(machine)
     emulator = emulator or next(filter(None, map(shutil.which, names)), None)
     if emulator is None:
         return skip(EMULATION, f"neither {' nor '.join(names)} is installed")

@@ -17,6 +17,7 @@ from variantwheel.checks.report import Finding, judge, skip
 from variantwheel.checks.subject import CheckSubject
 from variantwheel.instruction_levels import instructions_above
 from variantwheel.native_library import NativeLibrary
+from variantwheel.release_folder import ANY_MACHINE
 
 _X86_LEVEL = re.compile(r"x86_64_v([1-4])")
 _MOST_FAULTS = 5
@@ -86,6 +87,8 @@ def check_plugins(subject: CheckSubject) -> Finding:
     check, declared = "plug-ins", subject.project.check.plugins
     if not declared:
         return skip(check, "none are declared")
+    if subject.machine == ANY_MACHINE:
+        return skip(check, "for any machine: it has no libraries")
     libraries = {library.path: library for library in subject.libraries}
     faults: list[str] = []
     for path, symbols in declared.items():

@@ -38,13 +38,14 @@ class Rebuild:
 
 def check_reproducible(subject: CheckSubject, rebuild: Rebuild) -> Finding:
     """Build a wheel's variant again, from the project's present sources, and compare the files."""
-    if subject.definition is None or subject.platform is None:
+    platform = subject.platform_here()
+    if subject.definition is None or platform is None:
         return skip(REPRODUCIBLE, "no definition to build from")
     if reason := not_for_this_python(subject.archive.name):
         return skip(REPRODUCIBLE, reason)
     project = subject.project
     try:
-        jobs, _ = select_jobs(project, [subject.definition.label], [subject.machine])
+        jobs, _ = select_jobs(project, [subject.definition.label], [platform.machine])
     except DefinitionError as error:
         return skip(REPRODUCIBLE, str(error))
     epoch = source_date_epoch(project.folder)
@@ -56,7 +57,7 @@ def check_reproducible(subject: CheckSubject, rebuild: Rebuild) -> Finding:
     )
     # Objects of the first build must not be used again, so that one needs another place. Elsewhere
     # the place is the same, because paths end up in binaries.
-    incremental = project.toolchains[subject.platform.toolchain].incremental
+    incremental = project.toolchains[platform.toolchain].incremental
     with tempfile.TemporaryDirectory(prefix="variantwheel-rebuild-") as folder:
         plan = BuildPlan(
             project=project,

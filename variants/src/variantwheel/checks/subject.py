@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from variantwheel.errors import WheelFormatError
 from variantwheel.native_library import NativeLibrary, read_native_libraries
 from variantwheel.platform_tag import PlatformAudit, audit_platform, is_linux_platform
 from variantwheel.project import Project
-from variantwheel.release_folder import machine_of
+from variantwheel.release_folder import ANY_MACHINE, machine_of
 from variantwheel.wheel_archive import WheelArchive, read_wheel
 
 
@@ -42,6 +43,12 @@ class CheckSubject:
     libraries: tuple[NativeLibrary, ...]
     audit: PlatformAudit | None
     audit_problem: str
+
+    def platform_here(self) -> Platform | None:
+        """Return how the wheel is built and run on this machine: for any machine, as its own."""
+        if self.machine != ANY_MACHINE or self.definition is None:
+            return self.platform
+        return self.definition.platform_for(os.uname().machine)
 
 
 def read_subject(file: Path, project: Project) -> CheckSubject:

@@ -56,7 +56,7 @@ def gitlab_pipeline(project: Project) -> str:
                     toolkit,
                     emulator,
                     *extra,
-                    f'{run_command(project)} release/{wheel}-*"$MACHINE"-"$LABEL".whl',
+                    f'{run_command(project)} release/{wheel}-*-"$LABEL".whl',
                 ],
             },
             "variants:index": {
