@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from unit.variants.tiny_project import TinyRelease, variantwheel
-from variantwheel.completeness import absent_altogether, missing_variants
+from unit.variants.tiny_project import TinyRelease, copy_project, variantwheel
+from variantwheel.completeness import absent_altogether, missing_variants, without_fallback
 from variantwheel.project import Project, Pythons, read_project
 from variantwheel.selector_sdist import Payload
 
@@ -83,6 +83,40 @@ def test_what_nothing_is_there_for_is_said(project: Project, tmp_path: Path) -> 
     ]
     whole = _payload(tmp_path, project, "py3-none-any-null", f"py3-none-{LINUX}-x86_64_v3")
     assert absent_altogether(whole, project) == []
+
+
+@pytest.mark.parametrize(
+    ("tags", "lacking"),
+    [
+        ([f"py3-none-{LINUX}-null", f"py3-none-{LINUX}-x86_64_v3"], []),
+        (["py3-none-any-null", f"cp312-cp312-{LINUX}-x86_64_v3"], []),
+        ([f"cp312-cp312-{LINUX}-x86_64_v3", "py3-none-manylinux_2_17_aarch64-null"], ["x86_64"]),
+        (
+            [f"cp312-cp312-{LINUX}-null"]
+            + [f"cp3{minor}-cp3{minor}-{LINUX}-x86_64_v3" for minor in (12, 13)],
+            ["x86_64 on cp313"],
+        ),
+    ],
+)
+def test_machines_and_pythons_without_the_variant_that_runs_everywhere_are_named(
+    project: Project, tmp_path: Path, tags: list[str], lacking: list[str]
+) -> None:
+    found = without_fallback(_payload(tmp_path, project, *tags))
+    assert [line.partition(": ")[0] for line in found] == [
+        f"no variant 'null' for {where}" for where in lacking
+    ]
+
+
+def test_a_project_without_null_is_warned(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    folder = copy_project(tmp_path)
+    shutil.copy(tiny_release.wheel("x86_64_v3"), tmp_path)
+    assert "'null'" not in variantwheel("matrix", "--project", folder).stderr
+    (folder / "variants/null.toml").unlink()
+    done = variantwheel("matrix", "--project", folder)
+    assert "warning: no variant 'null' is defined: users whose hardware" in done.stderr
+    for words in (["--dry-run"], ["-o", str(tmp_path), "--no-source"]):
+        done = variantwheel("sdist", tmp_path, *words, "--project", folder)
+        assert "warning: no variant 'null' for x86_64: users whose hardware" in done.stderr
 
 
 def test_the_verb_refuses_and_warns(tiny_release: TinyRelease, tmp_path: Path) -> None:

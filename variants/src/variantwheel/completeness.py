@@ -13,6 +13,7 @@ from variantwheel.project import Project
 from variantwheel.release_folder import ANY_MACHINE, machine_of
 from variantwheel.selector_sdist import Payload
 from variantwheel.wheel_archive import wheel_name_of
+from variantwheel_selector.model import NULL_LABEL
 
 _OWN_ABI = re.compile(r"cp3[0-9]+t?")
 _PYTHON_TAG = re.compile(r"(cp|py)3([0-9]*)")
@@ -104,6 +105,24 @@ def absent_altogether(payload: Payload, project: Project) -> list[str]:
         for version in project.pythons.versions
         if not any(offer.serves(abi_of(version)) for offer in offers)
     ]
+
+
+def without_fallback(payload: Payload) -> list[str]:
+    """Word for which machines and CPythons the release has variants, and no `null` among them."""
+    offers = [_read_offer(wheel) for wheel in payload.wheels]
+    words: list[str] = []
+    for machine in sorted({offer.machine for offer in offers}):
+        mine = [offer for offer in offers if offer.machine in (machine, ANY_MACHINE)]
+        null = [offer for offer in mine if offer.label == NULL_LABEL]
+        pythons = sorted({item for offer in mine for item in offer.interpreters()}, key=_age)
+        lacking = [item for item in pythons if not any(offer.serves(item) for offer in null)]
+        if not null or lacking:
+            on = f" on {', '.join(lacking)}" if null else ""
+            words.append(
+                f"no variant {NULL_LABEL!r} for {machine}{on}: users whose hardware none of the "
+                "other variants fits get nothing, and an error; define and build it"
+            )
+    return words
 
 
 def _read_offer(wheel: Path) -> _Offer:

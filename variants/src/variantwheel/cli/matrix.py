@@ -6,13 +6,14 @@ import argparse
 import json
 from collections.abc import Iterable
 
-from variantwheel.cli.console import add_project_option, write
+from variantwheel.cli.console import add_project_option, warn, write
 from variantwheel.definition import Definition
 from variantwheel.matrix import MatrixJob, matrix_jobs
 from variantwheel.project import read_project
 from variantwheel.text_table import render_table
 from variantwheel.workflows.gitlab import gitlab_matrix
 from variantwheel_selector.errors import UsageError
+from variantwheel_selector.model import NULL_LABEL
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +39,11 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             f"no variant is built for {args.machine!r}, only for {', '.join(sorted(known))}; "
             "name one of them with --machine, or leave it out for all"
+        )
+    if not any(item.label == NULL_LABEL for item in definitions):
+        warn(
+            f"no variant {NULL_LABEL!r} is defined: users whose hardware none of the others fits "
+            f"get nothing, and an error; write {NULL_LABEL}.toml"
         )
     documents = [job.to_json() for job in jobs]
     if args.format == "github":

@@ -10,7 +10,12 @@ from pathlib import Path
 
 from variantwheel.build_frontend import open_frontend
 from variantwheel.cli.console import add_project_option, report, warn, write
-from variantwheel.completeness import absent_altogether, check_complete, missing_variants
+from variantwheel.completeness import (
+    absent_altogether,
+    check_complete,
+    missing_variants,
+    without_fallback,
+)
 from variantwheel.coverage import (
     captured_machines,
     coverage,
@@ -105,8 +110,8 @@ def run(args: argparse.Namespace) -> int:
             warn(f"released without {missing}")
     else:
         check_complete(payload, project)
-    for absent in absent_altogether(payload, project):
-        warn(absent)
+    for warning in (*without_fallback(payload), *absent_altogether(payload, project)):
+        warn(warning)
     if args.dry_run:
         _show_coverage(payload, project, args)
         return 0
