@@ -114,6 +114,42 @@ def test_html_and_json_say_the_same_of_each_file(tiny_release: TinyRelease, tmp_
         }
 
 
+@pytest.mark.parametrize(
+    ("renamed", "told"),
+    [
+        ({"x86_64_v3": None}, "its name has no label, but it holds a variant.json"),
+        ({"x86_64_v3": "cu13"}, "its name says 'cu13', variant.json inside 'x86_64_v3'"),
+        (
+            {"null": "x86_64_v3", "x86_64_v3": "null"},
+            "its name says 'null', variant.json inside 'x86_64_v3'",
+        ),
+    ],
+)
+def test_a_wheel_under_the_name_of_another_is_refused(
+    tiny_release: TinyRelease, tmp_path: Path, renamed: dict[str, str | None], told: str
+) -> None:
+    site = tmp_path / "site"
+    _update(_release(tiny_release, tmp_path / "before", "null"), site)
+    published = _snapshot(site)
+    release = _release(tiny_release, tmp_path / "release")
+    for label, other in renamed.items():
+        name = WheelName.from_str(tiny_release.wheel(label).name).with_label(other)
+        shutil.copy(tiny_release.wheel(label), release / str(name))
+    done = variantwheel("index", release, "-o", site, expect=2)
+    assert told in done.stderr
+    assert _snapshot(site) == published
+
+
+def test_a_site_that_holds_a_renamed_wheel_can_still_be_added_to(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    site, v3 = tmp_path / "site", tiny_release.wheel("x86_64_v3")
+    _update(_release(tiny_release, tmp_path / "release", "null"), site)
+    plain = site / "simple/tiny-variants" / v3.name.replace("-x86_64_v3.whl", ".whl")
+    shutil.copy(v3, plain)
+    assert any(plain.name in warning for warning in _update(tmp_path / "release", site))
+
+
 def test_variants_json_is_made_from_the_wheels_when_it_is_missing(
     tiny_release: TinyRelease, tmp_path: Path
 ) -> None:

@@ -45,6 +45,8 @@ class IndexFile:
         requires_python: From the metadata.
         metadata: METADATA of a wheel.
         variants: What a variant wheel or a variants.json says about labels.
+        mislabelled: How the name of a wheel contradicts the variant.json inside; empty where it
+            does not.
     """
 
     name: str
@@ -58,6 +60,7 @@ class IndexFile:
     requires_python: str | None = None
     metadata: bytes | None = None
     variants: VariantsInfo | None = None
+    mislabelled: str = ""
 
 
 def made_variants_file(name: str, project: str, version: str, info: VariantsInfo) -> IndexFile:
@@ -108,6 +111,8 @@ def _read_index_file(path: Path) -> IndexFile | None:
 def _read_wheel(path: Path) -> IndexFile:
     archive = read_wheel(path)
     metadata = archive.dist_info_file("METADATA")
+    label = archive.name.label
+    variants = None if label is None else _wheel_variants(archive)
     return IndexFile(
         name=path.name,
         project=normalize_project(archive.name.distribution),
@@ -116,11 +121,26 @@ def _read_wheel(path: Path) -> IndexFile:
         content=path,
         sha256=_digest(path),
         size=path.stat().st_size,
-        label=archive.name.label,
+        label=label,
         requires_python=parse_core_metadata(metadata).requires_python,
         metadata=metadata,
-        variants=None if archive.name.label is None else _wheel_variants(archive),
+        variants=variants,
+        mislabelled=_mislabelled(archive, variants),
     )
+
+
+def _mislabelled(archive: WheelArchive, variants: VariantsInfo | None) -> str:
+    if variants is None:
+        if f"{archive.dist_info}/{VARIANT_JSON}" not in archive.files:
+            return ""
+        return (
+            f"its name has no label, but it holds a {VARIANT_JSON}: stock installers would take "
+            "this variant on every machine"
+        )
+    inside = list(variants.variants)
+    if inside == [archive.name.label]:
+        return ""
+    return f"its name says {archive.name.label!r}, {VARIANT_JSON} inside {', '.join(inside)!r}"
 
 
 def _wheel_variants(archive: WheelArchive) -> VariantsInfo:

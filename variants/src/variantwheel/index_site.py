@@ -67,11 +67,17 @@ def plan_site(release: Path, simple: Path) -> SiteUpdate:
     Raises:
         IndexConflictError: A file is on the site with other bytes, or the site's variants.json
             says something else about a label.
-        ReleaseFolderError: The folder offers nothing.
+        ReleaseFolderError: The folder offers nothing, or a wheel whose name is not its own.
     """
     offered = read_index_files(release)
     if not offered:
         raise ReleaseFolderError(f"{release}: holds neither wheels nor source distributions")
+    for file in offered.values():
+        if file.mislabelled:
+            raise ReleaseFolderError(
+                f"{release / file.name}: {file.mislabelled}; nothing was changed; give it back "
+                "the name that it was built with, or build it anew"
+            )
     present = _read_site(simple)
     files = dict(present)
     for name, file in offered.items():
