@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import zipfile
 from dataclasses import replace
@@ -83,6 +84,30 @@ def test_what_nothing_is_there_for_is_said(project: Project, tmp_path: Path) -> 
     ]
     whole = _payload(tmp_path, project, "py3-none-any-null", f"py3-none-{LINUX}-x86_64_v3")
     assert absent_altogether(whole, project) == []
+
+
+@pytest.mark.parametrize(
+    ("tag", "absent"),
+    [
+        ("cp312-cp312", ["3.13", "3.14t"]),
+        ("cp313-cp313", ["3.12", "3.14t"]),
+        ("cp311-abi3", ["3.14t"]),
+        ("py3-none", []),
+    ],
+)
+def test_a_cpython_that_builds_and_has_no_wheel_is_named(
+    tiny_release: TinyRelease, tmp_path: Path, tag: str, absent: list[str]
+) -> None:
+    folder = copy_project(tmp_path)
+    for label in ("null", "x86_64_v3"):
+        wheel = tiny_release.wheel(label)
+        shutil.copy(wheel, tmp_path / wheel.name.replace("py3-none", tag))
+    words = ("sdist", tmp_path, "--dry-run", "--project", folder)
+    assert "no wheel is for CPython" not in variantwheel(*words).stderr
+    with (folder / "pyproject.toml").open("a", encoding="utf-8") as settings:
+        settings.write('[tool.variantwheel.ci]\ninterpreters = ["cp312", "cp313", "cp314t"]\n')
+    told = variantwheel(*words).stderr
+    assert re.findall(r"warning: no wheel is for CPython (\S+): cp3", told) == absent
 
 
 @pytest.mark.parametrize(

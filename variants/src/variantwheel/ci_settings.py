@@ -20,12 +20,14 @@ class CiSettings:
         interpreters: Pythons that wheels are built with, `cp312`.
         test_interpreters: Pythons that the wheels are tried with.
         extra_wheels: Folders of projects whose wheels are released beside.
+        declared: Those of `interpreters` that the project itself names.
     """
 
     toolkit: tuple[str, ...] = ("variantwheel",)
     interpreters: tuple[str, ...] = ("cp312",)
     test_interpreters: tuple[str, ...] = ("cp312",)
     extra_wheels: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
 
     def untried(self) -> list[str]:
         """Name the Pythons that build one wheel among several and do not try it.
@@ -50,6 +52,7 @@ def read_ci_settings(table: TomlTable) -> CiSettings:
         interpreters=interpreters,
         test_interpreters=_interpreters(table, "test-interpreters", interpreters),
         extra_wheels=table.strings("extra-wheels", ()),
+        declared=interpreters if "interpreters" in table.members else (),
     )
 
 

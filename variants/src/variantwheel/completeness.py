@@ -7,6 +7,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from variantwheel.ci_settings import python_version
 from variantwheel.errors import IncompleteReleaseError
 from variantwheel.interpreters import abi_of, module_abis
 from variantwheel.project import Project
@@ -87,7 +88,7 @@ def absent_altogether(payload: Payload, project: Project) -> list[str]:
     """Word what no wheel of the release is for, although the project declares it.
 
     These are machines that the definitions name, whose wheels may be released from elsewhere, and
-    CPythons of `[tool.variantwheel.pythons]`.
+    CPythons of `[tool.variantwheel.pythons]` or of `interpreters` in `[tool.variantwheel.ci]`.
     """
     offers = [_read_offer(wheel) for wheel in payload.wheels]
     machines = {offer.machine for offer in offers}
@@ -100,10 +101,17 @@ def absent_altogether(payload: Payload, project: Project) -> list[str]:
         if lacking:
             others = "" if len(lacking) == len(labels) else " but for any machine"
             words.append(f"no wheel for {machine}{others}; defined for it: {', '.join(lacking)}")
-    return words + [
+    words += [
         f"no wheel has a module for CPython {version}, which the project declares"
         for version in project.pythons.versions
         if not any(offer.serves(abi_of(version)) for offer in offers)
+    ]
+    return words + [
+        f"no wheel is for CPython {python_version(interpreter)}: {interpreter} stands among the "
+        "interpreters of [tool.variantwheel.ci], which wheels are built with"
+        for interpreter in project.ci.declared
+        if python_version(interpreter) not in project.pythons.versions
+        and not any(offer.serves(interpreter) for offer in offers)
     ]
 
 
