@@ -138,6 +138,24 @@ def test_what_cannot_be_built_here_is_told_before_it_starts(tiny_release: TinyRe
         select_jobs(project, [], ["riscv64"])
 
 
+@pytest.mark.parametrize(
+    ("runner", "ending"),
+    [
+        ("ubuntu-24.04-arm", "; on Linux the machine is called 'aarch64'"),
+        ("macos-15", " or name a toolchain that can"),
+    ],
+)
+def test_the_name_of_64_bit_arm_on_linux_is_told_where_it_is_meant(
+    tmp_path: Path, runner: str, ending: str
+) -> None:
+    project = copy_project(tmp_path)
+    file = project / "variants/null.toml"
+    text = file.read_text(encoding="utf-8").replace("aarch64", "arm64")
+    file.write_text(text.replace("ubuntu-24.04-arm", runner), encoding="utf-8")
+    _, (reason,) = select_jobs(read_project(project), [], [])
+    assert reason.endswith(ending)
+
+
 def test_without_a_machine_all_that_can_be_built_here_are_built(tiny_release: TinyRelease) -> None:
     jobs, elsewhere = select_jobs(read_project(tiny_release.project), [], [])
     assert [job.name for job in jobs] == ["null-x86_64", "x86_64_v3-x86_64"]

@@ -92,6 +92,8 @@ def test_the_isa_defaults_to_the_lowest_of_the_machine(tmp_path: Path) -> None:
         ('runner = "ubuntu-24.04"', "", ":5", r"platforms\[0\]\.runner: missing key"),
         ('"x86_64_v3"\nconfig', '"avx2"\nconfig', ":8", r"isa: 'avx2' is no level of x86_64"),
         ('machine = "x86_64"', 'machine = "x86-64"', ":6", r"did you mean 'x86_64'\?"),
+        ('machine = "x86_64"', 'machine = "AMD64"', ":6", r"did you mean 'x86_64'\?"),
+        ('machine = "x86_64"', 'machine = "armv8"', ":6", r"did you mean 'aarch64'\?"),
         ('["v3"]', "[]", ":4", r"properties\.x86_64\.level: names no value"),
         ('["v3"]', '"v3"', ":4", r"properties\.x86_64\.level: expected an array of strings"),
         ('["v3"]', '["v 3"]', ":4", r"properties\.x86_64\.level: invalid value 'v 3'"),

@@ -182,10 +182,13 @@ def _why_elsewhere(project: Project, job: MatrixJob) -> str:
     machines = project.toolchains[platform.toolchain].machines or (here,)
     if platform.machine in machines:
         return ""
+    name = ""
+    if platform.machine == "arm64" and "mac" not in platform.runner.lower():
+        name = "; on Linux the machine is called 'aarch64'"
     return (
         f"toolchain {platform.toolchain!r} of variant {job.definition.label!r} builds for "
         f"{', '.join(machines)}, not for {platform.machine}; run this on such a machine "
-        f"(CI runner {platform.runner!r}) or name a toolchain that can"
+        f"(CI runner {platform.runner!r}) or name a toolchain that can{name}"
     )
 
 

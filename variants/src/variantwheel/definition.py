@@ -27,6 +27,11 @@ _ISA_PATTERNS = {
     "aarch64": re.compile(r"armv[89]\.[0-9]"),
     "arm64": re.compile(r"armv[89]\.[0-9]"),
 }
+_OTHER_NAMES = {
+    **dict.fromkeys(("amd64", "x64", "intel64"), "x86_64"),
+    **dict.fromkeys(("armv8", "arm64v8"), "aarch64"),
+}
+"""What else the machines are called, closer in letters to another of them or to none."""
 _BASELINE_ISA = {"x86_64": "x86_64_v1", "aarch64": "armv8.0", "arm64": "armv8.0"}
 
 
@@ -215,7 +220,9 @@ def _read_platform(table: TomlTable) -> Platform:
     table.allow_only(key_names(PLATFORM_KEYS))
     machine = table.string("machine")
     if machine not in _ISA_PATTERNS:
-        table.fail("machine", f"unknown machine {machine!r}; {suggest(machine, _ISA_PATTERNS)}")
+        proper = _OTHER_NAMES.get(machine.lower())
+        meant = f"did you mean {proper!r}?" if proper else suggest(machine, _ISA_PATTERNS)
+        table.fail("machine", f"unknown machine {machine!r}; {meant}")
     isa = table.string("isa", _BASELINE_ISA[machine])
     if not _ISA_PATTERNS[machine].fullmatch(isa):
         table.fail(

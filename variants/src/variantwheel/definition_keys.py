@@ -35,7 +35,7 @@ DEFINITION_KEYS = (
     ),
 )
 PLATFORM_KEYS = (
-    TomlKey("machine", "string", "`x86_64`, `aarch64` or `arm64`"),
+    TomlKey("machine", "string", "`x86_64`, `aarch64` or, on macOS, `arm64`"),
     TomlKey("runner", "string", "the CI runner"),
     TomlKey("toolchain", "string", "one of `[tool.variantwheel.toolchains]`", "`system`"),
     TomlKey("config-settings", "table of strings", "for the build backend", "none"),
