@@ -431,6 +431,31 @@ def test_only_files_are_checked(tiny_release: TinyRelease, tmp_path: Path) -> No
     assert "nowhere.whl: no such file" in missing.stderr
 
 
+def test_an_emulator_that_would_not_be_used_is_refused(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    words = ("check", tiny_release.wheel("null"), "--project", tiny_release.project)
+    for option in ("--emulator", "--system"):
+        done = variantwheel(*words, option, tmp_path, expect=2)
+        assert f"{option} goes with --emulate" in done.stderr
+    nameless = tmp_path / "emulator"
+    nameless.touch()
+    for file in (nameless, tmp_path / "qemu-x86_64"):
+        done = variantwheel(*words, "--emulate", "--emulator", file, expect=2)
+        assert f"--emulator {file}: no file of the name qemu-MACHINE" in done.stderr
+
+
+def test_an_emulator_is_used_for_the_machine_of_its_name(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    words = ("check", tiny_release.wheel("null"), "--project", tiny_release.project, "--emulate")
+    for name in ("qemu-x86_64", "qemu-x86_64-static"):
+        (tmp_path / name).write_text("#!/bin/sh\necho I am $0\nexit 7\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+        done = variantwheel(*words, "--emulator", tmp_path / name, expect=1)
+        assert f"I am {tmp_path / name}" in done.stdout
+
+
 def test_the_python_of_another_system_is_its_newest(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"--system {tmp_path}: holds no usr/bin/python3"):
         python_of(tmp_path)

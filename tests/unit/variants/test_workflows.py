@@ -334,8 +334,16 @@ def test_a_plain_wheel_built_elsewhere_gets_its_label(
 ) -> None:
     wheel, shared = tiny_release.wheel("null"), ("--project", tiny_release.project)
     release = tmp_path / "release"
-    done = variantwheel("label", "null", wheel, "-o", release, *shared, expect=1)
+    done = variantwheel("label", "null", wheel, "-o", release, *shared, expect=2)
     assert "is variant 'null' already" in done.stderr
+    for file, told in (
+        (tmp_path / "nowhere.whl", "nowhere.whl: no such file"),
+        (tmp_path, "a folder; name the files in it"),
+        (tiny_release.project / "LICENSE", "LICENSE: no wheel by its name"),
+    ):
+        done = variantwheel("label", "null", file, "-o", release, *shared, expect=2)
+        assert told in done.stderr
+    assert not release.exists()
     plain = tmp_path / wheel.name.replace("-null.whl", ".whl")
     shutil.copyfile(wheel, plain)
     variantwheel("label", "null", plain, "-o", release, *shared)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,7 +12,13 @@ from variantwheel.checks.execution import EMULATION, EXECUTION, Emulator
 from variantwheel.checks.rebuild import REPRODUCIBLE, Rebuild
 from variantwheel.checks.report import Result, WheelReport, render_reports, reports_json
 from variantwheel.checks.suite import CheckOptions, check_wheels
-from variantwheel.cli.console import add_project_option, add_pythons_option, report, write
+from variantwheel.cli.console import (
+    add_project_option,
+    add_pythons_option,
+    report,
+    require_files,
+    write,
+)
 from variantwheel.conda_checks import check_conda_packages
 from variantwheel.conda_package import is_conda_package
 from variantwheel.project import read_project
@@ -66,13 +73,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check; 1 when a check failed."""
-    for file in args.files:
-        if file.is_dir():
-            raise UsageError(f"{file}: a folder; name the files in it: {file}/*.whl")
-        if not file.is_file():
-            raise UsageError(f"{file}: no such file")
-    if args.must_run and not args.run:
-        raise UsageError("--must-run goes with --run")
+    require_files(args.files)
+    for option, given, other, there in (
+        ("--must-run", args.must_run, "--run", args.run),
+        ("--emulator", args.emulator, "--emulate", args.emulate),
+        ("--system", args.system, "--emulate", args.emulate),
+    ):
+        if given and not there:
+            raise UsageError(f"{option} goes with {other}")
     project = read_project(args.project.resolve())
     rebuild = Rebuild(isolated=not args.no_isolation, report=report) if args.rebuild else None
     options = CheckOptions(
@@ -129,5 +137,10 @@ def _emulator(args: argparse.Namespace) -> Emulator:
     system = None if args.system is None else args.system.resolve()
     if args.emulator is None:
         return Emulator(system=system)
-    machine = args.emulator.name.removeprefix("qemu-").removesuffix("-static")
-    return Emulator({machine: str(args.emulator.resolve())}, system)
+    found = re.fullmatch(r"qemu-(\w+?)(-static)?", args.emulator.name)
+    if found is None or not args.emulator.is_file():
+        raise UsageError(
+            f"--emulator {args.emulator}: no file of the name qemu-MACHINE or qemu-MACHINE-static, "
+            "which says what it emulates; name qemu's user-mode emulator, with its folder"
+        )
+    return Emulator({found[1]: str(args.emulator.resolve())}, system)

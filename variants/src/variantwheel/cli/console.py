@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+
+from variantwheel_selector.errors import UsageError
 
 
 def add_project_option(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +30,22 @@ def add_pythons_option(parser: argparse.ArgumentParser) -> None:
         help="which of the declared CPythons the wheels must serve: all of them, or those that are "
         "on the machine that builds (default: %(default)s)",
     )
+
+
+def require_files(files: Iterable[Path]) -> None:
+    """Refuse arguments that name no file.
+
+    Args:
+        files: What the user named.
+
+    Raises:
+        UsageError: One is a folder, or is not there.
+    """
+    for file in files:
+        if file.is_dir():
+            raise UsageError(f"{file}: a folder; name the files in it: {file}/*.whl")
+        if not file.is_file():
+            raise UsageError(f"{file}: no such file")
 
 
 def write(text: str) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from variantwheel.cli.console import add_project_option, write
-from variantwheel.errors import WheelFormatError
+from variantwheel.cli.console import add_project_option, require_files, write
 from variantwheel.labelling import label_wheel
 from variantwheel.project import read_project
 from variantwheel.release_folder import update_variants_json
 from variantwheel.source_date import source_date_epoch
 from variantwheel.wheel_archive import read_wheel
 from variantwheel.wheel_writing import write_wheel
+from variantwheel_selector.errors import UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,13 +27,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Label the wheels."""
+    require_files(args.files)
+    for file in args.files:
+        if file.suffix != ".whl":
+            raise UsageError(f"{file}: no wheel by its name, which has to end in .whl")
     project = read_project(args.project.resolve())
     info = project.variants_info([project.definition(args.label).label])
     epoch = source_date_epoch(project.folder)
     archives = [read_wheel(file) for file in args.files]
     for file, archive in zip(args.files, archives, strict=True):
         if archive.name.label is not None:
-            raise WheelFormatError(f"{file}: is variant {archive.name.label!r} already")
+            raise UsageError(f"{file}: is variant {archive.name.label!r} already")
     written = [
         write_wheel(label_wheel(archive, args.label, info, None), args.output, epoch)
         for archive in archives
