@@ -176,6 +176,22 @@ def test_wrong_usage_is_exit_code_two(tiny_release: TinyRelease, tmp_path: Path)
     assert "building" not in refused
 
 
+@pytest.mark.parametrize("verb", ["build", "sdist"])
+def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_built(
+    tiny_release: TinyRelease, tmp_path: Path, verb: str
+) -> None:
+    words: list[str | Path] = ["--all"] if verb == "build" else [tiny_release.folder]
+    (tmp_path / "file").touch()
+    for place, told in (
+        (Path("/proc/x"), "/proc/x: nothing can be written there (No such file or directory)"),
+        (tmp_path / "file/x", "file/x: nothing can be written there (Not a directory)"),
+        (tmp_path / "file", "file: no folder; name the one for the results"),
+    ):
+        done = variantwheel(verb, *words, "-o", place, "--project", tiny_release.project, expect=2)
+        assert told in done.stderr
+        assert "building" not in done.stderr
+
+
 def test_missing_build_requirements_are_named(tmp_path: Path) -> None:
     text = '[build-system]\nrequires = ["no-such-backend>=7"]\nbuild-backend = "nothing"\n'
     (tmp_path / "pyproject.toml").write_text(text)

@@ -14,6 +14,7 @@ from variantwheel.checks.suite import CheckOptions, check_wheels
 from variantwheel.cli.console import (
     add_project_option,
     add_pythons_option,
+    make_output,
     report,
     warn,
     write,
@@ -96,11 +97,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("name the variants to build, or --all for all of them, not both")
     if args.jobs < 1:
         raise UsageError("--jobs: one at least")
-    if args.output.exists() and not args.output.is_dir():
-        raise UsageError(f"{args.output}: no folder; name the one for the wheels with -o DIR")
     project = read_project(args.project.resolve())
     jobs, elsewhere = select_jobs(project, args.labels, args.machine)
     work = (args.work or project.folder / "build" / "variantwheel").resolve()
+    make_output(args.output)
     found = _find_pythons(project, args)
     for line in elsewhere:
         report(f"not built here: {line}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -46,6 +47,28 @@ def require_files(files: Iterable[Path]) -> None:
             raise UsageError(f"{file}: a folder; name the files in it: {file}/*.whl")
         if not file.is_file():
             raise UsageError(f"{file}: no such file")
+
+
+def make_output(folder: Path) -> None:
+    """Make the folder for the results, before there are any that would be lost.
+
+    Args:
+        folder: What the user named with `-o`.
+
+    Raises:
+        UsageError: Nothing can be written there.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder}: no folder; name the one for the results with -o DIR")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(prefix=".variantwheel-", dir=folder):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: nothing can be written there ({error.strerror}); name another folder "
+            "with -o DIR"
+        ) from error
 
 
 def write(text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from variantwheel.cli.console import add_project_option, require_files, write
+from variantwheel.cli.console import add_project_option, make_output, require_files, write
 from variantwheel.labelling import label_wheel
 from variantwheel.project import read_project
 from variantwheel.release_folder import update_variants_json
@@ -38,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
     for file, archive in zip(args.files, archives, strict=True):
         if archive.name.label is not None:
             raise UsageError(f"{file}: is variant {archive.name.label!r} already")
+    make_output(args.output)
     written = [
         write_wheel(label_wheel(archive, args.label, info, None), args.output, epoch)
         for archive in archives

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from variantwheel.build_frontend import open_frontend
-from variantwheel.cli.console import add_project_option, report, warn, write
+from variantwheel.cli.console import add_project_option, make_output, report, warn, write
 from variantwheel.completeness import (
     absent_altogether,
     check_complete,
@@ -115,6 +115,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         _show_coverage(payload, project, args)
         return 0
+    make_output(args.output)
     epoch = source_date_epoch(project.folder)
     sources = None
     if not args.no_source:
