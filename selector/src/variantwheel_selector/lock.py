@@ -17,6 +17,7 @@ from variantwheel_selector.errors import NothingFitsError, UsageError
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.manifest import Manifest, PayloadWheel
 from variantwheel_selector.record import record
+from variantwheel_selector.requires_python import python_refusal
 from variantwheel_selector.resolution import nothing_fits
 from variantwheel_selector.selection import Release, select
 from variantwheel_selector.settings import Settings
@@ -79,18 +80,33 @@ def profile_name(text: str) -> str:
 
 
 def lock_machines(
-    manifest: Manifest, machines: Mapping[str, Machine], settings: Settings
+    manifest: Manifest,
+    machines: Mapping[str, Machine],
+    settings: Settings,
+    requires_python: str = "",
 ) -> list[LockedWheel]:
     """Choose for each machine.
 
+    Args:
+        manifest: The release.
+        machines: By the names of their profiles.
+        settings: What the user asked for.
+        requires_python: What the release states, such as `>=3.10`.
+
     Raises:
-        NothingFitsError: A machine has no variant; nothing is locked then.
+        NothingFitsError: A machine has no variant, or the release is not for its Python; nothing is
+            locked then.
         VariantMisfitError: The user's settings ask for one that does not fit.
     """
     release = Release.from_manifest(manifest)
     by_filename = {wheel.filename: wheel for wheel in manifest.wheels}
     locked: list[LockedWheel] = []
     for profile, machine in machines.items():
+        refusal = python_refusal(requires_python, machine.python.version)
+        if refusal:
+            raise NothingFitsError(
+                f"profile {profile!r}: {manifest.name} {manifest.version} {refusal}"
+            )
         resolution = select(release, settings, machine, supported_tags(machine)).resolution
         winner = resolution.winner
         if winner is None or winner.filename is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import tarfile
@@ -13,6 +14,7 @@ from typing import BinaryIO
 from variantwheel_selector.errors import (
     DownloadError,
     InvalidNameError,
+    NothingFitsError,
     ReleaseError,
     VariantsJsonError,
 )
@@ -23,8 +25,14 @@ from variantwheel_selector.fetching.web import WebClient
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.manifest import MANIFEST_PATH, parse_manifest
 from variantwheel_selector.missing_project import folder_advice, index_advice
-from variantwheel_selector.packaging_library import specifiers, version
-from variantwheel_selector.record import record
+from variantwheel_selector.packaging_library import version
+from variantwheel_selector.record import record, replace
+from variantwheel_selector.requires_python import (
+    PythonFilter,
+    python_refusal,
+    requirement_in,
+    stated_requirement,
+)
 from variantwheel_selector.selection import Release
 from variantwheel_selector.simple_index import IndexFile, fetch_file, fetch_project
 from variantwheel_selector.variants_json import parse_variants_json
@@ -51,11 +59,13 @@ def release_from_index(
 
     Raises:
         ReleaseError: There is no such release.
+        NothingFitsError: No version is for the machine's Python.
     """
     client = make_client(configured_sources(environment), environment)
     files = fetch_release_files(index, project, client)
     try:
-        found = _Found(files, lambda file: _download(file, client), redacted(index), project)
+        read = _Kept(lambda file: _download(file, client))
+        found = _Found(files, read, lambda file: file.requires_python, redacted(index), project)
         return found.release(wanted, machine)
     except DownloadError as error:
         raise ReleaseError(str(error)) from error
@@ -82,19 +92,40 @@ def release_from_folder(
 
     Raises:
         ReleaseError: There is no such release.
+        NothingFitsError: No version is for the machine's Python.
     """
     if not folder.is_dir():
         raise ReleaseError(f"{str(folder)!r} is no folder")
     try:
-        files = [IndexFile(path.name, path.name) for path in sorted(folder.iterdir())]
-        found = _Found(files, lambda file: (folder / file.url).read_bytes(), str(folder), project)
+        files = files_of_folder(folder)
+        read = _Kept(lambda file: (folder / file.url).read_bytes())
+        stated = functools.partial(stated_in_folder, folder)
+        found = _Found(files, read, stated, str(folder), project)
         return found.release(wanted, machine)
     except OSError as error:
         raise ReleaseError(f"cannot read {error.filename!r}: {error.strerror}") from error
 
 
-def release_from_sdist(path: Path) -> Release:
+def files_of_folder(folder: Path) -> list[IndexFile]:
+    """Return what lies in a folder as if an index listed it."""
+    return [IndexFile(path.name, path.name) for path in sorted(folder.iterdir())]
+
+
+def stated_in_folder(folder: Path, file: IndexFile) -> str:
+    """Return `Requires-Python` of a wheel or sdist in a folder; empty if it states nothing."""
+    try:
+        with (folder / file.url).open("rb") as opened:
+            return stated_requirement(opened, file.filename)
+    except OSError:
+        return ""  # who reads more of it says why it cannot be read
+
+
+def release_from_sdist(path: Path, machine: Machine) -> Release:
     """Return the release that a selector sdist carries, packed or unpacked.
+
+    Args:
+        path: The sdist.
+        machine: Decides on `Requires-Python`.
 
     Raises:
         ReleaseError: This is no selector sdist.
@@ -102,14 +133,22 @@ def release_from_sdist(path: Path) -> Release:
     """
     try:
         if path.is_dir():
-            return Release.from_manifest(parse_manifest((path / MANIFEST_PATH).read_bytes()))
+            release = Release.from_manifest(parse_manifest((path / MANIFEST_PATH).read_bytes()))
+            requires_python = requirement_in((path / "PKG-INFO").read_bytes())
+            return _for_python(release, requires_python, machine)
         with path.open("rb") as file:
-            return _packed_release(file, str(path))
+            return _packed_release(file, str(path), machine)
     except OSError as error:
         raise ReleaseError(f"{str(path)!r} is no selector sdist: {error}") from error
 
 
-def _packed_release(file: BinaryIO, place: str) -> Release:
+def _for_python(release: Release, requires_python: str, machine: Machine) -> Release:
+    """Return the release of an sdist without wheels if the sdist is not for a machine's Python."""
+    refusal = python_refusal(requires_python, machine.python.version)
+    return replace(release, refused=dict.fromkeys(release.hashes, refusal)) if refusal else release
+
+
+def _packed_release(file: BinaryIO, place: str, machine: Machine) -> Release:
     """Read the manifest in a packed sdist; nothing is unpacked."""
     try:
         with tarfile.open(fileobj=file, mode="r:gz") as archive:
@@ -117,7 +156,9 @@ def _packed_release(file: BinaryIO, place: str) -> Release:
                 if member.isfile() and member.name.partition("/")[2] == MANIFEST_PATH:
                     content = archive.extractfile(member)
                     if content is not None and member.size <= _MANIFEST_LIMIT:
-                        return Release.from_manifest(parse_manifest(content.read()))
+                        release = Release.from_manifest(parse_manifest(content.read()))
+                        file.seek(0)
+                        return _for_python(release, stated_requirement(file, place), machine)
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         raise ReleaseError(f"{place!r} is no selector sdist: {error}") from error
     raise ReleaseError(f"{place!r} is no selector sdist: it holds no {MANIFEST_PATH}")
@@ -132,6 +173,19 @@ def _download(file: IndexFile, client: WebClient) -> bytes:
     return content
 
 
+class _Kept:
+    """Reads each file once."""
+
+    def __init__(self, read: Callable[[IndexFile], bytes]) -> None:
+        self._read = read
+        self._contents: dict[str, bytes] = {}
+
+    def __call__(self, file: IndexFile) -> bytes:
+        if file.filename not in self._contents:
+            self._contents[file.filename] = self._read(file)
+        return self._contents[file.filename]
+
+
 @record
 class _Found:
     """The files of a project at one place.
@@ -139,17 +193,19 @@ class _Found:
     Attributes:
         files: All of them.
         read: Gives the content of one.
+        stated: Gives `Requires-Python` of one, the empty string if the place does not know it.
         place: For messages.
         project: The project.
     """
 
     files: Sequence[IndexFile]
     read: Callable[[IndexFile], bytes]
+    stated: Callable[[IndexFile], str]
     place: str
     project: str
 
     def release(self, wanted: str | None, machine: Machine) -> Release:
-        """Return the release of one version, or of the newest.
+        """Return the release of one version, or of the newest that is for the machine's Python.
 
         The variant wheels and their variants.json count; an index that takes neither, as public
         ones do today, has the selector sdist alone, which carries both.
@@ -157,26 +213,53 @@ class _Found:
         wheels, sdists = _wheels(self.files, self.project), project_sdists(self.files, self.project)
         versions = {name.version for name, _ in wheels} | set(sdists)
         advice = "" if versions else folder_advice([f.filename for f in self.files], self.project)
-        chosen = choose_version(versions, self.project, wanted, self.place, advice)
-        json_name = f"{escape_project(self.project)}-{chosen}-variants.json"
-        json_file = next((file for file in self.files if file.filename == json_name), None)
+        python = PythonFilter(
+            (machine.python.version,),
+            lambda text: [
+                *(self.stated(file) for name, file in wheels if name.version == text),
+                *([self._stated_by_sdist(sdists[text], text)] if text in sdists else ()),
+            ],
+        )
+        chosen = choose_version(versions, self.project, wanted, self.place, advice, python)
+        json_file = self._json_file(chosen)
         if json_file is None and chosen in sdists:
             sdist = sdists[chosen]
-            return _packed_release(io.BytesIO(self.read(sdist)), sdist.filename)
+            content = io.BytesIO(self.read(sdist))
+            release = _packed_release(content, sdist.filename, machine)
+            return _for_python(release, self._stated_by_sdist(sdist, chosen), machine)
         if json_file is None:
-            raise ReleaseError(f"{self.place} has neither {json_name} nor the release's sdist")
+            raise ReleaseError(
+                f"{self.place} has neither {self._json_name(chosen)} nor the release's sdist"
+            )
         try:
-            info = parse_variants_json(self.read(json_file), json_name)
+            info = parse_variants_json(self.read(json_file), json_file.filename)
         except VariantsJsonError as error:
             raise ReleaseError(f"{self.place}: {error}") from error
         of_version = [file for name, file in wheels if name.version == chosen]
         refused = {
-            file.filename: f"needs Python {file.requires_python}, this is {machine.python.version}"
+            file.filename: refusal
             for file in of_version
-            if not _python_allowed(file.requires_python, machine.python.version)
+            if (refusal := python_refusal(self.stated(file), machine.python.version))
         }
         hashes = {file.filename: file.sha256 for file in of_version}
         return Release(normalize_project(self.project), chosen, info, hashes, refused)
+
+    def _json_name(self, version: str) -> str:
+        return f"{escape_project(self.project)}-{version}-variants.json"
+
+    def _json_file(self, version: str) -> IndexFile | None:
+        name = self._json_name(version)
+        return next((file for file in self.files if file.filename == name), None)
+
+    def _stated_by_sdist(self, sdist: IndexFile, version: str) -> str:
+        """Return what an sdist states, read from itself if the place does not know it.
+
+        Only where nothing but the sdist is read anyway: it may be large.
+        """
+        stated = self.stated(sdist)
+        if stated or self._json_file(version) is not None:
+            return stated
+        return stated_requirement(io.BytesIO(self.read(sdist)), sdist.filename)
 
 
 def project_sdists(files: Iterable[IndexFile], project: str) -> dict[str, IndexFile]:
@@ -206,19 +289,26 @@ def _wheels(files: Iterable[IndexFile], project: str) -> list[tuple[WheelName, I
 
 
 def choose_version(
-    found: set[str], project: str, wanted: str | None, place: str, advice: str = ""
+    found: set[str],
+    project: str,
+    wanted: str | None,
+    place: str,
+    advice: str,
+    python: PythonFilter,
 ) -> str:
-    """Return the version asked for as it is spelt here, or the newest.
+    """Return the version asked for as it is spelt here, or the newest that is for a Python.
 
     Args:
         found: The versions that there are.
         project: For messages.
-        wanted: A version, or none for the newest.
+        wanted: A version, whatever Python it is for, or none for the newest.
         place: For messages.
         advice: What to add where there is none.
+        python: Leaves versions out, as pip does before it looks for the newest.
 
     Raises:
         ReleaseError: There is none.
+        NothingFitsError: There is none for the Python.
     """
     # Sorted: of two spellings of one version, it is always the same that is taken.
     parsed = {key: text for text in sorted(found) if (key := _parse_version(text)) is not None}
@@ -232,10 +322,18 @@ def choose_version(
             known = ", ".join(map(str, sorted(parsed)))
             raise ReleaseError(f"{place} has no {project} {wanted}, but {known}")
         return parsed[key]
-    final = [key for key in parsed if not key.is_prerelease] or list(parsed)
-    if not final:
+    if not parsed:
         raise ReleaseError(f"{place} has nothing of {project}{advice}")
-    return parsed[max(final)]
+    refused: list[str] = []
+    # Prereleases only where no other version is left.
+    for key in sorted(parsed, key=lambda key: (not key.is_prerelease, key), reverse=True):
+        requirement = python.requirement(parsed[key])
+        if not requirement:
+            return parsed[key]
+        refused.append(f"{key} needs {requirement}")
+    raise NothingFitsError(
+        f"{place} has no {project} for Python {python.words()}: {', '.join(refused)}"
+    )
 
 
 def _parse_version(text: str) -> version.Version | None:
@@ -243,12 +341,3 @@ def _parse_version(text: str) -> version.Version | None:
         return version.Version(text)
     except version.InvalidVersion:
         return None
-
-
-def _python_allowed(requires_python: str, python: str) -> bool:
-    if not requires_python:
-        return True
-    try:
-        return specifiers.SpecifierSet(requires_python).contains(python, prereleases=True)
-    except specifiers.InvalidSpecifier:
-        return True  # as pip does: what cannot be read does not forbid

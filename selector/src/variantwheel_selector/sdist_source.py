@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import shutil
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,7 +26,14 @@ from variantwheel_selector.record import record, replace
 from variantwheel_selector.release_source import (
     choose_version,
     fetch_release_files,
+    files_of_folder,
     project_sdists,
+    stated_in_folder,
+)
+from variantwheel_selector.requires_python import (
+    PythonFilter,
+    requirement_in,
+    stated_requirement,
 )
 from variantwheel_selector.settings import Settings
 from variantwheel_selector.simple_index import IndexFile, fetch_file
@@ -43,67 +51,118 @@ class SelectorSdist:
         manifest: Its manifest.
         index: The index that it came from, if any.
         folder: The folder of a release that it came from, if any.
+        requires_python: What its metadata states, such as `>=3.10`; empty if it states nothing.
     """
 
     path: Path
     manifest: Manifest
     index: str | None = None
     folder: Path | None = None
+    requires_python: str = ""
 
 
 def sdist_from_index(
-    index: str, project: str, wanted: str | None, folder: Path, environment: Mapping[str, str]
+    index: str,
+    project: str,
+    wanted: str | None,
+    folder: Path,
+    environment: Mapping[str, str],
+    pythons: Sequence[str],
 ) -> SelectorSdist:
     """Download the selector sdist of a version, or of the newest, into a folder.
 
+    Args:
+        index: The index's URL.
+        project: The project.
+        wanted: A version, or none for the newest that is for all Pythons.
+        folder: Takes the archives.
+        environment: With the settings of proxies, certificates and logins.
+        pythons: Such as `3.11.7`.
+
     Raises:
         ReleaseError: The index has none.
+        NothingFitsError: It has none for these Pythons.
     """
     client = make_client(configured_sources(environment), environment)
     files = fetch_release_files(index, project, client)
+    downloaded: dict[str, Path] = {}
+
+    def path_of(file: IndexFile) -> Path:
+        if file.filename not in downloaded:
+            content = fetch_file(file.url, client)
+            if file.sha256 is not None and hashlib.sha256(content).hexdigest() != file.sha256:
+                raise ReleaseError(
+                    f"{redacted(file.url)} is not what the index promises: its sha256 differs"
+                )
+            # Not under its own name, which may hold anything.
+            path = folder / f"selector-sdist-{len(downloaded)}.tar.gz"
+            path.write_bytes(content)
+            downloaded[file.filename] = path
+        return downloaded[file.filename]
+
+    def stated(file: IndexFile) -> str:
+        if file.requires_python:
+            return file.requires_python
+        with path_of(file).open("rb") as opened:
+            return stated_requirement(opened, file.filename)
+
     try:
-        file = _chosen(files, project, wanted, redacted(index))
-        content = fetch_file(file.url, client)
+        file = _chosen(files, project, wanted, redacted(index), pythons, stated)
+        path = path_of(file)
     except DownloadError as error:
         raise ReleaseError(str(error)) from error
-    if file.sha256 is not None and hashlib.sha256(content).hexdigest() != file.sha256:
-        raise ReleaseError(
-            f"{redacted(file.url)} is not what the index promises: its sha256 differs"
-        )
-    path = folder / "selector-sdist.tar.gz"
-    path.write_bytes(content)
-    return replace(sdist_from_file(path), index=index)
+    sdist = sdist_from_file(path, f"{file.filename} of {redacted(index)}")
+    return replace(sdist, index=index, requires_python=stated(file))
 
 
-def sdist_from_folder(folder: Path, project: str, wanted: str | None) -> SelectorSdist:
+def sdist_from_folder(
+    folder: Path, project: str, wanted: str | None, pythons: Sequence[str]
+) -> SelectorSdist:
     """Find the selector sdist of a version, or of the newest, in a folder.
+
+    Args:
+        folder: Holds it.
+        project: The project.
+        wanted: A version, or none for the newest that is for all Pythons.
+        pythons: Such as `3.11.7`.
 
     Raises:
         ReleaseError: There is none.
+        NothingFitsError: There is none for these Pythons.
     """
     if not folder.is_dir():
         raise ReleaseError(f"{str(folder)!r} is no folder")
-    files = [IndexFile(path.name, path.name) for path in sorted(folder.iterdir())]
-    file = _chosen(files, project, wanted, str(folder))
+    stated = functools.partial(stated_in_folder, folder)
+    file = _chosen(files_of_folder(folder), project, wanted, str(folder), pythons, stated)
     return replace(sdist_from_file(folder / file.filename), folder=folder)
 
 
-def sdist_from_file(path: Path) -> SelectorSdist:
+def sdist_from_file(path: Path, place: str | None = None) -> SelectorSdist:
     """Open a selector sdist, packed or unpacked.
+
+    Args:
+        path: The archive or folder.
+        place: For messages, if the path means nothing to the user.
 
     Raises:
         ReleaseError: This is none.
         ManifestError: Its manifest cannot be read.
     """
+    place = repr(str(path)) if place is None else place
     try:
         if path.is_dir():
             content = (path / MANIFEST_PATH).read_bytes()
-            return SelectorSdist(path, parse_manifest(content))
+            stated = requirement_in((path / "PKG-INFO").read_bytes())
+            return SelectorSdist(path, parse_manifest(content), requires_python=stated)
         with tempfile.TemporaryDirectory(prefix="variantwheel-") as folder:
-            _unpack(path, {MANIFEST_PATH: _MANIFEST_LIMIT}, Path(folder))
-            return SelectorSdist(path, parse_manifest(Path(folder, MANIFEST_PATH).read_bytes()))
+            _unpack(path, {MANIFEST_PATH: _MANIFEST_LIMIT}, Path(folder), place)
+            manifest = parse_manifest(Path(folder, MANIFEST_PATH).read_bytes())
+        with path.open("rb") as file:
+            return SelectorSdist(
+                path, manifest, requires_python=stated_requirement(file, path.name)
+            )
     except OSError as error:
-        raise ReleaseError(f"{str(path)!r} is no selector sdist: {error}") from error
+        raise ReleaseError(f"{place} is no selector sdist: {error}") from error
 
 
 @contextmanager
@@ -123,7 +182,7 @@ def unpacked(sdist: SelectorSdist, wheels: Iterable[PayloadWheel]) -> Iterator[S
     whole = sum(wheel.size for wheel in sdist.manifest.wheels)
     limits = {wheel.path: whole if wheel.ranges else wheel.size for wheel in wheels}
     with tempfile.TemporaryDirectory(prefix="variantwheel-") as name:
-        _unpack(sdist.path, limits, Path(name))
+        _unpack(sdist.path, limits, Path(name), repr(str(sdist.path)))
         yield replace(sdist, path=Path(name))
 
 
@@ -157,19 +216,28 @@ def _sources(sdist: SelectorSdist, sources: PackageSources) -> PackageSources:
     return sources
 
 
-def _chosen(files: list[IndexFile], project: str, wanted: str | None, place: str) -> IndexFile:
+def _chosen(
+    files: list[IndexFile],
+    project: str,
+    wanted: str | None,
+    place: str,
+    pythons: Sequence[str],
+    stated: Callable[[IndexFile], str],
+) -> IndexFile:
     sdists = project_sdists(files, project)
     advice = "" if sdists else folder_advice([file.filename for file in files], project)
-    return sdists[choose_version(set(sdists), project, wanted, place, advice)]
+    python = PythonFilter(tuple(pythons), lambda text: [stated(sdists[text])])
+    return sdists[choose_version(set(sdists), project, wanted, place, advice, python)]
 
 
-def _unpack(archive_path: Path, limits: Mapping[str, int], folder: Path) -> None:
+def _unpack(archive_path: Path, limits: Mapping[str, int], folder: Path, place: str) -> None:
     """Unpack some files of an sdist, and nothing else.
 
     Args:
         archive_path: The sdist.
         limits: The bytes that each may have, by its path below the sdist's own folder.
         folder: Where they go, with their paths.
+        place: The sdist, for messages.
     """
     missing = dict(limits)
     try:
@@ -180,14 +248,14 @@ def _unpack(archive_path: Path, limits: Mapping[str, int], folder: Path) -> None
                     continue
                 content = archive.extractfile(member)
                 if content is not None and member.size <= missing.pop(inside):
-                    place = folder / inside
-                    place.parent.mkdir(exist_ok=True)
-                    with place.open("wb") as file:
+                    target = folder / inside
+                    target.parent.mkdir(exist_ok=True)
+                    with target.open("wb") as file:
                         shutil.copyfileobj(content, file)
                 if not missing:
                     break
     except _TAR_ERRORS as error:
-        raise ReleaseError(f"{str(archive_path)!r} is no selector sdist: {error}") from error
+        raise ReleaseError(f"{place} is no selector sdist: {error}") from error
     for inside in limits:
         if not (folder / inside).is_file():
-            raise ReleaseError(f"{str(archive_path)!r} is no selector sdist: it holds no {inside}")
+            raise ReleaseError(f"{place} is no selector sdist: it holds no {inside}")

@@ -13,7 +13,7 @@ import pytest
 from packaging.pylock import Pylock
 
 from unit.selector.fault_server import Faults, faulty
-from unit.selector.tiny_release import TinyRelease, make_machine
+from unit.selector.tiny_release import METADATA, TinyRelease, make_machine
 from variantwheel_selector.cli import run_commandline
 from variantwheel_selector.machine_folder import write_machine
 from variantwheel_selector.providers.x86_64 import LEVEL_FLAGS
@@ -180,3 +180,21 @@ def test_what_cannot_be_locked(
     assert lock(other, *profiles, "--profile", tmp_path / "riscv", *out) == 1
     assert "profile 'riscv': no variant of tiny-native 1.0 fits" in capsys.readouterr().err
     assert not (tmp_path / "lock").exists(), "nothing half-written"
+
+
+def test_a_release_that_is_not_for_a_profiles_python_is_not_locked(
+    release: TinyRelease,
+    profiles: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("unit.selector.tiny_release.METADATA", f"{METADATA}Requires-Python: >=3.12")
+    archive = release.archive(tmp_path / "dist")
+    out = [*profiles, "-o", str(tmp_path / "lock")]
+    assert lock(archive, *out) == 1
+    words = "profile 'gpu_node': tiny-native 1.0 needs Python >=3.12, this is 3.11.7"
+    assert words in capsys.readouterr().err
+    assert lock("--find-links", archive.parent, *out) == 1
+    assert "has no tiny-native for Python 3.11.7: 1.0 needs >=3.12" in capsys.readouterr().err
+    assert not (tmp_path / "lock").exists()

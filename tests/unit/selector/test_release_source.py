@@ -4,32 +4,61 @@ import functools
 import gzip
 import hashlib
 import http.server
+import io
 import json
 import socket
 import tarfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from unit.selector.tiny_release import NULL, V3, V4, TinyRelease, make_machine, release_info
-from variantwheel_selector.errors import ReleaseError
-from variantwheel_selector.manifest import MANIFEST_PATH
+from unit.selector.tiny_release import (
+    METADATA,
+    NO_FILES,
+    NULL,
+    V3,
+    V4,
+    TinyRelease,
+    make_machine,
+    release_info,
+    wheel_bytes,
+)
+from variantwheel_selector.errors import NothingFitsError, ReleaseError
+from variantwheel_selector.manifest import (
+    MANIFEST_PATH,
+    Manifest,
+    PayloadWheel,
+    render_manifest,
+)
 from variantwheel_selector.missing_project import projects_of
+from variantwheel_selector.record import replace
 from variantwheel_selector.release_source import (
     release_from_folder,
     release_from_index,
     release_from_sdist,
 )
-from variantwheel_selector.sdist_source import sdist_from_file, sdist_from_index
-from variantwheel_selector.selection import Release
+from variantwheel_selector.sdist_source import (
+    sdist_from_file,
+    sdist_from_folder,
+    sdist_from_index,
+)
+from variantwheel_selector.selection import Release, select
+from variantwheel_selector.settings import read_settings
 from variantwheel_selector.simple_index import IndexFile, parse_html_page, parse_json_page
 from variantwheel_selector.variants_json import render_variants_json
 
 MACHINE = make_machine()
 INFO = release_info([NULL, V3, V4])
 TAG = "py3-none-any"
+NO_SETTINGS = read_settings(None, NO_FILES)
+
+
+READERS: tuple[Callable[[Path], object], ...] = (
+    lambda path: release_from_sdist(path, MACHINE),
+    sdist_from_file,
+)
 
 
 def wheel(version: str, label: str) -> str:
@@ -152,6 +181,119 @@ def test_an_index_with_the_sdist_alone(
         release_from_index(url, "tiny-native", None, MACHINE, {})
 
 
+def write_sdist(folder: Path, version: str, requires_python: str) -> Path:
+    """Write a selector sdist of a wheel that is there by its hash alone."""
+    wheels = (PayloadWheel(wheel(version, "null"), "null", 9, "0" * 64),)
+    manifest = Manifest(
+        "tiny-native", version, "0.1.0", release_info([NULL]), wheels, None, embedded=False
+    )
+    metadata = METADATA.replace("1.0", version) + f"Requires-Python: {requires_python}\n"
+    path = folder / f"tiny_native-{version}.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in (("PKG-INFO", metadata), (MANIFEST_PATH, render_manifest(manifest))):
+            member = tarfile.TarInfo(f"tiny_native-{version}/{name}")
+            member.size = len(text.encode())
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return path
+
+
+def write_wheel(folder: Path, version: str, requires_python: str) -> Path:
+    path = folder / wheel(version, "null")
+    metadata = f"{METADATA}Requires-Python: {requires_python}\n".encode()
+    path.write_bytes(wheel_bytes({f"{path.name}.dist-info/METADATA": metadata}, "x.dist-info"))
+    return path
+
+
+def write_page(folder: Path, *, stated: Mapping[str, str]) -> None:
+    """Write the page of a folder as an index, with what it states of files' Pythons."""
+    anchors = [
+        f'<a href="{path.name}" data-requires-python="{stated.get(path.name, "")}">{path.name}</a>'
+        for path in sorted(folder.glob("tiny_native-*"))
+    ]
+    (folder / "index.html").write_text("\n".join(anchors))
+
+
+Writer = Callable[[Path, str, str], Path]
+
+
+@pytest.fixture(params=[write_sdist, write_wheel], ids=["sdists", "wheels"])
+def for_later_pythons(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder with version 1.0 for this Python, and with 2.0 and 3.0a1 for later ones."""
+    folder = tmp_path / "site/tiny-native"
+    folder.mkdir(parents=True)
+    write: Writer = request.param
+    for version, requires in (("1.0", ">=3.9"), ("2.0", ">=3.12"), ("3.0a1", ">=3.13")):
+        write(folder, version, requires)
+    if write is write_wheel:
+        write_variants(folder, "1.0", "2.0", "3.0a1")
+    return folder
+
+
+def test_versions_for_other_pythons_are_left_out_as_pip_does(
+    for_later_pythons: Path, serve: Callable[[Path], str]
+) -> None:
+    folder, index = for_later_pythons, serve(for_later_pythons.parent)
+    stated = {path.name: "&gt;=3.12" for path in folder.glob("tiny_native-[23]*")}
+    write_page(folder, stated=stated)
+    later = replace(MACHINE, python=replace(MACHINE.python, version="3.12.1"))
+    last = replace(MACHINE, python=replace(MACHINE.python, version="3.14.0"))
+    for machine, version in ((MACHINE, "1.0"), (later, "2.0"), (last, "2.0")):
+        assert release_from_folder(folder, "tiny-native", None, machine).version == version
+        found = release_from_index(index, "tiny-native", None, machine, {})
+        assert (found.version, found.refused) == (version, {})
+    # One that is asked for is judged, and no wheel of it fits.
+    for found in (
+        release_from_folder(folder, "tiny-native", "2", MACHINE),
+        release_from_index(index, "tiny-native", "2", MACHINE, {}),
+    ):
+        refusal = "needs Python >=3.12, this is 3.11.7"
+        assert found.refused == {wheel("2.0", "null"): refusal}
+        assert select(found, NO_SETTINGS, MACHINE).resolution.winner is None
+    old = replace(MACHINE, python=replace(MACHINE.python, version="3.8.0"))
+    words = r"no tiny-native for Python 3\.8\.0: 2\.0 needs >=3\.12, 1\.0 needs >=3\.9, 3\.0a1 "
+    with pytest.raises(NothingFitsError, match=words):
+        release_from_folder(folder, "tiny-native", None, old)
+
+
+def test_an_sdist_says_which_pythons_it_is_for_where_the_index_does_not(
+    tmp_path: Path, serve: Callable[[Path], str]
+) -> None:
+    folder = tmp_path / "site/tiny-native"
+    folder.mkdir(parents=True)
+    for version, requires in (("1.0", ">=3.9"), ("2.0", ">=3.12"), ("3.0", ">=3.13")):
+        write_sdist(folder, version, requires)
+    write_page(folder, stated={})
+    index = serve(folder.parent)
+    assert release_from_index(index, "tiny-native", None, MACHINE, {}).version == "1.0"
+    for pythons, version in ((["3.12.1"], "2.0"), (["3.13.0", "3.11.2"], "1.0")):
+        found = sdist_from_index(index, "tiny-native", None, tmp_path, {}, pythons)
+        assert found.manifest.version == version
+        found = sdist_from_folder(folder, "tiny-native", None, pythons)
+        assert found.manifest.version == version
+    with pytest.raises(NothingFitsError, match=r"for Python 3\.13\.0 and 3\.8\.1: 3\.0 needs"):
+        sdist_from_index(index, "tiny-native", None, tmp_path, {}, ["3.13.0", "3.8.1"])
+    # A damaged one is not passed over.
+    (folder / "tiny_native-4.0.tar.gz").write_bytes(b"garbage")
+    write_page(folder, stated={})
+    words = r"^tiny_native-4\.0\.tar\.gz of http://127.* is no selector sdist: not a gzip file"
+    with pytest.raises(ReleaseError, match=words):
+        sdist_from_index(index, "tiny-native", None, tmp_path, {}, ["3.11.7"])
+
+
+def test_an_sdist_for_another_python_has_no_wheels_for_this_one(tmp_path: Path) -> None:
+    packed = write_sdist(tmp_path, "2.0", ">=3.12")
+    refusal = {wheel("2.0", "null"): "needs Python >=3.12, this is 3.11.7"}
+    assert release_from_sdist(packed, MACHINE).refused == refusal
+    with tarfile.open(packed) as archive:
+        for member in archive:
+            content = archive.extractfile(member)
+            assert content is not None
+            path = tmp_path / member.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.read())
+    assert release_from_sdist(tmp_path / "tiny_native-2.0", MACHINE).refused == refusal
+
+
 @pytest.mark.parametrize("spelt", ["tiny-nativ", "Native", "tinynative"])
 def test_an_index_without_the_project_names_near_ones(
     folder: Path, serve: Callable[[Path], str], spelt: str
@@ -163,7 +305,7 @@ def test_an_index_without_the_project_names_near_ones(
     with pytest.raises(ReleaseError, match=r"404(.|\n)*did you mean 'tiny-native'\?$"):
         release_from_index(index, spelt, None, MACHINE, {})
     with pytest.raises(ReleaseError, match=r"it has numpy, tiny-native, torch$"):
-        sdist_from_index(index, "unheard-of", None, folder, {})
+        sdist_from_index(index, "unheard-of", None, folder, {}, ["3.11.7"])
     (site / "index.html").write_text("<!DOCTYPE html>" + "<a href='tiny_native/'>x</a>" * 200_000)
     with pytest.raises(ReleaseError, match="check the project's name"):
         release_from_index(index, spelt, None, MACHINE, {})
@@ -257,8 +399,9 @@ def test_urls_that_are_not_read(url: str, words: str) -> None:
 
 def test_an_sdist_packed_and_unpacked(release: TinyRelease, tmp_path: Path) -> None:
     packed = release.archive(tmp_path / "dist")
-    assert release_from_sdist(packed) == release_from_sdist(release.root)
-    assert labels(release_from_sdist(packed)) == {"null", "x86_64_v3", "x86_64_v4"}
+    found = release_from_sdist(packed, MACHINE)
+    assert found == release_from_sdist(release.root, MACHINE)
+    assert labels(found) == {"null", "x86_64_v3", "x86_64_v4"}
 
 
 def test_what_is_no_sdist(tmp_path: Path) -> None:
@@ -268,7 +411,7 @@ def test_what_is_no_sdist(tmp_path: Path) -> None:
         (tmp_path, "No such file or directory"),
         (tmp_path / "absent.tar.gz", "No such file or directory"),
     ):
-        for read in (release_from_sdist, sdist_from_file):
+        for read in READERS:
             with pytest.raises(ReleaseError, match=f"is no selector sdist: .*{why}"):
                 read(path)
 
@@ -282,7 +425,7 @@ def test_an_sdist_with_a_manifest_that_is_none_by_its_size(
     packed = tmp_path / "tiny_native-1.0.tar.gz"
     with tarfile.open(packed, "w:gz") as archive:
         archive.add(release.root, "tiny_native-1.0")
-    for read in (release_from_sdist, sdist_from_file):
+    for read in READERS:
         with pytest.raises(ReleaseError, match=f"selector sdist: it holds no {MANIFEST_PATH}"):
             read(packed)
 

@@ -44,7 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "project",
         metavar="PROJECT[==VERSION]",
-        help="by default the newest; without a source, what was decided when it was installed",
+        help="by default the newest for this Python; without a source, what was decided when it "
+        "was installed",
     )
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--index", metavar="URL", help="an index, as for pip's --index-url")
@@ -136,7 +137,7 @@ def _release(args: argparse.Namespace, machine: Machine) -> Release:
         return release_from_index(args.index, project, wanted, machine, os.environ)
     if args.find_links is not None:
         return release_from_folder(args.find_links, project, wanted, machine)
-    release = release_from_sdist(args.sdist)
+    release = release_from_sdist(args.sdist, machine)
     same = normalize_project(release.project) == normalize_project(project)
     if not same or wanted not in (None, release.version):
         raise UsageError(

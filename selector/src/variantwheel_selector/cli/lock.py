@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -70,10 +70,10 @@ def run(args: argparse.Namespace) -> int:
     project, wanted = asked_release(args.project)
     machines = _machines(args.profile)
     with tempfile.TemporaryDirectory(prefix="variantwheel-") as folder:
-        sdist = _sdist(args, project, wanted, Path(folder))
+        sdist = _sdist(args, project, wanted, Path(folder), machines)
         manifest = sdist.manifest
         settings = _settings(project)
-        locked = lock_machines(manifest, machines, settings)
+        locked = lock_machines(manifest, machines, settings, sdist.requires_python)
         needs: dict[str, None] = {}
         with unpacked(sdist, [item.wheel for item in locked]) as source:
             for item in locked:
@@ -125,12 +125,17 @@ def _settings(project: str) -> Settings:
 
 
 def _sdist(
-    args: argparse.Namespace, project: str, wanted: str | None, folder: Path
+    args: argparse.Namespace,
+    project: str,
+    wanted: str | None,
+    folder: Path,
+    machines: Mapping[str, Machine],
 ) -> SelectorSdist:
+    pythons = [machine.python.version for machine in machines.values()]
     if args.index is not None:
-        return sdist_from_index(args.index, project, wanted, folder, os.environ)
+        return sdist_from_index(args.index, project, wanted, folder, os.environ, pythons)
     if args.find_links is not None:
-        return sdist_from_folder(args.find_links, project, wanted)
+        return sdist_from_folder(args.find_links, project, wanted, pythons)
     sdist = sdist_from_file(args.sdist)
     manifest = sdist.manifest
     same = normalize_project(manifest.name) == normalize_project(project)
