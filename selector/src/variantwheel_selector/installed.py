@@ -8,11 +8,12 @@ import json
 from variantwheel_selector.conda_installation import CondaInstallation, find_conda_installation
 from variantwheel_selector.decision import DECISION_FILE, Decision
 from variantwheel_selector.decision_reading import parse_decision
-from variantwheel_selector.errors import NotInstalledError
+from variantwheel_selector.errors import InvalidNameError, NotInstalledError
+from variantwheel_selector.header_fields import header_values
 from variantwheel_selector.record import record
 from variantwheel_selector.redaction import without_credentials
 from variantwheel_selector.variants_json import VariantsInfo, parse_variants_json
-from variantwheel_selector.wheel_name import normalize_project
+from variantwheel_selector.wheel_name import WheelName, normalize_project
 
 VARIANT_FILE = "variant.json"
 CONDA = "conda"
@@ -32,6 +33,7 @@ class InstalledDistribution:
         origin: The URL of the sdist or wheel that was installed by its place (`direct_url.json`);
             empty if an index or folder was searched.
         conda: What conda recorded; none if another program installed it.
+        tags: Those of its wheel, such as `py3-none-any`; none if they are not known.
     """
 
     project: str
@@ -41,6 +43,7 @@ class InstalledDistribution:
     decision: Decision | None
     origin: str = ""
     conda: CondaInstallation | None = None
+    tags: tuple[str, ...] = ()
 
 
 def selector_version() -> str:
@@ -83,15 +86,27 @@ def _read(distribution: importlib.metadata.Distribution) -> InstalledDistributio
     decision = _read_text(distribution, DECISION_FILE)
     place = f"{project} {distribution.version}: "
     installer = (distribution.read_text("INSTALLER") or "").strip()
+    decided = None if decision is None else parse_decision(decision, place + DECISION_FILE)
     return InstalledDistribution(
         project=project,
         version=distribution.version,
         installer=installer,
         variant=None if variant is None else parse_variants_json(variant, place + VARIANT_FILE),
-        decision=None if decision is None else parse_decision(decision, place + DECISION_FILE),
+        decision=decided,
         origin=_origin(_read_text(distribution, "direct_url.json")),
         conda=find_conda_installation(normalize_project(project)) if installer == CONDA else None,
+        tags=_tags(decided, _read_text(distribution, "WHEEL") or ""),
     )
+
+
+def _tags(decision: Decision | None, wheel_file: str) -> tuple[str, ...]:
+    """Return the tags of the file name that the decision recorded, or those in `WHEEL`."""
+    if decision is not None and decision.filename is not None:
+        try:
+            return WheelName.from_str(decision.filename).tags()
+        except InvalidNameError:
+            pass  # a damaged record; the wheel says it too
+    return tuple(header_values(wheel_file.encode(), "Tag"))
 
 
 def _origin(text: str | None) -> str:

@@ -7,7 +7,7 @@ caches what a selector sdist was built into, home directories are shared, and di
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from variantwheel_selector.conda_installation import CondaInstallation
 from variantwheel_selector.decision import Decision
@@ -18,8 +18,8 @@ from variantwheel_selector.matching import judge_properties
 from variantwheel_selector.model import Variant
 from variantwheel_selector.probe import probe
 from variantwheel_selector.providers import Support, release_support
-from variantwheel_selector.providers.level_cap import NO_CAP
-from variantwheel_selector.record import field, record
+from variantwheel_selector.providers.level_cap import NO_CAP, LevelCap
+from variantwheel_selector.record import field, record, replace
 from variantwheel_selector.setting_keys import (
     FORBID,
     MAX_CPU_LEVEL,
@@ -29,12 +29,19 @@ from variantwheel_selector.setting_keys import (
     REQUIRE,
     VARIANT,
 )
+from variantwheel_selector.tags import supported_tags
 from variantwheel_selector.variants_json import VariantsInfo
 
 _HOW_CHOSEN = {
     key.name for key in (VARIANT, PROFILE, FORBID, ONLY, PREFER, REQUIRE, MAX_CPU_LEVEL)
 } | {"assume-cpu"}
 """Settings under which another variant is no better, because they asked for this one."""
+_MAY_LIFT_CAP = {key.name for key in (VARIANT, ONLY, PREFER, REQUIRE)}
+
+_KNOWN_BY_TAGS = ("linux", "win32")
+"""Systems of which a capture holds all that the tags say; it lacks the version of macOS."""
+_NEWEST_LIBCS = ("glibc 2.999", "musl 1.999")
+_MOST_TAGS = 3
 
 
 @record
@@ -115,7 +122,9 @@ def verify_installed(installed: InstalledDistribution, machine: Machine) -> Veri
         # An installed variant was chosen already; the cap is about choosing.
         support = release_support(installed.variant, machine, cap=NO_CAP)
         verdict = judge_properties(variant, installed.variant.namespaces, support)
-        label, fits, reason = variant.label, verdict.fits, "; ".join(verdict.reasons)
+        loadable, why_not = _loadable(installed.tags, machine)
+        label, reason = variant.label, "; ".join(filter(None, (why_not, *verdict.reasons)))
+        fits = False if False in (loadable, verdict.fits) else loadable and verdict.fits
         properties = tuple(map(str, variant.properties))
         if fits and installed.decision is not None:
             better = _better_label(installed.decision, variant, installed.variant, machine)
@@ -160,21 +169,55 @@ def repair_commands(installed: InstalledDistribution) -> dict[str, str]:
     return dict(sorted(commands.items(), key=lambda item: item[0] != installed.installer))
 
 
+def _loadable(tags: Sequence[str], machine: Machine) -> tuple[bool | None, str]:
+    """Tell whether a machine's Python loads a wheel with these tags, and why not, in words.
+
+    Returns:
+        None if facts are missing; true also where nothing can be compared.
+    """
+    if not tags or machine.system not in _KNOWN_BY_TAGS:
+        return True, ""
+    if not set(tags).isdisjoint(supported_tags(machine)):
+        return True, ""
+    facts = machine.facts()
+    words = (
+        f"its wheel is for {', '.join(tags[:_MOST_TAGS])}{' and others' * (len(tags) > _MOST_TAGS)}"
+        f", this machine has {facts['python']} of {machine.pointer_bits} bits on "
+        f"{machine.system} {machine.machine}, libc {facts['libc']}"
+    )
+    if machine.system == "linux" and machine.libc is None:
+        perhaps = {
+            tag for libc in _NEWEST_LIBCS for tag in supported_tags(replace(machine, libc=libc))
+        }
+        if not perhaps.isdisjoint(tags):
+            return None, words
+    return False, words
+
+
 def _changes(installed: InstalledDistribution, machine: Machine) -> dict[str, str]:
     """Compare the facts recorded at the installation with those of a machine."""
     if installed.decision is None or not _comparable(installed):
         return {}
     recorded = installed.decision.machine
-    facts = machine.facts()
-    if installed.variant is not None:
-        # As it was decided: with the default cap, which is no fact about the machine.
-        for answer in release_support(installed.variant, machine).values():
-            facts |= answer.facts()
+    facts = _facts(installed, machine, LevelCap())
+    # What may have lifted the cap when it was decided, as a label does that was asked for.
+    if _MAY_LIFT_CAP & set(installed.decision.settings):
+        lifted = _facts(installed, machine, NO_CAP)
+        facts |= {name: text for name, text in lifted.items() if recorded.get(name) == text}
     return {
         name: f"{recorded.get(name, 'nothing')} -> {facts.get(name, 'nothing')}"
         for name in sorted({*recorded, *facts})
         if recorded.get(name) != facts.get(name)
     }
+
+
+def _facts(installed: InstalledDistribution, machine: Machine, cap: LevelCap) -> dict[str, str]:
+    """Return what decides about a release on a machine, by name, in words."""
+    facts = machine.facts()
+    if installed.variant is not None:
+        for answer in release_support(installed.variant, machine, cap=cap).values():
+            facts |= answer.facts()
+    return facts
 
 
 def _comparable(installed: InstalledDistribution) -> bool:

@@ -1,17 +1,20 @@
 """An installed variant compared with a machine."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from unit.selector.test_manifest import DECISION
-from unit.selector.tiny_release import NULL, V3, V4, make_machine, release_info
+from unit.selector.tiny_release import NO_FILES, NULL, V3, V4, make_machine, release_info
 from variantwheel_selector.decision import DecidedCandidate, Decision, render_decision
 from variantwheel_selector.errors import DecisionError, NotInstalledError, VariantsJsonError
 from variantwheel_selector.installed import installed_variants
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.providers.x86_64 import LEVEL_FLAGS
 from variantwheel_selector.record import replace
+from variantwheel_selector.selection import Release, select
+from variantwheel_selector.settings import read_settings
 from variantwheel_selector.variants_json import render_variants_json
 from variantwheel_selector.verify import verify_distribution
 
@@ -82,6 +85,45 @@ def test_the_repair_command_is_that_of_the_installer(site: Path) -> None:
     assert found.repair_command == "uv pip install --reinstall --refresh --no-deps tiny-native==1.0"
 
 
+@pytest.mark.parametrize("recorded", [True, False], ids=["decision", "WHEEL"])
+@pytest.mark.parametrize(
+    ("tag", "changed", "fits"),
+    [
+        ("py3-none-any", {"libc": "musl 1.2", "machine": "aarch64"}, True),
+        ("py3-none-manylinux_2_17_x86_64", {}, True),
+        ("py3-none-manylinux_2_17_x86_64", {"libc": "glibc 2.3"}, False),
+        ("py3-none-manylinux_2_17_x86_64", {"libc": "musl 1.2"}, False),
+        ("py3-none-manylinux_2_17_x86_64", {"machine": "aarch64"}, False),
+        ("py3-none-manylinux_2_17_x86_64", {"pointer_bits": 32}, False),
+        ("py3-none-manylinux_2_17_x86_64", {"libc": None}, None),
+        ("py3-none-manylinux_2_17_x86_64", {"libc": None, "machine": "aarch64"}, False),
+        ("py3-none-linux_x86_64", {"libc": None}, True),
+        ("cp311-cp311-linux_x86_64", {}, True),
+        ("cp312-cp312-linux_x86_64", {}, False),
+        # A capture does not say its version of macOS.
+        ("py3-none-macosx_14_0_arm64", {"system": "darwin", "machine": "arm64"}, True),
+    ],
+)
+def test_a_wheel_that_cannot_be_loaded_does_not_fit(
+    site: Path, tag: str, changed: dict[str, Any], fits: object, recorded: object
+) -> None:
+    filename = f"tiny_native-1.0-{tag}-null.whl"
+    install(site, "null", replace(decided("null"), filename=filename) if recorded else None)
+    # Of a wheel that was renamed afterwards, the name that was chosen counts.
+    wheel_tag = "py3-none-any" if recorded else tag
+    wheel = f"Wheel-Version: 1.0\nTag: py2-none-any\nTag: {wheel_tag}\n"
+    (site / "tiny_native-1.0.dist-info/WHEEL").write_text(wheel)
+    found = verify_distribution("tiny-native", replace(machine_of_level("v2"), **changed))
+    assert found.fits is fits
+    if fits is True:
+        assert found.reason == "needs nothing"
+    else:
+        assert "its wheel is for " in found.reason
+        assert tag in found.reason
+        assert found.reason.endswith("; needs nothing")
+    assert not (fits is False and found.better_label)
+
+
 def test_an_installed_v4_is_not_a_misfit_because_of_the_cap(site: Path) -> None:
     install(site, "x86_64_v4", decided("x86_64_v4", variant="x86_64_v4 (somewhere)"))
     found = verify_distribution("tiny-native", machine_of_level("v4"))
@@ -100,6 +142,25 @@ def test_the_null_variant_fits_and_a_better_one_is_named(site: Path) -> None:
 def test_who_asked_for_a_variant_is_not_told_of_a_better_one(site: Path) -> None:
     install(site, "null", decided("null", variant="null (config setting 'variant')"))
     assert verify_distribution("tiny-native", machine_of_level("v4")).better_label is None
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [{}, {"variant": "null"}, {"variant": "x86_64_v4"}, {"prefer": "cpu::v4"}, {"prefer": "cpu"}],
+)
+def test_an_unchanged_machine_has_not_changed(site: Path, stated: dict[str, str]) -> None:
+    """Whoever asks for a variant may have more than the default cap on CPU levels."""
+    variables = {f"VARIANTWHEEL_{name.upper()}": text for name, text in stated.items()}
+    release = Release("tiny-native", "1.0", INFO, {
+        f"tiny_native-1.0-py3-none-any-{label}.whl": "0" * 64 for label in INFO.variants
+    })  # fmt: skip
+    settings = read_settings(None, NO_FILES | variables)
+    decision = select(release, settings, machine_of_level("v4")).decision("1.0")
+    install(site, decision.label, decision)
+    assert verify_distribution("tiny-native", machine_of_level("v4")).changes == {}
+    changed = verify_distribution("tiny-native", machine_of_level("v2")).changes
+    assert list(changed) == ["x86_64 :: level"]
+    assert changed["x86_64 :: level"].endswith(" -> v2, v1 (/proc/cpuinfo)")
 
 
 def test_a_variant_without_wheel_is_not_better(site: Path) -> None:
