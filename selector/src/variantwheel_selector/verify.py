@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from variantwheel_selector.conda_installation import CondaInstallation
-from variantwheel_selector.decision import Decision
+from variantwheel_selector.decision import DECISION_FILE, Decision
 from variantwheel_selector.errors import VariantsJsonError
 from variantwheel_selector.installed import CONDA, InstalledDistribution, read_installed
 from variantwheel_selector.machine import Machine
@@ -103,7 +103,7 @@ def verify_distribution(name: str, machine: Machine | None = None) -> Verificati
 
     Raises:
         NotInstalledError: There is no such distribution in this environment.
-        VariantsJsonError: Its `variant.json` is damaged.
+        VariantsJsonError: Its `variant.json` is damaged or missing.
         DecisionError: Its `variant-decision.json` is damaged.
     """
     installed = read_installed(name)
@@ -112,7 +112,11 @@ def verify_distribution(name: str, machine: Machine | None = None) -> Verificati
 
 
 def verify_installed(installed: InstalledDistribution, machine: Machine) -> Verification:
-    """Compare what an installed distribution says about itself with a machine."""
+    """Compare what an installed distribution says about itself with a machine.
+
+    Raises:
+        VariantsJsonError: Its `variant.json` does not belong to it, or is missing.
+    """
     label: str | None = None
     fits: bool | None = None
     better: str | None = None
@@ -128,6 +132,14 @@ def verify_installed(installed: InstalledDistribution, machine: Machine) -> Veri
         properties = tuple(map(str, variant.properties))
         if fits and installed.decision is not None:
             better = _better_label(installed.decision, variant, installed.variant, machine)
+    elif installed.decision is not None and installed.decision.label is not None:
+        raise VariantsJsonError(
+            f"{installed.project} {installed.version} is incomplete: its dist-info holds no "
+            f"variant.json, but {DECISION_FILE} says that {installed.decision.label} was "
+            f"installed; install it anew: {next(iter(repair_commands(installed).values()))}"
+        )
+    elif installed.decision is not None and installed.decision.filename is not None:
+        reason = f"a plain wheel, which is no variant: {installed.decision.filename}"
     elif installed.decision is not None:
         reason = "built from source on the machine where it was installed, so it is no variant"
     else:

@@ -7,6 +7,7 @@ import pytest
 
 from unit.selector.test_manifest import DECISION
 from unit.selector.tiny_release import NO_FILES, NULL, V3, V4, make_machine, release_info
+from variantwheel_selector.cli import run_commandline
 from variantwheel_selector.decision import DecidedCandidate, Decision, render_decision
 from variantwheel_selector.errors import DecisionError, NotInstalledError, VariantsJsonError
 from variantwheel_selector.installed import installed_variants
@@ -192,6 +193,24 @@ def test_what_was_built_from_source(site: Path) -> None:
     assert (found.label, found.fits) == (None, None)
     assert "built from source" in found.reason
     assert installed_variants() == ["tiny-native"]
+
+
+def test_a_plain_wheel_that_a_selector_chose_was_not_built_from_source(site: Path) -> None:
+    plain = "tiny_native-1.0-py3-none-any.whl"
+    install(site, None, replace(decided(None), filename=plain))
+    found = verify_distribution("tiny-native", machine_of_level("v3"))
+    assert (found.label, found.fits) == (None, None)
+    assert found.reason == f"a plain wheel, which is no variant: {plain}"
+
+
+def test_a_variant_that_lost_its_variant_json_is_incomplete(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(site, None, decided("x86_64_v3"))
+    assert run_commandline(["verify", "tiny-native"]) == 2
+    said = capsys.readouterr().err
+    assert "tiny-native 1.0 is incomplete: its dist-info holds no variant.json" in said
+    assert "says that x86_64_v3 was installed; install it anew: pip install " in said
 
 
 def test_what_is_not_installed(site: Path) -> None:
