@@ -100,3 +100,9 @@ class NotInstalledError(SelectorError):
 
 class UsageError(SelectorError):
     """A command line that cannot be acted upon."""
+
+
+class OutputError(SelectorError):
+    """Standard output is closed, or what it leads to takes nothing more."""
+
+    exit_code = 3

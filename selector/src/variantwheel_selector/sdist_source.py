@@ -37,6 +37,7 @@ from variantwheel_selector.requires_python import (
 )
 from variantwheel_selector.settings import Settings
 from variantwheel_selector.simple_index import IndexFile, fetch_file
+from variantwheel_selector.system_refusal import is_refusal
 
 _MANIFEST_LIMIT = 16 * 1024 * 1024
 _TAR_ERRORS = (tarfile.TarError, OSError, EOFError, zlib.error)
@@ -162,6 +163,8 @@ def sdist_from_file(path: Path, place: str | None = None) -> SelectorSdist:
                 path, manifest, requires_python=stated_requirement(file, path.name)
             )
     except OSError as error:
+        if is_refusal(error):
+            raise
         raise ReleaseError(f"{place} is no selector sdist: {error}") from error
 
 
@@ -255,6 +258,8 @@ def _unpack(archive_path: Path, limits: Mapping[str, int], folder: Path, place: 
                 if not missing:
                     break
     except _TAR_ERRORS as error:
+        if is_refusal(error):
+            raise
         raise ReleaseError(f"{place} is no selector sdist: {error}") from error
     for inside in limits:
         if not (folder / inside).is_file():

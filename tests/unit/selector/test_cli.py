@@ -1,7 +1,9 @@
 """The command `variantwheel`: its verbs, their output and exit codes."""
 
+import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -275,6 +277,57 @@ def test_a_reader_who_has_seen_enough_is_no_error() -> None:
         ["bash", "-c", command], check=True, capture_output=True, text=True, timeout=60
     )
     assert (done.stdout, done.stderr) == ("{", "")
+
+
+@pytest.mark.parametrize("verb", ["detect", "detect --json"])
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [(">/dev/full", "No space left on device"), (">&-", "it is closed")],
+)
+def test_an_output_that_takes_nothing_is_one_line(verb: str, output: str, why: str) -> None:
+    command = f"{sys.executable} -m variantwheel_selector {verb} {output}"
+    done = subprocess.run(
+        ["bash", "-c", command], check=False, capture_output=True, text=True, timeout=60
+    )
+    said = f"variantwheel: error: cannot write to standard output: {why}\n"
+    assert (done.returncode, done.stderr) == (3, said)
+    silent = subprocess.run(
+        ["bash", "-c", f"{command} 2>&-"], check=False, capture_output=True, timeout=60
+    )
+    assert (silent.returncode, silent.stdout) == (3, b"")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left"), 3, "cannot go on: No space left; make room where"),
+        (OSError(errno.EMFILE, "Too many open files"), 3, "cannot go on: Too many open files$"),
+        (OSError(errno.EDQUOT, "Quota exceeded", "a"), 3, "error: a: Quota exceeded; make room th"),
+        # As `shutil` says it, whose first name is that of the source.
+        (OSError(errno.ENOSPC, "No space left", "a", None, "b"), 3, "error: b: No space left; ma"),
+        (OSError(errno.ENOENT, "No usable temporary directory found"), 3, "No usable temporary"),
+        (OSError(errno.EACCES, "Permission denied", "a"), 2, "error: a: Permission denied$"),
+        (OSError(errno.EBADF, "Bad file descriptor"), None, ""),
+        (OSError("anything"), None, ""),
+    ],
+)
+def test_what_the_system_refuses_is_one_line(
+    error: OSError,
+    code: int | None,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr("variantwheel_selector.cli.detect.run", fail)
+    if code is None:
+        with pytest.raises(OSError):
+            run_commandline(["detect"])
+        return
+    assert run_commandline(["detect"]) == code
+    assert re.search(words, capsys.readouterr().err.removesuffix("\n"))
 
 
 @pytest.mark.parametrize(

@@ -198,3 +198,22 @@ def test_a_release_that_is_not_for_a_profiles_python_is_not_locked(
     assert lock("--find-links", archive.parent, *out) == 1
     assert "has no tiny-native for Python 3.11.7: 1.0 needs >=3.12" in capsys.readouterr().err
     assert not (tmp_path / "lock").exists()
+
+
+def test_a_full_disk_is_not_taken_for_a_fault_of_the_sdist(
+    archive: Path, profiles: list[str], tmp_path: Path
+) -> None:
+    """No file may be longer than a manifest, which stands in for a disk that is full."""
+    command = ["lock", "tiny-native", str(archive), *profiles, "-o", str(tmp_path / "lock")]
+    run = "from variantwheel_selector.cli import run_commandline; sys.exit(run_commandline())"
+    for most in (10, 2000):
+        # Python ignores the signal, so that writing fails.
+        limited = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))"
+        program = f"import resource, sys; {limited}; {run}"
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", program, *command],
+            check=False, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (3, ""), done.stderr
+        assert done.stderr.startswith("variantwheel: error: cannot go on: File too large; make ")
+        assert done.stderr.count("\n") == 1

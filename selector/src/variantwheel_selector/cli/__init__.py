@@ -1,13 +1,15 @@
 """The command `variantwheel`: its verbs are modules, the selector's own and those of plug-ins.
 
 A verb module has a docstring of one line, `configure(parser)` and `run(args)`, which returns the
-exit code: 0 fine, 1 the answer is no, 2 usage or configuration. Other distributions add verbs by
-entry points of the group `variantwheel.verbs` that name such modules.
+exit code: 0 fine, 1 the answer is no, 2 usage or configuration; 3 is that of a system that refuses
+to read or write. Other distributions add verbs by entry points of the group `variantwheel.verbs`
+that name such modules.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import importlib.metadata
 import io
@@ -16,8 +18,10 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol, cast
 
-from variantwheel_selector.errors import SelectorError
+from variantwheel_selector.cli.output import give_up_output
+from variantwheel_selector.errors import OutputError, SelectorError
 from variantwheel_selector.installed import selector_version
+from variantwheel_selector.system_refusal import is_refusal, refusal_words
 
 ENTRY_POINT_GROUP = "variantwheel.verbs"
 
@@ -31,7 +35,7 @@ examples:
   variantwheel explain PROJECT --index URL          which variant would be installed here?
   variantwheel verify PROJECT                       does the installed variant fit here?
 
-exit codes: 0 fine, 1 the answer is no, 2 usage or configuration
+exit codes: 0 fine, 1 the answer is no, 2 usage or configuration, 3 the system refuses (disk full)
 """
 
 
@@ -56,22 +60,42 @@ def run_commandline(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(words)
     except SelectorError as error:
-        for line in error.lines():
-            sys.stderr.write(f"variantwheel: error: {line}\n")
+        _say(*(f"error: {line}" for line in error.lines()))
         return error.exit_code
     except KeyboardInterrupt:
-        sys.stderr.write("variantwheel: interrupted\n")
+        _say("interrupted")
         return 130  # what a shell makes of SIGINT
     except BrokenPipeError:
         # The reader, `head` perhaps, has seen enough. Nothing may be flushed to it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up_output()
         return 1
     except OSError as error:
-        # With a file name it is about something that the user named, as a full or unreadable disk.
+        if is_refusal(error):
+            _say(f"error: {refusal_words(error, _temporary_folder())}")
+            return OutputError.exit_code
+        # With a file name it is about something that the user named.
         if error.filename is None:
             raise
-        sys.stderr.write(f"variantwheel: error: {error.filename}: {error.strerror}\n")
+        _say(f"error: {error.filename}: {error.strerror}")
         return 2
+
+
+def _say(*lines: str) -> None:
+    """Write lines to standard error, unless that is closed or full."""
+    if sys.stderr is None:
+        return
+    with contextlib.suppress(OSError):
+        sys.stderr.writelines(f"variantwheel: {line}\n" for line in lines)
+
+
+def _temporary_folder() -> str:
+    """Return the folder of temporary files; where none can be written to, it is not known."""
+    import tempfile  # noqa: PLC0415 - rarely needed
+
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        return os.environ.get("TMPDIR", "/tmp")  # noqa: S108 - a name for a message
 
 
 def _run(words: list[str]) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from variantwheel_selector.errors import UsageError
+from variantwheel_selector.errors import OutputError, UsageError
 from variantwheel_selector.json_text import render_json
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.machine_folder import read_machine
@@ -50,15 +51,45 @@ def asked_release(text: str) -> tuple[str, str | None]:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Write lines to standard output; what a terminal would act upon is escaped."""
-    sys.stdout.writelines(f"{_printable(line)}\n" for line in lines)
-    sys.stdout.flush()
+    """Write lines to standard output; what a terminal would act upon is escaped.
+
+    Raises:
+        OutputError: They cannot be written.
+    """
+    write_text("".join(f"{_printable(line)}\n" for line in lines))
 
 
 def print_json(document: Mapping[str, object]) -> None:
-    """Write a JSON document to standard output."""
-    sys.stdout.write(render_json(document))
-    sys.stdout.flush()
+    """Write a JSON document to standard output.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    write_text(render_json(document))
+
+
+def write_text(text: str) -> None:
+    """Write text to standard output.
+
+    Raises:
+        OutputError: It cannot be written.
+        BrokenPipeError: Who reads it has gone.
+    """
+    if sys.stdout is None:
+        raise OutputError("cannot write to standard output: it is closed")
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        give_up_output()
+        raise OutputError(f"cannot write to standard output: {error.strerror}") from error
+
+
+def give_up_output() -> None:
+    """Lead standard output nowhere, so that nothing more is tried when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _printable(line: str) -> str:

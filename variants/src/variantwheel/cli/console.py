@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from variantwheel_selector.cli.output import write_text
 from variantwheel_selector.errors import UsageError
 
 
@@ -72,9 +73,12 @@ def make_output(folder: Path) -> None:
 
 
 def write(text: str) -> None:
-    """Write a part of the result."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    """Write a part of the result.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    write_text(text)
 
 
 def report(line: str) -> None:
