@@ -97,7 +97,7 @@ class Selection:
             forced=self.resolution.forced and winner is not None,
             filename=filename,
             sha256=self.release.hashes[filename] if filename else None,
-            settings=self.settings.described(),
+            settings=described_for(self.settings, self.machine),
             machine=facts,
             candidates=tuple(item.decided() for item in self.resolution.candidates),
             selector_version=selector_version,
@@ -164,6 +164,19 @@ def _narrowed(settings: Settings) -> bool:
     from variantwheel_selector.setting_keys import NARROWING  # noqa: PLC0415 - rarely needed
 
     return bool(NARROWING & settings.stated.keys())
+
+
+def described_for(settings: Settings, machine: Machine) -> dict[str, str]:
+    """Return what was stated, for the record; what has no effect on a machine is noted as such."""
+    described = settings.described()
+    if not settings.stated:
+        return described
+    from variantwheel_selector.other_family import without_effect  # noqa: PLC0415 - rarely needed
+
+    machines = [profile.machine for profile in settings.profiles] or [machine]
+    for name, why in without_effect(settings, [item.machine for item in machines]).items():
+        described[name] += f": no effect, {why}"
+    return described
 
 
 def judged_machine(settings: Settings, machine: Machine) -> Machine:

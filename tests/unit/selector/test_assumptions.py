@@ -11,6 +11,7 @@ from variantwheel_selector.assumptions import Assumed, Assumptions
 from variantwheel_selector.errors import SettingsError
 from variantwheel_selector.providers import supported
 from variantwheel_selector.providers.level_cap import NO_CAP, LevelCap
+from variantwheel_selector.selection import described_for
 from variantwheel_selector.settings import Settings
 from variantwheel_selector.stated_settings import merge_settings
 
@@ -151,3 +152,25 @@ def test_an_assumed_level_is_capped_like_any_other() -> None:
     for cap, best in ((LevelCap(), "v3"), (NO_CAP, "v4")):
         answer = supported(machine, cap=cap, assumptions=assumptions)["x86_64"]
         assert answer.features[0].values[0] == best
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "machine", "words"),
+    [
+        ("ASSUME_CPU", "armv8.2-a", "x86_64", ": no effect, this machine is x86_64"),
+        ("ASSUME_CPU", "x86-64-v2", "aarch64", ": no effect, this machine is aarch64"),
+        ("MAX_CPU_LEVEL", "armv8-a", "x86_64", ": no effect, this machine is x86_64"),
+        ("ASSUME_CPU", "x86-64-v2", "x86_64", ""),
+        ("ASSUME_CPU", "x86-64-v2", "AMD64", ""),
+        ("ASSUME_CPU", "", "aarch64", ""),
+        ("MAX_CPU_LEVEL", "armv8-a,x86-64-v2", "x86_64", ""),
+        ("MAX_CPU_LEVEL", "armv8-a", "aarch64", ""),
+    ],
+)
+def test_what_is_stated_about_other_cpus_is_noted(
+    variable: str, text: str, machine: str, words: str
+) -> None:
+    settings = read({f"VARIANTWHEEL_{variable}": text})
+    (described,) = described_for(settings, make_machine(machine=machine)).values()
+    origin = f"(environment variable VARIANTWHEEL_{variable})"
+    assert described == f"{text or 'none'} {origin}{words}"

@@ -15,10 +15,11 @@ from variantwheel_selector.cli.output import (
     print_lines,
 )
 from variantwheel_selector.explain import machine_json, machine_lines, properties
+from variantwheel_selector.machine import Machine
 from variantwheel_selector.profile import Profile, intersect
 from variantwheel_selector.providers import NAMESPACES, LevelCap, Support, supported
 from variantwheel_selector.providers.level_cap import NO_CAP
-from variantwheel_selector.selection import judged_machine, level_cap
+from variantwheel_selector.selection import described_for, judged_machine, level_cap
 from variantwheel_selector.setting_keys import ASSUME_PREFIX, MAX_CPU_LEVEL, PROFILE
 from variantwheel_selector.settings import Settings, read_settings
 
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     support = _of_all(machines, NO_CAP, assumptions)
     automatic = set(properties(_of_all(machines, level_cap(settings), assumptions)))
     only_by_name = [item for item in properties(support) if item not in automatic]
-    described = _about_machines(settings)
+    described = _about_machines(settings, machine)
     if args.json:
         print_json(machine_json(machine, support, only_by_name, described))
         return 0
@@ -63,11 +64,11 @@ def _of_all(
     }
 
 
-def _about_machines(settings: Settings) -> dict[str, str]:
+def _about_machines(settings: Settings, machine: Machine) -> dict[str, str]:
     """Return the settings that are about machines rather than about releases."""
     return {
         name: text
-        for name, text in settings.described().items()
+        for name, text in described_for(settings, machine).items()
         if name.startswith(ASSUME_PREFIX)
         or name in (MAX_CPU_LEVEL.name, PROFILE.name, *settings.notes)
     }
