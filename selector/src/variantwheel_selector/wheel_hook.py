@@ -179,7 +179,7 @@ def _refusal(here: _Here) -> NothingFitsError:
         from variantwheel_selector.setting_keys import SOURCE_BUILD  # noqa: PLC0415
 
         advice += (
-            f"\nbuild it from source: pip install -C {SOURCE_BUILD.name}=allow {manifest.name}, "
-            f"or set {SOURCE_BUILD.variable}=allow"
+            f"\nbuild it from source: set {SOURCE_BUILD.variable}=allow and install again, or with "
+            f"pip 23.1 and newer: pip install -C {SOURCE_BUILD.name}=allow {manifest.name}"
         )
     return NothingFitsError(f"{error}\n{advice}")
