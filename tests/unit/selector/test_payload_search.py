@@ -269,6 +269,27 @@ def test_a_proxy_is_used_and_bypassed(place: Place, monkeypatch: pytest.MonkeyPa
     assert place.fetch(PIP_NO_CACHE_DIR="1") == place.data()
 
 
+def test_a_proxy_that_does_not_answer_is_named(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    dead = "http://me:secret@127.0.0.1:1"
+    for name in ("http_proxy", "all_proxy"):
+        monkeypatch.setenv(name, dead)
+        with pytest.raises(DownloadError, match=r"; it was asked through the proxy ") as caught:
+            place.fetch(PIP_INDEX_URL=place.address)
+        assert "proxy http://***@127.0.0.1:1" in str(caught.value)
+        monkeypatch.delenv(name)
+    with pytest.raises(DownloadError, match=r"the proxy http://\*\*\*@127.0.0.1:1") as caught:
+        place.fetch(PIP_INDEX_URL="https://index.invalid/simple", PIP_PROXY=dead)
+    assert "secret" not in str(caught.value)
+    monkeypatch.setenv("http_proxy", dead)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with pytest.raises(DownloadError) as caught:
+        place.fetch(PIP_INDEX_URL="http://127.0.0.1:2/simple")
+    assert "proxy" not in str(caught.value)
+
+
 def test_a_socks_proxy_matters_where_it_would_be_used(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

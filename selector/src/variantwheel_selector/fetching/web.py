@@ -26,6 +26,8 @@ _REDIRECTIONS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTIONS = 10
 # 416: what was to be continued is another file now.
 _PASSING = (408, 416, 429, 500, 502, 503, 504, 520, 524)
+_PROXYS_OWN = (407, 502, 503, 504)
+"""What a proxy may answer by itself."""
 _SCHEMES = ("http", "https")
 
 NETWORK_ERRORS = (OSError, http.client.HTTPException)
@@ -96,9 +98,9 @@ class WebClient:
                     if error.code == 401 and not refused:
                         refused = True
                         continue
-                _fail(asked, error)
+                _fail(asked, error, self._proxy(url))
             except (*NETWORK_ERRORS, ValueError) as error:
-                _fail(asked, error)
+                _fail(asked, error, self._proxy(url))
             with contextlib.closing(response):
                 yield response
             return
@@ -132,6 +134,12 @@ class WebClient:
         response: http.client.HTTPResponse = opener.open(request, timeout=self.access.timeout)
         return response
 
+    def _proxy(self, url: str) -> str | None:
+        """Return the proxy that a URL is asked through, if any."""
+        place = urllib.parse.urlsplit(url)
+        proxy = _proxies(self.access.proxy).get(place.scheme)
+        return None if proxy is None or urllib.request.proxy_bypass(place.netloc) else proxy
+
     def _is_trusted(self, url: str) -> bool:
         place = origin(url)
         names = {place.host, f"{place.host}:{place.port}"}
@@ -140,7 +148,7 @@ class WebClient:
     def _opener(self, scheme: str, trusted: bool) -> urllib.request.OpenerDirector:  # noqa: FBT001
         if (scheme, trusted) not in self._openers:
             opener = urllib.request.OpenerDirector()
-            opener.add_handler(_proxy_handler(self.access.proxy))
+            opener.add_handler(_Proxies(_proxies(self.access.proxy)))
             opener.add_handler(urllib.request.HTTPHandler())
             if scheme == "https":
                 context = _tls_context(self.access, trusted=trusted)
@@ -182,19 +190,22 @@ def _open_file(url: str) -> Iterator[_LocalFile]:
         yield _LocalFile(file, url)
 
 
-def _proxy_handler(proxy: str | None) -> urllib.request.ProxyHandler:
+def _proxies(proxy: str | None) -> dict[str, str]:
+    """Return the URL of the proxy for each scheme.
+
+    Args:
+        proxy: The one for everything, instead of what the environment says.
+    """
     proxies = urllib.request.getproxies()
     if proxy is not None:
         proxies = {"http": proxy, "https": proxy}
     elif "all" in proxies:
         proxies = {scheme: proxies.get(scheme, proxies["all"]) for scheme in _SCHEMES}
-    return _Proxies(
-        {
-            scheme: url if "://" in url else f"http://{url}"
-            for scheme, url in proxies.items()
-            if scheme in _SCHEMES
-        }
-    )
+    return {
+        scheme: url if "://" in url else f"http://{url}"
+        for scheme, url in proxies.items()
+        if scheme in _SCHEMES
+    }
 
 
 class _Proxies(urllib.request.ProxyHandler):
@@ -238,7 +249,7 @@ def may_answer(error: TemporaryDownloadError) -> bool:
     return isinstance(error.__cause__, busy)
 
 
-def _fail(url: str, error: Exception) -> NoReturn:
+def _fail(url: str, error: Exception, proxy: str | None) -> NoReturn:
     if isinstance(error, urllib.error.HTTPError):
         words = f"the server says {error.code} {error.reason}"
         if error.code in (401, 403):
@@ -250,6 +261,8 @@ def _fail(url: str, error: Exception) -> NoReturn:
         words = str(error.reason)
     else:
         words = str(error) or type(error).__name__
+    if proxy and (not isinstance(error, urllib.error.HTTPError) or error.code in _PROXYS_OWN):
+        words += f"; it was asked through the proxy {redacted(proxy)}"
     passing = not isinstance(error, urllib.error.HTTPError) or error.code in _PASSING
     kind = TemporaryDownloadError if passing else DownloadError
     raise kind(f"cannot read {redacted(url)}: {words}") from error
