@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shlex
 import subprocess
 import sys
 import venv
@@ -217,3 +218,13 @@ def test_a_full_disk_is_not_taken_for_a_fault_of_the_sdist(
         assert (done.returncode, done.stdout) == (3, ""), done.stderr
         assert done.stderr.startswith("variantwheel: error: cannot go on: File too large; make ")
         assert done.stderr.count("\n") == 1
+
+
+def test_the_commands_that_are_printed_can_be_pasted(
+    archive: Path, profiles: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lock(archive, *profiles, "-o", tmp_path / "l $s") == 0
+    printed = capsys.readouterr().out.splitlines()
+    commands = [shlex.split(line.partition(": ")[2]) for line in printed[-2:]]
+    assert [words[:4] for words in commands] == [["pip", "install", "--no-deps", "-r"]] * 2
+    assert all(Path(words[4]).is_file() and not words[5:] for words in commands)

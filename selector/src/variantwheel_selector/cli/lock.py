@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import tempfile
 import zipfile
@@ -103,8 +104,12 @@ def _lines(
     for need in needs:
         yield f"not locked here, since it is the same on every machine: {need}"
     name = locked[0].profile
-    yield f"install: pip install --no-deps -r {folder / f'pylock.{name}.toml'}"
-    yield f"     or: pip install --no-deps -r {folder / f'requirements.{name}.txt'}"
+    pylock, requirements = (
+        shlex.quote(str(folder / file))
+        for file in (f"pylock.{name}.toml", f"requirements.{name}.txt")
+    )
+    yield f"install: pip install --no-deps -r {pylock}"
+    yield f"     or: pip install --no-deps -r {requirements}"
 
 
 def _machines(paths: list[Path]) -> dict[str, Machine]:
