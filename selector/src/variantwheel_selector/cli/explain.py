@@ -53,7 +53,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--find-links", type=Path, metavar="DIR", help="a folder with wheels and variants.json"
     )
     source.add_argument(
-        "sdist", nargs="?", type=Path, metavar="SDIST", help="a selector sdist, packed or not"
+        "sdist",
+        nargs="?",
+        type=Path,
+        metavar="SDIST",
+        help="a selector sdist, packed or not; right after the project, without options between",
     )
     add_machine_option(parser)
     add_json_option(parser)

@@ -50,7 +50,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--find-links", type=Path, metavar="DIR", help="a folder with the selector sdist"
     )
     source.add_argument(
-        "sdist", nargs="?", type=Path, metavar="SDIST", help="a selector sdist, packed or not"
+        "sdist",
+        nargs="?",
+        type=Path,
+        metavar="SDIST",
+        help="a selector sdist, packed or not; right after the project, without options between",
     )
     parser.add_argument(
         "--profile",
