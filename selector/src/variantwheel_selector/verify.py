@@ -61,6 +61,8 @@ class Verification:
         changes: Facts that differ from those at the installation, in words, by name.
         better_label: A variant of the release that would be chosen on this machine instead; none
             if there is none, if a variant was asked for by name, or if no decision is recorded.
+        perhaps_better: Variants of the release that fit this machine better and had no wheel for
+            the Python or platform of the installation, which has changed since; the best first.
     """
 
     project: str
@@ -73,6 +75,7 @@ class Verification:
     repair_commands: Mapping[str, str]
     changes: Mapping[str, str] = field(default_factory=dict)
     better_label: str | None = None
+    perhaps_better: tuple[str, ...] = ()
     conda: CondaInstallation | None = None
 
     @property
@@ -90,6 +93,7 @@ class Verification:
             "reason": self.reason,
             "properties": list(self.installed_properties),
             "better_label": self.better_label,
+            "perhaps_better": list(self.perhaps_better),
             "repair_command": self.repair_command,
             "repair_commands": dict(self.repair_commands),
             "changes": dict(self.changes),
@@ -120,6 +124,7 @@ def verify_installed(installed: InstalledDistribution, machine: Machine) -> Veri
     label: str | None = None
     fits: bool | None = None
     better: str | None = None
+    perhaps: tuple[str, ...] = ()
     properties: tuple[str, ...] = ()
     if installed.variant is not None:
         variant = _only_variant(installed, installed.variant)
@@ -131,7 +136,11 @@ def verify_installed(installed: InstalledDistribution, machine: Machine) -> Veri
         fits = False if False in (loadable, verdict.fits) else loadable and verdict.fits
         properties = tuple(map(str, variant.properties))
         if fits and installed.decision is not None:
-            better = _better_label(installed.decision, variant, installed.variant, machine)
+            better, perhaps = _better_labels(
+                installed.decision, variant, installed.variant, machine
+            )
+            if not _elsewhere(installed, machine):
+                perhaps = ()
     elif installed.decision is not None and installed.decision.label is not None:
         raise VariantsJsonError(
             f"{installed.project} {installed.version} is incomplete: its dist-info holds no "
@@ -155,6 +164,7 @@ def verify_installed(installed: InstalledDistribution, machine: Machine) -> Veri
         repair_commands=repair_commands(installed),
         changes=_changes(installed, machine),
         better_label=better,
+        perhaps_better=perhaps,
         conda=installed.conda,
     )
 
@@ -248,26 +258,51 @@ def _only_variant(installed: InstalledDistribution, info: VariantsInfo) -> Varia
     return variants[0]
 
 
-def _better_label(
+def _elsewhere(installed: InstalledDistribution, machine: Machine) -> bool:
+    """Tell whether other wheels than at the installation may be for this Python and platform."""
+    if installed.decision is None or not _comparable(installed):
+        return False
+    recorded, facts = installed.decision.machine, machine.facts()
+    interpreter = recorded.get("python", "").partition(" ")[0]
+    return interpreter not in ("", machine.python.interpreter) or any(
+        recorded.get(name, facts[name]) != facts[name]
+        for name in ("machine", "system", "pointer_bits", "libc")
+    )
+
+
+def _better_labels(
     decision: Decision, installed: Variant, info: VariantsInfo, machine: Machine
-) -> str | None:
-    """Return the best recorded candidate for this machine, unless it is the installed one."""
+) -> tuple[str | None, tuple[str, ...]]:
+    """Return the recorded candidates that fit a machine better than the installed one.
+
+    Returns:
+        The best of those with a wheel, or none; and those without one that come before it.
+    """
     if _HOW_CHOSEN & set(decision.settings):
-        return None
-    candidates = [
-        Variant.from_strings(item.label, item.properties)
+        return None, ()
+    candidates = {
+        item.label: Variant.from_strings(item.label, item.properties)
         for item in decision.candidates
-        if item.label is not None and item.filename is not None
-    ]
-    namespaces = _all_namespaces(info, candidates)
+        if item.label is not None
+    }
+    with_wheel = {item.label for item in decision.candidates if item.filename is not None}
+    namespaces = _all_namespaces(info, list(candidates.values()))
     support: Mapping[str, Support] = release_support(info, machine)
-    fitting = [
-        (verdict.sort_key, variant.label)
-        for variant in candidates
+    fitting = sorted(
+        (verdict.sort_key, label)
+        for label, variant in candidates.items()
         if (verdict := judge_properties(variant, namespaces, support)).fits
+    )
+    best = next((place for place in fitting if place[1] in with_wheel), None)
+    better = None if best is None or best[1] == installed.label else best[1]
+    own = next((place for place in fitting if place[1] == installed.label), None)
+    least = best or own
+    perhaps = [
+        label
+        for key, label in fitting
+        if label not in (*with_wheel, installed.label) and (least is None or (key, label) < least)
     ]
-    best = min(fitting)[1] if fitting else installed.label
-    return None if best == installed.label else best
+    return better, tuple(perhaps)
 
 
 def _all_namespaces(info: VariantsInfo, candidates: list[Variant]) -> list[str]:

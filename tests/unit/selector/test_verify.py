@@ -11,7 +11,8 @@ from variantwheel_selector.cli import run_commandline
 from variantwheel_selector.decision import DecidedCandidate, Decision, render_decision
 from variantwheel_selector.errors import DecisionError, NotInstalledError, VariantsJsonError
 from variantwheel_selector.installed import installed_variants
-from variantwheel_selector.machine import Machine
+from variantwheel_selector.machine import Machine, PythonFacts
+from variantwheel_selector.machine_folder import write_machine
 from variantwheel_selector.providers.x86_64 import LEVEL_FLAGS
 from variantwheel_selector.record import replace
 from variantwheel_selector.selection import Release, select
@@ -169,6 +170,28 @@ def test_a_variant_without_wheel_is_not_better(site: Path) -> None:
     without = [replace(item, filename=None) for item in decision.candidates[:1]]
     install(site, "null", replace(decision, candidates=(*without, *decision.candidates[1:])))
     assert verify_distribution("tiny-native", machine_of_level("v3")).better_label is None
+
+
+def test_a_variant_without_wheel_for_the_earlier_python_is_perhaps_better(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = machine_of_level("v3")
+    decision = replace(decided("null"), machine=machine.facts())
+    without = [replace(item, filename=None) for item in decision.candidates[:1]]
+    install(site, "null", replace(decision, candidates=(*without, *decision.candidates[1:])))
+    newer = replace(machine, python=PythonFacts("cp313", "3.13.1", ("cp313",)))
+    other = replace(machine, libc="musl 1.2")
+    for changed in (newer, other):
+        found = verify_distribution("tiny-native", changed)
+        assert (found.better_label, found.perhaps_better) == (None, ("x86_64_v3",))
+    patched = replace(machine, python=replace(machine.python, version="3.11.9"))
+    for same in (machine, patched, replace(newer, texts=machine_of_level("v2").texts)):
+        assert verify_distribution("tiny-native", same).perhaps_better == ()
+    write_machine(newer, site / "newer")
+    assert run_commandline(["verify", "tiny-native", "--machine", str(site / "newer")]) == 0
+    said = capsys.readouterr().out
+    assert "x86_64_v3 would fit better, but had no wheel for the Python or platform" in said
+    assert "variantwheel explain tiny-native==1.0 --index URL" in said
 
 
 def test_unknown_facts_are_not_a_misfit(site: Path) -> None:

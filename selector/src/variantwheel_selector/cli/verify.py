@@ -53,6 +53,15 @@ def _lines(item: Verification) -> Iterator[str]:
         yield "  it was installed by force"
     for name, change in item.changes.items():
         yield f"  changed since the installation: {name}: {change}"
+    if item.perhaps_better:
+        yield (
+            f"  {', '.join(item.perhaps_better)} would fit better, but had no wheel for the "
+            "Python or platform of the installation"
+        )
+        yield (
+            "  whether there is one for this is not recorded: variantwheel explain "
+            f"{item.project}=={item.version} --index URL"
+        )
     if item.fits is False:
         advice = "choose anew"
     elif item.better_label is not None:
