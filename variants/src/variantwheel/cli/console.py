@@ -10,6 +10,7 @@ from pathlib import Path
 
 from variantwheel_selector.cli.output import write_text
 from variantwheel_selector.errors import UsageError
+from variantwheel_selector.system_refusal import is_refusal
 
 
 def add_project_option(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +59,7 @@ def make_output(folder: Path) -> None:
 
     Raises:
         UsageError: Nothing can be written there.
+        OSError: The system refuses for now, as with a full disk.
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder}: no folder; name the one for the results with -o DIR")
@@ -66,6 +68,8 @@ def make_output(folder: Path) -> None:
         with tempfile.NamedTemporaryFile(prefix=".variantwheel-", dir=folder):
             pass
     except OSError as error:
+        if is_refusal(error):
+            raise
         raise UsageError(
             f"{folder}: nothing can be written there ({error.strerror}); name another folder "
             "with -o DIR"
