@@ -1,15 +1,17 @@
 #include "transport/socket.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -50,6 +52,15 @@ bool IsWithinHost(int fd) {
   SocketAddress other;
   return ::getsockname(fd, own.raw(), &own.length) == 0 &&
          ::getpeername(fd, other.raw(), &other.length) == 0 && own.host() == other.host();
+}
+
+std::string AllowedCongestionControls() {
+  const UniqueFd file(
+      ::open("/proc/sys/net/ipv4/tcp_allowed_congestion_control", O_RDONLY | O_CLOEXEC));
+  std::array<char, 256> text{};
+  const ssize_t length = file ? ::read(file.get(), text.data(), text.size()) : 0;
+  const std::string_view read(text.data(), static_cast<size_t>(std::max<ssize_t>(length, 0)));
+  return std::string(read.substr(0, read.find('\n')));
 }
 
 bool SetCongestionControl(int fd, std::string_view name) {
@@ -274,12 +285,10 @@ std::chrono::microseconds Socket::RoundTrip() const {
 void Socket::UseCongestionControl(const std::string& name) const {
   if (SetCongestionControl(fd_.get(), name)) return;
   const std::string reason = std::generic_category().message(errno);
-  constexpr const char* kAllowed = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
-  std::string allowed;
-  std::getline(std::ifstream(kAllowed), allowed);
-  throw Error(Error::Kind::kInvalid,
-              StrCat("the system does not take '", name, "' for TCP's congestion control: ", reason,
-                     "; it allows: ", allowed, " (HOROVOD_TCP_CONGESTION_CONTROL)"));
+  throw Error(
+      Error::Kind::kInvalid,
+      StrCat("the system does not take '", name, "' for TCP's congestion control: ", reason,
+             "; it allows: ", AllowedCongestionControls(), " (HOROVOD_TCP_CONGESTION_CONTROL)"));
 }
 
 void Socket::CloseWrite() noexcept { (void)::shutdown(fd_.get(), SHUT_WR); }
