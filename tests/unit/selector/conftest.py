@@ -1,6 +1,7 @@
 """Fixtures: a tiny project, released by hand."""
 
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,9 @@ def _no_configuration_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for packages that nothing else is installed in."""
+    """A folder for packages that nothing else is installed in; the standard library is there."""
     site = tmp_path / "site"
     site.mkdir()
-    monkeypatch.setattr(sys, "path", [str(site)])
+    library = sysconfig.get_path("stdlib")
+    monkeypatch.setattr(sys, "path", [str(site), library, f"{library}/lib-dynload"])
     return site
