@@ -1,14 +1,11 @@
 #include "transport/socket.h"
 
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -18,6 +15,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/first_line.h"
 #include "base/str_cat.h"
 
 namespace hvd {
@@ -52,15 +50,6 @@ bool IsWithinHost(int fd) {
   SocketAddress other;
   return ::getsockname(fd, own.raw(), &own.length) == 0 &&
          ::getpeername(fd, other.raw(), &other.length) == 0 && own.host() == other.host();
-}
-
-std::string AllowedCongestionControls() {
-  const UniqueFd file(
-      ::open("/proc/sys/net/ipv4/tcp_allowed_congestion_control", O_RDONLY | O_CLOEXEC));
-  std::array<char, 256> text{};
-  const ssize_t length = file ? ::read(file.get(), text.data(), text.size()) : 0;
-  const std::string_view read(text.data(), static_cast<size_t>(std::max<ssize_t>(length, 0)));
-  return std::string(read.substr(0, read.find('\n')));
 }
 
 bool SetCongestionControl(int fd, std::string_view name) {
@@ -288,7 +277,8 @@ void Socket::UseCongestionControl(const std::string& name) const {
   throw Error(
       Error::Kind::kInvalid,
       StrCat("the system does not take '", name, "' for TCP's congestion control: ", reason,
-             "; it allows: ", AllowedCongestionControls(), " (HOROVOD_TCP_CONGESTION_CONTROL)"));
+             "; it allows: ", FirstLine("/proc/sys/net/ipv4/tcp_allowed_congestion_control"),
+             " (HOROVOD_TCP_CONGESTION_CONTROL)"));
 }
 
 void Socket::CloseWrite() noexcept { (void)::shutdown(fd_.get(), SHUT_WR); }
