@@ -240,7 +240,10 @@ def check_gradients_whose_memory_is_exchanged_are_reduced() -> None:
         found = steps_with(change, mapped=True)
         assert len(found) == 4
         for ours, plain in zip(found, expected, strict=True):
-            torch.testing.assert_close(ours, plain, msg=lambda text, name=name: f"{name}: {text}")
+            # Of float32, which three ranks add in the order that fusion gives.
+            torch.testing.assert_close(
+                ours, plain, rtol=1e-5, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}"
+            )
 
 
 def check_parameters_without_elements() -> None:
