@@ -101,10 +101,10 @@ class AdasumStep(torch.optim.Optimizer):
             raise AssertionError(ZERO_GRAD_TOO_EARLY)
         self._wrapped.zero_grad(self, *args, **kwargs)
 
-    def load_state_dict(self, state_dict: Any) -> None:
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
         """Takes over a state, and forgets the passes of a step that has not been made."""
         self._forget_gradients()
-        self._wrapped.load_state_dict(self, state_dict)
+        self._wrapped.load_state_dict(self, *args, **kwargs)
 
     def _forget_gradients(self) -> None:
         self._passes.seen.clear()

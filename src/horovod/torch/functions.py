@@ -80,7 +80,12 @@ def broadcast_optimizer_state(
     if not any(isinstance(entry, torch.Tensor) or entry for entry in optimizer.state.values()):
         _zero_missing_gradients(optimizer)
     is_root = rank() == root_rank
-    packed, tensors = pack(optimizer, take(optimizer)) if is_root else (None, [])
+    packed = None
+    tensors: list[torch.Tensor] = []
+    if is_root:
+        packed, tensors = pack(optimizer, take(optimizer))
+    else:
+        optimizer.state_dict()  # an optimizer that has none raises on all ranks, nobody waits
     packed = _objects.broadcast_object(packed, root_rank, "optimizer_state")
     if not is_root:
         tensors = to_receive(packed)

@@ -162,13 +162,13 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
     def backward_passes_per_step(self, passes: int) -> None:
         self.set_backward_passes_per_step(passes)
 
-    def load_state_dict(self, state_dict: Any) -> None:
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
         """Takes over a state; gradients that are on their way are awaited, no others sent.
 
         Reductions that have failed are forgotten: this is how a state is restored after a loss.
         """
         self._forget_gradients()
-        self._wrapped.load_state_dict(self, state_dict)
+        self._wrapped.load_state_dict(self, *args, **kwargs)
 
     def _forget_gradients(self) -> None:
         with contextlib.suppress(HorovodInternalError):

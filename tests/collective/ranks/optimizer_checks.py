@@ -189,7 +189,7 @@ def check_zero_grad_between_the_passes_of_a_step_is_refused() -> None:
     model(torch.ones(1, 2)).sum().backward()
     with pytest.raises(AssertionError, match="prohibited as it can cause a race condition"):
         optimizer.zero_grad()
-    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.load_state_dict(state_dict=optimizer.state_dict())
     optimizer.zero_grad()
     for _ in range(2):
         model(torch.ones(1, 2)).sum().backward()

@@ -195,6 +195,17 @@ def check_optimizers_with_a_state_dict_of_their_own() -> None:
     assert optimizer.state[weight]["precise"].tolist() == [1 / 3] * 2
 
 
+def check_an_optimizer_without_a_state_dict_raises_on_all_ranks() -> None:
+    class Untold(torch.optim.SGD):
+        def state_dict(self) -> dict[str, Any]:
+            raise AttributeError("there is none")
+
+    optimizer = Untold(torch.nn.Linear(2, 2).parameters(), lr=my_rate())
+    with pytest.raises(AttributeError, match="there is none"):
+        hvd.broadcast_optimizer_state(optimizer, 0)
+    hvd.barrier()
+
+
 def check_state_that_only_the_root_lacks_goes() -> None:
     layer = torch.nn.Linear(3, 2)
     optimizer = torch.optim.Adam(layer.parameters())
