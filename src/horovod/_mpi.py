@@ -95,6 +95,11 @@ def read_launch(environment: Mapping[str, str]) -> Launch | None:
     return None
 
 
+def speaks_pmi(environment: Mapping[str, str]) -> bool:
+    """Whether a launcher tells its tasks of each other by PMI, which Open MPI 5 does not know."""
+    return "PMI_RANK" in environment and "PMIX_RANK" not in environment
+
+
 def launched_rank(environment: Mapping[str, str]) -> int:
     """Which of its ranks an MPI launcher calls this process; 0 when none has started it."""
     for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"):
@@ -122,14 +127,25 @@ def is_wanted(environment: Mapping[str, str]) -> bool:
 
 
 def describe_lone_tasks(environment: Mapping[str, str]) -> str:
-    """What to tell whoever has started several tasks by srun that do not know of each other.
+    """What to tell whoever has started several tasks that do not know of each other.
 
     Returns:
         A line for one of the tasks; "" where there is nothing to say.
     """
+    if any(setting.name in environment for setting in (_settings.RANK, _settings.SIZE)):
+        return ""
+    launch = read_launch(environment)
+    if launch is not None:
+        kept_apart = (launch.size or 1) > 1 and _settings.CONTROLLER.read(environment) == "gloo"
+        if not kept_apart or launched_rank(environment):
+            return ""
+        return (
+            f"the launcher has started {launch.size} tasks, and {_settings.CONTROLLER.name}=gloo"
+            " keeps them from meeting through MPI: each is a job of one rank. Start them by"
+            " horovodrun, or leave the variable out"
+        )
     tasks = _number(environment, "SLURM_STEP_NUM_TASKS") or 1
-    told = any(setting.name in environment for setting in (_settings.RANK, _settings.SIZE))
-    if tasks == 1 or told or read_launch(environment) is not None:
+    if tasks == 1:
         return ""
     if _number(environment, "SLURM_PROCID"):
         return ""
@@ -260,7 +276,9 @@ def find_mpi(
         raise MpiNotFoundError("this build has no plug-in for any MPI (HVD_MPI was OFF)")
     launch = read_launch(environment)
     family = launch.family if launch else ""
-    wanted = tuple(name for name in built if not family or name in (family, "standard"))
+    wanted = [name for name in built if not family or name in (family, "standard")]
+    if launch and not family and speaks_pmi(environment):
+        wanted.sort(key=lambda name: name == "openmpi")
     failures = []
     maps = Path("/proc/self/maps")
     text = maps.read_text() if maps.exists() else ""

@@ -29,11 +29,13 @@ class MpiJobs:
         starts: how often a runtime has been started on each of them, by position.
         opened: the core library, the plug-in and the MPI that serve the process, once all is well
             with MPI itself: it has to be ended then, or the launcher ends the other ranks.
+        failed: whether the last job ended since a rank was lost, or could not go on.
     """
 
     joined: list[tuple[Any, "_bindings.MpiMembership"]] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     opened: tuple[str, str, str] | None = None
+    failed: bool = False
 
     def join(
         self, core: CoreLibrary, environment: Mapping[str, str], timeout: float, communicator: Any
@@ -60,7 +62,7 @@ class MpiJobs:
             choice, version = _mpi.find_mpi(str(core.path), environment)
         except MpiNotFoundError as error:
             raise HorovodInternalError(
-                f"{error}; HOROVOD_CONTROLLER=gloo leaves MPI out of it"
+                f"{error}; or start the job by horovodrun, which needs no MPI"
             ) from error
         libraries = str(core.path), str(choice.plugin), choice.library
         try:
@@ -98,12 +100,16 @@ class MpiJobs:
         return number
 
     def finalize(self) -> None:
-        """Ends MPI if a job of ours has started it; whoever else did ends it themselves."""
+        """Ends MPI if a job of ours has started it; whoever else did ends it themselves.
+
+        Not after a failure: `MPI_Finalize` waits for all ranks, and not every launcher ends them
+        when one is lost (srun does by --kill-on-bad-exit alone).
+        """
         self.joined.clear()
         self.starts.clear()
-        if self.opened is not None:
+        if self.opened is not None and not self.failed:
             _bindings.mpi_finalize(*self.opened)
-            self.opened = None
+        self.opened = None
 
 
 @contextlib.contextmanager

@@ -276,6 +276,8 @@ class Session:
                 for process_set in member.registered:
                     process_set.process_set_id = None
                 member.runtime.shutdown()
+                if member.mpi is not None:
+                    self._mpi_jobs.failed = member.runtime.has_failed
                 for ended in self._on_end:
                     ended()
 

@@ -431,6 +431,9 @@ class Runtime:
     def fast_operations(self) -> int:
         """How many operations `run_now` has run."""
     @property
+    def has_failed(self) -> bool:
+        """Whether the job has failed, for all ranks: one was lost, or could not go on."""
+    @property
     def mapped_operations(self) -> int:
         """How many allreduces have worked on memory of "share_memory" where it is."""
     def blocking_calls(

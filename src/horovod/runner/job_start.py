@@ -164,6 +164,13 @@ def _read_hosts(args: argparse.Namespace) -> list[HostInfo]:
         except (OSError, UnicodeDecodeError) as error:
             raise HostsError(f"cannot read the host file {args.hostfile}: {error}") from None
         return parse_hostfile(text, args.hostfile)
+    nodes = os.environ.get("SLURM_JOB_NUM_NODES", "")
+    if nodes.isdecimal() and int(nodes) > 1:
+        say(
+            f"horovodrun: all ranks run on this host, though the Slurm job has {nodes} nodes. To"
+            " use all of them, with SLOTS ranks each:"
+            " -H $(scontrol show hostnames | sed 's/$/:SLOTS/' | paste -sd,)"
+        )
     return [HostInfo("localhost", args.num_proc)]
 
 

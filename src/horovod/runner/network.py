@@ -4,12 +4,15 @@ import contextlib
 import fcntl
 import socket
 import struct
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 _LOOPBACKS = ("127.0.0.1", "::1")
 _SIOCGIFADDR = 0x8915  # linux/sockios.h: get an interface's address
 _DISCARD_PORT = 9
+_SSH_SECONDS = 10  # it reads files, no more
 _IPV6_ADDRESSES = Path("/proc/net/if_inet6")
 
 
@@ -58,9 +61,13 @@ def address_towards(hostname: str) -> str:
     """
     failures = []
     try:
-        found = socket.getaddrinfo(hostname, _DISCARD_PORT, type=socket.SOCK_DGRAM)
+        found = _addresses_of(hostname)
     except OSError as error:
-        raise NetworkError(f"no way to host {hostname!r}: {error.strerror or error}") from None
+        raise NetworkError(
+            f"no way to host {hostname!r}: {error.strerror or error}. Where ssh knows a way to it"
+            " all the same, name the interface at which it reaches this host:"
+            " --network-interfaces"
+        ) from None
     for family, kind, _, _, target in found:
         with socket.socket(family, kind) as probe:
             try:
@@ -71,6 +78,39 @@ def address_towards(hostname: str) -> str:
             address: str = probe.getsockname()[0]
         return address
     raise NetworkError(f"no way to host {hostname!r}: {'; '.join(failures)}")
+
+
+def _addresses_of(hostname: str) -> list[tuple[Any, ...]]:
+    """The addresses of a host, which may be known to ssh's configuration alone (`HostName`).
+
+    Raises:
+        OSError: its name is unknown to both.
+    """
+    try:
+        return socket.getaddrinfo(hostname, _DISCARD_PORT, type=socket.SOCK_DGRAM)
+    except OSError:
+        name = _name_for_ssh(hostname)
+        if name in ("", hostname):
+            raise
+        return socket.getaddrinfo(name, _DISCARD_PORT, type=socket.SOCK_DGRAM)
+
+
+def _name_for_ssh(hostname: str) -> str:
+    """What ssh connects to for a name; "" where it does not say."""
+    try:
+        told = subprocess.run(
+            ["ssh", "-G", hostname],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SSH_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    options = (line.partition(" ") for line in told.stdout.splitlines())
+    return next((text for option, _, text in options if option == "hostname"), "")
 
 
 def is_own_address(hostname: str) -> bool:

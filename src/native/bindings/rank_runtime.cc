@@ -123,6 +123,7 @@ class RankRuntime {
     return BufferOf(core_, output, gpu_type_);
   }
   int64_t fast_operations() const { return core_.fast_operations(runtime_); }
+  bool has_failed() const { return core_.has_failed(runtime_) != 0; }
   int64_t mapped_operations() const { return core_.mapped_operations(runtime_); }
 
   int64_t NextUnnamed(int kind, int process_set) { return unnamed_.Next(kind, process_set); }
@@ -299,6 +300,7 @@ void BindRuntime(py::module_& module) {
            arg("site_after") = 0.0)
       .def("start_timeline", &RankRuntime::StartTimeline, arg("path"), arg("mark_cycles"))
       .def("stop_timeline", &RankRuntime::StopTimeline)
+      .def_property_readonly("has_failed", &RankRuntime::has_failed)
       .def("shutdown", &RankRuntime::Shutdown);
 }
 

@@ -105,6 +105,8 @@ int32_t RunNow(hvd_runtime* runtime, const hvd_request* request, int32_t* done, 
   });
 }
 
+int32_t HasFailed(const hvd_runtime* runtime) { return runtime->runtime.has_failed() ? 1 : 0; }
+
 int64_t FastOperations(const hvd_runtime* runtime) { return runtime->runtime.fast_operations(); }
 
 int64_t MappedOperations(const hvd_runtime* runtime) {
@@ -183,6 +185,7 @@ extern "C" __attribute__((visibility("default"))) const hvd_core* hvd_core_api(v
       .create = Create,
       .destroy = Destroy,
       .shutdown = Shutdown,
+      .has_failed = HasFailed,
       .transport = TransportName,
       .nccl_version = NcclVersion,
       .is_homogeneous = IsHomogeneous,

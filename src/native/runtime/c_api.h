@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 22
+#define HVD_ABI_VERSION 23
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -149,6 +149,8 @@ typedef struct hvd_core {
   int32_t (*create)(const hvd_options* options, hvd_runtime** runtime, hvd_error* error);
   void (*destroy)(hvd_runtime* runtime);
   void (*shutdown)(hvd_runtime* runtime);
+  /* Whether the job has failed, for all ranks: one was lost, or could not go on. */
+  int32_t (*has_failed)(const hvd_runtime* runtime);
   const char* (*transport)(const hvd_runtime* runtime);
   /* Opens NCCL under the first of these names, one a line, that can be opened. */
   int32_t (*nccl_version)(const char* libraries, int32_t* version, hvd_error* error);

@@ -85,6 +85,9 @@ class Runtime : private JobObserver {
   // The same, and its result. Throws the operation's error.
   Result Take(int64_t handle) { return TakeOperation(handle)->TakeResult(); }
 
+  // Whether the job has failed, for all ranks.
+  bool has_failed() const { return abort_.tripped(); }
+
   // True in a child that was forked from the process which started the runtime. The child has none
   // of its threads: it can use nothing here, and must not destroy it, since that waits for them.
   bool InForkedChild() const { return fork_mark_.InChild(); }

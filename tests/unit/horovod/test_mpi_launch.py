@@ -11,6 +11,7 @@ from horovod._mpi import (
     is_wanted,
     loaded_libraries,
     read_launch,
+    speaks_pmi,
 )
 
 SRUN = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}
@@ -39,6 +40,25 @@ def test_tasks_that_srun_leaves_alone_are_told_so_once() -> None:
     assert line.startswith("srun has started 4 tasks and told them nothing of each other")
     assert "srun --mpi=pmix" in line
     assert describe_lone_tasks({**SRUN, "SLURM_PROCID": "1"}) == ""
+
+
+def test_tasks_that_a_setting_keeps_from_meeting_are_told_so_once() -> None:
+    gloo = {"HOROVOD_CONTROLLER": "gloo", "PMI_RANK": "0", "PMI_SIZE": "3"}
+    line = describe_lone_tasks(gloo)
+    assert line.startswith("the launcher has started 3 tasks, and HOROVOD_CONTROLLER=gloo keeps")
+    assert "horovodrun" in line
+    for more in ({"PMI_RANK": "1"}, {"HOROVOD_SIZE": "3"}, {"HOROVOD_CONTROLLER": "auto"}):
+        assert describe_lone_tasks(gloo | more) == ""
+
+
+@pytest.mark.parametrize(
+    ("environment", "pmi"),
+    [({"PMI_RANK": "0"}, True), ({"PMI_RANK": "0", "PMIX_RANK": "0"}, False), ({}, False)],
+)
+def test_how_a_launcher_speaks_tells_which_mpi_may_hear(
+    environment: dict[str, str], *, pmi: bool
+) -> None:
+    assert speaks_pmi(environment) is pmi
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """Addresses: which of them a store is reached at, and how they are written."""
 
 import contextlib
+import os
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +55,19 @@ def test_of_several_interfaces_those_that_exist_count() -> None:
 def test_an_unknown_host_is_named() -> None:
     with pytest.raises(NetworkError, match="no way to host"):
         address_towards("no.such.host.invalid")
+
+
+def test_a_host_that_only_ssh_knows_is_asked_for_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config").write_text("Host alpha.invalid\n  HostName 127.0.0.2\n")
+    wrapper = tmp_path / "ssh"
+    wrapper.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {tmp_path}/config "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert address_towards("alpha.invalid") == address_towards("127.0.0.2")
+    with pytest.raises(NetworkError, match="--network-interfaces"):
+        address_towards("beta.invalid")
 
 
 def test_several_addresses_are_listened_to_on_all_interfaces() -> None:
