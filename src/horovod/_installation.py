@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import importlib.util
+import json
 
 try:
     from horovod._native._buildinfo import VERSION as _BUILT_VERSION
@@ -36,21 +37,48 @@ def installer() -> str:
     return (note or "").strip()
 
 
+def label() -> str:
+    """The label of the installed variant by its own `variant.json`; "" where it does not say."""
+    try:
+        text = importlib.metadata.distribution(DISTRIBUTION).read_text("variant.json")
+        (found,) = json.loads(text or "")["variants"]
+    except (importlib.metadata.PackageNotFoundError, ValueError, LookupError, TypeError):
+        return ""
+    return str(found)
+
+
 def repair_command() -> str:
     """The command that installs the build which fits this machine.
 
     Installers keep the wheel that a source distribution was turned into, keyed by the source alone;
     a home directory that unlike machines share hands one machine's wheel to the other. Hence each
-    command passes over the cache. Of a conda environment the selector knows client and channels.
+    command passes over the cache. Where the selector is installed it knows more: the environment
+    and where the release came from; of a conda environment client and channels.
     """
     who = installer()
-    if who == "conda" and importlib.util.find_spec("variantwheel_selector") is not None:
-        from variantwheel_selector.conda_installation import (  # noqa: PLC0415 - for a misfit alone
-            find_conda_installation,
-        )
-
-        found = find_conda_installation(DISTRIBUTION)
-        if found is not None:
-            return found.repair_command
+    if importlib.util.find_spec("variantwheel_selector") is not None:
+        known = _known_to_conda() if who == "conda" else _known_to_selector()
+        if known:
+            return known
     command = _COMMANDS.get(who, _COMMANDS["pip"])
     return command.format(distribution=DISTRIBUTION, version=version())
+
+
+def _known_to_conda() -> str:
+    from variantwheel_selector.conda_installation import (  # noqa: PLC0415 - for a misfit alone
+        find_conda_installation,
+    )
+
+    found = find_conda_installation(DISTRIBUTION)
+    return "" if found is None else found.repair_command
+
+
+def _known_to_selector() -> str:
+    from variantwheel_selector.errors import SelectorError  # noqa: PLC0415 - as above
+    from variantwheel_selector.installed import read_installed  # noqa: PLC0415 - as above
+    from variantwheel_selector.verify import repair_commands  # noqa: PLC0415 - as above
+
+    try:
+        return next(iter(repair_commands(read_installed(DISTRIBUTION)).values()))
+    except SelectorError:
+        return ""

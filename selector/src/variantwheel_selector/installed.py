@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+from pathlib import Path
 
 from variantwheel_selector.conda_installation import CondaInstallation, find_conda_installation
 from variantwheel_selector.decision import DECISION_FILE, Decision
 from variantwheel_selector.decision_reading import parse_decision
 from variantwheel_selector.errors import InvalidNameError, NotInstalledError
 from variantwheel_selector.header_fields import header_values
+from variantwheel_selector.install_place import InstallPlace, find_install_place
 from variantwheel_selector.record import record
 from variantwheel_selector.redaction import without_credentials
 from variantwheel_selector.variants_json import VariantsInfo, parse_variants_json
@@ -34,6 +36,7 @@ class InstalledDistribution:
             empty if an index or folder was searched.
         conda: What conda recorded; none if another program installed it.
         tags: Those of its wheel, such as `py3-none-any`; none if they are not known.
+        place: How it is reached by commands that install it anew.
     """
 
     project: str
@@ -44,6 +47,7 @@ class InstalledDistribution:
     origin: str = ""
     conda: CondaInstallation | None = None
     tags: tuple[str, ...] = ()
+    place: InstallPlace = InstallPlace()
 
 
 def selector_version() -> str:
@@ -96,6 +100,7 @@ def _read(distribution: importlib.metadata.Distribution) -> InstalledDistributio
         origin=_origin(_read_text(distribution, "direct_url.json")),
         conda=find_conda_installation(normalize_project(project)) if installer == CONDA else None,
         tags=_tags(decided, _read_text(distribution, "WHEEL") or ""),
+        place=find_install_place(Path(str(distribution.locate_file("")))),
     )
 
 

@@ -183,10 +183,10 @@ def repair_commands(installed: InstalledDistribution) -> dict[str, str]:
     if installed.origin:
         requirement = f"{installed.project} @ {installed.origin}"
     options = installed.decision.index_options if installed.decision is not None else ()
-    rest = shlex.join([*options, requirement])
+    place, rest = installed.place, ("--no-deps", *options, requirement)
     commands = {
-        "pip": f"pip install --no-cache-dir --force-reinstall --no-deps {rest}",
-        "uv": f"uv pip install --reinstall --refresh --no-deps {rest}",
+        "pip": shlex.join([*place.pip, "--no-cache-dir", "--force-reinstall", *rest]),
+        "uv": shlex.join([*place.uv, "--reinstall", "--refresh", *rest]),
     }
     return dict(sorted(commands.items(), key=lambda item: item[0] != installed.installer))
 

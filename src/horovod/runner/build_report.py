@@ -38,10 +38,12 @@ class VariantReport:
     Attributes:
         problem: why nothing is known; "" when something is.
         facts: `variantwheel_selector.verify`'s JSON; empty when nothing is known.
+        label: what the installation itself says; "" where it says nothing.
     """
 
     problem: str
     facts: Mapping[str, Any]
+    label: str = ""
 
     @property
     def misfit(self) -> bool:
@@ -183,6 +185,8 @@ def _describe_mpi(mpi: Mapping[str, Any]) -> list[str]:
 
 def _describe_choice(variant: VariantReport) -> list[str]:
     if variant.problem:
+        if variant.label:
+            return [f"    label: {variant.label} (not compared: {variant.problem})"]
         return [f"    label: unknown ({variant.problem})"]
     facts = variant.facts
     fits = {True: "fits this machine", False: "does not fit this machine", None: "not compared"}

@@ -55,7 +55,11 @@ def try_torch() -> Trial:
 def ask_selector() -> VariantReport:
     """Asks the selector package which variant is installed, why, and whether it fits."""
     if importlib.util.find_spec("variantwheel_selector") is None:
-        return VariantReport("variantwheel-selector is not installed", {})
+        return VariantReport(
+            "variantwheel-selector is not installed; pip install variantwheel-selector",
+            {},
+            _installation.label(),
+        )
     from variantwheel_selector.errors import SelectorError  # noqa: PLC0415 - only needed here
     from variantwheel_selector.verify import verify_distribution  # noqa: PLC0415 - as above
 

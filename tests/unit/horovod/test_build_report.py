@@ -155,3 +155,9 @@ def test_what_is_unknown_is_said() -> None:
     assert "label: unknown (no selector here)" in text
     assert "PyTorch: not installed" in text
     assert report.exit_code == 0
+
+
+def test_without_the_selector_the_installation_itself_says_its_label() -> None:
+    variant = VariantReport("no selector here", {}, "cu12")
+    text = render_report(BuildReport("0.1.0", LOADED, TORCH, variant), "again", verbose=False)
+    assert "label: cu12 (not compared: no selector here)" in text

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from unit.selector.tiny_release import NULL, V3, V4, TinyRelease, release_info
+from variantwheel_selector import installed
+from variantwheel_selector.install_place import InstallPlace
 
 
 @pytest.fixture
@@ -32,4 +34,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     site.mkdir()
     library = sysconfig.get_path("stdlib")
     monkeypatch.setattr(sys, "path", [str(site), library, f"{library}/lib-dynload"])
+    # Commands are compared as those of an activated environment; test_install_place has others.
+    monkeypatch.setattr(installed, "find_install_place", lambda _: InstallPlace())
     return site

@@ -112,8 +112,8 @@ def _lines(
         shlex.quote(str(folder / file))
         for file in (f"pylock.{name}.toml", f"requirements.{name}.txt")
     )
-    yield f"install: pip install --no-deps -r {pylock}"
-    yield f"     or: pip install --no-deps -r {requirements}"
+    yield f"install: pip install --no-deps -r {requirements}"
+    yield f"     or, with pip 26.1 and newer: pip install --no-deps -r {pylock}"
 
 
 def _machines(paths: list[Path]) -> dict[str, Machine]:
