@@ -44,7 +44,8 @@ def _payload_path(manifest: Manifest, wheel: PayloadWheel, selection: Selection)
     # Embedded payloads do not pay for the network's modules.
     from variantwheel_selector.fetching.payload_search import found_payload  # noqa: PLC0415
     from variantwheel_selector.fetching.sources import stated_sources  # noqa: PLC0415
+    from variantwheel_selector.installer_folder import installer_folder  # noqa: PLC0415
 
-    sources = stated_sources(selection.settings, os.environ)
+    sources = stated_sources(selection.settings, os.environ, installer_folder(os.environ))
     with found_payload(manifest, wheel, sources, os.environ) as path:
         yield path

@@ -22,6 +22,7 @@ from variantwheel_selector.fetching.payload_search import as_url, make_client
 from variantwheel_selector.fetching.sources import configured_sources
 from variantwheel_selector.fetching.urls import redacted
 from variantwheel_selector.fetching.web import WebClient
+from variantwheel_selector.installer_folder import own_folder
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.manifest import MANIFEST_PATH, parse_manifest
 from variantwheel_selector.missing_project import folder_advice, index_advice
@@ -61,7 +62,7 @@ def release_from_index(
         ReleaseError: There is no such release.
         NothingFitsError: No version is for the machine's Python.
     """
-    client = make_client(configured_sources(environment), environment)
+    client = make_client(configured_sources(environment, own_folder()), environment)
     files = fetch_release_files(index, project, client)
     try:
         read = _Kept(lambda file: _download(file, client))

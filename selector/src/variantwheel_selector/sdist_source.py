@@ -20,6 +20,7 @@ from variantwheel_selector.fetching.sources import (
     stated_sources,
 )
 from variantwheel_selector.fetching.urls import redacted
+from variantwheel_selector.installer_folder import own_folder
 from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, PayloadWheel, parse_manifest
 from variantwheel_selector.missing_project import folder_advice
 from variantwheel_selector.record import record, replace
@@ -84,7 +85,7 @@ def sdist_from_index(
         ReleaseError: The index has none.
         NothingFitsError: It has none for these Pythons.
     """
-    client = make_client(configured_sources(environment), environment)
+    client = make_client(configured_sources(environment, own_folder()), environment)
     files = fetch_release_files(index, project, client)
     downloaded: dict[str, Path] = {}
 
@@ -203,7 +204,7 @@ def payload_wheel(
     if sdist.manifest.embedded:
         yield sdist.path / wheel.path
         return
-    sources = _sources(sdist, stated_sources(settings, environment))
+    sources = _sources(sdist, stated_sources(settings, environment, own_folder()))
     with found_payload(sdist.manifest, wheel, sources, environment) as path:
         yield path
 

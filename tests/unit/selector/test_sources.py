@@ -66,21 +66,84 @@ def test_pip_files_in_order_then_variables(home: Path, tmp_path: Path) -> None:
     assert found.web.certificate == "/b.pem", "requests lets the variable win"
 
 
-def test_folders_are_seen_from_where_the_installer_was_started(home: Path, tmp_path: Path) -> None:
-    started = {"HOME": str(home), "PWD": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
-    links = "~/a ./b c/d /e https://host/f file:///g"
-    found = configured_sources({**started, "PIP_FIND_LINKS": links})
+def test_pip_paths_are_seen_from_the_folder_that_it_runs_in(home: Path, tmp_path: Path) -> None:
+    started = {"HOME": str(home), "PWD": "/elsewhere", "PIP_CONFIG_FILE": os.devnull}
+    links = {"PIP_FIND_LINKS": "~/a ./b c/d /e https://host/f file:///g"}
+    found = configured_sources({**started, **links}, str(tmp_path))
     assert found.find_links == (
         f"{home}/a", f"{tmp_path}/b", f"{tmp_path}/c/d", "/e", "https://host/f", "file:///g",
     )  # fmt: skip
     assert configured_sources({"PIP_FIND_LINKS": "b"}).find_links == ("b",), "nobody tells"
-    environment = {**UV, **started, "UV_FIND_LINKS": "b,/e,https://host/f"}
-    found = configured_sources(environment)
+    paths = {"PIP_INDEX_URL": "./s", "PIP_CERT": "c.pem", "PIP_CLIENT_CERT": "k.pem"}
+    found = configured_sources({**started, **paths}, str(tmp_path))
+    assert found.indexes == (f"{tmp_path}/s",)
+    assert found.web.certificate == f"{tmp_path}/c.pem"
+    assert found.web.client_certificate == f"{tmp_path}/k.pem"
+
+
+def test_pip_files_are_seen_from_the_folder_that_it_runs_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies in the hook's own folder, a stranger's sdist, is never read."""
+    sdist = tmp_path / "sdist"
+    for name in ("my.conf", "h/.pip/pip.conf", "x/pip/pip.conf"):
+        write(sdist / name, "[global]\nindex-url = http://stranger/\n")
+    monkeypatch.chdir(sdist)
+    named = {"PIP_CONFIG_FILE": "my.conf", "XDG_CONFIG_DIRS": "/nowhere"}
+    at_home = {"HOME": "h", "XDG_CONFIG_HOME": "x", "XDG_CONFIG_DIRS": "x"}
+    for environment in (named, at_home):
+        found = configured_sources(environment)
+        assert found.indexes == ()
+        assert "where the installer runs is not known" in " ".join(found.unread.values())
+        assert configured_sources(environment, str(tmp_path)).indexes == ()
+    found = configured_sources(named, str(tmp_path))
+    assert found.unread == {str(tmp_path / "my.conf"): "No such file or directory"}
+    write(tmp_path / "my.conf", "[global]\nindex-url = http://named/\n")
+    assert configured_sources(named, str(tmp_path)).indexes == ("http://named/",)
+    write(tmp_path / "h/.pip/pip.conf", "[global]\nindex-url = http://home/\n")
+    assert configured_sources(at_home, str(tmp_path)).indexes == ("http://home/",)
+
+
+def test_uv_paths_are_seen_from_the_folder_that_it_runs_in(tmp_path: Path) -> None:
+    environment = {**UV, "PWD": "/elsewhere", "UV_NO_CONFIG": "1"}
+    environment |= {
+        "UV_FIND_LINKS": "b,/e,https://host/f", "UV_DEFAULT_INDEX": "./d", "UV_INDEX": "n=./i /j",
+        "UV_EXTRA_INDEX_URL": "./x", "UV_INDEX_N_USERNAME": "me", "SSL_CERT_FILE": "c.pem",
+    }  # fmt: skip
+    found = configured_sources(environment, str(tmp_path))
     assert found.find_links == (f"{tmp_path}/b", "/e", "https://host/f")
-    if sys.version_info >= (3, 11):
-        path = write(tmp_path / "conf/uv.toml", 'find-links = ["b", "../c"]\n')
-        found = configured_sources({**environment, "UV_CONFIG_FILE": str(path)})
-        assert found.find_links[3:] == (f"{tmp_path}/conf/b", f"{tmp_path}/conf/../c")
+    assert found.indexes == (f"{tmp_path}/i", "/j", f"{tmp_path}/x", f"{tmp_path}/d")
+    assert list(found.logins) == [f"{tmp_path}/i"]
+    assert found.web.certificate == f"{tmp_path}/c.pem"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="no TOML in Python 3.10")
+def test_uv_files_are_seen_from_the_folder_that_it_runs_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "sdist/conf/uv.toml", 'index-url = "http://stranger/"\n')
+    write(tmp_path / "sdist/h/.config/uv/uv.toml", 'index-url = "http://stranger/"\n')
+    monkeypatch.chdir(tmp_path / "sdist")
+    named = {**UV, "PWD": str(tmp_path / "sdist/conf"), "UV_CONFIG_FILE": "conf/uv.toml"}
+    found = configured_sources(named)
+    assert (found.indexes, list(found.unread)) == ((), ["conf/uv.toml"])
+    path = str(tmp_path / "conf/uv.toml")
+    found = configured_sources(named, str(tmp_path))
+    assert (found.indexes, found.unread) == ((), {path: "No such file or directory"})
+    write(Path(path), 'index-url = "s/simple"\nfind-links = ["b", "../c"]\n')
+    found = configured_sources(named, str(tmp_path))
+    assert found.indexes == (f"{tmp_path}/conf/s/simple",)
+    assert found.find_links == (f"{tmp_path}/conf/b", f"{tmp_path}/conf/../c")
+    at_home = {**UV, "HOME": "h", "XDG_CONFIG_HOME": "relative"}
+    assert configured_sources(at_home).indexes == ()
+    write(tmp_path / "h/.config/uv/uv.toml", 'index-url = "http://home/"\n')
+    assert configured_sources(at_home, str(tmp_path)).indexes == ("http://home/",)
+    of_project = {**UV, "UV_PROJECT": "./project"}
+    write(tmp_path / "project/uv.toml", 'index-url = "http://project/"\n')
+    assert configured_sources(of_project).indexes == ()
+    assert configured_sources(of_project, str(tmp_path)).indexes == ("http://project/",)
+    for folder in ("project", "project/deep"):
+        assert configured_sources(UV, str(tmp_path / folder)).indexes == ("http://project/",)
 
 
 @pytest.mark.parametrize("text", ["index-url", "[global\nx=1", "\0", "[global]\na=1\na=2\n"])
@@ -105,8 +168,9 @@ def test_uv_files_and_variables(home: Path, tmp_path: Path) -> None:
         home / ".config/uv/uv.toml",
         'no-cache = true\n[pip]\nindex-url = "http://user/"\nextra-index-url = ["http://more/"]\n',
     )
-    environment = {**UV, "HOME": str(home), "PWD": str(project / "deep/er")}
-    found = configured_sources(environment)
+    environment = {**UV, "HOME": str(home)}
+    started = str(project / "deep/er")
+    found = configured_sources(environment, started)
     assert found.indexes == ("http://own/simple", "http://more/", "http://user/")
     assert found.find_links == (str(project / "links"), str(project / "flat"))
     assert (found.cache, found.keyring, found.offline) == (False, False, False)
@@ -117,7 +181,8 @@ def test_uv_files_and_variables(home: Path, tmp_path: Path) -> None:
             "UV_INDEX_MY_OWN_USERNAME": "you", "UV_KEYRING_PROVIDER": "subprocess",
             "UV_FIND_LINKS": "http://l/,/m", "UV_INSECURE_HOST": "h", "UV_HTTP_TIMEOUT": "7",
             "SSL_CERT_FILE": "/c.pem",
-        }
+        },
+        started,
     )  # fmt: skip
     assert found.indexes == (
         "http://one/", "http://two/", "http://own/simple", "http://more/", "http://d/"
@@ -128,7 +193,7 @@ def test_uv_files_and_variables(home: Path, tmp_path: Path) -> None:
     }
     assert (found.offline, found.keyring, found.web.timeout) == (True, True, 7.0)
     assert found.find_links[:2] == ("http://l/", "/m")
-    found = configured_sources({**environment, "UV_NO_CONFIG": "1", "UV_NO_INDEX": "true"})
+    found = configured_sources({**environment, "UV_NO_CONFIG": "1", "UV_NO_INDEX": "true"}, started)
     assert (found.indexes, found.find_links, found.no_index) == ((), (), True)
     path = write(tmp_path / "stated.toml", "no-index = true\n")
     assert configured_sources({**environment, "UV_CONFIG_FILE": str(path)}).no_index

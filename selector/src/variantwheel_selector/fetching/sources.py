@@ -48,9 +48,17 @@ class PackageSources:
     wheel_dir: Path | None = None
 
 
-def stated_sources(settings: Settings, environment: Mapping[str, str]) -> PackageSources:
-    """Return what the user's settings state, and what the running installer is configured for."""
-    sources = configured_sources(environment)
+def stated_sources(
+    settings: Settings, environment: Mapping[str, str], installer_folder: str
+) -> PackageSources:
+    """Return what the user's settings state, and what the running installer is configured for.
+
+    Args:
+        settings: The user's.
+        environment: Environment variables.
+        installer_folder: The one that the installer runs in; empty where it is not known.
+    """
+    sources = configured_sources(environment, installer_folder)
     index, folder = settings.get(INDEX_URL), settings.get(WHEEL_DIR)
     if index is not None:
         sources = replace(sources, indexes=(index,), no_index=False)
@@ -59,12 +67,19 @@ def stated_sources(settings: Settings, environment: Mapping[str, str]) -> Packag
     return sources
 
 
-def configured_sources(environment: Mapping[str, str]) -> PackageSources:
-    """Return what the running installer is configured for."""
+def configured_sources(
+    environment: Mapping[str, str], installer_folder: str = ""
+) -> PackageSources:
+    """Return what the running installer is configured for.
+
+    Args:
+        environment: Environment variables.
+        installer_folder: The one that the installer runs in; empty where it is not known.
+    """
     if "UV_INTERNAL__BUILD_DIR" in environment:
         from variantwheel_selector.fetching.uv_sources import uv_sources  # noqa: PLC0415 - one
 
-        return uv_sources(environment)
+        return uv_sources(environment, installer_folder)
     from variantwheel_selector.fetching.pip_sources import pip_sources  # noqa: PLC0415 - of two
 
-    return pip_sources(environment)
+    return pip_sources(environment, installer_folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import urllib.parse
-from pathlib import Path
 
 from variantwheel_selector.errors import DownloadError
 from variantwheel_selector.record import record
@@ -63,16 +62,6 @@ def split_login(url: str) -> tuple[str, Login | None]:
         urllib.parse.urlunsplit(parts._replace(netloc=host)),
         Login(unquote(user), unquote(password) if colon else None),
     )
-
-
-def from_folder(link: str, folder: str) -> str:
-    """Return a path as seen from a folder; URLs and absolute paths stay, and so do all without one.
-
-    >>> from_folder("wheels", "/home/me"), from_folder("https://host/x", "/home/me")
-    ('/home/me/wheels', 'https://host/x')
-    """
-    is_path = "://" not in link and not link.startswith("file:")
-    return str(Path(folder, link)) if is_path and Path(folder).is_absolute() else link
 
 
 def quoted(url: str) -> str:
