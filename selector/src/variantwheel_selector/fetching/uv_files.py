@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from variantwheel_selector.fetching.uv_workspace import settings_folder
 from variantwheel_selector.installer_folder import NO_FOLDER, from_folder
 from variantwheel_selector.record import field, record
 
@@ -63,10 +64,15 @@ def read_uv_files(environment: Mapping[str, str], folder: str) -> UvFiles:
     if is_set(environment, "UV_NO_CONFIG"):
         return found
     stated = from_folder(environment.get("UV_CONFIG_FILE", ""), folder)
-    candidates = [(Path(stated), False)] if stated else list(_files(environment, folder))
     try:
         toml = importlib.import_module("tomllib")  # since Python 3.11
     except ModuleNotFoundError:
+        toml = None
+    started = from_folder(environment.get("UV_PROJECT", ""), folder) or folder
+    if toml is not None and Path(started).is_absolute():
+        started = str(settings_folder(Path(started), toml.loads))
+    candidates = [(Path(stated), False)] if stated else list(_files(environment, folder, started))
+    if toml is None:
         found.unread.update(
             {
                 str(path): _NO_TOML
@@ -122,11 +128,18 @@ def is_set(environment: Mapping[str, str], name: str) -> bool:
     return environment.get(name, "").lower() in _TRUE
 
 
-def _files(environment: Mapping[str, str], folder: str) -> Iterator[tuple[Path, bool]]:
-    """Give the files in uv's order, and whether each is a project's, of which the first counts."""
-    started = Path(from_folder(environment.get("UV_PROJECT", ""), folder) or folder)
-    if started.is_absolute():
-        for place in [started, *started.parents]:
+def _files(
+    environment: Mapping[str, str], folder: str, started: str
+) -> Iterator[tuple[Path, bool]]:
+    """Give the files in uv's order, and whether each is a project's, of which the first counts.
+
+    Args:
+        environment: Environment variables.
+        folder: The one that uv runs in.
+        started: The one from which a project's files are looked for upwards.
+    """
+    if Path(started).is_absolute():
+        for place in [Path(started), *Path(started).parents]:
             # A uv.toml hides the table in the pyproject.toml beside it.
             yield place / "uv.toml", True
             yield place / "pyproject.toml", True
