@@ -31,7 +31,7 @@ class Place:
 
     def pip(self, verb: str, *arguments: str, expect: int = 0, **variables: str) -> str:
         command = [sys.executable, "-m", "pip", "--python", str(self.environment), verb]
-        return self._run(
+        return self.run(
             [*command, "--isolated", "--no-index", "--find-links", str(self.links), *arguments],
             expect,
             variables,
@@ -40,9 +40,15 @@ class Place:
     def uv(self, *arguments: str, expect: int = 0, **variables: str) -> str:
         options = ["--no-config", "--offline", "--no-index", "--find-links", str(self.links)]
         python = ["--python", str(self.environment / "bin/python")]
-        return self._run([UV, "pip", *arguments, *options, *python], expect, variables)
+        return self.run([UV, "pip", *arguments, *options, *python], expect, variables)
 
-    def _run(self, command: list[str], expect: int, variables: dict[str, str]) -> str:
+    def run(
+        self,
+        command: list[str],
+        expect: int,
+        variables: dict[str, str],
+        folder: Path | None = None,
+    ) -> str:
         done = subprocess.run(
             command,
             check=False,
@@ -50,6 +56,7 @@ class Place:
             stderr=subprocess.STDOUT,
             text=True,
             env=self.variables | variables,
+            cwd=folder,
             timeout=120,
         )
         assert done.returncode == expect, done.stdout
@@ -141,6 +148,51 @@ def test_a_tampered_payload_is_not_installed(place: Place, tmp_path: Path) -> No
     printed = place.pip("install", "--no-cache-dir", str(tree), expect=1)
     assert "is not the released one" in printed
     assert "Traceback" not in printed
+
+
+@pytest.fixture
+def started(place: Place, release: TinyRelease, tmp_path: Path) -> Path:
+    """A folder with the sdist of hashes, and its wheels, in `links`; not the one in `PWD`."""
+    links = tmp_path / "started/links"
+    shutil.copytree(release.publish(tmp_path / "site"), links)
+    release.archive(links)
+    place.variables |= {"PWD": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
+    return links.parent
+
+
+def test_pip_and_its_hook_see_relative_paths_alike(place: Place, started: Path) -> None:
+    command = [sys.executable, "-m", "pip", "--python", str(place.environment), "install"]
+    command += ["--no-cache-dir", "--force-reinstall", "tiny-native"]
+    links = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "links"}
+    place.run(command, 0, links, started)
+    assert place.label() == NATIVE
+    (started / "my.conf").write_text("[global]\nno-index = true\nfind-links = ./links\n")
+    place.run(command, 0, {"PIP_CONFIG_FILE": "my.conf"}, started)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="no TOML in Python 3.10")
+def test_uv_and_its_hook_find_the_same_project(place: Place, started: Path) -> None:
+    uv = "[tool.uv]\nno-index = true\nfind-links = ['./links']\n"
+    (started / "pyproject.toml").write_text(f"{uv}[tool.uv.workspace]\nmembers = ['member']\n")
+    member = started / "member"
+    member.mkdir()
+    (member / "pyproject.toml").write_text(
+        "[project]\nname = 'member'\nversion = '1'\nrequires-python = '>=3.11'\n"
+        "dependencies = ['tiny-native']\n[tool.uv]\npackage = false\n"
+    )
+    environment = {"UV_PROJECT_ENVIRONMENT": str(place.environment), "UV_NO_CACHE": "1"}
+    place.variables |= environment | {"UV_OFFLINE": "1", "UV_LINK_MODE": "copy"}
+    install = ["pip", "install", "tiny-native", "--python", str(place.environment / "bin/python")]
+    sync = ["sync", "--reinstall", "--python", sys.executable]
+    place.run([UV, *install], 0, {}, started)
+    assert place.label() == NATIVE
+    place.run([UV, "--directory", "started", *install, "--reinstall"], 0, {}, started.parent)
+    place.run([UV, *sync], 0, {"UV_PROJECT": "started/member"}, started.parent)
+    place.run([UV, *sync], 0, {}, member)
+    assert place.label() == NATIVE
+    (started / "my.toml").write_text(uv.replace("[tool.uv]\n", ""))
+    named = {"UV_CONFIG_FILE": "started/my.toml"}
+    place.run([UV, *install, "--reinstall"], 0, named, started.parent)
 
 
 def test_pip_wheel_and_pip_download(place: Place, tmp_path: Path) -> None:

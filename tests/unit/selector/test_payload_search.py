@@ -35,7 +35,7 @@ class Place:
             **QUIET, "HOME": str(self.home), "PATH": os.environ["PATH"],
             "PIP_INDEX_URL": self.index, **(variables or {}), **more,
         }  # fmt: skip
-        sources = configured_sources(environment)
+        sources = configured_sources(environment, str(self.home))
         with found_payload(self.release.manifest, self.wheel, sources, environment) as path:
             return path.read_bytes()
 
@@ -175,6 +175,17 @@ def test_a_closed_network_says_what_to_bring_where(place: Place) -> None:
         assert part in words
     assert "index http://***@127.0.0.1:1/simple: cannot read" in words
     assert "secret" not in words
+    assert f"configuration: looked for from {str(place.home)!r}; files read: none" in words
+    assert "nor do indexes that Poetry, PDM or\na requirements file name" in words
+
+
+def test_a_file_that_is_named_and_absent_is_told(place: Place) -> None:
+    named = str(place.home / "absent.conf")
+    with pytest.raises(DownloadError, match=f"{named}: not read: No such file or directory"):
+        place.fetch(PIP_CONFIG_FILE="absent.conf", PIP_INDEX_URL="")
+    project = {"UV_INTERNAL__BUILD_DIR": "/x", "UV_PROJECT": "project", "UV_NO_CONFIG": "1"}
+    with pytest.raises(DownloadError, match=f"looked for from '{place.home}/project'; files read"):
+        place.fetch(project)
 
 
 def test_a_release_and_a_user_that_name_no_index_are_told(place: Place) -> None:
@@ -287,7 +298,7 @@ def test_a_proxy_that_does_not_answer_is_named(
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with pytest.raises(DownloadError) as caught:
         place.fetch(PIP_INDEX_URL="http://127.0.0.1:2/simple")
-    assert "proxy" not in str(caught.value)
+    assert "the proxy" not in str(caught.value)
 
 
 def test_a_socks_proxy_matters_where_it_would_be_used(

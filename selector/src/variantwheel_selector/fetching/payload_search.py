@@ -179,15 +179,22 @@ class _Search:
         lines = [
             f"{wheel.filename} is needed and was found nowhere",
             *(f"  {answer}" for answer in self.answers),
+            self._configuration(),
             *(f"  {path}: not read: {why}" for path, why in self.sources.unread.items()),
             f"the file has {wheel.size} bytes, sha256 {wheel.sha256}",
             "bring it from a machine that can reach the release's index into a folder DIR and set",
             "  VARIANTWHEEL_WHEEL_DIR=DIR",
             "a folder of find-links in the configuration of pip or uv serves too; options on the",
-            "command line of pip or uv do not reach this place: state an index as PIP_INDEX_URL,",
-            "UV_INDEX or VARIANTWHEEL_INDEX_URL, or in a configuration file",
+            "command line of pip or uv do not reach this place, nor do indexes that Poetry, PDM or",
+            "a requirements file name: state an index as PIP_INDEX_URL, UV_INDEX or",
+            "VARIANTWHEEL_INDEX_URL, or in a configuration file of pip or uv",
         ]
         return DownloadError("\n".join(lines))
+
+    def _configuration(self) -> str:
+        folder, read = self.sources.looked_from, ", ".join(self.sources.read) or "none"
+        place = f"looked for from {folder!r}" if folder else "where the installer runs is not known"
+        return f"  configuration: {place}; files read: {read}"
 
 
 def local_folder(link: str) -> Path | None:

@@ -89,6 +89,7 @@ def pip_sources(environment: Mapping[str, str], folder: str = "") -> PackageSour
         ),
         read=tuple(read),
         unread=unread,
+        looked_from=folder,
     )
 
 

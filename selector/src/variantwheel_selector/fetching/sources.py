@@ -32,6 +32,8 @@ class PackageSources:
         logins: By the URL of an index, where they do not stand in it.
         read: Configuration files that were read.
         unread: Configuration files that were not, each with the reason.
+        looked_from: The folder that relative paths are seen from and that uv's project is looked
+            for from; empty where it is not known.
         wheel_dir: A folder with wheels that were brought here; asked before everything else.
     """
 
@@ -45,6 +47,7 @@ class PackageSources:
     logins: Mapping[str, Login] = field(default_factory=dict, repr=False)
     read: tuple[str, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
+    looked_from: str = ""
     wheel_dir: Path | None = None
 
 

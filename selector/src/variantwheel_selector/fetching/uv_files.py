@@ -68,8 +68,8 @@ def read_uv_files(environment: Mapping[str, str], folder: str) -> UvFiles:
         toml = importlib.import_module("tomllib")  # since Python 3.11
     except ModuleNotFoundError:
         toml = None
-    started = from_folder(environment.get("UV_PROJECT", ""), folder) or folder
-    if toml is not None and Path(started).is_absolute():
+    started = project_folder(environment, folder)
+    if toml is not None and started:
         started = str(settings_folder(Path(started), toml.loads))
     candidates = [(Path(stated), False)] if stated else list(_files(environment, folder, started))
     if toml is None:
@@ -108,6 +108,12 @@ def read_uv_files(environment: Mapping[str, str], folder: str) -> UvFiles:
     return found
 
 
+def project_folder(environment: Mapping[str, str], folder: str) -> str:
+    """Return the folder from which a project is looked for; empty where it is not known."""
+    started = from_folder(environment.get("UV_PROJECT", ""), folder) or folder
+    return started if Path(started).is_absolute() else ""
+
+
 def setting(table: Mapping[str, object], name: str) -> object:
     """Return a setting; those of `uv pip` stand in a table of their own and win."""
     pip = table.get("pip")
@@ -138,7 +144,7 @@ def _files(
         folder: The one that uv runs in.
         started: The one from which a project's files are looked for upwards.
     """
-    if Path(started).is_absolute():
+    if started:
         for place in [Path(started), *Path(started).parents]:
             # A uv.toml hides the table in the pyproject.toml beside it.
             yield place / "uv.toml", True

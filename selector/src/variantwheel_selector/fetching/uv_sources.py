@@ -14,6 +14,7 @@ from variantwheel_selector.fetching.urls import Login
 from variantwheel_selector.fetching.uv_files import (
     UvFiles,
     is_set,
+    project_folder,
     read_uv_files,
     setting,
 )
@@ -73,6 +74,7 @@ def uv_sources(environment: Mapping[str, str], folder: str = "") -> PackageSourc
         logins=_logins(indexes, environment),
         read=tuple(found.read),
         unread=found.unread,
+        looked_from=project_folder(environment, folder),
     )
 
 

@@ -67,7 +67,7 @@ def _names(workspace: Document, key: str, root: Path, project: Path) -> bool:
 
 
 def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Tell whether a pattern means a path; `**` is any number of folders, at the end one or more."""
+    """Match a path; `**` is any number of folders, at its end one or more."""
     if not pattern:
         return not parts
     if pattern[0] == "**":
