@@ -6,6 +6,8 @@ files count again in the next command by themselves.
 
 from __future__ import annotations
 
+from variantwheel_selector.installer_folder import from_folder, pip_path
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,10 +35,15 @@ def is_uv(environment: Mapping[str, str]) -> bool:
     return "UV_INTERNAL__BUILD_DIR" in environment
 
 
-def index_options(environment: Mapping[str, str]) -> tuple[str, ...]:
+def index_options(environment: Mapping[str, str], folder: str = "") -> tuple[str, ...]:
     """Return where the installer that calls takes packages from, in options that pip and uv share.
 
     Logins are left out: they belong into a keyring or a netrc file.
+
+    Args:
+        environment: Environment variables.
+        folder: The one that the installer runs in, from which relative paths are seen; empty where
+            it is not known.
     """
     uv = is_uv(environment)
     found: list[str] = []
@@ -45,6 +52,8 @@ def index_options(environment: Mapping[str, str]) -> tuple[str, ...]:
         # uv separates folders by commas, and indexes may have a name before them.
         for item in (text.replace(",", " ") if variable == "UV_FIND_LINKS" else text).split():
             url = item.partition("=")[2] if uv and "=" in item.partition("://")[0] else item
+            # The next command may be given anywhere.
+            url = from_folder(url, folder) if uv else pip_path(url, environment, folder)
             if "\n" not in url and [option, url] not in _pairs(found):
                 from variantwheel_selector.redaction import (  # noqa: PLC0415 - rarely needed
                     without_credentials,

@@ -50,8 +50,8 @@ def from_folder(link: str, folder: str) -> str:
     return os.path.join(folder, link.removeprefix("./"))  # noqa: PTH118 - pathlib takes time
 
 
-def pip_link(link: str, environment: Mapping[str, str], folder: str) -> str:
-    """Return an entry of find-links as pip finds it, for which `~` is the home."""
+def pip_path(link: str, environment: Mapping[str, str], folder: str) -> str:
+    """Return a path as pip sees it, for which `~` is the home; URLs stay."""
     home = environment.get("HOME")
     if home and link.startswith("~/"):
         link = home + link[1:]

@@ -133,8 +133,9 @@ def _hand_over(answer: Answer, libc: str, python: str, folder: str) -> str | Non
     options: tuple[str, ...] = ()
     if not os.environ.keys().isdisjoint(answer["index_variables"]):
         from variantwheel_selector.front_end import index_options  # noqa: PLC0415 - rarely needed
+        from variantwheel_selector.installer_folder import installer_folder  # noqa: PLC0415
 
-        options = index_options(os.environ)
+        options = index_options(os.environ, installer_folder(os.environ))
     decision = completed(answer, libc, f"{python} {version}", options)
     payload, name = decision["payload"], answer["filename"]
     done = hand_over_checked(

@@ -15,6 +15,7 @@ from variantwheel_selector.errors import (
 )
 from variantwheel_selector.front_end import index_options
 from variantwheel_selector.hooks import project_here
+from variantwheel_selector.installer_folder import installer_folder
 from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, PayloadWheel, parse_manifest
 from variantwheel_selector.probe import probe
 from variantwheel_selector.record import record
@@ -107,7 +108,7 @@ def _write(text: str) -> None:
 
 
 def _decision(here: _Here) -> Decision:
-    options = index_options(os.environ)
+    options = index_options(os.environ, installer_folder(os.environ))
     return here.selection.decision(here.manifest.selector_version, options)
 
 

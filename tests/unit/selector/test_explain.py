@@ -223,6 +223,22 @@ def test_index_options_of_the_installation(environment: dict[str, str], options:
     assert " ".join(index_options(environment)) == options
 
 
+@pytest.mark.parametrize(
+    ("environment", "options"),
+    [
+        ({"PIP_FIND_LINKS": "rel ./a ~/b /c file:///d", "HOME": "/home/me"},
+         "/at/rel /at/a /home/me/b /c file:///d"),
+        ({"PIP_INDEX_URL": "./s", "PIP_EXTRA_INDEX_URL": "https://b/s"}, "/at/s https://b/s"),
+        ({"UV_FIND_LINKS": "rel,https://host/f", "UV_INTERNAL__BUILD_DIR": "/b"},
+         "/at/rel https://host/f"),
+        ({"UV_INDEX": "own=./s", "UV_DEFAULT_INDEX": "../d", "UV_INTERNAL__BUILD_DIR": "/b"},
+         "/at/../d /at/s"),
+    ],
+)  # fmt: skip
+def test_index_options_hold_in_every_folder(environment: dict[str, str], options: str) -> None:
+    assert index_options(environment, "/at")[1::2] == tuple(options.split())
+
+
 def test_repair_commands_take_the_release_from_where_it_was(site: Path) -> None:
     chosen = select(GPU_RELEASE, Settings(), machine("nvidia_h100"))
     decision = chosen.decision(

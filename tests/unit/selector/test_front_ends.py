@@ -118,6 +118,14 @@ def test_uv_installs_what_fits(place: Place) -> None:
     assert place.label() == NATIVE
 
 
+def test_find_links_are_recorded_for_every_folder(place: Place, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "--python", str(place.environment), "install"]
+    links = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "links", "PIP_CONFIG_FILE": os.devnull}
+    place.run([*command, "--no-cache-dir", "tiny-native"], 0, links | {"PWD": "/"}, tmp_path)
+    recorded = json.loads((place.dist_info() / "variant-decision.json").read_text())
+    assert recorded["index_options"] == ["--find-links", str(place.links), "--no-index"]
+
+
 def test_settings_reach_the_hooks(place: Place) -> None:
     place.pip("install", "--no-cache-dir", "--config-settings", "variant=null", "tiny-native")
     assert place.label() == "null"
@@ -166,6 +174,8 @@ def test_pip_and_its_hook_see_relative_paths_alike(place: Place, started: Path) 
     links = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "links"}
     place.run(command, 0, links, started)
     assert place.label() == NATIVE
+    recorded = json.loads((place.dist_info() / "variant-decision.json").read_text())
+    assert recorded["index_options"] == ["--find-links", str(started / "links"), "--no-index"]
     (started / "my.conf").write_text("[global]\nno-index = true\nfind-links = ./links\n")
     place.run(command, 0, {"PIP_CONFIG_FILE": "my.conf"}, started)
 

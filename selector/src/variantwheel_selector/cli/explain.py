@@ -27,6 +27,7 @@ from variantwheel_selector.explain import (
 )
 from variantwheel_selector.front_end import index_options
 from variantwheel_selector.installed import read_installed, selector_version
+from variantwheel_selector.installer_folder import own_folder
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.release_source import (
     release_from_folder,
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     release = _release(args, machine)
     settings = read_settings(None, os.environ, release.project)
     selection = select(release, settings, machine, strict=False)
-    decision = selection.decision(selector_version(), index_options(os.environ))
+    decision = selection.decision(selector_version(), index_options(os.environ, own_folder()))
     better = [
         (item.label, list(item.obstacles))
         for item in better_candidates(selection.resolution)

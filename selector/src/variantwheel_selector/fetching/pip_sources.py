@@ -17,7 +17,7 @@ from pathlib import Path
 
 from variantwheel_selector.fetching.access import WebAccess
 from variantwheel_selector.fetching.sources import PackageSources
-from variantwheel_selector.installer_folder import NO_FOLDER, from_folder, pip_link
+from variantwheel_selector.installer_folder import NO_FOLDER, from_folder, pip_path
 
 # Later sections win. `download` and `wheel` call the same hook, but which one it was stays unknown.
 _SECTIONS = ("global", "install")
@@ -73,7 +73,7 @@ def pip_sources(environment: Mapping[str, str], folder: str = "") -> PackageSour
         indexes=() if no_index else tuple(dict.fromkeys(indexes)),
         find_links=tuple(
             dict.fromkeys(
-                pip_link(link, environment, folder) for link in _words(settings, "find-links")
+                pip_path(link, environment, folder) for link in _words(settings, "find-links")
             )
         ),
         no_index=no_index,
