@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CONFIG_VARIABLE = "VARIANTWHEEL_CONFIG"
-"""Names one file that is read instead of the usual ones; `/dev/null` is none."""
+"""Names one file, absolute, that is read instead of the usual ones; `/dev/null` is none."""
 
 OTHER_TOOLS = frozenset({
     "AMD_VARIANT_PROVIDER_FORCE_GFX_ARCH", "AMD_VARIANT_PROVIDER_FORCE_ROCM_VERSION",

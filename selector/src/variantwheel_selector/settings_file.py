@@ -68,10 +68,17 @@ def read_config_files(
     """
     named = environment.get(CONFIG_VARIABLE)
     if named:
-        text = _read(named)
+        path = os.path.expanduser(named)  # noqa: PTH111 - leaves an unknown user as it is
+        origin = f"environment variable {CONFIG_VARIABLE}"
+        if not os.path.isabs(path) and path != os.devnull:  # noqa: PTH117 - cheaper
+            raise SettingsError(
+                f"{origin} names {named!r}: a configuration file needs an absolute path, since "
+                "builds run in the folder of the sdist"
+            )
+        text = _read(path)
         if text is None:
-            raise SettingsError(f"environment variable {CONFIG_VARIABLE} names {named!r}: no file")
-        return [parse_config_file(text, named, project, site=True)], []
+            raise SettingsError(f"{origin} names {path!r}: no file")
+        return [parse_config_file(text, path, project, site=True)], []
     return (
         [
             parse_config_file(text, path, project, site=False)

@@ -133,6 +133,23 @@ def test_one_file_can_be_named_instead(home: Home, tmp_path: Path) -> None:
         home.read(VARIANTWHEEL_CONFIG=str(tmp_path / "nowhere"))
 
 
+def test_the_file_that_is_named_is_the_same_from_every_folder(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.toml").write_text('forbid = ["amd"]')
+    found = home.read(VARIANTWHEEL_CONFIG="~/my.toml").stated["forbid"]
+    assert (found.text, found.origin) == ("amd", f"forbid in {tmp_path}/my.toml")
+    for relative in ("my.toml", "./my.toml", "~nobody-of-this-name/my.toml"):
+        with pytest.raises(SettingsError) as caught:
+            home.read(VARIANTWHEEL_CONFIG=relative)
+        assert str(caught.value) == (
+            f"environment variable VARIANTWHEEL_CONFIG names {relative!r}: a configuration file "
+            "needs an absolute path, since builds run in the folder of the sdist"
+        )
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
