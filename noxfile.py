@@ -300,6 +300,17 @@ def mpi(session: nox.Session) -> None:
 
 
 @nox.session
+def slurm(session: nox.Session) -> None:
+    """Jobs that a real Slurm of three nodes starts, all on this machine: 6 MB are downloaded."""
+    _install_groups(session, "test", "objects")
+    _install_toolkit(session)
+    _install_horovod(session)
+    _unpack_mpis(session, "mpi-wheels")
+    session.run("python", "ci/slurm.py", ".dev/slurm")
+    session.run("pytest", "tests/cluster", *session.posargs)
+
+
+@nox.session
 def integration(session: nox.Session) -> None:
     """Real pip and uv against a served release, emulated CPUs, the README's promises."""
     _install_groups(session, "test", "installers", "objects")
