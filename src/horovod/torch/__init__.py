@@ -90,6 +90,8 @@ from horovod.torch.optimizer import DistributedOptimizer
 from horovod.torch.shared_memory import shared_empty
 from horovod.torch.sync_batch_norm import SyncBatchNorm
 
+_MPI_LIB_AVAILABLE = True  # what Horovod's says of its native module
+
 __all__ = [
     "Adasum",
     "Average",
