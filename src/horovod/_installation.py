@@ -12,7 +12,7 @@ except ImportError:  # a tree that is not built
 DISTRIBUTION = "horovod-variants"
 _COMMANDS = {
     "pip": "pip install --no-cache-dir --force-reinstall --no-deps {distribution}=={version}",
-    "uv": "uv pip install --reinstall --refresh --no-deps {distribution}=={version}",
+    "uv": "uv pip install --no-cache --reinstall --no-deps {distribution}=={version}",
     "conda": "conda install --force-reinstall {distribution}={version}",
 }
 UNKNOWN_VERSION = "0+unknown"

@@ -5,12 +5,14 @@ ones; what an installation finds on them is stated by the variables that state f
 """
 
 import json
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
-from integration.environments import ROOT
-from integration.many_variants import PROJECT, Home, ManyVariants
+from integration.environments import ROOT, run
+from integration.many_variants import PROJECT, UV, Home, ManyVariants
 
 MACHINES = ROOT / "tests"
 GPU = {
@@ -22,15 +24,23 @@ LOGIN = {"VARIANTWHEEL_ASSUME_CUDA": ""}
 GPU_MACHINE, LOGIN_MACHINE = MACHINES / "gpu_machines/nvidia_h100", MACHINES / "machines/haswell"
 
 
+PROGRAMS = {"pip": (sys.executable, "-m", "pip"), "uv": (str(UV),)}
+
+
 def repair(printed: str, program: str) -> list[str]:
-    """The command that a message names, without the program's name."""
-    lines = [line.strip() for line in printed.splitlines()]
-    (command,) = [line for line in lines if line.startswith(f"{program} install ")]
-    assert command.endswith(f" {PROJECT}==1.0")
-    return command.removeprefix(program).split()
+    """The command that a message names, with this test's pip or uv for the one on PATH."""
+    lines = [shlex.split(line) for line in printed.splitlines() if " install " in line]
+    # `Home.selector` lends the environment this test's packages, of which pip is one.
+    lines = [
+        ["pip", "--python", words[0], *words[3:]] if words[1:3] == ["-m", "pip"] else words
+        for words in lines
+    ]
+    (command,) = [words for words in lines if words[0] == program]
+    return [*PROGRAMS[program], *command[1:]]
 
 
-@pytest.mark.parametrize("program", ["pip", "uv pip"])
+@pytest.mark.parametrize("served", [True, False], ids=["index", "folder"])
+@pytest.mark.parametrize("program", ["pip", "uv"])
 @pytest.mark.parametrize(
     ("first", "second", "machine", "words", "code"),
     [
@@ -41,14 +51,21 @@ def repair(printed: str, program: str) -> list[str]:
 )
 def test_the_other_machines_wheel_is_found_out_and_mended(
     many: ManyVariants, home: Home, native_label: str, program: str, first: dict[str, str],
-    second: dict[str, str], machine: Path, words: str, code: int,
+    second: dict[str, str], machine: Path, words: str, code: int, *, served: bool,
 ) -> None:  # fmt: skip
     wrong, right = ("cu13", native_label) if first is GPU else (native_label, "cu13")
-    run = home.pip if program == "pip" else home.uv
-    index = {"PIP_INDEX_URL": many.index, "UV_DEFAULT_INDEX": many.index}
-    run("one", "install", PROJECT, env=index | first)
+    install = home.pip if program == "pip" else home.uv
+    source = (
+        {"PIP_INDEX_URL": many.index, "UV_DEFAULT_INDEX": many.index}
+        if served
+        else {
+            "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(many.folder),
+            "UV_OFFLINE": "1", "UV_FIND_LINKS": str(many.folder),
+        }
+    )  # fmt: skip
+    install("one", "install", PROJECT, env=source | first)
     assert home.label("one") == wrong
-    run("two", "install", PROJECT, env=index | second)
+    install("two", "install", PROJECT, env=source | second)
     assert home.label("two") == wrong, "the hazard: the cache knows nothing of machines"
     printed = home.selector("two", "verify", PROJECT, "--machine", machine, expect=code)
     assert words in printed
@@ -56,10 +73,12 @@ def test_the_other_machines_wheel_is_found_out_and_mended(
         home.selector("two", "verify", PROJECT, "--machine", machine, "--json", expect=code)
     )["distributions"]
     assert (found["label"], found["fits"]) == (wrong, code == 0)
-    # What the message says is done; the index that was configured then is part of it.
+    # What the message says is done, elsewhere; what was configured then is part of it.
     command = repair(printed, program)
-    assert command[command.index("--index-url") + 1] == many.index
-    run("two", *command, env=second)
+    if served:
+        assert command[command.index("--index-url") + 1] == many.index
+    offline = {} if served else {"UV_OFFLINE": "1"}
+    run(*command, env=home.variables({"UV_NO_CONFIG": "1", **offline, **second}), timeout=120)
     assert home.label("two") == right
     printed = home.selector("two", "verify", PROJECT, "--machine", machine)
     assert "fits this machine" in printed

@@ -39,7 +39,7 @@ FOREIGN = {
     "pip install --no-cache-dir --force-reinstall --no-deps PROJECT==VERSION": (
         "run by tests/integration/test_emulated_cpus.py"
     ),
-    "uv pip install --reinstall --refresh --no-deps PROJECT==VERSION": (
+    "uv pip install --no-cache --reinstall --no-deps PROJECT==VERSION": (
         "compared with what verify prints by tests/unit/selector/test_cli.py"
     ),
     "pip install --no-deps -r locked/pylock.gpu-node.toml": (

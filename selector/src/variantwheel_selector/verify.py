@@ -186,7 +186,7 @@ def repair_commands(installed: InstalledDistribution) -> dict[str, str]:
     place, rest = installed.place, ("--no-deps", *options, requirement)
     commands = {
         "pip": shlex.join([*place.pip, "--no-cache-dir", "--force-reinstall", *rest]),
-        "uv": shlex.join([*place.uv, "--reinstall", "--refresh", *rest]),
+        "uv": shlex.join([*place.uv, "--no-cache", "--reinstall", *rest]),
     }
     return dict(sorted(commands.items(), key=lambda item: item[0] != installed.installer))
 

@@ -248,7 +248,7 @@ def test_repair_commands_take_the_release_from_where_it_was(site: Path) -> None:
     found = verify_distribution("tiny-native", machine("nehalem"))
     where = "--index-url https://host/simple --find-links '/a b' tiny-native==1.0"
     assert list(found.repair_commands.items()) == [
-        ("uv", f"uv pip install --reinstall --refresh --no-deps {where}"),
+        ("uv", f"uv pip install --no-cache --reinstall --no-deps {where}"),
         ("pip", f"pip install --no-cache-dir --force-reinstall --no-deps {where}"),
     ]
     direct = {"url": "file:///srv/tiny_native-1.0.tar.gz", "archive_info": {}}

@@ -84,7 +84,9 @@ def test_a_variant_that_does_not_fit(site: Path) -> None:
 def test_the_repair_command_is_that_of_the_installer(site: Path) -> None:
     install(site, "null", installer="uv")
     found = verify_distribution("tiny-native", machine_of_level("v2"))
-    assert found.repair_command == "uv pip install --reinstall --refresh --no-deps tiny-native==1.0"
+    assert (
+        found.repair_command == "uv pip install --no-cache --reinstall --no-deps tiny-native==1.0"
+    )
 
 
 @pytest.mark.parametrize("recorded", [True, False], ids=["decision", "WHEEL"])
