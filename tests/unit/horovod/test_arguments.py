@@ -282,7 +282,7 @@ def test_ssh_carries_neither_secret_nor_environment(monkeypatch: pytest.MonkeyPa
 
 def test_connections_to_hosts_that_have_vanished_end() -> None:
     command = ssh_command("node-1", SshOptions(None, None), "python")
-    options = dict(word.split("=") for word in command if "=" in word)
+    options = dict(word.split("=", 1) for word in command if "=" in word)
     assert int(options["ServerAliveInterval"]) > 0
     assert int(options["ServerAliveCountMax"]) > 0
 

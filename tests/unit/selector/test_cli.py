@@ -186,7 +186,10 @@ def test_verify_a_misfit(site: Path, capsys: pytest.CaptureFixture[str]) -> None
     printed = capsys.readouterr().out
     assert "variant x86_64_v3 does not fit this machine" in printed
     repair = "pip install --no-cache-dir --force-reinstall --no-deps tiny-native==1.0"
-    assert f"choose anew, by one of:\n    {repair}\n    uv pip install --reinstall" in printed
+    assert (
+        f"choose anew, by one of:\n    {repair}\n    uv pip install --no-cache --reinstall"
+        in printed
+    )
     assert run_commandline(["verify", "--json", *nehalem]) == 1
     (found,) = json.loads(capsys.readouterr().out)["distributions"]
     assert (found["label"], found["fits"]) == ("x86_64_v3", False)
