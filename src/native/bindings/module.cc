@@ -34,15 +34,11 @@ PYBIND11_MODULE(_bindings, module, py::mod_gil_not_used()) {
   int code = 0;
   for (const char* op : ops) module.attr(op) = code++;
 
-  module.def("cpu_level", &hvd::CpuLevel,
-             "What the CPU and the operating system support: \"x86_64_v1\" and so on.");
-  module.def("gainful_level", &hvd::GainfulLevel,
-             "The highest level whose kernels this CPU gains from: that of cpu_level(), or lower.");
-  module.def("use_kernels", &hvd::UseKernels, py::arg("core"), py::arg("kernels"),
-             "Takes the kernels of a CPU level from their library, for the whole process.");
-  module.def(
-      "threads_inside", [] { return hvd::threads_inside.load(std::memory_order_relaxed); },
-      "How many threads are in the core without the interpreter's lock.");
+  // _bindings.pyi says what they do; every byte here is in a wheel once for each CPython.
+  module.def("cpu_level", &hvd::CpuLevel);
+  module.def("gainful_level", &hvd::GainfulLevel);
+  module.def("use_kernels", &hvd::UseKernels, py::arg("core"), py::arg("kernels"));
+  module.def("threads_inside", [] { return hvd::threads_inside.load(std::memory_order_relaxed); });
   hvd::BindErrors(module);
   hvd::BindBuffer(module);
   hvd::BindTensorView(module);

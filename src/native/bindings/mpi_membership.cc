@@ -56,10 +56,8 @@ MpiMembership::MpiMembership(const std::string& core, const std::string& plugin,
 
 void BindMpi(py::module_& module) {
   using py::arg;
-  module.def("mpi_version", &MpiVersion, arg("core"), arg("plugin"), arg("library"),
-             "What an installed MPI says of itself; starts nothing.");
-  module.def("mpi_finalize", &FinalizeMpi, arg("core"), arg("plugin"), arg("library"),
-             "Ends MPI if a membership has started it, even one that was refused then.");
+  module.def("mpi_version", &MpiVersion, arg("core"), arg("plugin"), arg("library"));
+  module.def("mpi_finalize", &FinalizeMpi, arg("core"), arg("plugin"), arg("library"));
   const auto fact = [](int32_t hvd_mpi_facts::* field) {
     return [field](const MpiMembership& self) { return self.facts().*field; };
   };

@@ -266,8 +266,7 @@ void BindRuntime(py::module_& module) {
   for (const char* kind : kKinds) kinds[kind] = code++;
   module.attr("KINDS") = kinds;
   module.attr("LARGE_RESULT") = kLargeResult;
-  module.def("nccl_version", &NcclVersion, arg("library"), arg("nccl_libraries"),
-             "NCCL's version code, 22707 for 2.27.7, or why none can be opened.");
+  module.def("nccl_version", &NcclVersion, arg("library"), arg("nccl_libraries"));
   py::class_<RankRuntime>(module, "Runtime",
                           "The background threads of one rank. Starting it blocks until all ranks "
                           "have met.")
