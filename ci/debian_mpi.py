@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from debian_packages import PackagesError, PackageSet, unpack
+from debian_packages import PackagesError, PackageSet, move_below_usr, unpack
 
 # Open MPI and what its components link that a small machine lacks; not the C library, which a
 # folder laid over /usr would replace.
@@ -35,11 +35,7 @@ def main(folder: Path) -> int:
     except PackagesError as error:
         print(f"debian_mpi: error: {error}", file=sys.stderr)
         return 1
-    for path in sorted((tree / "lib").rglob("*")):  # on today's systems a link to /usr/lib
-        if path.is_symlink() or path.is_file():
-            place = tree / "usr" / path.relative_to(tree)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            path.replace(place)
+    move_below_usr(tree)
     # The names that a package's script would give the programs and the library, as alternatives.
     for name, target in (
         ("bin/mpirun", "mpirun.openmpi"),

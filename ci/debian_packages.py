@@ -63,6 +63,15 @@ def unpack(wanted: PackageSet, target: Path) -> None:
     done.write_text(str(wanted), encoding="utf-8")
 
 
+def move_below_usr(target: Path) -> None:
+    """Move what was unpacked into `lib` to `usr/lib`, to which it is a link on today's systems."""
+    for path in sorted((target / "lib").rglob("*")):
+        if path.is_symlink() or path.is_file():
+            place = target / "usr" / path.relative_to(target)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(place)
+
+
 def source_archive(suite: str, package: str, target: Path) -> Path:
     """Download what a source package was made from, without Debian's changes.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from debian_packages import PackagesError, PackageSet, unpack
+from debian_packages import PackagesError, PackageSet, move_below_usr, unpack
 
 # The plug-in for PMIx opens its library by the name that only the package for development has.
 _PACKAGES = PackageSet(
@@ -33,11 +33,7 @@ def main(folder: Path) -> int:
     except PackagesError as error:
         print(f"slurm: error: {error}", file=sys.stderr)
         return 1
-    for path in sorted((tree / "lib").rglob("*")):  # on today's systems a link to /usr/lib
-        if path.is_symlink() or path.is_file():
-            place = tree / "usr" / path.relative_to(tree)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            path.replace(place)
+    move_below_usr(tree)
     # The names that the packages' scripts would give the programs, as alternatives.
     for program in (tree / "usr/sbin").glob("*-wlm"):
         link = program.with_name(program.name.removesuffix("-wlm"))
