@@ -55,26 +55,16 @@ def repair_command() -> str:
     command passes over the cache. Where the selector is installed it knows more: the environment
     and where the release came from; of a conda environment client and channels.
     """
-    who = installer()
-    if importlib.util.find_spec("variantwheel_selector") is not None:
-        known = _known_to_conda() if who == "conda" else _known_to_selector()
-        if known:
-            return known
-    command = _COMMANDS.get(who, _COMMANDS["pip"])
+    if importlib.util.find_spec("variantwheel_selector") is not None and (
+        known := _selectors_command()
+    ):
+        return known
+    command = _COMMANDS.get(installer(), _COMMANDS["pip"])
     return command.format(distribution=DISTRIBUTION, version=version())
 
 
-def _known_to_conda() -> str:
-    from variantwheel_selector.conda_installation import (  # noqa: PLC0415 - for a misfit alone
-        find_conda_installation,
-    )
-
-    found = find_conda_installation(DISTRIBUTION)
-    return "" if found is None else found.repair_command
-
-
-def _known_to_selector() -> str:
-    from variantwheel_selector.errors import SelectorError  # noqa: PLC0415 - as above
+def _selectors_command() -> str:
+    from variantwheel_selector.errors import SelectorError  # noqa: PLC0415 - for a misfit alone
     from variantwheel_selector.installed import read_installed  # noqa: PLC0415 - as above
     from variantwheel_selector.verify import repair_commands  # noqa: PLC0415 - as above
 

@@ -119,7 +119,13 @@ def test_horovod_names_the_same_command_as_the_selector(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, by_pixi: bool
 ) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    monkeypatch.setattr(_installation, "installer", lambda: "conda")
+    info = tmp_path / "site/horovod_variants-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: horovod-variants\nVersion: 0.1.0\n"
+    )
+    (info / "INSTALLER").write_text("conda\n")
+    monkeypatch.syspath_prepend(str(info.parent))
     write_record(tmp_path, _installation.DISTRIBUTION, _installation.version(), BUILD)
     if by_pixi:
         (tmp_path / "conda-meta" / "pixi").touch()
