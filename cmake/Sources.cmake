@@ -31,7 +31,7 @@ set(HVD_CORE_SOURCES
   runtime/c_api_options.cc runtime/c_api_requests.cc runtime/checks.cc runtime/connection.cc
   runtime/control_messages.cc runtime/control_plane.cc runtime/control_plane_collecting.cc
   runtime/control_plane_messages.cc runtime/control_setup.cc runtime/control_tree.cc
-  runtime/coordinator.cc runtime/executor.cc runtime/fast_lane.cc runtime/fused_alltoalls.cc runtime/fused_copies.cc runtime/fusion.cc
+  runtime/coordinator.cc runtime/cpu_share.cc runtime/executor.cc runtime/fast_lane.cc runtime/fused_alltoalls.cc runtime/fused_copies.cc runtime/fusion.cc
   runtime/gathering.cc runtime/gpu.cc runtime/gpu_meeting.cc runtime/heartbeats.cc
   runtime/host_identity.cc runtime/inbox.cc runtime/mapped_allreduces.cc runtime/near_connections.cc
   runtime/operation.cc runtime/operation_trace.cc runtime/options.cc runtime/output_memory.cc
@@ -70,7 +70,7 @@ set(HVD_BINDINGS_SOURCES
   bindings/tensor_view.cc)
 list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
-set(HVD_NATIVE_TESTS abort across adasum announcements auth autotune borrowed_vectors broadcast collecting collectives compression connection control_plane control_tree convert coordinator core_distances crowded_core deaths denormals descriptors device device_kernels end_within
+set(HVD_NATIVE_TESTS abort across adasum announcements auth autotune borrowed_vectors broadcast collecting collectives compression connection control_plane control_tree convert coordinator core_distances cpu_share crowded_core deaths denormals descriptors device device_kernels end_within
   fast_lane fast_lane_results few_messages gathering gpu gpu_join gpu_loss
   fused half heartbeats hosts inbox kernels lane lane_model lane_opening leader levels log long_places loss mpi pair_allreduce polling rank_order request_collector runtime scale sha256 shared_buffers single_copy
   sliced_allreduce soak socket socket_lane socket_lane_model stall started started_callers timeline topology trace_text transport unnamed waiting wire)

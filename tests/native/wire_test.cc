@@ -48,7 +48,7 @@ hvd::Table SomeTable() {
   table.rows[1].peer = {"b", 2};
   table.rows[1].data_endpoint = "[::1]:2";
   table.rows[1].host = 3;
-  table.rows[1].machine_ranks = 4;
+  table.rows[1].cpus_each = 4;
   return table;
 }
 
@@ -218,7 +218,7 @@ TEST(BootstrapMessagesComeBack) {
   EXPECT_TRUE(read.hierarchy.allgather);
   EXPECT_EQ(read.silence_ms, 1500);
   EXPECT_EQ(read.rows[1].host, 3);
-  EXPECT_EQ(read.rows[1].machine_ranks, 4);
+  EXPECT_EQ(read.rows[1].cpus_each, 4);
   EXPECT_EQ(read.segment.pid, 77);
   EXPECT_EQ(read.segment.token, SomeTable().segment.token);
   EXPECT_EQ(read.rows.size(), 2);
@@ -229,10 +229,12 @@ TEST(BootstrapMessagesComeBack) {
   hello.size = 2;
   hello.data_endpoint = "127.0.0.1:1";
   hello.version = "1.2";
+  hello.share = {.machine = "m", .cpus = "\x03", .quota = hvd::CpuQuota{"7:9", 1500}};
   const auto of_equals = [](const std::vector<uint8_t>& bytes) {
     return hvd::Hello::Decode(bytes, "1.2");
   };
   EXPECT_EQ(of_equals(hello.Encode()).size, 2);
+  EXPECT_TRUE(of_equals(hello.Encode()).share == hello.share);
   ExpectTruncationsRefused(hello.Encode(), of_equals);
   // Another version's ends otherwise.
   hello.version = "1.3";

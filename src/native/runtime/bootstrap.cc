@@ -85,6 +85,7 @@ class Meeting {
             .local_size = options_.local_size,
             .mpi = options_.mpi != nullptr && options_.mpi_data && options_.mpi->may_move_data(),
             .identity = HostIdentity(),
+            .share = OwnCpuShare(),
             .data_endpoint = ToString(data_.endpoints())};
   }
 

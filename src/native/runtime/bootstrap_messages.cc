@@ -47,6 +47,27 @@ uint8_t ReadCode(WireReader& reader, uint8_t largest) {
   return code;
 }
 
+void Write(WireWriter& writer, const CpuShare& share) {
+  const CpuQuota quota = share.quota.value_or(CpuQuota{});
+  writer.String(share.machine);
+  writer.String(share.cpus);
+  writer.U8(share.quota ? 1 : 0);
+  writer.String(quota.group);
+  writer.I64(quota.millicpus);
+}
+
+CpuShare ReadCpuShare(WireReader& reader) {
+  CpuShare share;
+  share.machine = reader.String(kLongestHost);
+  share.cpus = reader.String(kLongestHost);
+  const bool bounded = ReadCode(reader, 1) == 1;
+  CpuQuota quota;
+  quota.group = reader.String(kLongestHost);
+  quota.millicpus = reader.I64();
+  if (bounded) share.quota = quota;
+  return share;
+}
+
 std::string Shortened(const std::string& text) { return text.substr(0, kLongestText); }
 
 }  // namespace
@@ -60,6 +81,7 @@ std::vector<uint8_t> Hello::Encode() const {
   writer.I64(local_size);
   writer.U8(mpi ? 1 : 0);
   writer.String(identity);
+  Write(writer, share);
   writer.String(data_endpoint);
   return writer.Take();
 }
@@ -75,6 +97,7 @@ Hello Hello::Decode(std::span<const uint8_t> payload, const std::string& version
   hello.local_size = static_cast<int32_t>(reader.I64());
   hello.mpi = ReadCode(reader, 1) == 1;
   hello.identity = reader.String(kLongestHost);
+  hello.share = ReadCpuShare(reader);
   hello.data_endpoint = reader.String(kLongestHost);
   reader.ExpectEnd();
   return hello;
@@ -107,7 +130,7 @@ std::vector<uint8_t> Table::Encode() const {
     Write(writer, row.peer);
     writer.String(row.data_endpoint);
     writer.I64(row.host);
-    writer.I64(row.machine_ranks);
+    writer.I64(row.cpus_each);
     writer.I64(row.parent);
   }
   return writer.Take();
@@ -130,7 +153,7 @@ Table Table::Decode(std::span<const uint8_t> payload) {
     row.peer = ReadPeer(reader);
     row.data_endpoint = reader.String(kLongestHost);
     row.host = static_cast<int32_t>(reader.I64());
-    row.machine_ranks = static_cast<int32_t>(reader.I64());
+    row.cpus_each = static_cast<int32_t>(reader.I64());
     row.parent = static_cast<int32_t>(reader.I64());
   }
   reader.ExpectEnd();

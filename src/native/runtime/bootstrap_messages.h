@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/wire.h"
+#include "runtime/cpu_share.h"
 #include "runtime/near_connections.h"
 #include "runtime/options.h"
 #include "runtime/peer.h"
@@ -23,8 +24,9 @@ struct Hello {
   // What follows is known of ranks of the same version alone.
   int32_t size = 0;
   int32_t local_size = 0;
-  bool mpi = false;           // whether MPI can move its data
-  std::string identity;       // HostIdentity
+  bool mpi = false;      // whether MPI can move its data
+  std::string identity;  // HostIdentity
+  CpuShare share;
   std::string data_endpoint;  // where it listens for data connections
 
   std::vector<uint8_t> Encode() const;
@@ -40,9 +42,9 @@ struct Table {
   struct Row {
     Peer peer;
     std::string data_endpoint;
-    int32_t host = 0;           // a number that all ranks of one host share
-    int32_t machine_ranks = 1;  // how many ranks share its cores
-    int32_t parent = 0;         // of ControlParents
+    int32_t host = 0;       // a number that all ranks of one host share
+    int32_t cpus_each = 0;  // how many CPUs each rank of its machine can have to itself
+    int32_t parent = 0;     // of ControlParents
   };
 
   // When the job cannot start. Nothing else is read then, which another version may write

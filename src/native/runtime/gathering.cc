@@ -181,14 +181,19 @@ Table MakeTable(const std::vector<Hello>& hellos, Reach reach, const RuntimeOpti
   table.hierarchy = options.hierarchy;
   table.silence_ms = options.heartbeat_timeout.count();
   std::map<std::string, int> hosts;
-  std::map<std::string, int> ranks_of_machine;
-  for (const Hello& hello : hellos) ++ranks_of_machine[hello.identity];
+  std::vector<CpuShare> shares;
+  shares.reserve(hellos.size());
+  for (const Hello& hello : hellos) {
+    shares.push_back(hello.share);
+    if (shares.back().machine.empty()) shares.back().machine = hello.peer.host;
+  }
+  const std::vector<int32_t> cpus_each = CpusEach(shares);
   for (const Hello& hello : hellos) {
     const int number = static_cast<int>(hosts.size());
     table.rows.push_back({.peer = hello.peer,
                           .data_endpoint = hello.data_endpoint,
                           .host = hosts.try_emplace(HostOf(hello), number).first->second,
-                          .machine_ranks = ranks_of_machine[hello.identity]});
+                          .cpus_each = cpus_each[table.rows.size()]});
     table.is_homogeneous = table.is_homogeneous && hello.local_size == hellos.front().local_size;
   }
   std::vector<int> host_of;

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <string>
 
@@ -18,7 +17,5 @@ std::string HostIdentity() {
   const std::string processes(link.data(), length > 0 ? static_cast<size_t>(length) : 0);
   return boot + "/" + processes;
 }
-
-int CoreCount() { return static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))); }
 
 }  // namespace hvd

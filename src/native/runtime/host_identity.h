@@ -10,9 +10,6 @@ namespace hvd {
 // Equal for processes of one boot of one host that see each other in /proc.
 std::string HostIdentity();
 
-// Cores of this host that are online.
-int CoreCount();
-
 }  // namespace hvd
 
 #endif  // HVD_RUNTIME_HOST_IDENTITY_H_

@@ -19,7 +19,6 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "base/wire.h"
-#include "runtime/host_identity.h"
 #include "runtime/setup_calls.h"
 #include "transport/mixed/mixed_transport.h"
 #include "transport/mpi/mpi_transport.h"
@@ -241,11 +240,11 @@ std::string MeetingName(const RuntimeOptions& options) {
 }
 
 bool MaySpin(const Table& table, int rank) {
-  return table.rows[static_cast<size_t>(rank)].machine_ranks <= CoreCount();
+  return table.rows[static_cast<size_t>(rank)].cpus_each >= 1;
 }
 
 bool HasSpareCores(const Table& table, int rank) {
-  return 2 * table.rows[static_cast<size_t>(rank)].machine_ranks <= CoreCount();
+  return table.rows[static_cast<size_t>(rank)].cpus_each >= 2;
 }
 
 std::string DataPurpose(const RuntimeOptions& options, int rank) {
