@@ -1,13 +1,34 @@
-"""Jobs where the system grants less than usual: no standard error, no shared memory, few files."""
+"""Jobs where the system grants less than usual: no standard error, no shared memory, few files,
+containers that tell nothing of themselves.
+"""
 
 import sys
 from pathlib import Path
 
 import pytest
 
+from collective import networks
 from collective.launching import horovodrun
 
 SUM = "import horovod.array as hvd, numpy; hvd.init(); print(hvd.allreduce(numpy.ones(1))[0])"
+# Every rank in a process namespace of its own whose /proc is hidden, so that they look like ranks
+# of one host. Where rank 1 runs, another process has the number that rank 0 has where that runs.
+APART = """
+mount -t tmpfs none /proc
+if [ "$HOROVOD_RANK" = 1 ]; then sleep 1000 & export OTHER=$!; fi
+"$0" -c "$1"
+"""
+LOSE_THE_OTHER = """
+import os, signal
+import horovod.array as hvd, numpy
+hvd.init()
+numbers = hvd.allgather(numpy.array([os.getpid()]))
+if hvd.rank() == 1:
+    assert int(os.environ["OTHER"]) == numbers[0], (os.environ["OTHER"], numbers)
+    os.kill(numbers[0], signal.SIGKILL)
+for _ in range(300): hvd.allreduce(numpy.ones(1))
+print(hvd.allreduce(numpy.ones(1), name="last", op=hvd.Sum)[0])
+"""
 ON_RANK_0 = 'if [ "$HOROVOD_RANK" = 0 ]; then {}; fi; exec "$0" -c "$1"'
 
 
@@ -47,3 +68,14 @@ def test_a_hard_limit_that_leaves_nothing_to_spare_is_enough() -> None:
     launched = horovodrun("-np", "2", "sh", "-c", few, sys.executable, SUM)
     assert launched.code == 0, launched.err
     assert launched.lines(0) == ["1.0"]
+
+
+@pytest.mark.parametrize("transport", ["auto", "tcp"])
+def test_a_process_that_has_a_ranks_number_elsewhere_is_not_taken_for_it(transport: str) -> None:
+    if why := networks.missing():
+        pytest.skip(f"no namespaces: {why}")
+    apart = ("unshare", "--pid", "--fork", "--kill-child", "--mount", "sh", "-c", APART)
+    program = ("-np", "2", *apart, sys.executable, LOSE_THE_OTHER)
+    launched = horovodrun(*program, env={"HOROVOD_TRANSPORT": transport})
+    assert launched.code == 0, launched.err
+    assert [launched.lines(rank) for rank in (0, 1)] == 2 * [["2.0"]]

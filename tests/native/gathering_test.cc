@@ -123,6 +123,13 @@ TEST(ARankOfThisHostConnectsWithTheKey) {
   near->SendAll(sent, hvd::Deadline::After(std::chrono::seconds(10)));
   accepted.at(2).ReceiveAll(received, hvd::Deadline::After(std::chrono::seconds(10)));
   EXPECT_EQ(received, sent);
+  EXPECT_EQ(hvd::ProcessAt(near->fd()), int64_t{::getpid()});
+  EXPECT_EQ(hvd::ProcessAt(accepted.at(2).fd()), int64_t{::getpid()});
+}
+
+TEST(NobodySaysWhichProcessIsAtTheOtherEndOfTheNetwork) {
+  const Start start;
+  EXPECT_EQ(hvd::ProcessAt(start.connections[1].fd()), int64_t{0});
 }
 
 TEST(AnotherProcessThatListensIsNotBelieved) {

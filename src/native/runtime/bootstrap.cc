@@ -109,7 +109,10 @@ class Meeting {
                                .deadline = SetupDeadline(options_),
                                .control = control};
     try {
+      shares_memory_ = false;
       transports_ = SetUpTransports(setup, reach, std::move(segment));
+      shares_memory_ =
+          reach != Reach::kTcp && reach != Reach::kMpi && transports_.shm_error.empty();
       control_ = ControlConnections(setup, TreeOf(table));
       // All that this rank waited for are here; who comes for another try has been told to by then.
       data_.CloseUnproved();
@@ -127,11 +130,14 @@ class Meeting {
     for (const Table::Row& row : table.rows) parents.push_back(row.parent);
     return {std::move(parents), options_.rank};
   }
-  // The other side's process, where it is on this host.
-  UniqueFd WatchNear(const Table& table, int rank) const {
+  // The other side's process, where it is on this host. Containers that tell too little of
+  // themselves look like one host, and the number may be another process's here: it is believed
+  // where memory was opened by it, or where the system says that this process is at the other end.
+  UniqueFd WatchNear(const Table& table, int rank, const Connection& connection) const {
     const Table::Row& row = table.rows[static_cast<size_t>(rank)];
-    const bool near = row.host == table.rows[static_cast<size_t>(options_.rank)].host;
-    return near ? WatchProcess(row.peer.pid) : UniqueFd();
+    if (row.host != table.rows[static_cast<size_t>(options_.rank)].host) return {};
+    const bool known = shares_memory_ || ProcessAt(connection.fd()) == row.peer.pid;
+    return known ? WatchProcess(row.peer.pid) : UniqueFd();
   }
   void LinkDown(const Table& table, const ControlTree& tree, int rank, Connection connection);
 
@@ -154,6 +160,7 @@ class Meeting {
   Membership membership_;
   Transports transports_;
   int attempts_ = 0;
+  bool shares_memory_ = false;  // with the ranks of its host
   // Try failed because another rank had: its words say more.
   bool interrupted_by_peer_ = false;
 };
@@ -168,9 +175,10 @@ void Meeting::Describe(const Table& table) {
 
 void Meeting::LinkDown(const Table& table, const ControlTree& tree, int rank,
                        Connection connection) {
+  UniqueFd process = WatchNear(table, rank, connection);
   membership_.links.push_back({.rank = rank,
                                .connection = std::move(connection),
-                               .process = WatchNear(table, rank),
+                               .process = std::move(process),
                                .below = tree.Below(rank)});
 }
 
@@ -330,11 +338,11 @@ void Meeting::Follow(const std::string& endpoint) {
     reach = Reach::kTcp;
   }
   if (near) leader.GoOver(std::move(*near));
-  auto up = control_.TakeUp();
-  membership_.links.push_back({.rank = parent,
-                               .connection = up ? std::move(*up) : std::move(leader),
-                               .process = WatchNear(table, parent),
-                               .below = {}});
+  auto above = control_.TakeUp();
+  Connection up = above ? std::move(*above) : std::move(leader);
+  UniqueFd process = WatchNear(table, parent, up);
+  membership_.links.push_back(
+      {.rank = parent, .connection = std::move(up), .process = std::move(process), .below = {}});
   for (auto& [rank, connection] : control_.TakeBelow()) {
     LinkDown(table, tree, rank, std::move(connection));
   }

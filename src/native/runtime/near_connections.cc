@@ -105,4 +105,9 @@ std::optional<Socket> ConnectNear(const NearAddress& address, int rank, int64_t 
   return Socket(std::move(fd), "the rank that hears this one");
 }
 
+int64_t ProcessAt(int fd) {
+  const auto peer = PeerOf(fd);
+  return peer ? peer->pid : 0;
+}
+
 }  // namespace hvd

@@ -40,6 +40,10 @@ class NearListener {
 // not that process.
 std::optional<Socket> ConnectNear(const NearAddress& address, int rank, int64_t pid);
 
+// The process that has made the other end of a connection inside a machine; 0 where the system does
+// not say, as over the network and where this process cannot see it.
+int64_t ProcessAt(int fd);
+
 }  // namespace hvd
 
 #endif  // HVD_RUNTIME_NEAR_CONNECTIONS_H_
