@@ -205,25 +205,19 @@ class Session:
             placement = without_mpi(placement, os.environ)
         if self._generation == 0:
             if not core.fits and placement.local_rank == 0:
-                _standard_error.say(core.misfit())
+                _standard_error.warn(core.misfit())
             unused = describe_unused(os.environ, mpi=mpi is not None)
             if placement.rank == 0:
                 for line in unused:
-                    _standard_error.say(f"horovod: {line}")
+                    _standard_error.warn(f"horovod: {line}")
             if placement.size == 1 and (lone := _mpi.describe_lone_tasks(os.environ)):
-                _standard_error.say(f"horovod: {lone}")
+                _standard_error.warn(f"horovod: {lone}")
             self._end_at_exit()
         self._generation += 1
         first = ranks[0] if ranks else 0
         if communicator is not None:
             first = max(0, *numbers_in_world(communicator, [0]))
         timeline = _timeline.recorded_from_start(os.environ, placement.rank, start, first)
-        if timeline and (why := _timeline.why_unwritable(timeline)):
-            # As in Horovod: nobody's training is to end for want of a trace.
-            _standard_error.say(
-                f"horovod: no timeline is recorded, as {timeline!r} cannot be written: {why}."
-            )
-            timeline = ""
         autotune_log = _timeline.autotune_log(os.environ, start, first)
         try:
             runtime = _start_runtime(core, placement, generation, mpi, timeline, autotune_log)

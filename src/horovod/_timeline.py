@@ -62,16 +62,6 @@ def recorded_from_start(
     return file_of(path, rank, start, first)
 
 
-def why_unwritable(path: str) -> str:
-    """Why a file cannot be written; "" when it can. One that is not there is created."""
-    try:
-        # A pipe that nobody reads is none, either.
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o666))
-    except OSError as error:
-        return error.strerror or str(error)
-    return ""
-
-
 def autotune_log(environment: Mapping[str, str], start: int, first: int = 0) -> str:
     """The file in which rank 0 keeps the autotuner's log; "" for none.
 

@@ -94,24 +94,93 @@ def test_a_job_goes_on_without_a_timeline_that_cannot_be_written(tmp_path: Path)
     assert launched.code == 0, launched.err
     for rank in (0, 1):
         (line,) = launched.lines(rank, "stderr")
-        assert line.startswith("horovod: no timeline is recorded, as '")
-        assert line.endswith(".json' cannot be written: No such file or directory.")
+        assert "horovod] the timeline '" in line
+        assert line.endswith(
+            ".json' cannot be written: No such file or directory; the job goes on without it"
+        )
 
 
-def test_a_job_goes_on_where_the_disk_is_full_or_nobody_reads(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    joins = "import horovod.array as hvd; hvd.init(); hvd.barrier()"
-    for timeline, fault in (
+@pytest.fixture
+def pipe(tmp_path: Path) -> Path:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    return path
+
+
+def test_a_job_goes_on_where_the_disk_is_full_or_nobody_reads(pipe: Path) -> None:
+    starts = f"""
+import horovod.array as hvd
+hvd.init()
+hvd.barrier()
+try: hvd.start_timeline({str(pipe)!r})
+except OSError as error: print(error)
+"""
+    for file, fault in (
         ("/dev/full", "No space left on device; the job goes on without it"),
-        (str(pipe), "cannot be written: No such device or address."),
+        (str(pipe), "No such device or address; the job goes on without it"),
     ):
-        env = {"HOROVOD_TIMELINE": timeline}
-        launched = horovodrun("-np", "2", sys.executable, "-c", joins, env=env)
-        assert launched.code == 0, launched.err
-        (line,) = launched.lines(0, "stderr")
-        assert timeline in line
-        assert line.endswith(fault)
+        for variables in (
+            {"HOROVOD_TIMELINE": file},
+            {"HOROVOD_AUTOTUNE": "1", "HOROVOD_AUTOTUNE_LOG": file},
+        ):
+            launched = horovodrun("-np", "2", sys.executable, "-c", starts, env=variables)
+            assert launched.code == 0, launched.err
+            (line,) = launched.lines(0, "stderr")
+            assert f"'{file}' cannot be written: " in line
+            assert line.endswith(fault)
+            (said,) = launched.lines(0)
+            assert said.endswith("cannot be written: No such device or address")
+
+
+def test_a_pipe_gets_the_whole_timeline(pipe: Path) -> None:
+    program = "import horovod.array as hvd; hvd.init(); hvd.barrier()"
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True) as reader:
+        # Opening it waits for the reader; what the job opens meets one that waits already.
+        keeper = os.open(pipe, os.O_WRONLY)
+        env = {"HOROVOD_TIMELINE": str(pipe)}
+        launched = horovodrun("-np", "2", sys.executable, "-c", program, env=env)
+        os.close(keeper)
+        text, _ = reader.communicate(timeout=LAUNCH_SECONDS)
+    assert launched.code == 0, launched.err
+    assert not launched.err
+    assert "BARRIER" in _slices(json.loads(text))
+
+
+def test_the_end_of_a_job_does_not_wait_for_whoever_reads_its_timeline(pipe: Path) -> None:
+    """Who keeps a pipe open without emptying it, as a viewer that was stopped."""
+    program = f"""
+import horovod.array as hvd, numpy
+hvd.init()
+if hvd.rank() == 0: hvd.start_timeline({str(pipe)!r})
+for number in range(1000): hvd.allreduce(numpy.ones(1), name=str(number))
+if hvd.rank() == 0:
+    try: hvd.stop_timeline()
+    except OSError as error: print(error)
+"""
+    opened = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        launched = horovodrun("-np", "2", sys.executable, "-c", program)
+    finally:
+        os.close(opened)
+    assert launched.code == 0, launched.err
+    (line,) = launched.lines(0)
+    assert line.endswith(f"'{pipe}' cannot be written: nobody took what was written in time")
+
+
+def test_reductions_of_shared_memory_are_shown_as_such(tmp_path: Path) -> None:
+    program = """
+import horovod.array as hvd, numpy
+hvd.init()
+array = hvd.shared_empty(100_000, numpy.float32)
+for _ in range(20): hvd.allreduce_(array, name="where it is")
+for _ in range(20): hvd.allreduce(array, name="copied")
+"""
+    file = tmp_path / "t.json"
+    env = {"HOROVOD_TIMELINE": str(file)}
+    launched = horovodrun("-np", "2", sys.executable, "-c", program, env=env)
+    assert launched.code == 0, launched.err
+    slices = _slices(json.loads(file.read_text()))
+    assert slices.count("MAPPED_ALLREDUCE") == slices.count("SHM_ALLREDUCE") == 20
 
 
 def test_files_whose_names_are_not_utf_8(tmp_path: Path) -> None:

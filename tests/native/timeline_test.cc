@@ -21,6 +21,7 @@
 #include "runtime/runtime.h"
 #include "timeline/trace_event.h"
 #include "traces.h"
+#include "transport/wait_check.h"
 
 namespace {
 
@@ -45,6 +46,8 @@ using hvd::test::RequestFor;
 using hvd::test::RunNow;
 using hvd::test::Start;
 using hvd::test::SumInPlace;
+using hvd::test::UntilFast;
+using hvd::test::ValueOf;
 using hvd::test::Wait;
 using Type = TraceEvent::Type;
 
@@ -210,9 +213,11 @@ TEST(AJobRecordsItsOperations) {
   }
 }
 
-TEST(FusedAndFastOperationsShowTheirPhases) {
+namespace {
+
+void ExpectPhases(TransportChoice transport, const std::string& name) {
   const Folder folder;
-  OnRanks(2, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+  OnRanks(2, transport, [&](int rank, Runtime& runtime) {
     const std::string file = folder.File(std::to_string(rank));
     runtime.StartTimeline(file, false);
     std::vector<float> data(64, 1);
@@ -249,11 +254,59 @@ TEST(FusedAndFastOperationsShowTheirPhases) {
     ExpectWellFormed(text);
     EXPECT_EQ(Count(text, "MEMCPY_IN_FUSION_BUFFER"), 3);
     EXPECT_EQ(Count(text, "MEMCPY_OUT_FUSION_BUFFER"), 3);
-    EXPECT_EQ(Count(text, "\"SHM_ALLGATHER\""), 1);
-    EXPECT_EQ(Count(text, "\"SHM_REDUCESCATTER\""), 1);
-    EXPECT_EQ(Count(text, "\"SHM_ALLREDUCE\""), 101);
+    EXPECT_EQ(Count(text, "\"" + name + "_ALLGATHER\""), 1);
+    EXPECT_EQ(Count(text, "\"" + name + "_REDUCESCATTER\""), 1);
+    EXPECT_EQ(Count(text, "\"" + name + "_ALLREDUCE\""), 101);
     EXPECT_EQ(Count(text, "\"error\": \"Mismatched ALLREDUCE"), kFailing);
     EXPECT_EQ(Count(text, R"("bytes": 256, "dtype": "float32", "shape": "[64]")"), 100);
+  });
+}
+
+}  // namespace
+
+TEST(FusedAndFastOperationsShowTheirPhases) { ExpectPhases(TransportChoice::kShm, "SHM"); }
+
+TEST(FusedAndFastOperationsShowTheirPhasesOverSockets) {
+  ExpectPhases(TransportChoice::kTcp, "TCP");
+}
+
+// A rank that others are late for leaves the callers' meeting after a while, and asks them then.
+TEST(ANegotiationBeginsWhenTheCallerCame) {
+  constexpr int kTries = 3;  // of which the system may interrupt some
+  const Folder folder;
+  const std::string file = folder.File("0");
+  OnRanks(2, TransportChoice::kShm, [&](int rank, Runtime& runtime) {
+    if (rank == 0) runtime.StartTimeline(file, false);
+    std::vector<float> data(4, 1);
+    std::vector<double> called;
+    for (int i = 0; i < kTries; ++i) {
+      const std::string late = "late " + std::to_string(i);
+      UntilFast(runtime, [&](int) { SumInPlace(runtime, "warm", data); });
+      const auto request = RequestFor<float>(OpKind::kAllreduce, late, {4});
+      if (rank == 0) {
+        const auto now = std::chrono::system_clock::now().time_since_epoch();
+        called.push_back(std::chrono::duration<double, std::micro>(now).count());
+      } else {
+        // Its name is there once rank 0 has asked for it.
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (Count(Content(file), late) == 0 && std::chrono::steady_clock::now() < end) {
+          std::this_thread::yield();
+        }
+      }
+      Blocking(runtime, request, data.data(), data.data());
+    }
+    if (rank != 0) return;
+    runtime.StopTimeline();
+    int soon = 0;
+    const std::string text = Content(file);
+    ExpectWellFormed(text);
+    for (int i = 0; i < kTries; ++i) {
+      const size_t name = text.find("\"late " + std::to_string(i) + "\"");
+      const size_t begin = text.find("\"ph\": \"B\"", name);
+      const double waited = std::stod(ValueOf(text.substr(begin, 40), "ts")) - called.at(i);
+      if (waited < std::chrono::microseconds(hvd::WaitCheck::kSlice).count()) ++soon;
+    }
+    EXPECT_TRUE(soon > 0);
   });
 }
 

@@ -85,6 +85,42 @@ TEST(AnotherRankMayBeAheadOfWhatRanAtOnce) {
   }
 }
 
+// It came to meet the others, announced the operation in the end, and met them after all.
+TEST(ItsNegotiationBeginsWhenTheRankFirstCame) {
+  TraceEvent met = Event(Type::kAtOnce, "a", 60, "ALLREDUCE");
+  met.met = met.time + std::chrono::microseconds(1);
+  met.done = met.time + std::chrono::microseconds(5);
+  met.activity = "TCP_ALLREDUCE";
+  const std::string negotiate = "NEGOTIATE_ALLREDUCE";
+  const std::string text = TextOf({Event(Type::kRequested, "a", 10, negotiate, 0),
+                                   Event(Type::kRequested, "a", 55, negotiate, 0),
+                                   Event(Type::kRequested, "a", 58, negotiate, 1), met});
+  EXPECT_EQ(Count(text, negotiate), 1);
+  EXPECT_EQ(Count(text, R"("ts": 10.0, "pid": 1, "tid": 0, "name": "NEGOTIATE_ALLREDUCE")"), 1);
+  EXPECT_EQ(Count(text, R"("ts": 10.0, "pid": 1, "tid": 0, "name": "0", "dur": 0)"), 1);
+  EXPECT_EQ(Count(text, R"("name": "0", "dur": 0)"), 1);
+  EXPECT_EQ(Count(text, R"("name": "1", "dur": 0)"), 1);
+}
+
+// What is recorded at its end has begun while another one was in the first slot.
+TEST(OperationsThatOverlapHaveSlotsOfTheirOwn) {
+  std::vector<TraceEvent> events = OneOperation("allreduce.noname.1", 10);
+  for (TraceEvent& event : events) event.numbered = true;
+  TraceEvent met = Event(Type::kAtOnce, "allreduce.noname.2", 12, "ALLREDUCE");
+  met.numbered = true;
+  met.met = met.time + std::chrono::microseconds(10);
+  met.done = met.time + std::chrono::microseconds(11);
+  events.push_back(met);
+  TraceEvent later = met;
+  later.name = "allreduce.noname.3";
+  later.time = met.done;
+  later.met = later.done = met.done + std::chrono::microseconds(1);
+  events.push_back(later);
+  const std::string text = TextOf(events);
+  EXPECT_EQ(Count(text, R"("ts": 12.0, "pid": 1, "tid": 1, "name": "NEGOTIATE_ALLREDUCE")"), 1);
+  EXPECT_EQ(Count(text, R"("ts": 23.0, "pid": 1, "tid": 0, "name": "NEGOTIATE_ALLREDUCE")"), 1);
+}
+
 TEST(WhatHasNoBeginningIsLeftOut) {
   // Recording starts, and events are lost, in the middle of operations.
   for (size_t first = 0; first < 6; ++first) {

@@ -18,8 +18,10 @@ UniqueFd Open(const std::string& path) {
   constexpr std::string_view kHeader =
       "hierarchical_allreduce,hierarchical_allgather,torus_allreduce,cache_enabled,cycle_time_ms,"
       "tensor_fusion_threshold,score\n";
-  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file || ::write(file.get(), kHeader.data(), kHeader.size()) < 0) {
+  // Not to wait for who reads a pipe: that is the writer's thread's part.
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666));
+  if (!file || ::fcntl(file.get(), F_SETFL, O_WRONLY) != 0 ||
+      ::write(file.get(), kHeader.data(), kHeader.size()) < 0) {
     throw Error(Error::Kind::kIo, StrCat("the autotuner's log '", path, "' cannot be written: ",
                                          std::generic_category().message(errno)));
   }

@@ -64,8 +64,9 @@ std::string OperationTrace::Activity(const char* transport, OpKind kind) {
 }
 
 void OperationTrace::RecordRequested(OpKind kind, int32_t process_set, const std::string& name,
-                                     int rank) const {
+                                     int rank, Clock::time_point time) const {
   TraceEvent event = EventOf(TraceEvent::Type::kRequested, process_set, name);
+  event.time = time;
   event.label = StrCat("NEGOTIATE_", Name(kind));
   event.rank = rank;
   timeline_->Record(std::move(event));
@@ -107,14 +108,15 @@ void OperationTrace::RecordDone(const Request& request, std::string_view error) 
 }
 
 void OperationTrace::RecordAtOnce(const Request& request, int rank, Clock::time_point begin,
-                                  Clock::time_point met, std::string_view error) const {
+                                  Clock::time_point met, const char* transport,
+                                  std::string_view error) const {
   MarkCycle(met);
   TraceEvent event = EventOf(TraceEvent::Type::kAtOnce, request.process_set, request.name);
   event.done = event.time;
   event.time = begin;
   event.met = met;
   event.label = Name(request.kind);
-  if (error.empty()) event.activity = Activity("shm", request.kind);
+  if (error.empty()) event.activity = Activity(transport, request.kind);
   event.arguments = ArgumentsOf(request, error);
   event.rank = rank;
   timeline_->Record(std::move(event));

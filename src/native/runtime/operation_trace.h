@@ -25,7 +25,11 @@ class OperationTrace {
 
   // A rank has asked for an operation.
   void Requested(OpKind kind, int32_t process_set, const std::string& name, int rank) const {
-    if (on()) RecordRequested(kind, process_set, name, rank);
+    if (on()) RecordRequested(kind, process_set, name, rank, Clock::now());
+  }
+  // The same of this rank, which came to meet the others' callers at `time` and met none.
+  void Came(const Request& request, int rank, Clock::time_point time) const {
+    if (on()) RecordRequested(request.kind, request.process_set, request.name, rank, time);
   }
   // All of its ranks have.
   void Negotiated(int32_t process_set, const std::string& name) const {
@@ -47,23 +51,24 @@ class OperationTrace {
   void Done(const Request& request, std::string_view error) const {
     if (on()) RecordDone(request, error);
   }
-  // It has run on its caller's thread, which came at `begin`; at `met`, all ranks had. Args: error:
-  // as above.
+  // It has run on its caller's thread, which came at `begin`; at `met`, all ranks had. Args:
+  // transport: as above. error: as above.
   void RanAtOnce(const Request& request, int rank, Clock::time_point begin, Clock::time_point met,
-                 std::string_view error) const {
-    if (on()) RecordAtOnce(request, rank, begin, met, error);
+                 const char* transport, std::string_view error) const {
+    if (on()) RecordAtOnce(request, rank, begin, met, transport, error);
   }
 
  private:
   static std::string Activity(const char* transport, OpKind kind);
-  void RecordRequested(OpKind kind, int32_t process_set, const std::string& name, int rank) const;
+  void RecordRequested(OpKind kind, int32_t process_set, const std::string& name, int rank,
+                       Clock::time_point time) const;
   void RecordNegotiated(int32_t process_set, const std::string& name) const;
   void RecordAnswered(const std::vector<Response>& responses) const;
   void MarkCycle(Clock::time_point time) const;
   void RecordDoing(const Request& request, std::string_view activity) const;
   void RecordDone(const Request& request, std::string_view error) const;
   void RecordAtOnce(const Request& request, int rank, Clock::time_point begin,
-                    Clock::time_point met, std::string_view error) const;
+                    Clock::time_point met, const char* transport, std::string_view error) const;
 
   Timeline* timeline_ = nullptr;
 };

@@ -1,4 +1,5 @@
 // What callers that would wait at once have run on their own threads.
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <optional>
@@ -82,12 +83,21 @@ std::optional<Result> Runtime::RunInLane(const std::shared_ptr<Operation>& opera
   if (!trace_.on()) return lane.Run(operation, coming);
   const auto begin = OperationTrace::Clock::now();
   auto met = begin;
+  const char* transport = lane.in_shared_memory() ? "shm" : "tcp";
+  const bool shared = std::ranges::any_of(
+      operation->memory, [](const Memory& memory) { return memory.shared.buffer != nullptr; });
+  const int64_t mapped_before = shared_.reductions();
   try {
     auto result = lane.Run(operation, coming, &met);
-    if (result) trace_.RanAtOnce(operation->request, rank_, begin, met, "");
+    if (result) {
+      if (shared && shared_.reductions() != mapped_before) transport = "mapped";
+      trace_.RanAtOnce(operation->request, rank_, begin, met, transport, "");
+    } else if (coming == FastLane::Coming::kAtOnce) {
+      trace_.Came(operation->request, rank_, begin);
+    }
     return result;
   } catch (const Error& error) {
-    trace_.RanAtOnce(operation->request, rank_, begin, met, error.what());
+    trace_.RanAtOnce(operation->request, rank_, begin, met, transport, error.what());
     throw;
   }
 }

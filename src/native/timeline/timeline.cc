@@ -1,11 +1,13 @@
 #include "timeline/timeline.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -18,10 +20,14 @@ namespace {
 
 // Events that follow each other are written together. This is what a rank that is killed loses.
 constexpr std::chrono::milliseconds kGatherTime{20};
+// How long the end of a recording waits for who reads a pipe, and how often who waits looks for it.
+constexpr std::chrono::seconds kReadersTime{2};
+constexpr std::chrono::milliseconds kReadersLook{50};
 
 std::string FileText(const std::string& path, int error_number) {
-  return StrCat("the timeline '", path,
-                "' cannot be written: ", std::generic_category().message(error_number));
+  const std::string why = error_number == ETIMEDOUT ? "nobody took what was written in time"
+                                                    : std::generic_category().message(error_number);
+  return StrCat("the timeline '", path, "' cannot be written: ", why);
 }
 
 // The moment of 1970 on the steady clock.
@@ -45,7 +51,9 @@ void Timeline::Start(const std::string& path, bool mark_cycles) {
     throw Error(Error::Kind::kInvalid, StrCat("a timeline is being written to '", path_,
                                               "' already; call hvd.stop_timeline() first"));
   }
-  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  // A pipe that nobody reads is an error then, and one that nobody empties does not hold the
+  // writer.
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666));
   if (!file) throw Error(Error::Kind::kIo, FileText(path, errno));
   path_ = path;
   file_ = std::move(file);
@@ -128,11 +136,28 @@ bool Timeline::Write(const std::string& text) {
   while (written < text.size()) {
     const ssize_t count = ::write(file_.get(), text.data() + written, text.size() - written);
     if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN && AwaitReader()) continue;
     if (count < 0) {
       write_error_ = errno;
       return false;
     }
     written += static_cast<size_t>(count);
+  }
+  return true;
+}
+
+// False, with errno, when recording has ended and nobody reads what there is.
+bool Timeline::AwaitReader() {
+  using Clock = TraceEvent::Clock;
+  pollfd item{.fd = file_.get(), .events = POLLOUT, .revents = 0};
+  std::optional<Clock::time_point> end;
+  while (::poll(&item, 1, static_cast<int>(kReadersLook.count())) == 0) {
+    const std::lock_guard lock(mutex_);
+    if (open_) continue;
+    if (!end) end = Clock::now() + kReadersTime;
+    if (Clock::now() < *end) continue;
+    errno = ETIMEDOUT;
+    return false;
   }
   return true;
 }

@@ -48,6 +48,7 @@ class Timeline {
   void Run(TraceText text);
   // False after an error.
   bool Write(const std::string& text);
+  bool AwaitReader();
 
   const int rank_;
   std::atomic<bool> on_{false};

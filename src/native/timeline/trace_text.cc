@@ -100,7 +100,13 @@ void TraceText::Requested(std::string& text, Row& row, const TraceEvent& event) 
     row.early.push_back(event);
     return;
   }
-  if (!std::exchange(row.negotiating, true)) Begin(text, row, event.label, event.time);
+  if (!std::exchange(row.negotiating, true)) {
+    row.own = false;
+    Begin(text, row, event.label, event.time);
+  }
+  // It had come to meet the others before it announced the operation.
+  const bool own = event.rank == rank_;
+  if (own && std::exchange(row.own, true)) return;
   row.last = std::max(row.last, event.time);
   Add(text, "X", row, row.last, StrCat("\"name\": \"", event.rank, "\", \"dur\": 0"));
 }
@@ -113,10 +119,13 @@ void TraceText::Queued(std::string& text, Row& row, const TraceEvent& event) {
 }
 
 void TraceText::AtOnce(std::string& text, Row& row, const TraceEvent& event) {
-  while (row.depth != 0) End(text, row, event.time);
+  // Else it came to meet the others before, and its negotiation has lasted since.
+  if (!row.negotiating || !row.own) {
+    while (row.depth != 0) End(text, row, event.time);
+    Begin(text, row, StrCat("NEGOTIATE_", event.label), event.time);
+    Add(text, "X", row, row.last, StrCat("\"name\": \"", event.rank, "\", \"dur\": 0"));
+  }
   row.negotiating = false;
-  Begin(text, row, StrCat("NEGOTIATE_", event.label), event.time);
-  Add(text, "X", row, row.last, StrCat("\"name\": \"", event.rank, "\", \"dur\": 0"));
   End(text, row, event.met);
   Begin(text, row, event.label, event.met);
   if (!event.activity.empty()) {
@@ -139,22 +148,27 @@ TraceText::Row& TraceText::RowOf(std::string& text, const TraceEvent& event) {
   if (found != rows_.end()) return found->second;
   Row row;
   if (event.numbered) {
-    row = SharedRow(text, DrawnUnder(event));
+    row = SharedRow(text, DrawnUnder(event), event.time);
   } else if (rows_.size() >= most_names_) {
-    row = SharedRow(text, kOthers);
+    row = SharedRow(text, kOthers, event.time);
   } else {
     row.process = NewProcess(text, event.name);
   }
   return rows_.emplace(event.name, std::move(row)).first->second;
 }
 
-TraceText::Row TraceText::SharedRow(std::string& text, const std::string& name) {
-  const auto found = shared_.find(name);
-  Shared& shared = found != shared_.end() ? found->second : shared_[name];
-  if (shared.used.empty()) shared.process = NewProcess(text, name);
-  const auto slot = std::find(shared.used.begin(), shared.used.end(), false) - shared.used.begin();
-  if (slot == std::ssize(shared.used)) shared.used.push_back(false);
-  shared.used[static_cast<size_t>(slot)] = true;
+// In a slot that is free at that time: what is recorded at its end may have begun before what was
+// there last ended.
+TraceText::Row TraceText::SharedRow(std::string& text, const std::string& name,
+                                    Clock::time_point time) {
+  Shared& shared = shared_[name];
+  if (shared.slots.empty()) shared.process = NewProcess(text, name);
+  const auto slot =
+      std::ranges::find_if(
+          shared.slots, [&](const Shared::Slot& each) { return !each.used && each.last <= time; }) -
+      shared.slots.begin();
+  if (slot == std::ssize(shared.slots)) shared.slots.emplace_back();
+  shared.slots[static_cast<size_t>(slot)].used = true;
   Row row;
   row.process = shared.process;
   row.slot = slot;
@@ -174,7 +188,8 @@ int64_t TraceText::NewProcess(std::string& text, const std::string& name) {
 void TraceText::Release(const std::string& name, Row& row) {
   if (row.slot < 0 || row.depth != 0) return;
   for (auto& [drawn_under, shared] : shared_) {
-    if (shared.process == row.process) shared.used[static_cast<size_t>(row.slot)] = false;
+    if (shared.process != row.process) continue;
+    shared.slots[static_cast<size_t>(row.slot)] = {.used = false, .last = row.last};
   }
   rows_.erase(name);
 }
@@ -208,7 +223,7 @@ void TraceText::CloseAll(std::string& text, Clock::time_point time) {
   }
   std::erase_if(rows_, [](const auto& item) { return item.second.slot >= 0; });
   for (auto& [name, shared] : shared_) {
-    std::fill(shared.used.begin(), shared.used.end(), false);
+    for (Shared::Slot& slot : shared.slots) slot = {.used = false, .last = time};
   }
 }
 

@@ -45,18 +45,23 @@ class TraceText {
     int64_t process = 0;
     int64_t slot = -1;  // of several operations that share a process; -1: it has it alone
     bool negotiating = false;
-    int depth = 0;  // slices that are open
+    bool own = false;  // this rank has asked for it
+    int depth = 0;     // slices that are open
     Clock::time_point last{};
     std::vector<TraceEvent> early;  // asked for again by other ranks before it is done here
   };
   // Operations that share a process.
   struct Shared {
     int64_t process = 0;
-    std::vector<bool> used;  // by slot
+    struct Slot {
+      bool used = false;
+      Clock::time_point last{};  // when it was used last
+    };
+    std::vector<Slot> slots;
   };
 
   Row& RowOf(std::string& text, const TraceEvent& event);
-  Row SharedRow(std::string& text, const std::string& name);
+  Row SharedRow(std::string& text, const std::string& name, Clock::time_point time);
   int64_t NewProcess(std::string& text, const std::string& name);
   void Release(const std::string& name, Row& row);
 
