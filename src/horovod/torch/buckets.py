@@ -148,7 +148,7 @@ class BucketReducer:
         names: of the parameters.
         reduction: how; without compression.
         passes: number of backward passes that add up locally before a reduction.
-        bucket_bytes: how large a bucket of more than one gradient may be.
+        bucket_bytes: how large a bucket of more than one gradient may be; the first rank's counts.
 
     Attributes:
         reduction: see above.
@@ -340,9 +340,7 @@ class BucketReducer:
             return
         # The backward pass comes to the last ones first.
         added = self._unplaced[::-1]
-        layouts = lay_out(added, self._bucket_bytes)
-        self._require_same_layout(added, layouts)
-        for layout in layouts:
+        for layout in lay_out(added, self._agree_on_bucket_bytes(added)):
             self._add(layout)
         self._unplaced = []
 
@@ -363,10 +361,8 @@ class BucketReducer:
             self._bucket_of.update(dict.fromkeys(inside, bucket))
             begin = end
 
-    def _require_same_layout(
-        self, parameters: Sequence[Parameter], layouts: Sequence[Layout]
-    ) -> None:
-        """Refuses to add unlike gradients.
+    def _agree_on_bucket_bytes(self, parameters: Sequence[Parameter]) -> int:
+        """How large a bucket may be: what the first rank has been given.
 
         Raises:
             ValueError: on all ranks, when one has another list of parameters.
@@ -375,20 +371,21 @@ class BucketReducer:
             f"{self._names[each]} {list(each.shape)} {each.stride()} {each.dtype}"
             for each in parameters
         ]
-        words += [f"{layout.dtype} {layout.ends}" for layout in layouts]
         digest = hashlib.sha256("\n".join(words).encode()).digest()[:8]
         elements = sum(each.numel() for each in parameters)
-        own = [int.from_bytes(digest, "little", signed=True), len(parameters), elements]
+        number = int.from_bytes(digest, "little", signed=True)
+        own = [number, len(parameters), elements, min(self._bucket_bytes, 2**63 - 1)]
         gathered = allgather(
             torch.tensor([own], device="cpu"),
             name="gradients.layout",
             process_set=self.reduction.process_set,
         ).tolist()
-        if all(each == gathered[0] for each in gathered):
-            return
+        *first, bucket_bytes = gathered[0]
+        if all(each[:-1] == first for each in gathered):
+            return int(bucket_bytes)
         facts = "; ".join(
             f"rank {rank}: {count} parameters of {total} elements, digest {number & (2**64 - 1):x}"
-            for rank, (number, count, total) in zip(
+            for rank, (number, count, total, _) in zip(
                 self.reduction.process_set.ranks, gathered, strict=True
             )
         )

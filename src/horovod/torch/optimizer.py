@@ -241,7 +241,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
             reduced there (`shared_empty`): each `grad` becomes a view into its bucket, also after
             `zero_grad(set_to_none=True)`. On the CPU, with dense gradients and no compression.
         bucket_cap_mb: how large such a bucket of more than one gradient may be, in MiB; None for
-            HOROVOD_FUSION_THRESHOLD where it is set, else 25.
+            HOROVOD_FUSION_THRESHOLD where it is set, else 25. What the first rank says counts.
 
     Raises:
         ValueError: bad arguments, with Horovod's texts; arguments that exclude each other; or the
