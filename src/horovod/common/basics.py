@@ -122,7 +122,7 @@ class HorovodBasics:
         if rank == 0 or all_ranks:
             path = _timeline.file_of(base, rank)
             try:
-                member.runtime.start_timeline(os.fsencode(path), mark_cycles)
+                member.runtime.start_timeline(os.fsencode(path), bool(mark_cycles))
             except ValueError as error:
                 # Not all ranks may record, and one alone must not fail.
                 warnings.warn(f"hvd.start_timeline({path!r}) is ignored: {error}", stacklevel=2)
