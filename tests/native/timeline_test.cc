@@ -1,6 +1,7 @@
 // The timeline: that it is complete however recording goes, and what a job records.
 #include "timeline/timeline.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/unique_fd.h"
 #include "blocking_calls.h"
 #include "harness.h"
 #include "ranks.h"
@@ -118,6 +120,7 @@ TEST(LostEventsAreCounted) {
   const std::string file = folder.File("fifo");
   // The writer is stuck until somebody reads.
   EXPECT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  const hvd::UniqueFd there(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   std::string text;
   std::atomic<bool> read{false};
   std::thread reader([&] {
