@@ -42,13 +42,13 @@ class HorovodBasics:
                 whose ranks are. Ranks that are not listed do not call this with the same list, but
                 with one of their own or not at all.
             process_sets: the same on all ranks, but for communicators, which their members name:
-                sets to register, each then has its number, or their ranks; or "dynamic", which lets
-                them be added and removed later, also after another `init()` of this process.
+                sets to register, each then has its number, or their ranks; one named twice, or of
+                all ranks, is left out with a warning. Or "dynamic", which lets them be added and
+                removed later, also after another `init()` of this process.
 
         Raises:
             TypeError: `comm` is something else.
-            ValueError: a list in `comm`, or a process set, is not possible in this job; or a set
-                was named twice, then the job has been joined.
+            ValueError: a list in `comm`, or a process set, is not possible in this job.
             HorovodInternalError: not all ranks came in time, or named other process sets.
         """
         if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
@@ -80,8 +80,8 @@ class HorovodBasics:
                     SESSION.stop()
         else:
             left_out = _process_sets.look_up(sets)
-        if left_out:
-            raise ValueError(f"{left_out}; the job runs with the other process sets")
+        if left_out:  # as in Horovod, which does not say so
+            warnings.warn(f"{left_out}; it is left out, and cannot be used", stacklevel=2)
 
     def shutdown(self) -> None:
         """Leaves the job. Happens by itself when the process ends."""

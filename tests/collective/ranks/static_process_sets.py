@@ -25,9 +25,13 @@ for _ in range(3):
 
 # Named twice, or all ranks: the job runs with what remains, which can be looked up then.
 for twice in ([0], range(3)):
-    with pytest.raises(ValueError, match=r"the same ranks already exists; the job runs"):
-        hvd.init(process_sets=[hvd.ProcessSet([0]), hvd.ProcessSet([1, 2]), hvd.ProcessSet(twice)])
+    unused = hvd.ProcessSet(twice)
+    with pytest.warns(UserWarning, match=r"the same ranks already exists; it is left out"):
+        hvd.init(process_sets=[hvd.ProcessSet([0]), hvd.ProcessSet([1, 2]), unused])
     assert hvd.size() == 3
+    assert unused.process_set_id is None
+    with pytest.raises(ValueError, match="has not been registered"):
+        hvd.allreduce(np.ones(1), process_set=unused)
     pair, first = hvd.ProcessSet([2, 1]), hvd.ProcessSet([0])
     hvd.init(process_sets=[pair, first])
     hvd.init(process_sets=[[1, 2], [0]])
@@ -35,7 +39,7 @@ for twice in ([0], range(3)):
     mine = first if first.included() else pair
     assert hvd.allreduce(np.ones(1), op=hvd.Sum, process_set=mine).tolist() == [mine.size()]
     for sets in ([first, hvd.ProcessSet([0])], [hvd.ProcessSet(range(3))]):
-        with pytest.raises(ValueError, match="is a duplicate of another"):
+        with pytest.warns(UserWarning, match="is a duplicate of another"):
             hvd.init(process_sets=sets)
     with pytest.raises(ValueError, match="there is no such process set"):
         hvd.init(process_sets=[hvd.ProcessSet([1])])
