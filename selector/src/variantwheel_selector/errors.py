@@ -62,6 +62,12 @@ class TemporaryDownloadError(DownloadError):
     """A server or connection that failed in a way which may be over when it is tried again."""
 
 
+class UnwritableError(DownloadError):
+    """A file that is there, but for which the system has no room or place where it should go."""
+
+    exit_code = 3
+
+
 class NothingFitsError(SelectorError):
     """No variant of the project fits this machine, and a source build was not allowed."""
 

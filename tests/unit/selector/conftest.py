@@ -2,10 +2,13 @@
 
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from unit.selector.fault_server import Faults, faulty
+from unit.selector.served_payload import Place
 from unit.selector.tiny_release import NULL, V3, V4, TinyRelease, release_info
 from variantwheel_selector import installed
 from variantwheel_selector.install_place import InstallPlace
@@ -37,3 +40,12 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # Commands are compared as those of an activated environment; test_install_place has others.
     monkeypatch.setattr(installed, "find_install_place", lambda _: InstallPlace())
     return site
+
+
+@pytest.fixture
+def place(release: TinyRelease, tmp_path: Path) -> Iterator[Place]:
+    release.publish(tmp_path / "site")
+    faults = Faults(tmp_path / "site")
+    (tmp_path / "home").mkdir()
+    with faulty(faults) as address:
+        yield Place(release, faults, address, tmp_path / "home")

@@ -2,61 +2,14 @@
 
 import base64
 import os
-import stat
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from unit.selector.fault_server import Faults, faulty
-from unit.selector.tiny_release import TinyRelease
+from unit.selector.served_payload import Place
 from variantwheel_selector.errors import DownloadError
-from variantwheel_selector.fetching.payload_search import found_payload
-from variantwheel_selector.fetching.sources import configured_sources
-from variantwheel_selector.manifest import PayloadWheel, render_manifest
-
-QUIET = {"PIP_CONFIG_FILE": os.devnull}
-
-
-class Place:
-    """A served release whose wheels are not in its sdist, and a user's home."""
-
-    def __init__(self, release: TinyRelease, faults: Faults, address: str, home: Path) -> None:
-        self.release, self.faults, self.address, self.home = release, faults, address, home
-        self.index = f"{address}/simple"
-        self.wheel: PayloadWheel = release.wheels[0]
-        self.published = faults.folder / "simple/tiny-native" / self.wheel.filename
-
-    def fetch(self, variables: Mapping[str, str] | None = None, **more: str) -> bytes:
-        environment = {
-            **QUIET, "HOME": str(self.home), "PATH": os.environ["PATH"],
-            "PIP_INDEX_URL": self.index, **(variables or {}), **more,
-        }  # fmt: skip
-        sources = configured_sources(environment, str(self.home))
-        with found_payload(self.release.manifest, self.wheel, sources, environment) as path:
-            return path.read_bytes()
-
-    def data(self) -> bytes:
-        return self.published.read_bytes()
-
-    def leftovers(self) -> list[Path]:
-        return list(self.home.rglob("*.part"))
-
-    def authority(self, login: str) -> str:
-        """The index's URL with a login in it."""
-        return self.index.replace("//", f"//{login}@")
-
-
-@pytest.fixture
-def place(release: TinyRelease, tmp_path: Path) -> Iterator[Place]:
-    release.publish(tmp_path / "site")
-    faults = Faults(tmp_path / "site")
-    (tmp_path / "home").mkdir()
-    with faulty(faults) as address:
-        yield Place(release, faults, address, tmp_path / "home")
 
 
 def test_only_the_wanted_wheel_is_fetched_and_kept(place: Place) -> None:
@@ -338,44 +291,6 @@ def test_a_page_may_not_lead_to_files_of_this_machine(place: Place) -> None:
     place.faults.redirect = "file:///"
     with pytest.raises(DownloadError, match="neither http nor https"):
         place.fetch(PIP_INDEX_URL=f"{place.address}/away/simple")
-
-
-def test_a_full_disk_leaves_nothing_behind(place: Place, tmp_path: Path) -> None:
-    """The limit of file sizes is a full disk for one process; EFBIG instead of ENOSPC."""
-    code = f"""
-import resource, signal, sys
-from unit.selector.fault_server import Faults
-from variantwheel_selector.errors import DownloadError
-from variantwheel_selector.fetching.payload_search import found_payload
-from variantwheel_selector.fetching.sources import configured_sources
-from variantwheel_selector.manifest import parse_manifest
-manifest = parse_manifest(open({str(tmp_path / "manifest")!r}, "rb").read())
-resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-environment = {{"HOME": {str(place.home)!r}, "PIP_INDEX_URL": {place.index!r},
-               "PIP_CONFIG_FILE": "/dev/null"}}
-try:
-    with found_payload(manifest, manifest.wheels[0], configured_sources(environment), environment):
-        print("opened")
-except DownloadError as error:
-    print(error)
-"""
-    (tmp_path / "manifest").write_text(render_manifest(place.release.manifest))
-    tests = str(Path(__file__).resolve().parents[2])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={
-            "PYTHONPATH": os.pathsep.join([tests, *filter(None, sys.path)]),
-            "PYTHONDONTWRITEBYTECODE": "1",  # CPython leaves half a file where there is no room
-        },
-        timeout=60,
-    )
-    assert "cannot write" in done.stdout
-    assert "File too large" in done.stdout
-    assert [path for path in place.home.rglob("*") if stat.S_ISREG(path.stat().st_mode)] == []
 
 
 def test_two_at_once_on_one_home(place: Place) -> None:

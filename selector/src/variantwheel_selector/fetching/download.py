@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from variantwheel_selector.errors import DownloadError, TemporaryDownloadError
+from variantwheel_selector.errors import (
+    DownloadError,
+    TemporaryDownloadError,
+    UnwritableError,
+)
 from variantwheel_selector.fetching.urls import redacted
 from variantwheel_selector.fetching.web import (
     FIRST_PAUSE_SECONDS,
@@ -28,7 +32,8 @@ def download(client: WebClient, url: str, wheel: PayloadWheel, target: Path) -> 
     """Write a wheel to `target`, which exists only once the bytes proved to be the promised ones.
 
     Raises:
-        DownloadError: It cannot be had, is another file, or cannot be written.
+        DownloadError: It cannot be had, or is another file.
+        UnwritableError: It cannot be written.
     """
     try:
         descriptor, beside = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".part")
@@ -150,8 +155,8 @@ def _strong_validator(response: Response) -> str | None:
     return None if modified is None else str(modified)
 
 
-def _cannot_write(target: Path, wheel: PayloadWheel, error: OSError) -> DownloadError:
-    return DownloadError(
+def _cannot_write(target: Path, wheel: PayloadWheel, error: OSError) -> UnwritableError:
+    return UnwritableError(
         f"cannot write {wheel.filename} into {str(target.parent)!r}: {error.strerror or error}; "
         f"{wheel.size} bytes are needed there"
     )

@@ -32,13 +32,18 @@ class HashCache:
             return None
 
     def prepare(self, sha256: str, filename: str) -> Path | None:
-        """Return where a file is to be written, or none if that is impossible."""
+        """Return where a file is to be written, or none if that is clearly impossible.
+
+        Whether there is room for it shows when it is written.
+        """
         path = self.path(sha256, filename)
         if path is None:
             return None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError:
+            return None
+        if path.is_dir():  # nothing can be renamed to it
             return None
         return path if os.access(path.parent, os.W_OK | os.X_OK) else None
 

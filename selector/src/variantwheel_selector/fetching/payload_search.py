@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from variantwheel_selector.errors import DownloadError, ReleaseError
+from variantwheel_selector.errors import DownloadError, ReleaseError, UnwritableError
 from variantwheel_selector.fetching.credentials import Credentials
 from variantwheel_selector.fetching.download import download
 from variantwheel_selector.fetching.hash_cache import HashCache, cache_folder
@@ -55,6 +55,7 @@ def found_payload(
 
     Raises:
         DownloadError: It is nowhere; the text names each place and what to bring where.
+        UnwritableError: It is somewhere, and there is no room for it.
     """
     search = _Search(manifest, wheel, sources, environment)
     cache = HashCache(cache_folder(environment) if sources.cache else None)
@@ -63,8 +64,7 @@ def found_payload(
         yield near
         return
     target = cache.prepare(wheel.sha256, wheel.filename)
-    if target is not None:
-        search.fetch(target)
+    if target is not None and search.fetched(target):
         yield target
         return
     with TemporaryDirectory(prefix="variantwheel-") as temporary:
@@ -99,11 +99,24 @@ class _Search:
         cache.drop(self.wheel.sha256, self.wheel.filename)
         return None
 
+    def fetched(self, target: Path) -> bool:
+        """Download the wheel into the cache; tell whether there is room for it.
+
+        Raises:
+            DownloadError: It is nowhere.
+        """
+        try:
+            self.fetch(target)
+        except UnwritableError:
+            return False  # a home that is full, or over its quota, is no reason not to install
+        return True
+
     def fetch(self, target: Path) -> None:
         """Download the wheel from the first index or page that has it.
 
         Raises:
             DownloadError: None has it.
+            UnwritableError: One has it, and it cannot be written.
         """
         if self.sources.offline:
             self.answers.append("the network: forbidden by uv's setting 'offline'")
@@ -112,6 +125,8 @@ class _Search:
         for place, url in self._links(client):
             try:
                 download(client, url, self.wheel, target)
+            except UnwritableError:
+                raise
             except DownloadError as error:
                 self.answers.append(f"{place}: {error}")
                 continue
@@ -178,7 +193,7 @@ class _Search:
         wheel = self.wheel
         lines = [
             f"{wheel.filename} is needed and was found nowhere",
-            *(f"  {answer}" for answer in self.answers),
+            *(f"  {answer}" for answer in dict.fromkeys(self.answers)),
             self._configuration(),
             *(f"  {path}: not read: {why}" for path, why in self.sources.unread.items()),
             f"the file has {wheel.size} bytes, sha256 {wheel.sha256}",
