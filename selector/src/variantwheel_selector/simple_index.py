@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 from variantwheel_selector.errors import ReleaseError, TemporaryDownloadError
+from variantwheel_selector.fetching.content_coding import as_sent, unpacked_answer
 from variantwheel_selector.fetching.urls import redacted
 from variantwheel_selector.fetching.web import (
     FIRST_PAUSE_SECONDS,
@@ -106,6 +107,9 @@ def fetch_project_names(index: str, client: WebClient) -> list[str]:
 
 def fetch_file(url: str, client: WebClient) -> bytes:
     """Return a file, such as a variants.json or a selector sdist.
+
+    Servers that say of an archive that it was sent as gzip mean that it is one, so that pip and uv
+    take it as it comes.
 
     Raises:
         DownloadError: It cannot be had.
@@ -232,7 +236,9 @@ def _fetch(url: str, accept: str, limit: int, client: WebClient) -> tuple[bytes,
 
 def _fetch_once(url: str, accept: str, limit: int, client: WebClient) -> tuple[bytes, str, str]:
     try:
-        with client.open(url, {"Accept": accept}) as response:
+        with client.open(url, {"Accept": accept}) as answer:
+            understood = as_sent if _filename(url).endswith(".gz") else unpacked_answer
+            response = understood(answer, url)
             content = response.read(limit + 1)
             content_type = response.headers.get_content_type()
             length = response.headers.get("Content-Length", "")

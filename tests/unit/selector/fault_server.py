@@ -25,6 +25,7 @@ class Faults:
         weak: Whether its entity tags promise the same meaning alone, not the same bytes.
         redirect: Sent for every path that begins with `/away/`.
         replace: Bodies to send instead of files, by path.
+        codings: What `Content-Encoding` says, by path; bodies are sent as they are.
         statuses: Answers by path that come first, one for each time.
         requests: Path and header fields of every request.
         ranges_served: The `Range` of requests that it continued.
@@ -38,6 +39,7 @@ class Faults:
     weak: bool = False
     redirect: str = ""
     replace: dict[str, bytes] = field(default_factory=dict)
+    codings: dict[str, str] = field(default_factory=dict)
     statuses: dict[str, list[int]] = field(default_factory=dict)
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     ranges_served: list[str] = field(default_factory=list)
@@ -85,6 +87,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         wanted = self.headers.get("Range", "")
         begin = 0
         headers = {"ETag": f'{"W/" * self.faults.weak}"{len(body)}-{hash(body)}"'}
+        if self.path in self.faults.codings:
+            headers["Content-Encoding"] = self.faults.codings[self.path]
         if wanted and self.faults.ranges and self.headers.get("If-Range") == headers["ETag"]:
             begin = int(wanted.removeprefix("bytes=").removesuffix("-"))
             headers["Content-Range"] = f"bytes {begin}-{len(body) - 1}/{len(body)}"

@@ -15,6 +15,7 @@ from variantwheel_selector.errors import (
     TemporaryDownloadError,
     UnwritableError,
 )
+from variantwheel_selector.fetching.content_coding import unpacked_answer
 from variantwheel_selector.fetching.urls import redacted
 from variantwheel_selector.fetching.web import (
     FIRST_PAUSE_SECONDS,
@@ -26,6 +27,7 @@ from variantwheel_selector.fetching.web import (
 from variantwheel_selector.manifest import PayloadWheel
 
 _CHUNK = 1 << 18
+_ZIP_BEGIN = b"PK"
 
 
 def download(client: WebClient, url: str, wheel: PayloadWheel, target: Path) -> None:
@@ -83,7 +85,8 @@ class _Transfer:
         headers = {"Accept": "*/*"}
         if self.written and self.validator is not None:
             headers |= {"Range": f"bytes={self.written}-", "If-Range": self.validator}
-        with self.client.open(self.url, headers) as response:
+        with self.client.open(self.url, headers) as answer:
+            response = unpacked_answer(answer, self.url, plain=_ZIP_BEGIN)
             self._continue(response)
             while self.written < self.wheel.size:
                 try:
