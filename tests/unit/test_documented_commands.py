@@ -42,13 +42,11 @@ FOREIGN = {
     "uv pip install --no-cache --reinstall --no-deps PROJECT==VERSION": (
         "compared with what verify prints by tests/unit/selector/test_cli.py"
     ),
-    "pip install --no-deps -r locked/pylock.gpu-node.toml": (
+    "pip install --force-reinstall --no-deps -r locked/pylock.gpu-node.toml": (
         "run by tests/unit/selector/test_lock.py"
     ),
-    "pip install --no-deps -r locked/requirements.gpu-node.txt": "likewise",
-    "uv pip sync --preview-features pylock locked/pylock.gpu-node.toml": (
-        "likewise, by its install, which reads the same"
-    ),
+    "pip install --force-reinstall --no-deps -r locked/requirements.gpu-node.txt": "likewise",
+    "uv pip install --reinstall --no-deps -r locked/requirements.gpu-node.txt": "likewise",
     "cibuildwheel --config-file ci/cibuildwheel/x86_64_v3-x86_64.toml --output-dir"
     " wheelhouse/x86_64_v3": "needs containers; see docs/status.md",
 }

@@ -51,6 +51,11 @@ def lock(*words: str | Path) -> int:
     return run_commandline(["lock", "tiny-native", *map(str, words)])
 
 
+def printed_commands(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+    """Return the commands at the end of what was printed."""
+    return [shlex.split(x.partition(": ")[2]) for x in capsys.readouterr().out.splitlines()[-3:]]
+
+
 def test_a_lock_for_two_machines_is_valid_and_pins_the_released_bytes(
     release: TinyRelease,
     archive: Path,
@@ -224,7 +229,32 @@ def test_the_commands_that_are_printed_can_be_pasted(
     archive: Path, profiles: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lock(archive, *profiles, "-o", tmp_path / "l $s") == 0
-    printed = capsys.readouterr().out.splitlines()
-    commands = [shlex.split(line.partition(": ")[2]) for line in printed[-2:]]
-    assert [words[:4] for words in commands] == [["pip", "install", "--no-deps", "-r"]] * 2
-    assert all(Path(words[4]).is_file() and not words[5:] for words in commands)
+    commands = printed_commands(capsys)
+    assert [words[:2] for words in commands] == [["pip", "install"]] * 2 + [["uv", "pip"]]
+    assert all(Path(words[-1]).is_file() and words[-2] == "-r" for words in commands)
+
+
+def test_the_commands_that_are_printed_replace_another_variant(
+    archive: Path, profiles: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands: dict[str, list[list[str]]] = {}
+    for label, options in (("x86_64_v3", profiles[:2]), ("null", profiles[2:])):
+        assert lock(archive, *options, "-o", tmp_path / "lock") == 0
+        commands[label] = printed_commands(capsys)
+    folder = tmp_path / "env"
+    venv.create(folder, symlinks=True)
+    starts = {
+        "pip": [sys.executable, "-m", "pip", "--isolated", "--python", str(folder)],
+        "uv": [UV, "--no-config"],
+    }
+    quiet = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home"), "VIRTUAL_ENV": str(folder)}
+    for number in range(3):
+        for label, found in commands.items():
+            program, *words = found[number]
+            done = subprocess.run(
+                [*starts[program], *words],
+                check=False, capture_output=True, text=True, env=quiet, cwd="/", timeout=120,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stdout + done.stderr
+            (module,) = folder.glob("lib/python*/site-packages/tiny_native/__init__.py")
+            assert module.read_text() == f"LABEL = {label!r}\n", found[number]

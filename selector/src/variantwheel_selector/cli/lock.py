@@ -112,8 +112,11 @@ def _lines(
         shlex.quote(str(folder / file))
         for file in (f"pylock.{name}.toml", f"requirements.{name}.txt")
     )
-    yield f"install: pip install --no-deps -r {requirements}"
-    yield f"     or, with pip 26.1 and newer: pip install --no-deps -r {pylock}"
+    # Another variant of the same version would be left in place: installers compare versions alone.
+    pip, uv = "pip install --force-reinstall --no-deps", "uv pip install --reinstall --no-deps"
+    yield f"install: {pip} -r {requirements}"
+    yield f"     or, with pip 26.1 and newer: {pip} -r {pylock}"
+    yield f"     or: {uv} -r {requirements}"
 
 
 def _machines(paths: list[Path]) -> dict[str, Machine]:
