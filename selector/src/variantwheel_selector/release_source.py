@@ -7,14 +7,12 @@ import hashlib
 import io
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from variantwheel_selector.errors import (
     DownloadError,
-    InvalidNameError,
-    NothingFitsError,
     ReleaseError,
     VariantsJsonError,
 )
@@ -25,9 +23,17 @@ from variantwheel_selector.fetching.web import WebClient
 from variantwheel_selector.installer_folder import own_folder
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.manifest import MANIFEST_PATH, parse_manifest
-from variantwheel_selector.missing_project import folder_advice, index_advice
-from variantwheel_selector.packaging_library import version
+from variantwheel_selector.missing_project import index_advice
 from variantwheel_selector.record import record, replace
+from variantwheel_selector.release_files import (
+    choose_version,
+    not_yanked,
+    nothing_advice,
+    project_sdists,
+    project_versions,
+    project_wheels,
+    yank_reason,
+)
 from variantwheel_selector.requires_python import (
     PythonFilter,
     python_refusal,
@@ -37,7 +43,7 @@ from variantwheel_selector.requires_python import (
 from variantwheel_selector.selection import Release
 from variantwheel_selector.simple_index import IndexFile, fetch_file, fetch_project
 from variantwheel_selector.variants_json import parse_variants_json
-from variantwheel_selector.wheel_name import WheelName, escape_project, normalize_project
+from variantwheel_selector.wheel_name import escape_project, normalize_project
 
 _MANIFEST_LIMIT = 16 * 1024 * 1024
 
@@ -211,9 +217,14 @@ class _Found:
         The variant wheels and their variants.json count; an index that takes neither, as public
         ones do today, has the selector sdist alone, which carries both.
         """
-        wheels, sdists = _wheels(self.files, self.project), project_sdists(self.files, self.project)
-        versions = {name.version for name, _ in wheels} | set(sdists)
-        advice = "" if versions else folder_advice([f.filename for f in self.files], self.project)
+
+        def versions_of(some: Collection[IndexFile]) -> set[str]:
+            return project_versions(some, self.project)
+
+        files = not_yanked(self.files, wanted, versions_of)
+        wheels, sdists = project_wheels(files, self.project), project_sdists(files, self.project)
+        versions = versions_of(files)
+        advice = "" if versions else nothing_advice(self.files, self.project, versions_of)
         python = PythonFilter(
             (machine.python.version,),
             lambda text: [
@@ -222,11 +233,14 @@ class _Found:
             ],
         )
         chosen = choose_version(versions, self.project, wanted, self.place, advice, python)
+        of_version = [file for name, file in wheels if name.version == chosen]
+        yanked = yank_reason([*of_version, *filter(None, [sdists.get(chosen)])])
         json_file = self._json_file(chosen)
         if json_file is None and chosen in sdists:
             sdist = sdists[chosen]
             content = io.BytesIO(self.read(sdist))
             release = _packed_release(content, sdist.filename, machine)
+            release = replace(release, yanked=yanked)
             return _for_python(release, self._stated_by_sdist(sdist, chosen), machine)
         if json_file is None:
             raise ReleaseError(
@@ -236,14 +250,13 @@ class _Found:
             info = parse_variants_json(self.read(json_file), json_file.filename)
         except VariantsJsonError as error:
             raise ReleaseError(f"{self.place}: {error}") from error
-        of_version = [file for name, file in wheels if name.version == chosen]
         refused = {
             file.filename: refusal
             for file in of_version
             if (refusal := python_refusal(self.stated(file), machine.python.version))
         }
         hashes = {file.filename: file.sha256 for file in of_version}
-        return Release(normalize_project(self.project), chosen, info, hashes, refused)
+        return Release(normalize_project(self.project), chosen, info, hashes, refused, yanked)
 
     def _json_name(self, version: str) -> str:
         return f"{escape_project(self.project)}-{version}-variants.json"
@@ -261,84 +274,3 @@ class _Found:
         if stated or self._json_file(version) is not None:
             return stated
         return stated_requirement(io.BytesIO(self.read(sdist)), sdist.filename)
-
-
-def project_sdists(files: Iterable[IndexFile], project: str) -> dict[str, IndexFile]:
-    """Return a project's source distributions by version."""
-    found: dict[str, IndexFile] = {}
-    for file in files:
-        stem, dot, _ = file.filename.rpartition(".tar.gz")
-        name, dash, text = stem.rpartition("-")
-        same = bool(dot and dash) and normalize_project(name) == normalize_project(project)
-        if same and not file.yanked:
-            found[text] = file
-    return found
-
-
-def _wheels(files: Iterable[IndexFile], project: str) -> list[tuple[WheelName, IndexFile]]:
-    found: list[tuple[WheelName, IndexFile]] = []
-    for file in files:
-        if file.yanked or not file.filename.endswith(".whl"):
-            continue
-        try:
-            name = WheelName.from_str(file.filename)
-        except InvalidNameError:
-            continue  # as installers do: an index may hold what a later standard allows
-        if normalize_project(name.distribution) == normalize_project(project):
-            found.append((name, file))
-    return found
-
-
-def choose_version(
-    found: set[str],
-    project: str,
-    wanted: str | None,
-    place: str,
-    advice: str,
-    python: PythonFilter,
-) -> str:
-    """Return the version asked for as it is spelt here, or the newest that is for a Python.
-
-    Args:
-        found: The versions that there are.
-        project: For messages.
-        wanted: A version, whatever Python it is for, or none for the newest.
-        place: For messages.
-        advice: What to add where there is none.
-        python: Leaves versions out, as pip does before it looks for the newest.
-
-    Raises:
-        ReleaseError: There is none.
-        NothingFitsError: There is none for the Python.
-    """
-    # Sorted: of two spellings of one version, it is always the same that is taken.
-    parsed = {key: text for text in sorted(found) if (key := _parse_version(text)) is not None}
-    if wanted is not None:
-        key = _parse_version(wanted)
-        if key is None:
-            raise ReleaseError(f"{wanted!r} is no version")
-        if not parsed:
-            raise ReleaseError(f"{place} has nothing of {project}{advice}")
-        if key not in parsed:
-            known = ", ".join(map(str, sorted(parsed)))
-            raise ReleaseError(f"{place} has no {project} {wanted}, but {known}")
-        return parsed[key]
-    if not parsed:
-        raise ReleaseError(f"{place} has nothing of {project}{advice}")
-    refused: list[str] = []
-    # Prereleases only where no other version is left.
-    for key in sorted(parsed, key=lambda key: (not key.is_prerelease, key), reverse=True):
-        requirement = python.requirement(parsed[key])
-        if not requirement:
-            return parsed[key]
-        refused.append(f"{key} needs {requirement}")
-    raise NothingFitsError(
-        f"{place} has no {project} for Python {python.words()}: {', '.join(refused)}"
-    )
-
-
-def _parse_version(text: str) -> version.Version | None:
-    try:
-        return version.Version(text)
-    except version.InvalidVersion:
-        return None

@@ -8,7 +8,7 @@ import shutil
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,13 +22,16 @@ from variantwheel_selector.fetching.sources import (
 from variantwheel_selector.fetching.urls import redacted
 from variantwheel_selector.installer_folder import own_folder
 from variantwheel_selector.manifest import MANIFEST_PATH, Manifest, PayloadWheel, parse_manifest
-from variantwheel_selector.missing_project import folder_advice
 from variantwheel_selector.record import record, replace
-from variantwheel_selector.release_source import (
+from variantwheel_selector.release_files import (
     choose_version,
+    not_yanked,
+    nothing_advice,
+    project_sdists,
+)
+from variantwheel_selector.release_source import (
     fetch_release_files,
     files_of_folder,
-    project_sdists,
     stated_in_folder,
 )
 from variantwheel_selector.requires_python import (
@@ -54,6 +57,7 @@ class SelectorSdist:
         index: The index that it came from, if any.
         folder: The folder of a release that it came from, if any.
         requires_python: What its metadata states, such as `>=3.10`; empty if it states nothing.
+        yanked: Why its publisher took it back, empty without a reason; none if it was not.
     """
 
     path: Path
@@ -61,6 +65,7 @@ class SelectorSdist:
     index: str | None = None
     folder: Path | None = None
     requires_python: str = ""
+    yanked: str | None = None
 
 
 def sdist_from_index(
@@ -114,7 +119,7 @@ def sdist_from_index(
     except DownloadError as error:
         raise ReleaseError(str(error)) from error
     sdist = sdist_from_file(path, f"{file.filename} of {redacted(index)}")
-    return replace(sdist, index=index, requires_python=stated(file))
+    return replace(sdist, index=index, requires_python=stated(file), yanked=file.yanked)
 
 
 def sdist_from_folder(
@@ -228,8 +233,12 @@ def _chosen(
     pythons: Sequence[str],
     stated: Callable[[IndexFile], str],
 ) -> IndexFile:
-    sdists = project_sdists(files, project)
-    advice = "" if sdists else folder_advice([file.filename for file in files], project)
+
+    def sdists_of(some: Collection[IndexFile]) -> dict[str, IndexFile]:
+        return project_sdists(some, project)
+
+    sdists = sdists_of(not_yanked(files, wanted, sdists_of))
+    advice = "" if sdists else nothing_advice(files, project, sdists_of)
     python = PythonFilter(tuple(pythons), lambda text: [stated(sdists[text])])
     return sdists[choose_version(set(sdists), project, wanted, place, advice, python)]
 

@@ -31,6 +31,8 @@ class Release:
         variants: What each label needs.
         hashes: File names of the wheels to their sha256, if it is known.
         refused: Wheels that do not count although their tags may fit, each with the reason.
+        yanked: Why its publisher took it back, as the index says; empty without a reason, none if
+            it was not, and where nobody looked.
     """
 
     project: str
@@ -38,6 +40,7 @@ class Release:
     variants: VariantsInfo
     hashes: Mapping[str, str | None]
     refused: Mapping[str, str] = field(default_factory=dict)
+    yanked: str | None = None
 
     @classmethod
     def from_manifest(cls, manifest: Manifest) -> Release:

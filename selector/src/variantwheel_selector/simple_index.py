@@ -45,14 +45,15 @@ class IndexFile:
         url: Absolute, without fragment.
         sha256: In hexadecimal, or none if the index gives none.
         requires_python: As the index states it, or the empty string.
-        yanked: Whether the release took it back.
+        yanked: Why the publisher took it back, empty without a reason; none if it was
+            not (PEP 592).
     """
 
     filename: str
     url: str
     sha256: str | None = None
     requires_python: str = ""
-    yanked: bool = False
+    yanked: str | None = None
 
 
 def fetch_project(index: str, project: str, client: WebClient) -> list[IndexFile]:
@@ -181,7 +182,7 @@ def _file_from_anchor(attributes: Mapping[str, str], base: str) -> IndexFile:
         url=url,
         sha256=found[1] if found else None,
         requires_python=attributes.get("data-requires-python", ""),
-        yanked="data-yanked" in attributes,
+        yanked=attributes.get("data-yanked"),
     )
 
 
@@ -191,13 +192,14 @@ def _file_from_node(node: JsonNode, base: str) -> IndexFile:
     )
     hashes = members["hashes"].members() if "hashes" in members else {}
     requires: Any = members["requires-python"].value if "requires-python" in members else None
+    # PEP 691: true, false or the reason as text.
+    yanked: Any = members["yanked"].value if "yanked" in members else None
     return IndexFile(
         filename=members["filename"].string(),
         url=_join(base, members["url"].string()),
         sha256=hashes["sha256"].string() if "sha256" in hashes else None,
         requires_python=requires if isinstance(requires, str) else "",
-        # PEP 691: true, false or the reason as text.
-        yanked="yanked" in members and members["yanked"].value not in (False, None),
+        yanked=None if yanked in (False, None) else yanked if isinstance(yanked, str) else "",
     )
 
 

@@ -70,7 +70,7 @@ def test_documents_follow_their_schemas(
     words = ["explain", "tiny-native", "--find-links", str(gpu_folder), *captured]
     document = json.loads(run(capsys, *words)[1])
     check("explain", document)
-    for key in ("refusal", "supported", "better"):
+    for key in ("yanked", "refusal", "supported", "better"):
         del document[key]
     check("variant-decision", document)
 
@@ -182,7 +182,12 @@ def test_explain_says_what_was_decided_when_the_project_was_installed(
     assert lines == decision_lines(decision)
     assert outcome == f"tiny-native 1.0: {decision.label} ({decision.filename})"
     code, printed = run(capsys, "explain", "tiny-native==1.0", "--json")
-    assert (code, json.loads(printed)) == (0, decision.to_json())
+    document = json.loads(printed)
+    check("explain", document)
+    # What no record holds is not known.
+    told = {key: document.pop(key) for key in ("yanked", "refusal", "supported", "better")}
+    assert set(told.values()) == {None}
+    assert (code, document) == (0, decision.to_json())
 
 
 @pytest.mark.parametrize(

@@ -359,8 +359,8 @@ def test_json_page() -> None:
     }  # fmt: skip
     found = parse_json_page(json.dumps(document).encode(), "http://i.invalid/simple/a/")
     assert found == [
-        IndexFile("a-1.whl", "http://i.invalid/simple/f/a-1.whl", "00", ">=3.10", yanked=False),
-        IndexFile("b.whl", "https://host.invalid/b.whl", None, "", yanked=True),
+        IndexFile("a-1.whl", "http://i.invalid/simple/f/a-1.whl", "00", ">=3.10"),
+        IndexFile("b.whl", "https://host.invalid/b.whl", None, "", "broken"),
     ]
 
 

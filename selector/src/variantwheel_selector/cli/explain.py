@@ -29,6 +29,7 @@ from variantwheel_selector.front_end import index_options
 from variantwheel_selector.installed import read_installed, selector_version
 from variantwheel_selector.installer_folder import own_folder
 from variantwheel_selector.machine import Machine
+from variantwheel_selector.release_files import yank_lines
 from variantwheel_selector.release_source import (
     release_from_folder,
     release_from_index,
@@ -82,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
         print_json(
             decision.to_json()
             | {
+                "yanked": release.yanked,
                 "refusal": selection.refusal or None,
                 "supported": properties(selection.support),
                 "better": [{"label": label, "changes": changes} for label, changes in better],
@@ -113,7 +115,9 @@ def _explain_installed(args: argparse.Namespace) -> int:
             f" {project}' says whether it fits. Or {elsewhere}"
         )
     if args.json:
-        print_json(decision.to_json())
+        # What stands in no record is not known: null.
+        unknown = dict.fromkeys(("yanked", "refusal", "supported", "better"))
+        print_json(decision.to_json() | unknown)
     else:
         settings = ("", "settings", *setting_lines(decision)) if decision.settings else ()
         heading = f"decided when {release} was installed"
@@ -132,6 +136,7 @@ def _lines(
     if better:
         yield from ("", "for a better one", *better_lines(better))
     yield ""
+    yield from yank_lines(f"{decision.project} {decision.version}", selection.release.yanked)
     yield from selection.refusal.splitlines()
     yield outcome_line(decision, from_source=selection.from_source and not selection.refusal)
 

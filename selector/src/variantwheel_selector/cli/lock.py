@@ -24,9 +24,9 @@ from variantwheel_selector.lock import (
 )
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.machine_folder import read_machine
-from variantwheel_selector.manifest import Manifest
 from variantwheel_selector.payload import check_wheel, open_payload
 from variantwheel_selector.record import replace
+from variantwheel_selector.release_files import yank_lines
 from variantwheel_selector.sdist_source import (
     SelectorSdist,
     payload_wheel,
@@ -89,20 +89,23 @@ def run(args: argparse.Namespace) -> int:
                 "schema": 1,
                 "project": manifest.name,
                 "version": manifest.version,
+                "yanked": sdist.yanked,
                 "locked": [item.to_json() for item in locked],
                 "not_locked": list(needs),
             }
         )
         return 0
-    print_lines(_lines(args.output, manifest, locked, list(needs)))
+    print_lines(_lines(args.output, sdist, locked, list(needs)))
     return 0
 
 
 def _lines(
-    folder: Path, manifest: Manifest, locked: list[LockedWheel], needs: list[str]
+    folder: Path, sdist: SelectorSdist, locked: list[LockedWheel], needs: list[str]
 ) -> Iterator[str]:
     width = max(len(item.profile) for item in locked)
-    yield f"{manifest.name} {manifest.version} locked in {folder}"
+    release = f"{sdist.manifest.name} {sdist.manifest.version}"
+    yield from yank_lines(release, sdist.yanked)
+    yield f"{release} locked in {folder}"
     for item in locked:
         yield f"  {item.profile:{width}}  {item.wheel.label}  sha256 {item.wheel.sha256}"
     for need in needs:
