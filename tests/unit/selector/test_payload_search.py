@@ -74,6 +74,11 @@ def test_a_server_that_is_busy_is_asked_again(place: Place) -> None:
     assert place.fetch() == place.data()
 
 
+@pytest.mark.parametrize("timeout", ["1e400", "99999999999999", "0", "-1", "nan"])
+def test_no_time_out_keeps_a_server_from_being_heard(place: Place, timeout: str) -> None:
+    assert place.fetch(PIP_TIMEOUT=timeout) == place.data()
+
+
 def test_an_index_that_is_busy_is_asked_again(place: Place) -> None:
     page = "/simple/tiny-native/"
     place.faults.statuses[page] = [503, 500]

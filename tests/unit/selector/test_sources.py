@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -236,3 +237,38 @@ def test_origins_and_places() -> None:
     assert local_folder("https://host/links/") is None
     assert as_url("/a b") == "file:///a%20b"
     assert as_url("https://host/") == "https://host/"
+
+
+@pytest.mark.parametrize(
+    ("stated", "timeout"),
+    [
+        ("2.5", 2.5), ("1e-9", 1e-9), ("1e400", 86400), ("inf", 86400), ("99999999999999", 86400),
+        ("0", None), ("-1", None), ("nan", None), ("soon", None), ("²", None), ("9" * 5000, 86400),
+    ],
+)  # fmt: skip
+def test_any_time_that_is_stated_is_one_that_can_be_waited(
+    stated: str, timeout: float | None
+) -> None:
+    pip = {"PIP_CONFIG_FILE": os.devnull, "PIP_DEFAULT_TIMEOUT": "7"}
+    found = configured_sources({**pip, "PIP_TIMEOUT": stated})
+    assert found.web.timeout == (timeout or 7)
+    found = configured_sources({**UV, "HTTP_TIMEOUT": "7", "UV_HTTP_TIMEOUT": stated})
+    assert found.web.timeout == (timeout or 7)
+    with socket.socket() as waiting:
+        waiting.settimeout(found.web.timeout)
+
+
+@pytest.mark.parametrize(
+    ("stated", "retries"),
+    [
+        ("0", 0), ("-3", 0), ("2", 2), ("1e400", 1_000_000), ("9" * 5000, 1_000_000),
+        ("nan", None), ("often", None), ("²", None),
+    ],
+)  # fmt: skip
+def test_any_number_of_retries_that_is_stated_can_be_counted(
+    stated: str, retries: int | None
+) -> None:
+    found = configured_sources({"PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": stated})
+    assert found.web.retries == (5 if retries is None else retries)
+    found = configured_sources({**UV, "UV_HTTP_RETRIES": stated})
+    assert found.web.retries == (3 if retries is None else retries)

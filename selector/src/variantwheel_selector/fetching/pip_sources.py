@@ -8,14 +8,13 @@ those of the folder that pip runs in, whichever file they stand in.
 from __future__ import annotations
 
 import configparser
-import contextlib
 import os
 import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from variantwheel_selector.fetching.access import WebAccess
+from variantwheel_selector.fetching.access import WebAccess, read_retries, read_seconds
 from variantwheel_selector.fetching.sources import PackageSources
 from variantwheel_selector.installer_folder import NO_FOLDER, from_folder, pip_path
 
@@ -61,6 +60,7 @@ def pip_sources(environment: Mapping[str, str], folder: str = "") -> PackageSour
     ]
     no_index = _flag(settings, "no-index")
     keyring = settings.get("keyring-provider", "auto")
+    default_timeout = settings.get("default-timeout", "")
     # The two variables win over pip's own setting, because requests reads them.
     certificate = (
         environment.get("REQUESTS_CA_BUNDLE")
@@ -84,8 +84,8 @@ def pip_sources(environment: Mapping[str, str], folder: str = "") -> PackageSour
             client_certificate=from_folder(settings.get("client-cert", ""), folder) or None,
             proxy=settings.get("proxy"),
             trusted_hosts=tuple(_words(settings, "trusted-host")),
-            timeout=_number(settings, ("timeout", "default-timeout"), 15.0),
-            retries=int(_number(settings, ("retries",), 5)),
+            timeout=read_seconds(settings.get("timeout", ""), read_seconds(default_timeout, 15.0)),
+            retries=read_retries(settings.get("retries", ""), 5),
         ),
         read=tuple(read),
         unread=unread,
@@ -167,10 +167,3 @@ def _words(settings: Mapping[str, str], name: str) -> list[str]:
 
 def _flag(settings: Mapping[str, str], name: str) -> bool:
     return settings.get(name, "").lower() in _TRUE
-
-
-def _number(settings: Mapping[str, str], names: tuple[str, ...], default: float) -> float:
-    for name in names:
-        with contextlib.suppress(KeyError, ValueError):
-            return max(float(settings[name]), 0.0)
-    return default

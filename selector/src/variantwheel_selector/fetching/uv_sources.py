@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from variantwheel_selector.fetching.access import WebAccess
+from variantwheel_selector.fetching.access import WebAccess, read_retries, read_seconds
 from variantwheel_selector.fetching.sources import PackageSources
 from variantwheel_selector.fetching.urls import Login
 from variantwheel_selector.fetching.uv_files import (
@@ -69,7 +69,7 @@ def uv_sources(environment: Mapping[str, str], folder: str = "") -> PackageSourc
                 *found.texts("allow-insecure-host"),
             ),
             timeout=_seconds(environment),
-            retries=_retries(environment),
+            retries=read_retries(environment.get("UV_HTTP_RETRIES", ""), 3),
         ),
         logins=_logins(indexes, environment),
         read=tuple(found.read),
@@ -116,13 +116,7 @@ def _logins(indexes: list[_Index], environment: Mapping[str, str]) -> dict[str, 
 
 
 def _seconds(environment: Mapping[str, str]) -> float:
-    for name in ("UV_HTTP_TIMEOUT", "UV_REQUEST_TIMEOUT", "HTTP_TIMEOUT"):
-        text = environment.get(name, "")
-        if text.isdigit():
-            return float(text)
-    return 30.0
-
-
-def _retries(environment: Mapping[str, str]) -> int:
-    text = environment.get("UV_HTTP_RETRIES", "")
-    return int(text) if text.isdigit() else 3
+    seconds = 30.0
+    for name in ("HTTP_TIMEOUT", "UV_REQUEST_TIMEOUT", "UV_HTTP_TIMEOUT"):  # the last one wins
+        seconds = read_seconds(environment.get(name, ""), seconds)
+    return seconds
