@@ -104,6 +104,10 @@ class NotInstalledError(SelectorError):
     """A distribution that is not installed in this environment."""
 
 
+class DamagedInstallationError(SelectorError):
+    """A distribution that is installed and whose metadata cannot be read."""
+
+
 class UsageError(SelectorError):
     """A command line that cannot be acted upon."""
 

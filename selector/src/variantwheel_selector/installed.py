@@ -9,7 +9,11 @@ from pathlib import Path
 from variantwheel_selector.conda_installation import CondaInstallation, find_conda_installation
 from variantwheel_selector.decision import DECISION_FILE, Decision
 from variantwheel_selector.decision_reading import parse_decision
-from variantwheel_selector.errors import InvalidNameError, NotInstalledError
+from variantwheel_selector.errors import (
+    DamagedInstallationError,
+    InvalidNameError,
+    NotInstalledError,
+)
 from variantwheel_selector.header_fields import header_values
 from variantwheel_selector.install_place import InstallPlace, find_install_place
 from variantwheel_selector.record import record
@@ -63,6 +67,7 @@ def read_installed(name: str) -> InstalledDistribution:
 
     Raises:
         NotInstalledError: There is no such distribution in this environment.
+        DamagedInstallationError: Its METADATA cannot be read.
         VariantsJsonError: Its `variant.json` is damaged.
         DecisionError: Its `variant-decision.json` is damaged.
     """
@@ -74,26 +79,36 @@ def read_installed(name: str) -> InstalledDistribution:
 
 
 def installed_variants() -> list[str]:
-    """Return the names of all installed distributions that are variants, sorted."""
+    """Return the names of all installed distributions that are variants, sorted.
+
+    Raises:
+        DamagedInstallationError: The METADATA of one cannot be read.
+    """
     found: set[str] = set()
     for distribution in importlib.metadata.distributions():
         texts = [_read_text(distribution, name) for name in (VARIANT_FILE, DECISION_FILE)]
+        if all(text is None for text in texts):
+            continue
         # What an interrupted removal left behind has no metadata, hence no name.
-        if any(text is not None for text in texts) and distribution.metadata:
-            found.add(normalize_project(distribution.metadata["Name"]))
+        metadata = _metadata(distribution)
+        if metadata:
+            found.add(normalize_project(metadata["Name"]))
     return sorted(found)
 
 
 def _read(distribution: importlib.metadata.Distribution) -> InstalledDistribution:
-    project = distribution.metadata["Name"]
+    metadata = _metadata(distribution)
+    if not metadata or "Name" not in metadata or "Version" not in metadata:
+        raise _damaged(distribution, "says no name and version")
+    project, version = metadata["Name"], metadata["Version"]
     variant = _read_text(distribution, VARIANT_FILE)
     decision = _read_text(distribution, DECISION_FILE)
-    place = f"{project} {distribution.version}: "
-    installer = (distribution.read_text("INSTALLER") or "").strip()
+    place = f"{project} {version}: "
+    installer = (_read_text(distribution, "INSTALLER") or "").strip()
     decided = None if decision is None else parse_decision(decision, place + DECISION_FILE)
     return InstalledDistribution(
         project=project,
-        version=distribution.version,
+        version=version,
         installer=installer,
         variant=None if variant is None else parse_variants_json(variant, place + VARIANT_FILE),
         decision=decided,
@@ -124,6 +139,22 @@ def _origin(text: str | None) -> str:
         return ""
     url = document.get("url")
     return without_credentials(url) if isinstance(url, str) and url.isprintable() else ""
+
+
+def _metadata(distribution: importlib.metadata.Distribution) -> importlib.metadata.PackageMetadata:
+    try:
+        return distribution.metadata
+    except UnicodeDecodeError as error:
+        raise _damaged(distribution, "is not UTF-8") from error
+
+
+def _damaged(distribution: importlib.metadata.Distribution, what: str) -> DamagedInstallationError:
+    # Only the attribute tells the folder; pip cannot replace what it cannot read itself.
+    folder = getattr(distribution, "_path", distribution.locate_file(""))
+    return DamagedInstallationError(
+        f"the installation in {str(folder)!r} is damaged: its METADATA {what}; remove that folder, "
+        "and install the project anew"
+    )
 
 
 def _read_text(distribution: importlib.metadata.Distribution, name: str) -> str | None:

@@ -260,3 +260,30 @@ def test_what_is_not_utf_8_is_damaged(site: Path) -> None:
     assert installed_variants() == ["tiny-native"]
     with pytest.raises(VariantsJsonError, match="not valid JSON"):
         verify_distribution("tiny-native")
+
+
+def test_metadata_that_is_not_text(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    install(site, "x86_64_v3", decided("x86_64_v3"))
+    folder = site / "tiny_native-1.0.dist-info"
+    with (folder / "METADATA").open("ab") as metadata:
+        metadata.write(b"Author: J\xf6rg\n")
+    for words in (["verify", "tiny-native"], ["verify"], ["explain", "tiny-native"]):
+        assert run_commandline(words) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"the installation in {str(folder)!r} is damaged: its METADATA is not UTF" in line
+
+
+def test_a_folder_without_metadata(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    install(site, "x86_64_v3", decided("x86_64_v3"))
+    (site / "tiny_native-1.0.dist-info/METADATA").unlink()
+    for words in (["verify", "tiny-native"], ["explain", "tiny-native"]):
+        assert run_commandline(words) == 2
+        assert "is damaged: its METADATA says no name and version" in capsys.readouterr().err
+    assert run_commandline(["verify"]) == 0
+
+
+def test_an_installer_that_is_not_text(site: Path) -> None:
+    install(site, "x86_64_v3", decided("x86_64_v3"))
+    (site / "tiny_native-1.0.dist-info/INSTALLER").write_bytes(b"\xff\n")
+    found = verify_distribution("tiny-native", machine_of_level("v4"))
+    assert (found.fits, *found.repair_commands) == (True, "pip", "uv")
