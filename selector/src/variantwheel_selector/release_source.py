@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from variantwheel_selector.bounded_read import open_regular
 from variantwheel_selector.errors import (
     DownloadError,
     ReleaseError,
@@ -40,6 +41,7 @@ from variantwheel_selector.requires_python import (
     requirement_in,
     stated_requirement,
 )
+from variantwheel_selector.sdist_tar import open_sdist
 from variantwheel_selector.selection import Release
 from variantwheel_selector.simple_index import IndexFile, fetch_file, fetch_project
 from variantwheel_selector.variants_json import parse_variants_json
@@ -105,7 +107,7 @@ def release_from_folder(
         raise ReleaseError(f"{str(folder)!r} is no folder")
     try:
         files = files_of_folder(folder)
-        read = _Kept(lambda file: (folder / file.url).read_bytes())
+        read = _Kept(lambda file: _content(folder / file.url))
         stated = functools.partial(stated_in_folder, folder)
         found = _Found(files, read, stated, str(folder), project)
         return found.release(wanted, machine)
@@ -118,10 +120,15 @@ def files_of_folder(folder: Path) -> list[IndexFile]:
     return [IndexFile(path.name, path.name) for path in sorted(folder.iterdir())]
 
 
+def _content(path: Path) -> bytes:
+    with open_regular(path) as file:
+        return file.read()
+
+
 def stated_in_folder(folder: Path, file: IndexFile) -> str:
     """Return `Requires-Python` of a wheel or sdist in a folder; empty if it states nothing."""
     try:
-        with (folder / file.url).open("rb") as opened:
+        with open_regular(folder / file.url) as opened:
             return stated_requirement(opened, file.filename)
     except OSError:
         return ""  # who reads more of it says why it cannot be read
@@ -143,7 +150,7 @@ def release_from_sdist(path: Path, machine: Machine) -> Release:
             release = Release.from_manifest(parse_manifest((path / MANIFEST_PATH).read_bytes()))
             requires_python = requirement_in((path / "PKG-INFO").read_bytes())
             return _for_python(release, requires_python, machine)
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return _packed_release(file, str(path), machine)
     except OSError as error:
         raise ReleaseError(f"{str(path)!r} is no selector sdist: {error}") from error
@@ -158,7 +165,7 @@ def _for_python(release: Release, requires_python: str, machine: Machine) -> Rel
 def _packed_release(file: BinaryIO, place: str, machine: Machine) -> Release:
     """Read the manifest in a packed sdist; nothing is unpacked."""
     try:
-        with tarfile.open(fileobj=file, mode="r:gz") as archive:
+        with open_sdist(file) as archive:
             for member in archive:
                 if member.isfile() and member.name.partition("/")[2] == MANIFEST_PATH:
                     content = archive.extractfile(member)

@@ -11,6 +11,7 @@ from typing import BinaryIO
 from variantwheel_selector.header_fields import header_values
 from variantwheel_selector.packaging_library import specifiers
 from variantwheel_selector.record import record
+from variantwheel_selector.sdist_tar import open_sdist
 
 _METADATA_LIMIT = 16 * 1024 * 1024
 _UNREADABLE = (
@@ -101,7 +102,7 @@ def _wheel_metadata(file: BinaryIO) -> bytes:
 
 
 def _sdist_metadata(file: BinaryIO) -> bytes:
-    with tarfile.open(fileobj=file, mode="r:gz") as archive:
+    with open_sdist(file) as archive:
         for member in archive:
             if member.isfile() and member.name.partition("/")[2] == "PKG-INFO":
                 content = archive.extractfile(member)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from pathlib import Path
 
+from variantwheel_selector.bounded_read import open_regular
 from variantwheel_selector.errors import DownloadError, ReleaseError
 from variantwheel_selector.fetching.payload_search import found_payload, make_client
 from variantwheel_selector.fetching.sources import (
@@ -39,6 +40,7 @@ from variantwheel_selector.requires_python import (
     requirement_in,
     stated_requirement,
 )
+from variantwheel_selector.sdist_tar import open_sdist
 from variantwheel_selector.settings import Settings
 from variantwheel_selector.simple_index import IndexFile, fetch_file
 from variantwheel_selector.system_refusal import is_refusal
@@ -164,7 +166,7 @@ def sdist_from_file(path: Path, place: str | None = None) -> SelectorSdist:
         with tempfile.TemporaryDirectory(prefix="variantwheel-") as folder:
             _unpack(path, {MANIFEST_PATH: _MANIFEST_LIMIT}, Path(folder), place)
             manifest = parse_manifest(Path(folder, MANIFEST_PATH).read_bytes())
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return SelectorSdist(
                 path, manifest, requires_python=stated_requirement(file, path.name)
             )
@@ -254,7 +256,7 @@ def _unpack(archive_path: Path, limits: Mapping[str, int], folder: Path, place: 
     """
     missing = dict(limits)
     try:
-        with tarfile.open(archive_path, "r:gz") as archive:
+        with open_regular(archive_path) as opened, open_sdist(opened) as archive:
             for member in archive:
                 inside = member.name.partition("/")[2]
                 if not member.isfile() or inside not in missing:

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from unit.selector.fault_server import Faults
-from unit.selector.tiny_release import TinyRelease
+from unit.selector.tiny_release import NO_FILES, TinyRelease
 from variantwheel_selector.fetching.payload_search import found_payload
-from variantwheel_selector.fetching.sources import configured_sources
+from variantwheel_selector.fetching.sources import stated_sources
 from variantwheel_selector.manifest import PayloadWheel
 from variantwheel_selector.record import replace
+from variantwheel_selector.settings import read_settings
 
 QUIET = {"PIP_CONFIG_FILE": os.devnull}
 
@@ -31,7 +32,9 @@ class Place:
             **QUIET, "HOME": str(self.home), "PATH": os.environ["PATH"],
             "PIP_INDEX_URL": self.index, **(variables or {}), **more,
         }  # fmt: skip
-        sources = configured_sources(environment, str(self.home))
+        sources = stated_sources(
+            read_settings(None, NO_FILES | environment), environment, str(self.home)
+        )
         with found_payload(self.release.manifest, self.wheel, sources, environment) as path:
             return path.read_bytes()
 

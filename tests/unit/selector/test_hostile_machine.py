@@ -13,7 +13,7 @@ from unit.selector.gpu_release import GPU_RELEASE
 from unit.selector.tiny_release import make_machine
 from variantwheel_selector import probe as probing
 from variantwheel_selector import probe_gpu as gpu_probing
-from variantwheel_selector.bounded_read import read_bounded
+from variantwheel_selector.bounded_read import open_regular, read_bounded
 from variantwheel_selector.parse.cpuinfo import cpu_flags
 from variantwheel_selector.probe_gpu import GpuSearch, probe_gpu
 from variantwheel_selector.providers import supported
@@ -152,9 +152,13 @@ def test_only_regular_files_are_read(tmp_path: Path, kind: str) -> None:
         os.mkfifo(path)
     with pytest.raises(OSError):
         read_bounded(str(path), 10)
+    with pytest.raises(OSError):
+        open_regular(path)
 
 
 def test_no_more_than_the_limit_is_read(tmp_path: Path) -> None:
     path = make(tmp_path, "x", b"0123456789")
     assert read_bounded(str(path), 4) == b"0123"
+    with open_regular(path) as file:
+        assert file.read() == b"0123456789"
     assert read_bounded("/proc/self/stat", 100_000)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from unit.selector.served_payload import Place
+from variantwheel_selector.errors import DownloadError
 from variantwheel_selector.manifest import render_manifest
 
 FETCH = """
@@ -95,3 +96,23 @@ def test_a_folder_in_the_place_of_the_kept_wheel(place: Place) -> None:
     assert place.fetch() == place.data()
     assert len(place.faults.requests) == 2, "it is fetched once"
     assert (kept / "x").is_dir()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_is_no_file_is_not_waited_for(place: Place, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "wheels" / place.wheel.filename
+    path.parent.mkdir()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    for name in ("VARIANTWHEEL_WHEEL_DIR", "PIP_FIND_LINKS"):
+        asked = {"PIP_NO_CACHE_DIR": "1", name: str(path.parent)}
+        assert place.fetch(asked) == place.data()
+        with pytest.raises(DownloadError, match=f"'{path.parent}': it is no regular file"):
+            place.fetch(asked, PIP_NO_INDEX="1")
+    links = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": (tmp_path / "page.html").as_uri()}
+    (tmp_path / "page.html").write_text(f'<a href="wheels/{path.name}">x</a>')
+    with pytest.raises(DownloadError, match="it is no regular file"):
+        place.fetch(links)

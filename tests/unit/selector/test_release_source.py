@@ -1,7 +1,6 @@
 """Finding a release: an index over HTTP (JSON and HTML), a folder, an sdist."""
 
 import functools
-import gzip
 import hashlib
 import http.server
 import io
@@ -40,7 +39,6 @@ from variantwheel_selector.release_source import (
     release_from_sdist,
 )
 from variantwheel_selector.sdist_source import (
-    sdist_from_file,
     sdist_from_folder,
     sdist_from_index,
 )
@@ -53,12 +51,6 @@ MACHINE = make_machine()
 INFO = release_info([NULL, V3, V4])
 TAG = "py3-none-any"
 NO_SETTINGS = read_settings(None, NO_FILES)
-
-
-READERS: tuple[Callable[[Path], object], ...] = (
-    lambda path: release_from_sdist(path, MACHINE),
-    sdist_from_file,
-)
 
 
 def wheel(version: str, label: str) -> str:
@@ -402,46 +394,6 @@ def test_an_sdist_packed_and_unpacked(release: TinyRelease, tmp_path: Path) -> N
     found = release_from_sdist(packed, MACHINE)
     assert found == release_from_sdist(release.root, MACHINE)
     assert labels(found) == {"null", "x86_64_v3", "x86_64_v4"}
-
-
-def test_what_is_no_sdist(tmp_path: Path) -> None:
-    (tmp_path / "x.tar.gz").write_bytes(b"garbage")
-    for path, why in (
-        (tmp_path / "x.tar.gz", "not a gzip file"),
-        (tmp_path, "No such file or directory"),
-        (tmp_path / "absent.tar.gz", "No such file or directory"),
-    ):
-        for read in READERS:
-            with pytest.raises(ReleaseError, match=f"is no selector sdist: .*{why}"):
-                read(path)
-
-
-def test_an_sdist_with_a_manifest_that_is_none_by_its_size(
-    release: TinyRelease, tmp_path: Path
-) -> None:
-    release.finish()
-    with (release.root / MANIFEST_PATH).open("ab") as file:
-        file.write(b" " * 16 * 1024 * 1024)  # with which JSON may end
-    packed = tmp_path / "tiny_native-1.0.tar.gz"
-    with tarfile.open(packed, "w:gz") as archive:
-        archive.add(release.root, "tiny_native-1.0")
-    for read in READERS:
-        with pytest.raises(ReleaseError, match=f"selector sdist: it holds no {MANIFEST_PATH}"):
-            read(packed)
-
-
-@pytest.mark.parametrize("compressed", [b"garbage", gzip.compress(b"x" * 4096, mtime=0)[:-12], b""])
-def test_an_index_whose_sdist_is_damaged(tmp_path: Path, compressed: bytes) -> None:
-    (tmp_path / "tiny_native-1.0.tar.gz").write_bytes(compressed)
-    with pytest.raises(ReleaseError, match="is no selector sdist") as caught:
-        release_from_folder(tmp_path, "tiny-native", None, MACHINE)
-    assert "it holds no" not in str(caught.value)
-
-
-def test_a_folder_in_the_place_of_an_sdist(tmp_path: Path) -> None:
-    (tmp_path / "tiny_native-1.0.tar.gz").mkdir()
-    with pytest.raises(ReleaseError, match="cannot read"):
-        release_from_folder(tmp_path, "tiny-native", None, MACHINE)
 
 
 def test_a_server_that_does_not_speak_http() -> None:

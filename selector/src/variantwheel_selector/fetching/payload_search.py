@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from variantwheel_selector.bounded_read import open_regular
 from variantwheel_selector.errors import DownloadError, ReleaseError, UnwritableError
 from variantwheel_selector.fetching.credentials import Credentials
 from variantwheel_selector.fetching.download import download
@@ -175,7 +176,7 @@ class _Search:
 
     def _is_right(self, path: Path, place: str) -> bool:
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 size = os.fstat(file.fileno()).st_size
                 if size == self.wheel.size:
                     digest = hashlib.sha256()

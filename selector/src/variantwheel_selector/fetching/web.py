@@ -17,6 +17,7 @@ from email.message import Message
 from pathlib import Path
 from typing import BinaryIO, NoReturn, Protocol
 
+from variantwheel_selector.bounded_read import open_regular
 from variantwheel_selector.errors import DownloadError, TemporaryDownloadError
 from variantwheel_selector.fetching.access import WebAccess
 from variantwheel_selector.fetching.credentials import Credentials
@@ -183,7 +184,7 @@ def _open_file(url: str) -> Iterator[_LocalFile]:
     try:
         if path.is_dir():
             path, url = path / "index.html", f"{url.rstrip('/')}/index.html"
-        file = path.open("rb")
+        file = open_regular(path)
     except OSError as error:
         raise DownloadError(f"cannot read {url}: {error.strerror}") from error
     with file:
