@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 from variantwheel_selector.errors import ReleaseError, TemporaryDownloadError
-from variantwheel_selector.fetching.content_coding import as_sent, unpacked_answer
+from variantwheel_selector.fetching.content_coding import begins_as_archive, unpacked_answer
 from variantwheel_selector.fetching.urls import redacted
 from variantwheel_selector.fetching.web import (
     FIRST_PAUSE_SECONDS,
@@ -18,6 +18,7 @@ from variantwheel_selector.fetching.web import (
     NETWORK_ERRORS,
     WebClient,
     may_answer,
+    stated_length,
 )
 from variantwheel_selector.record import record
 from variantwheel_selector.strict_json import JsonNode, parse_json
@@ -108,9 +109,6 @@ def fetch_project_names(index: str, client: WebClient) -> list[str]:
 
 def fetch_file(url: str, client: WebClient) -> bytes:
     """Return a file, such as a variants.json or a selector sdist.
-
-    Servers that say of an archive that it was sent as gzip mean that it is one, so that pip and uv
-    take it as it comes.
 
     Raises:
         DownloadError: It cannot be had.
@@ -239,11 +237,11 @@ def _fetch(url: str, accept: str, limit: int, client: WebClient) -> tuple[bytes,
 def _fetch_once(url: str, accept: str, limit: int, client: WebClient) -> tuple[bytes, str, str]:
     try:
         with client.open(url, {"Accept": accept}) as answer:
-            understood = as_sent if _filename(url).endswith(".gz") else unpacked_answer
-            response = understood(answer, url)
+            is_plain = begins_as_archive if _filename(url).endswith(".gz") else None
+            response = unpacked_answer(answer, url, is_plain)
             content = response.read(limit + 1)
             content_type = response.headers.get_content_type()
-            length = response.headers.get("Content-Length", "")
+            length = stated_length(response)
             final = response.geturl()
     except NETWORK_ERRORS as error:
         raise TemporaryDownloadError(
@@ -251,7 +249,7 @@ def _fetch_once(url: str, accept: str, limit: int, client: WebClient) -> tuple[b
         ) from error
     if len(content) > limit:
         raise ReleaseError(f"{redacted(url)} is larger than {limit} bytes")
-    if length.isdigit() and len(content) < int(length):
+    if length is not None and len(content) < length:
         raise TemporaryDownloadError(
             f"cannot read {redacted(url)}: the answer broke off after {len(content)} of "
             f"{length} bytes"

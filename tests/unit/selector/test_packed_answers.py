@@ -16,6 +16,7 @@ from unit.selector.served_payload import Place
 from unit.selector.tiny_release import make_machine
 from variantwheel_selector.errors import DownloadError, ReleaseError
 from variantwheel_selector.fetching.content_coding import unpacked_answer
+from variantwheel_selector.fetching.web import stated_length
 from variantwheel_selector.release_source import release_from_index
 
 PAGE = "/simple/tiny-native/"
@@ -90,11 +91,16 @@ def test_a_packed_wheel_of_another_size_is_refused(place: Place) -> None:
         place.fetch()
 
 
-def test_an_archive_is_taken_as_it_comes(place: Place) -> None:
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zlib.compress])
+def test_an_archive_is_the_file_that_was_packed_or_not(
+    place: Place, pack: Callable[[bytes], bytes]
+) -> None:
     """Of `.tar.gz` some servers say that it was sent as gzip, and mean its name."""
     archive = place.release.archive(place.published.parent)
     place.published.with_name("index.html").write_text(f'<a href="{archive.name}">x</a>')
+    place.faults.replace[PAGE + archive.name] = pack(archive.read_bytes())
     place.faults.codings[PAGE + archive.name] = "x-gzip"
+    place.faults.break_after = [20, 200]
     found = release_from_index(place.index, "tiny-native", None, make_machine(), {})
     assert place.wheel.filename in found.hashes
 
@@ -126,6 +132,16 @@ def test_a_page_that_would_fill_the_memory(place: Place, monkeypatch: pytest.Mon
     monkeypatch.setattr("variantwheel_selector.simple_index.PAGE_LIMIT", 1_000_000)
     with pytest.raises(DownloadError, match="is larger than 1000000 bytes"):
         place.fetch()
+
+
+@pytest.mark.parametrize(
+    ("stated", "length"),
+    [("12", 12), ("", None), ("-1", None), ("²", None), ("9" * 5000, None), ("1, 1", None)],
+)
+def test_lengths_that_servers_state(stated: str, length: int | None) -> None:
+    answer = Answer(b"", "")
+    answer.headers["Content-Length"] = stated
+    assert stated_length(answer) == length
 
 
 @given(

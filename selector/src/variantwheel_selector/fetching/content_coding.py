@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import http.client
 import zlib
+from collections.abc import Callable
 
 from variantwheel_selector.errors import DownloadError
 from variantwheel_selector.fetching.urls import redacted
-from variantwheel_selector.fetching.web import Response
+from variantwheel_selector.fetching.web import Response, stated_length
 
 _CHUNK = 1 << 16
 _GZIP = ("gzip", "x-gzip")
@@ -22,17 +23,9 @@ _OF_PACKED = ("Content-Encoding", "Content-Length", "Content-Range", "ETag", "La
 _ANY_HEADER, _NO_HEADER = 32 + zlib.MAX_WBITS, -zlib.MAX_WBITS
 
 
-def as_sent(response: Response, url: str) -> Response:
-    """Return the answer of a server that packs nothing anew: what is packed is the file itself.
-
-    Raises:
-        DownloadError: It is packed in a way that no file is.
-    """
-    _coding(response, url)
-    return response
-
-
-def unpacked_answer(response: Response, url: str, plain: bytes = b"") -> Response:
+def unpacked_answer(
+    response: Response, url: str, is_plain: Callable[[bytes], bool] | None = None
+) -> Response:
     """Return an answer that reads as what its server packed.
 
     Of one that was packed, the header fields about length, range and tags are gone: they are those
@@ -41,13 +34,27 @@ def unpacked_answer(response: Response, url: str, plain: bytes = b"") -> Respons
     Args:
         response: Nothing was read of it yet.
         url: For messages.
-        plain: Content that begins so was not packed, whatever the server says; empty for none.
+        is_plain: Tells by how the content begins that it was not packed, whatever the server says.
 
     Raises:
         DownloadError: It is packed in a way that cannot be undone here.
     """
     coding = _coding(response, url)
-    return _Unpacked(response, url, coding, plain) if coding else response
+    return _Unpacked(response, url, coding, is_plain) if coding else response
+
+
+def begins_as_zip(content: bytes) -> bool:
+    """Tell whether a wheel begins so."""
+    return content.startswith(b"PK")
+
+
+def begins_as_archive(content: bytes) -> bool:
+    """Tell whether a `.tar.gz` begins so: of many that are served, gzip means their name."""
+    try:
+        inside = zlib.decompressobj(_ANY_HEADER).decompress(content, len(_GZIP_BEGIN))
+    except zlib.error:
+        return True  # whoever reads it says what it is
+    return inside != _GZIP_BEGIN
 
 
 def _coding(response: Response, url: str) -> str:
@@ -68,12 +75,19 @@ def _coding(response: Response, url: str) -> str:
 class _Unpacked:
     """An answer that is unpacked as it is read, so that no more is made than is asked for."""
 
-    def __init__(self, response: Response, url: str, coding: str, plain: bytes) -> None:
+    def __init__(
+        self,
+        response: Response,
+        url: str,
+        coding: str,
+        is_plain: Callable[[bytes], bool] | None,
+    ) -> None:
         self.status = response.status
         self.headers = response.headers
+        self._missing = stated_length(response) or 0
         for name in _OF_PACKED:
             del self.headers[name]
-        self._response, self._url, self._coding, self._plain = response, url, coding, plain
+        self._response, self._url, self._coding, self._tell = response, url, coding, is_plain
         self._waiting = b""
         self._begun = self._is_plain = False
         self._window = _ANY_HEADER
@@ -83,7 +97,7 @@ class _Unpacked:
         """Look at how the content begins."""
         self._begun = True
         self._waiting = self._beginning(b"")
-        self._is_plain = bool(self._plain) and self._waiting.startswith(self._plain)
+        self._is_plain = self._tell is not None and self._tell(self._waiting)
         if self._coding == "deflate" and not _has_zlib_header(self._waiting):
             self._window = _NO_HEADER
             self._unpacking = zlib.decompressobj(self._window)
@@ -104,7 +118,7 @@ class _Unpacked:
         if not self._begun:
             self._begin()
         while not self._ended():
-            packed = self._waiting or self._response.read(_CHUNK)
+            packed = self._waiting or self._receive()
             if self._is_plain:
                 self._waiting = packed[most:]
                 return packed[:most]
@@ -134,9 +148,17 @@ class _Unpacked:
 
     def _beginning(self, begin: bytes) -> bytes:
         """Return the next packed bytes, enough of them to tell what they are."""
-        while len(begin) < len(_GZIP_BEGIN) and (more := self._response.read(_CHUNK)):
+        while len(begin) < len(_GZIP_BEGIN) and (more := self._receive()):
             begin += more
         return begin
+
+    def _receive(self) -> bytes:
+        """Return some packed bytes, none at the end."""
+        packed = self._response.read(_CHUNK)
+        self._missing -= len(packed)
+        if not packed and self._missing > 0:
+            raise http.client.IncompleteRead(packed, self._missing)
+        return packed
 
 
 def _has_zlib_header(content: bytes) -> bool:

@@ -15,7 +15,7 @@ from variantwheel_selector.errors import (
     TemporaryDownloadError,
     UnwritableError,
 )
-from variantwheel_selector.fetching.content_coding import unpacked_answer
+from variantwheel_selector.fetching.content_coding import begins_as_zip, unpacked_answer
 from variantwheel_selector.fetching.urls import redacted
 from variantwheel_selector.fetching.web import (
     FIRST_PAUSE_SECONDS,
@@ -23,11 +23,11 @@ from variantwheel_selector.fetching.web import (
     NETWORK_ERRORS,
     Response,
     WebClient,
+    stated_length,
 )
 from variantwheel_selector.manifest import PayloadWheel
 
 _CHUNK = 1 << 18
-_ZIP_BEGIN = b"PK"
 
 
 def download(client: WebClient, url: str, wheel: PayloadWheel, target: Path) -> None:
@@ -86,7 +86,7 @@ class _Transfer:
         if self.written and self.validator is not None:
             headers |= {"Range": f"bytes={self.written}-", "If-Range": self.validator}
         with self.client.open(self.url, headers) as answer:
-            response = unpacked_answer(answer, self.url, plain=_ZIP_BEGIN)
+            response = unpacked_answer(answer, self.url, begins_as_zip)
             self._continue(response)
             while self.written < self.wheel.size:
                 try:
@@ -107,8 +107,8 @@ class _Transfer:
         if response.status == 206:
             self.validator = None
             raise TemporaryDownloadError("the server continued at another place")
-        length = response.headers.get("Content-Length", "")
-        if length.isdigit() and int(length) != self.wheel.size:
+        length = stated_length(response)
+        if length not in (None, self.wheel.size):
             raise self._other_file(f"the server offers {length} bytes")
         self.validator = _strong_validator(response)
         self.written = 0

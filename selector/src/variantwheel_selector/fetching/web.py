@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import re
 import ssl
 import urllib.error
 import urllib.parse
@@ -52,6 +53,12 @@ class Response(Protocol):
 
     def geturl(self) -> str:
         """Return the URL that answered."""
+
+
+def stated_length(response: Response) -> int | None:
+    """Return how many bytes a server says that it sends, or none if it does not say."""
+    text = response.headers.get("Content-Length", "")
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
 class WebClient:
