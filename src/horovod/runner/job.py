@@ -195,8 +195,9 @@ class Supervision:
                 self._end_all(kill=False)
                 continue
             if isinstance(event, Signalled):
-                self._end_all(kill=self.signalled is not None)
-                self.signalled = event.number
+                if event.at_once or not self._ending:
+                    self._end_all(kill=event.at_once)
+                self.signalled = first_of(self.signalled, event)
                 deadline = None
             elif isinstance(event, Joined):
                 self._joined[event.rank] = event.ranks
@@ -255,7 +256,18 @@ class Supervision:
         if self.failure is not None:
             say(FAILED.format(name=self.failure.rank, code=self.failure.code))
             return self.failure.code
-        return 0 if self.signalled is None else 128 + self.signalled
+        return 0 if self.signalled is None else BY_SIGNAL + self.signalled
+
+
+def first_of(before: int | None, event: Signalled) -> int:
+    """Which signal has ended a job.
+
+    Args:
+        before: the first one until now.
+        event: the one that has come. Who reads the output may get the same signal, and be gone
+            before this process sees its own: SIGPIPE is the first one only if it is the only one.
+    """
+    return event.number if before in (None, signal.SIGPIPE) else before
 
 
 def run_job(job: Job, exchange: Exchange | None = None) -> int:
@@ -267,7 +279,7 @@ def run_job(job: Job, exchange: Exchange | None = None) -> int:
 
     Returns:
         0, or the exit code of the worker that failed first (of several that end at nearly the same
-        time, one that a signal has ended), or 128 + n after signal n.
+        time, one that a signal has ended), or 128 + n after signal n, the first one.
 
     Raises:
         NetworkError: there is no address at which the other hosts reach this one.

@@ -24,14 +24,14 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Runs mpirun until it ends, or is ended because this process gets a signal or is killed.
 
     It gets SIGTERM then, of which it ends its ranks, on other hosts too. Should it not end in time,
-    or at a second signal, it is killed, and what it has started here.
+    or at a signal that says so (`Signalled.at_once`), it is killed, and what it has started here.
 
     Args:
         command: what to run; it reads nothing from standard input.
         environment: all of it.
 
     Returns:
-        Its exit code, 128 + n when signal n ended it or came for this process.
+        Its exit code, 128 + n when signal n ended it or came for this process, the first one.
 
     Raises:
         OSError: it, or the guardian, cannot be started.
@@ -68,7 +68,7 @@ def _watch(process: "subprocess.Popen[bytes]", events: _Events) -> None:
 
 
 def _supervise(process: "subprocess.Popen[bytes]", events: _Events) -> int | None:
-    """Returns when mpirun has ended, with the last signal that came meanwhile."""
+    """Returns when mpirun has ended, with the first signal that came meanwhile."""
     signalled: int | None = None
     deadline: float | None = None
     while True:
@@ -81,12 +81,12 @@ def _supervise(process: "subprocess.Popen[bytes]", events: _Events) -> int | Non
             continue
         if event is None:
             return signalled
-        if signalled is None:
+        if event.at_once:
+            _kill(process)
+        elif signalled is None:
             signal_group(process.pid, signal.SIGTERM)
             deadline = time.monotonic() + _ENDING_SECONDS
-        else:
-            _kill(process)
-        signalled = event.number
+        signalled = event.number if signalled is None else signalled
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
@@ -12,14 +13,24 @@ from horovod.runner.streams import READERS
 from horovod.runner.threads import start_thread
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# From the first SIGINT or SIGTERM until another one says that waiting takes too long. A person
+# needs that long to press Ctrl-C anew; what comes sooner is the same wish once more, as of a
+# terminal and of `timeout`, or of a scheduler that tells each process of a job.
+AGAIN_SECONDS = 1.0
+_URGENT = (signal.SIGINT, signal.SIGTERM)
 _END = b"\0"  # no signal's number
 
 
 @dataclass(frozen=True)
 class Signalled:
-    """Somebody wants the launcher to end."""
+    """Somebody wants the launcher to end.
+
+    Attributes:
+        at_once: has asked before, and does not wait any longer.
+    """
 
     number: int
+    at_once: bool = False
 
 
 @contextlib.contextmanager
@@ -71,10 +82,16 @@ def _read(
     ours: socket.socket, numbers: Collection[int], put: Callable[[Signalled], None], outer: int
 ) -> None:
     """Reads to the end; `outer` is told of other signals, as it was before (-1: nobody)."""
+    since: float | None = None  # when the first one came that another may follow
     while (read := ours.recv(1)) != _END:
         if read[0] in numbers:
-            READERS.hurry()
-            put(Signalled(read[0]))
+            at_once = False
+            if read[0] in _URGENT:
+                now = time.monotonic()
+                at_once = since is not None and now - since >= AGAIN_SECONDS
+                since = now if since is None else since
+            READERS.hurry(at_once=at_once)
+            put(Signalled(read[0], at_once))
         elif outer >= 0:
             with contextlib.suppress(OSError):
                 os.write(outer, read)

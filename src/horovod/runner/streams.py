@@ -30,10 +30,13 @@ class Readers:
         """Nobody wants this process to end."""
         self.deadline = None
 
-    def hurry(self) -> None:
-        """Somebody wants it to end; who says so twice wants it at once."""
+    def hurry(self, *, at_once: bool) -> None:
+        """Somebody wants it to end, at once or soon."""
         now = time.monotonic()
-        self.deadline = now + ENDING_SECONDS if self.deadline is None else now
+        if at_once:
+            self.deadline = now
+        elif self.deadline is None:
+            self.deadline = now + ENDING_SECONDS
 
     def await_room(self, descriptor: int) -> None:
         """Returns when a descriptor takes something, or will say why it does not.

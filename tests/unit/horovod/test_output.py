@@ -146,8 +146,10 @@ def test_who_does_not_read_is_waited_for_until_the_job_is_to_end() -> None:
         writer.join(1.0)
         assert writer.is_alive()
         try:
-            READERS.hurry()
-            READERS.hurry()  # at once
+            READERS.hurry(at_once=False)
+            writer.join(1.0)
+            assert writer.is_alive()
+            READERS.hurry(at_once=True)
             writer.join()
         finally:
             READERS.take_time()

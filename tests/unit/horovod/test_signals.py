@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from horovod.runner import signals
 from horovod.runner.signals import Signalled, signals_as_events
 
 PATIENCE = 60.0  # seconds
@@ -43,6 +44,29 @@ def test_of_two_signals_at_once_both_come() -> None:
             launcher.send_signal(signal.SIGINT)
             assert launcher.stdout.readline() == "[2, 15]\n"
     assert launcher.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("numbers", "seconds", "at_once"),
+    [
+        ([signal.SIGINT, signal.SIGINT, signal.SIGTERM], PATIENCE, [False, False, False]),
+        ([signal.SIGINT, signal.SIGINT, signal.SIGTERM], 0.0, [False, True, True]),
+        ([signal.SIGHUP, signal.SIGHUP, signal.SIGTERM], 0.0, [False, False, False]),
+        ([signal.SIGTERM, signal.SIGHUP], 0.0, [False, False]),
+    ],
+)
+def test_who_asks_again_after_a_while_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+    numbers: list[signal.Signals],
+    seconds: float,
+    at_once: list[bool],
+) -> None:
+    monkeypatch.setattr(signals, "AGAIN_SECONDS", seconds)
+    events: queue.SimpleQueue[Signalled] = queue.SimpleQueue()
+    with signals_as_events(events.put):
+        for number, said in zip(numbers, at_once, strict=True):
+            os.kill(os.getpid(), number)
+            assert events.get(timeout=PATIENCE) == Signalled(number, said)
 
 
 def test_what_was_before_is_again_afterwards() -> None:

@@ -18,12 +18,14 @@ from horovod.runner.elastic.limits import Limits
 from horovod.runner.elastic.messages import News, Place, Ready
 from horovod.runner.hosts import SlotInfo, is_local
 from horovod.runner.job import (
+    BY_SIGNAL,
     FAILED,
     SECRET_BYTES,
     Ended,
     Exchange,
     Job,
     NoExchange,
+    first_of,
     make_output,
     make_workers,
 )
@@ -185,7 +187,7 @@ def run_elastic_job(elastic: ElasticJob, exchange: Exchange | None = None) -> in
 
     Returns:
         0 when the workers have finished; the first failure's exit code when the job could not go
-        on; 128 + n after signal n.
+        on; 128 + n after signal n, the first one.
 
     Raises:
         NetworkError: there is no address at which another host reaches this one.
@@ -284,6 +286,7 @@ class _Running:
     driver: Driver
     launcher: _Launcher
     verdict: int | None = None
+    signalled: int | None = None
 
     def take(self, event: Ended | Signalled | Ready | _Found | _NotFound) -> None:
         if isinstance(event, Ended):
@@ -295,10 +298,12 @@ class _Running:
         elif isinstance(event, _NotFound):
             self.driver.no_hosts_found(event.reason)
         else:
-            again = self.verdict is not None
-            self.verdict = 128 + event.number
-            self.driver.verdict = self.verdict
-            self.launcher.end_all(kill=again)
+            if event.at_once or self.verdict is None:
+                self.launcher.end_all(kill=event.at_once)
+            before = None if self.signalled is None else BY_SIGNAL + self.signalled
+            self.signalled = first_of(self.signalled, event)
+            if self.verdict in (None, before):  # it has not been decided otherwise
+                self.driver.verdict = self.verdict = BY_SIGNAL + self.signalled
 
     def conclude(self) -> None:
         """Ends the workers when the driver has decided."""
