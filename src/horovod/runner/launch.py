@@ -9,6 +9,7 @@ from horovod._setting_values import SettingError
 from horovod.runner.argument_values import require_values
 from horovod.runner.arguments import make_parser, parse_args
 from horovod.runner.check_build import check_build
+from horovod.runner.children import ends_are_told
 from horovod.runner.function_job import call_on_ranks
 from horovod.runner.hosts import HostsError
 from horovod.runner.job import FirstFailure
@@ -43,7 +44,8 @@ def _run(args: argparse.Namespace) -> list[Any] | None:
         mpirun takes the place of this process.
 
     Raises:
-        RuntimeError: a rank failed, or ended without a result; the message says which.
+        RuntimeError: a rank failed, or ended without a result, the message says which; or nobody
+            would be told how ranks end.
         ValueError: the arguments cannot be used.
         OSError: there is no address at which the other hosts reach this one, or no room for the
             output's copies.
@@ -53,6 +55,11 @@ def _run(args: argparse.Namespace) -> list[Any] | None:
     if args.num_proc is None:
         raise ValueError("num_proc is not set: it is the number of ranks")
     require_values(args)
+    with ends_are_told():
+        return _run_checked(args)
+
+
+def _run_checked(args: argparse.Namespace) -> list[Any] | None:
     if args.run_func is not None:
         return call_on_ranks(args)
     if not args.command:
@@ -72,7 +79,11 @@ def _refuse(reason: str) -> int:
 
 def run_commandline() -> int:
     """The `horovodrun` command; returns its exit code."""
-    args = parse_args()
+    with ends_are_told():
+        return _run_command(parse_args())
+
+
+def _run_command(args: argparse.Namespace) -> int:
     if args.check_build:
         return check_build(args.verbose, as_json=args.json)
     try:

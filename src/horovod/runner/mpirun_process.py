@@ -10,14 +10,16 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from horovod.runner.children import EndNotToldError, await_end
 from horovod.runner.process_groups import TERMINATE_SECONDS, Sessions, signal_group
-from horovod.runner.processes import Guardian, exit_code
+from horovod.runner.processes import NOT_TOLD_CODE, Guardian, exit_code
 from horovod.runner.signals import Signalled, signals_as_events
+from horovod.runner.streams import say
 from horovod.runner.threads import start_thread
 
 _ENDING_SECONDS = 2 * TERMINATE_SECONDS  # mpirun has its daemons end the ranks of all hosts
 
-_Events = queue.SimpleQueue[Signalled | None]  # None: mpirun has ended
+_Events = queue.SimpleQueue[Signalled | int]  # mpirun's exit code
 
 
 def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -48,7 +50,7 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
             try:
                 guardian.note(b"+", process.pid)
                 start_thread(_watch, "a thread that waits for mpirun", process, events, daemon=True)
-                signalled = _supervise(process, events)
+                code, signalled = _supervise(process, events)
             except BaseException:
                 _kill(process)
                 process.wait()
@@ -59,16 +61,21 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
             guardian.note(b"-", process.pid)
     finally:
         guardian.dismiss()
-    return exit_code(process.returncode) if signalled is None else 128 + signalled
+    return code if signalled is None else 128 + signalled
 
 
 def _watch(process: "subprocess.Popen[bytes]", events: _Events) -> None:
+    try:
+        code = exit_code(await_end(process))
+    except EndNotToldError as error:
+        say(f"mpirun: {error}")
+        code = NOT_TOLD_CODE
     process.wait()
-    events.put(None)
+    events.put(code)
 
 
-def _supervise(process: "subprocess.Popen[bytes]", events: _Events) -> int | None:
-    """Returns when mpirun has ended, with the first signal that came meanwhile."""
+def _supervise(process: "subprocess.Popen[bytes]", events: _Events) -> tuple[int, int | None]:
+    """Returns mpirun's exit code when it has ended, and the first signal that came meanwhile."""
     signalled: int | None = None
     deadline: float | None = None
     while True:
@@ -79,8 +86,8 @@ def _supervise(process: "subprocess.Popen[bytes]", events: _Events) -> int | Non
             deadline = None
             _kill(process)
             continue
-        if event is None:
-            return signalled
+        if isinstance(event, int):
+            return event, signalled
         if event.at_once:
             _kill(process)
         elif signalled is None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from horovod.runner.children import EndNotToldError, await_end
 from horovod.runner.output import STDERR, STDOUT
 from horovod.runner.process_groups import TERMINATE_SECONDS, Sessions, signal_group
 from horovod.runner.threads import ThreadError, start_thread, why_not_started
@@ -22,6 +23,7 @@ from horovod.runner.threads import ThreadError, start_thread, why_not_started
 _DRAIN_SECONDS = 5.0  # for output of a worker that has ended, should a stranger hold the pipe open
 _CHUNK = 1 << 16
 CANNOT_START = 127  # exit code, as shells have it
+NOT_TOLD_CODE = 1  # of a process whose own nobody knows
 
 
 @dataclass(frozen=True)
@@ -242,9 +244,12 @@ class LocalWorkers:
         guardian: Guardian,
         pumps: Sequence[threading.Thread],
     ) -> None:
-        with contextlib.suppress(ChildProcessError):  # where signals of children are ignored
+        unknown = ""
+        try:
             # Nobody else gets the number of a process that has not been waited for.
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            await_end(process)
+        except EndNotToldError as error:
+            unknown = f"{error}\n"
         self._sessions.end(process.pid)
         with self._lock:
             del self._leaders[rank]
@@ -254,7 +259,9 @@ class LocalWorkers:
         deadline = time.monotonic() + _DRAIN_SECONDS
         for pump in pumps:
             pump.join(max(deadline - time.monotonic(), 0))
-        self._on_exit(rank, exit_code(status))
+        if unknown:
+            self._on_output(rank, STDERR, unknown.encode())
+        self._on_exit(rank, NOT_TOLD_CODE if unknown else exit_code(status))
 
     def _release(self, guardian: Guardian) -> None:
         with self._lock:

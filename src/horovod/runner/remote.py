@@ -20,6 +20,7 @@ from typing import IO
 
 from horovod._settings import HOSTNAME
 from horovod.runner.call_back import CallError, call, unseal
+from horovod.runner.children import ends_are_told
 from horovod.runner.output import STREAMS
 from horovod.runner.processes import CANNOT_START, Command, LocalWorkers
 from horovod.runner.signals import signals_as_events
@@ -272,7 +273,7 @@ def main(endpoints: str | None = None) -> int:
         The exit code.
     """
     # What anything in this process prints is no frame.
-    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output:
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output, ends_are_told():
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         if endpoints is None:
             return run_agent(sys.stdin.fileno(), output.fileno())

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Protocol
 
+from horovod.runner.children import EndNotToldError, await_end
 from horovod.runner.process_groups import signal_group
 from horovod.runner.threads import why_not_started
 
@@ -131,7 +132,8 @@ class HostDiscoveryScript:
 
         Raises:
             TimeoutExpired: that takes too long.
-            DiscoveryError: it is too much, as of a script that repeats itself without end.
+            DiscoveryError: it is too much, as of a script that repeats itself without end; or the
+                system does not tell how the script has ended.
         """
         deadline = time.monotonic() + _SCRIPT_SECONDS
         out, complaints = bytearray(), bytearray()
@@ -153,7 +155,11 @@ class HostDiscoveryScript:
                         raise DiscoveryError(
                             f"{self._script} printed more than {_MOST_BYTES} bytes"
                         )
-        script.wait(max(deadline - time.monotonic(), 0))
+        try:
+            await_end(script, max(deadline - time.monotonic(), 0))
+        except EndNotToldError as error:
+            raise DiscoveryError(f"{self._script}: {error}") from None
+        script.wait()
         # What it prints may be in any encoding.
         return out.decode(errors="backslashreplace"), complaints.decode(errors="backslashreplace")
 
