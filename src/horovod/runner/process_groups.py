@@ -4,7 +4,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 TERMINATE_SECONDS = 5.0  # between SIGTERM and SIGKILL
@@ -33,7 +34,7 @@ class Sessions:
         self._looking = False
         self._looks_begun = 0
         self._last_look = 0
-        self._seen: Collection[tuple[int, int]] = ()
+        self._seen: Collection[_Running] = ()
 
     def signal(self, sessions: Collection[int], number: signal.Signals) -> None:
         """Sends a signal to all members, whatever their groups."""
@@ -52,10 +53,14 @@ class Sessions:
             time.sleep(_LOOK_SECONDS)
 
     def _groups_of(self, sessions: Collection[int]) -> set[int]:
-        return {group for group, session in self._look() if session in sessions}
+        return {process.group for process in self._look() if process.session in sessions}
 
-    def _look(self) -> Collection[tuple[int, int]]:
-        """Group and session of each process that runs, as seen from now on."""
+    def members(self, session: int) -> Sequence[int]:
+        """The processes of a session that run."""
+        return sorted(process.pid for process in self._look() if process.session == session)
+
+    def _look(self) -> "Collection[_Running]":
+        """Each process that runs, as seen from now on."""
         with self._changed:
             wanted = self._looks_begun + 1
             self._changed.wait_for(lambda: not self._looking or self._last_look >= wanted)
@@ -63,9 +68,9 @@ class Sessions:
                 return self._seen
             self._looking = True
             self._looks_begun = look = self._looks_begun + 1
-        seen: Collection[tuple[int, int]] = ()
+        seen: Collection[_Running] = ()
         try:
-            seen = list(_running())
+            seen = list(_all_running())
         finally:
             with self._changed:
                 self._looking = False
@@ -74,8 +79,15 @@ class Sessions:
         return seen
 
 
-def _running() -> Iterator[tuple[int, int]]:
-    """Group and session of each process that runs; one that waits to be reaped does not count."""
+@dataclass(frozen=True)
+class _Running:
+    pid: int
+    group: int
+    session: int
+
+
+def _all_running() -> Iterator[_Running]:
+    """Each process that runs; one that waits to be reaped does not count."""
     proc = Path("/proc")
     for process in proc.iterdir() if proc.is_dir() else ():
         if not process.name.isdecimal():
@@ -85,4 +97,4 @@ def _running() -> Iterator[tuple[int, int]]:
         except OSError:
             continue  # ended meanwhile
         if fields[0] not in b"ZX":
-            yield int(fields[2]), int(fields[3])
+            yield _Running(int(process.name), int(fields[2]), int(fields[3]))

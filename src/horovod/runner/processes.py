@@ -1,4 +1,7 @@
-"""Workers on this host: each leads a session of its own, which ends with it."""
+"""Workers on this host: each leads a session of its own, which ends with it.
+
+What a worker leaves running that has ended with code 0 is waited for, if not for ever.
+"""
 
 import contextlib
 import errno
@@ -15,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from horovod.runner.background import await_background
 from horovod.runner.children import EndNotToldError, await_end
 from horovod.runner.output import STDERR, STDOUT
 from horovod.runner.process_groups import TERMINATE_SECONDS, Sessions, signal_group
@@ -247,9 +251,17 @@ class LocalWorkers:
         unknown = ""
         try:
             # Nobody else gets the number of a process that has not been waited for.
-            await_end(process)
+            ended_well = await_end(process) == 0
         except EndNotToldError as error:
-            unknown = f"{error}\n"
+            unknown, ended_well = f"{error}\n", False
+        if ended_well:
+            await_background(
+                process.pid,
+                self._sessions,
+                pumps,
+                lambda: self._stopping or rank in self._unwanted,
+                lambda text: self._on_output(rank, STDERR, text.encode()),
+            )
         self._sessions.end(process.pid)
         with self._lock:
             del self._leaders[rank]
