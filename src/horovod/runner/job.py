@@ -23,7 +23,7 @@ from horovod.runner.rendezvous import RendezvousServer, read_joined
 from horovod.runner.signals import Signalled, signals_as_events
 from horovod.runner.ssh import GREETING_SECONDS, RemoteWorkers, SshOptions, forwarded
 from horovod.runner.streams import bytes_of, say, tell
-from horovod.runner.workers import Enders, Workers, killed_on_error
+from horovod.runner.workers import Enders, Workers, started_beside
 
 SECRET_BYTES = 32
 BY_SIGNAL = 128  # what ended by signal n has the code 128 + n
@@ -166,7 +166,14 @@ class Joined:
     ranks: frozenset[int] = frozenset()
 
 
-Events = queue.SimpleQueue[Ended | Joined | Signalled]
+@dataclass(frozen=True)
+class Broken:
+    """Workers cannot be started, for a reason that nobody has thought of."""
+
+    error: BaseException
+
+
+Events = queue.SimpleQueue[Ended | Joined | Signalled | Broken]
 
 
 @dataclass
@@ -184,7 +191,11 @@ class Supervision:
     _never_joined: set[int] = field(default_factory=set)
 
     def wait(self) -> int:
-        """Returns the job's exit code once all workers have ended."""
+        """Returns the job's exit code once all workers have ended.
+
+        Raises:
+            BaseException: that of `Broken`.
+        """
         deadline: float | None = None
         while self.remaining:
             try:
@@ -194,6 +205,8 @@ class Supervision:
                 deadline = None
                 self._end_all(kill=False)
                 continue
+            if isinstance(event, Broken):
+                raise event.error
             if isinstance(event, Signalled):
                 if event.at_once or not self._ending:
                     self._end_all(kill=event.at_once)
@@ -309,9 +322,7 @@ def run_job(job: Job, exchange: Exchange | None = None) -> int:
         exchange.before(store)
         groups = _make_groups(job, settings, output, events)
         supervision = Supervision(groups, events, {slot.rank for slot in job.slots})
-        with killed_on_error(lambda: groups):
-            for group in groups:
-                group.start()
+        with started_beside(groups, lambda error: events.put(Broken(error))):
             code = supervision.wait()
         failure = supervision.failure
         exchange.after(store, None if failure is None else str(failure.rank))

@@ -89,6 +89,17 @@ def _popen(command: Command, arguments: Sequence[str]) -> "subprocess.Popen[byte
     )
 
 
+def _end_new(
+    process: "subprocess.Popen[bytes]", pipes: Sequence[tuple[str, IO[bytes] | None]]
+) -> None:
+    """Ends a worker that has just been started, and closes pipes that nobody reads."""
+    signal_group(process.pid, signal.SIGKILL)
+    process.wait()
+    for _, pipe in pipes:
+        if pipe is not None:
+            pipe.close()
+
+
 def _script(command: Command) -> str | None:
     """The path of a program that the system cannot execute, where it may be a shell's script.
 
@@ -148,17 +159,21 @@ class LocalWorkers:
         self._running = 1  # this call, so that the guardian stays until all have been started
         try:
             for command in self._commands:
-                with self._lock:
-                    if self._stopping or command.rank in self._unwanted:
-                        self._on_exit(command.rank, exit_code(-signal.SIGTERM))
-                    elif (process := self._spawn(command)) is not None:
+                if self._is_to_end(command.rank):
+                    self._on_exit(command.rank, exit_code(-signal.SIGTERM))
+                elif (process := self._spawn(command)) is not None:
+                    # Whoever waits for the lock gets it while the next one is being started.
+                    with self._lock:
                         self._running += 1
                         self._attend(command.rank, process, guardian)
         finally:
             self._release(guardian)
 
     def stop(self) -> None:
-        """Ends all workers and what they started: SIGTERM, and SIGKILL for what remains."""
+        """Ends all workers and what they started: SIGTERM, and SIGKILL for what remains.
+
+        Those that have not been started yet never are, and are reported as ended by SIGTERM.
+        """
         watchers = self._signal_all(signal.SIGTERM)
         deadline = time.monotonic() + TERMINATE_SECONDS
         for watcher in watchers:
@@ -179,6 +194,9 @@ class LocalWorkers:
         """Ends all workers and what they started, at once."""
         for watcher in self._signal_all(signal.SIGKILL):
             watcher.join()
+
+    def _is_to_end(self, rank: int) -> bool:
+        return self._stopping or rank in self._unwanted
 
     def _spawn(self, command: Command) -> "subprocess.Popen[bytes] | None":
         try:
@@ -203,10 +221,15 @@ class LocalWorkers:
 
     def _attend(self, rank: int, process: "subprocess.Popen[bytes]", guardian: Guardian) -> None:
         """Starts the threads that a worker needs; without them it is killed."""
+        pipes = [(STDOUT, process.stdout), (STDERR, process.stderr)]
+        if self._is_to_end(rank):  # since it was started
+            _end_new(process, pipes)
+            self._running -= 1
+            self._on_exit(rank, exit_code(-signal.SIGTERM))
+            return
         self._leaders[rank] = process.pid
         guardian.note(b"+", process.pid)
         pumps: list[threading.Thread] = []
-        pipes = [(STDOUT, process.stdout), (STDERR, process.stderr)]
         try:
             for stream, pipe in pipes:
                 work = "a thread for a worker's output"
@@ -214,28 +237,24 @@ class LocalWorkers:
             watch = (rank, process, guardian, pumps)
             self._watchers[rank] = start_thread(self._watch, "a worker's watcher", *watch)
         except ThreadError as error:
-            signal_group(process.pid, signal.SIGKILL)
-            process.wait()
             del self._leaders[rank]
+            _end_new(process, pipes[len(pumps) :])
             guardian.note(b"-", process.pid)
             self._running -= 1
-            for _, pipe in pipes[len(pumps) :]:
-                if pipe is not None:
-                    pipe.close()
             for pump in pumps:
                 pump.join(_DRAIN_SECONDS)
             self._report(rank, str(error))
 
     def _signal_all(self, number: signal.Signals) -> list[threading.Thread]:
+        self._stopping = True
         with self._lock:
-            self._stopping = True
             self._sessions.signal(self._leaders.values(), number)
             return list(self._watchers.values())
 
     def _signal_one(self, rank: int, number: signal.Signals) -> threading.Thread | None:
         """Signals a worker and what it started; returns its watcher, None when it has ended."""
+        self._unwanted.add(rank)
         with self._lock:
-            self._unwanted.add(rank)
             if rank not in self._leaders:
                 return None
             self._sessions.signal([self._leaders[rank]], number)
@@ -259,7 +278,7 @@ class LocalWorkers:
                 process.pid,
                 self._sessions,
                 pumps,
-                lambda: self._stopping or rank in self._unwanted,
+                lambda: self._is_to_end(rank),
                 lambda text: self._on_output(rank, STDERR, text.encode()),
             )
         self._sessions.end(process.pid)

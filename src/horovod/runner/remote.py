@@ -26,6 +26,7 @@ from horovod.runner.processes import CANNOT_START, Command, LocalWorkers
 from horovod.runner.signals import signals_as_events
 from horovod.runner.store_client import StoreError
 from horovod.runner.threads import ThreadError, start_thread
+from horovod.runner.workers import started_beside
 
 GREETING = b"\nHOROVOD-AGENT-2\n"  # what a login script prints before it is no business of ours
 # In front of each frame, by which it is found after bytes that something else wrote there.
@@ -41,7 +42,8 @@ _CHUNK = 1 << 16
 # By which an interpreter finds its libraries and this package.
 _PATHS = ("LD_LIBRARY_PATH", "PYTHONPATH")
 
-_Events = queue.SimpleQueue[int | None]  # exit codes; None: end all workers
+# Exit codes; None: end all workers; an exception: they cannot be started.
+_Events = queue.SimpleQueue[int | BaseException | None]
 
 
 def agent_command(python: str, *arguments: str) -> str:
@@ -252,14 +254,16 @@ def run_agent(
 
 def _attend(workers: LocalWorkers, events: _Events, count: int) -> int:
     """Runs the workers; returns the exit code of the one that failed first."""
-    workers.start()
     first_failure = 0
-    for _ in range(count):
-        code = events.get()
-        if code is None:
-            workers.stop()
-            break
-        first_failure = first_failure or code
+    with started_beside([workers], events.put):
+        for _ in range(count):
+            code = events.get()
+            if isinstance(code, BaseException):
+                raise code
+            if code is None:
+                workers.stop()
+                break
+            first_failure = first_failure or code
     return first_failure
 
 

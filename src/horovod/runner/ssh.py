@@ -136,10 +136,15 @@ class RemoteWorkers:
         self._given_up = False
         self._changed = threading.Condition()  # one of the two above
         self._ssh: subprocess.Popen[bytes] | None = None
+        self._unwanted = threading.Event()  # all are to end, even before they have been started
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Connects, and has the workers started; without ssh they are reported as ended (127)."""
+        if self._unwanted.is_set():
+            for rank in self._order.workers:
+                self._report(rank, exit_code(-signal.SIGTERM))
+            return
         if self._kubexec is not None:
             try:
                 self._expect_call(self._kubexec)
@@ -173,6 +178,9 @@ class RemoteWorkers:
                 if pipe is not None:
                     pipe.close()
             self._give_up(str(error))
+        else:
+            if self._unwanted.is_set():  # perhaps too early to find the connection
+                self.kill()
 
     def _expect_call(self, kubexec: str) -> None:
         """Makes the command for an agent that calls for its order.
@@ -208,6 +216,7 @@ class RemoteWorkers:
 
     def stop(self) -> None:
         """Has the agent end its workers; ends the connection if that takes too long."""
+        self._unwanted.set()
         ssh = self._ssh
         if ssh is None:
             return
@@ -255,6 +264,7 @@ class RemoteWorkers:
 
     def kill(self) -> None:
         """Ends the connection at once; the agent over there ends its workers when it notices."""
+        self._unwanted.set()
         ssh = self._ssh
         if ssh is None:
             return

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from horovod.runner.threads import ThreadError, start_thread
@@ -76,3 +76,38 @@ def killed_on_error(groups: Callable[[], Iterable[Workers]]) -> Iterator[None]:
             for group in groups():
                 killing.callback(group.kill)
         raise
+
+
+@contextlib.contextmanager
+def started_beside(
+    groups: Sequence[Workers], on_error: Callable[[BaseException], None]
+) -> Iterator[None]:
+    """Starts workers, which takes long if they are many, while the block runs.
+
+    The block hears of failures and signals meanwhile; workers that it has ended are not started any
+    more. Where there is room for no more threads, they are started before it runs. When an
+    exception leaves it, they are ended without asking.
+
+    Args:
+        groups: the workers.
+        on_error: called with an exception of which starting them has ended, by another thread.
+    """
+
+    def start() -> None:
+        try:
+            for group in groups:
+                group.start()
+        except BaseException as error:  # noqa: BLE001 - whose block it is raises it
+            on_error(error)
+
+    starter: threading.Thread | None = None
+    try:
+        with killed_on_error(lambda: groups):
+            try:
+                starter = start_thread(start, "a thread that starts workers")
+            except ThreadError:
+                start()
+            yield
+    finally:
+        if starter is not None:
+            starter.join()

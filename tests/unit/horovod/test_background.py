@@ -41,10 +41,14 @@ class Shell:
 
 def test_it_is_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "go")
-    shell = Shell("(read -r word <go; echo $word) & echo $$", tmp_path)
-    wait_until_gone(int(shell.reads()))
-    (tmp_path / "go").write_text("uploaded\n")
-    assert shell.ends() == 0
+    go = os.open(tmp_path / "go", os.O_RDWR)
+    try:
+        shell = Shell("(read -r word <go; echo $word) & echo $$", tmp_path)
+        wait_until_gone(int(shell.reads()))
+        os.write(go, b"uploaded\n")
+        assert shell.ends() == 0
+    finally:
+        os.close(go)
     assert shell.reads() == "uploaded\n"
     assert shell.written.empty()  # what takes no time is not worth a word
 

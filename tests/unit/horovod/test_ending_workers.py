@@ -99,6 +99,18 @@ def test_a_worker_that_is_ended_before_it_is_started_never_runs() -> None:
     assert reports.outputs.empty()
 
 
+def test_no_host_is_reached_for_workers_that_are_ended_before_they_are_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, f"touch {tmp_path}/started")
+    reports = Reports()
+    workers = remote(reports)
+    workers.stop()
+    workers.start()
+    assert [reports.ends.get(timeout=PATIENCE) for _ in range(2)] == [(4, 143), (5, 143)]
+    assert not (tmp_path / "started").exists()
+
+
 @pytest.mark.parametrize("kubexec", [False, True])
 def test_a_worker_is_ended_before_its_host_has_been_reached_and_the_other_runs(
     kubexec: bool,  # noqa: FBT001 - a parameter of the test

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -258,6 +259,8 @@ def test_an_exception_that_leaves_a_job_ends_its_workers(
     started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: Supervision) -> int:
+        while len(started) < 3:
+            time.sleep(0.01)
         raise MemoryError
 
     monkeypatch.setattr(Supervision, "wait", fail)
