@@ -15,6 +15,7 @@ import pytest
 
 import horovod
 import horovod.runner
+from collective.launching import LAUNCH_SECONDS
 from horovod.runner.launch import is_gloo_used
 
 
@@ -52,6 +53,30 @@ def test_output_goes_where_the_script_writes() -> None:
     before, *within, after = shown.getvalue().splitlines()
     assert (before, after) == ("before", "after")
     assert sorted(within) == ["[0]<stdout>:within", "[1]<stdout>:within"]
+
+
+# From CPython 3.12 on no thread starts any more when the main one has ended.
+LATE = """
+import threading, horovod
+def late():
+    threading.main_thread().join()
+    print(horovod.run(lambda: 3, num_proc=2))
+threading.Thread(target=late).start()
+"""
+
+
+def test_a_thread_that_outlives_the_main_one_is_told_so() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LATE],
+        capture_output=True,
+        text=True,
+        timeout=LAUNCH_SECONDS,
+        check=False,
+    )
+    if sys.version_info < (3, 12):
+        assert done.stdout == "[3, 3]\n"
+    else:
+        assert "cannot start the store's thread: Python is ending" in done.stderr
 
 
 def test_a_failure_is_raised(capfd: pytest.CaptureFixture[str]) -> None:

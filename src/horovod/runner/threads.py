@@ -9,10 +9,14 @@ _NO_ROOM = (
     "there is no room for another process or thread here; raise the limit that is met: `ulimit -u`,"
     " the pids limit of the cgroup (pids.max) or, of memory, `ulimit -v`"
 )
+_ENDING = (  # since CPython 3.12
+    "Python is ending and starts no more threads: have the main thread join the one that calls"
+    " horovod.run"
+)
 
 
 class ThreadError(RuntimeError):
-    """A thread cannot be started; the message says which, and what to raise."""
+    """A thread cannot be started; the message says which, and what to do about it."""
 
 
 def why_not_started(error: OSError) -> str:
@@ -34,11 +38,12 @@ def start_thread(
         daemon: whether Python may end before it.
 
     Raises:
-        ThreadError: there is no room for it.
+        ThreadError: there is no room for it, or Python is ending.
     """
     thread = threading.Thread(target=work, args=arguments, daemon=daemon)
     try:
         thread.start()
-    except RuntimeError:
-        raise ThreadError(f"cannot start {what}: {_NO_ROOM}") from None
+    except RuntimeError as error:
+        reason = _ENDING if "shutdown" in str(error) else _NO_ROOM
+        raise ThreadError(f"cannot start {what}: {reason}") from None
     return thread
