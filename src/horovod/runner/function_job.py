@@ -8,7 +8,7 @@ from typing import Any
 
 from horovod._pickling import dump
 from horovod.runner import parcels
-from horovod.runner.job import FirstFailure
+from horovod.runner.exchange import FirstFailure
 from horovod.runner.job_start import start
 from horovod.runner.rendezvous import RendezvousServer
 from horovod.runner.run_task import FUNCTION, result_of
@@ -35,9 +35,9 @@ class _Exchange(FirstFailure):
         for key, value in parcels.pack(FUNCTION, self._parcel):
             store.put(key, value)
 
-    def after(self, store: RendezvousServer, failed: str | None) -> None:
+    def after(self, store: RendezvousServer, failed: str | None, signalled: int | None) -> None:
         """Takes the results."""
-        super().after(store, failed)
+        super().after(store, failed, signalled)
         for rank in range(self._ranks):
             if (found := parcels.unpack(result_of(rank), store.find)) is not None:
                 self._results[rank] = found
@@ -71,7 +71,9 @@ def call_on_ranks(args: argparse.Namespace) -> list[Any]:
 
     Raises:
         PicklingError: it takes cloudpickle to send the function, which is not installed.
-        RuntimeError: a rank failed, or ended without a result; the message says which.
+        KeyboardInterrupt: this process has got SIGINT.
+        RuntimeError: a rank failed, or ended without a result, or another signal has come; the
+            message says which.
         ValueError: the arguments cannot be used.
     """
     ranks = args.min_num_proc or args.num_proc
@@ -79,6 +81,5 @@ def call_on_ranks(args: argparse.Namespace) -> list[Any]:
     job = copy.copy(args)
     job.command = [args.executable or sys.executable, *_ENTRY]
     code = start(job, exchange)
-    if code != 0:
-        raise RuntimeError(exchange.describe(code))
+    exchange.require_success(code)
     return exchange.results()

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from horovod import _chosen_settings, _settings
 from horovod.runner.descriptors import allow_descriptors
+from horovod.runner.exchange import FAILED, Exchange, NoExchange
 from horovod.runner.hosts import SlotInfo, is_local
 from horovod.runner.network import choose_addresses, listening_address
 from horovod.runner.output import STDERR, STDOUT, Output
@@ -29,11 +29,6 @@ SECRET_BYTES = 32
 BY_SIGNAL = 128  # what ended by signal n has the code 128 + n
 FAILURE_SECONDS = 2.0  # for the other ranks to notice a failure and say so before they are ended
 NEVER_JOINED = 1  # exit code of a job that a rank has left before `init`
-
-FAILED = (
-    "Horovod detected that one or more processes exited with non-zero status, thus causing the job"
-    " to be terminated. The first process to do so was:\nProcess name: {name}\nExit code: {code}\n"
-)
 
 
 def start_settings(interfaces: Sequence[str], timeout: float | None) -> dict[str, str]:
@@ -105,44 +100,6 @@ class Job:
         settings[_settings.CONTROLLER.name] = settings[_settings.CPU_OPERATIONS.name] = "gloo"
         settings["PYTHONUNBUFFERED"] = "1"
         return settings | start_settings(self.interfaces, self.start_timeout)
-
-
-class Exchange(Protocol):
-    """Something besides the ranks that uses a job's store."""
-
-    def before(self, store: RendezvousServer) -> None:
-        """Called before any rank is started."""
-
-    def after(self, store: RendezvousServer, failed: str | None) -> None:
-        """Called when all ranks have ended; `failed` is the name of the one that failed first."""
-
-
-class NoExchange:
-    """Nothing does."""
-
-    def before(self, store: RendezvousServer) -> None:
-        """Puts nothing into the store."""
-
-    def after(self, store: RendezvousServer, failed: str | None) -> None:
-        """Takes nothing out of it."""
-
-
-class FirstFailure(NoExchange):
-    """Remembers which rank failed first."""
-
-    def __init__(self) -> None:
-        self._name: str | None = None
-
-    def after(self, store: RendezvousServer, failed: str | None) -> None:
-        """Notes the name."""
-        super().after(store, failed)
-        self._name = failed
-
-    def describe(self, code: int) -> str:
-        """Says what a job came to that ended with a code other than 0."""
-        if self._name is None:
-            return f"The job ended with code {code}."
-        return FAILED.format(name=self._name, code=code)
 
 
 @dataclass(frozen=True)
@@ -325,7 +282,8 @@ def run_job(job: Job, exchange: Exchange | None = None) -> int:
         with started_beside(groups, lambda error: events.put(Broken(error))):
             code = supervision.wait()
         failure = supervision.failure
-        exchange.after(store, None if failure is None else str(failure.rank))
+        failed = None if failure is None else str(failure.rank)
+        exchange.after(store, failed, supervision.signalled)
         return code
 
 

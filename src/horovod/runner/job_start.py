@@ -17,6 +17,7 @@ from horovod.runner.elastic.discovery import (
 )
 from horovod.runner.elastic.job import ElasticJob, run_elastic_job
 from horovod.runner.elastic.limits import Limits
+from horovod.runner.exchange import Exchange
 from horovod.runner.hosts import (
     HostInfo,
     HostsError,
@@ -24,7 +25,7 @@ from horovod.runner.hosts import (
     parse_hostfile,
     parse_hosts,
 )
-from horovod.runner.job import Exchange, Job, run_job
+from horovod.runner.job import Job, run_job
 from horovod.runner.mpi_run import MpiJob, exec_mpirun, run_mpirun
 from horovod.runner.ssh import SshOptions, find_kubexec
 from horovod.runner.streams import say

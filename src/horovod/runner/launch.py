@@ -10,9 +10,9 @@ from horovod.runner.argument_values import require_values
 from horovod.runner.arguments import make_parser, parse_args
 from horovod.runner.check_build import check_build
 from horovod.runner.children import ends_are_told
+from horovod.runner.exchange import FirstFailure
 from horovod.runner.function_job import call_on_ranks
 from horovod.runner.hosts import HostsError
-from horovod.runner.job import FirstFailure
 from horovod.runner.job_start import is_gloo_used, run_controller, start
 from horovod.runner.mpi_run import MpirunError
 from horovod.runner.network import NetworkError
@@ -44,6 +44,7 @@ def _run(args: argparse.Namespace) -> list[Any] | None:
         mpirun takes the place of this process.
 
     Raises:
+        KeyboardInterrupt: this process has got SIGINT.
         RuntimeError: a rank failed, or ended without a result, the message says which; or nobody
             would be told how ranks end.
         ValueError: the arguments cannot be used.
@@ -66,9 +67,7 @@ def _run_checked(args: argparse.Namespace) -> list[Any] | None:
         raise ValueError("neither command nor run_func is set: there is nothing to run")
     built_in = is_gloo_used(args.use_gloo, args.use_mpi, args.use_jsrun)
     failure = FirstFailure()
-    code = start(args, failure if built_in else None)
-    if code != 0:
-        raise RuntimeError(failure.describe(code))
+    failure.require_success(start(args, failure if built_in else None))
     return None
 
 

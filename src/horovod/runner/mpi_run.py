@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from horovod import _settings
+from horovod.runner.exchange import Exchange
 from horovod.runner.hosts import HostInfo, get_host_assignments, is_local
-from horovod.runner.job import SECRET_BYTES, Exchange, start_settings, store_settings
+from horovod.runner.job import SECRET_BYTES, start_settings, store_settings
 from horovod.runner.mpirun_process import run_to_end
 from horovod.runner.network import choose_addresses, listening_address
 from horovod.runner.rendezvous import RendezvousServer
@@ -313,10 +314,10 @@ def run_mpirun(job: MpiJob, exchange: Exchange) -> int:
         told = store_settings(addresses, store.port, secret)
         mpirun, command, environment = _prepare(replace(job, store=told))
         try:
-            code = run_to_end(command, environment)
+            code, signalled = run_to_end(command, environment)
         except OSError as error:
             raise MpirunError(f"{mpirun.program} cannot be started: {error}") from None
-        exchange.after(store, None)
+        exchange.after(store, None, signalled)
     return code
 
 

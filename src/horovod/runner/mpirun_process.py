@@ -22,7 +22,7 @@ _ENDING_SECONDS = 2 * TERMINATE_SECONDS  # mpirun has its daemons end the ranks 
 _Events = queue.SimpleQueue[Signalled | int]  # mpirun's exit code
 
 
-def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
+def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, int | None]:
     """Runs mpirun until it ends, or is ended because this process gets a signal or is killed.
 
     It gets SIGTERM then, of which it ends its ranks, on other hosts too. Should it not end in time,
@@ -33,7 +33,8 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
         environment: all of it.
 
     Returns:
-        Its exit code, 128 + n when signal n ended it or came for this process, the first one.
+        Its exit code, 128 + n when signal n ended it or came for this process, and the first one
+        that came for this process.
 
     Raises:
         OSError: it, or the guardian, cannot be started.
@@ -61,7 +62,7 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
             guardian.note(b"-", process.pid)
     finally:
         guardian.dismiss()
-    return code if signalled is None else 128 + signalled
+    return (code if signalled is None else 128 + signalled), signalled
 
 
 def _watch(process: "subprocess.Popen[bytes]", events: _Events) -> None:

@@ -78,6 +78,18 @@ def signals_as_events(put: Callable[[Signalled], None]) -> Iterator[None]:
         yield
 
 
+def hand_on(number: int) -> None:
+    """Has this process do with a signal that has been an event what it does with others.
+
+    Args:
+        number: of the signal. Where nothing handles it, nothing happens, as Python is to go on and
+            say why a job has ended.
+    """
+    ignoring = (signal.SIG_DFL, signal.SIG_IGN)
+    if number in SIGNALS and signal.getsignal(number) not in ignoring:
+        signal.raise_signal(number)
+
+
 def _read(
     ours: socket.socket, numbers: Collection[int], put: Callable[[Signalled], None], outer: int
 ) -> None:

@@ -79,7 +79,7 @@ def test_a_discovery_script_whose_end_is_not_told_has_not_answered() -> None:
 
 @pytest.mark.usefixtures("ignored")
 def test_an_mpirun_whose_end_is_not_told_has_failed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert mpirun_process.run_to_end(SUCCESS, dict(os.environ)) == 1
+    assert mpirun_process.run_to_end(SUCCESS, dict(os.environ)) == (1, None)
     assert capsys.readouterr().err == f"mpirun: {NOT_TOLD}\n"
 
 

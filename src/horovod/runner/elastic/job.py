@@ -16,15 +16,13 @@ from horovod.runner.elastic.discovery import DiscoveryError, HostDiscovery
 from horovod.runner.elastic.driver import Driver
 from horovod.runner.elastic.limits import Limits
 from horovod.runner.elastic.messages import News, Place, Ready
+from horovod.runner.exchange import FAILED, Exchange, NoExchange
 from horovod.runner.hosts import SlotInfo, is_local
 from horovod.runner.job import (
     BY_SIGNAL,
-    FAILED,
     SECRET_BYTES,
     Ended,
-    Exchange,
     Job,
-    NoExchange,
     first_of,
     make_output,
     make_workers,
@@ -225,13 +223,13 @@ def run_elastic_job(elastic: ElasticJob, exchange: Exchange | None = None) -> in
         )
         try:
             with killed_on_error(launcher.groups):
-                code = _run(driver, launcher, events)
+                code, signalled = _run(driver, launcher, events)
             failure = driver.failure
             if failure is not None and failure.code == code:
                 say(FAILED.format(name=failure.name, code=code))
-                exchange.after(store, failure.name)
+                exchange.after(store, failure.name, signalled)
             else:
-                exchange.after(store, None)
+                exchange.after(store, None, signalled)
             return code
         finally:
             ended.set()
@@ -264,7 +262,8 @@ def _discover(discovery: HostDiscovery, events: _Events, ended: threading.Event)
         ended.wait(DISCOVERY_SECONDS)
 
 
-def _run(driver: Driver, launcher: _Launcher, events: _Events) -> int:
+def _run(driver: Driver, launcher: _Launcher, events: _Events) -> tuple[int, int | None]:
+    """Returns the job's exit code, and the first signal that came."""
     running = _Running(driver, launcher)
     driver.tick()
     while running.verdict is None or driver.working:
@@ -276,7 +275,7 @@ def _run(driver: Driver, launcher: _Launcher, events: _Events) -> int:
             driver.tick()
         running.conclude()
     launcher.wait_for_ends()
-    return running.verdict
+    return running.verdict, running.signalled
 
 
 @dataclass
