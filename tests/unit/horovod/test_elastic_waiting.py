@@ -1,5 +1,7 @@
 """The driver of elastic jobs: for whom it waits, and for how long."""
 
+import pytest
+
 from horovod.runner.elastic.driver import ADDED
 from unit.horovod.elastic_game import Game, goes_on
 
@@ -42,8 +44,9 @@ def test_ranks_that_connect_in_the_end_have_all_the_time_again() -> None:
     assert {place.round for place in game.world.places.values()} == {10}
 
 
-def test_waiting_ends_after_the_time_out() -> None:
-    game = Game(start=2, least=2)
+@pytest.mark.parametrize("least", [1, 2])
+def test_waiting_ends_after_the_time_out(least: int) -> None:
+    game = Game(start=2, least=least)
     game.driver.tick()
     assert game.driver.next_tick() == 60.0
     game.hosts(a=1)
@@ -54,6 +57,18 @@ def test_waiting_ends_after_the_time_out() -> None:
     game.driver.tick()
     assert game.driver.verdict == 1
     assert "not enough slots for 2 ranks within 60 seconds" in game.world.said[-1]
+
+
+def test_after_a_loss_the_least_ranks_are_waited_for() -> None:
+    game = Game(start=2, least=1)
+    game.hosts(a=2)
+    game.ready(0, 1)
+    game.hosts()
+    game.end(0, 1)
+    game.ready(1)
+    game.world.time = 60.0
+    game.driver.tick()
+    assert "not enough slots for 1 rank within 60 seconds" in game.world.said[-1]
 
 
 def test_who_waits_for_slots_after_a_loss_says_so() -> None:

@@ -388,8 +388,9 @@ class Driver:
             self._give_up(late)
             return
         unknown = " No answer has come yet to which hosts there are." * (self._hosts is None)
+        needed = self._needed()
         self._fail(
-            f"There were not enough slots for {self.limits.least} ranks within"
+            f"There were not enough slots for {needed} rank{'s' * (needed != 1)} within"
             f" {self.limits.timeout:g} seconds (--elastic-timeout).{unknown}"
         )
 
