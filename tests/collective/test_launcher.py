@@ -367,6 +367,23 @@ def test_the_launcher_is_started_as_a_module_too(module: str) -> None:
     assert (done.returncode, done.stdout) == (0, "[0]<stdout>:ran\n"), done.stderr
 
 
+# `horovodrun` whose help has a letter that ASCII has not.
+_WITH_ANOTHER_LETTER = """
+import sys
+from horovod.runner import arguments, launch
+arguments.EPILOG += chr(0xe9)
+sys.exit(launch.run_commandline())
+"""
+
+
+def test_words_without_letters_in_the_terminals_encoding_are_written() -> None:
+    ascii_alone = ("-c", _WITH_ANOTHER_LETTER, "--help")
+    launched = horovodrun(env={"PYTHONIOENCODING": "ascii"}, launcher=ascii_alone)
+    assert (launched.code, launched.err) == (0, "")
+    assert "-H HOST:N,..." in launched.out
+    assert launched.out.endswith("\\xe9\n")
+
+
 def test_version_is_the_packages() -> None:
     import horovod  # noqa: PLC0415 - what the interpreter under test has
 

@@ -155,7 +155,7 @@ def make_parser() -> argparse.ArgumentParser:
     remote.add_argument("-p", "--ssh-port", type=POSITIVE, metavar="PORT", help="of the hosts")
     remote.add_argument("-i", "--ssh-identity-file", metavar="FILE", help="private key")
     hosts = parser.add_argument_group("hosts").add_mutually_exclusive_group()
-    hosts.add_argument("-H", "--hosts", metavar="HOST:N,…", help="hosts and their slots")
+    hosts.add_argument("-H", "--hosts", metavar="HOST:N,...", help="hosts and their slots")
     hosts.add_argument(
         "-hostfile", "--hostfile", metavar="FILE", help="lines of `<host> slots=<n>`"
     )
@@ -187,14 +187,14 @@ def make_parser() -> argparse.ArgumentParser:
     add(
         "--config-file",
         metavar="FILE",
-        help="settings in Horovod's YAML sections (params, timeline, …); flags here come first",
+        help="settings in Horovod's YAML sections (params, timeline, ...); flags here come first",
     )
     add_variable_flags(parser)
     for flag, reason in REFUSED_FLAGS.items():
         add(flag, action=_Refusal, dest=argparse.SUPPRESS, reason=reason)
     # What callers of `launch._run` set, and no flag says.
     parser.set_defaults(run_func=None, executable=None, use_jsrun=False)
-    add("command", nargs=argparse.REMAINDER, metavar="command …", help="what each rank runs")
+    add("command", nargs=argparse.REMAINDER, metavar="command ...", help="what each rank runs")
     return parser
 
 

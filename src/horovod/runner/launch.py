@@ -17,7 +17,7 @@ from horovod.runner.job_start import is_gloo_used, run_controller, start
 from horovod.runner.mpi_run import MpirunError
 from horovod.runner.network import NetworkError
 from horovod.runner.output import OutputError
-from horovod.runner.streams import say
+from horovod.runner.streams import say, take_any_text
 from horovod.runner.threads import ThreadError
 
 __all__ = [
@@ -78,6 +78,7 @@ def _refuse(reason: str) -> int:
 
 def run_commandline() -> int:
     """The `horovodrun` command; returns its exit code."""
+    take_any_text()
     with ends_are_told():
         return _run_command(parse_args())
 

@@ -123,6 +123,13 @@ def bytes_of(*streams: TextIO | None) -> IO[bytes]:
     return _Nowhere()
 
 
+def take_any_text() -> None:
+    """Has standard output and error take what their encoding has no letters for (`LANG=C`)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def drop_the_rest(sink: IO[bytes] | TextIO) -> None:
     """Lets Python end quietly: it writes what a stream still holds, or ends with code 120."""
     with (
