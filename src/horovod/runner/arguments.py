@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from horovod import _installation
 from horovod.runner.argument_values import COUNT, POSITIVE, SECONDS, elastic_contradiction
@@ -20,10 +20,20 @@ examples:
   horovodrun --check-build
 """
 
+USAGE_ERROR = 2  # exit code
+
 # Horovod's flags that this version refuses, so that none is ignored silently.
 REFUSED_FLAGS = {
     "--jsrun": "cannot be used: this build does not start jsrun",
 }
+
+
+class _Parser(argparse.ArgumentParser):
+    """Tells mistakes in two lines; of all flags the usage is longer than a screen is high."""
+
+    def error(self, message: str) -> NoReturn:
+        usage = f"usage: {self.prog} -np N [flags] command ...; --help tells the flags"
+        self.exit(USAGE_ERROR, f"{usage}\n{self.prog}: error: {message}\n")
 
 
 class _Refusal(argparse.Action):
@@ -98,7 +108,7 @@ def _add_elastic(group: "argparse._ArgumentGroup") -> None:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of `horovodrun`."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="horovodrun",
         description=DESCRIPTION,
         epilog=EPILOG,

@@ -7,7 +7,7 @@ from typing import Any
 
 from horovod._setting_values import SettingError
 from horovod.runner.argument_values import require_values
-from horovod.runner.arguments import make_parser, parse_args
+from horovod.runner.arguments import USAGE_ERROR, make_parser, parse_args
 from horovod.runner.check_build import check_build
 from horovod.runner.children import ends_are_told
 from horovod.runner.exchange import FirstFailure
@@ -28,8 +28,6 @@ __all__ = [
     "run_commandline",
     "run_controller",
 ]
-
-USAGE_ERROR = 2
 
 
 def _run(args: argparse.Namespace) -> list[Any] | None:

@@ -262,7 +262,9 @@ def test_elastic_flags_that_contradict_each_other(
 def test_bad_command_lines(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert message in refusal_of(arguments, capsys)
+    usage, error = refusal_of(arguments, capsys).splitlines()
+    assert usage.endswith(" -np N [flags] command ...; --help tells the flags")
+    assert message in error
 
 
 def test_check_build_needs_no_number_of_ranks() -> None:
