@@ -206,7 +206,7 @@ def _start_mpi(
 
 def _make_elastic(args: argparse.Namespace, job: Job) -> ElasticJob:
     if args.host_discovery_script is not None:
-        script = HostDiscoveryScript(args.host_discovery_script, args.slots)
+        script = HostDiscoveryScript(args.host_discovery_script, args.slots, guarded=True)
         discovery: HostDiscovery = ForgivingDiscovery(script)
     else:
         discovery = FixedHosts({host.hostname: host.slots for host in _read_hosts(args)})

@@ -4,6 +4,7 @@ import contextlib
 import os
 import queue
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collective.launching import is_running, wait_until_gone
 from horovod.runner.elastic import discovery
 from horovod.runner.elastic.blacklist import Blacklist
 from horovod.runner.elastic.discovery import (
@@ -180,13 +182,49 @@ def test_an_unexpected_exception_is_no_answer_this_time() -> None:
     assert moody.stopped
 
 
+# Says the number of the script when the guardian knows it.
+LOOKS = """
+from horovod.runner.elastic.discovery import HostDiscoveryScript
+from horovod.runner.processes import Guardian
+note = Guardian.note
+def note_and_say(guardian, sign, session):
+    note(guardian, sign, session)
+    print(session, flush=True)
+Guardian.note = note_and_say
+HostDiscoveryScript("exec sleep 600", guarded=True).find_available_hosts_and_slots()
+"""
+
+
+def test_a_discovery_script_ends_when_who_looks_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", LOOKS], stdout=subprocess.PIPE) as looking:
+        assert looking.stdout is not None
+        script = int(looking.stdout.readline())
+        assert is_running(script)
+        looking.kill()
+        wait_until_gone(script)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_guardian_of_a_discovery_script_ends_with_the_job(*, fails: bool) -> None:
+    script = HostDiscoveryScript("exit 3" if fails else "echo x:2", guarded=True)
+    for _ in range(2):
+        with pytest.raises(DiscoveryError) if fails else contextlib.nullcontext():
+            assert script.find_available_hosts_and_slots() == {"x": 2}
+    guardian = script._guardian
+    assert guardian is not None
+    assert guardian._process.poll() is None
+    script.stop()
+    assert guardian._process.returncode == 0
+
+
 @pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize("guarded", [False, True])
 def test_a_discovery_script_ends_with_all_that_it_has_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, stopped: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, stopped: bool, guarded: bool
 ) -> None:
     fifo = tmp_path / "held"
     os.mkfifo(fifo)
-    script = HostDiscoveryScript(f"sleep 600 >{fifo} & wait")
+    script = HostDiscoveryScript(f"sleep 600 >{fifo} & wait", guarded=guarded)
     monkeypatch.setattr(discovery, "_SCRIPT_SECONDS", 600.0 if stopped else 1.0)
     complaints: queue.SimpleQueue[str] = queue.SimpleQueue()
     start, opened = script._start, threading.Event()
@@ -218,6 +256,7 @@ def test_a_discovery_script_ends_with_all_that_it_has_started(
     if stopped:
         with pytest.raises(DiscoveryError, match="nobody asks any more"):
             script.find_available_hosts_and_slots()
+    script.stop()
 
 
 def test_the_cooldown_doubles_up_to_its_limit() -> None:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from horovod.runner.children import EndNotToldError, await_end
 from horovod.runner.process_groups import signal_group
+from horovod.runner.processes import Guardian
 from horovod.runner.threads import why_not_started
 
 _SCRIPT_SECONDS = 60.0
@@ -94,16 +95,21 @@ class HostDiscoveryScript:
     Args:
         discovery_script: path of the executable, or a command line for the shell.
         slots: of hosts that are printed without a number; None if that is a mistake.
+        guarded: end it should this process be killed; then `stop` has to be called in the end.
     """
 
     fixed = False
 
-    def __init__(self, discovery_script: str, slots: int | None = None) -> None:
+    def __init__(
+        self, discovery_script: str, slots: int | None = None, *, guarded: bool = False
+    ) -> None:
+        self._guarded = guarded
         self._script = discovery_script
         self._slots = slots
         self._lock = threading.Lock()
         self._stopped = False
         self._running: subprocess.Popen[bytes] | None = None
+        self._guardian: Guardian | None = None  # from the first look on, until `stop`
 
     def find_available_hosts_and_slots(self) -> Mapping[str, int]:
         """Runs the script; ends all that it has started when it takes too long.
@@ -117,10 +123,9 @@ class HostDiscoveryScript:
             except subprocess.TimeoutExpired:
                 raise DiscoveryError(self._end_late(script)) from None
             finally:
-                with self._lock:
-                    self._running = None
                 if script.returncode is None:
                     signal_group(script.pid, signal.SIGKILL)
+                self._forget(script)
         if script.returncode != 0:
             complaint = complaints.strip()
             said = f": {complaint}" if complaint else " and wrote nothing to stderr"
@@ -168,6 +173,8 @@ class HostDiscoveryScript:
             if self._stopped:
                 raise DiscoveryError("nobody asks any more")
             try:
+                if self._guarded and self._guardian is None:
+                    self._guardian = Guardian()
                 self._running = subprocess.Popen(  # noqa: S602 - a command line of the user's, as in Horovod
                     self._script,
                     shell=True,
@@ -179,7 +186,23 @@ class HostDiscoveryScript:
             except OSError as error:
                 reason = why_not_started(error)
                 raise DiscoveryError(f"cannot start {self._script}: {reason}") from None
+            if self._guardian is not None:
+                self._guardian.note(b"+", self._running.pid)
             return self._running
+
+    def _forget(self, script: "subprocess.Popen[bytes]") -> None:
+        """Lets a script go that has ended, and is not to be ended any more."""
+        with self._lock:
+            self._running = None
+            if self._guardian is not None:
+                self._guardian.note(b"-", script.pid)
+            if self._stopped:
+                self._dismiss_guardian()
+
+    def _dismiss_guardian(self) -> None:
+        if self._guardian is not None:
+            self._guardian.dismiss()
+            self._guardian = None
 
     def _end_late(self, script: "subprocess.Popen[bytes]") -> str:
         """Ends what takes too long, and says what that was."""
@@ -196,7 +219,9 @@ class HostDiscoveryScript:
         """Ends the script, if it runs, and all that it has started; from another thread."""
         with self._lock:
             self._stopped = True
-            if self._running is not None:
+            if self._running is None:
+                self._dismiss_guardian()
+            else:
                 signal_group(self._running.pid, signal.SIGKILL)
 
 
