@@ -22,7 +22,7 @@ class EndNotToldError(RuntimeError):
 def await_end(process: "subprocess.Popen[bytes]", seconds: float | None = None) -> int:
     """Waits for the end of a process, whose number stays its own until `process.wait()`.
 
-    That makes a code of 0 of an end that is not told.
+    That alone makes a code of 0 of an end that is not told.
 
     Args:
         process: a child.
@@ -42,6 +42,8 @@ def await_end(process: "subprocess.Popen[bytes]", seconds: float | None = None) 
             end = os.waitid(os.P_PID, process.pid, options)
         except ChildProcessError:
             raise EndNotToldError(NOT_TOLD) from None
+        except OSError:  # a filter of system calls refuses it; the number may be another's then
+            return process.wait(seconds)
         if end is not None:
             return end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
         if deadline is not None and time.monotonic() >= deadline:

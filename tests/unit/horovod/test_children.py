@@ -39,6 +39,18 @@ def test_an_end_is_told_as_popen_tells_it(program: str, code: int, seconds: floa
         assert process.wait() == code
 
 
+@pytest.mark.parametrize("seconds", [None, PATIENCE])
+def test_an_end_is_told_where_a_filter_of_calls_refuses_to_look(
+    seconds: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "waitid", refuse)
+    with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as process:
+        assert await_end(process, seconds) == 3
+
+
 def test_a_process_that_runs_on_is_left_to_run() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         with pytest.raises(subprocess.TimeoutExpired):
