@@ -7,17 +7,15 @@ import csv
 import hashlib
 import io
 import os
-import stat
 import unicodedata
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from variantwheel.errors import WheelFormatError
-from variantwheel_selector.archive_tail import is_unsafe
-from variantwheel_selector.errors import InvalidNameError
+from variantwheel_selector.errors import InvalidNameError, PayloadError
+from variantwheel_selector.payload import INVALID_ARCHIVE, check_members
 from variantwheel_selector.wheel_name import WheelName, escape_project
 
 
@@ -65,7 +63,8 @@ def read_wheel(file: Path) -> WheelArchive:
     """Read a wheel.
 
     Raises:
-        WheelFormatError: The file cannot be read or is no wheel.
+        WheelFormatError: The file cannot be read or is no wheel, or installations would refuse what
+            it holds.
     """
     name = wheel_name_of(file)
     files: dict[str, bytes] = {}
@@ -73,24 +72,20 @@ def read_wheel(file: Path) -> WheelArchive:
     paths: set[str] = set()
     try:
         with zipfile.ZipFile(file) as archive:
+            # Nothing may pass here that the selector does not hand over.
+            check_members(archive, str(file))
             for entry in archive.infolist():
                 _check_path(file, entry.filename.removesuffix("/"), paths)
                 if entry.is_dir():
                     continue
-                if stat.S_ISLNK(entry.external_attr >> 16):
-                    raise WheelFormatError(f"{file}: holds a symbolic link, {entry.filename!r}")
                 files[entry.filename] = archive.read(entry)
                 if entry.external_attr >> 16 & 0o100:
                     executables.add(entry.filename)
-    except (
-        OSError,
-        EOFError,
-        zipfile.BadZipFile,
-        zlib.error,
-        # Unknown compression, and encryption.
-        NotImplementedError,
-        RuntimeError,
-    ) as error:
+    except PayloadError as error:
+        raise WheelFormatError(str(error)) from error
+    except WheelFormatError:
+        raise
+    except (OSError, *INVALID_ARCHIVE) as error:
         raise WheelFormatError(f"{file}: not a readable wheel: {error}") from error
     for path in files:
         above = next((str(p) for p in PurePosixPath(path).parents if str(p) in files), None)
@@ -134,9 +129,10 @@ def record_digest(data: bytes, algorithm: str = "sha256") -> str:
 
 
 def _check_path(file: Path, path: str, known: set[str]) -> None:
-    """Refuse what the selector refuses too, and what no installer writes where it belongs."""
-    odd = is_unsafe(path) or os.path.normpath(path) != path
-    if odd or any(unicodedata.category(character) == "Cc" for character in path):
+    """Refuse what no installer writes where it belongs."""
+    if os.path.normpath(path) != path or any(
+        unicodedata.category(character) == "Cc" for character in path
+    ):
         raise WheelFormatError(f"{file}: holds {path!r}, which is no plain relative path")
     if path in known:
         raise WheelFormatError(f"{file}: holds {path!r} twice")
