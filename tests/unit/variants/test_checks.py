@@ -107,7 +107,7 @@ def _no_label(release: TinyRelease, tmp: Path) -> Path:
 
 
 def _changed_file(release: TinyRelease, tmp: Path) -> Path:
-    return tamper(release.wheel("null"), tmp, "tiny_variants/__init__.py", b"import os\n")
+    return tamper(release.wheel("null"), tmp, {"tiny_variants/__init__.py": b"import os\n"})
 
 
 def _no_licence(release: TinyRelease, tmp: Path) -> Path:
@@ -320,7 +320,7 @@ def test_an_empty_line_in_record_is_found(tiny_release: TinyRelease, tmp_path: P
     wheel = tiny_release.wheel("null")
     record = read_wheel(wheel).dist_info_file("RECORD")
     failed = failed_checks(
-        tiny_release, tamper(wheel, tmp_path, f"{DIST_INFO}/RECORD", record + b"\n")
+        tiny_release, tamper(wheel, tmp_path, {f"{DIST_INFO}/RECORD": record + b"\n"})
     )
     assert "is empty, which pip cannot read" in failed["record"]
 

@@ -74,13 +74,15 @@ def respoil(
     return written.rename(folder / name) if name else written
 
 
-def tamper(wheel: Path, folder: Path, path: str, data: bytes) -> Path:
-    """Writes a copy of a wheel with other bytes in one file, RECORD left as it is."""
+def tamper(wheel: Path, folder: Path, changes: Mapping[str, bytes | None]) -> Path:
+    """Writes a copy of a wheel with other bytes in some files, or without, RECORD left as it is."""
     folder.mkdir(exist_ok=True)
     target = folder / wheel.name
     with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(target, "w") as output:
         for entry in source.infolist():
-            output.writestr(entry, data if entry.filename == path else source.read(entry))
+            data = changes.get(entry.filename, source.read(entry))
+            if data is not None:
+                output.writestr(entry, data)
     return target
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from variantwheel.errors import CondaFormatError, ReleaseToolError
+from variantwheel_selector.payload import INVALID_ARCHIVE
 
 SUFFIXES = (".conda", ".tar.bz2")
 _HASH_DIGITS = 7
@@ -76,14 +77,14 @@ def read_conda_package(file: Path) -> CondaPackage:
     files: dict[str, bytes] = {}
     links: dict[str, str] = {}
     try:
-        for archive, member in _members(file):
+        for member, data in _members(file):
             if member.issym():
                 links[member.name] = member.linkname
             elif member.isfile():
-                content = archive.extractfile(member)
-                data = b"" if content is None else content.read()
                 (info if member.name.startswith("info/") else files)[member.name] = data
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, tarfile.TarError) as error:
+    except CondaFormatError:
+        raise
+    except (OSError, tarfile.TarError, *INVALID_ARCHIVE) as error:
         raise CondaFormatError(f"{file}: not a readable conda package: {error}") from error
     paths = _json(file, info, "info/paths.json").get("paths")
     if not isinstance(paths, list) or not all(isinstance(item, dict) for item in paths):
@@ -124,17 +125,17 @@ def _json(file: Path, info: Mapping[str, bytes], name: str) -> dict[str, object]
         raise CondaFormatError(f"{file}: {name} is missing")
     try:
         document = json.loads(info[name])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CondaFormatError(f"{file}: {name}: not valid JSON: {error}") from error
     if not isinstance(document, dict):
         raise CondaFormatError(f"{file}: {name}: not a JSON object")
     return document
 
 
-def _members(file: Path) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+def _members(file: Path) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
     if not file.name.endswith(".conda"):
         with tarfile.open(file, "r:bz2") as archive:
-            yield from ((archive, member) for member in archive)
+            yield from _contents(archive)
         return
     zstd = _zstandard(file)
     try:
@@ -146,9 +147,15 @@ def _members(file: Path) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
                         zstd.ZstdFile(packed) as plain,
                         tarfile.open(fileobj=plain, mode="r|") as archive,
                     ):
-                        yield from ((archive, member) for member in archive)
+                        yield from _contents(archive)
     except zstd.ZstdError as error:
         raise CondaFormatError(f"{file}: not a readable conda package: {error}") from error
+
+
+def _contents(archive: tarfile.TarFile) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+    for member in archive:
+        content = archive.extractfile(member) if member.isfile() else None
+        yield member, b"" if content is None else content.read()
 
 
 def _zstandard(file: Path) -> ModuleType:

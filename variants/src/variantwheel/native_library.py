@@ -7,12 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from elftools.common.exceptions import ELFError
+from elftools.construct.core import ConstructError
 from elftools.elf.dynamic import DynamicSection, DynamicTag
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection, SymbolTableSection
 
 from variantwheel.device_code import is_device_object
 from variantwheel.errors import WheelFormatError
+
+ELF_DAMAGE = (ELFError, ConstructError, AssertionError, LookupError, OverflowError, ValueError)
+"""What pyelftools raises on files that are no sound ELF files."""
 
 _ELF_MAGIC = b"\x7fELF"
 _EXECUTABLE_SECTION = 0x4
@@ -111,7 +115,7 @@ def parse_native_library(path: str, data: bytes) -> NativeLibrary:
             functions=tuple(sorted(_functions(elf))),
             data=data,
         )
-    except (ELFError, KeyError, ValueError, UnicodeDecodeError) as error:
+    except ELF_DAMAGE as error:
         raise WheelFormatError(f"{path}: a damaged ELF file: {error}") from error
 
 

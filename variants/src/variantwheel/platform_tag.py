@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,9 @@ from auditwheel.error import (  # type: ignore[import-untyped,unused-ignore]
 from auditwheel.wheel_abi import analyze_wheel_abi  # type: ignore[import-untyped,unused-ignore]
 
 from variantwheel.errors import WheelFormatError
+from variantwheel.native_library import ELF_DAMAGE
 from variantwheel.wheel_archive import read_wheel, wheel_name_of
+from variantwheel_selector.system_refusal import is_refusal
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,9 @@ def audit_platform(wheel: Path, machine: str) -> PlatformAudit | None:
         The audit, or none for a wheel without native libraries.
 
     Raises:
-        WheelFormatError: The libraries are built for something else, or cannot be read.
+        WheelFormatError: The libraries are built for something else or are damaged, or RECORD is
+            no list of what is there.
+        OSError: The system refuses, as with a full disk.
     """
     plain = str(wheel_name_of(wheel).with_label(None))
     # auditwheel keeps results by path and knows no labels: it gets a fresh path of a plain name.
@@ -73,9 +78,16 @@ def audit_platform(wheel: Path, machine: str) -> PlatformAudit | None:
             if not _holds_native_code(wheel):
                 return None
             raise WheelFormatError(f"{wheel.name}: not for {machine}: {error.message}") from error
-        # LookupError: a RECORD with an empty line.
-        except (AuditwheelError, RuntimeError, ValueError, LookupError) as error:
-            raise WheelFormatError(f"{wheel.name}: auditwheel: {error}") from error
+        except OSError as error:
+            if is_refusal(error):
+                raise
+            # auditwheel opens what RECORD lists, in a folder of its own that nobody can look at.
+            place = f"{Path(os.fsdecode(error.filename)).name}: " if error.filename else ""
+            raise WheelFormatError(f"{wheel.name}: auditwheel: {place}{error.strerror}") from error
+        # LookupError: a RECORD with an empty line, too.
+        except (AuditwheelError, RuntimeError, *ELF_DAMAGE) as error:
+            words = str(error) or "a damaged ELF file"
+            raise WheelFormatError(f"{wheel.name}: auditwheel: {words}") from error
     lowest = found.policies.lowest.name
     return PlatformAudit(
         tag=found.overall_policy.name,

@@ -21,6 +21,8 @@ from variantwheel_selector.wheel_name import normalize_project
 
 _LICENCE_NAME = re.compile(r"(LICEN[CS]E|COPYING|NOTICE)", re.IGNORECASE)
 _VERSIONED_TAG = re.compile(r"(manylinux|musllinux)_(\d+)_(\d+)_(\w+)")
+# Those of SHAKE have no length of their own.
+_STRONG_ALGORITHMS = hashlib.algorithms_guaranteed - {"md5", "sha1", "shake_128", "shake_256"}
 _LEGACY_TAGS = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 
 
@@ -72,8 +74,11 @@ def check_tags(subject: CheckSubject) -> Finding:
     """Compare file name, WHEEL and what auditwheel finds in the native libraries."""
     name = subject.archive.name
     faults: list[str] = []
-    inside = wheel_file_tags(subject.archive.dist_info_file("WHEEL"))
-    if sorted(inside) != sorted(name.tags()):
+    wheel = f"{subject.archive.dist_info}/WHEEL"
+    inside = wheel_file_tags(subject.archive.files.get(wheel, b""))
+    if wheel not in subject.archive.files:
+        faults.append(f"{wheel} is missing")
+    elif sorted(inside) != sorted(name.tags()):
         faults.append(f"WHEEL says {', '.join(inside)}, the name {', '.join(name.tags())}")
     if subject.audit_problem:
         faults.append(subject.audit_problem)
@@ -187,7 +192,7 @@ def _variant_words(variant: Variant | None) -> str:
 
 def _entry_faults(path: str, data: bytes, digest: str, size: str) -> Iterator[str]:
     algorithm, _, expected = digest.partition("=")
-    if algorithm not in hashlib.algorithms_guaranteed or algorithm in ("md5", "sha1"):
+    if algorithm not in _STRONG_ALGORITHMS:
         yield f"{path}: RECORD has no strong digest: {digest!r}"
     elif record_digest(data, algorithm) != expected:
         yield f"{path}: its bytes are not those that RECORD lists"

@@ -22,7 +22,9 @@ _REFERENCE = re.compile(r"[\w.]+\s*:\s*[\w.]+\s*(?:\[[^\]]*\])?")
 def check_installable(subject: CheckSubject) -> Finding:
     """See whether installers take the wheel's WHEEL, METADATA, entry points and `.data` folder."""
     faults = [
-        *_wheel_version_faults(subject.archive.dist_info_file("WHEEL")),
+        *_wheel_version_faults(
+            subject.archive.files.get(f"{subject.archive.dist_info}/WHEEL", b"")
+        ),
         *_metadata_faults(subject.archive.dist_info_file("METADATA")),
         *_entry_point_faults(
             subject.archive.files.get(f"{subject.archive.dist_info}/entry_points.txt", b"")

@@ -71,14 +71,15 @@ def check_wheels(
     firsts: dict[tuple[str, str], CheckSubject] = {}
     reports: list[WheelReport] = []
     for file in files:
+        # A broken wheel says nothing about the others.
         try:
             subject = read_subject(file, project)
+            name = subject.archive.name
+            first = firsts.setdefault((escape_project(name.distribution), name.version), subject)
+            findings = tuple(_findings(subject, first, options))
         except WheelFormatError as error:
-            reports.append(WheelReport(file.name, (judge("archive", [str(error)], ""),)))
-            continue
-        name = subject.archive.name
-        first = firsts.setdefault((escape_project(name.distribution), name.version), subject)
-        reports.append(WheelReport(file.name, tuple(_findings(subject, first, options))))
+            findings = (judge("archive", [str(error)], ""),)
+        reports.append(WheelReport(file.name, findings))
     return reports
 
 
