@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from variantwheel_selector.errors import MachineFolderError
 from variantwheel_selector.json_text import render_json
 from variantwheel_selector.machine import SCHEMA, TEXT_LIMITS, Machine, PythonFacts
 from variantwheel_selector.strict_json import JsonNode, parse_json
+from variantwheel_selector.system_refusal import is_refusal
 
 MACHINE_FILE = "machine.json"
 
@@ -99,8 +101,9 @@ def write_profile(machine: Machine, path: Path) -> None:
 
     Raises:
         MachineFolderError: There is something at this place already, or it cannot be written to.
+        OSError: The system refuses, as with a full disk.
     """
-    try:
+    with _writing(path):
         if path.exists():
             raise MachineFolderError(f"{str(path)!r} exists already")
         descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
@@ -112,8 +115,6 @@ def write_profile(machine: Machine, path: Path) -> None:
         except BaseException:
             Path(beside).unlink(missing_ok=True)
             raise
-    except OSError as error:
-        raise MachineFolderError(f"cannot write {str(path)!r}: {error.strerror}") from error
 
 
 def write_machine(machine: Machine, folder: Path) -> None:
@@ -121,9 +122,10 @@ def write_machine(machine: Machine, folder: Path) -> None:
 
     Raises:
         MachineFolderError: There is something at this place already, or it cannot be written to.
+        OSError: The system refuses, as with a full disk.
     """
     texts = {**machine.texts, MACHINE_FILE: render_json(machine.to_json())}
-    try:
+    with _writing(folder):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise MachineFolderError(f"{str(folder)!r} exists already and is not an empty folder")
         folder.mkdir(parents=True, exist_ok=True)
@@ -133,8 +135,18 @@ def write_machine(machine: Machine, folder: Path) -> None:
             # machine.json comes last: without it the folder is no machine.
             for name in texts:
                 Path(beside, name).replace(folder / name)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Word what keeps a place from being written to, but for what is no fault of the place."""
+    try:
+        yield
     except OSError as error:
-        raise MachineFolderError(f"cannot write {str(folder)!r}: {error.strerror}") from error
+        if is_refusal(error):
+            error.filename = str(path)  # the user has not named the file beside it
+            raise
+        raise MachineFolderError(f"cannot write {str(path)!r}: {error.strerror}") from error
 
 
 def _read_file(path: Path, limit: int) -> str | None:
