@@ -195,6 +195,30 @@ def test_a_published_file_never_changes(tiny_release: TinyRelease, tmp_path: Pat
     assert _snapshot(site) == before
 
 
+def test_a_variant_comes_to_a_published_release_without_its_sdist(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    site, release = tmp_path / "site", _release(tiny_release, tmp_path / "a", "null")
+    sdist = ("sdist", release, "-o", release, "--allow-partial", "--no-source")
+    variantwheel(*sdist, "--project", tiny_release.project)
+    _update(release, site)
+    files = site / "simple/tiny-variants"
+    published = (files / "tiny_variants-1.0.tar.gz").read_bytes()
+    # What a maintainer tries first, and what the error advises.
+    v3 = shutil.copy(tiny_release.wheel("x86_64_v3"), release)
+    variantwheel(*sdist, "--project", tiny_release.project)
+    before = _snapshot(site)
+    done = variantwheel("index", release, "-o", site, expect=1)
+    assert "tiny_variants-1.0.tar.gz is on the index already, with other bytes" in done.stderr
+    assert "build them into a folder of their own, and add that" in done.stderr
+    assert _snapshot(site) == before
+    _update(_release(tiny_release, tmp_path / "b", "x86_64_v3"), site)
+    assert (files / Path(v3).name).read_bytes() == Path(v3).read_bytes()
+    assert (files / "tiny_variants-1.0.tar.gz").read_bytes() == published
+    known = json.loads((files / "tiny_variants-1.0-variants.json").read_text(encoding="utf-8"))
+    assert set(known["variants"]) == {"null", "x86_64_v3"}
+
+
 def test_a_label_never_comes_to_mean_something_else(
     tiny_release: TinyRelease, tmp_path: Path
 ) -> None:

@@ -22,6 +22,13 @@ from variantwheel_selector.errors import VariantsJsonError
 from variantwheel_selector.variants_json import VariantsInfo
 from variantwheel_selector.variants_merge import merge_variants_info
 
+_ADVICE = {
+    "wheel": "release a new version",
+    "sdist": "release a new version, for which all wheels are built. To add no more than wheels to "
+    "this one, build them into a folder of their own, and add that",
+}
+"""What to do about a file that is published already, by its kind."""
+
 
 @dataclass(frozen=True)
 class SiteUpdate:
@@ -86,7 +93,7 @@ def plan_site(release: Path, simple: Path) -> SiteUpdate:
             raise IndexConflictError(
                 f"{name} is on the index already, with other bytes "
                 f"(sha256 {known.sha256[:16]}… there, {file.sha256[:16]}… here); nothing was "
-                "changed; a file that was published never changes: release a new version"
+                f"changed; a file that was published never changes: {_ADVICE[file.kind]}"
             )
         files[name] = file
     before = [file for file in present.values() if file.kind == "variants"]
