@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +31,7 @@ machines = ["x86_64", "aarch64"]
 config-settings = { target = "{machine}-linux" }
 """
 BACKEND = """\
-import io, os, pathlib, signal, tarfile, zipfile
+import io, os, pathlib, subprocess, tarfile, zipfile
 
 def build_sdist(directory, settings=None):
     with tarfile.open(os.path.join(directory, "own-1.tar.gz"), "w:gz") as archive:
@@ -45,7 +46,8 @@ def build_wheel(directory, settings=None, metadata=None):
     if "GATE_" + settings["level"] in os.environ:
         with open(os.environ["GATE_" + settings["level"]], "w") as gate:
             gate.write("here")
-        signal.pause()
+            gate.flush()
+            subprocess.run(["sleep", "600"], pass_fds=[gate.fileno()])
     objects = pathlib.Path("objects")
     seen = objects.read_text() if objects.exists() else ""
     objects.write_text(seen + settings["level"] + " ")
@@ -204,8 +206,22 @@ def test_finished_wheels_of_any_toolchain_are_taken_when_that_is_asked_for(plan:
     assert _kept(_build(replace(plan, resume=True))) == [True, True]
 
 
+@pytest.mark.parametrize(
+    ("number", "send", "exit_code"),
+    [
+        (signal.SIGINT, os.killpg, 130),
+        (signal.SIGINT, os.kill, 130),
+        (signal.SIGTERM, os.kill, 143),
+        (signal.SIGHUP, os.kill, 129),
+    ],
+    ids=["Ctrl-C", "SIGINT", "SIGTERM", "SIGHUP"],
+)
 def test_an_interrupted_build_starts_no_other_and_is_taken_up_again(
-    plan: BuildPlan, tmp_path: Path
+    plan: BuildPlan,
+    tmp_path: Path,
+    number: signal.Signals,
+    send: Callable[[int, int], None],
+    exit_code: int,
 ) -> None:
     project = plan.project.folder
     text = DEFINITION.format(label="v4", properties='properties.x86_64.level = ["v4"]')
@@ -216,16 +232,26 @@ def test_an_interrupted_build_starts_no_other_and_is_taken_up_again(
     program = str(Path(sys.executable).with_name("variantwheel"))
     command = [program, "build", "--all", "--project", str(project), "-o", str(tmp_path / "out")]
     command += ["--no-isolation"]
+    (tmp_path / "temporary").mkdir()
+    variables = {"GATE_v3": str(gate), "TMPDIR": str(tmp_path / "temporary")}
     with subprocess.Popen(
-        command, env={**os.environ, "GATE_v3": str(gate)}, start_new_session=True,
+        command, env={**os.environ, **variables}, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     ) as build:  # fmt: skip
         assert select.select([reader], [], [], STEP_TIMEOUT)[0], "v3 is not being built"
-        os.killpg(build.pid, signal.SIGINT)
+        assert os.read(reader, 100) == b"here"
+        send(build.pid, number)
         printed, _ = build.communicate(timeout=STEP_TIMEOUT)
+    # The end of the file: neither the backend nor what it started holds it open.
+    assert select.select([reader], [], [], 0)[0], "the build goes on"
+    assert os.read(reader, 100) == b""
     os.close(reader)
-    assert build.returncode == 130, printed
+    assert build.returncode == exit_code, printed
+    told = "interrupted" if number == signal.SIGINT else f"ended by {number.name}"
+    assert printed.endswith(f"variantwheel: {told}\n")
     assert "v4" not in printed
+    assert "FAILED" not in printed
+    assert not list((tmp_path / "temporary").iterdir())
     again = subprocess.run(
         command, check=True, timeout=STEP_TIMEOUT, capture_output=True, text=True
     )

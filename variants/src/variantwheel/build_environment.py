@@ -17,6 +17,7 @@ from build.env import IsolatedEnv
 from packaging.version import Version
 
 from variantwheel.atomic_file import replace_file
+from variantwheel.build_programs import BuildPrograms
 from variantwheel.errors import BuildFailedError
 
 _STAMP = "variantwheel-installed.json"
@@ -32,18 +33,20 @@ class BuildEnvironment(IsolatedEnv):
     stays there: the next build installs what is new in its requirements. Safe to use from threads.
     """
 
-    def __init__(self, folder: Path, log: Path) -> None:
+    def __init__(self, folder: Path, log: Path, programs: BuildPrograms) -> None:
         """Open the environment, or make it where there is none of this Python.
 
         Args:
             folder: Where it lies.
             log: What pip prints goes to this file.
+            programs: Run pip.
 
         Raises:
             BuildFailedError: It cannot be made.
         """
         self._folder = folder
         self._log = log
+        self._programs = programs
         self._lock = threading.Lock()
         self._base = f"{sys.version} {sys.base_prefix}"
         found = self._read_stamp()
@@ -96,19 +99,14 @@ class BuildEnvironment(IsolatedEnv):
         pip = other if _pip_serves_others() else [self.python_executable, "-m", "pip"]
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("w", encoding="utf-8") as log:
-            done = subprocess.run(
-                [*pip, *words, "--disable-pip-version-check"],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
-        if done.returncode != 0:
+            command = [*pip, *words, "--disable-pip-version-check"]
+            exit_code = self._programs.run(command, log.fileno())
+        if exit_code != 0:
             lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
             end = "\n".join(f"  | {line}" for line in lines[-_TAIL_LINES:])
             raise BuildFailedError(
                 f"the build environment in {self._folder} could not be made: pip {words[0]} ended "
-                f"with exit code {done.returncode}\n  the end of {self._log}:\n{end}"
+                f"with exit code {exit_code}\n  the end of {self._log}:\n{end}"
             )
 
     def _read_stamp(self) -> set[str] | None:

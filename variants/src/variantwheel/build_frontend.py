@@ -21,6 +21,7 @@ from build import (
 )
 
 from variantwheel.build_environment import BuildEnvironment
+from variantwheel.build_programs import BuildPrograms
 from variantwheel.errors import BuildFailedError
 
 _TAIL_LINES = 30
@@ -54,8 +55,13 @@ class BuildRequest:
 class BuildFrontend:
     """Calls build backends in an environment; see `open_frontend`."""
 
-    def __init__(self, isolated: BuildEnvironment | None) -> None:
+    def __init__(self, isolated: BuildEnvironment | None, programs: BuildPrograms) -> None:
         self._isolated = isolated
+        self._programs = programs
+
+    def stop(self) -> None:
+        """End the builds that are running, in whatever threads; no other begins."""
+        self._programs.stop()
 
     def build(self, request: BuildRequest, variables: Mapping[str, str] | None = None) -> Path:
         """Build a wheel or sdist.
@@ -76,7 +82,7 @@ class BuildFrontend:
         )
         with _logged(request.log, f"the {request.distribution} was not built", facts) as log:
             inherited = {**os.environ, **(variables or {})}
-            return self._build(request, _runner(log, inherited, request.environment))
+            return self._build(request, self._runner(log, inherited, request.environment))
 
     def wheel_requirements(self, source: Path, log: Path) -> tuple[str, ...]:
         """Ask the backend what a wheel needs on a machine that has no tools at all.
@@ -99,7 +105,7 @@ class BuildFrontend:
             variables = {
                 name: os.environ[name] for name in _NEUTRAL_VARIABLES if name in os.environ
             }
-            runner = _runner(descriptor, variables, {"PATH": empty})
+            runner = self._runner(descriptor, variables, {"PATH": empty})
             if self._isolated is None:
                 builder = ProjectBuilder(source, runner=runner)
             else:
@@ -127,6 +133,21 @@ class BuildFrontend:
             self._isolated.install(builder.get_requires_for_build(request.distribution, settings))
         return Path(builder.build(request.distribution, request.output, settings))
 
+    def _runner(
+        self, log: int, inherited: Mapping[str, str], environment: Mapping[str, str]
+    ) -> RunnerType:
+        def run(
+            cmd: Sequence[str],
+            cwd: str | None = None,
+            extra_environ: Mapping[str, str] | None = None,
+        ) -> None:
+            variables = {**inherited, **(extra_environ or {}), **environment}
+            exit_code = self._programs.run(cmd, log, variables, cwd)
+            if exit_code != 0:
+                raise subprocess.CalledProcessError(exit_code, cmd)
+
+        return run
+
 
 @contextmanager
 def open_frontend(folder: Path, *, isolated: bool) -> Iterator[BuildFrontend]:
@@ -142,7 +163,8 @@ def open_frontend(folder: Path, *, isolated: bool) -> Iterator[BuildFrontend]:
     """
     log = folder.parent / "environment.log"
     with _build_messages_to(folder.parent / "build.log"):
-        yield BuildFrontend(BuildEnvironment(folder, log) if isolated else None)
+        programs = BuildPrograms()
+        yield BuildFrontend(BuildEnvironment(folder, log, programs) if isolated else None, programs)
 
 
 @contextmanager
@@ -166,25 +188,6 @@ def _logged(log: Path, failure: str, facts: str) -> Iterator[int]:
             raise BuildFailedError(
                 f"{failure}: {error}\n{facts}  the end of {log}:\n{_tail(log)}"
             ) from error
-
-
-def _runner(log: int, inherited: Mapping[str, str], environment: Mapping[str, str]) -> RunnerType:
-    def run(
-        cmd: Sequence[str],
-        cwd: str | None = None,
-        extra_environ: Mapping[str, str] | None = None,
-    ) -> None:
-        subprocess.run(
-            cmd,
-            cwd=cwd,
-            env={**inherited, **(extra_environ or {}), **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            check=True,
-        )
-
-    return run
 
 
 @contextmanager

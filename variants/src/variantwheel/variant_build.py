@@ -108,8 +108,9 @@ class _BuildRun:
         self._stopped = threading.Event()
 
     def stop(self) -> None:
-        """Begin no further build."""
+        """End what is being built, and begin nothing any more."""
         self._stopped.set()
+        self._frontend.stop()
 
     def build_group(self, jobs: list[MatrixJob]) -> list[BuildOutcome]:
         with self._tokens.one():
@@ -122,7 +123,8 @@ class _BuildRun:
         try:
             wheel, kept = self._make(job, what)
         except (BuildFailedError, WheelFormatError, SdistFormatError) as error:
-            self._report(f"{what}: FAILED: {error}")
+            if not self._stopped.is_set():
+                self._report(f"{what}: FAILED: {error}")
             return BuildOutcome(job, time.monotonic() - started, problem=str(error))
         seconds = time.monotonic() - started
         self._report(f"{what}: {wheel.name}{', as before' if kept else f', {seconds:.0f} s'}")

@@ -2,8 +2,8 @@
 
 A verb module has a docstring of one line, `configure(parser)` and `run(args)`, which returns the
 exit code: 0 fine, 1 the answer is no, 2 usage or configuration; 3 is that of a system that refuses
-to read or write. Other distributions add verbs by entry points of the group `variantwheel.verbs`
-that name such modules.
+to read or write, and 128 more than a signal's number that of the signal. Other distributions add
+verbs by entry points of the group `variantwheel.verbs` that name such modules.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import importlib
 import importlib.metadata
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Protocol, cast
 
+from variantwheel_selector.cli.ending import EndedBySignal, ending_in_order
 from variantwheel_selector.cli.output import give_up_output
 from variantwheel_selector.errors import OutputError, SelectorError
 from variantwheel_selector.installed import selector_version
@@ -58,13 +60,17 @@ def run_commandline(argv: Sequence[str] | None = None) -> int:
         # As on standard error: names of files need not be text, nor the terminal know all letters.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        return _run(words)
+        with ending_in_order():
+            return _run(words)
     except SelectorError as error:
         _say(*(f"error: {line}" for line in error.lines()))
         return error.exit_code
+    except EndedBySignal as ended:
+        _say(f"ended by {signal.Signals(ended.number).name}")
+        return 128 + ended.number  # what a shell makes of a signal
     except KeyboardInterrupt:
         _say("interrupted")
-        return 130  # what a shell makes of SIGINT
+        return 130
     except BrokenPipeError:
         # The reader, `head` perhaps, has seen enough. Nothing may be flushed to it at exit.
         give_up_output()
