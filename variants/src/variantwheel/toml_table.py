@@ -142,6 +142,15 @@ def read_toml(file: Path) -> TomlTable:
         raise DefinitionError(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise DefinitionError(f"{file}: not UTF-8: {error}") from error
+    return parse_toml(text, file)
+
+
+def parse_toml(text: str, file: Path) -> TomlTable:
+    """Read what is, or will be, the text of a file.
+
+    Raises:
+        DefinitionError: It is no TOML; with tomllib's line and column.
+    """
     try:
         return TomlTable(file, "", tomllib.loads(text), key_lines(text))
     except tomllib.TOMLDecodeError as error:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from variantwheel.atomic_file import replace_file
+from variantwheel.atomic_file import extend_file, extended, replace_file
 from variantwheel.cli.console import write
 from variantwheel.errors import DefinitionError
 from variantwheel.project import read_project
-from variantwheel.toml_table import read_toml
+from variantwheel.toml_table import parse_toml, read_toml
 from variantwheel_selector.wheel_name import escape_project
 
 _FOLDER = "variants"
@@ -89,13 +89,14 @@ def run(args: argparse.Namespace) -> int:
     for file in files:
         if (folder / _FOLDER / file).exists():
             raise DefinitionError(f"{folder / _FOLDER / file}: is there already; move it away")
+    module = escape_project(name)
+    added = _SETTINGS.replace("{module}", module)
+    _try_added(settings, added)
     for file, text in files.items():
         replace_file(folder / _FOLDER / file, text.encode())
         write(f"{folder / _FOLDER / file}\n")
     _ignore_outputs(folder / ".gitignore")
-    module = escape_project(name)
-    text = settings.read_text(encoding="utf-8").rstrip("\n") + "\n"
-    replace_file(settings, (text + _SETTINGS.replace("{module}", module)).encode())
+    extend_file(settings, added)
     read_project(folder)
     write(
         f"{settings}: [tool.variantwheel] added; it imports {module!r} to try the wheels\n"
@@ -104,11 +105,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _try_added(settings: Path, added: str) -> None:
+    try:
+        parse_toml(extended(settings.read_bytes(), added).decode(), settings)
+    except DefinitionError as error:
+        raise DefinitionError(
+            f"{settings}: [tool.variantwheel] cannot be added, because 'tool' is an inline table; "
+            "write what is in it as tables, [tool.NAME]; nothing was changed"
+        ) from error
+
+
 def _ignore_outputs(file: Path) -> None:
     """Keep what is made out of version control, and so out of most backends' sdists."""
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    text = file.read_bytes().decode(errors="replace") if file.is_file() else ""
     missing = [line for line in _IGNORED if line not in text.splitlines()]
     if missing:
-        start = text if not text or text.endswith("\n") else f"{text}\n"
-        replace_file(file, (start + "".join(f"{line}\n" for line in missing)).encode())
+        extend_file(file, "".join(f"{line}\n" for line in missing))
         write(f"{file}\n")
