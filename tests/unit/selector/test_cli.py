@@ -423,20 +423,6 @@ def test_capture_where_nothing_can_be_written(
     assert "cannot write" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["m", "m.json"])
-def test_capture_on_a_full_disk(tmp_path: Path, name: str) -> None:
-    """No file may be longer than ten bytes, which stands in for a disk that is full."""
-    run = "from variantwheel_selector.cli import run_commandline; sys.exit(run_commandline())"
-    program = f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10)); {run}"
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", program, "capture", str(tmp_path / name)],
-        check=False, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    told = f"variantwheel: error: {tmp_path / name}: File too large; make room there\n"
-    assert (done.returncode, done.stdout, done.stderr) == (3, "", told)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-
-
 def test_nothing_fits_although_a_source_build_is_ruled_out_by_name(
     release: TinyRelease, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,23 @@ def test_each_label_holds_its_levels_and_the_release_says_what_they_need(
     assert parse_variants_json(text) == project.variants_info(["null", "x86_64_v3"])
 
 
+def test_a_folder_whose_name_is_no_text(
+    tiny_release: TinyRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    folder = tmp_path / os.fsdecode(b"lat\xfcn")
+    folder.mkdir()
+    project = ("--project", copy_project(folder))
+    wheel = tiny_release.wheel("null")
+    variantwheel("check", wheel, *project)
+    build = ("build", "null", "-o", folder / "release", *project)
+    # CMake, which this project builds with, takes no such name for what it makes.
+    variantwheel(*build, "--work", tmp_path / "work", "--no-isolation")
+    done = variantwheel(*build, expect=1)
+    assert "Python's venv takes no name that is no text" in done.stderr
+    assert "lat\\udcfcn" in done.stderr
+
+
 def test_a_second_build_gives_the_same_bytes(tiny_release: TinyRelease, tmp_path: Path) -> None:
     words = ("--all", "-o", tmp_path, "--project", tiny_release.project, "--no-isolation")
     printed = variantwheel("build", *words, "--complete", expect=1).stdout  # null for aarch64 lacks

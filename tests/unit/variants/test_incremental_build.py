@@ -259,6 +259,14 @@ def test_an_interrupted_build_starts_no_other_and_is_taken_up_again(
     assert results == [["null", "x86_64", "kept"], ["v3", "x86_64", "ok"], ["v4", "x86_64", "ok"]]
 
 
+def test_variables_need_not_be_text(plan: BuildPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CFLAGS", os.fsdecode(b"-I/lat\xfcn"))
+    _build(plan)
+    assert _kept(_build(plan)) == [True, True]
+    monkeypatch.setenv("CFLAGS", os.fsdecode(b"-I/lat\xffn"))
+    assert _kept(_build(plan)) == [False, False]
+
+
 def test_a_file_that_the_sources_no_longer_hold_is_removed(plan: BuildPlan) -> None:
     _build(plan)
     backend = plan.project.folder / "own.py"

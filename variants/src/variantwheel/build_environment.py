@@ -85,6 +85,12 @@ class BuildEnvironment(IsolatedEnv):
         shutil.rmtree(self._folder, ignore_errors=True)
         try:
             venv.create(self._folder, symlinks=True, with_pip=not _pip_serves_others())
+        except UnicodeEncodeError as error:
+            raise BuildFailedError(
+                f"no build environment can be made in {self._folder}: Python's venv takes no name "
+                "that is no text in this locale; rename the folder or, where its name is UTF-8, "
+                "set LC_ALL=C.UTF-8"
+            ) from error
         except (OSError, subprocess.CalledProcessError) as error:
             raise BuildFailedError(
                 f"no build environment could be made in {self._folder}: {error}"

@@ -58,7 +58,8 @@ def digest_inputs(
 
     def add(*words: str | bytes) -> None:
         for word in words:
-            data = word.encode() if isinstance(word, str) else word
+            # Variables and names of folders need not be text.
+            data = word.encode(errors="surrogateescape") if isinstance(word, str) else word
             digest.update(f"{len(data)}:".encode())
             digest.update(data)
 

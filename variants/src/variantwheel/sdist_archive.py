@@ -87,8 +87,8 @@ def update_tree(archive: SdistArchive, folder: Path, listing: Path) -> None:
         listing: A file that keeps the names of what was unpacked, so that what the archive no
             longer holds is removed.
     """
-    before = listing.read_text(encoding="utf-8").splitlines() if listing.is_file() else []
-    for path in before:
+    names = listing.read_bytes().decode(errors="surrogateescape") if listing.is_file() else ""
+    for path in names.splitlines():
         if path not in archive.files:
             (folder / path).unlink(missing_ok=True)
     for path, item in archive.files.items():
@@ -97,4 +97,5 @@ def update_tree(archive: SdistArchive, folder: Path, listing: Path) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(item.data)
         target.chmod(0o755 if item.executable else 0o644)
-    listing.write_text("".join(f"{path}\n" for path in archive.files), encoding="utf-8")
+    names = "".join(f"{path}\n" for path in archive.files)
+    listing.write_bytes(names.encode(errors="surrogateescape"))

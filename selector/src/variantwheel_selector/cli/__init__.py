@@ -81,7 +81,10 @@ def run_commandline(argv: Sequence[str] | None = None) -> int:
             return OutputError.exit_code
         # With a file name it is about something that the user named.
         if error.filename is None:
-            raise
+            if not _folder_is_gone():
+                raise
+            _say("error: the current folder has been removed; change to one that is there")
+            return 2
         _say(f"error: {error.filename}: {error.strerror}")
         return 2
 
@@ -92,6 +95,14 @@ def _say(*lines: str) -> None:
         return
     with contextlib.suppress(OSError):
         sys.stderr.writelines(f"variantwheel: {line}\n" for line in lines)
+
+
+def _folder_is_gone() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109 - asks, and takes nothing from it
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _temporary_folder() -> str:
@@ -113,6 +124,9 @@ def _run(words: list[str]) -> int:
     if verb in _TOOLKIT_VERBS and verb not in names:
         sys.stderr.write(f"variantwheel: error: '{verb}' {_NO_TOOLKIT}\n")
         return 2
+    if verb in _TOOLKIT_VERBS:
+        # What builds and checks would blame the files in place of a folder that is gone.
+        os.getcwd()  # noqa: PTH109 - pathlib would hide the question
     parser = argparse.ArgumentParser(
         prog="variantwheel",
         description="Hardware variants of Python packages: what fits, what is installed, and why.",

@@ -170,7 +170,7 @@ def foreign_environment(subject: CheckSubject, system: Path) -> Iterator[WheelEn
         for script in packages.glob("bin/*"):
             _, _, rest = script.read_bytes().partition(b"\n")
             target = folder / "bin" / script.name
-            target.write_bytes(f"#!{folder / 'bin' / 'python'}\n".encode() + rest)
+            target.write_bytes(os.fsencode(f"#!{folder / 'bin' / 'python'}\n") + rest)
             target.chmod(0o755)
         path = f"{folder / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
         environment.variables |= {"PATH": path, "VIRTUAL_ENV": str(folder)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -193,7 +194,7 @@ def check_build_paths(subject: CheckSubject) -> Finding:
     """Look for folders of the machine that built the wheel."""
     faults: list[str] = []
     folders = {
-        str(folder).encode()
+        os.fsencode(folder)
         for folder in (subject.project.folder.resolve(), Path.home())
         if len(folder.parts) > 1
     }
