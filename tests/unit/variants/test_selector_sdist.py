@@ -335,6 +335,7 @@ def test_a_manifest_payload_holds_hashes_alone(
         (("--payload", "manifest", "--index-url", "/srv/simple"), "http or https URL"),
         (("--machines", "captured"), "--machines goes with --dry-run"),
         (("--json",), "--json goes with --dry-run"),
+        (("--dry-run",), "-o goes without --dry-run"),
     ],
 )
 def test_options_that_do_not_go_together(

@@ -21,8 +21,10 @@ from ruamel.yaml import YAML
 from workflow_lint import NEWER_THAN_ACTIONLINT, lint_workflows
 
 from unit.variants.tiny_project import STEP_TIMEOUT, TinyRelease, copy_project, variantwheel
+from variantwheel.ci_settings import OLDEST_MINOR
 from variantwheel.cli.workflow import workflow_files
 from variantwheel.errors import DefinitionError
+from variantwheel.matrix import matrix_jobs
 from variantwheel.project import Project, read_project
 from variantwheel.workflows.cibuildwheel import IMAGE_PYTHONS
 from variantwheel.workflows.yaml_text import render_yaml
@@ -350,3 +352,33 @@ def test_a_plain_wheel_built_elsewhere_gets_its_label(
     (labelled,) = release.glob("*.whl")
     assert labelled.read_bytes() == wheel.read_bytes()
     assert (release / "tiny_variants-1.0-variants.json").is_file()
+
+
+@pytest.mark.parametrize("key", ["interpreters", "test-interpreters"])
+def test_pythons_without_a_selector_and_too_many_jobs_are_told(tmp_path: Path, key: str) -> None:
+    folder = copy_project(tmp_path)
+    settings = folder / "pyproject.toml"
+    text = settings.read_text(encoding="utf-8")
+    words = ("workflow", "github", "--project", folder)
+
+    def name(*minors: int) -> None:
+        named = ", ".join(f'"cp3{minor}"' for minor in minors)
+        settings.write_text(f"{text}\n[tool.variantwheel.ci]\n{key} = [{named}]\n")
+
+    name(12, OLDEST_MINOR - 1)
+    done = variantwheel(*words, expect=2)
+    assert f"{key}[1]: 'cp39' is older than CPython 3.10" in done.stderr
+    settings.write_text(text, encoding="utf-8")
+    jobs = len(matrix_jobs(read_project(folder).definitions))
+    name(*range(OLDEST_MINOR, OLDEST_MINOR + 256 // jobs))
+    variantwheel(*words)
+    name(*range(OLDEST_MINOR, OLDEST_MINOR + 256 // jobs + 1))
+    done = variantwheel(*words, expect=2)
+    assert f"{key}: {256 // jobs + 1} Pythons for {jobs} variants and machines are" in done.stderr
+    variantwheel("workflow", "gitlab", "--project", folder)
+
+
+def test_the_oldest_python_is_that_of_toolkit_and_selector() -> None:
+    for folder in ("selector", "variants"):
+        text = (ROOT / folder / "pyproject.toml").read_text(encoding="utf-8")
+        assert f'requires-python = ">=3.{OLDEST_MINOR}"' in text

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from variantwheel.definition_keys import CI_KEYS, key_names
 from variantwheel.toml_table import TomlTable
 
+OLDEST_MINOR = 10
+"""Of CPython 3, for the toolkit and for the selector, which every installation runs."""
+
 _INTERPRETER = re.compile(r"cp3([0-9]+)t?")
 
 
@@ -68,9 +71,16 @@ def python_version(interpreter: str) -> str:
 def _interpreters(table: TomlTable, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
     found = table.strings(key, default)
     for position, name in enumerate(found):
-        if not _INTERPRETER.fullmatch(name):
+        found_name = _INTERPRETER.fullmatch(name)
+        if found_name is None:
             table.fail(
                 f"{key}[{position}]", f"{name!r} is no interpreter such as 'cp312', 'cp314t'"
+            )
+        if int(found_name[1]) < OLDEST_MINOR:
+            table.fail(
+                f"{key}[{position}]",
+                f"{name!r} is older than CPython 3.{OLDEST_MINOR}, which the toolkit in the jobs "
+                "and the selector in the sdist need at least",
             )
     if not found:
         table.fail(key, "names no interpreter; delete the key or name one")

@@ -101,6 +101,8 @@ def run(args: argparse.Namespace) -> int:
     for option, given in (("--machines", args.machines), ("--json", args.json)):
         if given and not args.dry_run:
             raise UsageError(f"{option} goes with --dry-run")
+    if args.output is not None and args.dry_run:
+        raise UsageError("-o goes without --dry-run, which writes no sdist; leave out one of them")
     if args.output is None and not args.dry_run:
         raise UsageError("name the folder for the sdist with -o DIR, or ask for a --dry-run")
     project = read_project(args.project.resolve())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from variantwheel.ci_settings import python_version
+from variantwheel.errors import DefinitionError
 from variantwheel.matrix import MatrixJob, matrix_jobs
 from variantwheel.project import Project
 from variantwheel.workflows.yaml_text import YamlValue, render_yaml
@@ -19,6 +20,9 @@ _ATTEST = "actions/attest-build-provenance@v3"
 _PUBLISH = "pypa/gh-action-pypi-publish@release/v1"
 _PAGES_UPLOAD = "actions/upload-pages-artifact@v4"
 _PAGES_DEPLOY = "actions/deploy-pages@v4"
+
+_MOST_JOBS = 256
+"""Of one matrix in one run: https://docs.github.com/actions/reference/limits."""
 
 _RUNNER = "ubuntu-24.04"
 _EMULATOR = """\
@@ -42,8 +46,14 @@ python -m venv stock
 
 
 def github_workflow(project: Project) -> str:
-    """Write the workflow of a project."""
+    """Write the workflow of a project.
+
+    Raises:
+        DefinitionError: GitHub would not run it, having too many jobs.
+    """
     jobs = matrix_jobs(project.definitions)
+    _check_size("interpreters", project.ci.interpreters, jobs)
+    _check_size("test-interpreters", project.ci.test_interpreters, jobs)
     return _HEADER + render_yaml(
         {
             "name": "variants",
@@ -202,6 +212,16 @@ def _pages_job() -> YamlValue:
             {"uses": _PAGES_DEPLOY},
         ],
     }
+
+
+def _check_size(key: str, interpreters: Sequence[str], jobs: Sequence[MatrixJob]) -> None:
+    count = len(interpreters) * len(jobs)
+    if count > _MOST_JOBS:
+        raise DefinitionError(
+            f"[tool.variantwheel.ci] {key}: {len(interpreters)} Pythons for {len(jobs)} variants "
+            f"and machines are {count} jobs, and GitHub runs a matrix of {_MOST_JOBS} at most; "
+            "name fewer Pythons, or build one wheel for all by [tool.variantwheel.pythons]"
+        )
 
 
 def _strategy(jobs: Sequence[MatrixJob], interpreters: Sequence[str]) -> YamlValue:
