@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from horovod import _settings
-from horovod.runner.network import is_own_address
+from horovod.runner.network import is_address, is_own_address
 
 INVALID_HOSTS = "Invalid host input, please make sure it has format as : worker-0:2,worker-1:2."
 _HOST = r"([A-Za-z0-9][\w.-]*|\[[0-9A-Fa-f:.]+\])"  # a name, an IPv4 or an [IPv6] address
@@ -140,7 +140,20 @@ def get_host_assignments(hosts: Sequence[HostInfo], num_proc: int) -> list[SlotI
 
 @functools.cache  # a name server may take seconds, and hosts are asked about again and again
 def is_local(hostname: str) -> bool:
-    """Whether ranks of a host are started directly, without ssh: its names and addresses are."""
-    if hostname in (*LOOPBACK_NAMES, socket.gethostname(), socket.getfqdn()):
+    """Whether ranks of a host are started directly, without ssh: its names and addresses are.
+
+    Nobody is asked for names that need no looking up: a local job starts where no name server
+    answers.
+    """
+    if hostname in LOOPBACK_NAMES or hostname == socket.gethostname():
         return True
-    return is_own_address(hostname.strip("[]"))
+    bare = hostname.strip("[]")
+    if is_own_address(bare):
+        return True
+    return not is_address(bare) and hostname == _full_name()
+
+
+@functools.cache
+def _full_name() -> str:
+    """This host's name with its domain, which may stand for an address of another loopback."""
+    return socket.getfqdn()

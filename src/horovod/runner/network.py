@@ -113,6 +113,15 @@ def _name_for_ssh(hostname: str) -> str:
     return next((text for option, _, text in options if option == "hostname"), "")
 
 
+def is_address(hostname: str) -> bool:
+    """Whether it is an IPv4 or IPv6 address, and so no name."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError):
+            socket.inet_pton(family, hostname)
+            return True
+    return False
+
+
 def is_own_address(hostname: str) -> bool:
     """Whether a name or an address is one of this host's; nothing is sent to find out.
 
