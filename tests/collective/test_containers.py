@@ -1,4 +1,4 @@
-"""`horovodrun` where containers grant less than machines do: a name server that does not answer."""
+"""`horovodrun` where containers grant less than machines do: silent name servers, refused calls."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collective import networks
+from collective import networks, refusing_calls
 from collective.launching import LAUNCH_SECONDS, clean_environment
 
 HOROVODRUN = (sys.executable, "-m", "horovod.runner", "-np", "2")
@@ -50,8 +50,13 @@ def unshare(*words: str) -> "subprocess.CompletedProcess[str]":
     """Runs a command in namespaces of its own."""
     if why := networks.missing():
         pytest.skip(f"no namespaces: {why}")
+    return run("unshare", *words)
+
+
+def run(*words: str) -> "subprocess.CompletedProcess[str]":
+    """Runs a command; fails the test when it does not end."""
     return subprocess.run(
-        ["unshare", *words],
+        words,
         capture_output=True,
         text=True,
         env=clean_environment(),
@@ -79,3 +84,34 @@ def test_a_local_job_asks_no_name_server(job: tuple[str, ...], tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "questions: 0"
     assert done.stdout.count("]<stdout>:2\n") == 2
+
+
+def job_without(call: str, *flags: str) -> "subprocess.CompletedProcess[str]":
+    """A job of two ranks for which the kernel refuses a call."""
+    if call not in refusing_calls.NUMBERS:
+        pytest.skip(f"the number of {call} is not known here")
+    without = (sys.executable, refusing_calls.__file__, "EPERM", call)
+    if why := run(*without, "true").stderr:
+        pytest.skip(f"no filter of calls: {why}")
+    return run(*without, *HOROVODRUN, *flags, sys.executable, "-c", MEETING)
+
+
+@pytest.mark.parametrize("call", ["waitid", "prlimit64"])
+@pytest.mark.parametrize("flags", [(), ELASTIC], ids=["fixed", "elastic"])
+def test_a_job_runs_without_calls_that_a_container_refuses(
+    flags: tuple[str, ...], call: str
+) -> None:
+    done = job_without(call, *flags)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("]<stdout>:2\n") == 2
+    assert done.stderr == ""
+
+
+def test_threads_that_a_container_refuses_may_be_for_want_of_clone3() -> None:
+    done = job_without("clone3")
+    if done.returncode == 0:
+        pytest.skip("this C library makes threads without clone3")
+    assert done.returncode == 2
+    assert "cannot start the store's thread: " in done.stderr
+    assert "seccomp profile may refuse clone3" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -67,8 +67,12 @@ class Callers:
         caller = _Caller(self._greet())
         with contextlib.suppress(OSError):  # it has gone again, which is heard
             connection.send(caller.greeting)
+        try:
+            self._selector.register(connection, selectors.EVENT_READ)
+        except OSError:
+            connection.close()
+            raise
         self._callers[connection] = caller
-        self._selector.register(connection, selectors.EVENT_READ)
         if len(self._callers) > self._most:
             self._drop(next(iter(self._callers)))
         return True

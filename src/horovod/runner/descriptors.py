@@ -6,6 +6,15 @@ PER_RANK = 4  # two connections to the store for a moment, two pipes of a worker
 _SPARE = 128  # for whatever else is open
 
 
+def most_descriptors() -> int | None:
+    """The soft limit; None where there is none, or nobody tells."""
+    try:
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    except OSError:  # a container's filter refuses the question
+        return None
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
 def allow_descriptors(ranks: int) -> str:
     """Raises the soft limit where a job's ranks would not fit below it.
 
@@ -15,14 +24,21 @@ def allow_descriptors(ranks: int) -> str:
         ranks: of the job.
 
     Returns:
-        What the user should know: "" or that the hard limit is too low.
+        What the user should know: "" or that the limit is too low and why it stays so.
     """
     needed = PER_RANK * ranks + _SPARE
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or needed <= soft:
+    soft = most_descriptors()
+    if soft is None or needed <= soft:
         return ""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    except (OSError, ValueError) as error:
+        return (
+            f"The launcher needs about {needed} file descriptors for {ranks} ranks, but its"
+            f" limit of {soft} stays ({error}); raise it (ulimit -n) if ranks cannot start."
+        )
     if most == needed:
         return ""
     return (

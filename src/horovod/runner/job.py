@@ -309,8 +309,10 @@ def _make_groups(
     job: Job, settings: Mapping[str, str], output: Output, events: Events
 ) -> list[Workers]:
     def on_exit(rank: int, code: int) -> None:
-        output.finish(rank)
-        events.put(Ended(rank, code))
+        try:
+            output.finish(rank)
+        finally:
+            events.put(Ended(rank, code))
 
     groups: list[Workers] = []
     for hostname, slots in job.hosts().items():

@@ -66,13 +66,16 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> tuple[
 
 
 def _watch(process: "subprocess.Popen[bytes]", events: _Events) -> None:
+    code = NOT_TOLD_CODE
     try:
         code = exit_code(await_end(process))
     except EndNotToldError as error:
         say(f"mpirun: {error}")
-        code = NOT_TOLD_CODE
-    process.wait()
-    events.put(code)
+    finally:
+        try:
+            process.wait()
+        finally:
+            events.put(code)  # the main thread waits for it, whatever happens here
 
 
 def _supervise(process: "subprocess.Popen[bytes]", events: _Events) -> tuple[int, int | None]:

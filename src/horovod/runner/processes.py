@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -75,6 +75,13 @@ class Guardian:
         """Lets it end; returns when it has."""
         with contextlib.suppress(BrokenPipeError):
             self._process.communicate()
+
+
+def _join_all(threads: Iterable[threading.Thread], seconds: float) -> None:
+    """Waits for threads to end, so long for all of them."""
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(deadline - time.monotonic(), 0))
 
 
 def _popen(command: Command, arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
@@ -174,11 +181,10 @@ class LocalWorkers:
 
         Those that have not been started yet never are, and are reported as ended by SIGTERM.
         """
-        watchers = self._signal_all(signal.SIGTERM)
-        deadline = time.monotonic() + TERMINATE_SECONDS
-        for watcher in watchers:
-            watcher.join(max(deadline - time.monotonic(), 0))
-        self.kill()
+        try:
+            _join_all(self._signal_all(signal.SIGTERM), TERMINATE_SECONDS)
+        finally:
+            self.kill()
 
     def stop_one(self, rank: int) -> None:
         """Ends a worker and what it started, as `stop` ends all.
@@ -267,6 +273,30 @@ class LocalWorkers:
         guardian: Guardian,
         pumps: Sequence[threading.Thread],
     ) -> None:
+        """Reports a worker's end, whatever becomes of watching it."""
+        code = CANNOT_START
+        with contextlib.ExitStack() as stack:
+            stack.callback(lambda: self._on_exit(rank, code))
+            stack.callback(_join_all, pumps, _DRAIN_SECONDS)
+            stack.callback(self._release, guardian)
+            try:
+                code = self._await_end(rank, process, guardian, pumps)
+            except BaseException as error:
+                self._give_up(rank, process, error)
+                raise
+
+    def _await_end(
+        self,
+        rank: int,
+        process: "subprocess.Popen[bytes]",
+        guardian: Guardian,
+        pumps: Sequence[threading.Thread],
+    ) -> int:
+        """Ends a worker's session after it; returns its exit code."""
+
+        def say(text: str) -> None:
+            self._on_output(rank, STDERR, text.encode())
+
         unknown = ""
         try:
             # Nobody else gets the number of a process that has not been waited for.
@@ -274,25 +304,28 @@ class LocalWorkers:
         except EndNotToldError as error:
             unknown, ended_well = f"{error}\n", False
         if ended_well:
-            await_background(
-                process.pid,
-                self._sessions,
-                pumps,
-                lambda: self._is_to_end(rank),
-                lambda text: self._on_output(rank, STDERR, text.encode()),
-            )
+            await_background(process.pid, self._sessions, pumps, lambda: self._is_to_end(rank), say)
         self._sessions.end(process.pid)
         with self._lock:
             del self._leaders[rank]
             status = process.wait()
             guardian.note(b"-", process.pid)
-        self._release(guardian)
-        deadline = time.monotonic() + _DRAIN_SECONDS
-        for pump in pumps:
-            pump.join(max(deadline - time.monotonic(), 0))
         if unknown:
-            self._on_output(rank, STDERR, unknown.encode())
-        self._on_exit(rank, NOT_TOLD_CODE if unknown else exit_code(status))
+            say(unknown)
+        return NOT_TOLD_CODE if unknown else exit_code(status)
+
+    def _give_up(self, rank: int, process: "subprocess.Popen[bytes]", error: BaseException) -> None:
+        """Ends a worker that cannot be watched, and says why.
+
+        The guardian is not told, and so ends what is left of the session with the last worker.
+        """
+        with self._lock:
+            self._leaders.pop(rank, None)
+            if process.returncode is None:
+                signal_group(process.pid, signal.SIGKILL)
+                process.wait()
+        reason = f"the launcher cannot watch this worker any more, and has ended it: {error!r}\n"
+        self._on_output(rank, STDERR, reason.encode(errors="backslashreplace"))
 
     def _release(self, guardian: Guardian) -> None:
         with self._lock:

@@ -38,6 +38,7 @@ EXIT = len(STREAMS)
 _EXIT_CODE = struct.Struct("<i")
 _STOP_ONE = b"stop "  # what a line after the order begins with; the rank follows
 _CHUNK = 1 << 16
+_LONGEST_PREAMBLE = 1 << 20  # bytes of login messages before the agent's greeting
 
 # By which an interpreter finds its libraries and this package.
 _PATHS = ("LD_LIBRARY_PATH", "PYTHONPATH")
@@ -103,6 +104,19 @@ class Order:
             )
             for rank, extra in self.workers.items()
         ]
+
+
+def skip_preamble(pipe: IO[bytes], mark: bytes) -> bool:
+    """Reads up to the agent's greeting; False when it does not come."""
+    seen = b"\n"
+    for _ in range(_LONGEST_PREAMBLE):
+        byte = pipe.read(1)
+        if not byte:
+            return False
+        seen = (seen + byte)[-len(mark) :]
+        if seen == mark:
+            return True
+    return False
 
 
 def _follows(header: bytes) -> int | None:
@@ -194,13 +208,15 @@ def _read_lines(descriptor: int) -> Iterator[bytes]:
 
 def _obey(lines: Iterator[bytes], workers: LocalWorkers, events: _Events) -> None:
     """Ends single workers until all are to be ended."""
-    for line in lines:
-        rank = int(line.removeprefix(_STOP_ONE))
-        try:
-            start_thread(workers.stop_one, "a thread that ends a worker", rank, daemon=True)
-        except ThreadError:
-            workers.stop_one(rank)
-    events.put(None)
+    try:
+        for line in lines:
+            rank = int(line.removeprefix(_STOP_ONE))
+            try:
+                start_thread(workers.stop_one, "a thread that ends a worker", rank, daemon=True)
+            except ThreadError:
+                workers.stop_one(rank)
+    finally:
+        events.put(None)
 
 
 def _where_workers_can_be(order: Order) -> Order:
@@ -237,8 +253,10 @@ def run_agent(
     events: _Events = queue.SimpleQueue()
 
     def on_exit(rank: int, code: int) -> None:
-        frames.exit(rank, code)
-        events.put(code)
+        try:
+            frames.exit(rank, code)
+        finally:
+            events.put(code)
 
     workers = LocalWorkers(order.commands(os.environ), frames.output, on_exit)
     try:

@@ -10,7 +10,6 @@ u32 key length, key; put adds u32 value length, value; get adds u32 milliseconds
 import collections
 import contextlib
 import hmac
-import resource
 import secrets
 import selectors
 import socket
@@ -19,6 +18,7 @@ import threading
 from collections.abc import Callable
 
 from horovod.runner.callers import Callers
+from horovod.runner.descriptors import most_descriptors
 from horovod.runner.network import NetworkError
 from horovod.runner.streams import say
 from horovod.runner.threads import ThreadError, start_thread
@@ -147,8 +147,12 @@ class RendezvousServer:
         self._listener.close()
 
     def _accept(self) -> None:
-        """Hears who connects, and gives a thread to those who prove to be the job's."""
+        """Hears who connects, and gives a thread to those who prove to be the job's.
+
+        Ranks that nobody hears any more are refused; they would wait else, and the job with them.
+        """
         with (
+            self._listener,
             self._selector as selector,
             contextlib.closing(
                 Callers(selector, _HELLO_BYTES, _most_callers(), _new_nonce)
@@ -276,5 +280,5 @@ def _new_nonce() -> bytes:
 
 def _most_callers() -> int:
     """How many may wait unproven: strangers leave half of the descriptors to the job."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _MOST_CALLERS if soft == resource.RLIM_INFINITY else min(_MOST_CALLERS, soft // 2)
+    limit = most_descriptors()
+    return _MOST_CALLERS if limit is None else min(_MOST_CALLERS, limit // 2)

@@ -24,6 +24,7 @@ from horovod.runner.remote import (
     agent_command,
     read_exit,
     read_frames,
+    skip_preamble,
     stop_one,
 )
 from horovod.runner.threads import ThreadError, start_thread, why_not_started
@@ -37,7 +38,6 @@ GREETING_SECONDS = 2.0 * CONNECT_SECONDS * CONNECT_ATTEMPTS
 ALIVE_SECONDS = 30
 ALIVE_QUESTIONS = 4
 CONNECTION_FAILED = 255  # ssh's own exit code
-_LONGEST_PREAMBLE = 1 << 20  # bytes of login messages before the agent's greeting
 
 # What belongs to one host or one login and is wrong elsewhere.
 _NOT_FORWARDED = re.compile(
@@ -220,12 +220,13 @@ class RemoteWorkers:
         ssh = self._ssh
         if ssh is None:
             return
-        self._hang_up(ssh)
         try:
+            self._hang_up(ssh)
             ssh.wait(3 * TERMINATE_SECONDS)
         except subprocess.TimeoutExpired:
             self._on_message(f"the agent on {self._hostname} does not end; giving it up\n")
-        self.kill()
+        finally:
+            self.kill()
 
     def stop_one(self, rank: int) -> None:
         """Has the agent end a worker; ends the connection if that takes too long.
@@ -275,8 +276,7 @@ class RemoteWorkers:
         deadline = time.monotonic() + TERMINATE_SECONDS
         for thread in self._threads:
             thread.join(max(deadline - time.monotonic(), 0))
-        for rank in self._order.workers:  # should a stranger hold them still
-            self._report(rank, CONNECTION_FAILED)
+        self._report_all()  # should a stranger hold them still
 
     def _hang_up(self, ssh: "subprocess.Popen[bytes]") -> None:
         if self._call is not None:
@@ -319,9 +319,17 @@ class RemoteWorkers:
                         self._pass_frames(pipe)
             read = True
         finally:
-            if not read:
-                self._disconnect(ssh)
-            self._conclude(ssh, complaints)
+            try:
+                if not read:
+                    self._disconnect(ssh)
+                self._conclude(ssh, complaints)
+            finally:
+                self._report_all()
+
+    def _report_all(self) -> None:
+        """Says of all workers whose end nobody has told that they are lost with the connection."""
+        for rank in self._order.workers:
+            self._report(rank, CONNECTION_FAILED)
 
     def _conclude(self, ssh: "subprocess.Popen[bytes]", complaints: threading.Thread) -> None:
         """Reports the workers whose end nobody has told when the connection has ended."""
@@ -354,15 +362,16 @@ class RemoteWorkers:
             f" (--start-timeout), so that its ranks {', '.join(map(str, ranks))} cannot start: does"
             f" `{self._command[0]} {self._hostname} true` work there?\n"
         )
-        self._disconnect(ssh)
-        signal_group(ssh.pid, signal.SIGKILL)  # what it has started may hold its pipes open
-        with self._changed:
-            self._changed.wait_for(settled, TERMINATE_SECONDS)
-        for rank in ranks:  # should a stranger hold them still
-            self._report(rank, CONNECTION_FAILED)
+        try:
+            self._disconnect(ssh)
+            signal_group(ssh.pid, signal.SIGKILL)  # what it has started may hold its pipes open
+            with self._changed:
+                self._changed.wait_for(settled, TERMINATE_SECONDS)
+        finally:
+            self._report_all()  # should a stranger hold them still
 
     def _pass_frames(self, pipe: IO[bytes]) -> None:
-        if not _skip_preamble(pipe, GREETING):
+        if not skip_preamble(pipe, GREETING):
             return
         with self._changed:
             self._greeted = True
@@ -381,7 +390,7 @@ class RemoteWorkers:
         """Gives an agent that calls its order; False when it does not call."""
         if self._call is None or ssh.stdout is None:
             return True
-        if not _skip_preamble(ssh.stdout, KEY_MARK):
+        if not skip_preamble(ssh.stdout, KEY_MARK):
             return False
         try:
             self._call.answer(ssh.stdout, self._order.encode())
@@ -396,16 +405,3 @@ class RemoteWorkers:
             with pipe:
                 for line in pipe:
                     self._on_message(line.decode(errors="replace"))
-
-
-def _skip_preamble(pipe: IO[bytes], mark: bytes) -> bool:
-    """Reads up to the agent's greeting; False when it does not come."""
-    seen = b"\n"
-    for _ in range(_LONGEST_PREAMBLE):
-        byte = pipe.read(1)
-        if not byte:
-            return False
-        seen = (seen + byte)[-len(mark) :]
-        if seen == mark:
-            return True
-    return False

@@ -5,9 +5,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+# Python does not pass on the system's reason.
 _NO_ROOM = (
     "there is no room for another process or thread here; raise the limit that is met: `ulimit -u`,"
-    " the pids limit of the cgroup (pids.max) or, of memory, `ulimit -v`"
+    " the pids limit of the cgroup (pids.max) or, of memory, `ulimit -v`. If none is met, a"
+    " container's seccomp profile may refuse clone3, as Docker's before 20.10.10 does to glibc 2.34"
+    " and newer: update Docker"
 )
 _ENDING = (  # since CPython 3.12
     "Python is ending and starts no more threads: have the main thread join the one that calls"

@@ -33,6 +33,18 @@ def test_the_limit_follows_the_ranks(soft_limit: int) -> None:
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
 
 
+def test_a_limit_that_cannot_be_raised_is_told(
+    soft_limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    said = allow_descriptors(200)
+    monkeypatch.undo()
+    assert f"its limit of {soft_limit} stays (not allowed to raise maximum limit)" in said
+
+
 def test_many_ranks_may_connect_before_the_first_is_served() -> None:
     with contextlib.closing(RendezvousServer(b"secret", "127.0.0.1")) as store:
         listener = next(part for part in vars(store).values() if isinstance(part, socket.socket))

@@ -172,8 +172,10 @@ class _Launcher:
         return self._ways[host]
 
     def _on_exit(self, worker: int, code: int) -> None:
-        self._output.finish(worker)
-        self._events.put(Ended(worker, code))
+        try:
+            self._output.finish(worker)
+        finally:
+            self._events.put(Ended(worker, code))
 
 
 def run_elastic_job(elastic: ElasticJob, exchange: Exchange | None = None) -> int:
