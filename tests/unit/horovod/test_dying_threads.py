@@ -65,7 +65,10 @@ def test_a_worker_whose_watcher_fails_is_reported_and_its_session_ended(
 ) -> None:
     monkeypatch.setattr(Sessions, "end", fail)
     reports = Reports()
-    ending = "import os, subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid, flush=True)"
+    ending = (
+        "import os, subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid, flush=True);"
+        "os._exit(3)"
+    )
     program = (sys.executable, "-c", ending, *SLEEPER)
     command = Command(4, program, dict(os.environ), Path.cwd())
     workers = LocalWorkers([command], reports.on_output, reports.on_exit)
@@ -117,7 +120,7 @@ def test_an_mpirun_whose_watcher_fails_is_waited_for(
         return wait(process, timeout)
 
     monkeypatch.setattr(subprocess.Popen, "wait", wait_or_fail)
-    assert mpirun_process.run_to_end(["sh", "-c", "exit 3"], os.environ) == 3
+    assert mpirun_process.run_to_end(["sh", "-c", "exit 3"], os.environ) == (3, None)
     assert len(tracebacks) == 1
 
 
