@@ -42,10 +42,12 @@ class _Count:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A shell without job control has its background jobs ignore Ctrl-C, and so would all programs
-    # that the tests start.
+    # A shell without job control has its background jobs ignore Ctrl-C, and nohup the end of the
+    # terminal, and so would all programs that the tests start.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     config.pluginmanager.register(_Count(), "count")
 
 
