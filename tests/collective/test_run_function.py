@@ -15,8 +15,9 @@ import pytest
 
 import horovod
 import horovod.runner
-from collective.launching import LAUNCH_SECONDS
 from horovod.runner.launch import is_gloo_used
+
+LAUNCH_SECONDS = 300  # ranks import this file, and find nothing else of the tests
 
 
 def summed(value: float, *, big: int = 0) -> tuple[int, float, int]:
