@@ -57,6 +57,7 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> tuple[
                 process.wait()
                 raise
             Sessions().end(process.pid)  # nobody is left but of an mpirun that was killed
+            process.wait()  # where the watcher has failed
             if process.returncode == -signal.SIGKILL:
                 _remove_files(process.pid, environment)
             guardian.note(b"-", process.pid)

@@ -113,15 +113,19 @@ def test_an_mpirun_whose_watcher_fails_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, tracebacks: Tracebacks
 ) -> None:
     wait = subprocess.Popen.wait
+    failed: list[subprocess.Popen[bytes]] = []
 
     def wait_or_fail(process: "subprocess.Popen[bytes]", timeout: float | None = None) -> int:
         if threading.current_thread() is not threading.main_thread():
+            failed.append(process)
             fail()
         return wait(process, timeout)
 
     monkeypatch.setattr(subprocess.Popen, "wait", wait_or_fail)
     assert mpirun_process.run_to_end(["sh", "-c", "exit 3"], os.environ) == (3, None)
     assert len(tracebacks) == 1
+    (mpirun,) = failed
+    assert mpirun.returncode == 3
 
 
 def test_an_agent_that_does_not_understand_its_launcher_ends_its_workers() -> None:
