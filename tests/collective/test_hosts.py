@@ -109,6 +109,27 @@ def test_a_chosen_interface_that_no_host_has_is_named(network: Network) -> None:
     assert chosen.lines(1)[-1] == "done", chosen.err
 
 
+@pytest.mark.parametrize("elastic", [False, True])
+def test_pods_need_no_names_that_the_launcher_knows(
+    network: Network,
+    tmp_path: Path,
+    elastic: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    program = tmp_path / "kubexec.sh"
+    program.write_text(
+        f'#!/bin/sh\nhost="{network.name}-${{1#pod-}}"\n'
+        'exec ip netns exec "$host" env -i PATH="$PATH" sh -c "$2" </dev/null\n'
+    )
+    program.chmod(0o755)
+    chosen = ["--min-np", "2"] if elastic else []
+    launched = launch(
+        network, "-np", "2", *chosen, "-H", "pod-1:1,pod-2:1", sys.executable, PROGRAM, "12",
+        env={"OMPI_MCA_plm_rsh_agent": str(program)},
+    )  # fmt: skip
+    for rank in range(2):
+        assert launched.lines(rank) == ["transport: tcp", "under way", "done"], launched.err
+
+
 @pytest.mark.parametrize("fanout", ["0", "2"])
 def test_a_host_behind_a_cut_cable_is_named(network: Network, fanout: str) -> None:
     """Nobody is told; each side finds that it hears nothing of the other one.

@@ -259,7 +259,7 @@ def run_job(job: Job, exchange: Exchange | None = None) -> int:
     exchange = exchange or NoExchange()
     remote_hosts = [hostname for hostname in job.hosts() if not is_local(hostname)]
     secret = secrets.token_bytes(SECRET_BYTES)
-    addresses = choose_addresses(remote_hosts, job.interfaces)
+    addresses = choose_addresses(remote_hosts, job.interfaces, any_name=job.ssh.any_name)
     events: Events = queue.SimpleQueue()
     if warning := allow_descriptors(len(job.slots)):
         say(warning)

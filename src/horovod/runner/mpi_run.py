@@ -308,7 +308,7 @@ def run_mpirun(job: MpiJob, exchange: Exchange) -> int:
     """
     secret = secrets.token_bytes(SECRET_BYTES)
     remote = [host.hostname for host in job.hosts if not is_local(host.hostname)]
-    addresses = choose_addresses(remote, job.interfaces)
+    addresses = choose_addresses(remote, job.interfaces, any_name=job.ssh.any_name)
     with contextlib.closing(RendezvousServer(secret, listening_address(addresses))) as store:
         exchange.before(store)
         told = store_settings(addresses, store.port, secret)

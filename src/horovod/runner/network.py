@@ -2,6 +2,8 @@
 
 import contextlib
 import fcntl
+import ipaddress
+import itertools
 import socket
 import struct
 import subprocess
@@ -18,6 +20,10 @@ _IPV6_ADDRESSES = Path("/proc/net/if_inet6")
 
 class NetworkError(OSError):
     """No usable address."""
+
+
+class UnknownHostError(NetworkError):
+    """A host's name has no address here."""
 
 
 def interface_address(name: str) -> str:
@@ -57,13 +63,14 @@ def address_towards(hostname: str) -> str:
     """This host's address on the way to another one: the routing table's answer, nothing is sent.
 
     Raises:
-        NetworkError: the other host's name is unknown, or there is no way to any of its addresses.
+        NetworkError: there is no way to any of the other host's addresses.
+        UnknownHostError: its name is unknown.
     """
     failures = []
     try:
         found = _addresses_of(hostname)
     except OSError as error:
-        raise NetworkError(
+        raise UnknownHostError(
             f"no way to host {hostname!r}: {error.strerror or error}. Where ssh knows a way to it"
             " all the same, name the interface at which it reaches this host:"
             " --network-interfaces"
@@ -158,12 +165,25 @@ def loopback_address() -> str:
     )
 
 
-def choose_addresses(remote_hosts: Sequence[str], interfaces: Sequence[str]) -> list[str]:
+def own_addresses() -> list[str]:
+    """This host's addresses: one of each interface that has any, but for the loopback's."""
+    addresses = []
+    for _, name in socket.if_nameindex():
+        with contextlib.suppress(NetworkError):
+            addresses.append(interface_address(name))
+    return [address for address in addresses if not ipaddress.ip_address(address).is_loopback]
+
+
+def choose_addresses(
+    remote_hosts: Sequence[str], interfaces: Sequence[str], *, any_name: bool = False
+) -> list[str]:
     """Where other hosts can reach the store: each of them at one of these addresses.
 
     Args:
         remote_hosts: hosts other than this one; none: the loopback address.
         interfaces: the user's choice of interfaces; those that this host has count.
+        any_name: whether they are reached by names that need not have addresses here, as pods are;
+            such a host may find each of this one's addresses.
 
     Raises:
         NetworkError: there is no usable address, or the ranks of this host would find none.
@@ -173,7 +193,19 @@ def choose_addresses(remote_hosts: Sequence[str], interfaces: Sequence[str]) -> 
     found = list(dict.fromkeys(map(interface_address, chosen)))
     if not remote_hosts:
         return [loopback_address()]
-    return found or list(dict.fromkeys(map(address_towards, remote_hosts)))
+    if found:
+        return found
+    ways = (_addresses_towards(host, any_name=any_name) for host in remote_hosts)
+    return list(dict.fromkeys(itertools.chain.from_iterable(ways)))
+
+
+def _addresses_towards(hostname: str, *, any_name: bool) -> list[str]:
+    try:
+        return [address_towards(hostname)]
+    except UnknownHostError:
+        if any_name and (addresses := own_addresses()):
+            return addresses
+        raise
 
 
 def any_address() -> str:

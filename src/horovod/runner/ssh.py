@@ -59,6 +59,11 @@ class SshOptions:
     identity_file: str | None
     kubexec: str | None = None
 
+    @property
+    def any_name(self) -> bool:
+        """Whether hosts are reached by names that need not have addresses here: pods' are."""
+        return self.kubexec is not None
+
 
 def find_kubexec(environment: Mapping[str, str]) -> str | None:
     """Kubeflow's program for commands in other pods, where it is what mpirun would use.

@@ -25,7 +25,10 @@ class Names:
 
     known: dict[str, str]
 
-    def choose(self, hosts: Sequence[str], _interfaces: Sequence[str]) -> list[str]:
+    def choose(
+        self, hosts: Sequence[str], _interfaces: Sequence[str], *, any_name: bool
+    ) -> list[str]:
+        assert not any_name
         if missing := [host for host in hosts if host not in self.known]:
             raise NetworkError(f"no way to host {missing[0]!r}: Name or service not known")
         return [self.known[host] for host in hosts] or ["127.0.0.1"]

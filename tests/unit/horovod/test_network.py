@@ -14,6 +14,7 @@ from horovod.runner.network import (
     choose_addresses,
     interface_address,
     listening_address,
+    own_addresses,
 )
 from horovod.runner.rendezvous import RendezvousServer
 from horovod.runner.store_client import StoreClient, StoreError
@@ -55,6 +56,24 @@ def test_of_several_interfaces_those_that_exist_count() -> None:
 def test_an_unknown_host_is_named() -> None:
     with pytest.raises(NetworkError, match="no way to host"):
         address_towards("no.such.host.invalid")
+
+
+def test_a_host_without_a_name_here_may_find_each_address_of_this_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "127.0.0.1" not in own_addresses()
+    assert "::1" not in own_addresses()
+    hosts = ["127.0.0.2", "a.pod.invalid", "another.pod.invalid"]
+    towards = address_towards("127.0.0.2")
+    for own in (["10.0.0.1", "fd00::1"], [towards]):
+        monkeypatch.setattr("horovod.runner.network.own_addresses", lambda own=own: own)
+        assert choose_addresses(hosts, [], any_name=True) == list(dict.fromkeys([towards, *own]))
+        assert choose_addresses(hosts, ["lo"], any_name=True) == ["127.0.0.1"]
+        with pytest.raises(NetworkError, match=r"no way to host 'a\.pod\.invalid'"):
+            choose_addresses(hosts, [])
+    monkeypatch.setattr("horovod.runner.network.own_addresses", list)
+    with pytest.raises(NetworkError, match=r"no way to host 'a\.pod\.invalid'"):
+        choose_addresses(hosts, [], any_name=True)
 
 
 def test_a_host_that_only_ssh_knows_is_asked_for_there(

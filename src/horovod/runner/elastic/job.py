@@ -168,7 +168,9 @@ class _Launcher:
 
     def _way(self, host: str) -> Sequence[str]:
         remote = [] if is_local(host) else [host]
-        self._ways[host] = choose_addresses(remote, self._job.interfaces)
+        self._ways[host] = choose_addresses(
+            remote, self._job.interfaces, any_name=self._job.ssh.any_name
+        )
         return self._ways[host]
 
     def _on_exit(self, worker: int, code: int) -> None:
