@@ -13,6 +13,7 @@ from horovod.runner.children import ends_are_told
 from horovod.runner.exchange import FirstFailure
 from horovod.runner.function_job import call_on_ranks
 from horovod.runner.hosts import HostsError
+from horovod.runner.init_process import below_init
 from horovod.runner.job_start import is_gloo_used, run_controller, start
 from horovod.runner.mpi_run import MpirunError
 from horovod.runner.network import NetworkError
@@ -78,7 +79,7 @@ def run_commandline() -> int:
     """The `horovodrun` command; returns its exit code."""
     take_any_text()
     with ends_are_told():
-        return _run_command(parse_args())
+        return below_init(lambda: _run_command(parse_args()))
 
 
 def _run_command(args: argparse.Namespace) -> int:
