@@ -267,10 +267,10 @@ def test_a_rank_that_ends_before_it_joins_is_noticed_at_once() -> None:
     )
     launched = horovodrun("-np", "2", *python(code))  # the ranks would wait for two minutes
     assert launched.code == 1
-    assert (
-        "Process 1 ended with code 0 before it had called hvd.init(), which Process 0 has called."
-        in launched.err
-    )
+    why = "Process 1 ended with code 0 before it had called hvd.init(), which Process 0 has called."
+    assert f"Terminating remaining workers: {why}" in launched.err
+    assert launched.err.endswith(f"The job was ended: {why}\n")
+    assert "non-zero" not in launched.err
 
 
 @pytest.mark.parametrize("flags", [(), ("--min-np", "1")], ids=["static", "elastic"])

@@ -6,10 +6,20 @@ from typing import Protocol
 from horovod.runner.rendezvous import RendezvousServer
 from horovod.runner.signals import hand_on
 
-FAILED = (
+_FAILED = (
     "Horovod detected that one or more processes exited with non-zero status, thus causing the job"
     " to be terminated. The first process to do so was:\nProcess name: {name}\nExit code: {code}\n"
 )
+
+
+def describe_failure(name: str, code: int) -> str:
+    """What to say of a job that has ended because a rank failed.
+
+    Args:
+        name: of the one that failed first.
+        code: its exit code.
+    """
+    return _FAILED.format(name=name, code=code)
 
 
 class Exchange(Protocol):
@@ -18,12 +28,12 @@ class Exchange(Protocol):
     def before(self, store: RendezvousServer) -> None:
         """Called before any rank is started."""
 
-    def after(self, store: RendezvousServer, failed: str | None, signalled: int | None) -> None:
+    def after(self, store: RendezvousServer, failure: str | None, signalled: int | None) -> None:
         """Called when all ranks have ended.
 
         Args:
             store: the job's.
-            failed: the name of the one that failed first, if one did.
+            failure: what to say of the first failure, if there was one.
             signalled: the first signal that had the job end, if one did.
         """
 
@@ -34,7 +44,7 @@ class NoExchange:
     def before(self, store: RendezvousServer) -> None:
         """Puts nothing into the store."""
 
-    def after(self, store: RendezvousServer, failed: str | None, signalled: int | None) -> None:
+    def after(self, store: RendezvousServer, failure: str | None, signalled: int | None) -> None:
         """Takes nothing out of it."""
 
 
@@ -42,13 +52,13 @@ class FirstFailure(NoExchange):
     """Remembers which rank failed first, or which signal came."""
 
     def __init__(self) -> None:
-        self._name: str | None = None
+        self._failure: str | None = None
         self._signalled: int | None = None
 
-    def after(self, store: RendezvousServer, failed: str | None, signalled: int | None) -> None:
+    def after(self, store: RendezvousServer, failure: str | None, signalled: int | None) -> None:
         """Notes them."""
-        super().after(store, failed, signalled)
-        self._name = failed
+        super().after(store, failure, signalled)
+        self._failure = failure
         self._signalled = signalled
 
     def require_success(self, code: int) -> None:
@@ -69,8 +79,8 @@ class FirstFailure(NoExchange):
             raise RuntimeError(self._describe(code))
 
     def _describe(self, code: int) -> str:
-        if self._name is not None:
-            return FAILED.format(name=self._name, code=code)
+        if self._failure is not None:
+            return self._failure
         if self._signalled is None:
             return f"The job ended with code {code}."
         if self._signalled == signal.SIGPIPE:

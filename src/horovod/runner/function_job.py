@@ -35,9 +35,9 @@ class _Exchange(FirstFailure):
         for key, value in parcels.pack(FUNCTION, self._parcel):
             store.put(key, value)
 
-    def after(self, store: RendezvousServer, failed: str | None, signalled: int | None) -> None:
+    def after(self, store: RendezvousServer, failure: str | None, signalled: int | None) -> None:
         """Takes the results."""
-        super().after(store, failed, signalled)
+        super().after(store, failure, signalled)
         for rank in range(self._ranks):
             if (found := parcels.unpack(result_of(rank), store.find)) is not None:
                 self._results[rank] = found

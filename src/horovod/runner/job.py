@@ -13,7 +13,7 @@ from pathlib import Path
 
 from horovod import _chosen_settings, _settings
 from horovod.runner.descriptors import allow_descriptors
-from horovod.runner.exchange import FAILED, Exchange, NoExchange
+from horovod.runner.exchange import Exchange, NoExchange, describe_failure
 from horovod.runner.hosts import SlotInfo, is_local
 from horovod.runner.network import choose_addresses, listening_address
 from horovod.runner.output import STDERR, STDOUT, Output
@@ -141,6 +141,7 @@ class Supervision:
     events: Events
     remaining: set[int]
     failure: Ended | None = None
+    reason: str | None = None  # of the failure, as the job's last word
     signalled: int | None = None
     _enders: Enders = field(default_factory=Enders)
     _ending: bool = False
@@ -211,10 +212,12 @@ class Supervision:
         if not waits:
             return False
         missing, waiting = min(waits)
-        say(
+        reason = (
             f"Process {missing} ended with code 0 before it had called hvd.init(), which Process"
             f" {waiting} has called."
         )
+        say(f"Terminating remaining workers: {reason}")
+        self.reason = f"The job was ended: {reason}"
         self.failure = Ended(missing, NEVER_JOINED)
         return True
 
@@ -224,7 +227,8 @@ class Supervision:
 
     def _conclude(self) -> int:
         if self.failure is not None:
-            say(FAILED.format(name=self.failure.rank, code=self.failure.code))
+            self.reason = self.reason or describe_failure(str(self.failure.rank), self.failure.code)
+            say(self.reason)
             return self.failure.code
         return 0 if self.signalled is None else BY_SIGNAL + self.signalled
 
@@ -281,9 +285,7 @@ def run_job(job: Job, exchange: Exchange | None = None) -> int:
         supervision = Supervision(groups, events, {slot.rank for slot in job.slots})
         with started_beside(groups, lambda error: events.put(Broken(error))):
             code = supervision.wait()
-        failure = supervision.failure
-        failed = None if failure is None else str(failure.rank)
-        exchange.after(store, failed, supervision.signalled)
+        exchange.after(store, supervision.reason, supervision.signalled)
         return code
 
 

@@ -16,7 +16,7 @@ from horovod.runner.elastic.discovery import DiscoveryError, HostDiscovery
 from horovod.runner.elastic.driver import Driver
 from horovod.runner.elastic.limits import Limits
 from horovod.runner.elastic.messages import News, Place, Ready
-from horovod.runner.exchange import FAILED, Exchange, NoExchange
+from horovod.runner.exchange import Exchange, NoExchange, describe_failure
 from horovod.runner.hosts import SlotInfo, is_local
 from horovod.runner.job import (
     BY_SIGNAL,
@@ -229,11 +229,11 @@ def run_elastic_job(elastic: ElasticJob, exchange: Exchange | None = None) -> in
             with killed_on_error(launcher.groups):
                 code, signalled = _run(driver, launcher, events)
             failure = driver.failure
+            reason = None
             if failure is not None and failure.code == code:
-                say(FAILED.format(name=failure.name, code=code))
-                exchange.after(store, failure.name, signalled)
-            else:
-                exchange.after(store, None, signalled)
+                reason = describe_failure(failure.name, code)
+                say(reason)
+            exchange.after(store, reason, signalled)
             return code
         finally:
             ended.set()
