@@ -125,7 +125,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class Broken:
-    """Workers cannot be started, for a reason that nobody has thought of."""
+    """Workers cannot be started, or hosts not be found, for a reason that nobody has thought of."""
 
     error: BaseException
 

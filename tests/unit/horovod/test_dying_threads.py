@@ -18,6 +18,9 @@ import pytest
 from collective.launching import wait_until_gone
 from horovod.runner import mpirun_process, rendezvous
 from horovod.runner.callers import Callers
+from horovod.runner.elastic.discovery import FixedHosts
+from horovod.runner.elastic.job import ElasticJob, run_elastic_job
+from horovod.runner.elastic.limits import Limits
 from horovod.runner.hosts import HostInfo, get_host_assignments
 from horovod.runner.job import Job, run_job
 from horovod.runner.output import Output
@@ -107,6 +110,17 @@ def test_a_job_ends_though_what_its_ranks_have_left_cannot_be_shown(
     job = Job(("true",), slots, os.environ, Path.cwd(), SshOptions(None, None))
     assert run_job(job) == 0
     assert len(tracebacks) == 2
+
+
+def test_an_elastic_job_ends_when_the_search_for_hosts_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    discovery = FixedHosts({"localhost": 1})
+    monkeypatch.setattr(discovery, "find_available_hosts_and_slots", fail)
+    job = Job(("true",), (), os.environ, Path.cwd(), SshOptions(None, None))
+    elastic = ElasticJob(job, discovery, Limits(1, 1, None, None, PATIENCE))
+    with pytest.raises(RuntimeError, match="nobody has thought of this"):
+        run_elastic_job(elastic)
 
 
 def test_an_mpirun_whose_watcher_fails_is_waited_for(

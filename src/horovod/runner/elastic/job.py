@@ -21,6 +21,7 @@ from horovod.runner.hosts import SlotInfo, is_local
 from horovod.runner.job import (
     BY_SIGNAL,
     SECRET_BYTES,
+    Broken,
     Ended,
     Job,
     first_of,
@@ -69,7 +70,7 @@ class _NotFound:
     reason: str
 
 
-_Events = queue.SimpleQueue[Ended | Signalled | Ready | _Found | _NotFound]
+_Events = queue.SimpleQueue[Ended | Signalled | Ready | _Found | _NotFound | Broken]
 
 
 class _Launcher:
@@ -256,6 +257,9 @@ def _discover(discovery: HostDiscovery, events: _Events, ended: threading.Event)
             if str(error) != complaint:
                 complaint = str(error)
                 say(f"horovodrun: cannot tell the hosts this time: {complaint}")
+        except Exception as error:  # noqa: BLE001 - whose job it is raises it
+            events.put(Broken(error))
+            return
         else:
             complaint = ""
             if found != known:
@@ -291,7 +295,7 @@ class _Running:
     verdict: int | None = None
     signalled: int | None = None
 
-    def take(self, event: Ended | Signalled | Ready | _Found | _NotFound) -> None:
+    def take(self, event: Ended | Signalled | Ready | _Found | _NotFound | Broken) -> None:
         if isinstance(event, Ended):
             self.driver.worker_ended(event.rank, event.code)
         elif isinstance(event, Ready):
@@ -300,6 +304,8 @@ class _Running:
             self.driver.hosts_found(event.hosts)
         elif isinstance(event, _NotFound):
             self.driver.no_hosts_found(event.reason)
+        elif isinstance(event, Broken):
+            raise event.error
         else:
             if event.at_once or self.verdict is None:
                 self.launcher.end_all(kill=event.at_once)
