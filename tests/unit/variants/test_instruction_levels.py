@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,14 @@ def test_a_damaged_library_is_told(tmp_path: Path) -> None:
     for length in (8, 100, len(data) - 1):
         with pytest.raises(WheelFormatError, match=r"^x\.so: a damaged ELF file: "):
             parse_native_library("x.so", data[:length])
+
+
+def test_a_library_that_hides_its_code_is_told(tmp_path: Path) -> None:
+    data = bytearray(compile_library(tmp_path, SAXPY, "-O3"))
+    struct.pack_into("<Q", data, 0x28, 0)  # e_shoff
+    struct.pack_into("<3H", data, 0x3A, 0, 0, 0)  # e_shentsize, e_shnum, e_shstrndx
+    with pytest.raises(WheelFormatError, match="no section headers"):
+        parse_native_library("x.so", bytes(data))
 
 
 def test_notes_of_other_owners_are_passed_over(tmp_path: Path) -> None:

@@ -94,10 +94,15 @@ def parse_native_library(path: str, data: bytes) -> NativeLibrary:
         data: Its bytes.
 
     Raises:
-        WheelFormatError: It is damaged.
+        WheelFormatError: It is damaged, or hides what would be checked.
     """
     try:
         elf = ELFFile(io.BytesIO(data))
+        if elf.num_sections() == 0:
+            raise ELFError(
+                "no section headers (sstrip and UPX take them out), without which neither its "
+                "needs nor its code can be checked"
+            )
         dynamic = elf.get_section_by_name(".dynamic")
         tags = list(dynamic.iter_tags()) if isinstance(dynamic, DynamicSection) else []
         arch = str(elf.get_machine_arch())
