@@ -24,11 +24,13 @@ struct Transfer {
   int from;
   int to;
   int tag;
+  int thread_rank = 0;
   const void* out = nullptr;
   void* in = nullptr;
   int bytes;
   bool done = false;
   std::vector<char> copy{};  // of a small one
+  int calls_left = 0;        // until it is under way
 };
 
 // A collective that is done when all ranks have come.
@@ -49,6 +51,7 @@ struct World {
   std::mutex mutex;
   std::condition_variable changed;  // a group has come together
   int level = HVD_MPI_MULTIPLE;
+  int calls_to_send = 0;
   // The world's ranks that each communicator has; the first is the world.
   std::vector<std::vector<int>> communicators{1};
   // What is not done yet, by where its handle lies: like an MPI, this keeps hold of memory that
@@ -96,6 +99,7 @@ void Match() {
     auto receive = world.receives.begin();
     for (; receive != world.receives.end(); ++receive) {
       const Transfer& wanted = **receive;
+      if ((*send)->calls_left > 0) continue;
       if (wanted.communicator != (*send)->communicator) continue;
       if (wanted.to != (*send)->to || wanted.tag != (*send)->tag) continue;
       if (wanted.from < 0 || wanted.from == (*send)->from) break;
@@ -184,6 +188,7 @@ int Send(const void* out, int bytes, int to, int tag, hvd_mpi_handle communicato
                                           .from = RankOf(communicator),
                                           .to = to,
                                           .tag = tag,
+                                          .thread_rank = thread_rank,
                                           .out = out,
                                           .bytes = bytes}));
   Transfer& transfer = *world.sends.back();
@@ -191,6 +196,7 @@ int Send(const void* out, int bytes, int to, int tag, hvd_mpi_handle communicato
     transfer.copy.assign(static_cast<const char*>(out), static_cast<const char*>(out) + bytes);
     transfer.out = transfer.copy.data();
     transfer.done = true;
+    transfer.calls_left = tag == 0 ? world.calls_to_send : 0;
   }
   Issue({world.sends.back(), nullptr}, request);
   Match();
@@ -212,8 +218,28 @@ int Receive(void* in, int bytes, int from, int tag, hvd_mpi_handle communicator,
   return 0;
 }
 
+// A rank has called, which lets it go on with what it sends. A rank's thread is the same in all of
+// its communicators.
+void Progress() {
+  for (const auto& send : world.sends) {
+    if (send->thread_rank == thread_rank && send->calls_left > 0) --send->calls_left;
+  }
+  Match();
+}
+
+int Probe(int tag, hvd_mpi_handle communicator, int* found) {
+  const std::lock_guard lock(world.mutex);
+  Progress();
+  *found = std::any_of(world.sends.begin(), world.sends.end(), [&](const auto& send) {
+    return send->calls_left == 0 && send->communicator == CommunicatorOf(communicator) &&
+           send->to == RankOf(communicator) && send->tag == tag;
+  });
+  return 0;
+}
+
 int Test(hvd_mpi_handle* handle, int* done) {
   const std::lock_guard lock(world.mutex);
+  Progress();
   auto* request = static_cast<Request*>(handle->storage);
   *done =
       request == nullptr || (request->transfer ? request->transfer->done : request->meeting->done)
@@ -272,16 +298,18 @@ const hvd_mpi_plugin kPlugin{
     .send = Send,
     .receive = Receive,
     .test = Test,
+    .probe = Probe,
     .cancel = Cancel,
 };
 
 }  // namespace
 
-void StartWorld(int ranks, int thread_level) {
+void StartWorld(int ranks, int thread_level, int calls_to_send) {
   const std::lock_guard lock(world.mutex);
   world.communicators.assign(1, std::vector<int>(static_cast<size_t>(ranks)));
   std::iota(world.communicators[0].begin(), world.communicators[0].end(), 0);
   world.level = thread_level;
+  world.calls_to_send = calls_to_send;
   world.sends.clear();
   world.receives.clear();
   world.meetings.clear();

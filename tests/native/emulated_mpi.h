@@ -8,7 +8,10 @@
 namespace hvd::test {
 
 // Empties the world of what an earlier test left, and sets how many ranks there are.
-void StartWorld(int ranks, int thread_level = HVD_MPI_MULTIPLE);
+//
+// Args: calls_to_send: how often the rank of a small send of tag 0, which is done at once, has to
+// ask for anything before it is under way, as real MPI may have to connect to another rank first.
+void StartWorld(int ranks, int thread_level = HVD_MPI_MULTIPLE, int calls_to_send = 0);
 // The rank of the calling thread until it has a communicator.
 void BecomeRank(int rank);
 const hvd_mpi_plugin& EmulatedMpi();

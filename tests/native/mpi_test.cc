@@ -200,27 +200,58 @@ TEST(AnAbortEndsAnExchangeAndNothingIsWrittenAfterwards) {
   });
 }
 
+// What makes a runtime of three ranks over a job, and uses it.
+void SumOverMpi(const MpiJob& job, int64_t generation) {
+  auto options = hvd::test::OptionsFor(job.rank(), job.size(), hvd::TransportChoice::kMpi, nullptr);
+  options.generation = generation;
+  options.mpi = &job;
+  options.secret = job.secret();
+  options.open_store = [&job](const Deadline& deadline) {
+    return std::make_unique<MpiStore>(job, deadline);
+  };
+  hvd::Runtime runtime(options);
+  EXPECT_EQ(std::string(runtime.transport_name()), "mpi");
+  std::vector<float> data(300'000, static_cast<float>(job.rank() + 1));
+  hvd::test::SumInPlace(runtime, "x", data);
+  EXPECT_EQ(data.front(), 6.0F);
+  EXPECT_EQ(data.back(), 6.0F);
+  std::vector<float> end(1);
+  hvd::test::SumInPlace(runtime, "end", end);
+}
+
 TEST(RuntimesRunOneAfterTheOtherOverOneJob) {
   constexpr int kRanks = 3;
   hvd::test::StartWorld(kRanks);
   OnThreads(kRanks, [&](int rank) {
     const MpiJob job = Join(rank);
-    for (int64_t generation = 0; generation < 3; ++generation) {
-      auto options = hvd::test::OptionsFor(rank, kRanks, hvd::TransportChoice::kMpi, nullptr);
-      options.generation = generation;
-      options.mpi = &job;
-      options.secret = job.secret();
-      options.open_store = [&job](const Deadline& deadline) {
-        return std::make_unique<MpiStore>(job, deadline);
-      };
-      hvd::Runtime runtime(options);
-      EXPECT_EQ(std::string(runtime.transport_name()), "mpi");
-      std::vector<float> data(300'000, static_cast<float>(rank + 1));
-      hvd::test::SumInPlace(runtime, "x", data);
-      EXPECT_EQ(data.front(), 6.0F);
-      EXPECT_EQ(data.back(), 6.0F);
-      std::vector<float> end(1);
-      hvd::test::SumInPlace(runtime, "end", end);
+    for (int64_t generation = 0; generation < 3; ++generation) SumOverMpi(job, generation);
+  });
+}
+
+TEST(AnMpiThatSendsOnlyWhileItIsCalledIsCalled) {
+  constexpr int kRanks = 3;
+  hvd::test::StartWorld(kRanks, HVD_MPI_MULTIPLE, 3);
+  OnThreads(kRanks, [&](int rank) {
+    const MpiJob job = Join(rank);
+    SumOverMpi(job, 0);
+  });
+}
+
+TEST(WhatComesTooLateForOneWhoAskedIsThereForTheNext) {
+  hvd::test::StartWorld(2);
+  OnThreads(2, [](int rank) {
+    const MpiJob job = Join(rank);
+    MpiStore store(job, Soon());
+    if (rank == 0) {
+      (void)store.Get("given up", Soon());
+      store.PutFor({1}, "late", "from 0");
+      (void)store.Get("seen", Soon());
+    } else {
+      EXPECT_THROWS((void)store.Get("late", Deadline::After(std::chrono::milliseconds(1))), Error,
+                    "no rank has put late");
+      store.Put("given up", "");
+      EXPECT_EQ(store.Get("late", Soon()), "from 0");
+      store.Put("seen", "");
     }
   });
 }

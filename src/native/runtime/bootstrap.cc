@@ -42,9 +42,18 @@ std::vector<std::string> Addresses(const RuntimeOptions& options, const Store& s
   return HostAddresses(store.LocalHost());
 }
 
+// What is asked while the start waits.
+Deadline::Interrupt InterruptOf(const RuntimeOptions& options) {
+  if (options.mpi == nullptr) return options.interrupt;
+  return [mpi = options.mpi, ask = options.interrupt] {
+    mpi->Progress();
+    return ask && ask();
+  };
+}
+
 Deadline SetupDeadline(const RuntimeOptions& options) {
   return Deadline::After(std::max<std::chrono::milliseconds>(options.start_timeout, kSetupTime),
-                         options.interrupt);
+                         InterruptOf(options));
 }
 
 // The ways of rank 0 and of the others part after the Hello, and this holds what both need.
@@ -53,7 +62,7 @@ class Meeting {
   Meeting(const RuntimeOptions& options, Abort& abort)
       : options_(options),
         abort_(abort),
-        deadline_(Deadline::After(options.start_timeout, options.interrupt)),
+        deadline_(Deadline::After(options.start_timeout, InterruptOf(options))),
         store_(options.open_store(deadline_)),
         addresses_(Addresses(options, *store_)),
         data_(Listener(addresses_), options.secret, DataPurpose(options, options.rank)) {}
@@ -252,7 +261,8 @@ void Meeting::Gather(std::vector<Hello>& hellos) {
   Acceptor acceptor(Listener(addresses_), options_.secret, ControlPurpose(options_));
   store_->Put(CoordinatorKey(), ToString(acceptor.endpoints()));
   try {
-    GatherHellos(options_, acceptor, connections_, hellos);
+    GatherHellos(options_, acceptor, connections_, hellos,
+                 Deadline::After(options_.start_timeout, InterruptOf(options_)));
   } catch (const Error& error) {
     // For those who come later, or have not said hello yet.
     try {
@@ -277,7 +287,7 @@ std::string Meeting::LeaderEndpoint() {
 // Why the start has failed before this rank came; nothing if rank 0 has not said.
 std::string Meeting::LeadersFailure() {
   try {
-    return store_->Get(FailureKey(), Deadline::After(kStoreTime, options_.interrupt));
+    return store_->Get(FailureKey(), Deadline::After(kStoreTime, InterruptOf(options_)));
   } catch (const Error& error) {
     if (error.kind() == Error::Kind::kInterrupted) throw;
     return "";

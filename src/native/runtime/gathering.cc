@@ -108,8 +108,8 @@ std::string WithinStartTime(const RuntimeOptions& options) {
 }
 
 void GatherHellos(const RuntimeOptions& options, Acceptor& acceptor,
-                  std::vector<Connection>& connections, std::vector<Hello>& hellos) {
-  const Deadline deadline = Deadline::After(options.start_timeout, options.interrupt);
+                  std::vector<Connection>& connections, std::vector<Hello>& hellos,
+                  const Deadline& deadline) {
   std::string failure;
   Error::Kind kind = Error::Kind::kTimeout;
   try {

@@ -20,7 +20,8 @@ std::string WithinStartTime(const RuntimeOptions& options);
 //
 // Args: connections, hellos: by rank; this rank's own hello is there already.
 void GatherHellos(const RuntimeOptions& options, Acceptor& acceptor,
-                  std::vector<Connection>& connections, std::vector<Hello>& hellos);
+                  std::vector<Connection>& connections, std::vector<Hello>& hellos,
+                  const Deadline& deadline);
 
 // Throws Error (kInvalid) when shared memory or MPI was demanded and cannot be.
 Reach ChooseReach(const std::vector<Hello>& hellos, TransportChoice choice);

@@ -177,10 +177,10 @@ Segment OpenHostSegment(const TransportSetup& setup, const Topology& topology) {
   }
   try {
     Segment segment = Segment::Create(ranks, 0);  // others of the job may be far
-    setup.store.Put(key, EncodeMemoryFileKey(segment.key()));
+    setup.store.PutFor(neighbours, key, EncodeMemoryFileKey(segment.key()));
     return segment;
   } catch (const Error&) {
-    setup.store.Put(key, "");
+    setup.store.PutFor(neighbours, key, "");
     throw;
   }
 }

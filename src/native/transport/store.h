@@ -3,6 +3,7 @@
 #define HVD_TRANSPORT_STORE_H_
 
 #include <string>
+#include <vector>
 
 #include "base/deadline.h"
 
@@ -13,6 +14,12 @@ class Store {
   virtual ~Store() = default;
 
   virtual void Put(const std::string& key, const std::string& value) = 0;
+
+  // The same where these ranks alone ask for the key.
+  virtual void PutFor(const std::vector<int>& /*ranks*/, const std::string& key,
+                      const std::string& value) {
+    Put(key, value);
+  }
 
   // Waits until somebody has put the key. Throws Error (kTimeout) when that does not happen in
   // time.

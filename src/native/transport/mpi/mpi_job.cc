@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "transport/mpi/mpi_tags.h"
 
 namespace hvd {
 namespace {
@@ -178,6 +179,11 @@ void MpiJob::Introduce(const std::string& machine, const std::string& host,
     const auto& secret = gathering.all[0].secret;
     secret_.assign(secret.begin(), secret.end());
   });
+}
+
+void MpiJob::Progress() const {
+  int found = 0;
+  library_.Check(library_->probe(kMpiStoreTag, communicator_, &found), "MPI_Iprobe");
 }
 
 std::string MpiJob::Address() const {

@@ -60,6 +60,9 @@ class MpiJob {
   // Made by rank 0 for this job.
   const Secret& secret() const { return secret_; }
   MpiThreads threads() const { return threads_; }
+  // Lets MPI go on with what it has begun, such as a message to a rank that it has no connection to
+  // yet: it does so only while it is called.
+  void Progress() const;
   // Whether a thread of the runtime may call MPI, by turns with others.
   bool may_move_data() const { return threads_ >= MpiThreads::kSerialized; }
   const MpiLibrary& library() const { return library_; }

@@ -21,16 +21,24 @@ class MpiStore : public Store {
   MpiStore& operator=(const MpiStore&) = delete;
 
   void Put(const std::string& key, const std::string& value) override;
+  void PutFor(const std::vector<int>& ranks, const std::string& key,
+              const std::string& value) override;
   std::string Get(const std::string& key, const Deadline& deadline) override;
   std::string LocalHost() const override { return job_.Address(); }
 
  private:
   struct Outgoing;
+  struct Incoming;
+
+  void SeeThrough(Outgoing& message);
+  void Receive(const Deadline& deadline, const std::string& key);
 
   const MpiJob& job_;
   const Deadline deadline_;
   std::map<std::string, std::string> values_;
   std::vector<std::unique_ptr<Outgoing>> sent_;
+  // What nobody waits for any more may still come.
+  std::unique_ptr<Incoming> incoming_;
 };
 
 }  // namespace hvd

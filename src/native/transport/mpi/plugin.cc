@@ -46,6 +46,7 @@ struct Functions {
   int (*isend)(const void*, int, Datatype, int, int, Communicator, Request*);
   int (*irecv)(void*, int, Datatype, int, int, Communicator, Request*);
   int (*test)(Request*, int*, Status*);
+  int (*iprobe)(int, int, Communicator, int*, Status*);
   int (*cancel)(Request*);
 };
 
@@ -98,6 +99,7 @@ const char* Bind(void* library) {
   load("MPI_Isend", f.isend);
   load("MPI_Irecv", f.irecv);
   load("MPI_Test", f.test);
+  load("MPI_Iprobe", f.iprobe);
   load("MPI_Cancel", f.cancel);
   if (lacks == nullptr) mpi = found;
   return lacks;
@@ -184,6 +186,11 @@ const hvd_mpi_plugin kPlugin{
         },
     .test = [](hvd_mpi_handle* request,
                int* done) { return mpi.call.test(AsRequest(request), done, abi::kStatusIgnore); },
+    .probe =
+        [](int tag, hvd_mpi_handle communicator, int* found) {
+          return mpi.call.iprobe(abi::kAnySource, tag, AsCommunicator(communicator), found,
+                                 abi::kStatusIgnore);
+        },
     .cancel = [](hvd_mpi_handle* request) { return mpi.call.cancel(AsRequest(request)); },
 };
 

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_MPI_PLUGIN_VERSION 2
+#define HVD_MPI_PLUGIN_VERSION 3
 #define HVD_MPI_PLUGIN_ENTRY "hvd_mpi_plugin_api"
 #define HVD_MPI_TEXT_BYTES 8192 /* what the texts below need at most */
 
@@ -61,6 +61,8 @@ typedef struct hvd_mpi_plugin {
   int (*receive)(void* in, int bytes, int from, int tag, hvd_mpi_handle communicator,
                  hvd_mpi_handle* request);
   int (*test)(hvd_mpi_handle* request, int* done);
+  /* Whether a message has come that nobody receives yet, from any rank. */
+  int (*probe)(int tag, hvd_mpi_handle communicator, int* found);
   /* Of a receive: afterwards `test` reports it done before long, whether it had matched or not. */
   int (*cancel)(hvd_mpi_handle* request);
 } hvd_mpi_plugin;
