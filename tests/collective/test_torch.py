@@ -30,6 +30,7 @@ FILES = (
     "private_attribute_checks.py",
     "optimizer_state_checks.py",
     "overlap_checks.py",
+    "gradient_hook_checks.py",
     "shared_memory_checks.py",
     "bucket_checks.py",
     "torch_training_checks.py",

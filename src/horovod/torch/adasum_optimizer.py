@@ -10,7 +10,7 @@ import torch
 from horovod._reduce_op import require_power_of_2
 from horovod.common.process_sets import size_of
 from horovod.torch.compression import Compressor
-from horovod.torch.gradient_hooks import follow, remove
+from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradients import TOO_MANY_PASSES, ZERO_GRAD_TOO_EARLY, Parameter, Reduction
 from horovod.torch.mpi_ops import Adasum, grouped_allreduce_async, synchronize
 from horovod.torch.wrapping import derive, leaving_hooks_to_the_wrapped, require_passes
@@ -26,17 +26,16 @@ class Passes:
     def __init__(self, allowed: int) -> None:
         self.allowed = allowed
         self.seen: dict[Parameter, int] = {}
-        self._watched: set[Parameter] = set()
-        self._hooks: list[Any] = []
-        weakref.finalize(self, remove, self._hooks).atexit = False
+        self._hooks: dict[Parameter, GradientHook] = {}
+        self._handles: list[Any] = []
+        weakref.finalize(self, remove, self._handles).atexit = False
 
     def watch(self, groups: Sequence[Mapping[str, Any]]) -> None:
         """Follows the gradients of all parameters that need one and are not followed yet."""
         for group in groups:
             for parameter in group["params"]:
-                if parameter.requires_grad and parameter not in self._watched:
-                    self._watched.add(parameter)
-                    self._hooks.append(follow(parameter, self, parameter))
+                if parameter.requires_grad and parameter not in self._hooks:
+                    self._hooks[parameter] = GradientHook(parameter, self, parameter, self._handles)
 
     def count(self, parameter: Parameter) -> None:
         """Notes that a backward pass has added to a gradient.
@@ -48,6 +47,13 @@ class Passes:
         if seen > self.allowed:
             raise AssertionError(TOO_MANY_PASSES)
         self.seen[parameter] = seen
+
+    def begin(self) -> None:
+        """Forgets the passes of a step that has been made."""
+        for parameter, hook in self._hooks.items():
+            if parameter not in self.seen and parameter.grad is not None:
+                hook.renew()
+        self.seen.clear()
 
 
 class AdasumStep(torch.optim.Optimizer):
@@ -85,7 +91,7 @@ class AdasumStep(torch.optim.Optimizer):
             before.items(), summed, pairs, strict=True
         ):
             parameter.detach().copy_(start + compression.decompress(delta, context))
-        self._passes.seen.clear()
+        self._passes.begin()
         return loss
 
     def _counting_anew(self, closure: Callable[[], Any]) -> Callable[[], Any]:

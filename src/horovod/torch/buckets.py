@@ -14,7 +14,7 @@ from horovod import _settings
 from horovod._session import SESSION, Member
 from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.gathering import allgather
-from horovod.torch.gradient_hooks import follow, remove
+from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradients import TOO_MANY_PASSES, Parameter, Reduction
 from horovod.torch.handles import synchronize
 from horovod.torch.parameter_names import numbered
@@ -174,8 +174,9 @@ class BucketReducer:
         self._member: Member | None = None
         self._seen: dict[Parameter, int] = {}
         self._sparse_dimensions: dict[Parameter, int] = {}  # of those that are sparse again then
-        self._hooks: list[Any] = []
-        weakref.finalize(self, remove, self._hooks).atexit = False
+        self._hooks: dict[Parameter, GradientHook] = {}
+        self._handles: list[Any] = []
+        weakref.finalize(self, remove, self._handles).atexit = False
 
     @property
     def busy(self) -> bool:
@@ -207,7 +208,7 @@ class BucketReducer:
                     )
                 self._watched.append(parameter)
                 self._unplaced.append(parameter)
-                self._hooks.append(follow(parameter, self, parameter))
+                self._hooks[parameter] = GradientHook(parameter, self, parameter, self._handles)
 
     @property
     def required(self) -> AbstractSet[Parameter]:
@@ -277,6 +278,8 @@ class BucketReducer:
         for bucket in self._buckets:
             if bucket.handle is None:
                 for parameter in list(bucket.missing):
+                    if parameter not in self._seen and parameter.grad is not None:
+                        self._hooks[parameter].renew()
                     self._complete(parameter)
         self.drain()
 

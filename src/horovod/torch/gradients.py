@@ -11,7 +11,7 @@ import torch
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet
 from horovod.torch.compression import Compressor, Outgoing, outgoing
-from horovod.torch.gradient_hooks import follow, remove
+from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.grouped import start_grouped_allreduce
 from horovod.torch.handles import synchronize
 from horovod.torch.parameter_names import numbered
@@ -142,8 +142,9 @@ class GradientReducer:
         self._sparse_dimensions: dict[Parameter, int] = {}
         self._required: set[Parameter] = set()
         self._users_choice = False
-        self._hooks: list[Any] = []
-        weakref.finalize(self, remove, self._hooks).atexit = False
+        self._hooks: dict[int, GradientHook] = {}  # as above
+        self._handles: list[Any] = []
+        weakref.finalize(self, remove, self._handles).atexit = False
 
     @property
     def busy(self) -> bool:
@@ -171,7 +172,8 @@ class GradientReducer:
                 self._gradients[id(parameter)] = gradient
                 if not self._users_choice:
                     self._required.add(parameter)
-                self._hooks.append(follow(parameter, self, gradient))
+                hook = GradientHook(parameter, self, gradient, self._handles)
+                self._hooks[id(parameter)] = hook
                 added.append(gradient)
         return added
 
@@ -329,7 +331,7 @@ class GradientReducer:
                 gradient = self._gradients.get(id(parameter))
                 if gradient is None or gradient.flight is not None or gradient.complete:
                     continue
-                if gradient.seen or parameter in self._required:
+                if gradient.seen or self._unseen(parameter) or parameter in self._required:
                     self._finish(gradient)
                 else:
                     incomplete = True
@@ -337,6 +339,10 @@ class GradientReducer:
             self._send_incomplete_groups()
         self._send_unfrozen(groups)
         self.drain()
+
+    def _unseen(self, parameter: Parameter) -> bool:
+        """Whether no hook has seen the backward passes that have added to a gradient."""
+        return parameter.grad is not None and self._hooks[id(parameter)].renew()
 
     def _send_unfrozen(self, groups: Sequence[dict[str, Any]]) -> None:
         """Sends the gradients of parameters that were frozen when they were last looked at.

@@ -223,8 +223,9 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
 ) -> Any:
     """Wraps an optimizer so that each step uses the gradients of all ranks.
 
-    A gradient is sent as soon as the backward pass has completed it. The result shares state,
-    options and parameters with the optimizer that was passed, and is an instance of its class.
+    A gradient is sent as soon as the backward pass has completed it, and the script's own hooks
+    (`Tensor.register_post_accumulate_grad_hook`) have seen it. The result shares state, options and
+    parameters with the optimizer that was passed, and is an instance of its class.
 
     Args:
         optimizer: any optimizer.

@@ -55,24 +55,6 @@ def check_a_step_of_the_users_class_alone() -> None:
             hvd.DistributedOptimizer(optimizer)
 
 
-def check_gradients_are_followed_where_tensors_have_no_hook_for_them() -> None:
-    """As in PyTorch 2.0."""
-    layer = torch.nn.Linear(2, 1)
-    hidden = property()  # reading it is an AttributeError
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.Tensor, "register_post_accumulate_grad_hook", hidden, raising=False)
-        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=1.0))
-    hvd.broadcast_parameters(layer.state_dict(), root_rank=0)
-    before = layer.bias.detach().clone()
-    for _ in range(2):
-        optimizer.zero_grad()
-        (layer(torch.ones(1, 2)) * hvd.rank()).sum().backward()
-        with pytest.raises(AssertionError, match="zero_grad"):
-            optimizer.zero_grad()  # the gradients are on their way
-        optimizer.step()
-    torch.testing.assert_close(layer.bias.detach(), before - (hvd.size() - 1))
-
-
 def check_attributes_of_a_wrapped_optimizer_are_horovods() -> None:
     layer = torch.nn.Linear(2, 1)
     names = {parameter: name for name, parameter in layer.named_parameters()}
