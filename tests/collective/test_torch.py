@@ -31,6 +31,7 @@ FILES = (
     "optimizer_state_checks.py",
     "overlap_checks.py",
     "gradient_hook_checks.py",
+    "gradient_type_checks.py",
     "shared_memory_checks.py",
     "bucket_checks.py",
     "torch_training_checks.py",

@@ -17,6 +17,7 @@ from horovod.torch.gathering import allgather
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradients import TOO_MANY_PASSES, Parameter, Reduction
 from horovod.torch.handles import synchronize
+from horovod.torch.missing_gradients import gradient_dtype
 from horovod.torch.parameter_names import numbered
 from horovod.torch.reduction import allreduce_async_
 from horovod.torch.shared_memory import shared_empty
@@ -72,14 +73,14 @@ def lay_out(parameters: Sequence[Parameter], bucket_bytes: int) -> list[Layout]:
         One layout for each type of number.
     """
     layouts = []
-    for dtype in dict.fromkeys(parameter.dtype for parameter in parameters):
+    for dtype in dict.fromkeys(map(gradient_dtype, parameters)):
         size = torch.empty(0, dtype=dtype).element_size()  # PyTorch 2.0 has no `dtype.itemsize`
         line = _LINE // size
         offsets: dict[Parameter, int] = {}
         ends: list[int] = []
         begin = end = 0
         for parameter in parameters:
-            if parameter.dtype != dtype:
+            if gradient_dtype(parameter) != dtype:
                 continue
             # An empty one takes a line too, so that it lies in a bucket, and no bucket is empty.
             room = -(-max(parameter.numel(), 1) // line) * line
@@ -316,8 +317,8 @@ class BucketReducer:
         )
 
     def _is_converted(self, parameter: Parameter) -> bool:
-        """Whether it is of another type than its gradient's place."""
-        return parameter.dtype != self._bucket_of[parameter].flat.dtype
+        """Whether its gradients are of another type than their place."""
+        return gradient_dtype(parameter) != self._bucket_of[parameter].flat.dtype
 
     def _leave_places(self) -> None:
         """Has new buckets made in place of those that have room for another type of numbers."""
@@ -371,7 +372,7 @@ class BucketReducer:
             ValueError: on all ranks, when one has another list of parameters.
         """
         words = [
-            f"{self._names[each]} {list(each.shape)} {each.stride()} {each.dtype}"
+            f"{self._names[each]} {list(each.shape)} {each.stride()} {gradient_dtype(each)}"
             for each in parameters
         ]
         digest = hashlib.sha256("\n".join(words).encode()).digest()[:8]

@@ -7,6 +7,7 @@ import torch
 
 from horovod import _objects
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
+from horovod.torch.missing_gradients import zeros_for
 from horovod.torch.mpi_ops import broadcast_async_, rank, synchronize
 from horovod.torch.optimizer_state import load, pack, take, to_receive, unpack
 
@@ -51,7 +52,7 @@ def _zero_missing_gradients(optimizer: torch.optim.Optimizer) -> None:
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             if parameter.requires_grad and parameter.grad is None:
-                zeros = torch.zeros_like(parameter)
+                zeros = zeros_for(parameter)
                 parameter.grad = zeros.to_sparse(1) if sparse else zeros
 
 

@@ -14,6 +14,7 @@ from horovod.torch.compression import Compressor, Outgoing, outgoing
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.grouped import start_grouped_allreduce
 from horovod.torch.handles import synchronize
+from horovod.torch.missing_gradients import no_rows_for, zeros_for
 from horovod.torch.parameter_names import numbered
 from horovod.torch.reduction import start_allreduce
 from horovod.torch.sparse import sparse_allreduce_async
@@ -313,15 +314,7 @@ class GradientReducer:
     def _nothing(self, parameter: Parameter) -> torch.Tensor:
         """An empty gradient of the kind that the parameter has had on this rank."""
         dimensions = self._sparse_dimensions.get(parameter)
-        if dimensions is not None:
-            return torch.sparse_coo_tensor(
-                torch.empty((dimensions, 0), dtype=torch.int64, device=parameter.device),
-                parameter.new_empty((0, *parameter.shape[dimensions:])),
-                parameter.shape,
-                device=parameter.device,
-                check_invariants=False,
-            )
-        return torch.zeros_like(parameter)
+        return zeros_for(parameter) if dimensions is None else no_rows_for(parameter, dimensions)
 
     def synchronize(self, groups: Sequence[dict[str, Any]]) -> None:
         """Waits until all parameters have their reduced gradients."""

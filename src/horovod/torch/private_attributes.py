@@ -10,6 +10,7 @@ import torch
 from horovod.torch.buckets import BucketReducer
 from horovod.torch.compression import Compressor
 from horovod.torch.gradients import GradientReducer, Parameter
+from horovod.torch.missing_gradients import zeros_for
 from horovod.torch.reduction import start_allreduce
 from horovod.torch.sparse import sparse_allreduce_async
 
@@ -65,7 +66,7 @@ class PrivateAttributes:
             asks for them waits, and decompresses.
         """
         if p.grad is None:
-            p.grad = torch.zeros_like(p)
+            p.grad = zeros_for(p)
         name, reduction, gradient = self._parameter_names[p], self._reducer.reduction, p.grad
         if gradient.layout is not torch.strided:
             if not reduction.sparse_as_dense:
