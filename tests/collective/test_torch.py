@@ -23,6 +23,7 @@ FILES = (
     "grouped_call_checks.py",
     "waiting_checks.py",
     "output_checks.py",
+    "tensor_memory_checks.py",
     "forward_mode_checks.py",
     "optimizer_checks.py",
     "closure_checks.py",

@@ -16,7 +16,7 @@ from horovod._reduce_op import Adasum
 from horovod._session import SESSION, Member, Session
 from horovod._unnamed_operations import internal_error
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.torch.operands import from_buffer, new_result
+from horovod.torch.operands import from_buffer, has_memory, new_result
 
 CODES: Mapping[torch.dtype, int] = {getattr(torch, name): code for name, code in DTYPES.items()}
 
@@ -107,6 +107,7 @@ def _fits(tensor: Any, process_set: ProcessSet) -> bool:
         and tensor.layout is torch.strided
         and tensor.is_contiguous()
         and not tensor.is_neg()
+        and has_memory(tensor)
     )
 
 

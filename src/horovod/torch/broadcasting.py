@@ -36,7 +36,7 @@ def _start_broadcast(
         handle = start(tensor, name, root_rank, registered_id(process_set))
         if handle is not None:
             return handle
-    work = contiguous(tensor)
+    work = contiguous(tensor, in_place=in_place)
     result = work if in_place else new_result(tensor)
     return COLLECTIVES.broadcast(
         operand(work),

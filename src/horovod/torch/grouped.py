@@ -47,7 +47,7 @@ def start_grouped_allreduce(
         )
         if handle is not None:
             return handle
-    works = [contiguous(tensor) for tensor in tensors]
+    works = [contiguous(tensor, in_place=in_place) for tensor in tensors]
     if op == Adasum and not adds_adaptively(works, size_of(process_set)):
         targets = tensors if in_place else [None] * len(works)
         return gather_and_combine(

@@ -35,12 +35,22 @@ def operand(tensor: torch.Tensor, wire_dtype: str | None = None) -> Operand:
     return Operand(tensor.data_ptr(), shape, dtype, tensor, device.index, stream, wire_dtype)
 
 
-def contiguous(tensor: torch.Tensor) -> torch.Tensor:
+def has_memory(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's elements lie in its own memory, as those of some subclasses do not."""
+    return type(tensor) is torch.Tensor or tensor.data_ptr() != 0 or tensor.numel() == 0
+
+
+def contiguous(tensor: torch.Tensor, *, in_place: bool = False) -> torch.Tensor:
     """The tensor without its history, or a contiguous copy of it.
+
+    Args:
+        tensor: any.
+        in_place: whether a result is to be put into the tensor.
 
     Raises:
         TypeError: it is no torch tensor.
-        ValueError: its type, layout or device is not supported.
+        ValueError: its type, layout or device is not supported; its elements lie in other tensors;
+            or no result can be put there.
         NotImplementedError: it has a tangent.
     """
     if not isinstance(tensor, torch.Tensor):
@@ -53,9 +63,25 @@ def contiguous(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.dtype not in NAMES:
         raise ValueError(f"Tensor type {tensor.type()} is not supported.")
     plain = tensor.detach()
+    if not has_memory(plain):
+        raise ValueError(
+            f"A tensor of type {type(tensor).__name__} has no memory of its own: its elements lie"
+            " in other tensors, which it refers to. Pass those; of a DTensor, `tensor.to_local()`."
+        )
     if plain.is_contiguous() and not plain.is_neg():
         return plain
+    if in_place and _repeats_elements(plain):
+        raise ValueError(
+            f"The tensor of shape {list(tensor.shape)} and strides {tensor.stride()} is expanded:"
+            " several of its elements are one in memory, so that no result can be put there. Pass"
+            " `tensor.contiguous()`, or the tensor that was expanded."
+        )
     return plain.resolve_neg().contiguous()
+
+
+def _repeats_elements(tensor: torch.Tensor) -> bool:
+    sizes = zip(tensor.shape, tensor.stride(), strict=True)
+    return tensor.numel() > 0 and any(size > 1 and stride == 0 for size, stride in sizes)
 
 
 def _require_gpu_build(device: torch.device) -> None:

@@ -59,7 +59,7 @@ def start_allreduce(
     )
     if handle is not None:
         return handle
-    work = contiguous(tensor)
+    work = contiguous(tensor, in_place=in_place)
     if op == Adasum and not adds_adaptively([work], size_of(process_set)):
         target = tensor if in_place else None
         factors = (prescale_factor, postscale_factor)

@@ -1,0 +1,72 @@
+"""Tensors in whose memory there is no place for a result, or no value."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+
+import horovod.torch as hvd
+
+
+class Referring(torch.Tensor):
+    """Refers to another tensor that has the elements, as a DTensor does."""
+
+    elements: torch.Tensor
+
+    @classmethod
+    def referring_to(cls, elements: torch.Tensor) -> Any:
+        made: Any = torch.Tensor._make_wrapper_subclass(
+            cls, elements.shape, dtype=elements.dtype, device=elements.device
+        )
+        made.elements = elements
+        return made
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        del types
+
+        def unwrapped(value: Any) -> Any:
+            return value.elements if isinstance(value, cls) else value
+
+        result = func(*map(unwrapped, args), **(kwargs or {}))
+        return cls.referring_to(result) if isinstance(result, torch.Tensor) else result
+
+
+def check_tensors_that_refer_to_others_are_refused() -> None:
+    operations: Sequence[Callable[[Any], Any]] = (
+        hvd.allreduce,
+        hvd.allreduce_,
+        lambda tensor: hvd.synchronize(hvd.allreduce_async_(tensor)),
+        lambda tensor: hvd.grouped_allreduce([tensor, tensor]),
+        lambda tensor: hvd.broadcast_(tensor, 0),
+        lambda tensor: hvd.broadcast_parameters({"tensor": tensor}, 0),
+        hvd.allgather,
+        hvd.alltoall,
+        hvd.reducescatter,
+    )
+    for operation in operations:
+        with pytest.raises(ValueError, match=r"Referring has no memory of its own.*to_local\(\)"):
+            operation(Referring.referring_to(torch.ones(hvd.size())))
+    assert hvd.allreduce(torch.nn.Parameter(torch.ones(0))).numel() == 0
+    assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [hvd.size()] * 2
+
+
+def check_expanded_tensors_take_no_results() -> None:
+    operations: Sequence[Callable[[torch.Tensor], Any]] = (
+        hvd.allreduce_,
+        lambda tensor: hvd.synchronize(hvd.allreduce_async_(tensor)),
+        lambda tensor: hvd.grouped_allreduce_([torch.ones(2), tensor]),
+        lambda tensor: hvd.broadcast_(tensor, 0),
+        lambda tensor: hvd.broadcast_parameters({"tensor": tensor}, 0),
+    )
+    for operation in operations:
+        tensor = torch.full((1,), hvd.rank() + 1.0)
+        with pytest.raises(ValueError, match=r"shape \[2, 3\] and strides \(0, 0\) is expanded"):
+            operation(tensor.expand(2, 3))
+        assert tensor.item() == hvd.rank() + 1.0
+    expanded = torch.ones(1).expand(2, 3)
+    assert hvd.allreduce(expanded, op=hvd.Sum).tolist() == [[hvd.size()] * 3] * 2
+    assert hvd.allreduce_(torch.ones(1, 3).expand(1, 3)).tolist() == [[1.0] * 3]
