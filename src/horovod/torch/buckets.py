@@ -1,6 +1,5 @@
 """Gradients in buckets that all ranks of a host map, each reduced where it is."""
 
-import hashlib
 import math
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +12,7 @@ import torch
 from horovod import _settings
 from horovod._session import SESSION, Member
 from horovod.common.exceptions import HorovodInternalError
-from horovod.torch.gathering import allgather
+from horovod.torch.bucket_agreement import agree_on_bucket_bytes
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradients import TOO_MANY_PASSES, Parameter, Reduction
 from horovod.torch.handles import synchronize
@@ -344,7 +343,9 @@ class BucketReducer:
             return
         # The backward pass comes to the last ones first.
         added = self._unplaced[::-1]
-        for layout in lay_out(added, self._agree_on_bucket_bytes(added)):
+        process_set = self.reduction.process_set
+        room = agree_on_bucket_bytes(self._names, added, self._bucket_bytes, process_set)
+        for layout in lay_out(added, room):
             self._add(layout)
         self._unplaced = []
 
@@ -364,36 +365,3 @@ class BucketReducer:
             self._buckets.append(bucket)
             self._bucket_of.update(dict.fromkeys(inside, bucket))
             begin = end
-
-    def _agree_on_bucket_bytes(self, parameters: Sequence[Parameter]) -> int:
-        """How large a bucket may be: what the first rank has been given.
-
-        Raises:
-            ValueError: on all ranks, when one has another list of parameters.
-        """
-        words = [
-            f"{self._names[each]} {list(each.shape)} {each.stride()} {gradient_dtype(each)}"
-            for each in parameters
-        ]
-        digest = hashlib.sha256("\n".join(words).encode()).digest()[:8]
-        elements = sum(each.numel() for each in parameters)
-        number = int.from_bytes(digest, "little", signed=True)
-        own = [number, len(parameters), elements, min(self._bucket_bytes, 2**63 - 1)]
-        gathered = allgather(
-            torch.tensor([own], device="cpu"),
-            name="gradients.layout",
-            process_set=self.reduction.process_set,
-        ).tolist()
-        *first, bucket_bytes = gathered[0]
-        if all(each[:-1] == first for each in gathered):
-            return int(bucket_bytes)
-        facts = "; ".join(
-            f"rank {rank}: {count} parameters of {total} elements, digest {number & (2**64 - 1):x}"
-            for rank, (number, count, total, _) in zip(
-                self.reduction.process_set.ranks, gathered, strict=True
-            )
-        )
-        raise ValueError(
-            "gradient_as_bucket_view needs the same parameters, in the same order, with the same"
-            f" names, shapes, strides and types on all ranks, but they differ: {facts}"
-        )

@@ -10,6 +10,7 @@ import torch
 
 import horovod.torch as hvd
 from horovod._session import SESSION
+from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.buckets import bucket_bytes, lay_out
 
 SHARES = os.environ["HOROVOD_TRANSPORT"] == "shm"
@@ -346,6 +347,17 @@ def check_unlike_models_are_refused_on_all_ranks() -> None:
     )
     with pytest.raises(ValueError, match=r"rank 0: 2 parameters of 9 elements.*rank 1: .*12 elem"):
         wrapped.synchronize()
+
+
+def check_buckets_are_not_made_after_a_rank_has_joined() -> None:
+    if hvd.rank() != 0:
+        wrapped = hvd.DistributedOptimizer(
+            torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1),
+            gradient_as_bucket_view=True,
+        )
+        with pytest.raises(HorovodInternalError, match=r"a step on all ranks before any of them"):
+            wrapped.synchronize()
+    hvd.join()
 
 
 def check_layouts() -> None:
