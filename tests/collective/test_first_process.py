@@ -1,5 +1,8 @@
 """`horovodrun` as a container's first process, which is process 1 of a namespace here."""
 
+import errno
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -35,13 +38,19 @@ while True:
 """
 
 
-def as_first_process(*words: str) -> "subprocess.CompletedProcess[str]":
-    """Runs a command as process 1 of a namespace."""
+SPACES = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+def require_namespaces() -> None:
     if why := networks.missing():
         pytest.skip(f"no namespaces: {why}")
-    spaces = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+def as_first_process(*words: str) -> "subprocess.CompletedProcess[str]":
+    """Runs a command as process 1 of a namespace."""
+    require_namespaces()
     return subprocess.run(
-        (*spaces, *words),
+        (*SPACES, *words),
         capture_output=True,
         text=True,
         env=clean_environment(),
@@ -64,6 +73,47 @@ def test_a_signal_for_the_container_ends_the_job_in_order(number: signal.Signals
     done = as_first_process(*HOROVODRUN, "-np", "1", sys.executable, "-c", program)
     assert done.returncode == 128 + number, done.stderr
     assert done.stdout == "[0]<stdout>:asked\n"
+
+
+def read_until(terminal: int, awaited: bytes) -> bytes:
+    """What a terminal shows, up to some bytes or its end."""
+    shown = b""
+    while awaited not in shown:
+        try:
+            more = os.read(terminal, 1 << 16)
+        except OSError as error:
+            if error.errno != errno.EIO:  # nobody has it open any more
+                raise
+            more = b""
+        if not more:
+            break
+        shown += more
+    return shown
+
+
+def test_a_terminal_that_hangs_up_ends_the_job() -> None:
+    require_namespaces()
+    terminal, end = pty.openpty()
+    rank = ("sh", "-c", "echo there; exec sleep 600")
+    with subprocess.Popen(
+        # `setsid` is process 1, leads the terminal's session and becomes the launcher.
+        (*SPACES, "setsid", "--ctty", *HOROVODRUN, "-np", "1", *rank),
+        stdin=end,
+        stdout=end,
+        stderr=end,
+        env=clean_environment(),
+    ) as first:
+        os.close(end)
+        try:
+            shown = read_until(terminal, b"there")
+        finally:
+            os.close(terminal)
+        try:
+            code = first.wait(LAUNCH_SECONDS)
+        finally:
+            first.kill()
+    assert b"[0]<stdout>:there" in shown
+    assert code == 128 + signal.SIGHUP
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,10 @@ from collections.abc import Callable
 from horovod.runner.signals import SIGNALS
 
 _PASSED_ON = (*SIGNALS, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT)
-_BY_KERNEL = 0x80  # SI_KERNEL, asm-generic/siginfo.h: of a terminal, to all of its processes
+_BY_KERNEL = 0x80  # SI_KERNEL, asm-generic/siginfo.h: of a terminal
+# What a terminal's keys send to all of its processes; that it has hung up, its session's leader
+# alone is told.
+_OF_KEYS = (signal.SIGINT, signal.SIGQUIT)
 
 
 def below_init(work: Callable[[], int]) -> int:
@@ -47,7 +50,7 @@ def below_init(work: Callable[[], int]) -> int:
     while True:
         event = signal.sigwaitinfo(heard)
         if event.si_signo != signal.SIGCHLD:
-            if event.si_code != _BY_KERNEL:
+            if event.si_code != _BY_KERNEL or event.si_signo not in _OF_KEYS:
                 os.kill(child, event.si_signo)
         elif (status := _reap(child)) is not None:
             code = os.waitstatus_to_exitcode(status)
