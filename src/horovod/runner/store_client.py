@@ -3,12 +3,12 @@
 The protocol, and how both ends prove that they know the job's secret, stand in `rendezvous`.
 """
 
+import errno
 import hmac
 import secrets
 import socket
 import struct
 import time
-from collections.abc import Sequence
 
 from horovod.runner.rendezvous import (
     DIGEST_BYTES,
@@ -25,6 +25,20 @@ from horovod.runner.rendezvous import (
 PATIENCE_SECONDS = 30.0  # the default of HOROVOD_START_TIMEOUT
 # Until a connection that was hung up on is made anew: the launcher had no room for it, or is none.
 _PAUSES = (0.1, 0.3, 1.0)
+# An interface, a route or a rule of a firewall may come, as while a host's network is set up: the
+# address is tried for as long as there is time, with the same pauses and then the longest.
+_LONGEST_PAUSE = 1.0
+_PASSING = frozenset(
+    (
+        errno.ENETUNREACH,
+        errno.EHOSTUNREACH,
+        errno.ENETDOWN,
+        errno.EHOSTDOWN,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EADDRNOTAVAIL,
+    )
+)
 # The system asks the other end, which answers even while the launcher is suspended; without an
 # answer the connection ends after IDLE + COUNT * INTERVAL seconds.
 _KEEPALIVE_IDLE, _KEEPALIVE_INTERVAL, _KEEPALIVE_COUNT = 30, 10, 4
@@ -43,6 +57,10 @@ class _HungUpError(StoreError):
     """The other end has closed the connection."""
 
 
+class _UnreachableError(StoreError):
+    """There is no way to it at the moment."""
+
+
 def connect(addresses: list[str], seconds: float = HANDSHAKE_SECONDS) -> tuple[str, socket.socket]:
     """Connects to the first of some addresses of the launcher that answers; returns both.
 
@@ -54,17 +72,23 @@ def connect(addresses: list[str], seconds: float = HANDSHAKE_SECONDS) -> tuple[s
         StoreError: none does.
     """
     errors = []
-    silent = False
+    kinds = set()
     for address in addresses:
         host, _, port = address.rpartition(":")
         try:
             host = host.removeprefix("[").removesuffix("]")
             return address, socket.create_connection((host, int(port)), seconds)
         except OSError as error:
-            silent = silent or isinstance(error, TimeoutError)
+            kinds.add(_kind_of(error))
             errors.append(f"{address}: {error}")
-    kind = _SilentError if silent else StoreError
+    kind = next((kind for kind in (_SilentError, _UnreachableError) if kind in kinds), StoreError)
     raise kind(f"{_NO_CONNECTION}{'; '.join(errors)}")
+
+
+def _kind_of(error: OSError) -> type[StoreError]:
+    if isinstance(error, TimeoutError):
+        return _SilentError
+    return _UnreachableError if error.errno in _PASSING else StoreError
 
 
 class StoreClient:
@@ -88,26 +112,31 @@ class StoreClient:
     def _find(self, addresses: list[str], secret: bytes) -> socket.socket:
         """Connects to the first address at which somebody proves to be the store."""
         deadline = time.monotonic() + self._patience
-        pauses: dict[str, Sequence[float]] = dict.fromkeys(addresses, _PAUSES)
+        pauses = {address: iter(_PAUSES) for address in addresses}
+        turns = dict.fromkeys(addresses, 0.0)  # when each is to be tried
         errors: dict[str, str] = {}
-        while addresses:
-            address, *others = addresses
+        while turns:
+            address = min(turns, key=turns.__getitem__)
+            time.sleep(max(turns.pop(address) - time.monotonic(), 0))
             left = max(deadline - time.monotonic(), 0.001)
+            pause: float | None = None
             try:
-                return self._try(address, secret, min(left, HANDSHAKE_SECONDS) if others else left)
+                return self._try(address, secret, min(left, HANDSHAKE_SECONDS) if turns else left)
             except _SilentError as error:
-                errors[address] = str(error)
-                if time.monotonic() < deadline:
-                    others.append(address)  # it may be busy: its turn comes again
+                # With little time left it says nothing of an address known as unreachable.
+                if time.monotonic() < deadline or address not in errors:
+                    errors[address] = str(error)
+                pause = 0.0  # it may be busy: its turn comes again
             except _HungUpError as error:
                 errors[address] = str(error)
-                if pauses[address] and time.monotonic() < deadline:
-                    pause, *pauses[address] = pauses[address]
-                    time.sleep(pause)
-                    others.append(address)
+                pause = next(pauses[address], None)
+            except _UnreachableError as error:
+                errors[address] = f"{error}, tried for {self._patience:g} seconds"
+                pause = next(pauses[address], _LONGEST_PAUSE)
             except StoreError as error:
                 errors[address] = str(error)
-            addresses = others
+            if pause is not None and (turn := time.monotonic() + pause) < deadline:
+                turns[address] = turn
         first, *rest = errors.values()
         raise StoreError("; ".join([first, *(text.removeprefix(_NO_CONNECTION) for text in rest)]))
 

@@ -100,6 +100,82 @@ def test_a_store_that_is_gone_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert asked == [("127.0.0.1", 1), ("::1", 2)]
 
 
+# Run where the loopback interface is down; it comes up when nothing has been reached.
+IN_NEW_NETWORK = """
+import socket, subprocess
+from horovod.runner.rendezvous import RendezvousServer
+from horovod.runner.store_client import StoreClient
+store = RendezvousServer(bytes(32), "0.0.0.0")
+connect = socket.create_connection
+def note(*arguments):
+    try:
+        return connect(*arguments)
+    except OSError as error:
+        print(error.strerror)
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        raise
+socket.create_connection = note
+StoreClient(f"127.0.0.1:{store.port}", bytes(32)).close()
+"""
+
+
+def test_a_store_is_found_once_the_network_is_up() -> None:
+    alone = ("unshare", "--net")
+    if subprocess.run((*alone, "true"), stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        pytest.skip("no namespaces here")
+    done = subprocess.run(
+        (*alone, sys.executable, "-c", IN_NEW_NETWORK), capture_output=True, text=True, check=False
+    )
+    assert (done.stderr, done.stdout) == ("", "Network is unreachable\n")
+
+
+@pytest.mark.parametrize("number", sorted(store_client._PASSING))
+@pytest.mark.parametrize("others", ["", "127.0.0.1:1,"])
+def test_a_store_that_cannot_be_reached_for_a_moment_is_asked_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch, number: int, others: str
+) -> None:
+    monkeypatch.setattr(store_client, "_PAUSES", (0.0,))
+    monkeypatch.setattr(store_client, "_LONGEST_PAUSE", 0.0)
+    failures = iter([OSError(number, os.strerror(number))] * 3)
+    connect = socket.create_connection
+    own = store.address.rpartition(":")[2]
+
+    def fail_at_first(address: tuple[str, int], seconds: float) -> socket.socket:
+        if address[1] == int(own) and (failure := next(failures, None)) is not None:
+            raise failure
+        return connect(address, seconds)
+
+    monkeypatch.setattr(socket, "create_connection", fail_at_first)
+    StoreClient(others + store.address, SECRET, PATIENCE).close()
+
+
+def test_a_store_that_cannot_be_reached_at_all_is_given_up_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_address: tuple[str, int], _seconds: float) -> socket.socket:
+        raise OSError(errno.EHOSTUNREACH, "No route to host")
+
+    monkeypatch.setattr(socket, "create_connection", fail)
+    said = "^no connection to the job's launcher at 10.0.0.1:1: .*No route to host, tried for 0.1 s"
+    with pytest.raises(StoreError, match=said):
+        StoreClient("10.0.0.1:1", SECRET, SHORT)
+
+
+def test_the_next_address_does_not_wait_for_one_that_cannot_be_reached(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_client, "_PAUSES", (2 * PATIENCE,))
+    connect = socket.create_connection
+
+    def fail(address: tuple[str, int], seconds: float) -> socket.socket:
+        if address[1] == 1:
+            raise OSError(errno.ENETUNREACH, "Network is unreachable")
+        return connect(address, seconds)
+
+    monkeypatch.setattr(socket, "create_connection", fail)
+    StoreClient(f"[fd00::1]:1,{store.address}", SECRET, PATIENCE).close()
+
+
 def test_a_store_without_room_is_asked_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
