@@ -11,7 +11,7 @@ from horovod import _settings
 from horovod.runner.network import is_address, is_own_address
 
 INVALID_HOSTS = "Invalid host input, please make sure it has format as : worker-0:2,worker-1:2."
-_HOST = r"([A-Za-z0-9][\w.-]*|\[[0-9A-Fa-f:.]+\])"  # a name, an IPv4 or an [IPv6] address
+HOST = r"([A-Za-z0-9][\w.-]*|\[[0-9A-Fa-f:.]+\])"  # a name, an IPv4 or an [IPv6] address
 LOOPBACK_NAMES = ("localhost", "127.0.0.1")
 
 
@@ -60,7 +60,7 @@ def parse_hosts(text: str) -> list[HostInfo]:
     """
     hosts = []
     for item in text.split(","):
-        match = re.fullmatch(rf"{_HOST}:([0-9]{{1,9}})", item.strip())
+        match = re.fullmatch(rf"{HOST}:([0-9]{{1,9}})", item.strip())
         if match is None:
             raise HostsError(INVALID_HOSTS)
         hosts.append(HostInfo(match[1].strip("[]"), int(match[2])))
@@ -84,7 +84,7 @@ def parse_hostfile(text: str, name: str) -> list[HostInfo]:
         entry = line.split("#", 1)[0].strip()
         if not entry:
             continue
-        match = re.fullmatch(rf"{_HOST}\s+slots\s*=\s*([0-9]{{1,9}})", entry)
+        match = re.fullmatch(rf"{HOST}\s+slots\s*=\s*([0-9]{{1,9}})", entry)
         if match is None:
             raise HostsError(
                 f"{name}, line {number}: {entry!r} is not of the form `<host> slots=<n>`"

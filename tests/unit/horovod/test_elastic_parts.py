@@ -25,6 +25,7 @@ from horovod.runner.elastic.discovery import (
 )
 from horovod.runner.elastic.messages import News, Place, Ready
 from horovod.runner.elastic.seating import Seat, assign, make_plan
+from horovod.runner.hosts import parse_hosts
 from horovod.runner.rendezvous import MAX_VALUE, RendezvousServer
 from horovod.runner.store_client import StoreClient, StoreError
 
@@ -98,6 +99,21 @@ def test_discovery() -> None:
         HostDiscoveryScript("echo oh >&2; exit 3").find_available_hosts_and_slots()
     with pytest.raises(DiscoveryError, match=r"ended with code 3 and wrote nothing to stderr$"):
         HostDiscoveryScript("exit 3").find_available_hosts_and_slots()
+
+
+@given(
+    st.dictionaries(
+        st.from_regex(r"[A-Za-z0-9][\w.-]{0,9}", fullmatch=True)
+        | st.ip_addresses().map(lambda a: f"[{a}]" if a.version == 6 else str(a)),
+        st.integers(1, 999_999_999),
+        min_size=1,
+    )
+)
+def test_a_discovery_script_names_hosts_as_a_list_of_hosts_does(hosts: dict[str, int]) -> None:
+    entries = [f"{host}:{slots}" for host, slots in hosts.items()]
+    listed = {host.hostname: host.slots for host in parse_hosts(",".join(entries))}
+    assert parse_discovered("\n".join(entries), None) == listed
+    assert list(parse_discovered("\n".join(hosts), 3)) == list(listed)
 
 
 def test_a_discovery_script_may_print_any_bytes() -> None:

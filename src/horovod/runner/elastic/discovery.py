@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from horovod.runner.children import EndNotToldError, await_end
+from horovod.runner.hosts import HOST
 from horovod.runner.process_groups import signal_group
 from horovod.runner.processes import Guardian
 from horovod.runner.threads import why_not_started
@@ -242,11 +243,11 @@ def parse_discovered(text: str, slots: int | None) -> Mapping[str, int]:
         entry = line.split("#", 1)[0].strip()
         if not entry:
             continue
-        match = re.fullmatch(r"([A-Za-z0-9][\w.-]*)(?::([0-9]{1,9}))?", entry)
+        match = re.fullmatch(rf"{HOST}(?::([0-9]{{1,9}}))?", entry)
         if match is None or (match[2] is None and slots is None):
             raise DiscoveryError(
                 f"the discovery script printed {entry!r}, which is not of the form `<host>:<slots>`"
                 + ("" if match is None else "; or give the number with --slots-per-host")
             )
-        hosts[match[1]] = int(match[2]) if match[2] is not None else slots or 0
+        hosts[match[1].strip("[]")] = int(match[2]) if match[2] is not None else slots or 0
     return {host: count for host, count in hosts.items() if count > 0}
