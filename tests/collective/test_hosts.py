@@ -109,6 +109,45 @@ def test_a_chosen_interface_that_no_host_has_is_named(network: Network) -> None:
     assert chosen.lines(1)[-1] == "done", chosen.err
 
 
+def test_the_ways_to_an_interface_that_only_other_hosts_have_work(network: Network) -> None:
+    one, other = network.host(1), network.host(2)
+    run(
+        "ip",
+        "-n",
+        one,
+        "link",
+        "add",
+        "fast0",
+        "type",
+        "veth",
+        "peer",
+        "name",
+        "fast0",
+        "netns",
+        other,
+    )
+    command: list[str | Path] = [
+        "-np", "2", "-H", f"{network.address(1)}:1,{network.address(2)}:1",
+        sys.executable, PROGRAM, "12",
+    ]  # fmt: skip
+    try:
+        for index, host in enumerate((one, other), 1):
+            run("ip", "-n", host, "address", "add", f"10.78.0.{index}/24", "dev", "fast0")
+            run("ip", "-n", host, "link", "set", "fast0", "up")
+        refused = launch(network, "--network-interfaces", "fast0", *command)
+        assert refused.code == 2
+        assert "--network-interfaces fast0,eth0, or HOROVOD_GLOO_IFACE=fast0," in refused.err
+        for flags, chosen in (
+            (("--network-interfaces", "fast0,eth0"), {}),
+            ((), {"HOROVOD_GLOO_IFACE": "fast0"}),
+        ):
+            launched = launch(network, *flags, *command, env=chosen)
+            assert launched.code == 0, launched.err
+            assert launched.lines(1)[-1] == "done"
+    finally:
+        run("ip", "-n", one, "link", "delete", "fast0")
+
+
 @pytest.mark.parametrize("elastic", [False, True])
 def test_pods_need_no_names_that_the_launcher_knows(
     network: Network,

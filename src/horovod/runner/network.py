@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from horovod._settings import INTERFACE
+
 _LOOPBACKS = ("127.0.0.1", "::1")
 _SIOCGIFADDR = 0x8915  # linux/sockios.h: get an interface's address
 _DISCARD_PORT = 9
@@ -190,13 +192,42 @@ def choose_addresses(
     """
     here = {name for _, name in socket.if_nameindex()}
     chosen = [name for name in interfaces if name in here] or interfaces[:1]
-    found = list(dict.fromkeys(map(interface_address, chosen)))
+    try:
+        found = list(dict.fromkeys(map(interface_address, chosen)))
+    except NetworkError as error:
+        if not remote_hosts:
+            raise
+        hint = _ways_for_others(remote_hosts[0], interfaces, here)
+        raise NetworkError(f"{error}. {hint}") from None
     if not remote_hosts:
         return [loopback_address()]
     if found:
         return found
     ways = (_addresses_towards(host, any_name=any_name) for host in remote_hosts)
     return list(dict.fromkeys(itertools.chain.from_iterable(ways)))
+
+
+def _ways_for_others(hostname: str, interfaces: Sequence[str], here: set[str]) -> str:
+    """What to do where only the other hosts have the interfaces that have been chosen."""
+    # One that this host has without an address would be taken first all the same.
+    own = [] if here & set(interfaces) else _interfaces_towards(hostname)
+    names, flag = ",".join(interfaces), "--network-interfaces"
+    beside = f" {flag} {','.join([*interfaces, *own])}, or" if own else ""
+    return (
+        f"Where other hosts have one, give{beside} {INTERFACE.name}={names}, which chooses for the"
+        f" ranks alone, in place of {flag}"
+    )
+
+
+def _interfaces_towards(hostname: str) -> list[str]:
+    """This host's interface on the way to another one; none where there is no way."""
+    with contextlib.suppress(NetworkError):
+        towards = address_towards(hostname)
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(NetworkError):
+                if interface_address(name) == towards:
+                    return [name]
+    return []
 
 
 def _addresses_towards(hostname: str, *, any_name: bool) -> list[str]:
