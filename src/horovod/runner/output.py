@@ -142,6 +142,7 @@ class Output:
             for stream in STREAMS:
                 rest = self._prefixer(worker, stream).close()
                 self._put(self._terminal[stream], stream, rest)
+                del self._prefixers[worker, stream]
 
     def close(self) -> None:
         """Closes the files."""

@@ -201,6 +201,11 @@ class LocalWorkers:
         for watcher in self._signal_all(signal.SIGKILL):
             watcher.join()
 
+    @property
+    def gone(self) -> bool:
+        """Whether all workers have ended that `start` has started, and have been reported."""
+        return not any(watcher.is_alive() for watcher in self._watchers.values())
+
     def _is_to_end(self, rank: int) -> bool:
         return self._stopping or rank in self._unwanted
 

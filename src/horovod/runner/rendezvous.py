@@ -133,6 +133,11 @@ class RendezvousServer:
         with self._lock:
             return self._values.get(key)
 
+    def drop(self, key: bytes) -> None:
+        """Forgets a value, if there is one, that nobody will ask for any more."""
+        with self._lock:
+            self._values.pop(key, None)
+
     def close(self) -> None:
         """Stops listening and drops all connections."""
         with self._lock:

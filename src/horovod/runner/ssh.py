@@ -275,13 +275,18 @@ class RemoteWorkers:
         if ssh is None:
             return
         self._disconnect(ssh)
-        if any(thread.is_alive() for thread in self._threads):
+        if not self.gone:
             signal_group(ssh.pid, signal.SIGKILL)  # what it has started may hold its pipes open
         self._hang_up(ssh)
         deadline = time.monotonic() + TERMINATE_SECONDS
         for thread in self._threads:
             thread.join(max(deadline - time.monotonic(), 0))
         self._report_all()  # should a stranger hold them still
+
+    @property
+    def gone(self) -> bool:
+        """Whether the connection that `start` has made has ended, and all workers with it."""
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _hang_up(self, ssh: "subprocess.Popen[bytes]") -> None:
         if self._call is not None:

@@ -24,6 +24,10 @@ class Workers(Protocol):
     def kill(self) -> None:
         """Ends them without asking."""
 
+    @property
+    def gone(self) -> bool:
+        """Whether nothing is left of those that have been started: there is nothing to end."""
+
 
 class Enders:
     """Ends the workers of several hosts at the same time."""
@@ -51,9 +55,10 @@ class Enders:
     def _start(self, work: Callable[[], None]) -> bool:
         """Has a thread do something; False when there is no room for it."""
         try:
-            self._threads.append(start_thread(work, "a thread that ends workers"))
+            thread = start_thread(work, "a thread that ends workers")
         except ThreadError:
             return False
+        self._threads = [*(thread for thread in self._threads if thread.is_alive()), thread]
         return True
 
     def wait(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from horovod.runner.elastic import job as elastic_job
-from horovod.runner.elastic.messages import Place
+from horovod.runner.elastic.messages import Place, Ready
 from horovod.runner.hosts import HostInfo, get_host_assignments
 from horovod.runner.job import Job, make_output
 from horovod.runner.network import NetworkError
@@ -40,12 +40,14 @@ class NoWorkers:
 
     settings: Mapping[str, str]
     ended: list[int] = field(default_factory=list)
+    stopped: int = 0
+    gone: bool = False
 
     def start(self) -> None:
         """Starts nothing."""
 
     def stop(self) -> None:
-        """Ends nothing."""
+        self.stopped += 1
 
     def stop_one(self, worker: int) -> None:
         self.ended.append(worker)
@@ -126,3 +128,46 @@ def test_a_rank_whose_output_cannot_be_kept_runs_all_the_same(
     stage.launch("host1", 2)
     assert len(stage.started) == 1
     assert "no copy of rank 2's output: cannot keep the output in " in capsys.readouterr().err
+
+
+def test_nothing_is_kept_of_workers_that_have_ended(stage: Stage) -> None:
+    for worker in range(9):
+        stage.launch("host1", worker)
+        stage.told(worker, 0)
+        stage.told(worker, 1)
+        assert stage.store.find(Place.key(worker, 0)) is None
+        stage.store.put(*Ready(worker, 1).encode())
+        if worker > 0:  # the first one trains on
+            stage.started[worker].gone = True
+            stage.launcher.forget(worker)
+            assert stage.store.find(Place.key(worker, 1)) is None
+            assert stage.store.find(Ready.key(worker)) is None
+    first, *_, last = stage.started
+    assert stage.launcher.groups() == [first, last]  # that of the last is dropped by the next
+    assert len(stage.launcher._group_of) == 2
+    assert stage.store.find(Place.key(0, 1)) is not None
+    stage.launcher.end_worker(1)
+    stage.launcher.end_worker(0)
+    stage.launcher.end_host("host1")
+    stage.launcher.wait_for_ends()
+    assert [group.ended for group in stage.started] == [[0], *([[]] * 8)]
+    assert [group.stopped for group in stage.started] == [1, *([0] * 7), 1]
+
+
+def test_nothing_is_kept_of_what_has_ended_workers(stage: Stage) -> None:
+    stage.launch("host1", 0)
+    for _ in range(9):
+        stage.launcher.end_worker(0)
+        stage.launcher.wait_for_ends()
+    assert stage.started[0].ended == [0] * 9
+    assert len(stage.launcher._enders._threads) == 1
+
+
+def test_a_host_all_of_whose_workers_have_ended_may_be_ended(stage: Stage) -> None:
+    stage.launch("host1", 0)
+    stage.started[0].gone = True
+    stage.launch("host2", 1)
+    stage.launcher.end_host("host1")
+    stage.launcher.end_all(kill=False)
+    stage.launcher.wait_for_ends()
+    assert [group.stopped for group in stage.started] == [0, 1]

@@ -81,9 +81,11 @@ def test_one_worker_is_ended_and_the_other_runs_on(
     assert reports.ends.get(timeout=PATIENCE) == (5, 128 + signal.SIGTERM)
     workers.stop_one(5)  # it has ended already
     assert reports.ends.empty()
+    assert not workers.gone
     workers.stop()
     assert reports.ends.get(timeout=PATIENCE) == (4, 128 + signal.SIGTERM)
     assert reports.messages == []
+    assert workers.gone
 
 
 def test_a_worker_that_is_ended_before_it_is_started_never_runs() -> None:

@@ -234,6 +234,8 @@ class Group:
         self.calls.append("kill")
         raise OSError("it cannot be reached")
 
+    gone = False
+
 
 def test_workers_are_ended_by_the_caller_when_no_thread_can(refuse: Refuse) -> None:
     refuse("stop")

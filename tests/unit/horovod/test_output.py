@@ -74,6 +74,17 @@ def test_terminal_and_files(tmp_path: Path) -> None:
     assert (tmp_path / "rank.10" / "stderr").read_bytes() == b"ten\n"
 
 
+def test_nothing_is_kept_of_workers_that_have_ended() -> None:
+    terminal = io.BytesIO()
+    output = Output(1, {STDOUT: terminal, STDERR: terminal}, directory=None, timestamp=False)
+    for worker in range(9):
+        output.assign(worker, 0)
+        output.write(worker, STDOUT, b"half a line")
+        output.finish(worker)
+    assert terminal.getvalue() == b"[0]<stdout>:half a line\n" * 9
+    assert not output._prefixers
+
+
 def test_a_single_rank_has_a_folder_too(tmp_path: Path) -> None:
     output = Output(1, {STDOUT: io.BytesIO()}, directory=tmp_path, timestamp=False)
     output.close()

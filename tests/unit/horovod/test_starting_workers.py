@@ -122,6 +122,8 @@ class Group:
     def kill(self) -> None:
         self.calls.put("kill")
 
+    gone = False
+
 
 @pytest.mark.parametrize("room", [True, False])
 def test_without_room_for_a_thread_they_are_started_first(

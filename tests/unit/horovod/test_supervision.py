@@ -52,6 +52,8 @@ class Deeds:
         self.told.append("kill")
         self._events.put(Ended(0, 128 + signal.SIGKILL))
 
+    gone = False
+
 
 @pytest.mark.parametrize(
     ("numbers", "code"),

@@ -88,6 +88,7 @@ class _Launcher:
         self._group_of: dict[int, Workers] = {}
         self._ways: dict[str, list[str]] = {}  # per host, at which addresses it reaches the store
         self._gathered: list[str] = []
+        self._attempts: dict[int, int] = {}  # which of a worker's questions was answered last
         self._enders = Enders()
         self._news = 0
 
@@ -108,6 +109,7 @@ class _Launcher:
         }
         for number, place in workers.items():
             self._assign(number, place.rank)
+        self._drop_gone()
         groups = self._hosts.setdefault(host, [])
         try:
             addresses = self._way(host)
@@ -121,6 +123,19 @@ class _Launcher:
         groups.append(group)
         self._group_of.update(dict.fromkeys(workers, group))
         group.start()
+
+    def _drop_gone(self) -> None:
+        """Forgets groups of which nothing is left: a job may see thousands of them."""
+        for groups in self._hosts.values():
+            groups[:] = [group for group in groups if not group.gone]
+        left = {worker: group for worker, group in self._group_of.items() if not group.gone}
+        self._group_of = left
+
+    def forget(self, worker: int) -> None:
+        """Drops what the store holds for a worker that has ended."""
+        self._store.drop(Ready.key(worker))
+        if (attempt := self._attempts.pop(worker, None)) is not None:
+            self._store.drop(Place.key(worker, attempt))
 
     def end_host(self, host: str) -> None:
         self._enders.end(self._hosts[host], kill=False)
@@ -154,6 +169,10 @@ class _Launcher:
             # Workers tell each other the address at which they reach the store: that is one of
             # the network which they share, as in jobs whose hosts stay.
             told[_settings.RENDEZVOUS_ADDRESS.name] = ",".join(self._gathered)
+        before = self._attempts.get(worker, attempt)
+        if before != attempt:  # who asks anew has got that answer
+            self._store.drop(Place.key(worker, before))
+        self._attempts[worker] = attempt
         self._store.put(Place.key(worker, attempt), Place(place.round, told, place.reason).encode())
 
     def announce(self, round_number: int, update: int) -> None:
@@ -297,6 +316,7 @@ class _Running:
 
     def take(self, event: Ended | Signalled | Ready | _Found | _NotFound | Broken) -> None:
         if isinstance(event, Ended):
+            self.launcher.forget(event.rank)
             self.driver.worker_ended(event.rank, event.code)
         elif isinstance(event, Ready):
             self.driver.worker_ready(event)

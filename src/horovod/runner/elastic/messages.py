@@ -21,10 +21,15 @@ class Ready:
     attempt: int
     trouble: str = ""
 
+    @staticmethod
+    def key(worker: int) -> bytes:
+        """Where a worker's last question stands."""
+        return b"%b%d" % (_READY, worker)
+
     def encode(self) -> tuple[bytes, bytes]:
         """Key and value."""
         value = {"attempt": self.attempt, "trouble": self.trouble}
-        return b"%b%d" % (_READY, self.worker), json.dumps(value).encode()
+        return self.key(self.worker), json.dumps(value).encode()
 
     @classmethod
     def decode(cls, key: bytes, value: bytes) -> "Ready | None":
