@@ -9,6 +9,7 @@ import secrets
 import socket
 import struct
 import time
+from typing import Any
 
 from horovod.runner.rendezvous import (
     DIGEST_BYTES,
@@ -75,9 +76,12 @@ def connect(addresses: list[str], seconds: float = HANDSHAKE_SECONDS) -> tuple[s
     kinds = set()
     for address in addresses:
         host, _, port = address.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        # For text Python imports a codec at that moment, which fails where nothing can be opened
+        # any more, and says nothing of that.
+        name: Any = host.encode() if host.isascii() else host
         try:
-            host = host.removeprefix("[").removesuffix("]")
-            return address, socket.create_connection((host, int(port)), seconds)
+            return address, socket.create_connection((name, int(port)), seconds)
         except OSError as error:
             kinds.add(_kind_of(error))
             errors.append(f"{address}: {error}")

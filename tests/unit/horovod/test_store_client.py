@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -88,16 +89,43 @@ def test_a_store_that_stays_silent_is_given_up_in_time() -> None:
 
 
 def test_a_store_that_is_gone_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, int]] = []
+    asked: list[tuple[bytes, int]] = []
 
-    def refuse(address: tuple[str, int], _seconds: float) -> socket.socket:
+    def refuse(address: tuple[bytes, int], _seconds: float) -> socket.socket:
         asked.append(address)
         raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
 
     monkeypatch.setattr(socket, "create_connection", refuse)
     with pytest.raises(StoreError, match="Connection refused"):
         StoreClient("127.0.0.1:1,[::1]:2", SECRET, PATIENCE)
-    assert asked == [("127.0.0.1", 1), ("::1", 2)]
+    assert asked == [(b"127.0.0.1", 1), (b"::1", 2)]
+
+
+# Run without a descriptor that is free.
+WITHOUT_ROOM = """
+import os, resource
+from horovod.runner.store_client import StoreClient, StoreError
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+try:
+    while True:
+        os.dup(0)
+except OSError:
+    pass
+try:
+    StoreClient("127.0.0.1:1,[::1]:1", bytes(32))
+except StoreError as error:
+    print(error)
+"""
+
+
+def test_a_process_without_descriptors_is_told_that() -> None:
+    done = subprocess.run(
+        (sys.executable, "-c", WITHOUT_ROOM), capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    reason = "[Errno 24] Too many open files"
+    said = f"no connection to the job's launcher at 127.0.0.1:1: {reason}; [::1]:1: {reason}\n"
+    assert done.stdout == said
 
 
 # Run where the loopback interface is down; it comes up when nothing has been reached.
@@ -140,7 +168,7 @@ def test_a_store_that_cannot_be_reached_for_a_moment_is_asked_again(
     connect = socket.create_connection
     own = store.address.rpartition(":")[2]
 
-    def fail_at_first(address: tuple[str, int], seconds: float) -> socket.socket:
+    def fail_at_first(address: Any, seconds: float) -> socket.socket:
         if address[1] == int(own) and (failure := next(failures, None)) is not None:
             raise failure
         return connect(address, seconds)
@@ -152,7 +180,7 @@ def test_a_store_that_cannot_be_reached_for_a_moment_is_asked_again(
 def test_a_store_that_cannot_be_reached_at_all_is_given_up_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(_address: tuple[str, int], _seconds: float) -> socket.socket:
+    def fail(_address: tuple[bytes, int], _seconds: float) -> socket.socket:
         raise OSError(errno.EHOSTUNREACH, "No route to host")
 
     monkeypatch.setattr(socket, "create_connection", fail)
@@ -167,7 +195,7 @@ def test_the_next_address_does_not_wait_for_one_that_cannot_be_reached(
     monkeypatch.setattr(store_client, "_PAUSES", (2 * PATIENCE,))
     connect = socket.create_connection
 
-    def fail(address: tuple[str, int], seconds: float) -> socket.socket:
+    def fail(address: Any, seconds: float) -> socket.socket:
         if address[1] == 1:
             raise OSError(errno.ENETUNREACH, "Network is unreachable")
         return connect(address, seconds)
