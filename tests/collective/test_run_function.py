@@ -41,6 +41,17 @@ def test_results_come_by_rank() -> None:
     assert results == [(0, 21.0, 0, big), (1, 21.0, 0, big)]
 
 
+def test_a_folder_that_is_gone_is_named_as_by_horovodrun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(OSError, match=r"^the current folder cannot be used: No such file"):
+        horovod.run(summed, (1.0,), num_proc=2)
+
+
 def test_an_elastic_job_gives_the_results_of_the_least_ranks() -> None:
     assert horovod.runner.run(summed, (1.0,), num_proc=2, min_num_proc=1) == [(0, 3.0, 0)]
 

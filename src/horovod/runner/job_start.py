@@ -32,6 +32,18 @@ from horovod.runner.streams import say
 from horovod.runner.variable_flags import variables_of
 
 
+class CurrentFolderError(OSError):
+    """The current folder, where ranks are to run, is gone or closed to this user."""
+
+
+def _current_folder() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        reason = f"the current folder cannot be used: {error.strerror}"
+        raise CurrentFolderError(reason) from None
+
+
 def is_gloo_used(
     use_gloo: bool | None = None,  # noqa: FBT001 - Horovod's signature
     use_mpi: bool | None = None,  # noqa: FBT001 - as above
@@ -93,8 +105,9 @@ def start(args: argparse.Namespace, exchange: Exchange | None = None) -> int:
         SettingError: a variable is not accepted.
         ThreadError: there is no room for the launcher's own threads.
         ValueError: the controller that is asked for is not there, or does not serve such a job.
-        OSError: the current folder is gone.
+        CurrentFolderError: the current folder is gone.
     """
+    directory = _current_folder()
     environment = {**_inherited(os.environ), **variables_of(args)}
     require_accepted(environment)  # before each rank does
     if not is_gloo_used(args.use_gloo, args.use_mpi, args.use_jsrun):
@@ -105,7 +118,7 @@ def start(args: argparse.Namespace, exchange: Exchange | None = None) -> int:
         arguments=args.command,
         slots=() if elastic else get_host_assignments(_read_hosts(args), args.num_proc),
         environment=environment,
-        directory=Path.cwd(),
+        directory=directory,
         ssh=SshOptions(args.ssh_port, args.ssh_identity_file, find_kubexec(os.environ)),
         interfaces=interface_names(args.nics),
         output_directory=Path(args.output_filename) if args.output_filename else None,

@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 from horovod._setting_values import SettingError
@@ -14,7 +13,7 @@ from horovod.runner.exchange import FirstFailure
 from horovod.runner.function_job import call_on_ranks
 from horovod.runner.hosts import HostsError
 from horovod.runner.init_process import below_init
-from horovod.runner.job_start import is_gloo_used, run_controller, start
+from horovod.runner.job_start import CurrentFolderError, is_gloo_used, run_controller, start
 from horovod.runner.mpi_run import MpirunError
 from horovod.runner.network import NetworkError
 from horovod.runner.output import OutputError
@@ -47,8 +46,8 @@ def _run(args: argparse.Namespace) -> list[Any] | None:
         RuntimeError: a rank failed, or ended without a result, the message says which; or nobody
             would be told how ranks end.
         ValueError: the arguments cannot be used.
-        OSError: there is no address at which the other hosts reach this one, or no room for the
-            output's copies.
+        OSError: there is no address at which the other hosts reach this one, no room for the
+            output's copies, or the current folder is gone.
     """
     if args.check_build:
         sys.exit(check_build(args.verbose))
@@ -86,12 +85,16 @@ def _run_command(args: argparse.Namespace) -> int:
     if args.check_build:
         return check_build(args.verbose, as_json=args.json)
     try:
-        Path.cwd()
-    except OSError as error:
-        return _refuse(f"the current folder cannot be used: {error.strerror}")
-    try:
         return start(args)
-    except (HostsError, MpirunError, NetworkError, OutputError, SettingError, ThreadError) as error:
+    except (
+        CurrentFolderError,
+        HostsError,
+        MpirunError,
+        NetworkError,
+        OutputError,
+        SettingError,
+        ThreadError,
+    ) as error:
         return _refuse(str(error))
 
 

@@ -106,6 +106,8 @@ def run(
             caller's own is called then in its place, and one for SIGTERM or SIGHUP.
         RuntimeError: a rank failed, or ended without a result, or a signal has come; the message
             says which.
+        OSError: there is no address at which the other hosts reach this one, no room for the
+            output's copies, or the current folder is gone.
     """
     if hosts is not None and hostfile is not None:
         raise ValueError("Argument hosts and hostfile only allow one provided.")
