@@ -151,7 +151,7 @@ def test_the_limit_of_resets() -> None:
     game.end(1, 5)
     game.ready(0)
     assert game.driver.verdict == 5
-    assert "(--reset-limit)" in game.world.said[-1]
+    assert "formed anew 1 time, which is the limit (--reset-limit)" in game.world.said[-1]
 
 
 def test_a_loss_while_others_finish_is_reported() -> None:

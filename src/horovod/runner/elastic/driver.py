@@ -350,10 +350,11 @@ class Driver:
             self.surroundings.announce(self._rounds, update)
 
     def _begin_round(self, plan: Plan) -> None:
-        if self._rounds and self.limits.resets is not None and self._rounds > self.limits.resets:
+        resets = self.limits.resets
+        if self._rounds and resets is not None and self._rounds > resets:
             self._fail(
-                f"The job has been formed anew {self.limits.resets} times, which is the limit"
-                " (--reset-limit)."
+                f"The job has been formed anew {resets} time{'s' * (resets != 1)}, which is the"
+                " limit (--reset-limit)."
             )
             return
         if reason := self._meetings.end_round(self.surroundings.now()):
