@@ -1,17 +1,24 @@
 // Addresses, deadlines and error texts of sockets.
 #include "transport/socket.h"
 
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <chrono>
+#include <cstdio>
+#include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/unique_fd.h"
 #include "harness.h"
 
 namespace {
@@ -176,6 +183,66 @@ TEST(TheFirstAddressThatAnswersIsTaken) {
   const std::vector<hvd::Endpoint> none{closed, {"127.0.0.1", 1}};
   EXPECT_THROWS(Socket::ConnectAny(none, Soon()), Error, hvd::ToString(closed));
   EXPECT_THROWS(Socket::ConnectAny(none, Soon()), Error, "127.0.0.1:1");
+}
+
+// Runs something in a network of its own, whose loopback interface is down. False where this
+// process may not make one.
+bool InNewNetwork(const std::function<void()>& work) {
+  bool made = false;
+  std::thread([&] {
+    made = ::unshare(CLONE_NEWNET) == 0;  // of this thread alone
+    if (made) work();
+  }).join();
+  return made;
+}
+
+void BringLoopbackUp() {
+  const hvd::UniqueFd fd(::socket(AF_INET, SOCK_DGRAM, 0));
+  ifreq request{};
+  std::snprintf(request.ifr_name, sizeof request.ifr_name, "lo");
+  request.ifr_flags = IFF_UP;
+  EXPECT_EQ(::ioctl(fd.get(), SIOCSIFFLAGS, &request), 0);
+}
+
+TEST(AnAddressIsTriedAgainUntilThereIsAWay) {
+  InNewNetwork([] {
+    const Listener listener("127.0.0.1");
+    int asked = 0;  // once nothing has been reached
+    const auto bring_up = [&] {
+      if (++asked == 2) BringLoopbackUp();
+      return false;
+    };
+    const Deadline deadline = Deadline::After(std::chrono::seconds(20), bring_up);
+    const Socket socket = Socket::Connect(listener.endpoint(), deadline);
+    EXPECT_EQ(socket.peer(), hvd::ToString(listener.endpoint()));
+    EXPECT_TRUE(asked >= 2);
+  });
+}
+
+TEST(ThatThereIsNoWayIsSaidWhenTimeIsUp) {
+  InNewNetwork([] {
+    const Deadline deadline = Deadline::After(std::chrono::milliseconds(50));
+    const std::vector<hvd::Endpoint> both{{"127.0.0.1", 1}, {"127.0.0.2", 1}};
+    EXPECT_THROWS(Socket::ConnectAny(both, deadline), Error,
+                  "timed out: connect to 127.0.0.1:1, 127.0.0.2:1; connect: Network is unreachable "
+                  "(127.0.0.1:1); connect: Network is unreachable (127.0.0.2:1)");
+  });
+}
+
+TEST(WhoRefusesIsNotWaitedForWhereThereIsNoWayToTheOthers) {
+  InNewNetwork([] {
+    BringLoopbackUp();
+    const std::vector<hvd::Endpoint> both{{"10.0.0.1", 1}, {"127.0.0.1", 1}};
+    try {
+      Socket::ConnectAny(both, Soon());
+      EXPECT_TRUE(false);
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.kind() == Error::Kind::kIo);
+      EXPECT_EQ(std::string(error.what()),
+                "connect: Connection refused (127.0.0.1:1); connect: Network is unreachable "
+                "(10.0.0.1:1)");
+    }
+  });
 }
 
 TEST(AListenerOnSeveralAddressesAnswersOnEach) {

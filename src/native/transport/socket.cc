@@ -68,7 +68,16 @@ SocketAddress EveryAddress(std::span<const std::string> hosts) {
   return LookUp({v6 ? "::" : "0.0.0.0", 0}).front();
 }
 
-// Attempts at several addresses at once, each a little later than the one before.
+// What may be otherwise in a moment: an interface, a route or a rule of a firewall comes, as while
+// a host's network is set up.
+bool MayPass(int error_number) {
+  return error_number == ENETUNREACH || error_number == EHOSTUNREACH || error_number == ENETDOWN ||
+         error_number == EHOSTDOWN || error_number == EACCES || error_number == EPERM ||
+         error_number == EADDRNOTAVAIL;
+}
+
+// Attempts at several addresses at once, each a little later than the one before. Addresses to
+// which there is no way at the moment are tried again, unless another one has refused.
 class Connecting {
  public:
   explicit Connecting(std::span<const Endpoint> endpoints) {
@@ -76,23 +85,31 @@ class Connecting {
       tried_ += StrCat(tried_.empty() ? "" : ", ", ToString(endpoint));
       try {
         for (const SocketAddress& address : LookUp(endpoint)) {
-          waiting_.push_back({.address = address, .peer = ToString(endpoint), .fd = {}});
+          waiting_.push_back(
+              {.address = address, .peer = ToString(endpoint), .fd = {}, .error = {}});
         }
       } catch (const Error& error) {
-        Note(error.what());
+        GiveUp(error.what());
       }
     }
   }
 
   Socket Finish(const Deadline& deadline) {
     while (true) {
-      if (under_way_.empty() || Clock::now() >= next_) {
-        if (waiting_.empty() && under_way_.empty()) throw Error(Error::Kind::kIo, errors_);
-        if (auto socket = StartNext()) return std::move(*socket);
+      if (waiting_.empty() && !unreachable_.empty() && Clock::now() >= anew_) {
+        waiting_ = std::exchange(unreachable_, {});
+        next_ = anew_;
       }
-      if (under_way_.empty()) continue;
+      if (waiting_.empty() && under_way_.empty() && (given_up_ || unreachable_.empty())) {
+        throw Error(Error::Kind::kIo, Errors());
+      }
+      if (!waiting_.empty() && (under_way_.empty() || Clock::now() >= next_)) {
+        if (auto socket = StartNext()) return std::move(*socket);
+        if (under_way_.empty()) continue;
+      }
       if (auto socket = Poll(deadline)) return std::move(*socket);
-      deadline.Check(StrCat("connect to ", tried_, errors_.empty() ? "" : "; ", errors_));
+      const std::string errors = Errors();
+      deadline.Check(StrCat("connect to ", tried_, errors.empty() ? "" : "; ", errors));
     }
   }
 
@@ -103,18 +120,45 @@ class Connecting {
     SocketAddress address;
     std::string peer;
     UniqueFd fd;
+    std::string error;  // of the last time, where there was no way
   };
 
   static constexpr std::chrono::milliseconds kStagger{250};
+  static constexpr std::chrono::milliseconds kLongestPause{1000};
 
-  void Note(const std::string& error) { errors_ += (errors_.empty() ? "" : "; ") + error; }
+  void GiveUp(const std::string& error) {
+    errors_ += (errors_.empty() ? "" : "; ") + error;
+    given_up_ = true;
+  }
+
+  void Fail(Attempt attempt, int error_number) {
+    next_ = Clock::now();
+    const std::string error = SystemError("connect", error_number, attempt.peer).what();
+    if (!MayPass(error_number)) {
+      GiveUp(error);
+      return;
+    }
+    if (unreachable_.empty()) {
+      anew_ = next_ + pause_;
+      pause_ = std::min(3 * pause_, kLongestPause);
+    }
+    attempt.fd = {};
+    attempt.error = error;
+    unreachable_.push_back(std::move(attempt));
+  }
+
+  std::string Errors() const {
+    std::string errors = errors_;
+    for (const auto* attempts : {&unreachable_, &waiting_, &under_way_}) {
+      for (const Attempt& attempt : *attempts) {
+        if (!attempt.error.empty()) errors += (errors.empty() ? "" : "; ") + attempt.error;
+      }
+    }
+    return errors;
+  }
 
   std::optional<Socket> StartNext() {
     next_ = Clock::now() + kStagger;
-    if (waiting_.empty()) {
-      next_ = Clock::time_point::max();
-      return std::nullopt;
-    }
     Attempt attempt = std::move(waiting_.front());
     waiting_.erase(waiting_.begin());
     try {
@@ -123,9 +167,12 @@ class Connecting {
         return Socket(std::move(attempt.fd), attempt.peer);
       }
       // An interrupted connect(2) goes on in the background too.
-      if (errno != EINPROGRESS && errno != EINTR) throw SystemError("connect", errno, attempt.peer);
+      if (errno != EINPROGRESS && errno != EINTR) {
+        Fail(std::move(attempt), errno);
+        return std::nullopt;
+      }
     } catch (const Error& error) {
-      Note(error.what());
+      GiveUp(error.what());
       next_ = Clock::now();
       return std::nullopt;
     }
@@ -140,7 +187,12 @@ class Connecting {
       items.push_back({.fd = attempt.fd.get(), .events = POLLOUT, .revents = 0});
     }
     int patience = deadline.SliceMs();
-    if (!waiting_.empty()) patience = std::min<int>(patience, kStagger.count());
+    if (!waiting_.empty()) {
+      patience = std::min<int>(patience, kStagger.count());
+    } else if (!unreachable_.empty()) {
+      const auto pause = std::chrono::ceil<std::chrono::milliseconds>(anew_ - Clock::now());
+      patience = std::clamp<int>(static_cast<int>(pause.count()), 0, patience);
+    }
     if (::poll(items.data(), items.size(), patience) < 0 && errno != EINTR) {
       throw SystemError("poll", errno, tried_);
     }
@@ -154,17 +206,20 @@ class Connecting {
         error_number = errno;
       }
       if (error_number == 0) return Socket(std::move(attempt.fd), attempt.peer);
-      Note(SystemError("connect", error_number, attempt.peer).what());
-      next_ = Clock::now();
+      Fail(std::move(attempt), error_number);
     }
     return std::nullopt;
   }
 
   std::vector<Attempt> waiting_;
   std::vector<Attempt> under_way_;
+  std::vector<Attempt> unreachable_;
+  bool given_up_ = false;  // an address: it has refused, or is none
   Clock::time_point next_{};
+  Clock::time_point anew_{};  // when the unreachable ones are tried again
+  std::chrono::milliseconds pause_{100};
   std::string tried_;
-  std::string errors_;
+  std::string errors_;  // of addresses that are not tried again
 };
 
 }  // namespace
