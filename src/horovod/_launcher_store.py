@@ -30,18 +30,20 @@ def is_elastic_worker(environment: Mapping[str, str]) -> bool:
 def _connect(environment: Mapping[str, str]) -> StoreClient:
     """Connects for as long as this rank may wait for others, should the launcher be busy.
 
+    For as long as a start may take, should there be no way to it.
+
     Raises:
         StoreError: the store does not answer.
     """
     address = _settings.RENDEZVOUS_ADDRESS.read(environment)
     port = _settings.RENDEZVOUS_PORT.read(environment)
     elastic = is_elastic_worker(environment)
+    start = _chosen_settings.start_timeout(environment)
     return StoreClient(
         store_endpoints(address, port),
         _settings.SECRET.read(environment),
-        _settings.ELASTIC_TIMEOUT.read(environment)
-        if elastic
-        else _chosen_settings.start_timeout(environment),
+        _settings.ELASTIC_TIMEOUT.read(environment) if elastic else start,
+        start,
     )
 
 

@@ -5,6 +5,7 @@ The protocol, and how both ends prove that they know the job's secret, stand in 
 
 import errno
 import hmac
+import math
 import secrets
 import socket
 import struct
@@ -103,19 +104,28 @@ class StoreClient:
         secret: of the job.
         patience: seconds for the store to answer, at first and whenever it is asked something: the
             launcher may be suspended for a while, or serve thousands of ranks at once.
+        no_way: seconds for which addresses are tried to which there is no way; at most `patience`.
 
     Raises:
         StoreError: there is no connection, or the other end does not know the secret.
     """
 
-    def __init__(self, addresses: str, secret: bytes, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self,
+        addresses: str,
+        secret: bytes,
+        patience: float = PATIENCE_SECONDS,
+        no_way: float = math.inf,
+    ) -> None:
         self._patience = patience
+        self._no_way = min(no_way, patience)
         self._address = addresses
         self._connection = self._find(addresses.split(","), secret)
 
     def _find(self, addresses: list[str], secret: bytes) -> socket.socket:
         """Connects to the first address at which somebody proves to be the store."""
-        deadline = time.monotonic() + self._patience
+        began = time.monotonic()
+        deadline = began + self._patience
         pauses = {address: iter(_PAUSES) for address in addresses}
         turns = dict.fromkeys(addresses, 0.0)  # when each is to be tried
         errors: dict[str, str] = {}
@@ -124,6 +134,7 @@ class StoreClient:
             time.sleep(max(turns.pop(address) - time.monotonic(), 0))
             left = max(deadline - time.monotonic(), 0.001)
             pause: float | None = None
+            last = deadline  # for the next turn
             try:
                 return self._try(address, secret, min(left, HANDSHAKE_SECONDS) if turns else left)
             except _SilentError as error:
@@ -135,11 +146,12 @@ class StoreClient:
                 errors[address] = str(error)
                 pause = next(pauses[address], None)
             except _UnreachableError as error:
-                errors[address] = f"{error}, tried for {self._patience:g} seconds"
+                errors[address] = f"{error}, tried for {self._no_way:g} seconds"
                 pause = next(pauses[address], _LONGEST_PAUSE)
+                last = began + self._no_way
             except StoreError as error:
                 errors[address] = str(error)
-            if pause is not None and (turn := time.monotonic() + pause) < deadline:
+            if pause is not None and (turn := time.monotonic() + pause) < last:
                 turns[address] = turn
         first, *rest = errors.values()
         raise StoreError("; ".join([first, *(text.removeprefix(_NO_CONNECTION) for text in rest)]))

@@ -187,6 +187,18 @@ def test_a_store_that_cannot_be_reached_at_all_is_given_up_in_time(
     said = "^no connection to the job's launcher at 10.0.0.1:1: .*No route to host, tried for 0.1 s"
     with pytest.raises(StoreError, match=said):
         StoreClient("10.0.0.1:1", SECRET, SHORT)
+    with pytest.raises(StoreError, match=said):
+        StoreClient("10.0.0.1:1", SECRET, 1000 * PATIENCE, SHORT)
+    environment = {
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.0.0.1",
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": "1",
+        "_HOROVOD_SECRET_KEY": SECRET.hex(),
+        "HOROVOD_START_TIMEOUT": str(SHORT),
+        "HOROVOD_ELASTIC": "1",
+        "HOROVOD_ELASTIC_WORKER": "0",
+    }
+    with pytest.raises(HorovodInternalError, match=said.removeprefix("^")):
+        _launcher_store.take_place(environment, 0)
 
 
 def test_the_next_address_does_not_wait_for_one_that_cannot_be_reached(
