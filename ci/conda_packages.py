@@ -198,24 +198,29 @@ def _run(
     )
 
 
-def noarch_output(file: Path) -> Output:
-    """A package that is the same for every platform and Python."""
+def noarch_outputs(file: Path) -> list[Output]:
+    """The packages of a recipe that are the same for every platform and Python."""
     recipe = rattler_build.Stage0Recipe.from_file(file)
     # The only Python of the bootstrap channel.
-    minimum = f"{sys.version_info.major}.{sys.version_info.minor}"
-    (variant,) = recipe.render(rattler_build.VariantConfig({"python_min": [minimum]}))
-    package = variant.recipe.package
-    return Output(
-        package.name, str(package.version), str(variant.recipe.build.string), "noarch",
-        dict(variant.variant), overlay=False, rendered=variant,
-    )  # fmt: skip
+    values = {"python_min": [f"{sys.version_info.major}.{sys.version_info.minor}"]}
+    beside = file.with_name("variants.yaml")
+    if beside.is_file():
+        values |= rattler_build.VariantConfig.from_files([beside]).to_dict()
+    return [
+        Output(
+            item.recipe.package.name, str(item.recipe.package.version),
+            str(item.recipe.build.string), "noarch", dict(item.variant), overlay=False,
+            rendered=item,
+        )
+        for item in recipe.render(rattler_build.VariantConfig(values))
+    ]  # fmt: skip
 
 
 def index(channel: Path) -> None:
-    """Writes the channel's repodata."""
+    """Writes the channel's repodata; every package is read, as one may have been replaced."""
     for subdir in ("noarch", *SUBDIRS):
         (channel / subdir).mkdir(parents=True, exist_ok=True)
-    asyncio.run(rattler.index.index_fs(channel, write_zst=False, write_shards=False))
+    asyncio.run(rattler.index.index_fs(channel, write_zst=False, write_shards=False, force=True))
 
 
 def _beginnings(text: str) -> tuple[str, ...]:
@@ -285,7 +290,7 @@ def _build_wanted(arguments: argparse.Namespace, outputs: Sequence[Output]) -> N
         and not (arguments.metadata and (channel / output.subdir / output.file_name).is_file())
     ]
     if arguments.noarch:
-        wanted = [noarch_output(SELECTOR_RECIPE), noarch_output(GUARD_RECIPE), *wanted]
+        wanted = [*noarch_outputs(SELECTOR_RECIPE), *noarch_outputs(GUARD_RECIPE), *wanted]
     build(wanted, channel, arguments.bootstrap.resolve(), test=arguments.test)
     index(channel)
 

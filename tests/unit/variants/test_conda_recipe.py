@@ -37,7 +37,10 @@ REQUIREMENTS_ORDER = (
 )  # fmt: skip
 BUILD_BACKENDS = {"scikit-build-core", "hatchling"}
 # Keys of the variant configuration that the context may read.
-VARIANT_KEYS = {"cuda_compiler_version", "rocm_version", "microarch_level", "mpi", "python_min"}
+VARIANT_KEYS = {
+    "cuda_compiler_version", "rocm_version", "microarch_level", "mpi", "python_min",
+    "archspec_name",
+}  # fmt: skip
 
 
 def read_yaml(name: str) -> Any:
@@ -134,9 +137,11 @@ def output_faults(output: dict[str, Any]) -> Iterator[str]:
     build, host, run = (sections.get(key, []) for key in ("build", "host", "run"))
     for requirement in (*build, *host, *run, *sections.get("run_constraints", [])):
         plain = re.sub(r"\$\{\{.*?\}\}", "X", requirement)
-        if not re.fullmatch(r"[\w.-]+(\[[^ ]+\]| [^ ]+( [^ ]+)?)?", plain) or re.search(
-            r"[<>=] ", plain
-        ):
+        if re.search(r"[\[\]^$|]", plain):
+            # libsolv, of conda and mamba, splits at "|" and knows no expressions.
+            yield f"{name}: {requirement!r} is not understood by all solvers"
+            continue
+        if not re.fullmatch(r"[\w.-]+( [^ ]+( [^ ]+)?)?", plain) or re.search(r"[<>=] ", plain):
             yield f"{name}: spaces in {requirement!r}"
         if plain.startswith(("sysroot", "__osx")):
             yield f"{name}: {requirement!r} belongs to stdlib"
@@ -203,6 +208,11 @@ BREACHES: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
         "reads microarch_level without a default",
     ),
     ("space", lambda r: _output(r)["requirements"]["run"].append("numpy >= 2"), "spaces in"),
+    (
+        "expression",
+        lambda r: _output(r)["requirements"]["run"].append("__archspec[build='^(m1|m2)$']"),
+        "not understood by all solvers",
+    ),
     ("order", lambda r: r.update(package=r.pop("about")), "order of sections"),
     ("unknown", lambda r: r.update(test=[]), "order of sections"),
     ("maintainers", lambda r: r["extra"].update({"recipe-maintainers": "me"}), "no list of"),
