@@ -45,6 +45,12 @@ ABI = f"cp{PYTHON.replace('.', '')}"
 # What the recipes need to build with and to run, and what that needs.
 COPIED = ("pip", "packaging", "scikit-build-core", "pybind11", "hatchling", "cloudpickle")
 CUDA_VERSIONS = ("11.8", "12.4", "12.9", "13.0")
+PYTORCHES = {
+    "cpu": (),
+    "cuda129": ("__cuda", "cuda-version >=12.9,<13"),
+    "cuda130": ("__cuda", "cuda-version >=13.0,<14"),
+}
+NEWEST_CUDA = "cuda130"
 _ACTIVATE = Path("etc/conda/activate.d")
 # conda-forge's compilers come with these; what they ask of the CPU, a variant must not contain.
 CONDA_FORGE_FLAGS = {
@@ -65,7 +71,15 @@ CCACHE = {
 
 
 def add_distribution(
-    channel: Channel, work: Path, name: str, conda_name: str, *, link: bool
+    channel: Channel,
+    work: Path,
+    name: str,
+    conda_name: str,
+    *,
+    link: bool,
+    build: str = BUILD,
+    number: int = 0,
+    depends: Sequence[str] = (),
 ) -> None:
     """Adds an installed Python distribution.
 
@@ -75,6 +89,9 @@ def add_distribution(
         name: The distribution.
         conda_name: Its name as a conda package.
         link: Whether its folders are linked to, instead of copied.
+        build: The build string.
+        number: The build number.
+        depends: What the package needs that the distribution does not name.
     """
     distribution = importlib.metadata.distribution(name)
     tree = work / f"copy-{name}"
@@ -90,9 +107,12 @@ def add_distribution(
         else:
             shutil.copyfile(source, target)
     version = distribution.version.partition("+")[0]
-    needs = [f"python {PYTHON}.*", *requirements(name)]
-    # A copy is of pure Python, and of use to other platforms' solvers.
-    channel.add(conda_name, version, subdir=HERE if link else "noarch", depends=needs, files=tree)
+    channel.add(
+        conda_name, version, build,
+        # A copy is of pure Python, and of use to other platforms' solvers.
+        subdir=HERE if link else "noarch",
+        depends=[f"python {PYTHON}.*", *requirements(name), *depends], files=tree, number=number,
+    )  # fmt: skip
 
 
 def requirements(name: str) -> list[str]:
@@ -238,16 +258,35 @@ def add_gpu_libraries(channel: Channel) -> None:
 
 
 def add_distributions(channel: Channel, work: Path) -> None:
-    """Adds build tools as copies, and `pytorch` as links, or empty where it is not installed."""
+    """Adds build tools as copies, and what PyTorch needs as links; see `add_pytorch`."""
     copied = with_requirements(COPIED)
     for name in copied:
         add_distribution(channel, work, name, name, link=False)
-    if not _installed("torch"):
-        channel.add("pytorch", "2.0", subdir=HERE)
-        return
-    for name in with_requirements(["torch"]):
-        if name not in copied:
-            add_distribution(channel, work, name, "pytorch" if name == "torch" else name, link=True)
+    if _installed("torch"):
+        for name in with_requirements(["torch"]):
+            if name not in copied and name != "torch":
+                add_distribution(channel, work, name, name, link=True)
+    add_pytorch(channel, work)
+    channel.add("horovod", "0.28.1")
+
+
+def add_pytorch(channel: Channel, work: Path) -> None:
+    """Adds `pytorch` for the CPU and for each CUDA, as links, or empty where it is not installed.
+
+    conda-forge's builds are told apart by the same beginnings and preferred by the same number. An
+    older PyTorch, which is empty, has no build for the newest CUDA.
+    """
+    for word, needs in PYTORCHES.items():
+        build, number = f"{word}_hostboot", 200 if needs else 0
+        if word != NEWEST_CUDA:
+            channel.add("pytorch", "2.0", build, subdir=HERE, number=number, depends=needs)
+        if _installed("torch"):
+            add_distribution(
+                channel, work, "torch", "pytorch", link=True, build=build, number=number,
+                depends=needs,
+            )  # fmt: skip
+        else:
+            channel.add("pytorch", "2.1", build, subdir=HERE, number=number, depends=needs)
 
 
 def _installed(name: str) -> bool:

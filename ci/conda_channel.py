@@ -37,6 +37,7 @@ class Channel:
         subdir: str = "noarch",
         depends: Sequence[str] = (),
         constrains: Sequence[str] = (),
+        number: int = 0,
         files: Path | None = None,
     ) -> None:
         """Adds a package without run_exports."""
@@ -50,6 +51,7 @@ class Channel:
             files=None if files else [],
             depends=depends,
             constrains=constrains,
+            build_number=number,
             noarch="generic" if subdir == "noarch" else None,
             license=LICENCE,
             summary=SUMMARY,

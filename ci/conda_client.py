@@ -5,11 +5,12 @@
     python ci/conda_client.py create environment.lock PREFIX
     python ci/conda_client.py install --prefix PREFIX --channel URL... [--force-reinstall] SPEC...
 
-A question is `{"specs": [...], "machine": {"subdir", "archspec", "cuda", "amdgpu"}}`, with the
-machine's virtual packages; `"installed_on": {...}` asks what becomes of an environment that was
-made on another machine. The answer, in the same order, is `{"packages": {name: "version build"}}`
-or `{"refused": why}`. An environment is created for this machine, with conda's `CONDA_OVERRIDE_*`
-in force, from a file as CEP 24 describes it or from a lock: `@EXPLICIT`, then `URL#sha256` lines.
+A question is `{"specs": [...], "machine": {"subdir", "archspec", "cuda", "cuda_arch",
+"amdgpu"}}`, with the machine's virtual packages; `"installed_on": {...}` asks what becomes of an
+environment that was made on another machine. The answer, in the same order, is
+`{"packages": {name: "version build"}}` or `{"refused": why}`. An environment is created for this
+machine, with conda's `CONDA_OVERRIDE_*` in force, from a file as CEP 24 describes it or from a
+lock: `@EXPLICIT`, then `URL#sha256` lines.
 `install` takes the words that conda takes.
 """
 
@@ -45,14 +46,13 @@ def virtual_packages(machine: Mapping[str, str]) -> list[rattler.GenericVirtualP
     """The virtual packages of a stated machine.
 
     Args:
-        machine: `subdir`, and what it has: `archspec`, `cuda`, `amdgpu`.
+        machine: `subdir`, and what it has: `archspec`, `cuda`, `cuda_arch`, `amdgpu`.
     """
     stated = {"__unix": ("0", "0"), "__linux": ("6.1", "0"), "__glibc": (GLIBC, "0")}
     stated["__archspec"] = ("1", machine["archspec"])
-    if "cuda" in machine:
-        stated["__cuda"] = (machine["cuda"], "0")
-    if "amdgpu" in machine:
-        stated["__amdgpu"] = (machine["amdgpu"], "0")
+    for key in ("cuda", "cuda_arch", "amdgpu"):
+        if key in machine:
+            stated[f"__{key}"] = (machine[key], "0")
     return [
         rattler.GenericVirtualPackage(
             rattler.PackageName(name), rattler.Version(version), rattler.BuildString(build)

@@ -16,7 +16,7 @@ from variable_tables import variable_tables
 from variantwheel.atomic_file import replace_file
 from variantwheel.cli.matrix import markdown_table
 from variantwheel.cli.workflow import workflow_files
-from variantwheel.conda_variants import render_variants_yaml
+from variantwheel.conda_variants import cuda_arch_expression, render_variants_yaml
 from variantwheel.definition_keys import key_reference
 from variantwheel.matrix import matrix_jobs
 from variantwheel.project import Project, read_project
@@ -42,6 +42,8 @@ def generated_files(root: Path) -> dict[Path, str]:
         text = (root / name).read_text(encoding="utf-8")
         stated = f'\\g<1>"{version}"'
         files[root / name] = re.sub(r'(?m)^(  version: )"[^"]*"$', stated, text, count=1)
+    recipe, arch = root / "recipe/recipe.yaml", cuda_arch_expression(project.definitions)
+    files[recipe] = re.sub(r"(?m)^(  cuda_arch: ).*$", rf"\g<1>{arch}", files[recipe], count=1)
     return files
 
 

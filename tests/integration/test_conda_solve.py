@@ -30,6 +30,17 @@ CHOICES = [
     ({**BASELINE, "cuda": "13.0"}, [PROJECT], "nompi_cuda13"),
     ({**ZEN3, "cuda": "13.0"}, [PROJECT], "nompi_cuda13"),
     ({**ZEN3, "cuda": "13.0"}, [PROJECT, "cuda-version 12.*"], "nompi_cuda12"),
+    # A client that knows the GPU's architecture: a driver runs builds without code for it.
+    ({**ZEN3, "cuda": "13.0", "cuda_arch": "7.5"}, [PROJECT], "nompi_cuda13"),
+    ({**ZEN3, "cuda": "13.0", "cuda_arch": "7.0"}, [PROJECT], "nompi_cuda12"),
+    ({**ZEN3, "cuda": "13.0", "cuda_arch": "7.0"}, [f"{PROJECT}-gpu"], "nompi_cuda12"),
+    ({**ZEN3, "cuda": "13.0", "cuda_arch": "5.2"}, [PROJECT], "nompi_x86_64_v3"),
+    # With PyTorch: neither is CUDA given up for the newest CUDA, nor has a PyTorch without it a
+    # use for it.
+    ({**ZEN3, "cuda": "13.0"}, [PROJECT, "pytorch"], "nompi_cuda13"),
+    ({**ZEN3, "cuda": "13.0"}, [PROJECT, "pytorch 2.0.*"], "nompi_cuda12"),
+    ({**ZEN3, "cuda": "13.0"}, [f"{PROJECT}-gpu", "pytorch 2.0.*"], "nompi_cuda12"),
+    ({**ZEN3, "cuda": "13.0"}, [PROJECT, "pytorch * cpu*"], "nompi_x86_64_v3"),
     (NEOVERSE_N1, [PROJECT], "nompi_cpu"),
     ({**NEOVERSE, "cuda": "12.8"}, [PROJECT], "nompi_cuda12"),
     ({**NEOVERSE, "cuda": "13.0"}, [PROJECT], "nompi_cuda13"),
@@ -46,13 +57,18 @@ CHOICES = [
 BY_CHANNEL = [
     ({**BASELINE, "cuda": "11.8"}, [PROJECT], {FEEDSTOCK: "nompi_cpu", OWN: "nompi_cuda11"}),
     ({**ZEN3, "cuda": "11.8"}, [PROJECT], {FEEDSTOCK: "nompi_x86_64_v3", OWN: "nompi_cuda11"}),
+    (
+        {**ZEN3, "cuda": "12.8", "cuda_arch": "6.1"}, [PROJECT],
+        {FEEDSTOCK: "nompi_x86_64_v3", OWN: "nompi_cuda11"},
+    ),
+    ({**ZEN3, "cuda": "11.8"}, [PROJECT, "pytorch"], {OWN: "nompi_x86_64_v3"}),
     ({**ZEN3, "amdgpu": "0"}, [PROJECT], {FEEDSTOCK: "nompi_x86_64_v3", OWN: "nompi_x86_64_v3"}),
     ({**ZEN3, "amdgpu": "0"}, [f"{PROJECT}-rocm"], {OWN: "nompi_rocm"}),
     (ZEN3, [f"{PROJECT} * *rocm*"], {OWN: "nompi_rocm"}),
     (NEOVERSE, [PROJECT], {FEEDSTOCK: "nompi_cpu", OWN: "nompi_neoverse"}),
     ({**NEOVERSE, "archspec": "neoverse_n2"}, [PROJECT], {OWN: "nompi_neoverse"}),
     ({**NEOVERSE, "cuda": "11.8"}, [PROJECT], {FEEDSTOCK: "nompi_cpu", OWN: "nompi_neoverse"}),
-]
+]  # fmt: skip
 
 REFUSED = [
     (ZEN3, [f"{PROJECT}-gpu"]),
@@ -68,6 +84,9 @@ REFUSED = [
     (ZEN3, [PROJECT, "openmpi", "mpich"]),
     ({**ZEN3, "cuda": "12.4"}, [f"{PROJECT}-gpu", f"{PROJECT} * *cpu*"]),
     (ZEN3, [PROJECT, "pytorch <2"]),
+    (ZEN3, [PROJECT, "horovod"]),
+    ({**ZEN3, "cuda": "13.0"}, [f"{PROJECT}-gpu", "pytorch * cpu*"]),
+    ({**ZEN3, "cuda": "13.0", "cuda_arch": "5.2"}, [f"{PROJECT}-gpu"]),
 ]
 
 
@@ -132,6 +151,15 @@ def test_an_environment_that_moves_to_a_lesser_machine_is_mended(
         assert build_of(answer).startswith(f"{wanted}_")
 
 
+def test_a_pinned_pytorch_keeps_its_cuda(conda_channels: CondaChannels) -> None:
+    """Beside a driver for a newer CUDA than that PyTorch has a build for."""
+    specs = ["python >=3.10", "pip", PROJECT, "pytorch 2.0.*", "openmpi"]
+    machine = {**ZEN3, "cuda": "13.0"}
+    (answer,) = conda_channels.solve(OWN, [{"machine": machine, "specs": specs}])
+    assert build_of(answer).startswith("nompi_cuda12_")
+    assert answer["packages"]["pytorch"] == "2.0 cuda129_hostboot"  # type: ignore[index]
+
+
 def test_a_python_of_another_version_is_not_taken(conda_channels: CondaChannels) -> None:
     """The native module serves one Python: the package must not be installable beside another."""
     (answer,) = conda_channels.solve(
@@ -151,7 +179,8 @@ def test_the_guard_for_arm_names_all_cpus_of_the_definition() -> None:
         if target.family.name == "aarch64"
         and f"armv{version}" in (name, *(parent.name for parent in target.ancestors))
     ]
-    assert recipe["context"]["names"].split("|") == sorted(wanted)
+    named = read_yaml("recipe/aarch64-level/variants.yaml")["archspec_name"]
+    assert named == sorted(wanted)
     versions = [
         item.value
         for definition in read_project(ROOT).definitions

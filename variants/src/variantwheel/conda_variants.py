@@ -28,6 +28,7 @@ _NEOVERSE = "neoverse"
 _CUDA_LABEL = re.compile(r"cu(\d+)")
 _CUDA_WORD = re.compile(r"cuda(\d+)")
 _LEVEL = re.compile(r"x86_64_v([2-4])")
+_MACHINE_CODE = re.compile(r"(\d+)_real")
 _BUILD = re.compile(
     r"(?P<mpi>nompi|mpi_[a-z]+)_(?P<hardware>cpu|rocm|neoverse|cuda\d+|x86_64_v[2-4])_"
     r"(?:(?P<python>py\d+))?h(?P<hash>[0-9a-f]{7})_(?P<number>\d+)"
@@ -110,6 +111,38 @@ def hardware_dependencies(hardware: str) -> tuple[str, ...]:
     return ("_aarch64-version-level >=8.4a",) if hardware == _NEOVERSE else ()
 
 
+def oldest_cuda_arch(variant: Variant) -> str:
+    """Return the lowest compute capability that a variant has code for; empty if it has none.
+
+    PTX does not count: it serves devices that are newer than the code beside it.
+
+    >>> from variantwheel_selector.model import VariantProperty
+    >>> arches = ("120_virtual", "90_real", "100_real")
+    >>> properties = [VariantProperty("nvidia", "sm_arch", arch) for arch in arches]
+    >>> oldest_cuda_arch(Variant("cu12", tuple(properties)))
+    '9.0'
+    """
+    values = variant.features().get((nvidia.NAMESPACE, nvidia.SM_ARCH), ())
+    numbers = [int(match[1]) for value in values if (match := _MACHINE_CODE.fullmatch(value))]
+    return f"{min(numbers) // 10}.{min(numbers) % 10}" if numbers else ""
+
+
+def cuda_arch_expression(definitions: Iterable[Definition]) -> str:
+    """Write what `recipe.yaml` takes for the oldest GPU architecture, by CUDA's major version."""
+    oldest = {
+        int(match[1]): f'"{arch}"'
+        for definition in definitions
+        if (match := _CUDA_LABEL.fullmatch(definition.label))
+        and (arch := oldest_cuda_arch(definition.variant))
+    }
+    *older, newest = sorted(oldest)
+    text = oldest[newest]
+    for place, major in enumerate(reversed(older)):
+        otherwise = f"({text})" if place else text
+        text = f'{oldest[major]} if cuda_major == "{major}" else {otherwise}'
+    return f"${{{{ {text} }}}}"
+
+
 def unexpressed(variant: Variant) -> list[str]:
     """Tell which properties of a variant conda-forge's packages do not express."""
     faults: list[str] = []
@@ -117,7 +150,7 @@ def unexpressed(variant: Variant) -> list[str]:
         if item.namespace == x86_64.NAMESPACE and item.feature == "level":
             continue
         if item.namespace in (nvidia.NAMESPACE, "amd"):
-            continue  # the driver by __cuda; architectures by the variant's own check at run time
+            continue  # the driver by __cuda; architectures by __cuda_arch where clients know it
         faults.append(f"{item} of {variant.label}: conda-forge has no package that guards it")
     return faults
 
