@@ -63,6 +63,9 @@ class Verification:
             if there is none, if a variant was asked for by name, or if no decision is recorded.
         perhaps_better: Variants of the release that fit this machine better and had no wheel for
             the Python or platform of the installation, which has changed since; the best first.
+        conda: What conda recorded; none if another program installed it.
+        unused_gpu: A GPU that a conda package without code for it leaves idle, in words.
+        gpu_command: Installs a conda package that uses it.
     """
 
     project: str
@@ -77,6 +80,8 @@ class Verification:
     better_label: str | None = None
     perhaps_better: tuple[str, ...] = ()
     conda: CondaInstallation | None = None
+    unused_gpu: str = ""
+    gpu_command: str = ""
 
     @property
     def repair_command(self) -> str:
@@ -96,6 +101,8 @@ class Verification:
             "perhaps_better": list(self.perhaps_better),
             "repair_command": self.repair_command,
             "repair_commands": dict(self.repair_commands),
+            "unused_gpu": self.unused_gpu,
+            "gpu_command": self.gpu_command,
             "changes": dict(self.changes),
             "conda": None if self.conda is None else self.conda.to_json(),
             "decision": None if self.decision is None else self.decision.to_json(),
@@ -111,7 +118,9 @@ def verify_distribution(name: str, machine: Machine | None = None) -> Verificati
         DecisionError: Its `variant-decision.json` is damaged.
     """
     installed = read_installed(name)
-    namespaces = installed.variant.namespaces if installed.variant is not None else ()
+    namespaces = tuple(installed.variant.namespaces) if installed.variant is not None else ()
+    if installed.conda is not None and installed.conda.gpu_package:
+        namespaces += ("nvidia",)
     return verify_installed(installed, probe(namespaces) if machine is None else machine)
 
 
@@ -126,6 +135,8 @@ def verify_installed(installed: InstalledDistribution, machine: Machine) -> Veri
     better: str | None = None
     perhaps: tuple[str, ...] = ()
     properties: tuple[str, ...] = ()
+    commands = repair_commands(installed)
+    idle = ""
     if installed.variant is not None:
         variant = _only_variant(installed, installed.variant)
         # An installed variant was chosen already; the cap is about choosing.
@@ -141,6 +152,15 @@ def verify_installed(installed: InstalledDistribution, machine: Machine) -> Veri
             )
             if not _elsewhere(installed, machine):
                 perhaps = ()
+        if installed.conda is not None:
+            # Of use to conda packages alone, and providers of GPUs with it.
+            from variantwheel_selector import conda_repair  # noqa: PLC0415
+
+            reason = conda_repair.in_condas_words(reason)
+            idle = conda_repair.unused_gpu(installed.conda, variant, machine) if fits else ""
+            if verdict.fits is False:
+                command = conda_repair.mending_command(installed.conda, variant, support)
+                commands = {installed.conda.client: command}
     elif installed.decision is not None and installed.decision.label is not None:
         raise VariantsJsonError(
             f"{installed.project} {installed.version} is incomplete: its dist-info holds no "
@@ -161,11 +181,13 @@ def verify_installed(installed: InstalledDistribution, machine: Machine) -> Veri
         reason=reason,
         installed_properties=properties,
         decision=installed.decision,
-        repair_commands=repair_commands(installed),
+        repair_commands=commands,
         changes=_changes(installed, machine),
         better_label=better,
         perhaps_better=perhaps,
         conda=installed.conda,
+        unused_gpu=idle,
+        gpu_command=installed.conda.gpu_command if installed.conda is not None and idle else "",
     )
 
 

@@ -153,13 +153,13 @@ def _describe_runtime(runtime: Trial) -> list[str]:
     facts = runtime.facts
     best = facts["levels"][-1]
     if facts["level"] == best:
-        why = "the best in the wheel"
+        why = "the best in it"
     elif runs_on(best, facts["cpu"]):
         why = f"the wide vectors of {best} would slow this CPU down"
     else:
         why = f"{best} needs more than this CPU's {facts['cpu']}"
     return [
-        f"    levels in this wheel: {', '.join(facts['levels'])}",
+        f"    levels in this build: {', '.join(facts['levels'])}",
         f"    loaded: {facts['level']} ({why}; this CPU supports {facts['cpu']})",
         *_describe_gpu(facts),
         *_describe_mpi(facts.get("mpi", {})),
@@ -198,7 +198,13 @@ def _describe_choice(variant: VariantReport) -> list[str]:
     decision, conda = facts["decision"], facts.get("conda")
     if conda:
         build = f"{conda['build']} of {conda['channel']}"
-        return [*lines, f"    chosen by: conda's solver, build {build}"]
+        lines.append(f"    chosen by: conda's solver, build {build}")
+        if facts.get("unused_gpu"):
+            lines += [
+                f"    no code for GPUs, and there is {facts['unused_gpu']}",
+                f"    a build for it, if a channel has one: {facts['gpu_command']}",
+            ]
+        return lines
     if decision is None:
         return [*lines, "    chosen by: nobody; no decision is recorded with this installation"]
     forced = ", forced by the user" if decision["forced"] else ""

@@ -100,9 +100,20 @@ def test_every_candidate_is_listed_with_its_reason() -> None:
     assert text.startswith("Horovod v0.1.0:\n")
     assert "label: x86_64_v3 (fits this machine: the CPU supports v4)" in text
     assert "rejected: cu12 (no NVIDIA driver was found)" in text
-    assert "loaded: x86_64_v3 (the best in the wheel; this CPU supports x86_64_v4)" in text
+    assert "loaded: x86_64_v3 (the best in it; this CPU supports x86_64_v4)" in text
     assert "to mend it" not in text
     assert text.endswith(GLOO_MEANS + "\n")
+
+
+def test_an_idle_gpu_is_told_beside_a_conda_package() -> None:
+    conda = {"build": "nompi_cpu_py311h0123456_150", "channel": "ours"}
+    report = report_with(conda=conda, unused_gpu="a device", gpu_command="conda install x-gpu")
+    text = render_report(report, "again", verbose=False)
+    assert "    no code for GPUs, and there is a device\n" in text
+    assert "    a build for it, if a channel has one: conda install x-gpu\n" in text
+    assert "levels in this build: baseline, x86_64_v3" in text
+    text = render_report(report_with(conda=conda, unused_gpu=""), "again", verbose=False)
+    assert "no code for GPUs" not in text
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 import json
 import sys
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -28,13 +30,20 @@ def prefix(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
-def write_record(prefix: Path, name: str, version: str, build: str, channel: str = CHANNEL) -> Path:
+def write_record(
+    prefix: Path,
+    name: str,
+    version: str,
+    build: str,
+    channel: str = CHANNEL,
+    more: Mapping[str, object] = MappingProxyType({}),
+) -> Path:
     folder = prefix / "conda-meta"
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name}-{version}-{build}.json"
     record = {
         "name": name, "version": version, "build": build, "subdir": "linux-64",
-        "channel": f"{channel}/",
+        "channel": f"{channel}/", **more,
     }  # fmt: skip
     file.write_text(json.dumps(record), encoding="utf-8")
     return file
@@ -74,10 +83,51 @@ def test_the_command_names_the_client_and_all_channels(prefix: Path) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    "stated",
+    [
+        f"{CHANNEL}/linux-64?token=hunter2",
+        f"{CHANNEL}?token=hunter2/linux-64",
+        f"{CHANNEL}/linux-64#hunter2",
+        CHANNEL.replace("//", "//me:hun/ter2@"),
+        CHANNEL.replace("//", "//hunter2@"),
+        CHANNEL.replace("/channels", "/t/hunter2/channels"),
+        f"{CHANNEL}/t/hunter2",
+    ],
+)
+def test_what_may_be_secret_in_a_channel_is_not_told(prefix: Path, stated: str) -> None:
+    write_record(prefix, "tiny-native", "1.0", BUILD, stated)
+    found = find_conda_installation("tiny-native", prefix)
+    assert found is not None
+    assert found.channel == CHANNEL
+    assert "ter2" not in repr(found) + found.repair_command
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"name":' * 100_000, "1" * 10_000])
+def test_records_that_no_one_can_read_are_passed_over(prefix: Path, text: str) -> None:
+    (prefix / "conda-meta" / "other-1-0.json").write_text(text, encoding="utf-8")
+    (prefix / "conda-meta" / "tiny-native-0-0.json").write_text(text, encoding="utf-8")
+    found = find_conda_installation("tiny-native", prefix)
+    assert found is not None
+    assert found.build == BUILD
+
+
+def test_a_virtual_environment_on_top_is_mended_where_the_package_is(
+    prefix: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "base_prefix", str(prefix))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
+    found = verify_distribution("tiny-native", machine_of_level("v2"))
+    assert f"--prefix '{prefix}' --channel {CHANNEL} " in found.repair_command
+
+
 def test_an_environment_of_pixi_is_mended_by_pixi(prefix: Path) -> None:
     (prefix / "conda-meta" / "pixi").write_text("{}", encoding="utf-8")
     found = verify_distribution("tiny-native", machine_of_level("v2"))
-    assert found.repair_command == "pixi update tiny-native"
+    assert found.repair_command == (
+        "pixi update tiny-native  # once [system-requirements] states this machine, which is what "
+        "pixi solves for"
+    )
 
 
 def test_without_records_the_command_still_names_conda(prefix: Path) -> None:

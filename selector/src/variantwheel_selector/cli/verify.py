@@ -49,6 +49,9 @@ def _lines(item: Verification) -> Iterator[str]:
     yield f"  {item.reason}"
     if item.conda is not None:
         yield f"  conda package, build {item.conda.build} of {item.conda.channel or 'no channel'}"
+    if item.unused_gpu:
+        yield f"  it has no code for GPUs, and there is {item.unused_gpu}"
+        yield f"  a build for it, if a channel has one: {item.gpu_command}"
     if item.decision is not None and item.decision.forced:
         yield "  it was installed by force"
     for name, change in item.changes.items():

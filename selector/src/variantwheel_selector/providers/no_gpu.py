@@ -13,9 +13,10 @@ from variantwheel_selector.machine import (
 )
 
 NO_NVIDIA = "no NVIDIA device file and no driver"
+IMAGE_ADVICE = "an image for machines with a GPU is built with assume-cuda and assume-sm"
 TOOLKIT_ALONE = (
     "the CUDA toolkit is in /usr/local/cuda, but there is no NVIDIA device file and no "
-    "driver: an image for machines with a GPU is built with assume-cuda and assume-sm"
+    f"driver: {IMAGE_ADVICE}"
 )
 NO_AMD = "no AMD GPU: there is no /sys/class/kfd with nodes"
 
