@@ -77,6 +77,29 @@ def test_each_conda_command_gets_the_build_that_the_page_says(
     assert not wrong, "\n".join(wrong)
 
 
+def test_pixi_gets_what_the_page_says_for_what_is_stated(conda_channels: CondaChannels) -> None:
+    """Solved for the statement alone, as pixi does."""
+    _, *lines = blocks("toml")
+    stated = {
+        words[0]: (words[2].strip('"'), line.rpartition(" ")[2])
+        for line in lines
+        if (words := line.split())
+    }
+    (cuda, with_cuda), (archspec, without) = stated["cuda"], stated["archspec"]
+    machines: list[tuple[dict[str, str], str]] = [
+        ({"archspec": archspec, "cuda": cuda}, with_cuda),
+        ({"archspec": archspec}, without),
+        ({"archspec": "x86_64"}, "nompi_cpu"),
+    ]
+    specs = read_yaml("environment.yml")["dependencies"]
+    answers = conda_channels.solve(
+        OWN, [{"machine": machine, "specs": specs} for machine, _ in machines]
+    )
+    for (_, wanted), answer in zip(machines, answers, strict=True):
+        assert build_of(answer).startswith(f"{wanted}_")
+    assert "hence `nompi_cpu` everywhere" in PAGE
+
+
 def test_the_other_commands_run(conda_baseline: tuple[Environment, Path]) -> None:
     commands = [line.removeprefix("$ ") for line in blocks("console")]
     assert len(commands) == 5

@@ -91,6 +91,35 @@ def test_a_misfit_is_mended_by_the_command_that_is_named(
         record.write_text(original, encoding="utf-8")
 
 
+def test_a_gpu_node_is_told_what_would_use_its_gpu(
+    conda_baseline: tuple[Environment, Path], tmp_path: Path
+) -> None:
+    """An environment that was made where there was none; the node is this machine with one."""
+    environment, _ = conda_baseline
+    file = tmp_path / "node.json"
+    environment.run("variantwheel", "capture", file)
+    node = json.loads(file.read_text(encoding="utf-8"))
+    answers = [
+        {"nvml": {"library": "libnvidia-ml.so.1", "init": 0, "driver_version": "550.54.15",
+                  "devices": [{"compute_capability": [9, 0], "error": 0}],
+                  "cuda_version_error": 0, "cuda_version": 12040}},
+        {"cuda": {"library": "libcuda.so.1", "error": 0, "version": 12040}},
+        {"cuda_devices": {"init": 0, "devices": []}},
+    ]  # fmt: skip
+    node["texts"] |= {
+        "device_files.txt": "/dev/nvidiactl read-write\n/dev/nvidia0 read-write\n",
+        "nvidia_driver.txt": "".join(f"{json.dumps(answer)}\n" for answer in answers),
+    }
+    file.write_text(json.dumps(node), encoding="utf-8")
+    verified = environment.run("variantwheel", "verify", PROJECT, "--machine", file)
+    assert "it has no code for GPUs, and there is a device of compute capability 9.0" in verified
+    command = verified.partition("a build for it, if a channel has one: ")[2].splitlines()[0]
+    assert f"--prefix {environment.folder} " in command
+    assert f" {PROJECT}-gpu=" in command
+    refused = run_tool("conda_client.py", *shlex.split(command)[1:], expect=1)
+    assert "__cuda" in refused  # of this machine
+
+
 def test_a_lock_notices_a_file_that_was_exchanged(
     conda_baseline: tuple[Environment, Path], tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from integration.conda_channels import X86, CondaChannels, run_tool
 from integration.environments import ROOT
+from variantwheel.conda_package import read_conda_package
 from variantwheel.conda_variants import (
     MACHINES,
     MPI_CHOICES,
@@ -40,6 +41,15 @@ def test_the_packages_pass_all_checks(conda_channels: CondaChannels) -> None:
         declared = features.get(("nvidia", "sm_arch"), features.get(("amd", "gfx_arch"), ()))
         if declared and f"nompi_{hardware_word(definition.label)}" in conda_channels.real[X86]:
             assert ", ".join(sorted(declared)) in done.stdout, f"{definition.label}: {done.stdout}"
+
+
+def test_no_package_names_the_folder_that_it_was_built_in(conda_channels: CondaChannels) -> None:
+    for file in conda_channels.real_packages:
+        files = read_conda_package(file).files
+        assert not [path for path in files if path.endswith("direct_url.json")], file
+        (record,) = [data for path, data in files.items() if path.endswith(".dist-info/RECORD")]
+        assert b"direct_url.json" not in record
+        assert b".dist-info/WHEEL" in record
 
 
 def test_metapackages_pass_all_checks(conda_channels: CondaChannels) -> None:

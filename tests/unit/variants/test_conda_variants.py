@@ -13,8 +13,10 @@ from variantwheel.conda_recording import record_variant
 from variantwheel.conda_variants import (
     MPI_CHOICES,
     CondaBuild,
+    cuda_arch_expression,
     hardware_dependencies,
     hardware_word,
+    oldest_cuda_arch,
     parse_build,
     render_variants_yaml,
     unexpressed,
@@ -107,6 +109,24 @@ def test_what_conda_cannot_guard_is_told(tmp_path: Path) -> None:
             assert unexpressed(definition.variant) == []
 
 
+def test_the_oldest_gpu_is_that_of_machine_code() -> None:
+    arches = ("120_virtual", "50_virtual", "90_real", "100_real")
+    made = Variant("cu12", tuple(VariantProperty("nvidia", "sm_arch", arch) for arch in arches))
+    assert oldest_cuda_arch(made) == "9.0"
+    assert oldest_cuda_arch(level_variant("v3")) == ""
+
+
+def test_the_recipe_takes_the_oldest_gpu_of_each_cuda(tmp_path: Path) -> None:
+    for label, arch in (("cu9", "35_real"), ("cu12", "70_real"), ("cu13", "100_real")):
+        (tmp_path / f"{label}.toml").write_text(
+            f'label = "{label}"\nsummary = "GPUs"\n[properties]\nnvidia.sm_arch = ["{arch}"]\n'
+            + PLATFORM
+        )
+    assert cuda_arch_expression(read_definitions(tmp_path)) == (
+        '${{ "3.5" if cuda_major == "9" else ("7.0" if cuda_major == "12" else "10.0") }}'
+    )
+
+
 def level_variant(level: str) -> Variant:
     return Variant(f"x86_64_{level}", (VariantProperty("x86_64", "level", level),))
 
@@ -117,10 +137,16 @@ def test_the_record_is_that_of_a_wheel(tmp_path: Path) -> None:
         record_variant(tmp_path, project, "null")
     dist_info = tmp_path / "horovod_variants-9.9.dist-info"
     dist_info.mkdir()
-    (dist_info / "RECORD").write_text("horovod/__init__.py,,\n", encoding="utf-8")
+    origin = dist_info / "direct_url.json"
+    origin.write_text('{"url": "file:///work"}', encoding="utf-8")
+    (dist_info / "RECORD").write_text(
+        f"horovod/__init__.py,,\n{dist_info.name}/direct_url.json,,\n", encoding="utf-8"
+    )
     file = record_variant(tmp_path, project, "x86_64_v3")
     info = parse_variants_json(file.read_text(encoding="utf-8"), "variant.json")
     assert info == project.variants_info(["x86_64_v3"])
     lines = list(parse_record((dist_info / "RECORD").read_bytes()))
     assert lines[-1][0] == f"{dist_info.name}/variant.json"
     assert lines[-1][2] == str(file.stat().st_size)
+    assert not origin.exists()
+    assert [path for path, _, _ in lines[:-1]] == ["horovod/__init__.py"]

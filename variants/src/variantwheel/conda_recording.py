@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from variantwheel.atomic_file import replace_file
 from variantwheel.errors import WheelFormatError
 from variantwheel.labelling import VARIANT_JSON
 from variantwheel.project import Project
@@ -12,9 +13,13 @@ from variantwheel.wheel_archive import record_digest
 from variantwheel_selector.variants_json import render_variants_json
 from variantwheel_selector.wheel_name import escape_project, normalize_project
 
+_ORIGIN = "direct_url.json"
+
 
 def record_variant(site: Path, project: Project, label: str) -> Path:
     """Write `variant.json` beside an installed distribution, and list it in RECORD.
+
+    `direct_url.json` goes: the folder that the package was built in means nothing elsewhere.
 
     Args:
         site: The `site-packages` folder that the project was installed into.
@@ -38,12 +43,14 @@ def record_variant(site: Path, project: Project, label: str) -> Path:
         )
     file = found[0] / VARIANT_JSON
     file.write_text(text, encoding="utf-8")
+    (found[0] / _ORIGIN).unlink(missing_ok=True)
     record = found[0] / "RECORD"
     if record.is_file():
         data = text.encode()
         entry = f"{found[0].name}/{VARIANT_JSON},sha256={record_digest(data)},{len(data)}\n"
-        with record.open("a", encoding="utf-8") as lines:
-            lines.write(entry)
+        lines = record.read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = [line for line in lines if not line.startswith(f"{found[0].name}/{_ORIGIN},")]
+        replace_file(record, "".join([*kept, entry]).encode())
     return file
 
 
