@@ -60,6 +60,20 @@ def test_metapackages_pass_all_checks(conda_channels: CondaChannels) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_a_package_that_is_replaced_is_indexed_anew(
+    conda_channels: CondaChannels, tmp_path: Path
+) -> None:
+    one, other, *_ = conda_channels.packages("horovod-variants-gpu-*.conda")
+    place = tmp_path / "noarch" / one.name
+    place.parent.mkdir()
+    for file in (one, other):
+        place.write_bytes(file.read_bytes())
+        run_tool("conda_packages.py", "index", tmp_path)
+    index = json.loads((place.parent / "repodata.json").read_text(encoding="utf-8"))
+    (entry,) = index["packages.conda"].values()
+    assert entry["sha256"] == hashlib.sha256(other.read_bytes()).hexdigest()
+
+
 def rendered() -> list[dict[str, Any]]:
     both = ["--subdir", "linux-64", "--subdir", "linux-aarch64"]
     found = json.loads(run_tool("conda_packages.py", "render", *both))

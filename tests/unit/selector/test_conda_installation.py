@@ -103,7 +103,11 @@ def test_what_may_be_secret_in_a_channel_is_not_told(prefix: Path, stated: str) 
     assert "ter2" not in repr(found) + found.repair_command
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"name":' * 100_000, "1" * 10_000])
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, '{"name":' * 100_000, "1" * 10_000],
+    ids=["deep list", "deep table", "long number"],
+)
 def test_records_that_no_one_can_read_are_passed_over(prefix: Path, text: str) -> None:
     (prefix / "conda-meta" / "other-1-0.json").write_text(text, encoding="utf-8")
     (prefix / "conda-meta" / "tiny-native-0-0.json").write_text(text, encoding="utf-8")
