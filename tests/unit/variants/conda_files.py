@@ -70,9 +70,10 @@ class CondaDraft:
         file = folder / (self.file_name or f"{self.name}-1.0-{index['build']}.conda")
         with zipfile.ZipFile(file, "w") as outer:
             outer.writestr("metadata.json", '{"conda_pkg_format_version": 2}')
-            for part, files in (("pkg", self.files), ("info", info)):
-                present = {path: data for path, data in files.items() if data}
-                outer.writestr(f"{part}-{file.stem}.tar.zst", zstd.compress(_tar(present)))
+            # An empty file of `info` is left out.
+            present = {path: data for path, data in info.items() if data}
+            for part, files in (("pkg", self.files), ("info", present)):
+                outer.writestr(f"{part}-{file.stem}.tar.zst", zstd.compress(_tar(files)))
         return file
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from unit.variants.checking import project_with
 from unit.variants.conda_files import SITE, CondaDraft, draft, metapackage
 from unit.variants.tiny_project import DIST_INFO, TinyRelease, compile_library, variantwheel
 from variantwheel.checks.report import Result
@@ -180,6 +181,13 @@ DEFECTS: list[tuple[str, Callable[[CondaDraft], object], str, str]] = [
     ("no record", lambda p: p.files.pop(RECORD), "variant", "variant.json is missing"),
     ("record of another variant", _relabel, "variant", "differs from x86_64_v3.toml"),
     ("label without definition", _undefined, "variant", "label 'rocm' has no definition"),
+    ("empty library", lambda p: p.files.update({BASELINE: b""}), "libraries", "is empty"),
+    (
+        "nothing but metadata",
+        lambda p: [p.files.pop(path) for path in (BASELINE, V3, MODULE)],
+        "libraries",
+        "no native code at all, although it is for x86_64 alone",
+    ),
     (
         "no library of the level",
         lambda p: p.files.pop(V3),
@@ -203,6 +211,22 @@ def test_a_planted_defect_is_found(
     spoil(package)
     found = failed(tiny_release, package.write(tmp_path))
     assert words in found.get(check, ""), found
+
+
+def test_the_module_of_the_packages_python_is_there(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    declared = '[tool.variantwheel.pythons]\nversions = ["3.11"]\nsetting = "x"\n'
+    settings = "[tool.variantwheel.check]\n"
+    project = project_with(tmp_path, {"pyproject.toml": (settings, declared + settings)})
+    release, package = TinyRelease(project, tmp_path), good(tiny_release)
+    library = package.files[BASELINE]
+    module = f"{SITE}/tiny_variants/m.cpython-312-x86_64-linux-gnu.so"
+    package.files[module] = library
+    told = failed(release, package.write(tmp_path))
+    assert told == {"CPythons": "no module for cp311; there is cp312"}
+    package.files[module.replace("312", "311")] = library
+    assert failed(release, package.write(tmp_path)) == {}
 
 
 def test_code_above_the_baseline_is_found(tiny_release: TinyRelease, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from unit.variants.checking import BASELINE, SUM, V3, failed_checks, project_with
 from unit.variants.device_files import cubin, ptx
 from unit.variants.tiny_project import (
@@ -123,6 +125,50 @@ def test_declared_plug_ins_are_there_with_their_symbols_alone(
     wrong = compile_library(tmp_path, "int f(void) { return 1; } int g(void) { return 2; }")
     faults = failed_checks(release, respoil(wheel, tmp_path / "b", {plugin: wrong}))
     assert f"{plugin} exports f, g; declared is f" in faults["plug-ins"]
+
+
+def test_declared_libraries_are_there(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    line = f'max-exports = 4\nlibraries = ["{BASELINE}"]'
+    project = project_with(tmp_path, {"pyproject.toml": ("max-exports = 4", line)})
+    release, wheel = TinyRelease(project, tmp_path), tiny_release.wheel("x86_64_v3")
+    assert failed_checks(release, wheel) == {}
+    told = failed_checks(release, respoil(wheel, tmp_path / "a", {BASELINE: None}))
+    assert set(told) == {"libraries"}
+    assert f"{BASELINE} is missing ([tool.variantwheel.check] libraries" in told["libraries"]
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "words"),
+    [
+        (BASELINE, b"", "is empty"),
+        (BASELINE, b"not an ELF file", "begins with b'not an E'"),
+        ("tiny_variants/libm.so", b"INPUT(-lm)\n", "begins with b'INPUT(-l'"),
+        ("tiny_variants/libm.so.6.1", b"GROUP(x)", "begins with b'GROUP(x)'"),
+    ],
+)
+def test_what_is_named_like_a_library_is_one(
+    tiny_release: TinyRelease, tmp_path: Path, path: str, data: bytes, words: str
+) -> None:
+    wheel = respoil(tiny_release.wheel("x86_64_v3"), tmp_path / "a", {path: data})
+    told = failed_checks(tiny_release, wheel)
+    assert told["libraries"].startswith(f"{path}: named like a shared library, and no ELF file")
+    assert words in told["libraries"]
+
+
+def test_other_files_are_no_libraries(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    names = ("x.so.py", "so.1", ".so", "so", "x.so.")
+    files: dict[str, bytes | None] = {f"tiny_variants/{name}": b"x" for name in names}
+    files["tiny_variants/gpu.so"] = cubin(80)
+    wheel = respoil(tiny_release.wheel("null"), tmp_path / "a", files)
+    assert set(failed_checks(tiny_release, wheel)) == {"device code"}
+
+
+def test_a_wheel_for_one_machine_has_native_code(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    wheel = tiny_release.wheel("null")
+    told = failed_checks(tiny_release, respoil(wheel, tmp_path / "a", {BASELINE: None}))
+    assert "no native code at all, although it is for x86_64 alone" in told["libraries"]
+    for_gpus = respoil(wheel, tmp_path / "b", {BASELINE: None, "tiny_variants/k": ptx(90)})
+    assert "libraries" not in failed_checks(tiny_release, for_gpus)
 
 
 def test_a_wheel_may_be_of_one_level_as_a_whole(tiny_release: TinyRelease, tmp_path: Path) -> None:

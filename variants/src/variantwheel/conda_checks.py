@@ -10,6 +10,7 @@ from pathlib import Path
 
 from variantwheel.checks import native
 from variantwheel.checks.device import check_device_code
+from variantwheel.checks.libraries import check_libraries
 from variantwheel.checks.report import Finding, WheelReport, judge, skip
 from variantwheel.conda_package import CondaPackage, build_hash, read_conda_package
 from variantwheel.conda_recording import distribution_name
@@ -18,6 +19,7 @@ from variantwheel.conda_variant_checks import (
     check_build_string,
     check_dependencies,
     check_metapackage,
+    check_module,
     check_variant,
 )
 from variantwheel.conda_variants import parse_build
@@ -25,6 +27,7 @@ from variantwheel.errors import CondaFormatError, WheelFormatError
 from variantwheel.project import Project
 
 _NATIVE_CHECKS = (
+    check_libraries,
     native.check_machine,
     native.check_exports,
     native.check_level_folders,
@@ -87,6 +90,7 @@ def _findings(
             yield judge("variant", [str(error)], "")
             return
         yield check_variant(subject)
+        yield check_module(subject, build)
         yield from (check(subject) for check in _NATIVE_CHECKS)
     elif _METAPACKAGE.fullmatch(package.text("name").removeprefix(name)):
         yield check_build_string(package, build)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from variantwheel.checks.report import Finding, judge
+from variantwheel.checks.report import Finding, judge, skip
 from variantwheel.checks.subject import CheckSubject
 from variantwheel.conda_package import CondaPackage
 from variantwheel.conda_variants import NO_MPI, CondaBuild, hardware_dependencies, parse_build
+from variantwheel.interpreters import module_abis
 from variantwheel.labelling import VARIANT_JSON
 from variantwheel_selector.errors import VariantsJsonError
 from variantwheel_selector.variants_json import parse_variants_json
@@ -87,6 +88,17 @@ def check_variant(subject: CheckSubject) -> Finding:
     elif variants[str(label)] != subject.definition.variant:
         faults.append(f"{VARIANT_JSON} differs from {subject.definition.file.name}")
     return judge("variant", faults, f"{label}, as defined")
+
+
+def check_module(subject: CheckSubject, build: CondaBuild | None) -> Finding:
+    """See whether there is a module for the package's Python, where wheels have one for each."""
+    check = "CPythons"
+    if not subject.project.pythons.versions or build is None or not build.python:
+        return skip(check, "the project or the build string names none")
+    held, abi = module_abis(subject.archive.files), f"cp{build.python.removeprefix('py')}"
+    present = ", ".join(held) or "none"
+    faults = [] if {abi, f"{abi}t"} & set(held) else [f"no module for {abi}; there is {present}"]
+    return judge(check, faults, present)
 
 
 def check_metapackage(package: CondaPackage, name: str) -> Finding:

@@ -119,6 +119,12 @@ CHECK_KEYS = (
         "any",
     ),
     TomlKey(
+        "libraries",
+        "array of strings",
+        "paths of libraries that each wheel and conda package with native code holds",
+        "any",
+    ),
+    TomlKey(
         "plugins",
         "table of arrays",
         "libraries that each wheel holds and opens at run time: path, and all symbols that"

@@ -43,6 +43,7 @@ class CheckSettings:
         max_exports: Most symbols that a shared library may export.
         exports: Patterns of the symbols that libraries may export beside those of Python's modules
             and of plug-ins; none for any.
+        libraries: Paths of libraries that every wheel and conda package with native code holds.
         plugins: Libraries that every wheel holds and opens at run time, by their paths, each with
             the symbols that it exports, and no others.
         whole_wheel: Whether all libraries of a wheel are of its platform's level; otherwise only
@@ -54,6 +55,7 @@ class CheckSettings:
     command: tuple[str, ...] = ()
     max_exports: int = _DEFAULT_MAX_EXPORTS
     exports: tuple[str, ...] | None = None
+    libraries: tuple[str, ...] = ()
     plugins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     whole_wheel: bool = False
     dispatched_functions: tuple[str, ...] = ()
@@ -245,6 +247,7 @@ def _read_check(table: TomlTable) -> CheckSettings:
         command=table.words("command"),
         max_exports=table.positive_integer("max-exports") or _DEFAULT_MAX_EXPORTS,
         exports=table.strings("exports") if "exports" in table.members else None,
+        libraries=table.strings("libraries", ()),
         plugins={path: plugins.strings(path) for path in plugins.members},
         whole_wheel=table.boolean("whole-wheel", default=False),
         dispatched_functions=table.strings("dispatched-functions", ()),

@@ -10,6 +10,7 @@ from variantwheel.checks import content, native
 from variantwheel.checks.device import check_device_code
 from variantwheel.checks.execution import Emulator, check_execution
 from variantwheel.checks.installing import check_installable
+from variantwheel.checks.libraries import check_libraries
 from variantwheel.checks.rebuild import Rebuild, check_reproducible
 from variantwheel.checks.report import Finding, WheelReport, judge
 from variantwheel.checks.subject import CheckSubject, read_subject
@@ -25,6 +26,7 @@ CHECKS = (
     content.check_licence,
     content.check_tags,
     content.check_size,
+    check_libraries,
     native.check_machine,
     native.check_needs,
     native.check_search_paths,
