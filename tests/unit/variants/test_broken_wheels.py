@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from unit.variants.checking import BASELINE, NOTHING_SLOW, failed_checks
 from unit.variants.conda_files import draft
 from unit.variants.tiny_project import DIST_INFO, TinyRelease, respoil, tamper, variantwheel
+from variantwheel.checks.report import Result, render_reports
 from variantwheel.checks.suite import check_wheels
 from variantwheel.conda_checks import check_conda_packages
 from variantwheel.errors import WheelFormatError
@@ -184,6 +185,75 @@ def test_any_bytes_are_a_wheel_or_told(tiny_release: TinyRelease, damage: _Damag
         broken.write_bytes(spoiled)
         (report,) = check_wheels([broken], read_project(tiny_release.project), NOTHING_SLOW)
     assert report.file == wheel.name
+
+
+_JSON = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(max_size=5),
+        st.sampled_from(["tiny-variants", "nompi_cpu_py311h1234567_150", "\ud800", "noarch"]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+_INFO_KEYS = {
+    "index": ("name", "version", "build", "build_number", "subdir", "depends", "license"),
+    "paths": ("paths",),
+    "about": ("summary", "conda_build_version"),
+    "hash_input": ("target_platform", "python", "__cuda"),
+}
+_LONG_BUILD = "nompi_cpu_py311h1234567_" + "9" * 5000
+_WHOLE_DOCUMENTS = st.one_of(
+    st.binary(max_size=9),
+    st.sampled_from([b"[" * 100_000, b'{"a":' * 100_000, b"null", b"[]", b"9" * 5000]),
+    _JSON.map(lambda value: json.dumps(value).encode()),
+)
+
+
+@st.composite
+def _spoiled_info(draw: st.DrawFn) -> tuple[str, bytes | dict[str, object]]:
+    """A document of `info`, and its bytes or what is changed in it."""
+    file = draw(st.sampled_from(sorted(_INFO_KEYS)))
+    changed = st.dictionaries(st.sampled_from(_INFO_KEYS[file]), _JSON, min_size=1)
+    return file, draw(st.one_of(_WHOLE_DOCUMENTS, changed))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=_WITHOUT_DEADLINE)
+@given(spoiled=_spoiled_info(), by_conda_build=st.booleans())
+@example(spoiled=("hash_input", b"[" * 100_000), by_conda_build=True)
+@example(spoiled=("hash_input", b"null"), by_conda_build=False)
+@example(spoiled=("index", {"build": _LONG_BUILD}), by_conda_build=False)
+def test_any_metadata_of_a_conda_package_is_judged(
+    tiny_release: TinyRelease,
+    spoiled: tuple[str, bytes | dict[str, object]],
+    *,
+    by_conda_build: bool,
+) -> None:
+    (name, content), wheel = spoiled, tiny_release.wheel("x86_64_v3")
+    package = draft(wheel, "x86_64_v3")
+    package.file_name = "tiny-variants-1.0-spoiled.conda"
+    if by_conda_build:
+        package.about["conda_build_version"] = "26.7.1"
+    if isinstance(content, bytes):
+        package.info[f"info/{name}.json"] = content
+    elif name in ("index", "about"):
+        getattr(package, name).update(content)
+    else:
+        package.info[f"info/{name}.json"] = json.dumps(content).encode()
+    with tempfile.TemporaryDirectory() as folder:
+        good = draft(wheel, "x86_64_v3").write(Path(folder))
+        files = [package.write(Path(folder)), good]
+        reports = check_conda_packages(files, read_project(tiny_release.project))
+    assert [report.file for report in reports] == [package.file_name, good.name]
+    # Under another name it is another package, with the same files.
+    faults = {each.check for each in reports[1].findings if each.result is Result.FAILED}
+    assert faults <= {"overlap"}
+    assert package.file_name in render_reports(reports)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=_WITHOUT_DEADLINE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +11,12 @@ from variantwheel.checks import native
 from variantwheel.checks.device import check_device_code
 from variantwheel.checks.libraries import check_libraries
 from variantwheel.checks.report import Finding, WheelReport, judge, skip
-from variantwheel.conda_package import CondaPackage, build_hash, read_conda_package
+from variantwheel.conda_package import (
+    CondaPackage,
+    build_hash,
+    hashed_values,
+    read_conda_package,
+)
 from variantwheel.conda_recording import distribution_name
 from variantwheel.conda_subject import as_subject
 from variantwheel.conda_variant_checks import (
@@ -117,8 +121,8 @@ def check_hash(package: CondaPackage) -> Finding:
         return skip(check, f"the build string {package.text('build')!r} shows none")
     try:
         found = build_hash(package)
-        used = json.loads(package.hash_input or b"{}")
-    except (CondaFormatError, ValueError) as error:
+        used = hashed_values(package)
+    except CondaFormatError as error:
         return judge(check, [str(error)], "")
     faults: list[str] = []
     if found is None:

@@ -102,19 +102,32 @@ def read_conda_package(file: Path) -> CondaPackage:
     )
 
 
+def hashed_values(package: CondaPackage) -> dict[str, object]:
+    """Return what `hash_input.json` says went into the hash; nothing if it is missing.
+
+    Raises:
+        CondaFormatError: It is no JSON object.
+    """
+    data = package.hash_input
+    return {} if data is None else _object(package.file, "info/hash_input.json", data)
+
+
 def build_hash(package: CondaPackage) -> str | None:
     """Recompute the hash that a build string shows; none for a package without `hash_input.json`.
 
     rattler-build hashes the bytes of the file as it stands in the package; conda-build, which alone
     writes its version into `about.json`, hashes it with sorted keys and json's usual separators.
+
+    Raises:
+        CondaFormatError: The file is no JSON object, in a package of conda-build's.
     """
     data = package.hash_input
     if data is None:
         return None
     if "conda_build_version" in package.about:
         try:
-            data = json.dumps(json.loads(data), sort_keys=True).encode()
-        except ValueError as error:
+            data = json.dumps(hashed_values(package), sort_keys=True).encode()
+        except RecursionError as error:
             raise CondaFormatError(f"{package.file}: info/hash_input.json: {error}") from error
     # The format's own choice of a digest; nothing is protected by it.
     return hashlib.sha1(data, usedforsecurity=False).hexdigest()[:_HASH_DIGITS]
@@ -123,8 +136,12 @@ def build_hash(package: CondaPackage) -> str | None:
 def _json(file: Path, info: Mapping[str, bytes], name: str) -> dict[str, object]:
     if name not in info:
         raise CondaFormatError(f"{file}: {name} is missing")
+    return _object(file, name, info[name])
+
+
+def _object(file: Path, name: str, data: bytes) -> dict[str, object]:
     try:
-        document = json.loads(info[name])
+        document = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise CondaFormatError(f"{file}: {name}: not valid JSON: {error}") from error
     if not isinstance(document, dict):

@@ -29,9 +29,10 @@ _CUDA_LABEL = re.compile(r"cu(\d+)")
 _CUDA_WORD = re.compile(r"cuda(\d+)")
 _LEVEL = re.compile(r"x86_64_v([2-4])")
 _MACHINE_CODE = re.compile(r"(\d+)_real")
+# Python makes no numbers of thousands of digits.
 _BUILD = re.compile(
-    r"(?P<mpi>nompi|mpi_[a-z]+)_(?P<hardware>cpu|rocm|neoverse|cuda\d+|x86_64_v[2-4])_"
-    r"(?:(?P<python>py\d+))?h(?P<hash>[0-9a-f]{7})_(?P<number>\d+)"
+    r"(?P<mpi>nompi|mpi_[a-z]+)_(?P<hardware>cpu|rocm|neoverse|cuda[0-9]{1,9}|x86_64_v[2-4])_"
+    r"(?:(?P<python>py[0-9]{2,9}))?h(?P<hash>[0-9a-f]{7})_(?P<number>[0-9]{1,9})"
 )
 _OLDEST_CUDA_RANK = 3
 _OLDEST_CUDA = 11
