@@ -35,7 +35,8 @@ class InstalledDistribution:
         version: Its version.
         installer: The program that installed it, such as `pip`; empty if it did not say.
         variant: Its `variant.json`; none if it is no variant.
-        decision: Its `variant-decision.json`; none if no selector chose it.
+        decision: Its `variant-decision.json`; none if no selector chose it, as in conda packages,
+            beside which that of an earlier installation by pip stays.
         origin: The URL of the sdist or wheel that was installed by its place (`direct_url.json`);
             empty if an index or folder was searched.
         conda: What conda recorded; none if another program installed it.
@@ -102,9 +103,9 @@ def _read(distribution: importlib.metadata.Distribution) -> InstalledDistributio
         raise _damaged(distribution, "says no name and version")
     project, version = metadata["Name"], metadata["Version"]
     variant = _read_text(distribution, VARIANT_FILE)
-    decision = _read_text(distribution, DECISION_FILE)
-    place = f"{project} {version}: "
     installer = (_read_text(distribution, "INSTALLER") or "").strip()
+    decision = None if installer == CONDA else _read_text(distribution, DECISION_FILE)
+    place = f"{project} {version}: "
     decided = None if decision is None else parse_decision(decision, place + DECISION_FILE)
     return InstalledDistribution(
         project=project,

@@ -204,15 +204,15 @@ def _describe_choice(variant: VariantReport) -> list[str]:
                 f"    no code for GPUs, and there is {facts['unused_gpu']}",
                 f"    a build for it, if a channel has one: {facts['gpu_command']}",
             ]
-        return lines
-    if decision is None:
-        return [*lines, "    chosen by: nobody; no decision is recorded with this installation"]
-    forced = ", forced by the user" if decision["forced"] else ""
-    lines += [f"    chosen by: variantwheel-selector {decision['selector_version']}{forced}"]
-    for candidate in decision["candidates"]:
-        verdict = "accepted" if candidate["accepted"] else "rejected"
-        reasons = f" ({'; '.join(candidate['reasons'])})" if candidate["reasons"] else ""
-        lines.append(f"    {verdict}: {candidate['label'] or 'plain wheel'}{reasons}")
+    elif decision is None:
+        lines.append("    chosen by: nobody; no decision is recorded with this installation")
+    else:
+        forced = ", forced by the user" if decision["forced"] else ""
+        lines.append(f"    chosen by: variantwheel-selector {decision['selector_version']}{forced}")
+        for candidate in decision["candidates"]:
+            verdict = "accepted" if candidate["accepted"] else "rejected"
+            reasons = f" ({'; '.join(candidate['reasons'])})" if candidate["reasons"] else ""
+            lines.append(f"    {verdict}: {candidate['label'] or 'plain wheel'}{reasons}")
     if facts["better_label"]:
         lines.append(f"    would fit better: {facts['better_label']}")
     return lines

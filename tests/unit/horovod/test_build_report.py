@@ -172,3 +172,16 @@ def test_without_the_selector_the_installation_itself_says_its_label() -> None:
     variant = VariantReport("no selector here", {}, "cu12")
     text = render_report(BuildReport("0.1.0", LOADED, TORCH, variant), "again", verbose=False)
     assert "label: cu12 (not compared: no selector here)" in text
+
+
+@pytest.mark.parametrize("decision", [DECISION, None])
+@pytest.mark.parametrize("conda", [{"build": "nompi_cpu", "channel": "https://c"}, None])
+def test_a_command_to_mend_it_comes_with_its_reason(
+    conda: dict[str, str] | None, decision: dict[str, object] | None
+) -> None:
+    report = report_with(conda=conda, decision=decision, better_label="x86_64_v4")
+    text = render_report(report, "again", verbose=False)
+    assert "    would fit better: x86_64_v4\n" in text
+    assert "to mend it: pip install again" in text
+    assert text.count("chosen by: ") == 1
+    assert ("chosen by: conda's solver, build nompi_cpu of https://c\n" in text) is bool(conda)

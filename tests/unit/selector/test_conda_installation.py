@@ -10,9 +10,11 @@ from types import MappingProxyType
 import pytest
 
 from horovod import _installation
-from unit.selector.test_verify import install, machine_of_level
+from unit.selector.test_verify import decided, install, machine_of_level
+from variantwheel_selector.cli import run_commandline
 from variantwheel_selector.cli.verify import run as run_verify
 from variantwheel_selector.conda_installation import find_conda_installation
+from variantwheel_selector.decision import render_decision
 from variantwheel_selector.verify import verify_distribution
 
 BUILD = "nompi_x86_64_v3_py311h2eadb46_250"
@@ -147,6 +149,19 @@ def test_pip_inside_a_conda_environment_is_pips(prefix: Path, site: Path) -> Non
     found = verify_distribution("tiny-native", machine_of_level("v2"))
     assert found.conda is None
     assert found.repair_command.startswith("pip install ")
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_decision_that_pip_left_behind_is_not_condas(
+    site: Path, prefix: Path, capsys: pytest.CaptureFixture[str], *, damaged: bool
+) -> None:
+    text = "not JSON" if damaged else render_decision(decided("x86_64_v3"))
+    (site / "tiny_native-1.0.dist-info" / "variant-decision.json").write_text(text)
+    found = verify_distribution("tiny-native", machine_of_level("v4"))
+    assert (found.label, found.fits) == ("x86_64_v3", True)
+    assert (found.decision, found.better_label, dict(found.changes)) == (None, None, {})
+    assert run_commandline(["explain", "tiny-native"]) == 2
+    assert "no selector chose the wheel of tiny-native 1.0" in capsys.readouterr().err
 
 
 def test_another_package_with_the_same_beginning_is_not_it(prefix: Path) -> None:
