@@ -8,6 +8,7 @@ import json
 import sys
 import tarfile
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,7 +42,10 @@ class CondaDraft:
     index: dict[str, object] = field(default_factory=dict)
     about: dict[str, object] = field(default_factory=dict)
     listed: dict[str, str] = field(default_factory=dict)
+    modes: dict[str, int] = field(default_factory=dict)
+    links: dict[str, tuple[bytes, str]] = field(default_factory=dict)
     hash: str = ""
+    tar_prefix: str = ""
     file_name: str = ""
 
     def write(self, folder: Path) -> Path:
@@ -54,10 +58,11 @@ class CondaDraft:
             "subdir": "linux-64", "depends": self.depends, "license": "MIT", **self.index,
         }  # fmt: skip
         sums = {path: hashlib.sha256(data).hexdigest() for path, data in self.files.items()}
-        paths = [
+        paths: list[dict[str, str]] = [
             {"_path": path, "path_type": "hardlink", "sha256": checksum}
             for path, checksum in sorted({**sums, **self.listed}.items())
         ]
+        paths += [{"_path": path, "path_type": "softlink"} for path in self.links]
         info = {
             "info/index.json": json.dumps(index).encode(),
             "info/about.json": json.dumps({"summary": "sums", **self.about}).encode(),
@@ -72,9 +77,26 @@ class CondaDraft:
             outer.writestr("metadata.json", '{"conda_pkg_format_version": 2}')
             # An empty file of `info` is left out.
             present = {path: data for path, data in info.items() if data}
-            for part, files in (("pkg", self.files), ("info", present)):
-                outer.writestr(f"{part}-{file.stem}.tar.zst", zstd.compress(_tar(files)))
+            parts = {"pkg": self._archive(self.files, self.links), "info": self._archive(present)}
+            for part, data in parts.items():
+                outer.writestr(f"{part}-{file.stem}.tar.zst", zstd.compress(data))
         return file
+
+    def _archive(
+        self, files: Mapping[str, bytes], links: Mapping[str, tuple[bytes, str]] | None = None
+    ) -> bytes:
+        """A tar file; of links, by path, the type of the entry and what they point to."""
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
+            for path, data in files.items():
+                member = tarfile.TarInfo(self.tar_prefix + path)
+                member.size, member.mode = len(data), self.modes.get(path, 0o644)
+                archive.addfile(member, io.BytesIO(data))
+            for path, (kind, target) in (links or {}).items():
+                member = tarfile.TarInfo(self.tar_prefix + path)
+                member.type, member.linkname = kind, target
+                archive.addfile(member)
+        return buffer.getvalue()
 
 
 def draft(wheel: Path, hardware: str) -> CondaDraft:
@@ -99,13 +121,3 @@ def metapackage(pin: str, number: int = 450) -> CondaDraft:
     return CondaDraft(
         "tiny-variants-gpu", hashed, "nompi_cuda12_", number, [f"tiny-variants {pin}"]
     )
-
-
-def _tar(files: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for path, data in files.items():
-            member = tarfile.TarInfo(path)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    return buffer.getvalue()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from variantwheel.checks import native
 from variantwheel.checks.device import check_device_code
 from variantwheel.checks.libraries import check_libraries
 from variantwheel.checks.report import Finding, WheelReport, judge, skip
+from variantwheel.conda_file_checks import check_paths, check_scripts
 from variantwheel.conda_package import (
     CondaPackage,
     build_hash,
@@ -22,6 +22,7 @@ from variantwheel.conda_subject import as_subject
 from variantwheel.conda_variant_checks import (
     check_build_string,
     check_dependencies,
+    check_identity,
     check_metapackage,
     check_module,
     check_variant,
@@ -93,6 +94,8 @@ def _findings(
         except WheelFormatError as error:
             yield judge("variant", [str(error)], "")
             return
+        yield check_identity(subject)
+        yield check_scripts(package, subject)
         yield check_variant(subject)
         yield check_module(subject, build)
         yield from (check(subject) for check in _NATIVE_CHECKS)
@@ -139,22 +142,6 @@ def check_hash(package: CondaPackage) -> Finding:
         if key.startswith("__") and spec not in depends
     ]
     return judge(check, faults, f"{found}, of {', '.join(sorted(used))}")
-
-
-def check_paths(package: CondaPackage) -> Finding:
-    """Compare every file with `info/paths.json`."""
-    present = set(package.files) | set(package.links)
-    faults = [f"{path}: not listed" for path in sorted(present - set(package.paths))]
-    for path, entry in sorted(package.paths.items()):
-        if path not in present:
-            faults.append(f"{path}: listed, and not there")
-        elif path in package.files and "sha256" in entry:
-            data = package.files[path]
-            if hashlib.sha256(data).hexdigest() != entry["sha256"]:
-                faults.append(f"{path}: its bytes are not those that info/paths.json lists")
-        if path.startswith("/") or ".." in path.split("/"):
-            faults.append(f"{path}: leads out of the environment")
-    return judge("paths", faults[:_MOST_FAULTS], f"{len(present)} files")
 
 
 def check_overlap(package: CondaPackage, packages: Sequence[CondaPackage]) -> Finding:

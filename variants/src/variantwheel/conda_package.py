@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 from variantwheel.errors import CondaFormatError, ReleaseToolError
 from variantwheel_selector.payload import INVALID_ARCHIVE
@@ -30,8 +31,9 @@ class CondaPackage:
         about: `info/about.json`.
         paths: `info/paths.json`, by path.
         hash_input: The bytes of `info/hash_input.json`; none if it is missing.
-        files: Bytes by path, without `info`; links are left out.
+        files: Bytes by path, without `info`; symbolic links are left out.
         links: What symbolic links point to, by path.
+        modes: The permissions of files, by path.
         info: The paths in `info`.
     """
 
@@ -42,6 +44,7 @@ class CondaPackage:
     hash_input: bytes | None
     files: Mapping[str, bytes]
     links: Mapping[str, str] = field(default_factory=dict)
+    modes: Mapping[str, int] = field(default_factory=dict)
     info: frozenset[str] = frozenset()
 
     def text(self, key: str) -> str:
@@ -76,12 +79,19 @@ def read_conda_package(file: Path) -> CondaPackage:
     info: dict[str, bytes] = {}
     files: dict[str, bytes] = {}
     links: dict[str, str] = {}
+    modes: dict[str, int] = {}
     try:
         for member, data in _members(file):
+            name, linked = (path.removeprefix("./") for path in (member.name, member.linkname))
+            target = info if name.startswith("info/") else files
             if member.issym():
-                links[member.name] = member.linkname
+                links[name] = member.linkname
             elif member.isfile():
-                (info if member.name.startswith("info/") else files)[member.name] = data
+                target[name], modes[name] = data, member.mode
+            elif member.islnk() and linked in target:
+                target[name], modes[name] = target[linked], modes[linked]
+            elif not member.isdir():
+                _refuse(file, member)
     except CondaFormatError:
         raise
     except (OSError, tarfile.TarError, *INVALID_ARCHIVE) as error:
@@ -98,6 +108,7 @@ def read_conda_package(file: Path) -> CondaPackage:
         hash_input=info.get("info/hash_input.json"),
         files=files,
         links=links,
+        modes=modes,
         info=frozenset(info),
     )
 
@@ -173,6 +184,13 @@ def _contents(archive: tarfile.TarFile) -> Iterator[tuple[tarfile.TarInfo, bytes
     for member in archive:
         content = archive.extractfile(member) if member.isfile() else None
         yield member, b"" if content is None else content.read()
+
+
+def _refuse(file: Path, member: tarfile.TarInfo) -> NoReturn:
+    what = "neither a file nor a link nor a folder"
+    if member.islnk():
+        what = f"a hard link to {member.linkname}, which is no file that comes before it"
+    raise CondaFormatError(f"{file}: {member.name}: {what}")
 
 
 def _zstandard(file: Path) -> ModuleType:

@@ -15,11 +15,9 @@ from variantwheel.project import Project
 from variantwheel.wheel_archive import WheelArchive
 from variantwheel_selector.wheel_name import WheelName, escape_project
 
-_SITE = re.compile(r"lib/python[\d.]+/site-packages/")
-
 
 def as_subject(package: CondaPackage, project: Project, build: CondaBuild | None) -> CheckSubject:
-    """Take the Python part of a package for a wheel.
+    """Take a package for a wheel that also holds, as `$PREFIX/...`, what is not in `site-packages`.
 
     Args:
         package: Of the project, for one Python.
@@ -30,15 +28,17 @@ def as_subject(package: CondaPackage, project: Project, build: CondaBuild | None
         WheelFormatError: The project is not installed in it, or a library is damaged.
     """
     name, version = escape_project(distribution_name(project)), package.text("version")
+    digits = "" if build is None else build.python.removeprefix("py")
+    version_here = rf"{digits[0]}\.{digits[1:]}" if digits else r"[\d.]+"
+    site = re.compile(rf"lib/python{version_here}t?/site-packages/")
     files = {
-        path[match.end() :]: data
+        path[match.end() :] if (match := site.match(path)) else f"$PREFIX/{path}": data
         for path, data in package.files.items()
-        if (match := _SITE.match(path))
     }
     dist_info = f"{name}-{version}.dist-info"
     machine = MACHINES.get(package.text("subdir"), package.text("subdir"))
     label = None if build is None else build.label
-    python = f"cp{build.python.removeprefix('py')}" if build is not None and build.python else "py3"
+    python = f"cp{digits}" if digits else "py3"
     archive = WheelArchive(
         WheelName(name, version, "", python, python, f"linux_{machine}", label), dist_info, files
     )

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
+from variantwheel.checks.content import identity_faults
 from variantwheel.checks.report import Finding, judge, skip
 from variantwheel.checks.subject import CheckSubject
 from variantwheel.conda_package import CondaPackage
-from variantwheel.conda_variants import NO_MPI, CondaBuild, hardware_dependencies, parse_build
+from variantwheel.conda_requirements import requirement_faults
+from variantwheel.conda_variants import (
+    MPI_CHOICES,
+    NO_MPI,
+    CondaBuild,
+    hardware_dependencies,
+    parse_build,
+)
 from variantwheel.interpreters import module_abis
 from variantwheel.labelling import VARIANT_JSON
 from variantwheel_selector.errors import VariantsJsonError
@@ -59,9 +65,12 @@ def check_dependencies(package: CondaPackage, build: CondaBuild | None) -> Findi
             )
     if build is not None and build.mpi != NO_MPI and build.mpi not in names:
         faults.append(f"lacks {build.mpi!r}, which it is built for")
-    for requirement in _required(package):
-        if requirement not in names:
-            faults.append(f"lacks {requirement!r}, which METADATA requires")
+    faults += [
+        f"depends on {names[mpi]!r}, although it is built for {build.mpi}"
+        for mpi in MPI_CHOICES
+        if build is not None and mpi in names and mpi != build.mpi
+    ]
+    faults += requirement_faults(package, build)
     return judge("dependencies", faults, ", ".join(depends))
 
 
@@ -88,6 +97,12 @@ def check_variant(subject: CheckSubject) -> Finding:
     elif variants[str(label)] != subject.definition.variant:
         faults.append(f"{VARIANT_JSON} differs from {subject.definition.file.name}")
     return judge("variant", faults, f"{label}, as defined")
+
+
+def check_identity(subject: CheckSubject) -> Finding:
+    """See whether the distribution in the package is of the package's name and version."""
+    name = subject.archive.name
+    return judge("metadata", identity_faults(subject), f"{name.distribution} {name.version}")
 
 
 def check_module(subject: CheckSubject, build: CondaBuild | None) -> Finding:
@@ -121,17 +136,3 @@ def check_metapackage(package: CondaPackage, name: str) -> Finding:
             f"build of {name} for the same MPI and hardware"
         )
     return judge("metapackage", faults, package.texts("depends")[0] if pins else "")
-
-
-def _required(package: CondaPackage) -> list[str]:
-    for path, data in package.files.items():
-        if path.endswith(".dist-info/METADATA"):
-            return _requirements(data)
-    return []
-
-
-def _requirements(metadata: bytes) -> list[str]:
-    lines = metadata.decode(errors="replace").partition("\n\n")[0].splitlines()
-    values = [line.partition(":")[2].strip() for line in lines if line.startswith("Requires-Dist:")]
-    always = [value for value in values if ";" not in value]
-    return [re.split(r"[\s<>=!~\[(]", value, maxsplit=1)[0].lower() for value in always]

@@ -96,14 +96,21 @@ def check_tags(subject: CheckSubject) -> Finding:
 
 def check_metadata(subject: CheckSubject) -> Finding:
     """See whether the metadata is static and belongs to the release."""
+    metadata = subject.metadata
+    faults = [*static_metadata_problems(metadata), *identity_faults(subject)]
+    return judge("metadata", faults, f"version {metadata.metadata_version}, static")
+
+
+def identity_faults(subject: CheckSubject) -> list[str]:
+    """Word in which way METADATA is of another project or version than the name of the file."""
     metadata, name = subject.metadata, subject.archive.name
-    faults = static_metadata_problems(metadata)
     inside = (normalize_project(metadata.name), metadata.version)
     outside = (normalize_project(name.distribution), name.version)
-    if inside != outside:
-        advice = version_advice(metadata, name.version)
-        faults.append(f"METADATA is of {' '.join(inside)}, the name of {' '.join(outside)}{advice}")
-    return judge("metadata", faults, f"version {metadata.metadata_version}, static")
+    if inside == outside:
+        return []
+    advice = version_advice(metadata, name.version)
+    found = " ".join(inside).strip() or "nothing"
+    return [f"METADATA is of {found}, the name of {' '.join(outside)}{advice}"]
 
 
 def check_same_metadata(subject: CheckSubject, first: CheckSubject) -> Finding:

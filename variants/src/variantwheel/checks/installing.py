@@ -12,6 +12,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from variantwheel.checks.report import Finding, judge
 from variantwheel.checks.subject import CheckSubject
+from variantwheel.errors import WheelFormatError
 
 _SCHEMES = ("purelib", "platlib", "headers", "scripts", "data")
 """Folders of `NAME-VERSION.data` (PEP 427)."""
@@ -32,6 +33,16 @@ def check_installable(subject: CheckSubject) -> Finding:
         *_data_faults(subject),
     ]
     return judge("installable", faults, "as far as its own files say")
+
+
+def script_names(entry_points: bytes) -> list[str]:
+    """Return the names of the programs that an `entry_points.txt` declares.
+
+    Raises:
+        WheelFormatError: It cannot be read.
+    """
+    parser = _read_entry_points(entry_points)
+    return [name for group in filter(parser.has_section, _SCRIPTS) for name in parser[group]]
 
 
 def _wheel_version_faults(data: bytes) -> Iterator[str]:
@@ -67,12 +78,10 @@ def _requirement_problem(requirement: str) -> str:
 
 
 def _entry_point_faults(data: bytes) -> Iterator[str]:
-    parser = configparser.ConfigParser(delimiters=("=",), interpolation=None, strict=True)
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
     try:
-        parser.read_string(data.decode("utf-8"))
-    except (UnicodeDecodeError, configparser.Error) as error:
-        yield f"entry_points.txt: {str(error).partition(chr(10))[0]}"
+        parser = _read_entry_points(data)
+    except WheelFormatError as error:
+        yield str(error)
         return
     for group in filter(parser.has_section, _SCRIPTS):
         for name, reference in parser.items(group):
@@ -80,6 +89,17 @@ def _entry_point_faults(data: bytes) -> Iterator[str]:
                 yield f"entry_points.txt: {name!r} cannot be the name of a program"
             if not _REFERENCE.fullmatch(reference.strip()):
                 yield f"entry_points.txt: {name} = {reference!r} is not MODULE:FUNCTION"
+
+
+def _read_entry_points(data: bytes) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(delimiters=("=",), interpolation=None, strict=True)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    try:
+        parser.read_string(data.decode("utf-8"))
+    except (UnicodeDecodeError, configparser.Error) as error:
+        reason = str(error).partition("\n")[0]
+        raise WheelFormatError(f"entry_points.txt: {reason}") from error
+    return parser
 
 
 def _data_faults(subject: CheckSubject) -> Iterator[str]:
