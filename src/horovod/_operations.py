@@ -216,6 +216,8 @@ class Operations:
             site_after = pending.member.placement.stall_warning / 2
             result = pending.member.runtime.wait(pending.tickets[0], call_site, site_after)
             done = True
+        except _bindings.WaitError as error:  # the operation may go on
+            raise internal_error(str(error)) from error
         except _bindings.CollectiveError as error:
             done = True
             raise internal_error(str(error)) from error

@@ -53,3 +53,13 @@ def test_a_rank_that_runs_out_of_memory_is_named_to_all(launch: Launch) -> None:
         (line,) = launched.lines(rank)
         assert line.startswith("rank 1 ("), launched.err
         assert "no memory for a result of 200000002 bytes" in line
+
+
+def test_a_rank_that_closes_all_descriptors_fails_and_is_named(launch: Launch) -> None:
+    launched = launch(2, "closes_descriptors.py", launcher=PATIENT_LAUNCHER)
+    for rank, why in ((0, "rank 1 "), (1, "Bad file descriptor")):
+        lines = launched.lines(rank)
+        assert len(lines) == 3
+        assert "raised" in lines[-1]
+        # The first may need no descriptor; nothing returns without a result.
+        assert all(why in line or "returned [" in line for line in lines), lines

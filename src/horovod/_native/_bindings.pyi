@@ -24,6 +24,9 @@ PRODUCT: int  # 5
 class CollectiveError(RuntimeError):
     """A collective failed on all ranks, or a rank was lost; the message names which."""
 
+class WaitError(CollectiveError):
+    """Nobody can wait for an operation, for a fault of this rank's own; it may go on."""
+
 def cpu_level() -> str:
     """What CPU and operating system support: "x86_64_v1" … "x86_64_v4", "neoverse", "baseline".
 
@@ -498,6 +501,7 @@ class Runtime:
 
         Raises:
             CollectiveError: the operation failed on all ranks, or a rank was lost.
+            WaitError: it cannot be waited for; what it works on has to stay.
             ValueError: unknown handle.
         """
     def start_timeline(self, path: str | bytes, mark_cycles: bool) -> None:

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/error.h"
 #include "bindings/released_lock.h"
 
 namespace py = pybind11;
@@ -24,6 +25,12 @@ bool TellSite(const hvd_core& core, hvd_runtime* runtime, int64_t handle, PyObje
   return true;
 }
 
+// What a failure says that is not the operation's own.
+Waited WhyNot(const hvd_error& error) {
+  const bool unknown = error.kind == static_cast<int32_t>(Error::Kind::kInvalid);
+  return unknown ? Waited::kGone : Waited::kBroken;
+}
+
 }  // namespace
 
 Waited Await(const hvd_core& core, hvd_runtime* runtime, int64_t handle, const CallSite& site,
@@ -31,7 +38,7 @@ Waited Await(const hvd_core& core, hvd_runtime* runtime, int64_t handle, const C
   using Clock = std::chrono::steady_clock;
   *result = nullptr;
   int32_t done = 0;
-  if (core.is_done(runtime, handle, &done, error) != 0) return Waited::kGone;
+  if (core.is_done(runtime, handle, &done, error) != 0) return WhyNot(*error);
   const bool was_done = done != 0;
   const auto begin = Clock::now();
   bool tell = site.after > 0;
@@ -43,7 +50,7 @@ Waited Await(const hvd_core& core, hvd_runtime* runtime, int64_t handle, const C
       const ReleasedLock released;
       failed = core.wait(runtime, handle, kSliceMs, &done, result, error);
     }
-    if (failed != 0) return done != 0 ? Waited::kFailed : Waited::kGone;
+    if (failed != 0) return done != 0 ? Waited::kFailed : WhyNot(*error);
     if (done != 0) return Waited::kDone;
     if (PyErr_CheckSignals() != 0) return Waited::kRaised;
     const std::chrono::duration<double> waited = Clock::now() - begin;

@@ -20,12 +20,13 @@ enum class Waited : uint8_t {
   kDone,    // the operation has run
   kFailed,  // it has failed
   kGone,    // there is none, perhaps because another thread has waited for it
+  kBroken,  // nobody can wait for it; it may go on
   kRaised,  // Python has an exception, such as a signal's handler's; the operation goes on
 };
 
 // Lets go of the interpreter's lock unless the operation is done already.
 // Args: handle: the core's. result: to be freed; null unless it is done, and perhaps then.
-// error: says why when it has failed or is gone.
+// error: says why when it has failed, is gone, or cannot be waited for.
 Waited Await(const hvd_core& core, hvd_runtime* runtime, int64_t handle, const CallSite& site,
              hvd_result** result, hvd_error* error);
 

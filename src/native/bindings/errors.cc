@@ -24,7 +24,10 @@ void ThrowCallError(const hvd_error& error) {
 }
 
 void BindErrors(py::module_& module) {
-  py::register_local_exception<CollectiveError>(module, "CollectiveError", PyExc_RuntimeError);
+  const auto& collective =
+      py::register_local_exception<CollectiveError>(module, "CollectiveError", PyExc_RuntimeError);
+  // After its base: what was registered last is looked for first.
+  py::register_local_exception<WaitError>(module, "WaitError", collective);
 }
 
 }  // namespace hvd

@@ -16,6 +16,12 @@ class CollectiveError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Becomes Python's WaitError, one of those: nobody can wait for an operation that may go on.
+class WaitError : public CollectiveError {
+ public:
+  using CollectiveError::CollectiveError;
+};
+
 // Throws the exception for a failed start or enqueue.
 [[noreturn]] void ThrowCallError(const hvd_error& error);
 

@@ -173,6 +173,8 @@ class RankRuntime {
         throw py::value_error(error.text);
       case Waited::kFailed:
         throw CollectiveError(error.text);
+      case Waited::kBroken:
+        throw WaitError(error.text);
       case Waited::kRaised:
         throw py::error_already_set();
       case Waited::kDone:

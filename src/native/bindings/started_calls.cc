@@ -272,6 +272,10 @@ PyObject* Synchronize(PyObject* self, Arguments given, Py_ssize_t count) {
   std::unique_ptr<hvd_result, void (*)(hvd_result*)> own(result, core.free_result);
   if (waited == Waited::kGone) Py_RETURN_NONE;
   if (waited == Waited::kRaised) return nullptr;
+  if (waited == Waited::kBroken) {  // what it works on is kept
+    SetCollectiveError(object.calls, error.text);
+    return nullptr;
+  }
   const auto taken = object.operations->Take(*handle);
   if (!taken) Py_RETURN_NONE;
   Py_DECREF(taken->source);

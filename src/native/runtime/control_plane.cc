@@ -117,8 +117,15 @@ void ControlPlane::ServeUntil(const std::function<bool()>& done,
                               std::chrono::steady_clock::time_point end) {
   const std::lock_guard turn(turn_);
   if (finished_ || fault_) return;
-  gate_.Change(events_.fd(), kEventsTag, EventSet::Interest::kNone);
-  try {
+  const auto guard = [this](const std::function<void()>& work) {
+    try {
+      work();
+    } catch (...) {
+      if (!fault_) fault_ = std::current_exception();
+    }
+  };
+  guard([&] {
+    gate_.Change(events_.fd(), kEventsTag, EventSet::Interest::kNone);
     Serve(std::chrono::nanoseconds(0), true);
     Clock::time_point now = Clock::now();
     Clock::time_point spin_end = now + kSpin;
@@ -129,10 +136,8 @@ void ControlPlane::ServeUntil(const std::function<bool()>& done,
       now = Clock::now();
       if (came) spin_end = now + kSpin;
     }
-  } catch (...) {
-    fault_ = std::current_exception();
-  }
-  gate_.Change(events_.fd(), kEventsTag, EventSet::Interest::kInput);
+  });
+  guard([&] { gate_.Change(events_.fd(), kEventsTag, EventSet::Interest::kInput); });
   const auto next = NextTime();
   const bool earlier = next && (!sleeps_until_ || *next < *sleeps_until_);
   if (finished_ || fault_ || earlier) inbox_.Wake();
