@@ -1,9 +1,11 @@
 """The MPI jobs that this process has joined: one per communicator, for every `init()`."""
 
 import contextlib
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import TracebackType
 from typing import Any
 
 from horovod import _mpi, _settings
@@ -30,12 +32,14 @@ class MpiJobs:
         opened: the core library, the plug-in and the MPI that serve the process, once all is well
             with MPI itself: it has to be ended then, or the launcher ends the other ranks.
         failed: whether the last job ended since a rank was lost, or could not go on.
+        raised: whether the program ends by an exception.
     """
 
     joined: list[tuple[Any, "_bindings.MpiMembership"]] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     opened: tuple[str, str, str] | None = None
     failed: bool = False
+    raised: bool = False
 
     def join(
         self, core: CoreLibrary, environment: Mapping[str, str], timeout: float, communicator: Any
@@ -88,9 +92,22 @@ class MpiJobs:
                 f" sees {membership.size}: it is not the launcher's MPI. Name the right one:"
                 f" {_settings.MPI_LIBRARY.name}=/path/to/libmpi.so"
             )
+        if not self.joined:
+            self._hear_of_exceptions()
         self.joined.append((communicator, membership))
         self.starts.append(0)
         return membership
+
+    def _hear_of_exceptions(self) -> None:
+        before = sys.excepthook
+
+        def note(
+            kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+        ) -> None:
+            self.raised = not hasattr(sys, "ps1")  # a prompt goes on
+            before(kind, error, traceback)
+
+        sys.excepthook = note
 
     def next_start(self, membership: "_bindings.MpiMembership") -> int:
         """Numbers the runtimes of a communicator, alike on all its ranks, whatever they ran."""
@@ -103,11 +120,12 @@ class MpiJobs:
         """Ends MPI if a job of ours has started it; whoever else did ends it themselves.
 
         Not after a failure: `MPI_Finalize` waits for all ranks, and not every launcher ends them
-        when one is lost (srun does by --kill-on-bad-exit alone).
+        when one is lost (srun does by --kill-on-bad-exit alone). Those that do, hear of an
+        exception at once in this way, whatever the other ranks are at.
         """
         self.joined.clear()
         self.starts.clear()
-        if self.opened is not None and not self.failed:
+        if self.opened is not None and not (self.failed or self.raised):
             _bindings.mpi_finalize(*self.opened)
         self.opened = None
 

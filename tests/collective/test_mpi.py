@@ -159,6 +159,13 @@ def test_a_killed_rank_ends_the_job(mpi: str, operations: str) -> None:
     assert launched.code != 0
 
 
+@pytest.mark.parametrize("mpi", MPIS)
+def test_an_exception_ends_the_job_whatever_the_others_are_at(mpi: str) -> None:
+    launched = mpirun(mpi, 2, RANKS / "mpi_raise_on_one.py")
+    assert launched.code != 0
+    assert "rank 1 has had enough" in launched.err + launched.out
+
+
 def run(
     mpi: str, *arguments: str | Path, variables: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
