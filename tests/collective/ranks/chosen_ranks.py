@@ -48,7 +48,7 @@ def main() -> None:
         os.environ["HOROVOD_START_TIMEOUT"] = "0.5"
         # Which is for the other rank; the launcher may take longer to answer.
         with mock.patch.object(
-            _launcher_store, "StoreClient", lambda address, secret, _: StoreClient(address, secret)
+            _launcher_store, "StoreClient", lambda address, secret, *_: StoreClient(address, secret)
         ):
             refusals.append(refusal([LAUNCHED, 2 + LAUNCHED]))
     sys.stdout.write(json.dumps([said, refusals]) + "\n")
