@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from horovod import _chosen_ranks, _launcher_store, _mpi, _settings, _standard_error, _timeline
-from horovod._gpu import gpu_support
 from horovod._loader import CoreLibrary, _bindings, select_core
 from horovod._mpi_jobs import MpiJobs, numbers_in_world, place
+from horovod._parent_rank import ParentRank, read_parent_rank, tell_children, tell_no_children
 from horovod._placement import Placement, read_placement, without_mpi
+from horovod._put_off_starts import PutOff
+from horovod._runtime_start import start_runtime
 from horovod._starts import Starts
 from horovod._unused_settings import describe_unused, require_accepted
 from horovod.common.exceptions import HorovodInternalError
@@ -74,6 +76,7 @@ class Session:
         self._end_wanted = False  # of the job that is being joined
         os.register_at_fork(after_in_child=self._forget_other_threads)
         self._member: Member | None = None
+        self._put_off: PutOff | None = None
         self._generation = 0
         self._trouble = ""  # why the last job could not be joined, until the launcher is told
         self._starts = Starts()
@@ -118,6 +121,26 @@ class Session:
         for change in self._followers:
             change(member)
 
+    def put_off(self, call: Callable[[], None]) -> bool:
+        """Leaves a call of `init()` for when this process, a child of a rank, communicates.
+
+        Args:
+            call: what joins a job.
+
+        Returns:
+            Whether it has been left: this is such a child, and in no job.
+        """
+        with self._lock:
+            if self._member is not None:
+                return False
+            if self._put_off is None:
+                parent = read_parent_rank(os.environ)
+                if parent is None:
+                    return False
+                self._put_off = PutOff(parent, [])
+            self._put_off.calls.append(call)
+            return True
+
     def start(
         self,
         *,
@@ -149,12 +172,19 @@ class Session:
                 self._member.require_own_process()
                 return False
             self._end_wanted = False
+            self._put_off = None
             with self._change():
                 member = None
                 while member is None:
                     with contextlib.ExitStack() as meeting:
                         member = self._join(communicator, ranks, meeting)
                 self._become(member)
+                tell_children(
+                    os.environ,
+                    member.placement,
+                    is_homogeneous=member.runtime.is_homogeneous,
+                    mpi_threads=None if member.mpi is None else member.mpi.threads,
+                )
             if self._end_wanted:
                 self.stop()
             return True
@@ -220,7 +250,7 @@ class Session:
         timeline = _timeline.recorded_from_start(os.environ, placement.rank, start, first)
         autotune_log = _timeline.autotune_log(os.environ, start, first)
         try:
-            runtime = _start_runtime(core, placement, generation, mpi, timeline, autotune_log)
+            runtime = start_runtime(core, placement, generation, mpi, timeline, autotune_log)
         except HorovodInternalError as error:
             if not elastic:
                 raise
@@ -262,10 +292,12 @@ class Session:
             if self._changing:
                 self._end_wanted = True
                 return
+            self._put_off = None
             member = self._member
             if member is None:
                 return
             with self._change():
+                tell_no_children(os.environ)
                 self._become(None)
                 for process_set in member.registered:
                     process_set.process_set_id = None
@@ -274,6 +306,13 @@ class Session:
                     self._mpi_jobs.failed = member.runtime.has_failed
                 for ended in self._on_end:
                     ended()
+
+    def require_joined(self) -> None:
+        """Joins a job if calls of `init()` have been put off; raises as `member`."""
+        with self._lock:
+            if (put_off := self._put_off) is not None:
+                self._put_off = None
+                put_off.make_good()
 
     def _in_fork(self) -> bool:
         """Whether the job was joined by the process that this one is a fork of.
@@ -285,8 +324,23 @@ class Session:
 
     @property
     def started(self) -> bool:
-        """Whether the job is joined."""
-        return self._member is not None
+        """Whether `init()` has been called, and its job not been left since."""
+        return self._member is not None or self._put_off is not None
+
+    @property
+    def parent(self) -> ParentRank | None:
+        """The rank whose place this process answers with, which is its child and in no job."""
+        put_off = self._put_off
+        return None if put_off is None else put_off.parent
+
+    @property
+    def place(self) -> Placement | ParentRank:
+        """Where this process stands among the ranks.
+
+        Raises:
+            ValueError: `init()` has not been called.
+        """
+        return self.parent or self.member.placement
 
     @property
     def current(self) -> Member | None:
@@ -297,11 +351,16 @@ class Session:
     def member(self) -> Member:
         """This process's membership.
 
-        A fork keeps its parent's: what rank it is may be asked there, as data loaders do.
+        A fork keeps its parent's: what rank it is may be asked there, as data loaders do. Calls of
+        `init()` that have been put off are made good.
 
         Raises:
             ValueError: `init()` has not been called.
+            RuntimeError: this is a child of a rank, and cannot communicate.
+            HorovodInternalError: the children of other ranks have not come in time.
         """
+        if self._member is None:
+            self.require_joined()
         member = self._member  # once: another thread may end it
         if member is None:
             raise ValueError(NOT_INITIALIZED)
@@ -320,65 +379,6 @@ def _wait_for_threads() -> None:
             return
         outside = 0 if _bindings.threads_inside() else outside + 1
         time.sleep(0.001)
-
-
-def _start_runtime(
-    core: CoreLibrary,
-    placement: Placement,
-    generation: int,
-    mpi: "_bindings.MpiMembership | None",
-    timeline: str,
-    autotune_log: str,
-) -> "_bindings.Runtime":
-    level = _settings.LOG_LEVEL.read(os.environ) if _standard_error.is_there() else "fatal"
-    try:
-        if core.kernels is not None:
-            _bindings.use_kernels(str(core.path), str(core.kernels))
-        return _bindings.Runtime(
-            str(core.path),
-            rank=placement.rank,
-            size=placement.size,
-            local_rank=placement.local_rank,
-            local_size=placement.local_size,
-            cross_rank=placement.cross_rank,
-            cross_size=placement.cross_size,
-            host=placement.host,
-            rendezvous=placement.rendezvous,
-            secret=placement.secret,
-            generation=generation,
-            meeting=placement.meeting,
-            transport=placement.transport,
-            interface=placement.interface,
-            congestion_control=_settings.CONGESTION_CONTROL.read(os.environ),
-            start_timeout=placement.timeout,
-            heartbeat_timeout=placement.heartbeat_timeout,
-            hierarchical_allreduce=placement.hierarchical_allreduce,
-            hierarchical_allgather=placement.hierarchical_allgather,
-            single_copy_bytes=_settings.SINGLE_COPY_BYTES.read(os.environ),
-            control_fanout=-1 if placement.control_fanout is None else placement.control_fanout,
-            fusion_bytes=placement.fusion_bytes,
-            fuse_groups=placement.fuse_groups,
-            cache_capacity=placement.cache_capacity,
-            gather_time=-1.0 if placement.gather_time is None else placement.gather_time,
-            timeline=os.fsencode(timeline),  # paths are bytes, which need not be UTF-8
-            mark_cycles=_settings.TIMELINE_MARK_CYCLES.read(os.environ),
-            autotune=_settings.AUTOTUNE.read(os.environ),
-            # What the user has chosen is not tuned.
-            autotune_fusion=not _settings.FUSION_THRESHOLD.is_given(os.environ),
-            autotune_log=os.fsencode(autotune_log),
-            warmup_samples=_settings.AUTOTUNE_WARMUP_SAMPLES.read(os.environ),
-            steps_per_sample=_settings.AUTOTUNE_STEPS_PER_SAMPLE.read(os.environ),
-            most_samples=_settings.AUTOTUNE_MOST_SAMPLES.read(os.environ),
-            stall_warning=placement.stall_warning,
-            stall_shutdown=placement.stall_shutdown,
-            log_level=_settings.LOG_LEVELS.index(level),
-            log_hide_time=_settings.LOG_HIDE_TIME.read(os.environ),
-            mpi=mpi,
-            mpi_data=placement.mpi_data,
-            **gpu_support().runtime_arguments(),
-        )
-    except _bindings.CollectiveError as error:
-        raise HorovodInternalError(str(error)) from error
 
 
 SESSION = Session()

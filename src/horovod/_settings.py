@@ -313,6 +313,13 @@ ELASTIC_ROUND = Setting(
     0,
     "how often the elastic job has been formed; set by init()",
 )
+PARENT_RANK = Setting(
+    "HOROVOD_PARENT_RANK",
+    str,
+    "what a rank has put there",
+    "",
+    "the place of a rank, for processes that multiprocessing starts in it; set by init()",
+)
 SECRET = Setting(
     "_HOROVOD_SECRET_KEY",
     secret,
@@ -321,7 +328,7 @@ SECRET = Setting(
     "proves to the other ranks and to the store that this process belongs to the job",
 )
 
-# What launchers tell the ranks, and init() the ranks of elastic jobs.
+# What launchers tell the ranks, and init() the ranks of elastic jobs and children of ranks.
 LAUNCHER_SETTINGS: tuple[Setting[int] | Setting[str] | Setting[bytes] | Setting[bool], ...] = (
     RANK,
     SIZE,
@@ -335,6 +342,7 @@ LAUNCHER_SETTINGS: tuple[Setting[int] | Setting[str] | Setting[bytes] | Setting[
     ELASTIC,
     ELASTIC_WORKER,
     ELASTIC_ROUND,
+    PARENT_RANK,
     SECRET,
 )
 SETTINGS: tuple[

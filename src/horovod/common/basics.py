@@ -1,5 +1,6 @@
 """Starting and ending the runtime, who this rank is, and what is built in."""
 
+import functools
 import os
 import warnings
 from collections.abc import Iterable, Sequence
@@ -15,6 +16,33 @@ from horovod._session import SESSION
 from horovod._unused_settings import NO_MPI_JOB
 from horovod.common import process_sets as _process_sets
 from horovod.common.process_sets import ProcessSet
+
+
+def _mpi_threads() -> int | None:
+    if (parent := SESSION.parent) is not None:
+        return parent.mpi_threads
+    member = SESSION.current
+    return None if member is None or member.mpi is None else member.mpi.threads
+
+
+def _join(communicator: Any, ranks: tuple[int, ...], sets: list[ProcessSet] | None) -> None:
+    joined = SESSION.start(communicator=communicator, ranks=ranks)
+    if joined:
+        _process_sets.global_process_set.mpi_comm = communicator
+    if sets is None:
+        return
+    if joined:
+        registered = False
+        try:
+            left_out = _process_sets.register(sets)
+            registered = True
+        finally:
+            if not registered:
+                SESSION.stop()
+    else:
+        left_out = _process_sets.look_up(sets)
+    if left_out:  # as in Horovod, which does not say so
+        warnings.warn(f"{left_out}; it is left out, and cannot be used", stacklevel=3)
 
 
 class HorovodBasics:
@@ -35,6 +63,9 @@ class HorovodBasics:
         process_sets: Sequence[ProcessSet | Iterable[int]] | str | None = None,
     ) -> None:
         """Joins the job; a second call looks up process sets, and does nothing else.
+
+        A process that multiprocessing has started in a rank ("spawn", "forkserver") has that
+        rank's place then, and joins a job, of such processes, when it communicates.
 
         Args:
             comm: None for all ranks that the launcher has started; a list of some of them, which
@@ -65,23 +96,9 @@ class HorovodBasics:
             process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
             for process_set in process_sets or ()
         ]
-        joined = SESSION.start(communicator=communicator, ranks=ranks)
-        if joined:
-            _process_sets.global_process_set.mpi_comm = communicator
-        if process_sets is None:
-            return
-        if joined:
-            registered = False
-            try:
-                left_out = _process_sets.register(sets)
-                registered = True
-            finally:
-                if not registered:
-                    SESSION.stop()
-        else:
-            left_out = _process_sets.look_up(sets)
-        if left_out:  # as in Horovod, which does not say so
-            warnings.warn(f"{left_out}; it is left out, and cannot be used", stacklevel=2)
+        join = functools.partial(_join, communicator, ranks, None if process_sets is None else sets)
+        if comm is not None or not SESSION.put_off(join):
+            join()
 
     def shutdown(self) -> None:
         """Leaves the job. Happens by itself when the process ends."""
@@ -138,30 +155,32 @@ class HorovodBasics:
 
     def size(self) -> int:
         """Number of ranks."""
-        return SESSION.member.placement.size
+        return SESSION.place.size
 
     def rank(self) -> int:
         """This rank, from 0."""
-        return SESSION.member.placement.rank
+        return SESSION.place.rank
 
     def local_size(self) -> int:
         """Number of ranks on this host."""
-        return SESSION.member.placement.local_size
+        return SESSION.place.local_size
 
     def local_rank(self) -> int:
         """This rank among those of its host, from 0."""
-        return SESSION.member.placement.local_rank
+        return SESSION.place.local_rank
 
     def cross_size(self) -> int:
         """Number of hosts that have this local rank."""
-        return SESSION.member.placement.cross_size
+        return SESSION.place.cross_size
 
     def cross_rank(self) -> int:
         """This host among those that have this local rank, from 0."""
-        return SESSION.member.placement.cross_rank
+        return SESSION.place.cross_rank
 
     def is_homogeneous(self) -> bool:
         """Whether all hosts have the same number of ranks."""
+        if (parent := SESSION.parent) is not None:
+            return parent.is_homogeneous
         return SESSION.member.runtime.is_homogeneous
 
     def process_set_included(self, process_set_id: int = 0) -> bool:
@@ -178,15 +197,14 @@ class HorovodBasics:
         Raises:
             ValueError: the ranks have not met through MPI.
         """
-        member = SESSION.current
-        if member is None or member.mpi is None:
+        threads = _mpi_threads()
+        if threads is None:
             raise ValueError(f"Horovod MPI is not enabled: {NO_MPI_JOB}")
-        return member.mpi.threads == MULTIPLE
+        return threads == MULTIPLE
 
     def mpi_enabled(self) -> bool:
         """Whether the ranks of this job have met through MPI."""
-        member = SESSION.current
-        return member is not None and member.mpi is not None
+        return _mpi_threads() is not None
 
     def mpi_built(self) -> bool:
         """Whether this build has plug-ins for MPI, and finds an MPI that opens here."""

@@ -80,7 +80,8 @@ class ProcessSet:
 
     def size(self) -> int | None:
         """Number of members; None for a set that is not registered."""
-        return None if self.process_set_id is None else len(_members_of(self.process_set_id))
+        number = self._number()
+        return None if number is None else len(_members_of(number))
 
     def rank(self) -> int | None:
         """This process's place among the members; None for a set that is not registered.
@@ -88,16 +89,22 @@ class ProcessSet:
         Raises:
             ValueError: it is no member.
         """
-        if self.process_set_id is None:
+        number = self._number()
+        if number is None:
             return None
-        members, rank = _members_of(self.process_set_id), SESSION.member.placement.rank
+        members, rank = _members_of(number), SESSION.place.rank
         if rank not in members:
             raise ValueError(f"{self!r}: rank {rank} is not a member of this process set")
         return members.index(rank)
 
     def included(self) -> bool:
         """Whether this process is a member."""
-        return SESSION.member.placement.rank in self.ranks
+        return SESSION.place.rank in self.ranks
+
+    def _number(self) -> int | None:
+        if self.process_set_id is None and SESSION.parent is not None:
+            SESSION.require_joined()  # which registers the sets that `init()` was given
+        return self.process_set_id
 
     def become(self, process_set_id: int, ranks: Sequence[int]) -> None:
         """What it is once it is registered."""
@@ -125,8 +132,7 @@ class _GlobalProcessSet(ProcessSet):
 
     def _members(self) -> list[int]:
         """All ranks; none before `init()`."""
-        member = SESSION.current
-        return list(range(member.placement.size)) if member is not None else []
+        return list(range(SESSION.place.size)) if SESSION.started else []
 
     def __repr__(self) -> str:
         return f"ProcessSet(process_set_id={self.process_set_id}, ranks=all)"
@@ -165,6 +171,8 @@ def _members_of(number: int) -> list[int]:
     Raises:
         ValueError: there is no set with this number.
     """
+    if number == 0 and (parent := SESSION.parent) is not None:
+        return list(range(parent.size))
     ranks = SESSION.member.process_sets.get(number)
     if ranks is None:
         raise ValueError(f"Process set {number} does not exist, or was removed.")

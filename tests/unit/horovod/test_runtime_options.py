@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from horovod import _session
+from horovod import _runtime_start
 from horovod._loader import _bindings, select_core
 from horovod._placement import read_placement
 
@@ -15,7 +15,7 @@ def options(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What `hvd.init()` gives in a process of its own."""
     given: dict[str, Any] = {}
     monkeypatch.setattr(_bindings, "Runtime", lambda _, **names: given.update(names))
-    _session._start_runtime(select_core(), read_placement({}), 0, None, "", "")
+    _runtime_start.start_runtime(select_core(), read_placement({}), 0, None, "", "")
     monkeypatch.undo()
     return given
 

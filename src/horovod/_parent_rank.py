@@ -1,0 +1,108 @@
+"""What a rank tells the processes that multiprocessing starts in it.
+
+Children of the start methods "spawn" and "forkserver" import the rank's script anew, and so call
+`hvd.init()` where it stands outside of `if __name__ == "__main__"`; loaders of data do so again.
+Few of them communicate: nearly all ask for their rank, and a job that they formed would wait for
+the children of other ranks, which need not be as many.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, MutableMapping
+from dataclasses import asdict, dataclass
+
+from horovod import _settings
+from horovod._placement import Placement
+
+_OWN_PLACE = (_settings.RANK, _settings.SIZE, _settings.RENDEZVOUS_PORT, _settings.ELASTIC_WORKER)
+
+
+@dataclass(frozen=True)
+class ParentRank:
+    """The place of a rank, as its children know it.
+
+    Attributes:
+        process: id of the rank's process.
+        mpi_threads: what MPI lets threads do, if the ranks have met through it.
+        told: what the launcher has told the rank; who tells a child otherwise wants it elsewhere.
+    """
+
+    process: int
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    cross_rank: int
+    cross_size: int
+    is_homogeneous: bool
+    mpi_threads: int | None
+    told: list[str | None]
+
+
+def _told(environment: Mapping[str, str]) -> list[str | None]:
+    return [environment.get(setting.name) for setting in _OWN_PLACE]
+
+
+def tell_children(
+    environment: MutableMapping[str, str],
+    placement: Placement,
+    *,
+    is_homogeneous: bool,
+    mpi_threads: int | None,
+) -> None:
+    """Leaves word for the children of this process, which has joined a job.
+
+    Args:
+        environment: that they inherit.
+        placement: of this rank; a job of one rank has nothing to tell.
+        is_homogeneous: whether all hosts have the same number of ranks.
+        mpi_threads: see `ParentRank`.
+    """
+    if placement.size == 1:
+        return
+    place = ParentRank(
+        os.getpid(),
+        placement.rank,
+        placement.size,
+        placement.local_rank,
+        placement.local_size,
+        placement.cross_rank,
+        placement.cross_size,
+        is_homogeneous,
+        mpi_threads,
+        _told(environment),
+    )
+    environment[_settings.PARENT_RANK.name] = json.dumps(asdict(place))
+
+
+def tell_no_children(environment: MutableMapping[str, str]) -> None:
+    """Takes the word back, when this process leaves its job."""
+    environment.pop(_settings.PARENT_RANK.name, None)
+
+
+def read_parent_rank(environment: Mapping[str, str]) -> ParentRank | None:
+    """The rank in which multiprocessing has started this process.
+
+    Returns:
+        None if this process is no such child: it is a rank itself, a program that a rank runs, or
+        has been told a place of its own.
+    """
+    text = environment.get(_settings.PARENT_RANK.name)
+    if not text or not _started_by_multiprocessing():
+        return None
+    try:
+        place = ParentRank(**json.loads(text))
+    except (TypeError, ValueError):  # nothing of ours
+        return None
+    if place.process == os.getpid() or place.told != _told(environment):
+        return None
+    return place
+
+
+def _started_by_multiprocessing() -> bool:
+    process = sys.modules.get("multiprocessing.process")  # a child has it, and few others need it
+    if process is None:
+        return False
+    # The fork server has no parent process to multiprocessing, but imports the script, too.
+    return process.parent_process() is not None or hasattr(process.current_process(), "_inheriting")

@@ -1,0 +1,64 @@
+"""Calls `init()` outside of the guard, and has multiprocessing start children that come to it, too.
+
+Arguments: the start method; what the children do; how many each rank has.
+"""
+# ruff: noqa: T201 - the test reads what is printed
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+import horovod.array as hvd
+
+lone = hvd.ProcessSet([1])
+hvd.init(process_sets=[lone])
+
+
+def place(_: int) -> list[object]:
+    hvd.init()  # as a function that a loader of data calls does
+    return [
+        hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank(),
+        hvd.cross_size(), hvd.is_homogeneous(), hvd.is_initialized(), lone.included(),
+        hvd.global_process_set.rank(), hvd.global_process_set.size(),
+    ]  # fmt: skip
+
+
+def add_up(_: int) -> list[object]:
+    return [float(hvd.allreduce(np.array([hvd.rank() + 1.0]), op=hvd.Sum)[0]), lone.size()]
+
+
+def try_to_add_up(_: int) -> list[object]:
+    try:
+        return add_up(_)
+    except (hvd.HorovodInternalError, RuntimeError) as error:
+        return [type(error).__name__, str(error), hvd.is_initialized()]
+
+
+def leave_and_come_back(_: int) -> list[object]:
+    hvd.shutdown()
+    left = hvd.is_initialized()
+    hvd.init()
+    return [left, hvd.rank()]
+
+
+def run_a_job(_: int) -> list[str]:
+    """Of another program, by a process that has a place to offer."""
+    program = "import horovod.array as hvd; hvd.init(); print(hvd.rank(), hvd.size())"
+    command = [sys.executable, "-m", "horovod.runner", "-np", "2", sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return sorted(done.stdout.splitlines())
+
+
+if __name__ == "__main__":
+    method, work, *counts = sys.argv[1:]
+    mine = int(counts[hvd.rank()])
+    results = []
+    if mine:
+        with multiprocessing.get_context(method).Pool(mine) as pool:
+            results = pool.map(globals()[work], range(mine), chunksize=1)
+    total = float(hvd.allreduce(np.ones(1), op=hvd.Sum)[0])
+    print(json.dumps([results, total, os.getpid()]))
