@@ -33,7 +33,7 @@ def choose_level(levels: Sequence[str], cpu: str, gainful: str) -> str:
         if gains and runs_on(level, cpu):
             return level
     raise ImportError(
-        f"this wheel of {DISTRIBUTION} holds code for {', '.join(levels) or 'nothing'}; this CPU"
+        f"this build of {DISTRIBUTION} holds code for {', '.join(levels) or 'nothing'}; this CPU"
         f" supports {cpu} only. Install the fitting build: {repair_command()}"
     )
 
@@ -58,7 +58,7 @@ def describe_misfit(levels: Sequence[str], level: str, cpu: str) -> str:
         cpu: the level that the CPU supports.
     """
     return (
-        f"{DISTRIBUTION}: this wheel was built for {level_asked_for(levels)} but this CPU supports"
+        f"{DISTRIBUTION}: this build is for {level_asked_for(levels)} but this CPU supports"
         f" {cpu}; using the {level} kernels. To install the fitting build: {repair_command()}"
     )
 

@@ -121,11 +121,12 @@ class Session:
         for change in self._followers:
             change(member)
 
-    def put_off(self, call: Callable[[], None]) -> bool:
+    def put_off(self, call: Callable[[], None], *, adds: bool) -> bool:
         """Leaves a call of `init()` for when this process, a child of a rank, communicates.
 
         Args:
             call: what joins a job.
+            adds: whether it does more in a job that has been joined.
 
         Returns:
             Whether it has been left: this is such a child, and in no job.
@@ -137,8 +138,9 @@ class Session:
                 parent = read_parent_rank(os.environ)
                 if parent is None:
                     return False
-                self._put_off = PutOff(parent, [])
-            self._put_off.calls.append(call)
+                self._put_off = PutOff(parent, [call])
+            elif adds:
+                self._put_off.calls.append(call)
             return True
 
     def start(

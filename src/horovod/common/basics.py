@@ -97,7 +97,7 @@ class HorovodBasics:
             for process_set in process_sets or ()
         ]
         join = functools.partial(_join, communicator, ranks, None if process_sets is None else sets)
-        if comm is not None or not SESSION.put_off(join):
+        if comm is not None or not SESSION.put_off(join, adds=process_sets is not None):
             join()
 
     def shutdown(self) -> None:

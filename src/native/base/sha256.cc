@@ -133,7 +133,7 @@ void RandomBytes(std::span<uint8_t> bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::read(fd.get(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) throw SystemError("read /dev/urandom", errno, "");
+    if (count <= 0) throw SystemError("read /dev/urandom", count < 0 ? errno : EIO, "");
     bytes = bytes.subspan(static_cast<size_t>(count));
   }
 }

@@ -68,7 +68,7 @@ def test_a_wheel_without_anything_that_runs_is_refused() -> None:
 def test_a_misfit_names_both_levels_and_the_way_out() -> None:
     line = describe_misfit(LEVELS, "baseline", "x86_64_v2")
     assert line.startswith(
-        "horovod-variants: this wheel was built for x86_64_v3 but this CPU supports x86_64_v2;"
+        "horovod-variants: this build is for x86_64_v3 but this CPU supports x86_64_v2;"
         " using the baseline kernels. To install the fitting build: "
     )
     assert "horovod-variants==" in line
