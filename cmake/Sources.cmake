@@ -8,7 +8,7 @@ set(HVD_CORE_SOURCES
   kernels/adasum.cc kernels/adasum_values.cc kernels/chosen.cc kernels/convert.cc kernels/convert_values.cc kernels/reduce.cc kernels/reduce_float.cc kernels/reduce_half.cc
   kernels/reduce_int.cc kernels/scale.cc kernels/scale_values.cc
   kernels/stream_bytes.cc kernels/stream_copy.cc kernels/table.cc
-  transport/abort.cc transport/auth.cc transport/hash_store.cc transport/socket.cc transport/socket_address.cc
+  transport/abort.cc transport/auth.cc transport/hash_store.cc transport/message_proofs.cc transport/socket.cc transport/socket_address.cc
   transport/tcp_store.cc transport/topology.cc transport/transport.cc
   transport/mixed/mixed_transport.cc
   transport/mpi/host_networks.cc transport/mpi/mpi_job.cc transport/mpi/mpi_library.cc

@@ -223,6 +223,48 @@ TEST(TheStoreAnswers) {
   EXPECT_THROWS(a.Put(std::string(2000, 'k'), ""), Error, "limits");
 }
 
+// Passes a client's words on to a store, and a reply of one value with its last byte before the
+// proof changed.
+void PassOnChanged(Listener& listener, const hvd::Endpoint& store) {
+  pollfd called{.fd = listener.fd(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&called, 1, 20'000), 1);
+  Socket client = *listener.TryAccept();
+  Socket server = Socket::Connect(store, Soon());
+  const auto pass_on = [](Socket& from, Socket& to, size_t count, bool change) {
+    std::vector<uint8_t> bytes(count);
+    from.ReceiveAll(bytes, Soon());
+    if (change) bytes[count - sizeof(hvd::Digest) - 1] ^= 1;
+    to.SendAll(bytes, Soon());
+  };
+  pass_on(server, client, sizeof(hvd::Nonce), false);
+  pass_on(client, server, sizeof(hvd::ClientHello), false);
+  pass_on(server, client, sizeof(hvd::Digest), false);
+  pass_on(client, server, 1 + 4 + 3 + 4 + sizeof(hvd::Digest), false);  // get "key", a time
+  pass_on(server, client, 1 + 4 + 5 + sizeof(hvd::Digest), true);       // "value"
+}
+
+TEST(WhatIsChangedOnTheWayFromTheStoreIsRefused) {
+  StoreServer server(kSecret);
+  hvd::TcpStore(server.endpoint(), kSecret, Soon()).Put("key", "value");
+  Listener listener("127.0.0.1");
+  auto relay = std::async(std::launch::async, [&] { PassOnChanged(listener, server.endpoint()); });
+  hvd::TcpStore store(listener.endpoint(), kSecret, Soon());
+  EXPECT_THROWS(store.Get("key", Soon()), Error, "has changed what it sent");
+  relay.get();
+}
+
+// Else every reply would be taken for that of the request after it.
+TEST(WhatIsAskedAfterAnInterruptHasItsOwnReply) {
+  StoreServer server(kSecret);
+  hvd::TcpStore store(server.endpoint(), kSecret, Soon());
+  EXPECT_THROWS(store.Get("later", Deadline::After(std::chrono::seconds(20), [] { return true; })),
+                Error, "");
+  store.Put("key", "value");
+  EXPECT_EQ(store.Get("key", Soon()), std::string("value"));
+  store.Put("later", "other");
+  EXPECT_EQ(store.Get("key", Soon()), std::string("value"));
+}
+
 TEST(TheStoreRefusesAnotherSecret) {
   StoreServer server(kSecret);
   EXPECT_THROWS(hvd::TcpStore(server.endpoint(), kOther, Soon()), Error, "did not authenticate");

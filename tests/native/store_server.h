@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <string>
@@ -16,6 +17,7 @@
 #include "base/wire.h"
 #include "transport/auth.h"
 #include "transport/hash_store.h"
+#include "transport/message_proofs.h"
 #include "transport/socket.h"
 
 namespace hvd::test {
@@ -45,44 +47,58 @@ class StoreServer {
     try {
       while (true) {
         Socket socket = acceptor_.Next({}, Soon(), "clients");
-        connections_.emplace_back([this, s = std::move(socket)]() mutable { Serve(s); });
+        connections_.emplace_back([this, s = std::move(socket),
+                                   key = acceptor_.message_key()]() mutable { Serve(s, key); });
       }
     } catch (const Error&) {
       // The test is over.
     }
   }
 
-  std::vector<uint8_t> Take(Socket& socket, size_t count) {
+  // The next bytes of a message, of which all are kept.
+  std::vector<uint8_t> Take(Socket& socket, size_t count, std::vector<uint8_t>& message) {
     std::vector<uint8_t> bytes(count);
     socket.ReceiveAll(bytes, Soon());
+    message.insert(message.end(), bytes.begin(), bytes.end());
     return bytes;
   }
 
-  std::string TakeText(Socket& socket) {
-    const auto bytes = Take(socket, WireReader(Take(socket, 4)).U32());
+  std::string TakeText(Socket& socket, std::vector<uint8_t>& message) {
+    const uint32_t length = WireReader(Take(socket, 4, message)).U32();
+    const auto bytes = Take(socket, length, message);
     return {bytes.begin(), bytes.end()};
   }
 
-  void Serve(Socket& socket) {
+  void Serve(Socket& socket, const Digest& message_key) {
+    MessageProofs asked(message_key, "client");
+    MessageProofs answered(message_key, "server");
     try {
       while (true) {
-        const uint8_t op = Take(socket, 1)[0];
-        const std::string key = TakeText(socket);
+        std::vector<uint8_t> request;
+        const uint8_t op = Take(socket, 1, request)[0];
+        const std::string key = TakeText(socket, request);
+        const std::string value = op == 1 ? TakeText(socket, request) : "";
+        const uint32_t wait = op == 1 ? 0 : WireReader(Take(socket, 4, request)).U32();
+        Digest proof;
+        socket.ReceiveAll(proof, Soon());
+        if (proof != asked.Next(request)) return;
         WireWriter reply;
         if (op == 1) {
-          store_.Put(key, TakeText(socket));
+          store_.Put(key, value);
           reply.U8(0);
         } else {
-          const std::chrono::milliseconds patience(WireReader(Take(socket, 4)).U32());
           try {
-            const std::string value = store_.Get(key, Soon().Within(patience));
+            const std::string found =
+                store_.Get(key, Soon().Within(std::chrono::milliseconds(wait)));
             reply.U8(0);
-            reply.String(value);
+            reply.String(found);
           } catch (const Error& error) {
             if (error.kind() != Error::Kind::kTimeout) throw;
             reply.U8(1);
           }
         }
+        const Digest answer = answered.Next(reply.bytes());
+        reply.Bytes(answer);
         socket.SendAll(reply.bytes(), Soon());
       }
     } catch (const Error&) {

@@ -51,7 +51,7 @@ class _Exchange(FirstFailure):
         missing = [rank for rank in range(self._ranks) if rank not in self._results]
         if missing:
             raise RuntimeError(_describe_missing(missing))
-        return [pickle.loads(result) for _, result in sorted(self._results.items())]  # noqa: S301 - members of the job alone reach the store
+        return [pickle.loads(result) for _, result in sorted(self._results.items())]  # noqa: S301 - the store has proofs of what it is sent
 
 
 def _describe_missing(ranks: list[int]) -> str:

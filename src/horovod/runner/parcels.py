@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from horovod.runner.rendezvous import MAX_VALUE
+from horovod.runner.store_messages import MAX_VALUE
 
 
 def pack(name: str, data: bytes) -> Iterator[tuple[bytes, bytes]]:

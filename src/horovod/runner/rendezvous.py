@@ -1,11 +1,4 @@
-"""The store in which the ranks of a job find each other: keys and values behind a shared secret.
-
-After accept the server sends 16 random bytes Ns. The client sends `HVD1`, 16 random bytes Nc and
-HMAC-SHA256(secret, "client" + Ns + Nc + "store"); the server closes when that is wrong, else
-answers HMAC-SHA256(secret, "server" + Nc + Ns + "store"). Requests follow: u8 op (1 put, 2 get),
-u32 key length, key; put adds u32 value length, value; get adds u32 milliseconds. Reply: u8 status
-(0 ok, 1 timeout); after a successful get u32 value length, value. Integers are little-endian.
-"""
+"""The store in which the ranks of a job find each other: keys and values behind a shared secret."""
 
 import collections
 import contextlib
@@ -16,22 +9,31 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from horovod.runner.callers import Callers
 from horovod.runner.descriptors import most_descriptors
 from horovod.runner.network import NetworkError
+from horovod.runner.store_messages import (
+    CLIENT,
+    DIGEST_BYTES,
+    GET,
+    HANDSHAKE_SECONDS,
+    HELLO_BYTES,
+    MAGIC,
+    MAX_KEY,
+    MAX_VALUE,
+    NONCE_BYTES,
+    OK,
+    PUT,
+    SERVER,
+    TIMEOUT,
+    Proofs,
+    sign,
+)
 from horovod.runner.streams import say
 from horovod.runner.threads import ThreadError, start_thread
 
-MAGIC = b"HVD1"
-NONCE_BYTES = 16
-DIGEST_BYTES = 32
-_HELLO_BYTES = len(MAGIC) + NONCE_BYTES + DIGEST_BYTES
-PUT, GET = 1, 2
-OK, TIMEOUT = 0, 1
-MAX_KEY = 1 << 10
-MAX_VALUE = 1 << 20
-HANDSHAKE_SECONDS = 5.0
 _BACKLOG = 4096  # all ranks of a job connect at once; one that finds no place tries again after 1 s
 _ACCEPTED_AT_ONCE = 16  # before those who wait are heard again
 _MOST_CALLERS = 4096
@@ -61,11 +63,6 @@ def read_joined(key: bytes, value: bytes) -> tuple[int, frozenset[int]] | None:
         return None
     ranks = frozenset(int(rank) for rank in value.split(b",") if rank)
     return int(key.removeprefix(_JOINED)), ranks
-
-
-def sign(secret: bytes, speaker: bytes, first: bytes, second: bytes) -> bytes:
-    """The proof that the speaker knows the secret, bound to both nonces."""
-    return hmac.digest(secret, speaker + first + second + b"store", "sha256")
 
 
 class RendezvousServer:
@@ -160,7 +157,7 @@ class RendezvousServer:
             self._listener,
             self._selector as selector,
             contextlib.closing(
-                Callers(selector, _HELLO_BYTES, _most_callers(), _new_nonce)
+                Callers(selector, HELLO_BYTES, _most_callers(), _new_nonce)
             ) as callers,
         ):
             selector.register(self._listener, selectors.EVENT_READ)
@@ -191,16 +188,20 @@ class RendezvousServer:
         """Serves who knows the secret, and hangs up on others."""
         theirs = hello[len(MAGIC) : len(MAGIC) + NONCE_BYTES]
         proof = hello[len(MAGIC) + NONCE_BYTES :]
-        expected = sign(self._secret, b"client", ours, theirs)
+        expected = sign(self._secret, CLIENT, ours, theirs)
         if not hello.startswith(MAGIC) or not hmac.compare_digest(proof, expected):
             connection.close()
             return
         with self._lock:
             self._connections.add(connection)
-        answer = sign(self._secret, b"server", theirs, ours)
+        asked, answered = (
+            Proofs(self._secret, speaker, ours, theirs) for speaker in (CLIENT, SERVER)
+        )
+        served = _Served(connection, asked, answered)
+        answer = sign(self._secret, SERVER, theirs, ours)
         what = "a thread that serves a rank"
         try:
-            start_thread(self._serve, what, connection, answer, daemon=True)
+            start_thread(self._serve, what, served, answer, daemon=True)
         except ThreadError as error:
             self._turn_away(connection, str(error))
 
@@ -212,42 +213,33 @@ class RendezvousServer:
             say(f"horovodrun: {reason}")
         self._turned_away = True
 
-    def _serve(self, connection: socket.socket, proof: bytes) -> None:
+    def _serve(self, served: "_Served", proof: bytes) -> None:
+        connection = served.connection
         try:
             with connection:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 connection.settimeout(None)
                 connection.sendall(proof)
-                while self._answer(connection):
-                    pass
+                while (request := served.request()) is not None:
+                    served.reply(self._answer(*request))
         except (OSError, ProtocolError):
             return  # the peer is gone or is none of ours; both are its own affair
         finally:
             with self._lock:
                 self._connections.discard(connection)
 
-    def _answer(self, connection: socket.socket) -> bool:
-        """Serves one request; False when the client has hung up."""
-        op = connection.recv(1)
-        if not op:
-            return False
-        key = _receive(connection, _length(connection, MAX_KEY))
-        if op[0] == PUT:
-            value = _receive(connection, _length(connection, MAX_VALUE))
-            self.put(key, value)
+    def _answer(self, op: int, key: bytes, rest: bytes) -> bytes:
+        """Does what a request wants, and says what came of it."""
+        if op == PUT:
+            self.put(key, rest)
             # First: who has been answered may end, and what it has put is to be known by then.
-            self._on_put(key, value)
-            connection.sendall(bytes([OK]))
-        elif op[0] == GET:
-            (milliseconds,) = struct.unpack("<I", _receive(connection, 4))
-            found = self._wait_for(key, milliseconds / 1000)
-            if found is None:
-                connection.sendall(bytes([TIMEOUT]))
-            else:
-                connection.sendall(struct.pack("<BI", OK, len(found)) + found)
-        else:
-            raise ProtocolError(f"unknown request {op[0]}")
-        return True
+            self._on_put(key, rest)
+            return bytes([OK])
+        (milliseconds,) = struct.unpack("<I", rest)
+        found = self._wait_for(key, milliseconds / 1000)
+        if found is None:
+            return bytes([TIMEOUT])
+        return struct.pack("<BI", OK, len(found)) + found
 
     def _wait_for(self, key: bytes, seconds: float) -> bytes | None:
         with self._lock:
@@ -262,21 +254,60 @@ class RendezvousServer:
             return self._values.get(key)
 
 
-def _length(connection: socket.socket, limit: int) -> int:
-    (length,) = struct.unpack("<I", _receive(connection, 4))
-    if length > limit:
-        raise ProtocolError(f"{length} bytes announced, at most {limit} are accepted")
-    return int(length)
+@dataclass(frozen=True)
+class _Served:
+    """One client's connection.
 
+    Attributes:
+        connection: to it.
+        asked: the proofs of what it sends.
+        answered: those of what it is sent.
+    """
 
-def _receive(connection: socket.socket, count: int) -> bytes:
-    data = bytearray()
-    while len(data) < count:
-        chunk = connection.recv(count - len(data))
-        if not chunk:
-            raise ProtocolError(f"the peer hung up after {len(data)} of {count} bytes")
-        data += chunk
-    return bytes(data)
+    connection: socket.socket
+    asked: Proofs
+    answered: Proofs
+
+    def request(self) -> tuple[int, bytes, bytes] | None:
+        """Its next request: what it wants, the key, and the value or the bytes of a time.
+
+        Returns:
+            None when it has hung up.
+
+        Raises:
+            ProtocolError: this is no request, or somebody else's.
+        """
+        op = self.connection.recv(1)
+        if not op:
+            return None
+        if op[0] not in (PUT, GET):
+            raise ProtocolError(f"unknown request {op[0]}")
+        key_length, key = self._receive_string(MAX_KEY)
+        length, rest = self._receive_string(MAX_VALUE) if op[0] == PUT else (b"", self._receive(4))
+        message = op + key_length + key + length + rest
+        if not self.asked.holds(message, self._receive(DIGEST_BYTES)):
+            raise ProtocolError("somebody else has changed what the peer sent")
+        return op[0], key, rest
+
+    def reply(self, message: bytes) -> None:
+        """Sends it an answer."""
+        self.connection.sendall(self.answered.prove(message))
+
+    def _receive_string(self, limit: int) -> tuple[bytes, bytes]:
+        announced = self._receive(4)
+        (length,) = struct.unpack("<I", announced)
+        if length > limit:
+            raise ProtocolError(f"{length} bytes announced, at most {limit} are accepted")
+        return announced, self._receive(length)
+
+    def _receive(self, count: int) -> bytes:
+        data = bytearray()
+        while len(data) < count:
+            chunk = self.connection.recv(count - len(data))
+            if not chunk:
+                raise ProtocolError(f"the peer hung up after {len(data)} of {count} bytes")
+            data += chunk
+        return bytes(data)
 
 
 def _new_nonce() -> bytes:

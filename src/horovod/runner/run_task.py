@@ -42,7 +42,7 @@ def main() -> int:
     if parcel is None:
         sys.stderr.write("horovod.run: the store does not hold the function\n")
         return 1
-    # The store has proved that it knows the job's secret before anything was read.
+    # Each of the store's replies has proved that who made it knows the job's secret.
     function = pickle.loads(parcel)  # noqa: S301 - as said above
     result = dump(function())
     store = StoreClient(endpoints, secret, patience)

@@ -1,6 +1,7 @@
 """A Python client of the store in which the ranks of a job find each other.
 
-The protocol, and how both ends prove that they know the job's secret, stand in `rendezvous`.
+The protocol, and how both ends prove that they know the job's secret, stand in
+`store_messages`.
 """
 
 import errno
@@ -12,7 +13,8 @@ import struct
 import time
 from typing import Any
 
-from horovod.runner.rendezvous import (
+from horovod.runner.store_messages import (
+    CLIENT,
     DIGEST_BYTES,
     GET,
     HANDSHAKE_SECONDS,
@@ -21,6 +23,8 @@ from horovod.runner.rendezvous import (
     NONCE_BYTES,
     OK,
     PUT,
+    SERVER,
+    Proofs,
     sign,
 )
 
@@ -179,18 +183,39 @@ class StoreClient:
         if len(value) > MAX_VALUE:
             raise StoreError(f"{len(value)} bytes are too many for one value of the store")
         self._connection.settimeout(self._patience)
-        self._send(struct.pack("<BI", PUT, len(key)) + key + struct.pack("<I", len(value)) + value)
-        self._receive(1)
+        self._request(PUT, key, struct.pack("<I", len(value)) + value)
+        self._check(self._receive(1))
 
     def get(self, key: bytes, seconds: float) -> bytes | None:
         """The value of a key as soon as there is one; None when there is none in time."""
         milliseconds = min(int(seconds * 1000), 0xFFFFFFFF)
         self._connection.settimeout(seconds + self._patience)
-        self._send(struct.pack("<BI", GET, len(key)) + key + struct.pack("<I", milliseconds))
-        if self._receive(1)[0] != OK:
+        self._request(GET, key, struct.pack("<I", milliseconds))
+        status = self._receive(1)
+        if status[0] != OK:
+            self._check(status)
             return None
-        (length,) = struct.unpack("<I", self._receive(4))
-        return self._receive(length)
+        announced = self._receive(4)
+        (length,) = struct.unpack("<I", announced)
+        if length > MAX_VALUE:
+            raise self._changed()
+        value = self._receive(length)
+        self._check(status + announced + value)
+        return value
+
+    def _request(self, op: int, key: bytes, rest: bytes) -> None:
+        message = struct.pack("<BI", op, len(key)) + key + rest
+        self._send(self._asked.prove(message))
+
+    def _check(self, reply: bytes) -> None:
+        if not self._answered.holds(reply, self._receive(DIGEST_BYTES)):
+            raise self._changed()
+
+    def _changed(self) -> StoreError:
+        return StoreError(
+            f"somebody between this process and the job's store at {self._address} has changed what"
+            " the store sent; nothing of it is used"
+        )
 
     def close(self) -> None:
         """Ends the connection."""
@@ -201,10 +226,13 @@ class StoreClient:
         theirs = self._receive(NONCE_BYTES)
         self._connection.settimeout(max(deadline - time.monotonic(), 0.001))
         ours = secrets.token_bytes(NONCE_BYTES)
-        self._send(MAGIC + ours + sign(secret, b"client", theirs, ours))
+        self._send(MAGIC + ours + sign(secret, CLIENT, theirs, ours))
         proof = self._receive(DIGEST_BYTES)
-        if not hmac.compare_digest(proof, sign(secret, b"server", ours, theirs)):
+        if not hmac.compare_digest(proof, sign(secret, SERVER, ours, theirs)):
             raise StoreError(f"{self._address} does not know the job's secret")
+        self._asked, self._answered = (
+            Proofs(secret, speaker, theirs, ours) for speaker in (CLIENT, SERVER)
+        )
 
     def _send(self, data: bytes) -> None:
         try:

@@ -17,7 +17,8 @@
 namespace hvd {
 namespace {
 
-constexpr std::string_view kMagic = "HVD1";
+constexpr std::string_view kMessages = "messages";
+constexpr std::string_view kMagic = "HVD2";
 static_assert(sizeof(ClientHello) == kMagic.size() + sizeof(Nonce) + sizeof(Digest));
 // How long one of several addresses may keep its proof to itself.
 constexpr std::chrono::seconds kProofTime{5};
@@ -43,8 +44,8 @@ Nonce NewNonce() {
 
 }  // namespace
 
-void AuthenticateToServer(Socket& socket, const Secret& secret, const std::string& purpose,
-                          const Deadline& deadline) {
+Digest AuthenticateToServer(Socket& socket, const Secret& secret, const std::string& purpose,
+                            const Deadline& deadline) {
   try {
     Nonce theirs;
     socket.ReceiveAll(theirs, deadline);
@@ -60,6 +61,7 @@ void AuthenticateToServer(Socket& socket, const Secret& secret, const std::strin
     if (!EqualInConstantTime(answer, Proof(secret, "server", ours, theirs, purpose))) {
       throw Error(Error::Kind::kIo, "it answered with another secret");
     }
+    return Proof(secret, kMessages, theirs, ours, purpose);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kIo) throw;
     throw Error(Error::Kind::kIo, socket.peer() + " did not authenticate: " + error.what() +
@@ -68,7 +70,8 @@ void AuthenticateToServer(Socket& socket, const Secret& secret, const std::strin
 }
 
 Socket ConnectAuthenticated(std::vector<Endpoint> endpoints, const Secret& secret,
-                            const std::string& purpose, const Deadline& deadline) {
+                            const std::string& purpose, const Deadline& deadline,
+                            Digest* message_key) {
   std::string errors;
   while (true) {
     const bool last = endpoints.size() == 1;
@@ -77,7 +80,9 @@ Socket ConnectAuthenticated(std::vector<Endpoint> endpoints, const Secret& secre
     try {
       Socket socket = Socket::ConnectAny(endpoints, deadline);
       reached = socket.peer();
-      AuthenticateToServer(socket, secret, purpose, last ? deadline : deadline.Within(kProofTime));
+      const Digest key = AuthenticateToServer(socket, secret, purpose,
+                                              last ? deadline : deadline.Within(kProofTime));
+      if (message_key != nullptr) *message_key = key;
       return socket;
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::kInterrupted) throw;
@@ -146,6 +151,7 @@ bool Acceptor::Hear(Pending& pending, const Deadline& deadline) {
     throw Error(Error::Kind::kIo, pending.socket.peer() + " does not know the job's secret");
   }
   pending.socket.SendAll(Proof(secret_, "server", theirs, pending.nonce, purpose_), deadline);
+  message_key_ = Proof(secret_, kMessages, pending.nonce, theirs, purpose_);
   return true;
 }
 

@@ -1,9 +1,11 @@
 #include "transport/tcp_store.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -32,20 +34,52 @@ void CheckSizes(const std::string& key, size_t value_bytes) {
   }
 }
 
-Socket Connect(std::vector<Endpoint> server, const Secret& secret, const Deadline& deadline) {
+}  // namespace
+
+TcpStore::TcpStore(std::vector<Endpoint> server, Secret secret, const Deadline& deadline)
+    : server_(std::move(server)), secret_(std::move(secret)), connection_(Connect(deadline)) {}
+
+TcpStore::Connection TcpStore::Connect(const Deadline& deadline) const {
   try {
-    return ConnectAuthenticated(std::move(server), secret, "store", deadline);
+    Digest key;
+    Socket socket = ConnectAuthenticated(server_, secret_, "store", deadline, &key);
+    socket.set_peer("the launcher's store at " + socket.peer());
+    return {.socket = std::move(socket),
+            .asked = MessageProofs(key, "client"),
+            .answered = MessageProofs(key, "server")};
   } catch (const Error& error) {
     if (error.kind() == Error::Kind::kInterrupted) throw;
     throw Error(error.kind(), StrCat("the launcher's store cannot be reached: ", error.what()));
   }
 }
 
-}  // namespace
+void TcpStore::Ask(std::span<const uint8_t> request, const Deadline& deadline) {
+  if (!in_step_) connection_ = Connect(deadline);
+  in_step_ = false;
+  reply_.clear();
+  WireWriter proved;
+  proved.Bytes(request);
+  proved.Bytes(connection_.asked.Next(request));
+  connection_.socket.SendAll(proved.bytes(), deadline);
+}
 
-TcpStore::TcpStore(std::vector<Endpoint> server, const Secret& secret, const Deadline& deadline)
-    : socket_(Connect(std::move(server), secret, deadline)) {
-  socket_.set_peer("the launcher's store at " + socket_.peer());
+std::span<const uint8_t> TcpStore::Receive(size_t count, const Deadline& deadline) {
+  const size_t before = reply_.size();
+  reply_.resize(before + count);
+  const auto bytes = std::span(reply_).subspan(before);
+  connection_.socket.ReceiveAll(bytes, deadline);
+  return bytes;
+}
+
+void TcpStore::CheckReply(const Deadline& deadline) {
+  Digest proof;
+  connection_.socket.ReceiveAll(proof, deadline);
+  if (!EqualInConstantTime(proof, connection_.answered.Next(reply_))) {
+    throw Error(Error::Kind::kIo,
+                StrCat("somebody between this process and ", connection_.socket.peer(),
+                       " has changed what it sent; nothing of it is used"));
+  }
+  in_step_ = true;
 }
 
 void TcpStore::Put(const std::string& key, const std::string& value) {
@@ -55,11 +89,12 @@ void TcpStore::Put(const std::string& key, const std::string& value) {
   request.U8(kPut);
   request.String(key);
   request.String(value);
-  socket_.SendAll(request.bytes(), deadline);
-  std::array<uint8_t, 1> status;
-  socket_.ReceiveAll(status, deadline);
-  if (status[0] != kFine) {
-    throw Error(Error::Kind::kIo, StrCat(socket_.peer(), " refused the key '", key, "'"));
+  Ask(request.bytes(), deadline);
+  const uint8_t status = Receive(1, deadline)[0];
+  CheckReply(deadline);
+  if (status != kFine) {
+    throw Error(Error::Kind::kIo,
+                StrCat(connection_.socket.peer(), " refused the key '", key, "'"));
   }
 }
 
@@ -73,24 +108,23 @@ std::string TcpStore::Get(const std::string& key, const Deadline& deadline) {
     request.String(key);
     request.U32(static_cast<uint32_t>(patience.count()));
     const Deadline reply_deadline = deadline.Extended(kServersGrace);
-    socket_.SendAll(request.bytes(), reply_deadline);
-    std::array<uint8_t, 1> status;
-    socket_.ReceiveAll(status, reply_deadline);
-    if (status[0] == kFine) {
-      std::array<uint8_t, 4> length_bytes;
-      socket_.ReceiveAll(length_bytes, reply_deadline);
-      const uint32_t length = WireReader(length_bytes).U32();
+    Ask(request.bytes(), reply_deadline);
+    const uint8_t status = Receive(1, reply_deadline)[0];
+    if (status == kFine) {
+      const uint32_t length = WireReader(Receive(4, reply_deadline)).U32();
       if (length > kLongestValue) {
-        throw Error(Error::Kind::kIo, StrCat(socket_.peer(), " sent a value of ", length,
+        throw Error(Error::Kind::kIo, StrCat(connection_.socket.peer(), " sent a value of ", length,
                                              " bytes, limit ", kLongestValue));
       }
-      std::vector<uint8_t> value(length);
-      socket_.ReceiveAll(value, reply_deadline);
-      return {value.begin(), value.end()};
+      const auto value = Receive(length, reply_deadline);
+      std::string result(value.begin(), value.end());
+      CheckReply(reply_deadline);
+      return result;
     }
-    if (status[0] != kTimedOut) {
-      throw Error(Error::Kind::kIo,
-                  StrCat(socket_.peer(), " answered with status ", static_cast<int>(status[0])));
+    CheckReply(reply_deadline);
+    if (status != kTimedOut) {
+      throw Error(Error::Kind::kIo, StrCat(connection_.socket.peer(), " answered with status ",
+                                           static_cast<int>(status)));
     }
     deadline.Check("nobody put '" + key + "' into the store");
   }

@@ -26,8 +26,9 @@ from horovod.runner.elastic.discovery import (
 from horovod.runner.elastic.messages import News, Place, Ready
 from horovod.runner.elastic.seating import Seat, assign, make_plan
 from horovod.runner.hosts import parse_hosts
-from horovod.runner.rendezvous import MAX_VALUE, RendezvousServer
+from horovod.runner.rendezvous import RendezvousServer
 from horovod.runner.store_client import StoreClient, StoreError
+from horovod.runner.store_messages import MAX_VALUE
 
 HOSTS = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 4), min_size=1)
 

@@ -1,6 +1,7 @@
 """The store, over real sockets, with clients of all kinds."""
 
 import contextlib
+import hmac
 import secrets
 import socket
 import struct
@@ -12,9 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from horovod.runner import rendezvous
-from horovod.runner.rendezvous import GET, MAGIC, PUT, RendezvousServer, sign
+from horovod.runner import rendezvous, store_messages
+from horovod.runner.rendezvous import RendezvousServer
 from horovod.runner.store_client import StoreClient
+from horovod.runner.store_messages import GET, MAGIC, PUT, sign
 
 SECRET = bytes(range(32))
 PATIENCE = 20.0  # seconds until a test that hangs is given up
@@ -50,6 +52,24 @@ class Client:
         self.socket.sendall(MAGIC + ours + sign(secret, b"client", theirs, ours))
         self.proof = self.socket.recv(32)
         self.trusted = self.proof == sign(secret, b"server", ours, theirs)
+        key_of = theirs + ours + b"store"
+        self.key = hmac.digest(secret, b"messages" + key_of, "sha256")
+        self.sent = self.received = 0
+
+    def send(self, message: bytes) -> None:
+        proved = b"client" + struct.pack("<Q", self.sent) + message
+        self.sent += 1
+        self.socket.sendall(message + hmac.digest(self.key, proved, "sha256"))
+
+    def reply(self, *, with_value: bool) -> bytes | None:
+        message = self.receive(1)
+        if with_value and message == b"\0":
+            message += self.receive(4)
+            message += self.receive(struct.unpack("<I", message[1:])[0])
+        proved = b"server" + struct.pack("<Q", self.received) + message
+        self.received += 1
+        assert self.receive(32) == hmac.digest(self.key, proved, "sha256")
+        return None if message == b"\1" else message[5:]
 
     def receive(self, count: int) -> bytes:
         data = b""
@@ -61,21 +81,15 @@ class Client:
         return data
 
     def put(self, key: bytes, value: bytes) -> None:
-        self.socket.sendall(
-            struct.pack("<BI", PUT, len(key)) + key + struct.pack("<I", len(value)) + value
-        )
-        assert self.receive(1) == b"\0"
+        self.send(struct.pack("<BI", PUT, len(key)) + key + struct.pack("<I", len(value)) + value)
+        assert self.reply(with_value=False) == b""
 
     def ask(self, key: bytes, milliseconds: int) -> None:
-        self.socket.sendall(
-            struct.pack("<BI", GET, len(key)) + key + struct.pack("<I", milliseconds)
-        )
+        self.send(struct.pack("<BI", GET, len(key)) + key + struct.pack("<I", milliseconds))
 
     def get(self, key: bytes, milliseconds: int = 10_000) -> bytes | None:
         self.ask(key, milliseconds)
-        if self.receive(1) == b"\1":
-            return None
-        return self.receive(struct.unpack("<I", self.receive(4))[0])
+        return self.reply(with_value=True)
 
     def close(self) -> None:
         self.socket.close()
@@ -102,8 +116,7 @@ def test_get_waits_for_put(connect: Connect) -> None:
     reader = connect()
     reader.ask(b"later", 60_000)
     connect().put(b"later", b"here")
-    assert reader.receive(1) == b"\0"
-    assert reader.receive(4) + reader.receive(4) == struct.pack("<I", 4) + b"here"
+    assert reader.reply(with_value=True) == b"here"
 
 
 def test_get_gives_up_in_time(connect: Connect) -> None:
@@ -136,9 +149,9 @@ def test_a_recorded_proof_does_not_help(store: RendezvousServer) -> None:
 @pytest.mark.parametrize(
     "request_bytes",
     [
-        struct.pack("<BI", PUT, rendezvous.MAX_KEY + 1),
+        struct.pack("<BI", PUT, store_messages.MAX_KEY + 1),
         struct.pack("<BI", GET, 0xFFFFFFFF),
-        struct.pack("<BI", PUT, 1) + b"k" + struct.pack("<I", rendezvous.MAX_VALUE + 1),
+        struct.pack("<BI", PUT, 1) + b"k" + struct.pack("<I", store_messages.MAX_VALUE + 1),
         struct.pack("<BI", 9, 1) + b"k",
     ],
     ids=["long key", "huge key", "long value", "unknown request"],
@@ -152,7 +165,7 @@ def test_what_breaks_the_rules_is_cut_off(connect: Connect, request_bytes: bytes
 
 def test_limits_themselves_are_allowed(connect: Connect) -> None:
     client = connect()
-    key, value = b"k" * rendezvous.MAX_KEY, b"v" * rendezvous.MAX_VALUE
+    key, value = b"k" * store_messages.MAX_KEY, b"v" * store_messages.MAX_VALUE
     client.put(key, value)
     assert client.get(key) == value
 
@@ -162,6 +175,18 @@ def test_a_truncated_request_changes_nothing(connect: Connect) -> None:
     client.socket.sendall(struct.pack("<BI", PUT, 3) + b"key" + struct.pack("<I", 10) + b"half")
     client.socket.close()
     assert connect().get(b"key", 0) is None
+
+
+def test_a_request_that_is_changed_or_repeated_on_the_way_does_nothing(connect: Connect) -> None:
+    changed, repeated = connect(), connect()
+    put = struct.pack("<BI", PUT, 3) + b"key" + struct.pack("<I", 4)
+    proof = hmac.digest(changed.key, b"client" + struct.pack("<Q", 0) + put + b"good", "sha256")
+    changed.socket.sendall(put + b"evil" + proof)
+    assert changed.hung_up()
+    assert repeated.get(b"key", 0) is None
+    repeated.sent -= 1
+    repeated.ask(b"key", 0)
+    assert repeated.hung_up()
 
 
 def test_strangers_who_say_nothing_are_cut_off(
@@ -182,14 +207,14 @@ def test_what_a_client_puts_is_told_before_it_is_answered() -> None:
 
     server = RendezvousServer(SECRET, "127.0.0.1", on_put)
     with contextlib.closing(server), contextlib.closing(Client(server, SECRET)) as client:
-        client.socket.sendall(struct.pack("<BI", PUT, 1) + b"k" + struct.pack("<I", 0))
+        client.send(struct.pack("<BI", PUT, 1) + b"k" + struct.pack("<I", 0))
         assert told.wait(PATIENCE)
         client.socket.settimeout(0.2)
         with pytest.raises(TimeoutError):
             client.receive(1)
         may_go.set()
         client.socket.settimeout(PATIENCE)
-        assert client.receive(1) == b"\0"
+        assert client.reply(with_value=False) == b""
 
 
 def test_a_value_wakes_nobody_who_waits_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +240,7 @@ def test_a_value_wakes_nobody_who_waits_for_another(monkeypatch: pytest.MonkeyPa
             server.put(b"other/%d" % number, b"")
         assert sum(woken) == 0
         server.put(b"later", b"")
-        assert client.receive(1) == b"\0"
+        assert client.reply(with_value=True) == b""
         assert sum(woken) == 1
 
 
@@ -239,7 +264,7 @@ def test_closing_releases_those_who_wait() -> None:
 
 CROWDED = """
 import resource, sys
-from horovod.runner import rendezvous
+from horovod.runner import rendezvous, store_messages
 from horovod.runner.rendezvous import RendezvousServer
 rendezvous.HANDSHAKE_SECONDS = 600.0
 store = RendezvousServer(bytes(range(32)), "127.0.0.1")

@@ -17,8 +17,8 @@ import pytest
 from horovod import _launcher_store
 from horovod.common.exceptions import HorovodInternalError
 from horovod.runner import store_client
-from horovod.runner.rendezvous import DIGEST_BYTES, MAGIC, NONCE_BYTES, sign
 from horovod.runner.store_client import StoreClient, StoreError
+from horovod.runner.store_messages import DIGEST_BYTES, MAGIC, NONCE_BYTES, sign
 
 SECRET = bytes(range(32))
 PATIENCE = 30.0  # seconds until a test that hangs is given up
