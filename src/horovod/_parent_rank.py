@@ -88,8 +88,28 @@ def read_parent_rank(environment: Mapping[str, str]) -> ParentRank | None:
         None if this process is no such child: it is a rank itself, a program that a rank runs, or
         has been told a place of its own.
     """
+    return _read(environment) if _started_by_multiprocessing() else None
+
+
+def describe_inherited_place(environment: Mapping[str, str]) -> str:
+    """What to add where a start has failed, since this process has the place of another one.
+
+    Returns:
+        Sentences with a space before them; "" for a process with a place of its own.
+    """
+    place = _read(environment)
+    if place is None or _started_by_multiprocessing():  # which says so itself
+        return ""
+    return (
+        f" This process is not rank {place.rank}, but was started by it, process {place.process},"
+        " and has its variables: it waits for programs that the other ranks would start. To run it"
+        " alone, start it without HOROVOD_RANK, HOROVOD_SIZE and the like."
+    )
+
+
+def _read(environment: Mapping[str, str]) -> ParentRank | None:
     text = environment.get(_settings.PARENT_RANK.name)
-    if not text or not _started_by_multiprocessing():
+    if not text:
         return None
     try:
         place = ParentRank(**json.loads(text))

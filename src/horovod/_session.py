@@ -12,7 +12,13 @@ from typing import Any
 from horovod import _chosen_ranks, _launcher_store, _mpi, _settings, _standard_error, _timeline
 from horovod._loader import CoreLibrary, _bindings, select_core
 from horovod._mpi_jobs import MpiJobs, numbers_in_world, place
-from horovod._parent_rank import ParentRank, read_parent_rank, tell_children, tell_no_children
+from horovod._parent_rank import (
+    ParentRank,
+    describe_inherited_place,
+    read_parent_rank,
+    tell_children,
+    tell_no_children,
+)
 from horovod._placement import Placement, read_placement, without_mpi
 from horovod._put_off_starts import PutOff
 from horovod._runtime_start import start_runtime
@@ -255,6 +261,8 @@ class Session:
             runtime = start_runtime(core, placement, generation, mpi, timeline, autotune_log)
         except HorovodInternalError as error:
             if not elastic:
+                if inherited := describe_inherited_place(os.environ):
+                    raise HorovodInternalError(f"{error}{inherited}") from error
                 raise
             self._trouble = str(error)
             _standard_error.say(f"{self._trouble.rstrip('.')}. Asking for a new place.")

@@ -62,6 +62,16 @@ def test_a_job_that_one_starts_has_places_of_its_own(launch: Launch) -> None:
     assert said(launched.lines(1)) == [["[0]<stdout>:0 2", "[1]<stdout>:1 2"]]
 
 
+def test_a_program_that_a_rank_runs_says_whose_place_it_has(launch: Launch) -> None:
+    launched = launch(2, PROGRAM, "none", "run_a_program", "1", "0")
+    assert launched.code == 0, launched.err
+    ((code, text),) = said(launched.lines(0))
+    _, _, rank = json.loads(launched.lines(0)[-1])
+    assert code == "1"
+    assert "rank 1 did not come within 3 s" in text
+    assert f"This process is not rank 0, but was started by it, process {rank}," in text
+
+
 def test_in_an_elastic_job_they_take_no_place() -> None:
     arguments = (RANKS / PROGRAM, "forkserver", "try_to_add_up", "1", "1")
     launched = horovodrun("-np", "2", "--min-np", "2", sys.executable, *arguments)

@@ -1,6 +1,6 @@
 """Calls `init()` outside of the guard, and has multiprocessing start children that come to it, too.
 
-Arguments: the start method; what the children do; how many each rank has.
+Arguments: the start method, or "none"; what the children do; how many each rank has.
 """
 # ruff: noqa: T201 - the test reads what is printed
 
@@ -53,11 +53,22 @@ def run_a_job(_: int) -> list[str]:
     return sorted(done.stdout.splitlines())
 
 
+def run_a_program(_: int) -> list[str]:
+    """Which calls `init()`, and has this rank's variables."""
+    program = "import horovod.array as hvd; hvd.init()"
+    environment = {**os.environ, "HOROVOD_START_TIMEOUT": "3"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    return [str(done.returncode), done.stderr.splitlines()[-1]]
+
+
 if __name__ == "__main__":
     method, work, *counts = sys.argv[1:]
     mine = int(counts[hvd.rank()])
     results = []
-    if mine:
+    if mine and method == "none":
+        results = [globals()[work](0)]
+    elif mine:
         with multiprocessing.get_context(method).Pool(mine) as pool:
             results = pool.map(globals()[work], range(mine), chunksize=1)
     total = float(hvd.allreduce(np.ones(1), op=hvd.Sum)[0])
