@@ -250,3 +250,67 @@ def test_a_cooldown_may_be_longer_than_clocks_can_count() -> None:
     assert horovod.run(summed, (1.0,), min_num_proc=2, **long) == horovod.run(
         summed, (1.0,), num_proc=2
     )
+
+
+def plant(folder: Path, *names: str) -> Path:
+    """Writes modules that say that they have been run."""
+    ran = folder / "ran"
+    for name in names:
+        (folder / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write({name!r})\n")
+    return ran
+
+
+def in_folder(folder: Path, *command: object) -> str:
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        cwd=folder, capture_output=True, text=True, timeout=LAUNCH_SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+CALLER = """
+import horovod, beside
+def main():
+    import beside_too
+    return beside.name(), beside_too.__name__
+hosts = "localhost:1"
+print(horovod.run(main, hosts=hosts), horovod.run(beside.name, hosts=hosts))
+"""
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.2"])
+def test_ranks_find_the_callers_modules_and_run_none_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    here, scripts, programs = (tmp_path / name for name in ("here", "scripts", "programs"))
+    for folder in (here, scripts, programs):
+        folder.mkdir()
+    ran = plant(here, "pickle", "cloudpickle", "horovod", "struct", "beside", "site")
+    ssh = programs / "ssh"  # what it stands in for starts in the user's own folder
+    ssh.write_text('#!/bin/sh\nwhile [ $# -gt 2 ]; do shift; done\nexec sh -c "$2"\n')
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    (scripts / "script.py").write_text(CALLER.replace("localhost", host))
+    (scripts / "beside.py").write_text("def name():\n    return __name__\n")
+    (scripts / "beside_too.py").touch()
+    assert in_folder(here, scripts / "script.py") == "[('beside', 'beside_too')] ['beside']\n"
+    assert not ran.exists()
+
+
+def test_the_current_folder_is_looked_into_where_the_caller_does(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("def name():\n    return __name__\n")
+    call = "import horovod, beside; print(horovod.run(beside.name, num_proc=1))"
+    assert in_folder(tmp_path, "-c", call) == "['beside']\n"
+
+
+def test_questions_about_the_build_run_nothing_of_the_current_folder(tmp_path: Path) -> None:
+    here, script = tmp_path / "here", tmp_path / "script.py"
+    here.mkdir()
+    ran = plant(here, "pickle", "horovod", "struct", "torch")
+    script.write_text(
+        "from horovod.common.util import extension_available, gpu_available\n"
+        "gpu_available('torch'), print(extension_available('array'))\n"
+    )
+    assert in_folder(here, script) == "True\n"
+    assert not ran.exists()

@@ -102,11 +102,16 @@ def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
 
 
 def _agrees(program: str, verbose: bool) -> bool:
-    """Whether a child process runs a program to its end without an error."""
+    """Whether a child process runs a program to its end without an error.
+
+    It finds the modules that this one finds: `-c` alone looks into the current folder first.
+    """
+    entries: Sequence[object] = sys.path
+    path = [each for each in entries if isinstance(each, str)]
     sink = None if verbose else subprocess.DEVNULL
     try:
         child = subprocess.run(
-            [sys.executable, "-c", program],
+            [sys.executable, "-c", f"import sys; sys.path[:] = {path!a}; {program}"],
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,
@@ -131,8 +136,7 @@ def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
     Asked once per process.
     """
     return _agrees(
-        f"import sys, horovod.{ext_base_name} as front_end;"
-        " sys.exit(not front_end._check_has_gpu())",
+        f"import horovod.{ext_base_name} as front_end; sys.exit(not front_end._check_has_gpu())",
         verbose,
     )
 

@@ -9,18 +9,19 @@ from typing import Any
 from horovod._pickling import dump
 from horovod.runner import parcels
 from horovod.runner.exchange import FirstFailure
+from horovod.runner.import_paths import WITHOUT_CURRENT_FOLDER, own_import_paths
 from horovod.runner.job_start import start
 from horovod.runner.rendezvous import RendezvousServer
 from horovod.runner.run_task import FUNCTION, result_of
 
-_ENTRY = ("-m", "horovod.runner.run_task")
+_ENTRY = f"{WITHOUT_CURRENT_FOLDER}; from horovod.runner.run_task import main; sys.exit(main())"
 
 
 class _Exchange(FirstFailure):
     """What goes into the job's store before it starts, and what comes out when it has ended.
 
     Args:
-        parcel: the function.
+        parcel: the function, behind a line that says where its modules are found.
         ranks: from how many ranks a result has to come.
     """
 
@@ -77,9 +78,10 @@ def call_on_ranks(args: argparse.Namespace) -> list[Any]:
         ValueError: the arguments cannot be used.
     """
     ranks = args.min_num_proc or args.num_proc
-    exchange = _Exchange(dump(args.run_func, for_other_program=True), ranks)
+    parcel = own_import_paths().encode() + dump(args.run_func, for_other_program=True)
+    exchange = _Exchange(parcel, ranks)
     job = copy.copy(args)
-    job.command = [args.executable or sys.executable, *_ENTRY]
+    job.command = [args.executable or sys.executable, "-c", _ENTRY]
     code = start(job, exchange)
     exchange.require_success(code)
     return exchange.results()

@@ -21,6 +21,7 @@ from typing import IO
 from horovod._settings import HOSTNAME
 from horovod.runner.call_back import CallError, call, unseal
 from horovod.runner.children import ends_are_told
+from horovod.runner.import_paths import WITHOUT_CURRENT_FOLDER
 from horovod.runner.output import STREAMS
 from horovod.runner.processes import CANNOT_START, Command, LocalWorkers
 from horovod.runner.signals import signals_as_events
@@ -58,7 +59,7 @@ def agent_command(python: str, *arguments: str) -> str:
         python: path of the interpreter over there.
         arguments: the agent's.
     """
-    run = "import sys; sys.path[:] = filter(None, sys.path); from horovod.runner.remote import main"
+    run = f"{WITHOUT_CURRENT_FOLDER}; from horovod.runner.remote import main"
     paths = [f"{name}={_whole(os.environ[name])}" for name in _PATHS if os.environ.get(name)]
     program = [python, "-c", f"{run}; sys.exit(main(*sys.argv[1:]))", *arguments]
     return shlex.join([*(("env", *paths) if paths else ()), *program])

@@ -9,6 +9,7 @@ from horovod import _chosen_settings, _settings
 from horovod._pickling import dump
 from horovod._placement import store_endpoints
 from horovod.runner import parcels
+from horovod.runner.import_paths import ImportPaths
 from horovod.runner.store_client import StoreClient
 
 FUNCTION = "function"
@@ -30,7 +31,14 @@ def _own_rank() -> int:
 
 
 def main() -> int:
-    """Fetches the function, calls it and stores what it returns."""
+    """Fetches the function, calls it and stores what it returns.
+
+    Its modules are looked for where the caller looks for them; until it comes, in the current
+    folder only if a variable names it.
+    """
+    # `__main__` is the caller's script in whatever is unpickled; this program's names are not its.
+    sys.modules["__main__"] = ModuleType("__main__")
+    sys.argv = [__file__]
     address = _settings.RENDEZVOUS_ADDRESS.read(os.environ)
     port = _settings.RENDEZVOUS_PORT.read(os.environ)
     secret = _settings.SECRET.read(os.environ)
@@ -42,17 +50,13 @@ def main() -> int:
     if parcel is None:
         sys.stderr.write("horovod.run: the store does not hold the function\n")
         return 1
+    paths, _, pickled = parcel.partition(b"\n")
+    sys.path[:] = ImportPaths.decode(paths).around(sys.path)
     # Each of the store's replies has proved that who made it knows the job's secret.
-    function = pickle.loads(parcel)  # noqa: S301 - as said above
+    function = pickle.loads(pickled)  # noqa: S301 - as said above
     result = dump(function())
     store = StoreClient(endpoints, secret, patience)
     for key, value in parcels.pack(result_of(_own_rank()), result):
         store.put(key, value)
     store.close()
     return 0
-
-
-if __name__ == "__main__":
-    # `__main__` is the caller's script in whatever is unpickled; this module's names are not its.
-    sys.modules["__main__"] = ModuleType("__main__")
-    sys.exit(main())
