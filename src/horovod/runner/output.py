@@ -1,6 +1,7 @@
 """The workers' output: each line with its rank in front, and whole copies in files."""
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -58,13 +59,49 @@ def _prefix(rank: int, stream: str) -> str:
     return f"[{rank}]<{stream}>:"
 
 
+def _open_copies(folder: Path) -> dict[str, IO[bytes]]:
+    """Opens a file per stream, and follows no link, which somebody else may have laid there.
+
+    Raises:
+        OSError: a file cannot be opened; or it, or the folder, is a link.
+    """
+    files: dict[str, IO[bytes]] = {}
+    path = folder
+    try:
+        descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            for stream in STREAMS:
+                path = folder / stream
+                files[stream] = _open_in(descriptor, path)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        for file in files.values():
+            file.close()
+        if path.is_symlink():
+            raise OSError(
+                f"{path} is a symbolic link, and what it leads to may not be meant to be"
+                " overwritten; remove it, or choose another folder"
+            ) from None
+        raise
+    return files
+
+
+def _open_in(folder: int, path: Path) -> IO[bytes]:
+    def opener(name: str, flags: int) -> int:
+        return os.open(Path(name).name, flags | os.O_NOFOLLOW, 0o666, dir_fd=folder)
+
+    return open(path, "wb", opener=opener)
+
+
 class Output:
     """Where the workers' output goes.
 
     Args:
         size: number of ranks.
         terminal: the two streams of this process.
-        directory: where to keep whole copies, `rank.<n>/stdout` and `/stderr`; None for nowhere.
+        directory: where to keep whole copies, `rank.<n>/stdout` and `/stderr`, none of which may be
+            a symbolic link; None for nowhere.
         timestamp: put the time before each line on the terminal.
         on_nobody_reads: called when whoever read our output has gone.
 
@@ -103,8 +140,8 @@ class Output:
             return
         folder = self._directory / f"rank.{rank:0{self._digits}}"
         folder.mkdir(parents=True, exist_ok=True)
-        for stream in STREAMS:
-            self._files[rank, stream] = (folder / stream).open("wb")
+        for stream, file in _open_copies(folder).items():
+            self._files[rank, stream] = file
 
     def assign(self, worker: int, rank: int) -> None:
         """From now on a worker's output is that of a rank; without this, its number is its rank.

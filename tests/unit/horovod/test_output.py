@@ -1,10 +1,13 @@
 """Prefixes before lines of output, however the bytes arrive."""
 
+import contextlib
 import io
 import os
 import re
+import resource
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +101,33 @@ def test_folders_of_ranks_have_the_digits_of_the_last_one(tmp_path: Path) -> Non
         assert min(path.name for path in folder.iterdir()) == first
 
 
+@pytest.mark.parametrize("name", ["rank.0", "rank.0/stdout", "rank.0/stderr"])
+def test_no_link_that_somebody_has_laid_is_followed(tmp_path: Path, name: str) -> None:
+    theirs, out = tmp_path / "theirs", tmp_path / "out"
+    theirs.mkdir()
+    for stream in (STDOUT, STDERR):
+        (theirs / stream).write_bytes(b"precious")
+    link = out / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(theirs if name == "rank.0" else theirs / STDOUT)
+    with pytest.raises(OutputError, match=rf"/out/{name} is a symbolic link, .*remove it, or"):
+        Output(1, {}, directory=out, timestamp=False)
+    assert [(theirs / stream).read_bytes() for stream in (STDOUT, STDERR)] == [b"precious"] * 2
+
+
+def test_the_folder_for_all_copies_may_be_a_link_and_files_are_written_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "disk"
+    (tmp_path / "out").symlink_to(folder)
+    (folder / "rank.0").mkdir(parents=True)
+    (folder / "rank.0" / STDOUT).write_bytes(b"of the job before")
+    terminal = {STDOUT: io.BytesIO(), STDERR: io.BytesIO()}
+    output = Output(1, terminal, directory=tmp_path / "out", timestamp=False)
+    output.write(0, STDOUT, b"new\n")
+    output.close()
+    assert (folder / "rank.0" / STDOUT).read_bytes() == b"new\n"
+    assert (folder / "rank.0" / STDERR).stat().st_mode & 0o111 == 0
+
+
 def test_a_full_disk_is_said_once_and_does_not_end_the_job() -> None:
     errors = io.BytesIO()
     with Path("/dev/full").open("wb", buffering=0) as full:
@@ -110,17 +140,27 @@ def test_a_full_disk_is_said_once_and_does_not_end_the_job() -> None:
     )
 
 
+@contextlib.contextmanager
+def no_room() -> Iterator[None]:
+    """Files take nothing more, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
 def test_a_full_disk_does_not_end_the_job_whatever_its_folder_is_called(tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"h\351")
-    (folder / "rank.0").mkdir(parents=True)
-    (folder / "rank.0" / "stdout").symlink_to("/dev/full")
     terminal = {STDOUT: io.BytesIO(), STDERR: io.BytesIO()}
     output = Output(1, terminal, directory=folder, timestamp=False)
-    output.write(0, STDOUT, b"one\n")
-    output.write(0, STDOUT, b"two\n")
-    output.close()
+    with no_room():
+        output.write(0, STDOUT, b"one\n")
+        output.write(0, STDOUT, b"two\n")
+        output.close()
     assert terminal[STDOUT].getvalue() == b"[0]<stdout>:one\n[0]<stdout>:two\n"
-    assert b"/h\\udce9/rank.0/stdout: No space left on device\n" in terminal[STDERR].getvalue()
+    assert b"/h\\udce9/rank.0/stdout: File too large\n" in terminal[STDERR].getvalue()
 
 
 @pytest.mark.parametrize("buffering", [0, -1], ids=["raw", "buffered"])
