@@ -15,7 +15,7 @@ from horovod import _chosen_settings, _settings
 from horovod.runner.descriptors import allow_descriptors
 from horovod.runner.exchange import Exchange, NoExchange, describe_failure
 from horovod.runner.hosts import SlotInfo, is_local
-from horovod.runner.network import choose_addresses, listening_address
+from horovod.runner.network import choose_addresses, listening_address, own_way_first
 from horovod.runner.output import STDERR, STDOUT, Output
 from horovod.runner.processes import LocalWorkers
 from horovod.runner.remote import Order
@@ -317,9 +317,14 @@ def _make_groups(
             events.put(Ended(rank, code))
 
     groups: list[Workers] = []
+    addresses = settings[_settings.RENDEZVOUS_ADDRESS.name].split(",")
     for hostname, slots in job.hosts().items():
+        told = dict(settings)
+        if len(addresses) > 1 and not is_local(hostname):  # here, each of them is this host's
+            own = own_way_first(hostname, addresses)
+            told[_settings.RENDEZVOUS_ADDRESS.name] = ",".join(own)
         workers = {slot.rank: slot.environment() for slot in slots}
-        groups.append(make_workers(job, hostname, settings, workers, output.write, on_exit))
+        groups.append(make_workers(job, hostname, told, workers, output.write, on_exit))
     return groups
 
 

@@ -207,6 +207,21 @@ def choose_addresses(
     return list(dict.fromkeys(itertools.chain.from_iterable(ways)))
 
 
+def own_way_first(hostname: str, addresses: Sequence[str]) -> list[str]:
+    """The addresses at which a host may reach this one, that on its own way first.
+
+    At the others something else may answer there, as at those of bridges that each host has.
+
+    Args:
+        hostname: of the host; where no way to it is known, the order stays.
+        addresses: of this host, as `choose_addresses` returns them.
+    """
+    way = None
+    with contextlib.suppress(NetworkError):
+        way = address_towards(hostname)
+    return sorted(addresses, key=lambda address: address != way)
+
+
 def _ways_for_others(hostname: str, interfaces: Sequence[str], here: set[str]) -> str:
     """What to do where only the other hosts have the interfaces that have been chosen."""
     # One that this host has without an address would be taken first all the same.

@@ -15,6 +15,7 @@ from horovod.runner.network import (
     interface_address,
     listening_address,
     own_addresses,
+    own_way_first,
 )
 from horovod.runner.rendezvous import RendezvousServer
 from horovod.runner.store_client import StoreClient, StoreError
@@ -44,6 +45,16 @@ def test_every_host_gets_an_address_on_its_way() -> None:
             else [address_towards("127.0.0.3")]
         ),
     ]
+
+
+def test_a_host_tries_the_address_on_its_own_way_first() -> None:
+    way = address_towards("127.0.0.2")
+    assert own_way_first("127.0.0.2", ["172.17.0.1", "fd00::1", way]) == [
+        way, "172.17.0.1", "fd00::1",
+    ]  # fmt: skip
+    assert own_way_first("127.0.0.2", ["fd00::1", "172.17.0.1"]) == ["fd00::1", "172.17.0.1"]
+    assert own_way_first("no.such.host.invalid", ["10.0.0.2", way]) == ["10.0.0.2", way]
+    assert own_way_first("no.such.host.invalid", [way]) == [way]
 
 
 def test_of_several_interfaces_those_that_exist_count() -> None:
