@@ -243,3 +243,33 @@ def test_hosts_are_looked_for_again_after_an_unexpected_exception(tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("cannot tell the hosts this time: looking for hosts has failed\n") == 1
     assert re.search(r"\n  File .*, in moody\nLookupError: no such cloud\n", done.stderr)
+
+
+WHERE_THE_STORE_LISTENS = """
+import os
+from pathlib import Path
+port = f":{int(os.environ['HOROVOD_GLOO_RENDEZVOUS_PORT']):04X}"
+lines = [
+    line.split() for name in ("tcp", "tcp6") if (file := Path("/proc/net", name)).exists()
+    for line in file.read_text().splitlines()
+]
+listening = "0A"
+print(*(own[:-5] for _, own, _, state, *_ in lines if own.endswith(port) and state == listening))
+"""
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_the_store_is_reached_from_elsewhere_only_where_hosts_may_come(
+    tmp_path: Path,
+    fixed: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    script = tmp_path / "hosts"
+    script.write_text("#!/bin/sh\necho localhost:1\n")
+    script.chmod(0o755)
+    hosts = ["-H", "localhost:1"] if fixed else ["--host-discovery-script", script]
+    launched = horovodrun(
+        "-np", "1", "--min-np", "1", *hosts, sys.executable, "-c", WHERE_THE_STORE_LISTENS
+    )
+    assert launched.code == 0, launched.err
+    (where,) = launched.lines(0)
+    assert bool(where.strip("0")) == fixed

@@ -32,6 +32,7 @@ from horovod.runner.network import (
     NetworkError,
     any_address,
     choose_addresses,
+    loopback_address,
 )
 from horovod.runner.output import Output, OutputError
 from horovod.runner.processes import CANNOT_START
@@ -168,7 +169,9 @@ class _Launcher:
             self._assign(worker, int(told[_settings.RANK.name]))
             # Workers tell each other the address at which they reach the store: that is one of
             # the network which they share, as in jobs whose hosts stay.
-            told[_settings.RENDEZVOUS_ADDRESS.name] = ",".join(self._gathered)
+            own = self._ways.get(told[_settings.HOSTNAME.name], ())
+            ways = sorted(self._gathered, key=lambda address: address not in own)
+            told[_settings.RENDEZVOUS_ADDRESS.name] = ",".join(ways)
         before = self._attempts.get(worker, attempt)
         if before != attempt:  # who asks anew has got that answer
             self._store.drop(Place.key(worker, before))
@@ -230,7 +233,9 @@ def run_elastic_job(elastic: ElasticJob, exchange: Exchange | None = None) -> in
     ended = threading.Event()
     with (
         contextlib.closing(make_output(job, limits.start, events.put)) as output,
-        contextlib.closing(RendezvousServer(secret, any_address(), on_put)) as store,
+        contextlib.closing(
+            RendezvousServer(secret, _listening_address(elastic.discovery), on_put)
+        ) as store,
         signals_as_events(events.put),
     ):
         launcher = _Launcher(job, secret, store, output, events)
@@ -258,6 +263,17 @@ def run_elastic_job(elastic: ElasticJob, exchange: Exchange | None = None) -> in
         finally:
             ended.set()
             elastic.discovery.stop()
+
+
+def _listening_address(discovery: HostDiscovery) -> str:
+    """Where the store listens: for this host alone where no other one can ever join.
+
+    Raises:
+        NetworkError: it has no loopback address then.
+    """
+    if discovery.fixed and all(map(is_local, discovery.find_available_hosts_and_slots())):
+        return loopback_address()
+    return any_address()
 
 
 def _discover(discovery: HostDiscovery, events: _Events, ended: threading.Event) -> None:
