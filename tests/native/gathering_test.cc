@@ -6,9 +6,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -125,6 +128,27 @@ TEST(ARankOfThisHostConnectsWithTheKey) {
   EXPECT_EQ(received, sent);
   EXPECT_EQ(hvd::ProcessAt(near->fd()), int64_t{::getpid()});
   EXPECT_EQ(hvd::ProcessAt(accepted.at(2).fd()), int64_t{::getpid()});
+}
+
+// Those who come while it looks are left for later: there may be no end of them.
+TEST(WhoComesAgainAndAgainHoldsNobodyUp) {
+  hvd::NearListener listener(1);
+  const hvd::NearAddress& address = listener.address();
+  const auto near = hvd::ConnectNear(address, 0, ::getpid());
+  EXPECT_TRUE(near.has_value());
+  std::atomic<bool> end{false};
+  std::vector<std::thread> callers(4);
+  for (auto& caller : callers) {
+    caller = std::thread([&] {
+      for (int rank = 1; !end; ++rank) hvd::ConnectNear(address, rank, ::getpid());
+    });
+  }
+  EXPECT_TRUE(listener.Accept().contains(0));
+  size_t most = 0;
+  for (int times = 0; times < 10000; ++times) most = std::max(most, listener.Accept().size());
+  end = true;
+  for (auto& caller : callers) caller.join();
+  EXPECT_TRUE(most <= 2);  // as many as the system lets wait
 }
 
 TEST(NobodySaysWhichProcessIsAtTheOtherEndOfTheNetwork) {

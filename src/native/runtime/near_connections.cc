@@ -44,7 +44,7 @@ std::optional<ucred> PeerOf(int fd) {
 }  // namespace
 
 // Bound to no name, it gets one that is free (unix(7), autobind).
-NearListener::NearListener(int ranks) {
+NearListener::NearListener(int ranks) : ranks_(ranks) {
   UniqueFd fd = NewSocket();
   UnixAddress own;
   if (!fd || ::bind(fd.get(), own.raw(), own.length) != 0 || ::listen(fd.get(), ranks) != 0) {
@@ -61,10 +61,15 @@ NearListener::NearListener(int ranks) {
 
 std::map<int, Socket> NearListener::Accept() {
   std::map<int, Socket> accepted;
-  while (fd_) {
+  if (!fd_) return accepted;
+  // More than this the system does not let wait: later ones have come while this has looked.
+  for (int taken = 0; taken <= ranks_; ++taken) {
     UniqueFd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno == EINTR || errno == ECONNABORTED) {
+        --taken;
+        continue;
+      }
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
       throw SystemError("accept4", errno, "a rank of this host");
     }

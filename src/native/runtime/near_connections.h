@@ -28,11 +28,12 @@ class NearListener {
   explicit NearListener(int ranks);
 
   const NearAddress& address() const { return address_; }
-  // The ranks that have connected by now.
+  // The ranks that have connected by now. Who connects meanwhile, again and again, holds nobody up.
   std::map<int, Socket> Accept();
 
  private:
   UniqueFd fd_;
+  int ranks_;
   NearAddress address_;
 };
 
