@@ -155,7 +155,7 @@ def test_a_job_whose_ranks_can_never_connect_ends() -> None:
         "import horovod._session, horovod.array as hvd\n"
         "from horovod.common.exceptions import HorovodInternalError\n"
         "def fail(*_): raise HorovodInternalError('the way is barred.')\n"
-        "horovod._session._start_runtime = fail\n"
+        "horovod._session.start_runtime = fail\n"
         "hvd.init()"
     )
     launched = horovodrun(
