@@ -14,6 +14,7 @@ from variantwheel_selector.json_text import render_json
 from variantwheel_selector.machine import SCHEMA, TEXT_LIMITS, Machine, PythonFacts
 from variantwheel_selector.strict_json import JsonNode, parse_json
 from variantwheel_selector.system_refusal import is_refusal
+from variantwheel_selector.wheel_file import make_readable
 
 MACHINE_FILE = "machine.json"
 
@@ -110,7 +111,7 @@ def write_profile(machine: Machine, path: Path) -> None:
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(render_profile(machine))
-            Path(beside).chmod(0o644)
+                make_readable(file.fileno())
             Path(beside).replace(path)
         except BaseException:
             Path(beside).unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from variantwheel_selector.errors import ManifestError
 from variantwheel_selector.manifest import SHARED_FILE, Manifest
 from variantwheel_selector.sdist_gzip import SdistGzip
 from variantwheel_selector.source_archive import SOURCE_ARCHIVE
+from variantwheel_selector.wheel_file import make_readable
 from variantwheel_selector.wheel_name import escape_project
 
 _PARTS = ("PKG-INFO", "_selector", "payload", "pyproject.toml", SOURCE_ARCHIVE)
@@ -48,7 +49,7 @@ def pack_sdist(root: Path, manifest: Manifest, folder: Path) -> str:
                 file.seek(0)
                 file.truncate()
                 _pack(root, stem, file, epoch, stores=False)
-        Path(beside).chmod(0o644)
+            make_readable(file.fileno())
         Path(beside).replace(folder / f"{stem}.tar.gz")
     except BaseException:
         Path(beside).unlink(missing_ok=True)

@@ -68,14 +68,17 @@ def write_beside(folder: str, name: str, write: Callable[[BinaryIO], bool]) -> b
     Raises:
         OSError: There is no room, or no permission; nothing is left behind.
     """
-    # Not by tempfile: a front end made the folder for this process alone, and importing takes time.
-    beside = f"{folder}/.{name}.{os.getpid()}.part"
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - pathlib takes time
+    # Not by tempfile, which takes time to import. Others may write into the folder too: a name that
+    # nobody knows beforehand, of a file that is not there yet, not even as a link.
+    beside = f"{folder}/.{name}.{os.urandom(8).hex()}.part"
+    file = open(beside, "x+b", opener=_for_owner)  # noqa: SIM115 - as above; closed below
     try:
-        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - pathlib takes time
-        with open(beside, "w+b") as file:  # noqa: PTH123 - as above
+        with file:
             keep = write(file)
+            if keep:
+                make_readable(file.fileno())
         if keep:
-            os.chmod(beside, 0o644)  # noqa: PTH101 - as above
             os.replace(beside, f"{folder}/{name}")  # noqa: PTH105 - as above
             return True
     except BaseException:
@@ -83,6 +86,16 @@ def write_beside(folder: str, name: str, write: Callable[[BinaryIO], bool]) -> b
         raise
     _remove(beside)
     return False
+
+
+def make_readable(descriptor: int) -> None:
+    """Let everybody read an open file, whatever lies at its path by now."""
+    if hasattr(os, "fchmod"):  # Windows has it from Python 3.13 on, and no such permissions
+        os.fchmod(descriptor, 0o644)
+
+
+def _for_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _remove(path: str) -> None:

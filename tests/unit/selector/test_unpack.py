@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
+from typing import BinaryIO
 
 import jsonschema  # type: ignore[import-untyped]  # has no annotations
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from unit.selector.tiny_release import TinyRelease
 from variantwheel_selector.cli import run_commandline
 from variantwheel_selector.variants_json import parse_variants_json
+from variantwheel_selector.wheel_file import write_beside
 
 VARIANTS_JSON = "tiny_native-1.0-variants.json"
 
@@ -110,3 +114,45 @@ def test_places_that_are_none(
     assert unpack(release.archive(tmp_path / "dist"), tmp_path / "out") == 2
     assert "it holds no payload/wheels.bin" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_links_that_others_put_into_the_folder_lead_nowhere(
+    release: TinyRelease, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    release.share()
+    sdist, out, victim = release.archive(tmp_path / "dist"), tmp_path / "out", tmp_path / "victim"
+    victim.write_text("secret")
+    victim.chmod(0o600)
+    out.mkdir()
+    for name in (*whole, VARIANTS_JSON):
+        (out / name).symlink_to(victim)
+        (out / f".{name}.{os.getpid()}.part").symlink_to(victim)
+    assert unpack(sdist, out) == 0
+    assert victim.read_text() == "secret"
+    assert stat.S_IMODE(victim.stat().st_mode) == 0o600
+    assert {name: (out / name).read_bytes() for name in whole} == whole
+    assert not any((out / name).is_symlink() for name in (*whole, VARIANTS_JSON))
+
+
+def test_a_file_is_its_owners_until_it_is_complete_and_has_another_name_each_time(
+    tmp_path: Path,
+) -> None:
+    out, victim = tmp_path / "out", tmp_path / "victim"
+    victim.touch(mode=0o600)
+    names: set[str] = set()
+
+    def write(file: BinaryIO) -> bool:
+        (beside,) = out.iterdir()
+        names.add(beside.name)
+        assert stat.S_IMODE(beside.stat().st_mode) == 0o600
+        file.write(b"content")
+        # What one who may write into the folder would do.
+        beside.unlink()
+        beside.symlink_to(victim)
+        return True
+
+    for _ in range(2):
+        assert write_beside(str(out), "a.whl", write)
+        (out / "a.whl").unlink()
+    assert len(names) == 2
+    assert stat.S_IMODE(victim.stat().st_mode) == 0o600

@@ -319,6 +319,22 @@ def test_a_run_that_is_interrupted_anywhere_leaves_a_sound_site(
     assert 8 < steps < 99
 
 
+def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    release = _plain_wheel(tmp_path / "release", "p1-1.0-py3-none-any.whl").parent
+    victim, site = tmp_path / "victim", tmp_path / "site"
+    victim.write_text("important\n")
+    site.mkdir()
+    (site / ".lock").symlink_to(victim)
+    with pytest.raises(ReleaseFolderError, match=r"\.lock: is a link"):
+        _update(release, site)
+    assert victim.read_text() == "important\n"
+    assert not (site / "simple").exists()
+    (site / ".lock").unlink()
+    (site / ".lock").write_text("of an older run")
+    _update(release, site)
+    assert (site / ".lock").read_text() == "of an older run"
+
+
 def test_runs_at_the_same_time_wait_for_each_other(tmp_path: Path) -> None:
     site, names = tmp_path / "site", [f"p{number}-1.0-py3-none-any.whl" for number in range(4)]
     releases = [_plain_wheel(tmp_path / name[:2], name).parent for name in names]

@@ -66,7 +66,8 @@ def _replacing(target: Path, mode: int) -> Iterator[IO[bytes]]:
     try:
         with os.fdopen(descriptor, "wb") as output:
             yield output
-        beside.chmod(mode)
+            # Not by its path, where others who write into the folder may put a link.
+            os.fchmod(output.fileno(), mode)
         beside.replace(target)
     except BaseException:
         beside.unlink(missing_ok=True)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
+
+from variantwheel.errors import ReleaseFolderError
 
 
 @contextmanager
@@ -16,12 +21,29 @@ def locked_folder(folder: Path, name: str, waiting: Callable[[], None]) -> Itera
         folder: Made if it is missing.
         name: Of the lock's file in it, which stays there.
         waiting: Called when another process holds the lock, before waiting for it.
+
+    Raises:
+        ReleaseFolderError: The lock's file is a link.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / name).open("w") as lock:
+    with _opened(folder / name) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             waiting()
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _opened(file: Path) -> BinaryIO:
+    """Open a lock's file, made if it is missing; its content, were it another file, stays."""
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise ReleaseFolderError(
+            f"{file}: is a link, and the lock of this folder has to be a file of its own; "
+            "remove the link if you did not make it, somebody else did"
+        ) from error
+    return os.fdopen(descriptor, "r+b", buffering=0)

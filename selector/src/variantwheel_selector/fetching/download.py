@@ -26,6 +26,7 @@ from variantwheel_selector.fetching.web import (
     stated_length,
 )
 from variantwheel_selector.manifest import PayloadWheel
+from variantwheel_selector.wheel_file import make_readable
 
 _CHUNK = 1 << 18
 
@@ -44,7 +45,7 @@ def download(client: WebClient, url: str, wheel: PayloadWheel, target: Path) -> 
     try:
         with os.fdopen(descriptor, "w+b") as file:
             _Transfer(client, url, wheel, file, target).run()
-        Path(beside).chmod(0o644)
+            make_readable(file.fileno())
         Path(beside).replace(target)
     except OSError as error:
         raise _cannot_write(target, wheel, error) from error
