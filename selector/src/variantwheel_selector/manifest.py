@@ -18,6 +18,9 @@ MOST_RANGES = 1000
 
 _SCHEMA, _SCHEMA_WITH_RANGES = 1, 2
 _LARGEST = 1 << 40
+_NAME_PATTERN = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+"""A project's, as the packaging specifications have it. Files are named by it and the version."""
+_VERSION_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._!+-]*"
 _SHA256_PATTERN = r"[0-9a-f]{64}"
 _PAYLOAD_PATTERN = r"embedded|manifest"
 INDEX_URL_PATTERN = r"https?://[^@\s?#]+"
@@ -155,8 +158,8 @@ def parse_manifest(text: str | bytes, place: str = MANIFEST_PATH) -> Manifest:
     )
     source, payload, index_url = (members.get(key) for key in ("source", "payload", "index_url"))
     return Manifest(
-        name=members["name"].string(),
-        version=members["version"].string(),
+        name=members["name"].string(_NAME_PATTERN),
+        version=members["version"].string(_VERSION_PATTERN),
         selector_version=members["selector_version"].string(),
         variants=variants_info_from_node(members["variants"]),
         wheels=tuple(_wheel_from_node(node) for node in members["wheels"].elements()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import BinaryIO
@@ -156,3 +157,26 @@ def test_a_file_is_its_owners_until_it_is_complete_and_has_another_name_each_tim
         (out / "a.whl").unlink()
     assert len(names) == 2
     assert stat.S_IMODE(victim.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [("dir/../../victim/x", "version: .* does not match"), ("1.0", "lists no wheels")],
+)
+def test_nothing_is_written_for_a_manifest_without_wheels(
+    release: TinyRelease,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    version: str,
+    words: str,
+) -> None:
+    manifest = release.finish() / "payload/manifest.json"
+    document = json.loads(manifest.read_text()) | {"wheels": [], "version": version}
+    manifest.write_text(json.dumps(document))
+    out = tmp_path / "out"
+    (out / "tiny_native-dir").mkdir(parents=True)
+    (tmp_path / "victim").mkdir()
+    assert unpack(release.root, out) == 2
+    assert re.search(words, capsys.readouterr().err)
+    assert not any((tmp_path / "victim").iterdir())
+    assert [path.name for path in out.iterdir()] == ["tiny_native-dir"]

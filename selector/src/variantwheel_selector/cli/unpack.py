@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from variantwheel_selector.cli.output import add_json_option, print_json, print_lines
-from variantwheel_selector.errors import UsageError
+from variantwheel_selector.errors import ReleaseError, UsageError
 from variantwheel_selector.manifest import Manifest, PayloadWheel
 from variantwheel_selector.payload import copy_payload
 from variantwheel_selector.sdist_source import payload_wheel, sdist_from_file, unpacked
@@ -91,6 +91,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _chosen(manifest: Manifest, labels: list[str] | None) -> list[PayloadWheel]:
+    if not manifest.wheels:
+        raise ReleaseError(
+            f"the sdist of {manifest.name} {manifest.version} lists no wheels, there is nothing to "
+            "unpack; take the one that its project published"
+        )
     known = sorted({wheel.label for wheel in manifest.wheels})
     for label in labels or ():
         if label not in known:
