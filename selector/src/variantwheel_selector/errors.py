@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 
+def printable(line: str) -> str:
+    """Escape what a terminal would act upon: texts come from indexes and files of strangers."""
+    if line.isprintable():
+        return line
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
+        for sign in line
+    )
+
+
 class SelectorError(Exception):
     """A failure that the user can understand and act upon; never a defect of the selector.
 
@@ -13,13 +23,7 @@ class SelectorError(Exception):
 
     def lines(self) -> list[str]:
         """Return the text for a terminal: what a server said must not steer it."""
-        return [
-            "".join(
-                sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
-                for sign in line
-            )
-            for line in str(self).split("\n")
-        ]
+        return [printable(line) for line in str(self).split("\n")]
 
 
 class InvalidNameError(SelectorError, ValueError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import io
 import tarfile
 import zlib
@@ -43,7 +42,7 @@ from variantwheel_selector.requires_python import (
 )
 from variantwheel_selector.sdist_tar import open_sdist
 from variantwheel_selector.selection import Release
-from variantwheel_selector.simple_index import IndexFile, fetch_file, fetch_project
+from variantwheel_selector.simple_index import IndexFile, fetch_listed_file, fetch_project
 from variantwheel_selector.variants_json import parse_variants_json
 from variantwheel_selector.wheel_name import escape_project, normalize_project
 
@@ -73,7 +72,7 @@ def release_from_index(
     client = make_client(configured_sources(environment, own_folder()), environment)
     files = fetch_release_files(index, project, client)
     try:
-        read = _Kept(lambda file: _download(file, client))
+        read = _Kept(lambda file: fetch_listed_file(file, client))
         found = _Found(files, read, lambda file: file.requires_python, redacted(index), project)
         return found.release(wanted, machine)
     except DownloadError as error:
@@ -176,15 +175,6 @@ def _packed_release(file: BinaryIO, place: str, machine: Machine) -> Release:
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         raise ReleaseError(f"{place!r} is no selector sdist: {error}") from error
     raise ReleaseError(f"{place!r} is no selector sdist: it holds no {MANIFEST_PATH}")
-
-
-def _download(file: IndexFile, client: WebClient) -> bytes:
-    content = fetch_file(file.url, client)
-    if file.sha256 is not None and hashlib.sha256(content).hexdigest() != file.sha256:
-        raise ReleaseError(
-            f"{redacted(file.url)} is not what the index promises: its sha256 differs"
-        )
-    return content
 
 
 class _Kept:

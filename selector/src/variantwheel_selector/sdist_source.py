@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import shutil
 import tarfile
 import tempfile
@@ -42,7 +41,7 @@ from variantwheel_selector.requires_python import (
 )
 from variantwheel_selector.sdist_tar import open_sdist
 from variantwheel_selector.settings import Settings
-from variantwheel_selector.simple_index import IndexFile, fetch_file
+from variantwheel_selector.simple_index import IndexFile, fetch_listed_file
 from variantwheel_selector.system_refusal import is_refusal
 
 _MANIFEST_LIMIT = 16 * 1024 * 1024
@@ -60,6 +59,7 @@ class SelectorSdist:
         folder: The folder of a release that it came from, if any.
         requires_python: What its metadata states, such as `>=3.10`; empty if it states nothing.
         yanked: Why its publisher took it back, empty without a reason; none if it was not.
+        unhashed: Whether it came from an index that states no hash of it.
     """
 
     path: Path
@@ -68,6 +68,7 @@ class SelectorSdist:
     folder: Path | None = None
     requires_python: str = ""
     yanked: str | None = None
+    unhashed: bool = False
 
 
 def sdist_from_index(
@@ -98,11 +99,7 @@ def sdist_from_index(
 
     def path_of(file: IndexFile) -> Path:
         if file.filename not in downloaded:
-            content = fetch_file(file.url, client)
-            if file.sha256 is not None and hashlib.sha256(content).hexdigest() != file.sha256:
-                raise ReleaseError(
-                    f"{redacted(file.url)} is not what the index promises: its sha256 differs"
-                )
+            content = fetch_listed_file(file, client)
             # Not under its own name, which may hold anything.
             path = folder / f"selector-sdist-{len(downloaded)}.tar.gz"
             path.write_bytes(content)
@@ -121,7 +118,13 @@ def sdist_from_index(
     except DownloadError as error:
         raise ReleaseError(str(error)) from error
     sdist = sdist_from_file(path, f"{file.filename} of {redacted(index)}")
-    return replace(sdist, index=index, requires_python=stated(file), yanked=file.yanked)
+    return replace(
+        sdist,
+        index=index,
+        requires_python=stated(file),
+        yanked=file.yanked,
+        unhashed=not file.hashes,
+    )
 
 
 def sdist_from_folder(

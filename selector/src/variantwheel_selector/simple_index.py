@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import urllib.parse
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from variantwheel_selector.fetching.web import (
     may_answer,
     stated_length,
 )
+from variantwheel_selector.index_hashes import Hashes, difference, fragment_hashes, judged_hashes
 from variantwheel_selector.record import record
 from variantwheel_selector.strict_json import JsonNode, parse_json
 from variantwheel_selector.wheel_name import normalize_project
@@ -44,17 +44,24 @@ class IndexFile:
     Attributes:
         filename: Without folders.
         url: Absolute, without fragment.
-        sha256: In hexadecimal, or none if the index gives none.
+        hashes: Those that the index states and that can be compared.
         requires_python: As the index states it, or the empty string.
         yanked: Why the publisher took it back, empty without a reason; none if it was
             not (PEP 592).
+        refusal: Why it must not be fetched, or the empty string.
     """
 
     filename: str
     url: str
-    sha256: str | None = None
+    hashes: Hashes = ()
     requires_python: str = ""
     yanked: str | None = None
+    refusal: str = ""
+
+    @property
+    def sha256(self) -> str | None:
+        """Its SHA-256 in hexadecimal, or none if the index states none."""
+        return dict(self.hashes).get("sha256")
 
 
 def fetch_project(index: str, project: str, client: WebClient) -> list[IndexFile]:
@@ -117,6 +124,24 @@ def fetch_file(url: str, client: WebClient) -> bytes:
     return _fetch(url, "*/*", FILE_LIMIT, client)[0]
 
 
+def fetch_listed_file(file: IndexFile, client: WebClient) -> bytes:
+    """Return a file that a page lists, if it is what the page promises.
+
+    Raises:
+        DownloadError: It cannot be had.
+        ReleaseError: It is too large or another one, or must not be fetched.
+    """
+    if file.refusal:
+        raise ReleaseError(f"{redacted(file.url)} is refused: {file.refusal}")
+    content = fetch_file(file.url, client)
+    algorithm = difference(file.hashes, content)
+    if algorithm:
+        raise ReleaseError(
+            f"{redacted(file.url)} is not what the index promises: its {algorithm} differs"
+        )
+    return content
+
+
 def parse_json_page(content: bytes, base: str) -> list[IndexFile]:
     """Read a page of PEP 691: `{"meta": …, "name": …, "files": [{"filename", "url", …}]}`."""
     root = parse_json(content, base, ReleaseError)
@@ -174,13 +199,14 @@ def _check_version(version: str, base: str) -> None:
 
 def _file_from_anchor(attributes: Mapping[str, str], base: str) -> IndexFile:
     url, fragment = urllib.parse.urldefrag(_join(base, attributes["href"]))
-    found = re.search(r"(?:^|&)sha256=([0-9a-f]{64})(?:&|$)", fragment)
+    hashes, refusal = judged_hashes(fragment_hashes(fragment))
     return IndexFile(
         filename=_filename(url),
         url=url,
-        sha256=found[1] if found else None,
+        hashes=hashes,
         requires_python=attributes.get("data-requires-python", ""),
         yanked=attributes.get("data-yanked"),
+        refusal=refusal,
     )
 
 
@@ -188,16 +214,18 @@ def _file_from_node(node: JsonNode, base: str) -> IndexFile:
     members = node.object(
         ("filename", "url"), ("hashes", "requires-python", "yanked"), ignore_unknown=True
     )
-    hashes = members["hashes"].members() if "hashes" in members else {}
+    stated = members["hashes"].members() if "hashes" in members else {}
+    hashes, refusal = judged_hashes((name, str(item.value)) for name, item in stated.items())
     requires: Any = members["requires-python"].value if "requires-python" in members else None
     # PEP 691: true, false or the reason as text.
     yanked: Any = members["yanked"].value if "yanked" in members else None
     return IndexFile(
         filename=members["filename"].string(),
         url=_join(base, members["url"].string()),
-        sha256=hashes["sha256"].string() if "sha256" in hashes else None,
+        hashes=hashes,
         requires_python=requires if isinstance(requires, str) else "",
         yanked=None if yanked in (False, None) else yanked if isinstance(yanked, str) else "",
+        refusal=refusal,
     )
 
 

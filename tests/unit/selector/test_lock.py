@@ -152,11 +152,24 @@ def test_a_lock_of_a_manifest_payload(
     profiles: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     assert lock("--index", served, *profiles, "-o", tmp_path / "a") == 0
     links = tmp_path / "site/simple/tiny-native"
+    words = "warning: the index states no hash of the sdist of tiny-native 1.0"
+    assert words in capsys.readouterr().err
+    page, name = links / "index.html", "tiny_native-1.0.tar.gz"
+    text = page.read_text()
+    digest = hashlib.sha512((links / name).read_bytes()).hexdigest()
+    page.write_text(text.replace(f'"{name}"', f'"{name}#sha512={digest}"'))
+    assert lock("--index", served, *profiles, "-o", tmp_path / "a") == 0
+    assert capsys.readouterr().err == ""
+    page.write_text(text.replace(f'"{name}"', f'"{name}#sha512={digest[::-1]}"'))
+    assert lock("--index", served, *profiles, "-o", tmp_path / "c") == 2
+    assert "not what the index promises: its sha512 differs" in capsys.readouterr().err
+    assert not (tmp_path / "c").exists()
     assert lock("--find-links", links, *profiles, "-o", tmp_path / "b") == 0
     for label in ("null", "x86_64_v3"):
         for folder in ("a", "b"):

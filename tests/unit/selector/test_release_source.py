@@ -25,6 +25,8 @@ from unit.selector.tiny_release import (
     wheel_bytes,
 )
 from variantwheel_selector.errors import NothingFitsError, ReleaseError
+from variantwheel_selector.fetching.payload_search import make_client
+from variantwheel_selector.fetching.sources import configured_sources
 from variantwheel_selector.manifest import (
     MANIFEST_PATH,
     Manifest,
@@ -44,7 +46,12 @@ from variantwheel_selector.sdist_source import (
 )
 from variantwheel_selector.selection import Release, select
 from variantwheel_selector.settings import read_settings
-from variantwheel_selector.simple_index import IndexFile, parse_html_page, parse_json_page
+from variantwheel_selector.simple_index import (
+    IndexFile,
+    fetch_listed_file,
+    parse_html_page,
+    parse_json_page,
+)
 from variantwheel_selector.variants_json import render_variants_json
 
 MACHINE = make_machine()
@@ -343,21 +350,23 @@ def test_json_page() -> None:
         "meta": {"api-version": "1.1"},
         "name": "a",
         "files": [
-            {"filename": "a-1.whl", "url": "../f/a-1.whl", "hashes": {"sha256": "00"},
-             "requires-python": ">=3.10", "size": 1},
+            {"filename": "a-1.whl", "url": "../f/a-1.whl",
+             "hashes": {"SHA256": "AB" * 32, "new": "1"}, "requires-python": ">=3.10", "size": 1},
             {"filename": "b.whl", "url": "https://host.invalid/b.whl", "hashes": {},
              "requires-python": None, "yanked": "broken"},
         ],
     }  # fmt: skip
     found = parse_json_page(json.dumps(document).encode(), "http://i.invalid/simple/a/")
     assert found == [
-        IndexFile("a-1.whl", "http://i.invalid/simple/f/a-1.whl", "00", ">=3.10"),
-        IndexFile("b.whl", "https://host.invalid/b.whl", None, "", "broken"),
+        IndexFile(
+            "a-1.whl", "http://i.invalid/simple/f/a-1.whl", (("sha256", "ab" * 32),), ">=3.10"
+        ),
+        IndexFile("b.whl", "https://host.invalid/b.whl", (), "", "broken"),
     ]
 
 
 def test_html_page_with_odd_links() -> None:
-    text = '<a href="/x/a%2Bb-1.whl#md5=0">a</a><a>no link</a><a href="b.whl"'
+    text = '<a href="/x/a%2Bb-1.whl#egg=0">a</a><a>no link</a><a href="b.whl"'
     assert [file.filename for file in parse_html_page(text, "http://i.invalid/s/")] == ["a+b-1.whl"]
 
 
@@ -431,3 +440,57 @@ def test_of_two_spellings_of_a_version_it_is_always_the_same_one(tmp_path: Path)
         (tmp_path / wheel(version, "null")).touch()
         write_variants(tmp_path, version)
     assert release_from_folder(tmp_path, "tiny-native", None, MACHINE).version == "1.0.0.0"
+
+
+GOOD = hashlib.sha512(b"content").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("name", "digest", "words"),
+    [
+        ("sha512", GOOD, ""),
+        ("SHA512", GOOD.upper(), ""),
+        ("md5", hashlib.md5(b"content", usedforsecurity=False).hexdigest(), ""),
+        ("blake2b", hashlib.blake2b(b"content").hexdigest(), ""),
+        ("sha512", GOOD[::-1], "not what the index promises: its sha512 differs"),
+        ("sha256", "A" * 64, "not what the index promises: its sha256 differs"),
+        ("sha256", "A" * 63, "states 'A+' as its sha256, which cannot be one"),
+        ("sha3_256", "", "states '' as its sha3_256, which cannot be one"),
+        ("shake_128", "a" * 32, "states no hash of it but 'shake_128'; known here are blake2b, "),
+        ("sha-512", GOOD, "states no hash of it but 'sha-512'"),
+    ],
+)
+@pytest.mark.parametrize("form", ["html", "json"])
+def test_whatever_hash_a_page_states_is_compared(
+    tmp_path: Path, form: str, name: str, digest: str, words: str
+) -> None:
+    (tmp_path / "a-1.tar.gz").write_bytes(b"content")
+    base = f"{tmp_path.as_uri()}/"
+    entry = {"filename": "a-1.tar.gz", "url": "a-1.tar.gz", "hashes": {name: digest}}
+    files = (
+        parse_html_page(f'<a href="a-1.tar.gz#egg=a&amp;{name}={digest}">a</a>', base)
+        if form == "html"
+        else parse_json_page(json.dumps({"files": [entry]}).encode(), base)
+    )
+    client = make_client(configured_sources({}), {})
+    if words:
+        with pytest.raises(ReleaseError, match=words):
+            fetch_listed_file(files[0], client)
+    else:
+        assert fetch_listed_file(files[0], client) == b"content"
+
+
+def test_of_several_hashes_all_have_to_be_right_but_those_that_are_unknown(tmp_path: Path) -> None:
+    (tmp_path / "a-1.tar.gz").write_bytes(b"content")
+    text = '<a href="a-1.tar.gz#{}">a</a>'
+    client = make_client(configured_sources({}), {})
+    for fragment, refused in (
+        (f"sha512={GOOD}&sha-256={'0' * 64}", False),
+        (f"sha512={GOOD}&sha256={'0' * 64}", True),
+    ):
+        (file,) = parse_html_page(text.format(fragment), f"{tmp_path.as_uri()}/")
+        if refused:
+            with pytest.raises(ReleaseError, match="its sha256 differs"):
+                fetch_listed_file(file, client)
+        else:
+            assert fetch_listed_file(file, client) == b"content"

@@ -12,7 +12,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from variantwheel_selector.cli.output import add_json_option, asked_release, print_json, print_lines
+from variantwheel_selector.cli.output import (
+    add_json_option,
+    asked_release,
+    print_json,
+    print_lines,
+    warn,
+)
 from variantwheel_selector.errors import UsageError
 from variantwheel_selector.lock import (
     LockedWheel,
@@ -77,6 +83,12 @@ def run(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="variantwheel-") as folder:
         sdist = _sdist(args, project, wanted, Path(folder), machines)
         manifest = sdist.manifest
+        if sdist.unhashed:
+            warn(
+                f"the index states no hash of the sdist of {manifest.name} {manifest.version}: "
+                "what is locked was not compared with anything; lock a file that you trust, or from"
+                " an index with hashes"
+            )
         settings = _settings(project)
         locked = lock_machines(manifest, machines, settings, sdist.requires_python)
         needs: dict[str, None] = {}

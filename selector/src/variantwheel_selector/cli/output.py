@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from variantwheel_selector.errors import OutputError, UsageError
+from variantwheel_selector.errors import OutputError, UsageError, printable
 from variantwheel_selector.json_text import render_json
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.machine_folder import read_machine
@@ -56,7 +56,13 @@ def print_lines(lines: Iterable[str]) -> None:
     Raises:
         OutputError: They cannot be written.
     """
-    write_text("".join(f"{_printable(line)}\n" for line in lines))
+    write_text("".join(f"{printable(line)}\n" for line in lines))
+
+
+def warn(line: str) -> None:
+    """Write a line to standard error about something that is allowed and probably not meant."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"variantwheel: warning: {printable(line)}\n")
 
 
 def print_json(document: Mapping[str, object]) -> None:
@@ -90,12 +96,3 @@ def write_text(text: str) -> None:
 def give_up_output() -> None:
     """Lead standard output nowhere, so that nothing more is tried when the interpreter ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _printable(line: str) -> str:
-    """Escape control characters: facts come from captures and indexes of strangers."""
-    if line.isprintable():
-        return line
-    return "".join(
-        character if character.isprintable() else ascii(character)[1:-1] for character in line
-    )

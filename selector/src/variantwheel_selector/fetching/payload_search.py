@@ -169,6 +169,8 @@ class _Search:
         for file in same:
             if file.sha256 not in (None, self.wheel.sha256):
                 self.answers.append(f"{place}: lists another file of this name")
+            elif file.refusal:
+                self.answers.append(f"{place}: {file.refusal}")
             elif file.url.startswith("file:") and not page.startswith("file:"):
                 self.answers.append(f"{place}: leads to a file of this machine")
             else:
