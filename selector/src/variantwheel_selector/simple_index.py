@@ -206,7 +206,7 @@ def _file_from_anchor(attributes: Mapping[str, str], base: str) -> IndexFile:
         hashes=hashes,
         requires_python=attributes.get("data-requires-python", ""),
         yanked=attributes.get("data-yanked"),
-        refusal=refusal,
+        refusal=_leads_here(url, base) or refusal,
     )
 
 
@@ -216,17 +216,24 @@ def _file_from_node(node: JsonNode, base: str) -> IndexFile:
     )
     stated = members["hashes"].members() if "hashes" in members else {}
     hashes, refusal = judged_hashes((name, str(item.value)) for name, item in stated.items())
+    url = _join(base, members["url"].string())
     requires: Any = members["requires-python"].value if "requires-python" in members else None
     # PEP 691: true, false or the reason as text.
     yanked: Any = members["yanked"].value if "yanked" in members else None
     return IndexFile(
         filename=members["filename"].string(),
-        url=_join(base, members["url"].string()),
+        url=url,
         hashes=hashes,
         requires_python=requires if isinstance(requires, str) else "",
         yanked=None if yanked in (False, None) else yanked if isinstance(yanked, str) else "",
-        refusal=refusal,
+        refusal=_leads_here(url, base) or refusal,
     )
+
+
+def _leads_here(url: str, base: str) -> str:
+    """Refuse files of this machine, unless it is the page's own; its server has no say in them."""
+    is_file, may_be = (urllib.parse.urlsplit(each).scheme == "file" for each in (url, base))
+    return "the page leads to a file of this machine" if is_file and not may_be else ""
 
 
 def _join(base: str, link: str) -> str:

@@ -442,6 +442,31 @@ def test_of_two_spellings_of_a_version_it_is_always_the_same_one(tmp_path: Path)
     assert release_from_folder(tmp_path, "tiny-native", None, MACHINE).version == "1.0.0.0"
 
 
+@pytest.mark.parametrize("link", ["file://{}", "FILE:{}", " fi\nle://localhost{}"])
+def test_pages_of_a_server_do_not_lead_to_files_of_this_machine(
+    release: TinyRelease,
+    serve: Callable[[Path], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    link: str,
+) -> None:
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    sdist = release.archive(tmp_path / "local")
+    page = tmp_path / "site/simple/tiny-native/index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text(f'<a href="{link.format(sdist)}">{sdist.name}</a>')
+    index = f"{serve(tmp_path / 'site')}/simple"
+    words = "is refused: the page leads to a file of this machine"
+    with pytest.raises(ReleaseError, match=words):
+        release_from_index(index, "tiny-native", None, MACHINE, {})
+    with pytest.raises(ReleaseError, match=words):
+        sdist_from_index(index, "tiny-native", None, tmp_path, {}, ["3.11.7"])
+    local = (tmp_path / "site/simple").as_uri()
+    assert labels(release_from_index(local, "tiny-native", None, MACHINE, {})) == {
+        wheel.label for wheel in release.wheels
+    }
+
+
 GOOD = hashlib.sha512(b"content").hexdigest()
 
 

@@ -146,7 +146,7 @@ class _Search:
             except (DownloadError, ReleaseError) as error:
                 self.answers.append(f"{place}: {error}")
                 continue
-            yield from self._listed(files, place, page)
+            yield from self._listed(files, place)
 
     def _pages(self) -> Iterator[tuple[str, str, bool]]:
         """Give places in words, their URLs, and whether each is an index of many projects."""
@@ -162,7 +162,7 @@ class _Search:
         for index in dict.fromkeys([*self.sources.indexes, *own]):
             yield f"index {redacted(index)}", as_url(index), True
 
-    def _listed(self, files: list[IndexFile], place: str, page: str) -> Iterator[tuple[str, str]]:
+    def _listed(self, files: list[IndexFile], place: str) -> Iterator[tuple[str, str]]:
         same = [file for file in files if file.filename == self.wheel.filename]
         if not same:
             self.answers.append(f"{place}: lists no {self.wheel.filename}")
@@ -171,8 +171,6 @@ class _Search:
                 self.answers.append(f"{place}: lists another file of this name")
             elif file.refusal:
                 self.answers.append(f"{place}: {file.refusal}")
-            elif file.url.startswith("file:") and not page.startswith("file:"):
-                self.answers.append(f"{place}: leads to a file of this machine")
             else:
                 yield place, file.url
 
