@@ -101,7 +101,8 @@ def fetch_project_names(index: str, client: WebClient) -> list[str]:
     """
     content, content_type, base = _fetch(f"{index.rstrip('/')}/", _ACCEPT, NAMES_LIMIT, client)
     if content_type.endswith("json"):
-        members = parse_json(content, base, ReleaseError).object(("projects",), ignore_unknown=True)
+        root = parse_json(content, redacted(base), ReleaseError)
+        members = root.object(("projects",), ignore_unknown=True)
         return [
             node.object(("name",), ignore_unknown=True)["name"].string()
             for node in members["projects"].elements()
@@ -144,7 +145,7 @@ def fetch_listed_file(file: IndexFile, client: WebClient) -> bytes:
 
 def parse_json_page(content: bytes, base: str) -> list[IndexFile]:
     """Read a page of PEP 691: `{"meta": …, "name": …, "files": [{"filename", "url", …}]}`."""
-    root = parse_json(content, base, ReleaseError)
+    root = parse_json(content, redacted(base), ReleaseError)
     members = root.object(("files",), ("meta",), ignore_unknown=True)
     if "meta" in members:
         meta = members["meta"].object(("api-version",), ignore_unknown=True)
@@ -183,7 +184,7 @@ def _anchors(text: str, base: str) -> list[dict[str, str]]:
         parser.feed(text)
     except AssertionError as error:
         # So Python's parser refuses declarations that it does not know, such as `<![x`.
-        raise ReleaseError(f"{base} is no HTML page that can be read: {error}") from error
+        raise ReleaseError(f"{redacted(base)} is no HTML page that can be read: {error}") from error
     _check_version(parser.version, base)
     return parser.anchors
 
@@ -192,8 +193,8 @@ def _check_version(version: str, base: str) -> None:
     """Refuse a page of another major version, which may mean something else (PEP 629)."""
     if version.partition(".")[0] != "1":
         raise ReleaseError(
-            f"{base} is a page of repository version {version!r}; this selector reads 1.x, "
-            "a newer one may read it"
+            f"{redacted(base)} is a page of repository version {version!r}; this selector reads "
+            "1.x, a newer one may read it"
         )
 
 
@@ -240,7 +241,9 @@ def _join(base: str, link: str) -> str:
     try:
         return urllib.parse.urljoin(base, link)
     except ValueError as error:
-        raise ReleaseError(f"{base} holds the link {link!r}, which is no URL: {error}") from error
+        raise ReleaseError(
+            f"{redacted(base)} holds the link {redacted(link)!r}, which is no URL: {error}"
+        ) from error
 
 
 def _filename(url: str) -> str:

@@ -49,6 +49,8 @@ from variantwheel_selector.settings import read_settings
 from variantwheel_selector.simple_index import (
     IndexFile,
     fetch_listed_file,
+    fetch_project,
+    fetch_project_names,
     parse_html_page,
     parse_json_page,
 )
@@ -519,3 +521,47 @@ def test_of_several_hashes_all_have_to_be_right_but_those_that_are_unknown(tmp_p
                 fetch_listed_file(file, client)
         else:
             assert fetch_listed_file(file, client) == b"content"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("json", b"{"),
+        ("json", b'{"meta": {"api-version": "2.0"}, "files": []}'),
+        ("json", b'{"files": [{"filename": 1, "url": "x"}]}'),
+        ("json", b'{"files": [{"filename": "x", "url": "http://[me:s3cret@x?token=s3cret"}]}'),
+        ("html", b"<![r[x]]>"),
+        ("html", b'<a href="http://[?token=s3cret">x</a>'),
+    ],
+)
+def test_errors_do_not_show_the_secrets_of_where_a_server_redirects_to(
+    kind: str, body: bytes
+) -> None:
+    class Redirecting(_Quiet):
+        def do_GET(self) -> None:
+            if "?" not in self.path:
+                self.send_response(302)
+                self.send_header("Location", f"{self.path}?signature=s3cret")
+                self.end_headers()
+                return
+            self.send_response(200)
+            self.send_header(
+                "Content-Type", f"{'application' if kind == 'json' else 'text'}/{kind}"
+            )
+            self.end_headers()
+            self.wfile.write(body)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            client = make_client(configured_sources({}), {})
+            index = f"http://127.0.0.1:{server.server_port}/simple"
+            with pytest.raises(ReleaseError, match=r"/\?…") as of_page:
+                fetch_project(index, "a", client)
+            with pytest.raises(ReleaseError, match=r"/\?…") as of_names:
+                fetch_project_names(index, client)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert "s3cret" not in str(of_page.value) + str(of_names.value)
