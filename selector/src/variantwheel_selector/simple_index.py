@@ -82,11 +82,15 @@ def fetch_project(index: str, project: str, client: WebClient) -> list[IndexFile
 def fetch_page(url: str, client: WebClient) -> list[IndexFile]:
     """Return the files that one page lists, of an index or of find-links.
 
+    Args:
+        url: As configured: a login in it serves its origin from now on.
+        client: Opens it.
+
     Raises:
         DownloadError: The page cannot be had.
         ReleaseError: It cannot be understood.
     """
-    content, content_type, base = _fetch(url, _ACCEPT, PAGE_LIMIT, client)
+    content, content_type, base = _fetch(client.login(url), _ACCEPT, PAGE_LIMIT, client)
     if content_type.endswith("json"):
         return parse_json_page(content, base)
     return parse_html_page(content.decode("utf-8", errors="replace"), base)
@@ -99,7 +103,8 @@ def fetch_project_names(index: str, client: WebClient) -> list[str]:
         DownloadError: The list cannot be had.
         ReleaseError: It is very long, or cannot be understood.
     """
-    content, content_type, base = _fetch(f"{index.rstrip('/')}/", _ACCEPT, NAMES_LIMIT, client)
+    url = client.login(f"{index.rstrip('/')}/")
+    content, content_type, base = _fetch(url, _ACCEPT, NAMES_LIMIT, client)
     if content_type.endswith("json"):
         root = parse_json(content, redacted(base), ReleaseError)
         members = root.object(("projects",), ignore_unknown=True)

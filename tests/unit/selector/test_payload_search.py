@@ -227,6 +227,27 @@ def test_netrc_serves_the_user_whom_the_url_names(place: Place) -> None:
     assert place.fetch(PIP_INDEX_URL=place.authority("me")) == place.data()
 
 
+@pytest.mark.parametrize("through", ["link", "redirection"])
+def test_a_login_of_a_page_serves_one_request_and_replaces_none_of_the_users(
+    place: Place, through: str
+) -> None:
+    place.faults.login = "me:s3cret"
+    (place.home / ".netrc").write_text("machine 127.0.0.1 login me password s3cret\n")
+    name, host = place.wheel.filename, place.address.removeprefix("http://")
+    place.faults.redirect = f"http://bad:guy@{host}/"
+    bad = f"http://bad:guy@{host}" if through == "link" else f"{place.address}/away"
+    links = (f"{bad}/elsewhere/{name}", name)
+    page = "".join(f'<a href="{link}">{name}</a>' for link in links)
+    place.faults.replace["/simple/tiny-native/"] = page.encode()
+    assert place.fetch() == place.data()
+    bad_login = "Basic " + base64.b64encode(b"bad:guy").decode()
+    used = {
+        path: headers.get("Authorization") == bad_login for path, headers in place.faults.requests
+    }
+    assert used[f"/elsewhere/{name}"], "the request that it was given for"
+    assert sum(used.values()) == 1
+
+
 def test_a_proxy_is_used_and_bypassed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     proxied = "http://index.invalid/simple"
     assert place.fetch(PIP_INDEX_URL=proxied, PIP_PROXY=place.address) == place.data()

@@ -23,7 +23,7 @@ class Credentials:
 
     Attributes:
         environment: Tells where netrc lies.
-        by_origin: Logins from URLs and variables.
+        by_origin: Logins from URLs and variables that the user configured.
         keyring: Whether the program `keyring` may be asked.
     """
 
@@ -38,22 +38,25 @@ class Credentials:
         if login is not None:
             self.by_origin.setdefault(origin(url), login)
 
-    def header(self, url: str, *, refused: bool = False) -> str | None:
+    def header(self, url: str, own: Login | None = None, *, refused: bool = False) -> str | None:
         """Return the value of `Authorization` for a URL, or none.
 
         Args:
             url: Without user and password.
+            own: The login of this request alone, if nothing else is known for its origin.
             refused: Whether the server has already answered that it wants another login.
         """
         place = origin(url)
-        login = self.by_origin.get(place)
+        known = self.by_origin.get(place)
+        login = known or own
         if login is None or login.password is None:
             login = self._from_netrc(place.host, login) or login
         if refused and login is not None and self.keyring:
             password = self._from_keyring(url, login.user)
             if password is not None:
                 login = Login(login.user, password)
-                self.by_origin[place] = login
+                if known is not None or own is None:
+                    self.by_origin[place] = login
         if login is None or (not login.user and not login.password):
             return None
         pair = f"{login.user}:{login.password or ''}".encode()

@@ -22,7 +22,7 @@ from variantwheel_selector.bounded_read import open_regular
 from variantwheel_selector.errors import DownloadError, TemporaryDownloadError
 from variantwheel_selector.fetching.access import WebAccess
 from variantwheel_selector.fetching.credentials import Credentials
-from variantwheel_selector.fetching.urls import origin, quoted, redacted, split_login
+from variantwheel_selector.fetching.urls import Login, origin, quoted, redacted, split_login
 
 _REDIRECTIONS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTIONS = 10
@@ -80,13 +80,15 @@ class WebClient:
         """Open a URL, following redirections.
 
         Args:
-            url: May hold a login.
+            url: May hold a login, as may what it redirects to; it serves this request alone. A page
+                could else give one for an origin that the user has another one for.
             headers: Sent wherever the redirections lead.
 
         Raises:
             DownloadError: The answer is not 200 or 206, or nobody answers.
         """
-        url = self.login(url)
+        url, login = split_login(url)
+        logins = {} if login is None else {origin(url): login}
         asked = url
         refused = False
         if origin(url).scheme == "file":
@@ -97,11 +99,15 @@ class WebClient:
             if origin(url).scheme not in _SCHEMES:
                 raise DownloadError(f"cannot read {redacted(url)}: neither http nor https")
             try:
-                response = self._send(url, headers, refused=refused)
+                login = logins.get(origin(url))
+                response = self._send(url, headers, login, refused=refused)
             except urllib.error.HTTPError as error:
                 with error:
                     if error.code in _REDIRECTIONS and error.headers.get("Location"):
-                        url, refused = self._target(url, error.headers["Location"]), False
+                        target = self._target(url, error.headers["Location"])
+                        (url, login), refused = split_login(target), False
+                        if login is not None:
+                            logins.setdefault(origin(url), login)
                         continue
                     if error.code == 401 and not refused:
                         refused = True
@@ -115,7 +121,7 @@ class WebClient:
         raise DownloadError(f"cannot read {redacted(asked)}: too many redirections")
 
     def _target(self, url: str, location: str) -> str:
-        """Return where a redirection leads; a login inside it serves its own origin alone."""
+        """Return where a redirection leads."""
         try:
             # Header fields are read as Latin-1; what servers write is UTF-8.
             location = location.encode("latin-1").decode("utf-8")
@@ -126,16 +132,16 @@ class WebClient:
             raise DownloadError(
                 f"{redacted(url)} redirects to {redacted(target)}, which is not encrypted"
             )
-        return self.login(target)
+        return target
 
     def _send(
-        self, url: str, headers: Mapping[str, str], *, refused: bool
+        self, url: str, headers: Mapping[str, str], login: Login | None, *, refused: bool
     ) -> http.client.HTTPResponse:
         request = urllib.request.Request(quoted(url), headers=dict(headers))  # noqa: S310 - checked
         request.add_header("User-Agent", "variantwheel-selector")
         # The bytes themselves are hashed: nobody may pack or convert them on the way.
         request.add_header("Accept-Encoding", "identity")
-        authorization = self._credentials.header(url, refused=refused)
+        authorization = self._credentials.header(url, login, refused=refused)
         if authorization is not None:
             request.add_unredirected_header("Authorization", authorization)
         opener = self._opener(origin(url).scheme, self._is_trusted(url))
