@@ -71,6 +71,20 @@ def test_one_broken_wheel_leaves_the_others_checked(
     assert str(Path(tempfile.gettempdir())) not in facts.get("tags", "")
 
 
+def test_what_a_wheel_says_does_not_steer_the_terminal(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    changes = {
+        f"{DIST_INFO}/METADATA": b"Metadata-Version: 2.4\nName: a\nVersion: \x1b[31m9\n",
+        f"{DIST_INFO}/WHEEL": b"Wheel-Version: 1.0\nTag: \x1b]0;x\x07\n",
+        f"{DIST_INFO}/entry_points.txt": b"[console_scripts]\n\x1b[2Jrun = nowhere\n",
+    }
+    wheel = respoil(tiny_release.wheel("null"), tmp_path, changes)
+    done = variantwheel("check", wheel, "--project", tiny_release.project, expect=1)
+    assert "\\x1b[31m9" in done.stdout
+    assert (done.stdout + done.stderr).replace("\n", "").isprintable()
+
+
 def test_a_library_cut_anywhere_is_found(tiny_release: TinyRelease, tmp_path: Path) -> None:
     wheel = tiny_release.wheel("null")
     data = read_wheel(wheel).files[BASELINE]

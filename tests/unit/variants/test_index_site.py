@@ -259,6 +259,18 @@ def test_a_plain_wheel_beside_variants_is_warned_about(
     assert "installs no variant" in _update(release, tmp_path / "site")[0]
 
 
+@pytest.mark.parametrize(
+    "name", ["e\x1b[31mv-1.0.tar.gz", "e\x1b[31mv-1.0-variants.json", "e\rv-1.0.tar.gz"]
+)
+def test_names_that_would_steer_a_terminal_are_refused(tmp_path: Path, name: str) -> None:
+    release = _plain_wheel(tmp_path / "release", "p1-1.0-py3-none-any.whl").parent
+    (release / name).write_bytes(b"")
+    done = variantwheel("index", release, "-o", tmp_path / "site", expect=2)
+    assert "has a control character in its name; remove it" in done.stderr
+    assert (done.stdout + done.stderr).replace("\n", "").isprintable()
+    assert not (tmp_path / "site/simple").exists()
+
+
 def test_an_empty_folder_is_told(tmp_path: Path) -> None:
     with pytest.raises(ReleaseFolderError, match="holds neither wheels nor"):
         plan_site(tmp_path, tmp_path / "site" / "simple")

@@ -92,10 +92,12 @@ def _read_index_file(path: Path) -> IndexFile | None:
     if path.name.endswith(".whl"):
         return _read_wheel(path)
     if path.name.endswith(".tar.gz"):
+        _check_printable(path)
         return _read_sdist(path)
     found = _VARIANTS_JSON_NAME.fullmatch(path.name)
     if found is None:
         return None
+    _check_printable(path)
     return IndexFile(
         name=path.name,
         project=normalize_project(found["project"]),
@@ -106,6 +108,12 @@ def _read_index_file(path: Path) -> IndexFile | None:
         size=path.stat().st_size,
         variants=_parse_variants(path.read_bytes(), str(path)),
     )
+
+
+def _check_printable(path: Path) -> None:
+    """Refuse a name that would steer the terminals and break the pages of whoever is shown it."""
+    if not path.name.isprintable():
+        raise ReleaseFolderError(f"{path}: has a control character in its name; remove it")
 
 
 def _read_wheel(path: Path) -> IndexFile:

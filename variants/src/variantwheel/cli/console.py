@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from variantwheel_selector.cli.output import write_text
-from variantwheel_selector.errors import UsageError
+from variantwheel_selector.errors import UsageError, printable
 from variantwheel_selector.system_refusal import is_refusal
 
 
@@ -77,20 +77,27 @@ def make_output(folder: Path) -> None:
 
 
 def write(text: str) -> None:
-    """Write a part of the result.
+    """Write a part of the result; what a terminal would act upon is escaped.
+
+    Args:
+        text: With its line feeds; JSON has to be ASCII.
 
     Raises:
         OutputError: It cannot be written.
     """
-    write_text(text)
+    write_text(_printable_lines(text))
 
 
 def report(line: str) -> None:
-    """Write a line of progress."""
-    sys.stderr.write(f"{line}\n")
+    """Write a line of progress, as `write` does."""
+    sys.stderr.write(f"{_printable_lines(line)}\n")
     sys.stderr.flush()
 
 
 def warn(line: str) -> None:
     """Write a line about something that is allowed and probably not meant."""
     report(f"variantwheel: warning: {line}")
+
+
+def _printable_lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
