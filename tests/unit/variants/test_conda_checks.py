@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from unit.variants.tiny_project import DIST_INFO, TinyRelease, compile_library, 
 from variantwheel.checks.report import Result
 from variantwheel.conda_checks import check_conda_packages
 from variantwheel.project import read_project
+from variantwheel_selector.archive_tail import LARGE
 
 RECORD = f"{SITE}/{DIST_INFO}/variant.json"
 MODULE = f"{SITE}/tiny_variants/__init__.py"
@@ -273,6 +276,26 @@ def test_a_metapackage_pins_one_build_and_holds_nothing(
     full = metapackage(pin)
     full.files = {"bin/tool": b"x"}
     assert "holds no files" in failed(tiny_release, full.write(tmp_path))["metapackage"]
+
+
+@pytest.mark.parametrize("form", ["file of a conda", "file of a tar.bz2", "name in a tar.bz2"])
+def test_small_packages_that_ask_for_much_are_refused(
+    tiny_release: TinyRelease, tmp_path: Path, form: str
+) -> None:
+    file = tmp_path / "tiny-variants-1.0-py_0.tar.bz2"
+    if form == "file of a conda":
+        package = good(tiny_release)
+        package.files["lib/zeros"] = bytes(LARGE + 1)
+        file = package.write(tmp_path)
+    else:
+        member = tarfile.TarInfo("lib/zeros")
+        member.size = LARGE + 1
+        member.type = tarfile.GNUTYPE_LONGNAME if form.startswith("name") else tarfile.REGTYPE
+        with bz2.open(file, "wb") as packed:
+            packed.write(member.tobuf() + bytes(LARGE + 1))
+    done = variantwheel("check", file, "--project", tiny_release.project, expect=1)
+    assert "not a readable conda package: it would expand from" in done.stdout
+    assert f"to more than {LARGE} bytes" in done.stdout
 
 
 def test_what_is_no_package_is_told_beside_the_others(

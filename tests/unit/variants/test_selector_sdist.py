@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from variantwheel.sdist_archive import SdistArchive, SdistFile, read_sdist
 from variantwheel.selector_sdist import collect_payload
 from variantwheel.variant_build import without_release_files
 from variantwheel.wheel_archive import read_wheel
+from variantwheel_selector.archive_tail import LARGE
 from variantwheel_selector.manifest import parse_manifest
 from variantwheel_selector.module_bundle import parse_bundle
 from variantwheel_selector.record import replace
@@ -289,6 +291,30 @@ def test_what_is_no_archive_is_told(tmp_path: Path) -> None:
             archive.addfile(tarfile.TarInfo(name))
     with pytest.raises(SdistFormatError, match="has a, b"):
         read_sdist(file)
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ([("x-1/a", 0, "a")], "'x-1/a' is a link that leads back to itself"),
+        ([("x-1/a", 0, "b"), ("x-1/b", 0, "a")], "is a link that leads back to itself"),
+        ([("x-1/a", LARGE + 1, "")], "would expand from [0-9]+ to more than 67108864 bytes"),
+        ([("x-1/a", LARGE // 2 + 1, ""), ("x-1/b", 0, "a")], "to more than 67108864 bytes"),
+    ],
+)
+def test_small_archives_that_ask_for_much_are_refused(
+    tmp_path: Path, members: list[tuple[str, int, str]], words: str
+) -> None:
+    file = tmp_path / "x-1.tar.gz"
+    with tarfile.open(file, "w:gz", compresslevel=1) as archive:
+        for name, size, link in members:
+            member = tarfile.TarInfo(name)
+            member.size, member.linkname = size, link
+            member.type = tarfile.SYMTYPE if link else tarfile.REGTYPE
+            archive.addfile(member, io.BytesIO(bytes(size)))
+    done = variantwheel("index", tmp_path, "-o", tmp_path / "site", expect=1)
+    assert f"{file}: not a readable source distribution: " in done.stderr
+    assert re.search(words, done.stderr)
 
 
 def test_damaged_compression_is_told(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import hashlib
 import importlib
 import json
@@ -12,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
+from typing import BinaryIO, NoReturn, cast
 
 from variantwheel.errors import CondaFormatError, ReleaseToolError
+from variantwheel.expansion import CountedStream, Expansion
 from variantwheel_selector.payload import INVALID_ARCHIVE
 
 SUFFIXES = (".conda", ".tar.bz2")
@@ -161,9 +163,10 @@ def _object(file: Path, name: str, data: bytes) -> dict[str, object]:
 
 
 def _members(file: Path) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+    unpacked, held = Expansion(file), Expansion(file)
     if not file.name.endswith(".conda"):
-        with tarfile.open(file, "r:bz2") as archive:
-            yield from _contents(archive)
+        with bz2.open(file) as plain:
+            yield from _contents(cast("BinaryIO", plain), unpacked, held)
         return
     zstd = _zstandard(file)
     try:
@@ -173,17 +176,21 @@ def _members(file: Path) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
                     with (
                         outer.open(name) as packed,
                         zstd.ZstdFile(packed) as plain,
-                        tarfile.open(fileobj=plain, mode="r|") as archive,
                     ):
-                        yield from _contents(archive)
+                        yield from _contents(plain, unpacked, held)
     except zstd.ZstdError as error:
         raise CondaFormatError(f"{file}: not a readable conda package: {error}") from error
 
 
-def _contents(archive: tarfile.TarFile) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
-    for member in archive:
-        content = archive.extractfile(member) if member.isfile() else None
-        yield member, b"" if content is None else content.read()
+def _contents(
+    stream: BinaryIO, unpacked: Expansion, held: Expansion
+) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+    """Give the members of a tar file; neither it nor they, some with holes, may be huge."""
+    counted = cast("BinaryIO", CountedStream(stream, unpacked))  # all of it that tarfile uses
+    with tarfile.open(fileobj=counted, mode="r|") as archive:
+        for member in archive:
+            content = archive.extractfile(member) if member.isfile() else None
+            yield member, b"" if content is None else held.read_all(cast("BinaryIO", content))
 
 
 def _refuse(file: Path, member: tarfile.TarInfo) -> NoReturn:

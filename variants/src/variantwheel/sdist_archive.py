@@ -10,8 +10,10 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from variantwheel.errors import SdistFormatError
+from variantwheel.expansion import Expansion
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,16 @@ def read_sdist(file: Path) -> SdistArchive:
     """Read a `.tar.gz`; links are replaced by what they lead to.
 
     Raises:
-        SdistFormatError: The file cannot be read or is no source distribution.
+        SdistFormatError: The file cannot be read, is no source distribution, or unpacks to more
+            than one would.
     """
     files: dict[str, SdistFile] = {}
     try:
+        # Once for the archive, once for its files: links to large ones, and holes, are no bytes.
+        unpacked, held = Expansion(file), Expansion(file)
         # Unpacked to its end first: the checksum stands there, and tarfile stops before it.
-        content = io.BytesIO(gzip.decompress(file.read_bytes()))
+        with gzip.open(file) as stream:
+            content = io.BytesIO(unpacked.read_all(cast("BinaryIO", stream)))
         with tarfile.open(fileobj=content, mode="r:") as archive:
             for member in archive:
                 if member.isdir() or member.type in (tarfile.XGLTYPE, tarfile.XHDTYPE):
@@ -52,10 +58,10 @@ def read_sdist(file: Path) -> SdistArchive:
                 path = posixpath.normpath(member.name)
                 if path.startswith(("/", "../")):
                     raise SdistFormatError(f"{file}: {member.name!r} leads out of the archive")
-                stream = archive.extractfile(member)
-                if stream is None:
+                found = _opened(archive, member)
+                if found is None:
                     raise SdistFormatError(f"{file}: {member.name!r} is neither file nor folder")
-                files[path] = SdistFile(stream.read(), bool(member.mode & 0o100))
+                files[path] = SdistFile(held.read_all(found), bool(member.mode & 0o100))
     except (OSError, EOFError, KeyError, tarfile.TarError, zlib.error) as error:
         raise SdistFormatError(f"{file}: not a readable source distribution: {error}") from error
     roots = {path.partition("/")[0] for path in files}
@@ -65,6 +71,18 @@ def read_sdist(file: Path) -> SdistArchive:
         )
     root = roots.pop()
     return SdistArchive(root, {path[len(root) + 1 :]: files[path] for path in files})
+
+
+def _opened(archive: tarfile.TarFile, member: tarfile.TarInfo) -> BinaryIO | None:
+    """Open a file, or what a link leads to; none if it is of another kind.
+
+    Raises:
+        TarError: The link leads nowhere.
+    """
+    try:
+        return cast("BinaryIO | None", archive.extractfile(member))
+    except RecursionError as error:
+        raise tarfile.TarError(f"{member.name!r} is a link that leads back to itself") from error
 
 
 def unpack_sdist(archive: SdistArchive, folder: Path) -> None:
