@@ -1,12 +1,13 @@
 """Python objects through collectives: pickled, their length first, then the bytes.
 
 Pickles can run anything, and what passes between hosts may be changed there by whoever controls the
-network. So a proof that a rank has written it follows each, HMAC-SHA256 with the job's secret; but
-not inside a host, nor where MPI has brought the ranks together, which have no secret then.
+network. So a proof that a rank has written it follows each, HMAC-SHA256 with the job's secret; not
+where all ranks share memory, nor where MPI has brought them together, which have no secret then.
 """
 
 import hmac
 import pickle
+from dataclasses import dataclass
 from typing import Any
 
 from horovod._collectives import COLLECTIVES
@@ -17,52 +18,57 @@ from horovod._session import SESSION
 from horovod.common.exceptions import HorovodInternalError
 
 _UNPICKLABLE = -1  # sent in place of a length, so that the other ranks do not wait for ever
-_PROOF_BYTES = 32
 
 
 def _operand(buffer: "_bindings.Buffer") -> Operand:
     return Operand(buffer.address, tuple(buffer.shape), buffer.dtype, buffer)
 
 
-def _secret() -> bytes:
-    placement = SESSION.member.placement
-    return placement.secret if placement.local_size < placement.size else b""
+@dataclass(frozen=True)
+class _Sending:
+    """One rank's object on its way to others, of which all know this.
 
-
-def _proof(secret: bytes, way: str, pickled: "bytes | memoryview") -> bytes:
-    """What follows a pickle.
-
-    Args:
-        secret: of a job whose ranks are on several hosts; else it is empty, and so is the proof.
-        way: by which the object is sent.
-        pickled: the object.
+    Attributes:
+        way: the operation.
+        sender: the rank's number, among all for broadcasts and among its process set's else.
+        process_set: the set's number.
+        name: the user's, if there is one.
     """
-    if not secret:
-        return b""
-    proof = hmac.new(secret, way.encode(), "sha256")
-    proof.update(pickled)
-    return proof.digest()
 
+    way: str
+    sender: int
+    process_set: int
+    name: str | None
 
-def _proved(way: str, pickled: bytes) -> tuple[bytes, bytes]:
-    return pickled, _proof(_secret(), way, pickled)
+    def prove(self, pickled: bytes) -> tuple[bytes, bytes]:
+        """The pickle, and what follows it."""
+        return pickled, self._proof(pickled)
 
+    def load(self, received: memoryview) -> Any:
+        """The object.
 
-def _load(way: str, received: memoryview, sender: str) -> Any:
-    """The object that a rank has sent.
+        Raises:
+            HorovodInternalError: the rank has not sent this.
+        """
+        end = len(received) - len(self._proof(b""))
+        pickled = received[: max(end, 0)]
+        if not hmac.compare_digest(self._proof(pickled), bytes(received[len(pickled) :])):
+            of = " of the process set" if self.way == "allgather" and self.process_set else ""
+            raise HorovodInternalError(
+                f"the object of rank {self.sender}{of} has been changed on its way: its proof does"
+                " not fit, and it is not unpickled"
+            )
+        return pickle.loads(pickled)  # noqa: S301 - a rank of this job has pickled it
 
-    Raises:
-        HorovodInternalError: no rank has sent this.
-    """
-    secret = _secret()
-    end = len(received) - (_PROOF_BYTES if secret else 0)
-    pickled = received[: max(end, 0)]
-    if not hmac.compare_digest(_proof(secret, way, pickled), bytes(received[len(pickled) :])):
-        raise HorovodInternalError(
-            f"the object of {sender} has been changed on its way between the hosts: its proof does"
-            " not fit, and it is not unpickled"
-        )
-    return pickle.loads(pickled)  # noqa: S301 - a rank of this job has pickled it
+    def _proof(self, pickled: "bytes | memoryview") -> bytes:
+        member = SESSION.member
+        secret = member.placement.secret
+        if not secret or member.runtime.transport == "shm":  # on all ranks, or on none
+            return b""
+        what = (self.way, self.sender, self.process_set, self.name, member.generation)
+        proof = hmac.new(secret, f"object {what!a}".encode(), "sha256")
+        proof.update(pickled)
+        return proof.digest()
 
 
 def _filled(parts: tuple[bytes, bytes]) -> "_bindings.Buffer":
@@ -122,10 +128,11 @@ def broadcast_object(obj: Any, root_rank: int, name: str | None, process_set: in
         HorovodInternalError: the root could not pickle it (there the pickler's error is raised), or
             it has been changed on its way.
     """
+    sending = _Sending("broadcast", root_rank, process_set, name)
     if SESSION.member.placement.rank == root_rank:
         payload: tuple[bytes, bytes] | None = None
         try:
-            payload = _proved("broadcast", dump(obj))
+            payload = sending.prove(dump(obj))
         finally:
             length = _UNPICKLABLE if payload is None else sum(map(len, payload))
             _broadcast(_number(length), root_rank, _part(name, "length"), process_set)
@@ -137,7 +144,7 @@ def broadcast_object(obj: Any, root_rank: int, name: str | None, process_set: in
     received = _broadcast(
         _bindings.allocate((length,), "uint8"), root_rank, _part(name, "bytes"), process_set
     )
-    return _load("broadcast", received, f"rank {root_rank}")
+    return sending.load(received)
 
 
 def allgather_object(obj: Any, name: str | None, process_set: int = 0) -> list[Any]:
@@ -152,8 +159,12 @@ def allgather_object(obj: Any, name: str | None, process_set: int = 0) -> list[A
     """
     payload: tuple[bytes, bytes] | None = None
     lengths: list[int] = []
+    member = SESSION.member
+    members = member.process_sets.get(process_set, [])
+    rank = member.placement.rank
+    own = members.index(rank) if rank in members else -1  # which the operation refuses
     try:
-        payload = _proved("allgather", dump(obj))
+        payload = _Sending("allgather", own, process_set, name).prove(dump(obj))
     finally:
         length = _UNPICKLABLE if payload is None else sum(map(len, payload))
         lengths = _allgather(_number(length), _part(name, "length"), process_set).tolist()
@@ -165,7 +176,7 @@ def allgather_object(obj: Any, name: str | None, process_set: int = 0) -> list[A
     objects = []
     start = 0
     for number, length in enumerate(lengths):
-        sender = f"rank {number}{' of the process set' if process_set else ''}"
-        objects.append(_load("allgather", gathered[start : start + length], sender))
+        sending = _Sending("allgather", number, process_set, name)
+        objects.append(sending.load(gathered[start : start + length]))
         start += length
     return objects

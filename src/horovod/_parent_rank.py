@@ -39,6 +39,18 @@ class ParentRank:
     mpi_threads: int | None
     told: list[str | None]
 
+    def describe(self) -> str:
+        """Sentences for a process that has this place and is not the rank itself."""
+        advice = (
+            'Have the ranks alone communicate, under `if __name__ == "__main__":`.'
+            if _started_by_multiprocessing()
+            else "To run it alone, start it without HOROVOD_RANK, HOROVOD_SIZE and the like."
+        )
+        return (
+            f"This process is not rank {self.rank}, but was started by it, process {self.process},"
+            f" and has its variables; only such processes of all ranks could form a job. {advice}"
+        )
+
 
 def _told(environment: Mapping[str, str]) -> list[str | None]:
     return [environment.get(setting.name) for setting in _OWN_PLACE]
@@ -55,11 +67,12 @@ def tell_children(
 
     Args:
         environment: that they inherit.
-        placement: of this rank; a job of one rank has nothing to tell.
+        placement: of this rank; a job of one rank, which stays alone, has nothing to tell.
         is_homogeneous: whether all hosts have the same number of ranks.
         mpi_threads: see `ParentRank`.
     """
-    if placement.size == 1:
+    if placement.size == 1 and not _settings.ELASTIC.read(environment):
+        tell_no_children(environment)  # what this process has inherited is not their place
         return
     place = ParentRank(
         os.getpid(),
@@ -95,16 +108,10 @@ def describe_inherited_place(environment: Mapping[str, str]) -> str:
     """What to add where a start has failed, since this process has the place of another one.
 
     Returns:
-        Sentences with a space before them; "" for a process with a place of its own.
+        Sentences; "" for a process with a place of its own.
     """
     place = _read(environment)
-    if place is None or _started_by_multiprocessing():  # which says so itself
-        return ""
-    return (
-        f" This process is not rank {place.rank}, but was started by it, process {place.process},"
-        " and has its variables: it waits for programs that the other ranks would start. To run it"
-        " alone, start it without HOROVOD_RANK, HOROVOD_SIZE and the like."
-    )
+    return "" if place is None else place.describe()
 
 
 def _read(environment: Mapping[str, str]) -> ParentRank | None:
@@ -124,5 +131,10 @@ def _started_by_multiprocessing() -> bool:
     process = sys.modules.get("multiprocessing.process")  # a child has it, and few others need it
     if process is None:
         return False
-    # The fork server has no parent process to multiprocessing, but imports the script, too.
-    return process.parent_process() is not None or hasattr(process.current_process(), "_inheriting")
+    # A spawned child has no parent process to multiprocessing before it has imported the script,
+    # and the fork server never: that one imports what `set_forkserver_preload` names, too.
+    return (
+        process.parent_process() is not None
+        or hasattr(process.current_process(), "_inheriting")
+        or any("multiprocessing.forkserver" in word for word in sys.orig_argv[:4])
+    )

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from horovod import _launcher_store
 from horovod._parent_rank import ParentRank
-from horovod.common.exceptions import HorovodInternalError
+
+_NONE = "processes that ranks start form no job where the ranks {}. {}"
 
 
 @dataclass(frozen=True)
@@ -27,21 +28,9 @@ class PutOff:
             RuntimeError: there can be none.
             HorovodInternalError: not all came in time.
         """
-        who = (
-            f"process {os.getpid()} is no rank: multiprocessing has started it in rank"
-            f" {self.parent.rank}, process {self.parent.process}, which has called hvd.init()"
-        )
-        advice = 'Have the ranks alone communicate, under `if __name__ == "__main__":`.'
-        if self.parent.mpi_threads is not None or _launcher_store.is_elastic_worker(os.environ):
-            kind = "met through MPI" if self.parent.mpi_threads is not None else "elastic"
-            raise RuntimeError(
-                f"{who}; the children of ranks form no job where that is {kind}. {advice}"
-            )
-        try:
-            for call in self.calls:
-                call()
-        except HorovodInternalError as error:
-            raise HorovodInternalError(
-                f"{str(error).rstrip('.')}. This {who}; its job is one of children of all ranks."
-                f" {advice}"
-            ) from error
+        if self.parent.mpi_threads is not None:
+            raise RuntimeError(_NONE.format("have met through MPI", self.parent.describe()))
+        if _launcher_store.is_elastic_worker(os.environ):
+            raise RuntimeError(_NONE.format("come and go", self.parent.describe()))
+        for call in self.calls:
+            call()

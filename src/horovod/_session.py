@@ -138,7 +138,7 @@ class Session:
             Whether it has been left: this is such a child, and in no job.
         """
         with self._lock:
-            if self._member is not None:
+            if self._member is not None or self._changing:
                 return False
             if self._put_off is None:
                 parent = read_parent_rank(os.environ)
@@ -180,13 +180,13 @@ class Session:
                 self._member.require_own_process()
                 return False
             self._end_wanted = False
-            self._put_off = None
             with self._change():
                 member = None
                 while member is None:
                     with contextlib.ExitStack() as meeting:
                         member = self._join(communicator, ranks, meeting)
                 self._become(member)
+                self._put_off = None
                 tell_children(
                     os.environ,
                     member.placement,
@@ -215,6 +215,8 @@ class Session:
                 " can be chosen by number; use process sets, or horovodrun without --min-np"
             )
         if elastic:
+            if inherited := describe_inherited_place(os.environ):
+                raise RuntimeError(f"there is no place in an elastic job for this. {inherited}")
             _launcher_store.take_place(os.environ, self._generation, self._trouble)
             self._trouble = ""
         require_accepted(os.environ)
@@ -262,7 +264,8 @@ class Session:
         except HorovodInternalError as error:
             if not elastic:
                 if inherited := describe_inherited_place(os.environ):
-                    raise HorovodInternalError(f"{error}{inherited}") from error
+                    text = f"{str(error).rstrip('.')}. {inherited}"
+                    raise HorovodInternalError(text) from error
                 raise
             self._trouble = str(error)
             _standard_error.say(f"{self._trouble.rstrip('.')}. Asking for a new place.")
@@ -321,7 +324,6 @@ class Session:
         """Joins a job if calls of `init()` have been put off; raises as `member`."""
         with self._lock:
             if (put_off := self._put_off) is not None:
-                self._put_off = None
                 put_off.make_good()
 
     def _in_fork(self) -> bool:

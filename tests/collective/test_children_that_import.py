@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +15,10 @@ METHODS = ["spawn", "forkserver"]
 PROGRAM = "children_that_import.py"
 
 
-def said(lines: list[str]) -> list[Any]:
+def said(lines: list[str], ranks: int = 2) -> list[Any]:
     """The results of a rank's children."""
     results, total, _ = json.loads(lines[-1])
-    assert total == 2  # the ranks communicate as before
+    assert total == ranks  # they communicate as before
     found: list[Any] = results
     return found
 
@@ -26,7 +27,7 @@ def said(lines: list[str]) -> list[Any]:
 def test_they_have_their_ranks_place_and_wait_for_nobody(launch: Launch, method: str) -> None:
     launched = launch(2, PROGRAM, method, "place", "3", "0")
     assert launched.code == 0, launched.err
-    place = [0, 2, 0, 2, 0, 1, True, True, False, 0, 2]
+    place = [0, 2, 0, 2, 0, 1, True, True, False, 0, 2, 1]
     assert said(launched.lines(0)) == [place] * 3
     assert said(launched.lines(1)) == []
 
@@ -39,15 +40,24 @@ def test_they_join_a_job_when_they_communicate(launch: Launch, method: str) -> N
 
 
 def test_one_that_waits_in_vain_says_what_it_is(launch: Launch) -> None:
-    env = {"HOROVOD_START_TIMEOUT": "5"}
+    env = {"HOROVOD_START_TIMEOUT": "3"}
     launched = launch(2, PROGRAM, "spawn", "try_to_add_up", "1", "0", env=env)
     assert launched.code == 0, launched.err
-    ((kind, text, _),) = said(launched.lines(0))
-    assert kind == "HorovodInternalError"
+    ((kind, text, known_rank),) = said(launched.lines(0))
+    assert (kind, known_rank) == ("HorovodInternalError", 0)
     _, _, rank = json.loads(launched.lines(0)[-1])
-    assert f"is no rank: multiprocessing has started it in rank 0, process {rank}," in text
-    assert "rank 1 did not come within 5 s" in text
+    assert "rank 1 did not come within 3 s" in text
+    assert f"This process is not rank 0, but was started by it, process {rank}," in text
     assert '`if __name__ == "__main__":`' in text
+
+
+def test_they_record_nothing(launch: Launch, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    env = {"RECORDED": str(trace)}
+    launched = launch(2, PROGRAM, "spawn", "place", "1", "1", env=env)
+    assert launched.code == 0, launched.err
+    assert "is ignored" not in launched.err
+    assert json.loads(trace.read_text())
 
 
 def test_they_leave_and_come_back(launch: Launch) -> None:
@@ -72,14 +82,27 @@ def test_a_program_that_a_rank_runs_says_whose_place_it_has(launch: Launch) -> N
     assert f"This process is not rank 0, but was started by it, process {rank}," in text
 
 
-def test_in_an_elastic_job_they_take_no_place() -> None:
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_in_an_elastic_job_they_take_no_place(ranks: int) -> None:
     arguments = (RANKS / PROGRAM, "forkserver", "try_to_add_up", "1", "1")
-    launched = horovodrun("-np", "2", "--min-np", "2", sys.executable, *arguments)
+    count, env = str(ranks), {"ALONE": "1"} if ranks == 1 else None
+    launched = horovodrun("-np", count, "--min-np", count, sys.executable, *arguments, env=env)
     assert launched.code == 0, launched.err
-    for rank in (0, 1):
-        ((kind, text, _),) = said(launched.lines(rank))
-        assert kind == "RuntimeError"
-        assert "the children of ranks form no job where that is elastic" in text
+    for rank in range(ranks):
+        ((kind, text, known_rank),) = said(launched.lines(rank), ranks)
+        assert (kind, known_rank) == ("RuntimeError", rank)
+        assert "processes that ranks start form no job where the ranks come and go" in text
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_in_an_elastic_job_a_program_takes_no_place(ranks: int) -> None:
+    arguments = (RANKS / PROGRAM, "none", "run_a_program", "1", "0")
+    count, env = str(ranks), {"ALONE": "1"} if ranks == 1 else None
+    launched = horovodrun("-np", count, "--min-np", count, sys.executable, *arguments, env=env)
+    assert launched.code == 0, launched.err
+    ((code, text),) = said(launched.lines(0), ranks)
+    assert code == "1"
+    assert text.startswith("RuntimeError: there is no place in an elastic job for this.")
 
 
 @pytest.mark.parametrize("work", ["place", "try_to_add_up"])
@@ -92,4 +115,4 @@ def test_they_leave_mpi_alone(work: str) -> None:
         assert sorted(result[:2] for result in results) == [[0, 2], [1, 2]]
     else:
         assert {result[0] for result in results} == {"RuntimeError"}
-        assert all("where that is met through MPI" in result[1] for result in results)
+        assert all("where the ranks have met through MPI" in result[1] for result in results)

@@ -97,7 +97,7 @@ class HorovodBasics:
             for process_set in process_sets or ()
         ]
         join = functools.partial(_join, communicator, ranks, None if process_sets is None else sets)
-        if comm is not None or not SESSION.put_off(join, adds=process_sets is not None):
+        if communicator is not None or not SESSION.put_off(join, adds=process_sets is not None):
             join()
 
     def shutdown(self) -> None:
@@ -117,7 +117,7 @@ class HorovodBasics:
     ) -> None:
         """Begins to record operations, for Chrome's and Perfetto's viewers; may be called often.
 
-        While one is being recorded, it only warns.
+        While one is being recorded, it only warns. Children of ranks record nothing.
 
         Args:
             file_path: where rank 0 writes to; a file that is there is replaced.
@@ -130,6 +130,8 @@ class HorovodBasics:
             TypeError: it is no path.
             OSError: the file cannot be written.
         """
+        if SESSION.parent is not None:
+            return
         member = SESSION.member
         member.require_own_process()
         if all_ranks is None:
@@ -151,7 +153,8 @@ class HorovodBasics:
             ValueError: `init()` has not been called.
             OSError: the file could not be written to its end.
         """
-        SESSION.member.runtime.stop_timeline()
+        if SESSION.parent is None:
+            SESSION.member.runtime.stop_timeline()
 
     def size(self) -> int:
         """Number of ranks."""

@@ -1,5 +1,6 @@
 """Process sets: which ranks take part in a collective, registered by `init()` or later."""
 
+import functools
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -80,8 +81,8 @@ class ProcessSet:
 
     def size(self) -> int | None:
         """Number of members; None for a set that is not registered."""
-        number = self._number()
-        return None if number is None else len(_members_of(number))
+        members = self._registered_ranks()
+        return None if members is None else len(members)
 
     def rank(self) -> int | None:
         """This process's place among the members; None for a set that is not registered.
@@ -89,10 +90,10 @@ class ProcessSet:
         Raises:
             ValueError: it is no member.
         """
-        number = self._number()
-        if number is None:
+        members = self._registered_ranks()
+        if members is None:
             return None
-        members, rank = _members_of(number), SESSION.place.rank
+        rank = SESSION.place.rank
         if rank not in members:
             raise ValueError(f"{self!r}: rank {rank} is not a member of this process set")
         return members.index(rank)
@@ -101,9 +102,16 @@ class ProcessSet:
         """Whether this process is a member."""
         return SESSION.place.rank in self.ranks
 
-    def _number(self) -> int | None:
+    def _registered_ranks(self) -> list[int] | None:
+        if self.process_set_id is not None:
+            return _members_of(self.process_set_id)
+        # In a child of a rank they are registered when it communicates.
+        return self._members() if SESSION.parent is not None else None
+
+    def registered_id(self) -> int | None:
+        """The number by which the runtime knows it, if it does; a child of a rank joins for it."""
         if self.process_set_id is None and SESSION.parent is not None:
-            SESSION.require_joined()  # which registers the sets that `init()` was given
+            SESSION.require_joined()
         return self.process_set_id
 
     def become(self, process_set_id: int, ranks: Sequence[int]) -> None:
@@ -157,12 +165,15 @@ def registered_id(process_set: ProcessSet) -> int:
         ValueError: it is not registered, or was removed.
     """
     _require_process_set(process_set)
-    if process_set.process_set_id is None:
+    number = process_set.process_set_id
+    if number is None:
+        number = process_set.registered_id()
+    if number is None:
         raise ValueError(
             f"{process_set!r}: Process set provided does not exist, or has not been registered."
             " Pass it to hvd.init(process_sets=...) or hvd.add_process_set(...) first."
         )
-    return process_set.process_set_id
+    return number
 
 
 def _members_of(number: int) -> list[int]:
@@ -293,10 +304,16 @@ def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
     """
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
+    add = functools.partial(_add, process_set)
+    if SESSION.parent is None or not SESSION.put_off(add, adds=True):
+        add()
+    return process_set
+
+
+def _add(process_set: ProcessSet) -> None:
     _require_dynamic()
     if left_out := register([process_set]):
         raise ValueError(left_out)
-    return process_set
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
@@ -314,7 +331,7 @@ def remove_process_set(process_set: ProcessSet) -> bool:
         HorovodInternalError: the ranks named different sets.
     """
     _require_process_set(process_set)
-    number = process_set.process_set_id
+    number = process_set.registered_id()
     if number is None or number == 0:
         return False
     _require_dynamic()
@@ -334,6 +351,8 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
     """The registered process sets: number to global ranks; 0 is the global one."""
     # A copy: other threads may add and remove some.
+    if (parent := SESSION.parent) is not None:
+        return {0: list(range(parent.size))}
     process_sets = SESSION.member.process_sets.copy()
     return {number: list(ranks) for number, ranks in process_sets.items()}
 
@@ -344,4 +363,4 @@ def process_set_included(process_set_id: int = 0) -> bool:
     Raises:
         ValueError: there is no such set.
     """
-    return SESSION.member.placement.rank in _members_of(process_set_id)
+    return SESSION.place.rank in _members_of(process_set_id)
