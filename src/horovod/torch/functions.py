@@ -1,14 +1,16 @@
 """Parameters, optimizer states and objects from one rank to all."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 
 from horovod import _objects
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
+from horovod.torch.handles import start_all, wait_for_all
 from horovod.torch.missing_gradients import zeros_for
-from horovod.torch.mpi_ops import broadcast_async_, rank, synchronize
+from horovod.torch.mpi_ops import broadcast_async_, rank
 from horovod.torch.optimizer_state import load, pack, take, to_receive, unpack
 
 
@@ -29,18 +31,22 @@ def broadcast_parameters(params: Any, root_rank: int) -> None:
         pairs = [item if isinstance(item, tuple) else (None, item) for item in params]
     else:
         raise ValueError(f"invalid params of type: {type(params)}")  # noqa: TRY004 - Horovod's error
-    handles = []
-    for name, tensor in pairs:
-        if tensor is None:
-            continue
+    named = [(name, tensor) for name, tensor in pairs if tensor is not None]
+    for name, tensor in named:
         if not isinstance(tensor, torch.Tensor):
             raise ValueError(  # noqa: TRY004 - as above
                 f"invalid params: {name!r} is of type {type(tensor)}, not a tensor; send it with"
                 " hvd.broadcast_object"
             )
-        handles.append(broadcast_async_(tensor, root_rank, name))
-    for handle in handles:
-        synchronize(handle)
+    _broadcast_all(named, root_rank)
+
+
+def _broadcast_all(named: Iterable[tuple[str | None, torch.Tensor]], root_rank: int) -> None:
+    """Broadcasts tensors in place; when it returns or raises, none is on its way any more."""
+    starts = [
+        functools.partial(broadcast_async_, tensor, root_rank, name) for name, tensor in named
+    ]
+    wait_for_all(start_all(starts))
 
 
 def _zero_missing_gradients(optimizer: torch.optim.Optimizer) -> None:
@@ -90,12 +96,9 @@ def broadcast_optimizer_state(
     packed = _objects.broadcast_object(packed, root_rank, "optimizer_state")
     if not is_root:
         tensors = to_receive(packed)
-    handles = [
-        broadcast_async_(tensor, root_rank, f"optimizer_state.{index}")
-        for index, tensor in enumerate(tensors)
-    ]
-    for handle in handles:
-        synchronize(handle)
+    _broadcast_all(
+        ((f"optimizer_state.{index}", tensor) for index, tensor in enumerate(tensors)), root_rank
+    )
     if not is_root:
         load(optimizer, unpack(optimizer, packed, tensors))
 

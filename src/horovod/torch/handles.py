@@ -1,9 +1,12 @@
-"""Waiting for operations on torch tensors."""
+"""Waiting for operations on torch tensors, and starting several."""
 
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
+from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.started import STARTED
 
 
@@ -25,3 +28,52 @@ def synchronize(handle: int) -> Any:
         HorovodInternalError: the operation failed on all ranks, or a rank was lost.
     """
     return STARTED.synchronize(handle)
+
+
+def start_all(starts: Iterable[Callable[[], int]]) -> list[int]:
+    """Starts one operation after the other.
+
+    Args:
+        starts: each starts one and returns its handle.
+
+    Returns:
+        Their handles.
+
+    Raises:
+        Exception: what one of them raises. Those before it have been waited for: none is left that
+            writes into tensors, or whose name the caller's next try would find in use.
+    """
+    handles: list[int] = []
+    try:
+        handles.extend(start() for start in starts)  # those before an error are kept
+    except Exception:
+        for handle in handles:
+            with contextlib.suppress(HorovodInternalError):
+                synchronize(handle)
+        raise
+    return handles
+
+
+def wait_for_all(handles: Sequence[int]) -> list[Any]:
+    """Waits for several operations.
+
+    Returns:
+        Their results.
+
+    Raises:
+        HorovodInternalError: one has failed, the first such; all have been waited for nevertheless.
+    """
+    results = []
+    failure: HorovodInternalError | None = None
+    for handle in handles:
+        try:
+            results.append(synchronize(handle))
+        except HorovodInternalError as error:  # noqa: PERF203 - each of them may fail
+            failure = failure or error
+    if failure is not None:
+        try:
+            raise failure
+        finally:
+            # Its traceback holds this frame, and with that the results of the others.
+            del failure
+    return results

@@ -1,5 +1,6 @@
 """Sparse tensors summed over all ranks: their indices and values are gathered, not reduced."""
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -7,7 +8,7 @@ import torch
 from horovod._reduce_op import Average, Sum
 from horovod.common.process_sets import ProcessSet, global_process_set, size_of
 from horovod.torch.gathering import allgather_async
-from horovod.torch.handles import synchronize
+from horovod.torch.handles import start_all, wait_for_all
 
 
 def sparse_allreduce_async(
@@ -38,20 +39,19 @@ def sparse_allreduce_async(
     shape, dimensions = tensor.shape, tensor.sparse_dim()
     entries = tensor.detach()
     # Gathered along the first dimension; indices have the entries in their second.
-    indices_handle = allgather_async(
-        entries._indices().t().contiguous(),  # noqa: SLF001 - of tensors that are not coalesced
-        None if name is None else f"{name}.indices",
-        process_set,
-    )
-    values_handle = allgather_async(
-        entries._values(),  # noqa: SLF001 - as above
-        None if name is None else f"{name}.values",
-        process_set,
+    parts = {
+        "indices": entries._indices().t().contiguous(),  # noqa: SLF001 - of tensors that are not coalesced
+        "values": entries._values(),  # noqa: SLF001 - as above
+    }
+    handles = start_all(
+        functools.partial(
+            allgather_async, tensor, None if name is None else f"{name}.{part}", process_set
+        )
+        for part, tensor in parts.items()
     )
 
     def finish() -> torch.Tensor:
-        values: torch.Tensor = synchronize(values_handle)
-        indices: torch.Tensor = synchronize(indices_handle)
+        indices, values = wait_for_all(handles)
         if op == Average:
             values = values / size_of(process_set)
         where = indices.reshape(-1, dimensions).t()

@@ -10,7 +10,9 @@ import torch
 
 import horovod.array as hvd_array
 import horovod.torch as hvd
+from horovod._collectives import COLLECTIVES
 from horovod._session import SESSION
+from horovod.torch.started import STARTED
 
 DTYPES = {
     torch.uint8: 0,
@@ -182,6 +184,30 @@ def check_broadcast_parameters() -> None:
     assert value.tolist() == [1.0, 1.0]
     with pytest.raises(ValueError, match="invalid params of type"):
         hvd.broadcast_parameters(model.named_parameters(), 0)
+
+
+def on_the_way() -> int:
+    """Operations that nobody has waited for."""
+    return STARTED.newest.under_way() + len(COLLECTIVES._pending)
+
+
+def check_broadcasts_that_are_refused_leave_nothing_on_its_way() -> None:
+    before = on_the_way()
+    value = torch.full((2,), float(hvd.rank()))
+    for other, match in (
+        (3, "'b' is of type"),
+        (torch.ones(1, dtype=torch.complex64), "ComplexFloat"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            hvd.broadcast_parameters({"a": value, "b": other}, 0)
+        assert on_the_way() == before
+        hvd.broadcast_parameters({"a": value}, 0)
+    # What one of them says on all ranks comes when the others have arrived as well.
+    unlike = {"a": torch.ones(2 + hvd.rank()), "b": torch.full((1 << 20,), float(hvd.rank()))}
+    with pytest.raises(hvd.HorovodInternalError, match="Mismatched BROADCAST tensor shapes"):
+        hvd.broadcast_parameters(unlike, 1)
+    assert on_the_way() == before
+    assert unlike["b"].eq(1).all()
 
 
 def check_broadcast_optimizer_state() -> None:

@@ -10,6 +10,7 @@ import torch
 import horovod.torch as hvd
 from horovod.torch.adasum import combine_all
 from horovod.torch.compression import NoneCompressor
+from horovod.torch.started import STARTED
 
 
 def run_backward(loss: Any) -> None:
@@ -185,6 +186,13 @@ def check_sparse_allreduce() -> None:
         hvd.sparse_allreduce_async(torch.ones(2), "dense", hvd.Sum)
     with pytest.raises(ValueError, match="supports only hvd"):
         hvd.sparse_allreduce_async(mine, "maximum", hvd.Max)
+    # Values that cannot be sent; the indices have been, and their name is free again.
+    odd = torch.sparse_coo_tensor(mine._indices(), mine._values().to(torch.complex64), mine.shape)
+    under_way = STARTED.newest.under_way()
+    with pytest.raises(ValueError, match="ComplexFloatTensor is not supported"):
+        hvd.sparse_allreduce_async(odd, "sparse", hvd.Sum)
+    assert STARTED.newest.under_way() == under_way
+    assert torch.equal(hvd.sparse_allreduce_async(mine, "sparse", hvd.Sum)().to_dense(), expected)
 
 
 def check_adasum_of_tensors() -> None:
