@@ -1,33 +1,14 @@
 """Collectives without a framework, on the one runtime of this process."""
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from horovod._given_numbers import checked_device, checked_root
 from horovod._loader import _bindings
 from horovod._operations import Operand, buffer_of
 from horovod._reductions import Reductions
 from horovod._session import SESSION
 from horovod.common.exceptions import HorovodInternalError
-
-# Of what a rank's number travels as.
-_MOST_RANKS = 2**31 - 1
-
-
-def _checked_root(root: object) -> int:
-    """The rank as a whole number that the bindings take; which ranks there are is theirs to say.
-
-    Raises:
-        TypeError: it is no whole number.
-        ValueError: no job has so many ranks.
-    """
-    try:
-        rank = operator.index(root)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"root_rank must be a rank, a whole number, not {root!r}") from None
-    if abs(rank) > _MOST_RANKS:
-        raise ValueError(f"broadcast received invalid root rank {rank}: no job has so many ranks.")
-    return rank
 
 
 class Collectives(Reductions):
@@ -111,7 +92,7 @@ class Collectives(Reductions):
             destinations=(destination,),
             process_set=process_set,
             waits=waits,
-            root=_checked_root(root),
+            root=checked_root(root),
         )
 
     def alltoall(
@@ -191,10 +172,12 @@ class Collectives(Reductions):
             The last rank that joined, the same on all ranks.
 
         Raises:
+            TypeError: the device is no whole number.
             ValueError: another thread of this rank has joined.
 
         One that a signal's handler has interrupted goes on, and the next one waits for it.
         """
+        device = checked_device(device)
         member = self._ready_member()
         if member.interrupted:
             handle = member.interrupted.pop()

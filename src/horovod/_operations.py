@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from horovod._call_site import call_site
+from horovod._given_numbers import explained
 from horovod._loader import _bindings
 from horovod._operation_names import checked_name
 from horovod._reduce_op import Sum
@@ -75,6 +76,7 @@ class Operations:
         A handle for `poll` and `synchronize`.
 
     Raises:
+        TypeError: a root or a factor is no number.
         ValueError: a bad type, root or splits; a name in flight; a process set that is unknown or
             does not hold this rank.
         HorovodInternalError: the job has failed or ended.
@@ -161,9 +163,9 @@ class Operations:
             )
         except _bindings.CollectiveError as error:
             raise internal_error(str(error)) from error
-        except (TypeError, ValueError):
+        except (TypeError, ValueError) as error:
             self._take_back(member, kind, full_name, 0)
-            raise
+            raise explained(error, {"prescale": prescale, "postscale": postscale}) from None
         return result, full_name[len(kind) + 1 :]
 
     def new_output(self, shape: Sequence[int], dtype: str) -> "_bindings.Buffer":
@@ -251,17 +253,21 @@ class Operations:
         member: Member,
         kind: str,
         name: str | None,
+        tensors: Sequence[Any],
+        tickets: list[int],
         process_set: int,
-        start: Callable[[str], None],
+        options: Mapping[str, Any],
     ) -> None:
         full_name = self._full_name(member, kind, name, process_set)
         try:
-            start(full_name)
+            member.runtime.enqueue(
+                _KINDS[kind], full_name, tensors, tickets, process_set=process_set, **options
+            )
         except _bindings.CollectiveError as error:
             raise internal_error(str(error)) from error
-        except (TypeError, ValueError):
+        except (TypeError, ValueError) as error:
             self._take_back(member, kind, full_name, process_set)
-            raise
+            raise explained(error, options) from None
 
     def _start(
         self,
@@ -297,20 +303,7 @@ class Operations:
         pending = Pending(member, [], (*sources, *destinations), finish)
         handle = self._keep(pending)
         try:
-            self._enqueue(
-                member,
-                kind,
-                name,
-                process_set,
-                lambda full_name: member.runtime.enqueue(
-                    _KINDS[kind],
-                    full_name,
-                    tensors,
-                    pending.tickets,
-                    process_set=process_set,
-                    **options,
-                ),
-            )
+            self._enqueue(member, kind, name, tensors, pending.tickets, process_set, options)
         finally:
             if not pending.tickets:
                 self._pending.pop(handle, None)

@@ -43,6 +43,7 @@ FILES = (
     "elastic_sync_checks.py",
     "sampler_checks.py",
     "signature_checks.py",
+    "wrong_number_checks.py",
 )
 
 

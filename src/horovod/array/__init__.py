@@ -10,6 +10,7 @@ and `__array_namespace__` gives what that namespace's `from_dlpack` makes; anyth
 from typing import Any
 
 from horovod import _objects
+from horovod._given_numbers import checked_root
 from horovod._loader import _bindings
 from horovod._reduce_op import Adasum, Average, Max, Min, Product, Sum
 from horovod.array.grouped import (
@@ -77,7 +78,8 @@ def broadcast_object(
     process_set: ProcessSet = global_process_set,
 ) -> Any:
     """Sends the root's object to all ranks, pickled; the others' are not looked at."""
-    return _objects.broadcast_object(obj, root_rank, name, registered_id(process_set))
+    root = checked_root(root_rank)
+    return _objects.broadcast_object(obj, root, name, registered_id(process_set))
 
 
 def allgather_object(obj: Any, name: str | None = None) -> list[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from horovod._collectives import COLLECTIVES
+from horovod._given_numbers import checked_factor
 from horovod._reduce_op import require_power_of_2
 from horovod.common.process_sets import ProcessSet, registered_id
 from horovod.torch.operands import from_buffer, operand
@@ -51,7 +52,7 @@ def gather_and_combine(
     Returns:
         A handle for `synchronize`.
     """
-    before, after = factors
+    before, after = map(checked_factor, ("prescale_factor", "postscale_factor"), factors)
 
     def combined(buffer: Any) -> torch.Tensor:
         return combine_all(from_buffer(buffer).mul_(before).unbind()).mul_(after)

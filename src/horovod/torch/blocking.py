@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 import torch
 
 from horovod._collectives import COLLECTIVES
+from horovod._given_numbers import checked_root
 from horovod._operations import DTYPES
 from horovod._reduce_op import Adasum
 from horovod._session import SESSION, Member, Session
@@ -168,7 +169,7 @@ def broadcast(
         result.data_ptr(),
         tensor.shape,
         CODES[tensor.dtype],
-        root=root,
+        root=checked_root(root),
     )
     return None if done is False else result, name
 

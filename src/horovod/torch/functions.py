@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from horovod import _objects
+from horovod._given_numbers import checked_root
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 from horovod.torch.handles import start_all, wait_for_all
 from horovod.torch.missing_gradients import zeros_for
@@ -84,6 +85,7 @@ def broadcast_optimizer_state(
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")  # noqa: TRY004 - Horovod's error
+    root_rank = checked_root(root_rank)
     if not any(isinstance(entry, torch.Tensor) or entry for entry in optimizer.state.values()):
         _zero_missing_gradients(optimizer)
     is_root = rank() == root_rank
@@ -117,7 +119,8 @@ def broadcast_object(
         name: of the operation, or None.
         process_set: whose ranks take part.
     """
-    return _objects.broadcast_object(obj, root_rank, name, registered_id(process_set))
+    root = checked_root(root_rank)
+    return _objects.broadcast_object(obj, root, name, registered_id(process_set))
 
 
 def allgather_object(obj: Any, name: str | None = None) -> list[Any]:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from horovod._collectives import COLLECTIVES
+from horovod._given_numbers import checked_factor
 from horovod._reduce_op import Average, Sum, choose_op
 from horovod._splits import bad_splits, read_splits
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id, size_of
@@ -258,8 +259,12 @@ def gradient_factor(
     As in Horovod, the gradient of a reducescatter and that of an allgather after it make the
     gradient of the two: the latter takes the mean over the ranks, so the former, with Sum, does not
     divide by their number but multiplies.
+
+    Raises:
+        TypeError: a factor is no number.
     """
-    scale = prescale_factor * postscale_factor
+    scale = checked_factor("prescale_factor", prescale_factor)
+    scale *= checked_factor("postscale_factor", postscale_factor)
     return scale * size_of(process_set) if op == Sum else scale
 
 

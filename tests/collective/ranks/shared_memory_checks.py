@@ -309,3 +309,6 @@ def check_arrays() -> None:
     for wrong in ((8, 2.5), "8"):
         with pytest.raises(TypeError, match="a shape is a whole number or a sequence"):
             hvd_array.shared_empty(wrong)
+    for wrong in (1 << 70, (2, -(1 << 70))):
+        with pytest.raises(ValueError, match="a size is negative or too large"):
+            hvd_array.shared_empty(wrong)
