@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from horovod._given_numbers import checked_device, checked_root
+from horovod._given_numbers import checked_device, checked_root, checked_shape
 from horovod._loader import _bindings
 from horovod._operations import Operand, buffer_of
 from horovod._reductions import Reductions
@@ -143,7 +143,7 @@ class Collectives(Reductions):
             ValueError: as for all operations; a shape with a negative size or too many elements.
             HorovodInternalError: the ranks asked for different tensors, or a rank was lost.
         """
-        source = Operand(0, tuple(shape), dtype, None)
+        source = Operand(0, checked_shape(shape), dtype, None)
         handle = self._start(
             "share_memory", name, (source,), lambda got: got[0][0], process_set=process_set
         )

@@ -4,11 +4,12 @@ The bindings answer a wrong one with the types of all their arguments, which cal
 """
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 # Of what the core counts ranks and devices in.
 _MOST = 2**31 - 1
+_LARGEST_SIZE = 2**63 - 1  # of those of a shape that it can read
 _FACTORS = (
     "prescale",
     "postscale",
@@ -47,6 +48,18 @@ def checked_device(device: object) -> int:
     if number > _MOST:
         raise ValueError(f"device is {number}: no host has so many GPUs")
     return number
+
+
+def checked_shape(shape: Iterable[int]) -> tuple[int, ...]:
+    """The sizes of a shape that the bindings take; whether there is room is theirs to say.
+
+    Raises:
+        ValueError: a size is out of all bounds.
+    """
+    sizes = tuple(shape)
+    if any(abs(size) > _LARGEST_SIZE for size in sizes):
+        raise ValueError(f"nothing has the shape {sizes}: a size is negative or too large")
+    return sizes
 
 
 def checked_factor(name: str, factor: Any) -> float:

@@ -10,8 +10,6 @@ from horovod._collectives import COLLECTIVES
 from horovod.array.exporters import array_over, type_name
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id
 
-_LARGEST_SIZE = 2**63 - 1  # of those that the core can read
-
 
 def shared_empty(
     shape: SupportsIndex | Iterable[SupportsIndex],
@@ -38,8 +36,6 @@ def shared_empty(
         HorovodInternalError: the ranks asked for different shapes or types.
     """
     sizes = _sizes(shape)
-    if any(abs(size) > _LARGEST_SIZE for size in sizes):
-        raise ValueError(f"an array has no shape {sizes}: a size is negative or too large")
     numpy = None if isinstance(dtype, str) else sys.modules.get("numpy")
     buffer = COLLECTIVES.share_memory(
         sizes, type_name(numpy, dtype), name=name, process_set=registered_id(process_set)

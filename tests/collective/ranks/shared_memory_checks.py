@@ -310,5 +310,6 @@ def check_arrays() -> None:
         with pytest.raises(TypeError, match="a shape is a whole number or a sequence"):
             hvd_array.shared_empty(wrong)
     for wrong in (1 << 70, (2, -(1 << 70))):
-        with pytest.raises(ValueError, match="a size is negative or too large"):
-            hvd_array.shared_empty(wrong)
+        for shared_empty in (hvd.shared_empty, hvd_array.shared_empty):
+            with pytest.raises(ValueError, match="a size is negative or too large"):
+                shared_empty(wrong)
