@@ -72,5 +72,5 @@ list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/nat
 
 set(HVD_NATIVE_TESTS abort across adasum announcements auth autotune borrowed_vectors broadcast collecting collectives compression connection control_plane control_tree convert coordinator core_distances cpu_share crowded_core deaths denormals descriptors device device_kernels end_within
   fast_lane fast_lane_results few_messages gathering gpu gpu_join gpu_loss
-  fused half heartbeats hosts inbox kernels lane lane_model lane_opening leader levels log long_places loss mpi pair_allreduce polling rank_order request_collector runtime scale sha256 shared_buffers single_copy
+  fused half heartbeats hosts inbox kernels lane lane_model lane_opening leader levels log long_places loss mpi pair_allreduce polling rank_order request_collector response_runner runtime scale sha256 shared_buffers single_copy
   sliced_allreduce soak socket socket_lane socket_lane_model stall started started_callers timeline topology trace_text transport unnamed waiting wire)

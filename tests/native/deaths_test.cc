@@ -7,7 +7,6 @@
 //   deaths_test at PART VICTIM STEP [stop]
 //                                      one step of the first whose name holds the part
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -17,7 +16,6 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <new>
 #include <optional>
 #include <random>
 #include <string>
@@ -27,6 +25,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "deeds.h"
+#include "failing_memory.h"
 #include "forked_ranks.h"
 #include "harness.h"
 #include "ranks.h"
@@ -35,31 +34,11 @@
 
 namespace {
 
-// How many times this process has still to get memory before it gets none for once.
-std::atomic<int64_t> allocations_left{hvd::test::kNever};
-
-}  // namespace
-
-// What the whole program allocates with, as far as it has no alignment of its own. Not inlined, or
-// gcc would take the two for a mismatch.
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  if (allocations_left.fetch_sub(1, std::memory_order_relaxed) == 1) throw std::bad_alloc();
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-// A sanitizer has one of its own, which does not call the other.
-[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-
-namespace {
-
 using hvd::Error;
 using hvd::Runtime;
 using hvd::StrCat;
 using hvd::UniqueFd;
+using hvd::test::allocations_left;
 using hvd::test::Deed;
 using hvd::test::Part;
 using hvd::test::ReadLine;
@@ -143,7 +122,7 @@ void RunOutOfMemory(const Deed& deed, Part& part, int64_t allocation) {
   } catch (const std::exception&) {
     ::kill(::getpid(), SIGKILL);
   }
-  allocations_left = hvd::test::kNever;
+  allocations_left = hvd::test::kAlwaysMemory;
 }
 
 // Says how many places and steps there were, if it lives.
@@ -159,10 +138,10 @@ void Die(const Plan& plan, const hvd::RuntimeOptions& options, const UniqueFd& r
     for (int i = 0; i < plan.rounds_before; ++i) {
       hvd::test::CountSteps();
       memory.clear();
-      allocations_left = hvd::test::kNever;
+      allocations_left = hvd::test::kAlwaysMemory;
       deed.act(part);
       Steps whole = hvd::test::StopCounting();
-      if (plan.memory) whole.all = hvd::test::kNever - allocations_left;
+      if (plan.memory) whole.all = hvd::test::kAlwaysMemory - allocations_left;
       if (!plan.within) continue;
       if (at.places != hvd::test::kNever) at.places = plan.at.places % whole.places + 1;
       if (at.all != hvd::test::kNever) at.all = plan.at.all % std::max<int64_t>(whole.all, 1) + 1;

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <limits>
 #include <mutex>
-#include <vector>
+#include <new>
 
 #include "base/alignment.h"
 
@@ -56,28 +56,31 @@ std::byte* OutputMemory::Take(size_t bytes) {
   return Allocate(block);
 }
 
-void OutputMemory::Give(std::byte* data, size_t bytes) {
+void OutputMemory::Give(std::byte* data, size_t bytes) noexcept {
   const size_t block = BlockBytes(bytes);
-  std::vector<std::byte*> unwanted{data};
-  if (block >= kSmall && block <= kMostKept) {
-    // Not waited for: in a forked child, whoever holds it may not exist.
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (lock.owns_lock()) {
-      unwanted.clear();
-      // What was given back long ago, in sizes that nobody asks for, makes room.
-      while (kept_bytes_ + block > kMostKept) {
-        const auto other = std::find_if(kept_.begin(), kept_.end(),
-                                        [&](const auto& item) { return item.first != block; });
-        const auto gone = other == kept_.end() ? kept_.begin() : other;
-        kept_bytes_ -= gone->first;
-        unwanted.push_back(gone->second);
-        kept_.erase(gone);
-      }
-      kept_.emplace(block, data);
-      kept_bytes_ += block;
-    }
+  if (block < kSmall || block > kMostKept) return std::free(data);
+  Blocks given;
+  try {
+    given.emplace(block, data);
+  } catch (const std::bad_alloc&) {
+    return std::free(data);
   }
-  for (std::byte* each : unwanted) std::free(each);
+  Blocks unwanted;
+  // Not waited for: in a forked child, whoever holds it may not exist.
+  if (const std::unique_lock lock(mutex_, std::try_to_lock); lock.owns_lock()) {
+    // What was given back long ago, in sizes that nobody asks for, makes room.
+    while (kept_bytes_ + block > kMostKept) {
+      const auto other = std::find_if(kept_.begin(), kept_.end(),
+                                      [&](const auto& item) { return item.first != block; });
+      const auto gone = other == kept_.end() ? kept_.begin() : other;
+      kept_bytes_ -= gone->first;
+      unwanted.insert(kept_.extract(gone));
+    }
+    kept_.merge(given);
+    kept_bytes_ += block;
+  }
+  unwanted.merge(given);  // where it could not be kept
+  for (const auto& [size, memory] : unwanted) std::free(memory);
 }
 
 }  // namespace hvd

@@ -21,15 +21,17 @@ class OutputMemory {
   // Of at least so many bytes, on a cache line. Nothing when the system has no more.
   std::byte* Take(size_t bytes);
   // Args: bytes: that it was taken for.
-  void Give(std::byte* data, size_t bytes);
+  void Give(std::byte* data, size_t bytes) noexcept;
 
   // How much is kept at most, and what is too small to be kept.
   static constexpr size_t kMostKept = size_t{256} << 20;
   static constexpr size_t kSmall = size_t{256} << 10;
 
  private:
+  using Blocks = std::multimap<size_t, std::byte*>;  // by size
+
   std::mutex mutex_;
-  std::multimap<size_t, std::byte*> kept_;  // by size
+  Blocks kept_;
   size_t kept_bytes_ = 0;
 };
 

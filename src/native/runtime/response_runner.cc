@@ -5,6 +5,7 @@
 #include <exception>
 #include <iterator>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "base/denormals.h"
@@ -59,8 +60,9 @@ std::optional<size_t> ResponseRunner::Bytes(const Response& response, size_t mos
   return bytes;
 }
 
-std::vector<std::shared_ptr<Operation>> ResponseRunner::StartOperations(const Response& response) {
-  std::vector<std::shared_ptr<Operation>> operations;
+void ResponseRunner::StartOperations(const Response& response,
+                                     std::vector<std::shared_ptr<Operation>>& operations) {
+  operations.reserve(response.names.size());
   for (size_t i = 0; i < response.names.size(); ++i) {
     auto operation = operations_.Start(OperationKey(response.process_set, response.names[i]));
     if (operation == nullptr && i < response.requests.size()) {
@@ -68,19 +70,19 @@ std::vector<std::shared_ptr<Operation>> ResponseRunner::StartOperations(const Re
     }
     operations.push_back(std::move(operation));
   }
-  return operations;
 }
 
 void ResponseRunner::Run(const Response& response) {
   std::vector<std::shared_ptr<Operation>> operations;
   const auto finish = [&](size_t index) {
-    const auto operation = std::exchange(operations[index], nullptr);
-    operations_.Finish(OperationKey(response.process_set, operation->request.name));
-    return operation;
+    // Before it leaves the list: there may be no memory for it.
+    const std::string key = OperationKey(response.process_set, operations[index]->request.name);
+    operations_.Finish(key);
+    return std::exchange(operations[index], nullptr);
   };
   std::optional<Error> failure;
   try {
-    operations = StartOperations(response);
+    StartOperations(response, operations);
     const auto missing = std::count(operations.begin(), operations.end(), nullptr);
     if (missing == std::ssize(operations)) return;
     if (!response.error.empty()) throw Error(Error::Kind::kMismatch, response.error);

@@ -39,8 +39,10 @@ class ResponseRunner {
 
  private:
   // The operations of a response: this rank's own, and substitutes for those it has not asked for,
-  // having joined. Nothing in the place of one that has failed in the meantime.
-  std::vector<std::shared_ptr<Operation>> StartOperations(const Response& response);
+  // having joined. Nothing in the place of one that has failed in the meantime. Where it throws,
+  // those that have begun are in the list: nobody else would complete them.
+  void StartOperations(const Response& response,
+                       std::vector<std::shared_ptr<Operation>>& operations);
   void ChangeProcessSets(const Response& response, const Request& request);
 
   TensorTable& operations_;

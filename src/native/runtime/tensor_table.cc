@@ -61,10 +61,12 @@ std::shared_ptr<Operation> TensorTable::Waiting(const std::string& key) const {
 
 std::shared_ptr<Operation> TensorTable::Start(const std::string& key) {
   const std::lock_guard lock(mutex_);
-  auto node = waiting_.extract(key);
-  if (node.empty()) return nullptr;
-  running_.insert(key);
-  return std::move(node.mapped());
+  const auto found = waiting_.find(key);
+  if (found == waiting_.end()) return nullptr;
+  running_.insert(key);  // first: where it finds no memory, the operation still waits
+  auto operation = std::move(found->second);
+  waiting_.erase(found);
+  return operation;
 }
 
 bool TensorTable::PutBack(const std::shared_ptr<Operation>& operation) {
