@@ -195,6 +195,20 @@ TEST(TheRankThatDiffersIsNamed) {
   EXPECT_TRUE(response.error.find("ranks 0 and 2") != std::string::npos);
 }
 
+TEST(TheRankThatDiffersIsNamedBehindLongNamesAndListsToo) {
+  Request one = Allreduce();
+  while (one.name.size() + 2 <= hvd::kLongestName) one.name += "\u00e4";
+  one.kind = OpKind::kAddProcessSets;
+  one.numbers.assign(3000, 1);
+  Request other = one;
+  other.numbers.back() = 2;
+  const std::string text = Compare({one, other}).error;
+  EXPECT_TRUE(hvd::test::Contains(text, ", 1, 1\u2026, but another rank specified"));
+  EXPECT_TRUE(hvd::test::Contains(text, "(operation 't\u00e4"));
+  EXPECT_TRUE(hvd::test::Contains(text, "\u00e4\u2026', ranks 0 and 1)"));
+  EXPECT_TRUE(text.size() < 1500);
+}
+
 TEST(AllreducesThatBecomeReadyTogetherAreOneResponse) {
   Coordinator coordinator(2, {});
   const auto add = [&](const std::string& name, OpKind kind, bool grouped) {

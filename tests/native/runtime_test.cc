@@ -17,11 +17,10 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "base/shortened.h"
 #include "harness.h"
 #include "ranks.h"
-#include "runtime/c_api.h"
-
-extern "C" const hvd_core* hvd_core_api(void);
+#include "runtime/c_api_errors.h"
 
 namespace {
 
@@ -161,49 +160,19 @@ TEST(ArgumentsThatNoRankMayGiveAreRefused) {
 }
 
 // Python cannot read an error that ends in the middle of a character.
-TEST(ALongErrorIsCutBetweenCharacters) {
-  const hvd_core& core = *hvd_core_api();
-  const uint8_t secret = 1;
-  hvd_options options{};
-  options.size = options.local_size = 1;
-  options.host = options.rendezvous = options.interface = options.timeline = "";
-  options.meeting = options.autotune_log = options.congestion_control = "";
-  options.mpi_data = 0;
-  options.mpi = nullptr;
-  options.gpu_kind = options.gpu_code = options.gpu_drivers = options.nccl_libraries = "";
-  options.secret = &secret;
-  options.transport = "auto";
-  options.start_timeout = 1;
-  hvd_runtime* runtime = nullptr;
+TEST(ALongErrorIsCutBetweenCharactersAndSaysSo) {
   hvd_error error;
-  EXPECT_EQ(core.create(&options, &runtime, &error), 0);
-  for (const std::string prefix : {"", "x"}) {
-    std::string name = prefix;
-    while (name.size() + 2 <= hvd::kLongestName) name += "\u00e4";
-    int64_t handle = 0;
-    const std::vector<float> data(4);
-    const auto misaligned = reinterpret_cast<const char*>(data.data()) + 1;
-    const int64_t shape = 1;
-    const hvd_tensor tensor{.source = misaligned,
-                            .destination = nullptr,
-                            .shape = &shape,
-                            .dimensions = 1,
-                            .dtype = static_cast<int32_t>(hvd::DType::kFloat32),
-                            .wire_dtype = static_cast<int32_t>(hvd::DType::kFloat32),
-                            .rows = 0};
-    hvd_request request{};
-    request.name = name.c_str();
-    request.kind = static_cast<int32_t>(OpKind::kAllgather);
-    request.device = hvd::kCpu;
-    request.tensors = &tensor;
-    request.tensor_count = 1;
-    EXPECT_EQ(core.enqueue(runtime, &request, &handle, &error),
-              static_cast<int32_t>(Error::Kind::kInvalid));
-    const std::string text = error.text;
-    EXPECT_TRUE(text.size() > 4090);
-    EXPECT_EQ(text.substr(text.size() - 2), "\u00e4");
+  for (std::string text : {"", "x", "xx"}) {
+    while (text.size() <= hvd::kLongestErrorText) text += "\u00e4";
+    hvd::ReportError(Error::Kind::kInternal, text.c_str(), &error);
+    const std::string kept = error.text;
+    EXPECT_TRUE(kept.size() > hvd::kLongestErrorText - 2);
+    EXPECT_TRUE(kept.ends_with("\u00e4\u2026"));
+    EXPECT_TRUE(text.starts_with(kept.substr(0, kept.size() - hvd::kCutMark.size())));
   }
-  core.destroy(runtime);
+  const std::string whole(hvd::kLongestErrorText, 'x');
+  hvd::ReportError(Error::Kind::kInternal, whole.c_str(), &error);
+  EXPECT_EQ(std::string(error.text), whole);
 }
 
 TEST(AHandleIsForgottenOnceTaken) {

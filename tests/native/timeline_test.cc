@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -73,13 +75,13 @@ class Folder {
 
 // Of characters of one or two bytes alone, as the tests' are.
 bool IsUtf8(const std::string& text) {
-  bool open = false;
+  int open = 0;  // bytes of the character that are still to come
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (open != ((byte & 0xc0U) == 0x80U)) return false;
-    open = byte >= 0xc0U;
+    if ((open != 0) != ((byte & 0xc0U) == 0x80U)) return false;
+    open = open != 0 ? open - 1 : std::max(std::countl_one(byte) - 1, 0);
   }
-  return !open;
+  return open == 0;
 }
 
 std::string Content(const std::string& file) {
@@ -181,7 +183,8 @@ TEST(AJobRecordsItsOperations) {
       const auto odd = RequestFor<float>(OpKind::kAllreduce, "odd", {rank + 1});
       const int64_t failing = Start(runtime, odd, data[0].data(), data[0].data());
       EXPECT_THROWS(Polled(runtime, failing), Error, "Mismatched");
-      // Texts of errors are cut: one of these in the middle of a character, were they cut there.
+      // Names are cut in texts of errors: one of these in the middle of a character, were they cut
+      // there.
       for (const char* first : {"", "x"}) {
         std::string name = first;
         for (int i = 0; i < 400; ++i) name += "\u00f6";

@@ -5,16 +5,19 @@
 #include <string>
 #include <utility>
 
+#include "base/shortened.h"
 #include "base/str_cat.h"
 #include "runtime/unnamed_operations.h"
 
 namespace hvd {
 namespace {
 
+constexpr size_t kLongestList = 500;
+
 std::string ListText(const std::vector<int64_t>& numbers) {
   std::string text = "[";
   for (const int64_t number : numbers) text += StrCat(text.size() == 1 ? "" : ", ", number);
-  return text + "]";
+  return Shortened(text + "]", kLongestList);
 }
 
 std::string OneRank(const std::string& verb, const std::string& mine, const std::string& theirs) {
@@ -162,15 +165,15 @@ Response Compare(const std::vector<RankRequest>& asked) {
   for (const RankRequest& other : asked) {
     const std::string difference = Difference(first, other.request);
     if (difference.empty()) continue;
-    response.error = StrCat(difference, " (operation '", first.name, "', ranks ",
+    response.error = StrCat(difference, " (operation '", ShownName(first.name), "', ranks ",
                             asked.front().rank, " and ", other.rank, ")", ExplainMismatch(first));
     return response;
   }
   for (const TensorSpec& tensor : first.tensors) {
     if (!NeedsRows(first.kind) || !tensor.shape.empty()) continue;
-    response.error =
-        StrCat("Process-set rank zero tried to ", Name(first.kind),
-               " a rank-zero tensor. (operation '", first.name, "'; give it a first dimension)");
+    response.error = StrCat("Process-set rank zero tried to ", Name(first.kind),
+                            " a rank-zero tensor. (operation '", ShownName(first.name),
+                            "'; give it a first dimension)");
     return response;
   }
   if (first.kind == OpKind::kAllreduce && !first.numbers.empty()) {
@@ -180,7 +183,7 @@ Response Compare(const std::vector<RankRequest>& asked) {
   }
   if (first.kind != OpKind::kAllgather) return response;
   const std::string error = CollectRows(asked, response.numbers);
-  if (!error.empty()) response.error = StrCat(error, " (operation '", first.name, "')");
+  if (!error.empty()) response.error = StrCat(error, " (operation '", ShownName(first.name), "')");
   return response;
 }
 

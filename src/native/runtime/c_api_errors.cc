@@ -1,20 +1,21 @@
 #include "runtime/c_api_errors.h"
 
-#include <cstddef>
-#include <cstring>
+#include <algorithm>
+#include <string_view>
+
+#include "base/shortened.h"
 
 namespace hvd {
 
 int32_t ReportError(Error::Kind kind, const char* text, hvd_error* error) {
   error->kind = static_cast<int32_t>(kind);
-  size_t length = std::strlen(text);
-  if (length >= sizeof error->text) {
-    length = sizeof error->text - 1;
-    // Half a UTF-8 character is no text to Python.
-    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xc0) == 0x80) --length;
-  }
-  std::memcpy(error->text, text, length);
-  error->text[length] = '\0';
+  const std::string_view whole = text;
+  const bool cut = whole.size() > kLongestErrorText;
+  // Half a UTF-8 character is no text to Python. Nothing is allocated: there may be no memory.
+  const auto kept = cut ? WholeBeginning(whole, kLongestErrorText - kCutMark.size()) : whole;
+  char* end = std::copy(kept.begin(), kept.end(), error->text);
+  if (cut) end = std::copy(kCutMark.begin(), kCutMark.end(), end);
+  *end = '\0';
   return error->kind;
 }
 

@@ -2,6 +2,7 @@
 #ifndef HVD_RUNTIME_C_API_ERRORS_H_
 #define HVD_RUNTIME_C_API_ERRORS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 
@@ -10,7 +11,10 @@
 
 namespace hvd {
 
-// Returns the kind, which is no success.
+// The bytes that an error's text keeps when it leaves the core.
+constexpr size_t kLongestErrorText = sizeof(hvd_error::text) - 1;
+
+// Returns the kind, which is no success. A longer text is cut, which shows at its end.
 int32_t ReportError(Error::Kind kind, const char* text, hvd_error* error);
 
 // Runs the body of an API function; its exceptions become the function's result.

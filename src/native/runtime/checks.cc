@@ -83,10 +83,11 @@ void CheckMemory(const Request& request, const TensorSpec& tensor, const Memory&
     return reinterpret_cast<uintptr_t>(address) % SizeOf(dtype) == 0;
   };
   if (memory.source == nullptr || (WritesInPlace(request.kind) && memory.destination == nullptr)) {
-    ThrowInvalid(StrCat("the tensor of '", request.name, "' has no memory"));
+    ThrowInvalid(StrCat("the tensor of '", ShownName(request.name), "' has no memory"));
   }
   if (!aligned(memory.source) || !aligned(memory.destination)) {
-    ThrowInvalid(StrCat("the tensor of '", request.name, "' is not aligned for ", Name(dtype)));
+    ThrowInvalid(
+        StrCat("the tensor of '", ShownName(request.name), "' is not aligned for ", Name(dtype)));
   }
 }
 

@@ -69,7 +69,7 @@ void Coordinator::Add(std::span<const int> ranks, Request request) {
     response.names = {request.name};
     response.ids = {-1};
     response.error = StrCat("Process set ", request.process_set, " was removed (operation '",
-                            request.name, "')");
+                            ShownName(request.name), "')");
     std::vector<int> asking(ranks.begin(), ranks.end());
     std::ranges::sort(asking);
     ready_.push_back(
@@ -104,12 +104,13 @@ Coordinator::Entry& Coordinator::Arrive(Set& set, std::span<const int> ranks,
   const bool whole = std::ssize(*set.ranks) == size_;
   for (const int rank : ranks) {
     if (!whole && !std::ranges::binary_search(*set.ranks, rank)) {
-      throw Error(Error::Kind::kInternal,
-                  StrCat("rank ", rank, " asked for '", name, "' of a process set without it"));
+      throw Error(Error::Kind::kInternal, StrCat("rank ", rank, " asked for '", ShownName(name),
+                                                 "' of a process set without it"));
     }
     const auto index = static_cast<size_t>(rank);
     if (entry.present[index]) {
-      throw Error(Error::Kind::kInternal, StrCat("rank ", rank, " asked for '", name, "' twice"));
+      throw Error(Error::Kind::kInternal,
+                  StrCat("rank ", rank, " asked for '", ShownName(name), "' twice"));
     }
     entry.present[index] = true;
     trace_.Requested(request.kind, request.process_set, name, rank);
@@ -201,7 +202,9 @@ void Coordinator::Answer(const Set& set, Entry entry) {
   const Ranks ranks = set.ranks;
   if (!all && response.error.empty()) {
     response.error = JoinRefusal(first);
-    if (!response.error.empty()) response.error += StrCat(" (operation '", first.name, "')");
+    if (!response.error.empty()) {
+      response.error += StrCat(" (operation '", ShownName(first.name), "')");
+    }
   }
   if (response.error.empty()) {
     if (first.kind == OpKind::kAddProcessSets) AddProcessSets(first.numbers, response);
@@ -313,7 +316,7 @@ void Coordinator::RemoveProcessSet(int64_t id, Response& response) {
     if (!entry.asked.empty()) removed.kind = entry.asked.front().request.kind;
     removed.names = {name};
     removed.ids = {-1};
-    removed.error = StrCat("Process set ", id, " was removed (operation '", name, "')");
+    removed.error = StrCat("Process set ", id, " was removed (operation '", ShownName(name), "')");
     auto ranks = std::make_shared<std::vector<int>>();
     for (const int rank : *found->second.ranks) {
       if (entry.present[static_cast<size_t>(rank)]) ranks->push_back(rank);

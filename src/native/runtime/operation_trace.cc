@@ -1,11 +1,11 @@
 #include "runtime/operation_trace.h"
 
-#include <algorithm>
 #include <cctype>
 #include <string_view>
 #include <utility>
 
 #include "base/dtype.h"
+#include "base/shortened.h"
 #include "base/str_cat.h"
 #include "runtime/checks.h"
 
@@ -13,17 +13,6 @@ namespace hvd {
 namespace {
 
 constexpr size_t kLongestShown = 512;
-
-// The start of a text, which ends with a whole character: UTF-8 has 10xxxxxx in all bytes of one
-// but the first.
-std::string_view StartOf(std::string_view text) {
-  size_t length = std::min(text.size(), kLongestShown);
-  while (length < text.size() && length > 0 &&
-         (static_cast<unsigned char>(text[length]) & 0xc0U) == 0x80U) {
-    --length;
-  }
-  return text.substr(0, length);
-}
 
 TraceEvent EventOf(TraceEvent::Type type, int32_t process_set, const std::string& name) {
   TraceEvent event;
@@ -49,7 +38,7 @@ std::string ArgumentsOf(const Request& request, std::string_view error) {
   } else {
     text += StrCat(", \"tensors\": ", request.tensors.size());
   }
-  if (!error.empty()) text += StrCat(", \"error\": ", Quoted(StartOf(error)));
+  if (!error.empty()) text += StrCat(", \"error\": ", Quoted(WholeBeginning(error, kLongestShown)));
   return text;
 }
 

@@ -4,11 +4,14 @@
 #include <cctype>
 
 #include "base/error.h"
+#include "base/shortened.h"
 #include "base/str_cat.h"
 #include "kernels/convert.h"
 
 namespace hvd {
 namespace {
+
+constexpr size_t kLongestShownName = 200;
 
 ReduceOp ReadReduceOp(WireReader& reader) {
   const uint8_t code = reader.U8();
@@ -100,6 +103,8 @@ bool IsNumbered(std::string_view name) {
 }
 
 bool Reduces(OpKind kind) { return kind == OpKind::kAllreduce || kind == OpKind::kReducescatter; }
+
+std::string ShownName(std::string_view name) { return Shortened(name, kLongestShownName); }
 
 std::string OperationKey(int32_t process_set, const std::string& name) {
   return process_set == kGlobalProcessSet ? name : StrCat(process_set, '\0', name);

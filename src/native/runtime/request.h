@@ -88,6 +88,10 @@ constexpr size_t kMostDimensions = 64;
 constexpr size_t kMostTensors = size_t{1} << 20;
 constexpr size_t kMostRanks = size_t{1} << 20;
 
+// A name as texts for people show it: of a long one the beginning, or it would leave no room for
+// what they say of it.
+std::string ShownName(std::string_view name);
+
 // Names are unique within a process set.
 std::string OperationKey(int32_t process_set, const std::string& name);
 

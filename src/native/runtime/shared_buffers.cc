@@ -131,7 +131,8 @@ Output SharedBuffers::Allocate(const ProcessSet& set, const Request& request, in
     if (buffer != nullptr) buffer->CloseFile();
   }
   if (!reason.empty()) {
-    warn_(StrCat("the memory of '", request.name, "', ", bytes, " bytes, is not shared with the ",
+    warn_(StrCat("the memory of '", ShownName(request.name), "', ", bytes,
+                 " bytes, is not shared with the ",
                  "other ranks of this host, so that allreduces have to copy it: ", reason));
   }
   if (buffer == nullptr) {

@@ -34,7 +34,7 @@ int64_t TensorTable::Add(const std::shared_ptr<Operation>& operation) {
                        " a tensor with the same name as another tensor that is currently being "
                        "processed.  If you want to request another tensor, use a different tensor "
                        "name. (name '",
-                       request.name, "')"));
+                       ShownName(request.name), "')"));
   }
   CountNames();
   const int64_t handle = next_handle_++;
