@@ -37,9 +37,9 @@ set(HVD_CORE_SOURCES
   runtime/operation.cc runtime/operation_trace.cc runtime/options.cc runtime/output_memory.cc
   runtime/peer.cc runtime/process_sets.cc runtime/request.cc runtime/request_collector.cc
   runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc
-  runtime/response_runner.cc runtime/responses_below.cc runtime/result_places.cc runtime/rows.cc
+  runtime/rank_list.cc runtime/response_runner.cc runtime/responses_below.cc runtime/result_places.cc runtime/rows.cc
   runtime/runtime.cc runtime/runtime_now.cc runtime/setup_calls.cc runtime/shared_buffers.cc runtime/short_forms.cc
-  runtime/short_reductions.cc runtime/short_results.cc runtime/stall_inspector.cc runtime/start.cc
+  runtime/short_reductions.cc runtime/short_results.cc runtime/stall_inspector.cc runtime/stall_report.cc runtime/start.cc
   runtime/tensor_table.cc
   runtime/transport_setup.cc runtime/unnamed_operations.cc)
 list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "harness.h"
 #include "ranks.h"
+#include "runtime/c_api_errors.h"
 #include "runtime/coordinator.h"
 #include "runtime/runtime.h"
 #include "runtime/stall_inspector.h"
@@ -55,7 +56,7 @@ TEST(TellsWhoIsMissingOnceEachWarningTime) {
   const auto finding = inspector.Inspect({Waiting("late", 1), Waiting("a", 0)}, At(61));
   EXPECT_TRUE(finding.warning.starts_with("One or more tensors were submitted to be reduced"));
   EXPECT_TRUE(Contains(finding.warning, "for more than 60 seconds."));
-  EXPECT_TRUE(Contains(finding.warning, "Missing ranks:\n1: [a, late]\n3: [a, late]\n"));
+  EXPECT_TRUE(Contains(finding.warning, "Missing ranks:\n1, 3: [a, late]\nbroadcast 'a'"));
   EXPECT_TRUE(Contains(finding.warning,
                        "broadcast 'a', since 61 s: missing ranks: 1, 3; "
                        "ready ranks: 0 (waits at train.py:7), 2\n"));
@@ -79,7 +80,7 @@ TEST(EndsTheJobAtTheShutdownTime) {
   EXPECT_TRUE(inspector.Due(At(0)) == At(90));
   const auto finding = inspector.Inspect({Waiting("a", 0), Waiting("b", 30)}, At(90));
   EXPECT_TRUE(Contains(finding.shutdown, "stalled for longer than 90 seconds. Will shutdown."));
-  EXPECT_TRUE(Contains(finding.shutdown, "1: [a!, b]"));
+  EXPECT_TRUE(Contains(finding.shutdown, "1, 3: [a!, b]"));
 }
 
 TEST(LongListsAreCut) {
@@ -88,9 +89,57 @@ TEST(LongListsAreCut) {
   for (int i = 0; i < 5000; ++i) waiting.push_back(Waiting("n" + std::to_string(10000 + i), 0));
   for (int rank = 0; rank < 1000; ++rank) waiting[0].ready.push_back({rank, "x"});
   const std::string text = inspector.Inspect(waiting, At(10)).warning;
-  EXPECT_TRUE(Contains(text, "n10005 ...]"));
+  EXPECT_TRUE(Contains(text, "n10005, ... and 4994 more]"));
   EXPECT_TRUE(Contains(text, "and 4990 more"));
   EXPECT_TRUE(text.size() < 4000);
+}
+
+TEST(RanksThatMissTheSameAreListedTogether) {
+  StallInspector inspector({.warning = seconds(1), .shutdown = seconds(0)});
+  WaitingOperation all = Waiting("all", 0);
+  all.missing = {0, 2, 3, 4, 5, 7};
+  all.ready.clear();
+  for (const int rank : {1, 6, 8}) all.ready.push_back({rank, "train.py:7"});
+  for (const int rank : {9, 10, 11}) all.ready.push_back({rank, "train.py:9"});
+  WaitingOperation few = Waiting("few", 0);
+  few.missing = {2, 7};
+  const std::string text = inspector.Inspect({all, few}, At(10)).warning;
+  EXPECT_TRUE(Contains(text, "Missing ranks:\n0, 3-5: [all]\n2, 7: [all, few]\nbroadcast"));
+  EXPECT_TRUE(Contains(text,
+                       "missing ranks: 0, 2-5, 7; ready ranks: 1 (waits at train.py:7), "
+                       "6 (waits at train.py:7), 8 (waits at train.py:7), "
+                       "9-11 (wait at train.py:9)\n"));
+}
+
+// However long the names are, and however many the ranks, of which each misses something else.
+TEST(TheEndSaysWhereRanksWait) {
+  StallInspector inspector({.warning = seconds(1), .shutdown = seconds(5)});
+  for (const size_t length : {70U, 4000U}) {
+    std::vector<WaitingOperation> waiting;
+    for (int i = 0; i < 100; ++i) {
+      const std::string number = std::to_string(1000 + i);
+      waiting.push_back(Waiting(number + std::string(length, 'n'), 0));
+      waiting.back().missing = {i + 1};
+      for (int rank = 101; rank < 500; rank += 2) {
+        waiting.back().ready.push_back({rank, "a/folder/for/training/train.py:" + number});
+      }
+    }
+    const auto finding = inspector.Inspect(waiting, At(10));
+    EXPECT_TRUE(finding.shutdown.size() < hvd::kLongestErrorText);
+    EXPECT_TRUE(finding.shutdown.size() > 3000);
+    EXPECT_TRUE(Contains(finding.shutdown, "Missing ranks:\n1: [1000nnn"));
+    EXPECT_TRUE(Contains(finding.shutdown, " more ranks\nbroadcast '1000nnn"));
+    EXPECT_TRUE(Contains(finding.shutdown, "since 10 s: missing ranks: 1; ready ranks: 0 (waits "));
+    EXPECT_TRUE(Contains(finding.shutdown, "101 (waits at a/folder/for/training/train.py:1000)"));
+    EXPECT_TRUE(Contains(finding.warning, "\n16: ["));
+    EXPECT_TRUE(Contains(finding.warning, "and 84 more ranks\n"));
+  }
+}
+
+TEST(WarningAndEndAreTheSameTextWhereItIsShort) {
+  StallInspector inspector({.warning = seconds(1), .shutdown = seconds(5)});
+  const auto finding = inspector.Inspect({Waiting("allreduce.noname.0", 0)}, At(10));
+  EXPECT_TRUE(finding.shutdown.ends_with("Will shutdown.\n" + finding.warning));
 }
 
 TEST(SwitchedOffItNeverLooks) {

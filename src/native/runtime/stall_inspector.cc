@@ -2,53 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
+#include <limits>
 
 #include "base/str_cat.h"
+#include "runtime/c_api_errors.h"
+#include "runtime/stall_report.h"
 #include "runtime/unnamed_operations.h"
 
 namespace hvd {
-namespace {
-
-// Horovod's number of names for each rank.
-constexpr size_t kMostNamesOfARank = 6;
-// The operations that are described one by one.
-constexpr size_t kMostOperations = 10;
-constexpr size_t kMostRanksShown = 16;
-
-using Seconds = std::chrono::duration<double>;
-
-double InSeconds(std::chrono::milliseconds time) { return Seconds(time).count(); }
-
-// "a, b, c ..."
-template <typename Item, typename Show>
-std::string Listed(const std::vector<Item>& items, size_t most, const Show& show) {
-  std::string text;
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (i == most) return text + " ...";
-    text += StrCat(i == 0 ? "" : ", ", show(items[i]));
-  }
-  return text;
-}
-
-std::string Described(const WaitingOperation& operation, StallInspector::Clock::time_point now) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - operation.since);
-  std::string text = StrCat("\n", LowerName(operation.kind), " '", operation.name, "'");
-  if (operation.process_set != kGlobalProcessSet) {
-    text += StrCat(" of process set ", operation.process_set);
-  }
-  const auto number = [](int rank) { return std::to_string(rank); };
-  const auto with_site = [](const ReadyRank& ready) {
-    return ready.site.empty() ? std::to_string(ready.rank)
-                              : StrCat(ready.rank, " (waits at ", ready.site, ")");
-  };
-  return StrCat(text, ", since ", seconds.count(),
-                " s: missing ranks: ", Listed(operation.missing, kMostRanksShown, number),
-                "; ready ranks: ", Listed(operation.ready, kMostRanksShown, with_site));
-}
-
-}  // namespace
-
 std::optional<StallInspector::Clock::time_point> StallInspector::Due(
     std::optional<Clock::time_point> oldest) const {
   if (!oldest || off()) return std::nullopt;
@@ -74,36 +35,22 @@ StallInspector::Finding StallInspector::Inspect(const std::vector<WaitingOperati
     return a->since != b->since ? a->since < b->since : a->name < b->name;
   });
   last_ = now;
-  std::map<int, std::vector<std::string>> missing;
-  std::string details;
-  for (size_t i = 0; i < stalled.size(); ++i) {
-    const WaitingOperation& each = *stalled[i];
-    const bool late = options_.shutdown.count() != 0 && now - each.since >= options_.shutdown;
-    for (const int rank : each.missing) missing[rank].push_back(each.name + (late ? "!" : ""));
-    if (i < kMostOperations) details += Described(each, now);
+  std::vector<StalledOperation> described;
+  described.reserve(stalled.size());
+  for (const WaitingOperation* each : stalled) {
+    const bool late = options_.shutdown.count() != 0 && now - each->since >= options_.shutdown;
+    described.push_back({each, late});
   }
-  if (stalled.size() > kMostOperations) {
-    details += StrCat("\nand ", stalled.size() - kMostOperations, " more");
-  }
-  std::string text = StrCat(
-      "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of "
-      "ranks and are waiting for remainder of ranks for more than ",
-      InSeconds(options_.warning),
-      " seconds. This may indicate that different ranks are trying to submit different tensors or "
-      "that only subset of ranks is submitting tensors, which will cause deadlock. \n"
-      "Missing ranks:");
-  for (const auto& [rank, names] : missing) {
-    text += StrCat("\n", rank, ": [",
-                   Listed(names, kMostNamesOfARank, [](const auto& n) { return n; }), "]");
-  }
-  Finding finding;
-  finding.warning = text + details;
   // Of all that waits: what has come since then tells how far the ranks are.
-  if (unnamed) finding.warning += DescribeUnnamed(waiting);
+  const StallReport report(options_.warning, described, now,
+                           unnamed ? DescribeUnnamed(waiting) : std::string());
+  Finding finding;
+  finding.warning = report.Text(std::numeric_limits<size_t>::max());
   if (end) {
-    finding.shutdown =
-        StrCat("One or more rank (marked by \"!\") is stalled for longer than ",
-               InSeconds(options_.shutdown), " seconds. Will shutdown.\n", finding.warning);
+    finding.shutdown = StrCat("One or more rank (marked by \"!\") is stalled for longer than ",
+                              std::chrono::duration<double>(options_.shutdown).count(),
+                              " seconds. Will shutdown.\n");
+    finding.shutdown += report.Text(kLongestErrorText - finding.shutdown.size());
   }
   return finding;
 }

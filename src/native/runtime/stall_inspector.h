@@ -9,15 +9,10 @@
 #include <vector>
 
 #include "runtime/options.h"
+#include "runtime/rank_list.h"
 #include "runtime/request.h"
 
 namespace hvd {
-
-// A rank that has asked, and where its program waits, as far as it has told.
-struct ReadyRank {
-  int rank = 0;
-  std::string site;
-};
 
 // An operation that is not complete.
 struct WaitingOperation {
@@ -35,7 +30,7 @@ class StallInspector {
 
   struct Finding {
     std::string warning;   // starts as Horovod's; empty when there is nothing new to say
-    std::string shutdown;  // why the job has to end; empty when it goes on
+    std::string shutdown;  // why the job has to end, as an error's text; empty when it goes on
   };
 
   explicit StallInspector(const StallOptions& options) : options_(options) {}

@@ -10,11 +10,10 @@
 
 #include "base/str_cat.h"
 #include "base/unnamed_numbers.h"
+#include "runtime/rank_list.h"
 
 namespace hvd {
 namespace {
-
-constexpr size_t kMostRanksOfACount = 16;
 
 // Barriers take no name.
 std::string WhatToDo(bool take_names) {
@@ -36,10 +35,7 @@ std::string Listed(const std::map<int, int64_t>& counts) {
   std::string text;
   for (const auto& [count, ranks] : ranks_of) {
     text += StrCat(text.empty() ? "" : "; ", count, ranks.size() == 1 ? " by rank " : " by ranks ");
-    for (size_t i = 0; i < std::min(ranks.size(), kMostRanksOfACount); ++i) {
-      text += StrCat(i == 0 ? "" : ", ", ranks[i]);
-    }
-    if (ranks.size() > kMostRanksOfACount) text += " ...";
+    text += ListRanks(ranks);
   }
   return text;
 }
