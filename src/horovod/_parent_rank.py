@@ -14,8 +14,12 @@ from dataclasses import asdict, dataclass
 
 from horovod import _settings
 from horovod._placement import Placement
+from horovod._published_place import PublishedPlace, find_published
 
-_OWN_PLACE = (_settings.RANK, _settings.SIZE, _settings.RENDEZVOUS_PORT, _settings.ELASTIC_WORKER)
+_OWN_PLACE = (_settings.RENDEZVOUS_PORT, _settings.ELASTIC_WORKER, _settings.RANK, _settings.SIZE)
+_KEPT = 2  # so many of them are the same when an elastic job has been formed anew
+
+_published = PublishedPlace()
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class ParentRank:
 
 
 def _told(environment: Mapping[str, str]) -> list[str | None]:
-    return [environment.get(setting.name) for setting in _OWN_PLACE]
+    told = [environment.get(setting.name) for setting in _OWN_PLACE]
+    return told[:_KEPT] if told[1] else told
 
 
 def tell_children(
@@ -86,12 +91,15 @@ def tell_children(
         mpi_threads,
         _told(environment),
     )
-    environment[_settings.PARENT_RANK.name] = json.dumps(asdict(place))
+    text = json.dumps(asdict(place))
+    environment[_settings.PARENT_RANK.name] = text
+    _published.replace(text)
 
 
 def tell_no_children(environment: MutableMapping[str, str]) -> None:
     """Takes the word back, when this process leaves its job."""
     environment.pop(_settings.PARENT_RANK.name, None)
+    _published.withdraw()
 
 
 def read_parent_rank(environment: Mapping[str, str]) -> ParentRank | None:
@@ -116,6 +124,8 @@ def describe_inherited_place(environment: Mapping[str, str]) -> str:
 
 def _read(environment: Mapping[str, str]) -> ParentRank | None:
     text = environment.get(_settings.PARENT_RANK.name)
+    if _started_by_fork_server() and (published := find_published(os.getppid())) is not None:
+        text = published  # the server's environment is as old as the server
     if not text:
         return None
     try:
@@ -136,5 +146,9 @@ def _started_by_multiprocessing() -> bool:
     return (
         process.parent_process() is not None
         or hasattr(process.current_process(), "_inheriting")
-        or any("multiprocessing.forkserver" in word for word in sys.orig_argv[:4])
+        or _started_by_fork_server()
     )
+
+
+def _started_by_fork_server() -> bool:
+    return any("multiprocessing.forkserver" in word for word in sys.orig_argv[:4])

@@ -60,3 +60,34 @@ def test_a_program_that_a_rank_runs_and_the_rank_itself_are_no_children() -> Non
     assert read_parent_rank({**children, NAME: json.dumps(place)}) is None
     tell_no_children(children)
     assert children == RANK_1
+
+
+def in_server(*environments: dict[str, str]) -> list[ParentRank | None]:
+    """What a child reads of a fork server that is started now, if none runs yet."""
+    with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool:
+        return list(pool.map(read_parent_rank, environments))
+
+
+def test_children_of_a_fork_server_have_the_place_that_their_rank_has_now() -> None:
+    assert in_server(RANK_1) == [None]  # the server runs from here on, and has heard of no place
+    told(RANK_1)
+    (place,) = in_server(RANK_1)
+    assert place is not None
+    assert (place.process, place.rank, place.size) == (os.getpid(), 1, 3)
+    moved = {**RANK_1, "HOROVOD_RANK": "0"}
+    stale = told(moved)
+    (place,) = in_server(moved)
+    assert place is not None
+    assert place.rank == 0
+    tell_no_children(dict(stale))
+    assert in_server(stale) == [None]
+
+
+def test_another_place_in_an_elastic_job_is_the_childs_too() -> None:
+    first = {**RANK_1, "HOROVOD_ELASTIC": "1", "HOROVOD_ELASTIC_WORKER": "7"}
+    assert in_server(first) == [None]
+    told({**first, "HOROVOD_RANK": "0", "HOROVOD_SIZE": "2"})
+    (place,) = in_server(first)
+    assert place is not None
+    assert (place.rank, place.size) == (0, 2)
+    tell_no_children({})

@@ -1,0 +1,77 @@
+"""A rank's place in a file without a name, for processes that have not inherited it.
+
+A fork server keeps the environment of the time when it was started, and so do its children; their
+rank may have come by its place later, or by another one, as in an elastic job.
+"""
+
+import os
+from pathlib import Path
+
+_NAME = "horovod_place"
+_LINK = f"/memfd:{_NAME} (deleted)"
+_GENERATIONS = 8  # a fork server, the rank, and what has started servers in between
+
+
+class PublishedPlace:
+    """What this process has published, if anything."""
+
+    def __init__(self) -> None:
+        self._descriptor: int | None = None
+
+    def replace(self, text: str) -> None:
+        """Has all that look from now on find this text; where files cannot be, nothing."""
+        descriptor = None
+        if hasattr(os, "memfd_create"):
+            try:
+                descriptor = os.memfd_create(_NAME)
+                os.write(descriptor, text.encode())
+            except OSError:  # no memory, no descriptor: children have what they inherit
+                pass
+        self.withdraw()
+        self._descriptor = descriptor
+
+    def withdraw(self) -> None:
+        """Takes back what has been published."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def find_published(process: int) -> str | None:
+    """What the nearest of the processes from which one descends has published.
+
+    Args:
+        process: id of the one to begin with.
+
+    Returns:
+        "" if none of them has; None if that cannot be known, as without Linux's `/proc`.
+    """
+    seen = False
+    for _ in range(_GENERATIONS):
+        try:
+            texts = [
+                link.read_text()
+                for link in Path("/proc", str(process), "fd").iterdir()
+                if _points_there(link)
+            ]
+            process = _parent_of(process)
+        except (OSError, ValueError):  # another user's, or ended
+            break
+        if texts:
+            return texts[-1]
+        seen = True
+    return "" if seen else None
+
+
+def _points_there(link: Path) -> bool:
+    try:
+        return str(link.readlink()) == _LINK
+    except FileNotFoundError:  # closed meanwhile
+        return False
+
+
+def _parent_of(process: int) -> int:
+    """Raises OSError if there is no such process."""
+    # The second word, a name in parentheses, may have spaces and parentheses itself.
+    words = Path("/proc", str(process), "stat").read_text().rpartition(")")[2].split()
+    return int(words[1])
