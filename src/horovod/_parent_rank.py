@@ -18,6 +18,7 @@ from horovod._published_place import PublishedPlace, find_published
 
 _OWN_PLACE = (_settings.RENDEZVOUS_PORT, _settings.ELASTIC_WORKER, _settings.RANK, _settings.SIZE)
 _KEPT = 2  # so many of them are the same when an elastic job has been formed anew
+_PACKAGES = ("multiprocessing", "multiprocess")  # the second pickles more, and is else the same
 
 _published = PublishedPlace()
 
@@ -138,17 +139,18 @@ def _read(environment: Mapping[str, str]) -> ParentRank | None:
 
 
 def _started_by_multiprocessing() -> bool:
-    process = sys.modules.get("multiprocessing.process")  # a child has it, and few others need it
-    if process is None:
-        return False
-    # A spawned child has no parent process to multiprocessing before it has imported the script,
-    # and the fork server never: that one imports what `set_forkserver_preload` names, too.
-    return (
-        process.parent_process() is not None
-        or hasattr(process.current_process(), "_inheriting")
-        or _started_by_fork_server()
-    )
+    for package in _PACKAGES:
+        process = sys.modules.get(f"{package}.process")  # a child has it, and few others need it
+        # A spawned child has no parent process to multiprocessing before it has imported the
+        # script, and the fork server never: that one imports what `set_forkserver_preload` names.
+        if process is not None and (
+            process.parent_process() is not None
+            or hasattr(process.current_process(), "_inheriting")
+        ):
+            return True
+    return _started_by_fork_server()
 
 
 def _started_by_fork_server() -> bool:
-    return any("multiprocessing.forkserver" in word for word in sys.orig_argv[:4])
+    servers = [f"{package}.forkserver" for package in _PACKAGES]
+    return any(server in word for word in sys.orig_argv[:4] for server in servers)

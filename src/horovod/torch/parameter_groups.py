@@ -33,7 +33,9 @@ def group_parameters(groups: Any, names: Mapping[Parameter, str]) -> Sequence[Se
             "groups should be a non-negative integer or a list of list of torch.Tensor."
         )
     trained = [parameter for parameter in names if parameter.requires_grad]
-    parts = split_list(sorted(trained, key=lambda parameter: names[parameter]), groups)
+    most = max(1, len(trained))  # more would be empty
+    by_name = sorted(trained, key=lambda parameter: names[parameter])
+    parts = split_list(by_name, min(groups, most))
     return [part for part in parts if part]
 
 

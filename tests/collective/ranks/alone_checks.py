@@ -162,6 +162,7 @@ def check_gradients() -> None:
 def check_training() -> None:
     kinds: tuple[dict[str, Any], ...] = (
         {},
+        {"groups": 2**40},  # more than there are parameters
         {"groups": 1, "backward_passes_per_step": 2, "gradient_predivide_factor": 2.0},
         {"op": hvd.Adasum},
         {"gradient_as_bucket_view": True},

@@ -1,9 +1,11 @@
 """Which processes take the place of a rank that has started them."""
 
+import functools
+import importlib
 import json
+import multiprocessing
 import os
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from typing import Any
 
 import pytest
 
@@ -28,10 +30,13 @@ def told(environment: dict[str, str]) -> dict[str, str]:
     return inherited
 
 
-def read_all(*environments: dict[str, str]) -> list[ParentRank | None]:
+def read_all(
+    *environments: dict[str, str], package: Any = multiprocessing, method: str = "spawn"
+) -> list[ParentRank | None]:
     """What a process that multiprocessing has started reads in them."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(read_parent_rank, environments))
+    with package.get_context(method).Pool(1) as pool:
+        found: list[ParentRank | None] = pool.map(read_parent_rank, environments)
+    return found
 
 
 def test_a_child_reads_what_its_rank_told_it() -> None:
@@ -62,10 +67,17 @@ def test_a_program_that_a_rank_runs_and_the_rank_itself_are_no_children() -> Non
     assert children == RANK_1
 
 
-def in_server(*environments: dict[str, str]) -> list[ParentRank | None]:
-    """What a child reads of a fork server that is started now, if none runs yet."""
-    with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool:
-        return list(pool.map(read_parent_rank, environments))
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_children_of_the_package_that_pickles_more_are_children_too(method: str) -> None:
+    children = told(RANK_1)
+    others = importlib.import_module("multiprocess")
+    (place,) = read_all(children, package=others, method=method)
+    assert place is not None
+    assert place.rank == 1
+    tell_no_children(children)
+
+
+in_server = functools.partial(read_all, method="forkserver")
 
 
 def test_children_of_a_fork_server_have_the_place_that_their_rank_has_now() -> None:
