@@ -465,6 +465,7 @@ class Runtime:
         error: Callable[[str], Exception],
         *,
         new_rows: Callable[[Any, int], Any],
+        put_back: Callable[[Any, Any], object],
         rank: int,
         size: int,  # of the job; 1: starting an operation runs it
         site: Callable[[], str],  # a line of the program, for what is waited for long
@@ -473,7 +474,8 @@ class Runtime:
         """Asynchronous calls on the tensors of a framework; arguments as of `blocking_calls`.
 
         `new_rows` makes a tensor like another one, but with so many rows, on a GPU; it returns None
-        where there is no room for one.
+        where there is no room for one. `put_back` copies a result into the tensor that an operation
+        in place was started on, and which has other memory since; the second holds it.
         """
     def next_unnamed(self, kind: int, process_set: int) -> int:
         """Numbers an operation without a name, apart for each kind and process set."""

@@ -107,6 +107,7 @@ class Bucket:
         views: the gradients, parts of `flat`.
         missing: those that are not complete yet.
         handle: of the reduction on its way.
+        landed: whether it has come; the next step forgets both.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Bucket:
     views: dict[Parameter, torch.Tensor] = field(init=False)
     missing: set[Parameter] = field(init=False)
     handle: int | None = None
+    landed: bool = False
 
     def __post_init__(self) -> None:
         self.views = {each: view_of(self.flat, at, each) for each, at in self.offsets.items()}
@@ -122,11 +124,7 @@ class Bucket:
 
     def take(self, parameter: Parameter) -> None:
         """Puts a complete gradient into its place."""
-        view, gradient = self.views[parameter], parameter.grad
-        at = self.offsets[parameter]
-        if view.data_ptr() != self.flat.data_ptr() + at * self.flat.element_size():
-            # Its memory has been exchanged: `gradient.data = ...`, or a conversion of the model.
-            view = self.views[parameter] = view_of(self.flat, at, parameter)
+        view, gradient = self._view_in_place(parameter), parameter.grad
         if gradient is view:
             return
         with torch.no_grad():
@@ -136,6 +134,19 @@ class Bucket:
             else:
                 view.copy_(gradient)
         parameter.grad = view
+
+    def _view_in_place(self, parameter: Parameter) -> torch.Tensor:
+        view, at = self.views[parameter], self.offsets[parameter]
+        if view.data_ptr() != self.flat.data_ptr() + at * self.flat.element_size():
+            # Its memory has been exchanged: `gradient.data = ...`, or a conversion of the model.
+            view = self.views[parameter] = view_of(self.flat, at, parameter)
+        return view
+
+    def hand_out(self, parameter: Parameter) -> None:
+        """Has a parameter's gradient hold what was reduced, if it lies elsewhere by now."""
+        view, gradient = self._view_in_place(parameter), parameter.grad
+        if gradient is not None and gradient is not view:
+            gradient.detach().copy_(view)
 
 
 class BucketReducer:
@@ -286,26 +297,39 @@ class BucketReducer:
     def drain(self) -> None:
         """Waits for what is on its way, starts nothing, and forgets what has been counted.
 
+        What else is raised meanwhile, as by a signal's handler, leaves all as it is: the next call
+        goes on where this one has come to.
+
         Raises:
             HorovodInternalError: a reduction failed; the others have been waited for nevertheless.
         """
         failure: HorovodInternalError | None = None
         for bucket in self._buckets:
-            bucket.missing = set(bucket.views)
-            handle, bucket.handle = bucket.handle, None
-            if handle is None:
-                continue
             try:
-                synchronize(handle)
-            except HorovodInternalError as error:
+                self._land(bucket)
+            except HorovodInternalError as error:  # noqa: PERF203 - each of them may fail
                 failure = failure or error
-                continue
-            for parameter in bucket.views.keys() & self._sparse_dimensions.keys():
-                view = bucket.views[parameter]
-                parameter.grad = view.to_sparse(self._sparse_dimensions[parameter])
+        for bucket in self._buckets:
+            bucket.missing = set(bucket.views)
+            bucket.handle, bucket.landed = None, False
         self._seen.clear()
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                # Its traceback holds this frame, and with that what else the job had.
+                del failure
+
+    def _land(self, bucket: Bucket) -> None:
+        if bucket.handle is None or bucket.landed:
+            return
+        synchronize(bucket.handle)
+        bucket.landed = True
+        for parameter, view in bucket.views.items():
+            if (dimensions := self._sparse_dimensions.get(parameter)) is not None:
+                parameter.grad = view.to_sparse(dimensions)
+            else:
+                bucket.hand_out(parameter)
 
     def _has_place(self, parameter: Parameter) -> bool:
         """Whether a gradient can be sent before the step."""

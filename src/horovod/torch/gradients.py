@@ -4,7 +4,7 @@ import functools
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -53,11 +53,17 @@ class Reduction:
         return self.op, 1.0 / self.predivide, self.predivide, self.process_set
 
 
-class _InFlight(NamedTuple):
-    """A gradient on its way; of a sparse one, or one of a group, the handle waits for it."""
+@dataclass(slots=True)
+class _InFlight:
+    """A gradient on its way; of a sparse one, or one of a group, the handle waits for it.
+
+    Attributes:
+        arrived: what has come, until it has been put into place.
+    """
 
     handle: int | Callable[[], torch.Tensor]
     sent: Outgoing
+    arrived: torch.Tensor | None = None
 
 
 class _Gradient:
@@ -76,9 +82,10 @@ class _Gradient:
         complete: whether it waits for others of its group.
         stream: of the GPU, on which it was made then.
         flight: what is known while it is on its way.
+        sent: whether it has been sent since the last step; it may have come back.
     """
 
-    __slots__ = ("complete", "flight", "group", "name", "parameter", "seen", "stream")
+    __slots__ = ("complete", "flight", "group", "name", "parameter", "seen", "sent", "stream")
 
     def __init__(self, parameter: Parameter, name: str, group: Sequence[Parameter] | None) -> None:
         self.parameter = parameter
@@ -88,6 +95,7 @@ class _Gradient:
         self.complete = False
         self.stream: torch.cuda.Stream | None = None
         self.flight: _InFlight | None = None
+        self.sent = False
 
 
 class _Group:
@@ -216,7 +224,7 @@ class GradientReducer:
             AssertionError: it has been sent already, with Horovod's text.
         """
         seen = gradient.seen + 1
-        if gradient.flight is not None or seen > self.passes:
+        if gradient.sent or seen > self.passes:
             raise AssertionError(TOO_MANY_PASSES)
         gradient.seen = seen
         if seen == self.passes:
@@ -263,6 +271,7 @@ class GradientReducer:
 
     def _send(self, gradient: _Gradient, flight: _InFlight) -> None:
         gradient.flight = flight
+        gradient.sent = True
         self._sent.append(gradient)
 
     def _outgoing(self, gradient: _Gradient) -> Outgoing | None:
@@ -322,7 +331,7 @@ class GradientReducer:
         for group in groups:
             for parameter in group["params"]:
                 gradient = self._gradients.get(id(parameter))
-                if gradient is None or gradient.flight is not None or gradient.complete:
+                if gradient is None or gradient.sent or gradient.complete:
                     continue
                 if gradient.seen or self._unseen(parameter) or parameter in self._required:
                     self._finish(gradient)
@@ -356,6 +365,9 @@ class GradientReducer:
     def drain(self) -> None:
         """Waits for what is on its way, starts nothing, and forgets what has been counted.
 
+        What else is raised meanwhile (by a signal's handler, a compressor) leaves all as it is: the
+        next call goes on where this one has come to.
+
         Raises:
             HorovodInternalError: a reduction failed; the others have been waited for nevertheless.
         """
@@ -370,6 +382,7 @@ class GradientReducer:
             gradient.seen = 0
             gradient.complete = False
             gradient.flight = None
+            gradient.sent = False
         if failure is not None:
             try:
                 raise failure
@@ -382,14 +395,19 @@ class GradientReducer:
         if flight is None:  # landed before Ctrl-C ended the wait for a later one
             return
         handle = flight.handle
-        arrived = synchronize(handle) if isinstance(handle, int) else handle()
-        gradient.flight = None
-        if arrived is None:
+        if flight.arrived is None:
+            flight.arrived = synchronize(handle) if isinstance(handle, int) else handle()
+        if flight.arrived is None:
             raise HorovodInternalError(f"the job in which {gradient.name!r} was sent has ended")
+        self._place(parameter, flight.arrived, flight.sent.context)
+        gradient.flight = None
+
+    def _place(self, parameter: Parameter, arrived: torch.Tensor, context: Any) -> None:
+        """Makes what has arrived the parameter's gradient."""
         if arrived.layout is not torch.strided:
             parameter.grad = arrived
             return
-        reduced = self.reduction.compression.decompress(arrived, flight.sent.context)
+        reduced = self.reduction.compression.decompress(arrived, context)
         own = parameter.grad
         if own is None or own is reduced:
             return

@@ -113,13 +113,18 @@ def copying_back(work: torch.Tensor, target: torch.Tensor) -> Callable[[Any], to
 
     def finish(_: Any) -> torch.Tensor:
         if work.data_ptr() != target.data_ptr():
-            with torch.no_grad():
-                target.copy_(work)
-            if work.is_cuda:  # its memory may be another stream's
-                work.record_stream(torch.cuda.current_stream(work.device))
+            put_back(target, work)
         return target
 
     return finish
+
+
+def put_back(target: torch.Tensor, work: torch.Tensor) -> None:
+    """Copies a result to where the caller wants it from the memory that was worked on."""
+    with torch.no_grad():
+        target.copy_(work)
+    if work.is_cuda:  # its memory may be another stream's
+        work.record_stream(torch.cuda.current_stream(work.device))
 
 
 @functools.cache

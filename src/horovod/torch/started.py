@@ -12,7 +12,7 @@ from horovod._call_site import call_site
 from horovod._collectives import COLLECTIVES
 from horovod._session import SESSION, Member, Session
 from horovod._unnamed_operations import internal_error
-from horovod.torch.operands import room_for_rows
+from horovod.torch.operands import put_back, room_for_rows
 
 
 class StartedCalls(Protocol):
@@ -136,6 +136,7 @@ class Started:
             torch.empty_like,
             internal_error,
             new_rows=room_for_rows,
+            put_back=put_back,
             rank=member.placement.rank,
             size=member.placement.size,
             site=call_site,

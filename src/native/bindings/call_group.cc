@@ -24,6 +24,16 @@ std::optional<CallGroup> CallGroup::Look(Calls& calls, PyObject* tensors, bool i
   return group;
 }
 
+bool CallGroup::KeepMemory(const Calls& calls) {
+  kept_ = py::tuple(sources_.size());
+  for (size_t i = 0; i < views_.size(); ++i) {
+    auto kept = hvd::KeepMemory(calls, sources_[i].ptr(), views_[i]);
+    if (!kept) return false;
+    kept_[i] = std::move(kept);
+  }
+  return true;
+}
+
 bool CallGroup::MakeResults(Calls& calls) {
   results_ = in_place_ ? sources_ : py::tuple(sources_.size());
   tensors_.reserve(views_.size());

@@ -27,10 +27,13 @@ class CallGroup {
   // to go on, or with an exception.
   bool MakeResults(Calls& calls);
 
+  // Tensors of the same memory as the sources', before results are made; false as above.
+  bool KeepMemory(const Calls& calls);
+
   const View& first() const { return views_.front(); }
   // As the core takes them, once there are results.
   std::span<const hvd_tensor> tensors() const { return tensors_; }
-  const pybind11::tuple& sources() const { return sources_; }
+  const pybind11::tuple& kept() const { return kept_; }
   const pybind11::tuple& results() const { return results_; }
 
  private:
@@ -40,6 +43,7 @@ class CallGroup {
   pybind11::tuple sources_;
   bool in_place_;
   std::vector<View> views_;
+  pybind11::tuple kept_;
   pybind11::tuple results_;
   std::vector<hvd_tensor> tensors_;
 };

@@ -101,6 +101,22 @@ std::optional<View> Look(Calls& calls, PyObject* tensor) {
   return view;
 }
 
+const void* BeginOf(const Calls& calls, PyObject* tensor) {
+  dlpack::Tensor seen;
+  if (calls.exchange->dltensor_from_py_object_no_sync(tensor, &seen) == 0) return seen.data;
+  PyErr_Clear();
+  return nullptr;
+}
+
+py::object KeepMemory(const Calls& calls, PyObject* tensor, View& view) {
+  auto kept = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(tensor, calls.detach));
+  if (!kept) return kept;
+  const auto seen = LookAtNew(calls, kept.ptr());
+  if (!seen || seen->tensor.data != view.tensor.data) return {};
+  view = *seen;
+  return kept;
+}
+
 bool NeedsGradient(const Calls& calls, PyObject* tensor) {
   return !IsFalse(PyObject_GetAttr(tensor, calls.requires_grad));
 }

@@ -28,6 +28,14 @@ std::optional<View> Look(Calls& calls, PyObject* tensor);
 // For one that was just made, and so is not to be read as negative.
 std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor);
 
+// Where its elements begin, whatever its type and layout; null if its framework does not tell.
+const void* BeginOf(const Calls& calls, PyObject* tensor);
+
+// A tensor of the same memory, so that it lives on whatever memory the first one is given (by an
+// assignment to its `data`, for example). Null where that has been exchanged since it was looked
+// at, or with an exception. Args: view: of the tensor; refers to what is returned from then on.
+pybind11::object KeepMemory(const Calls& calls, PyObject* tensor, View& view);
+
 bool NeedsGradient(const Calls& calls, PyObject* tensor);
 
 // Whether a result of an operation on the source, of whatever number of rows, may lie in the other

@@ -141,8 +141,9 @@ class RankRuntime {
 
   static py::object StartedOf(const py::object& self, const py::capsule& exchange_api,
                               const py::tuple& types, const py::object& new_result,
-                              const py::object& error, const py::object& new_rows, int64_t rank,
-                              int64_t size, const py::object& site, double site_after) {
+                              const py::object& error, const py::object& new_rows,
+                              const py::object& put_back, int64_t rank, int64_t size,
+                              const py::object& site, double site_after) {
     auto& runtime = self.cast<RankRuntime&>();
     // Whether PyTorch for ROCm tells its current stream there has not been seen; if it told the
     // default one instead, what another has to do before would not be waited for.
@@ -153,6 +154,7 @@ class RankRuntime {
                              .size = size,
                              .gpu_type = knows_stream ? runtime.gpu_type_ : 0,
                              .new_rows = new_rows.ptr(),
+                             .put_back = put_back.ptr(),
                              .waiting = {site.ptr(), site_after}});
   }
 
@@ -290,8 +292,8 @@ void BindRuntime(py::module_& module) {
       .def("blocking_calls", &RankRuntime::Blocking, arg("exchange_api"), arg("types"),
            arg("new_result"), arg("error"))
       .def("started_calls", &RankRuntime::StartedOf, arg("exchange_api"), arg("types"),
-           arg("new_result"), arg("error"), py::kw_only(), arg("new_rows"), arg("rank"),
-           arg("size"), arg("site"), arg("site_after"))
+           arg("new_result"), arg("error"), py::kw_only(), arg("new_rows"), arg("put_back"),
+           arg("rank"), arg("size"), arg("site"), arg("site_after"))
       .def("next_unnamed", &RankRuntime::NextUnnamed, arg("kind"), arg("process_set"))
       .def("take_back_unnamed", &RankRuntime::TakeBackUnnamed, arg("kind"), arg("process_set"),
            arg("number"))

@@ -36,7 +36,7 @@ struct StartedCalls {
 StartedCalls& Of(PyObject* self) { return *reinterpret_cast<StartedCalls*>(self); }
 
 void Release(const Started& started) {
-  Py_DECREF(started.source);
+  Py_DECREF(started.memory);
   Py_XDECREF(started.result);
 }
 
@@ -53,10 +53,16 @@ void DeallocStarted(PyObject* self) {
   }
   Py_XDECREF(object.surroundings.waiting.line);
   Py_XDECREF(object.surroundings.new_rows);
+  Py_XDECREF(object.surroundings.put_back);
   Clear(object.calls);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
+}
+
+PyObject* NoneUnlessRaised() {
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  Py_RETURN_NONE;
 }
 
 int32_t Enqueue(const StartedCalls& object, const hvd_request& request, int64_t* ticket,
@@ -72,9 +78,10 @@ int32_t Enqueue(const StartedCalls& object, const hvd_request& request, int64_t*
 }
 
 // Returns the handle, or None where the ordinary way has to go on. Args: first: of the tensors.
-// source, result: see Started.
+// memory, result, in_place: see Started.
 PyObject* Start(StartedCalls& object, const Call& call, const View& first,
-                std::span<const hvd_tensor> tensors, py::object source, py::object result) {
+                std::span<const hvd_tensor> tensors, py::object memory, py::object result,
+                bool in_place = false) {
   Calls& calls = object.calls;
   const CallName full_name(calls, call.kind, call.name, call.process_set);
   if (!full_name.usable()) Py_RETURN_NONE;
@@ -90,7 +97,7 @@ PyObject* Start(StartedCalls& object, const Call& call, const View& first,
     return Raise(calls, error);
   }
   return PyLong_FromLongLong(object.operations->Add(
-      {ticket, source.release().ptr(), result.release().ptr(), call.kind == kAlltoall}));
+      {ticket, memory.release().ptr(), result.release().ptr(), in_place, call.kind == kAlltoall}));
 }
 
 // The same for one tensor whose result has its shape. Args: wire_dtype: or none, to travel as it
@@ -99,10 +106,11 @@ PyObject* StartInto(StartedCalls& object, const Call& call, PyObject* tensor, bo
                     std::optional<int32_t> wire_dtype = std::nullopt) {
   Calls& calls = object.calls;
   const StartedOperations::Starting starting(*object.operations);
-  const auto source = Look(calls, tensor);
+  auto source = Look(calls, tensor);
   if (!source || object.mark->InChild()) Py_RETURN_NONE;
-  auto given = py::reinterpret_borrow<py::object>(tensor);
-  py::object result = given;
+  py::object memory = KeepMemory(calls, tensor, *source);
+  if (!memory) return NoneUnlessRaised();
+  auto result = py::reinterpret_borrow<py::object>(tensor);
   void* destination = source->tensor.data;
   if (!in_place) {
     const NewTensor made = MakeLike(calls, tensor, *source);
@@ -113,7 +121,8 @@ PyObject* StartInto(StartedCalls& object, const Call& call, PyObject* tensor, bo
   }
   hvd_tensor described = Described(*source, destination);
   if (wire_dtype) described.wire_dtype = *wire_dtype;
-  return Start(object, call, *source, {&described, 1}, std::move(given), std::move(result));
+  return Start(object, call, *source, {&described, 1}, std::move(memory), std::move(result),
+               in_place);
 }
 
 // How many rows the result has if the tensors of all ranks are alike. Nothing where that has to be
@@ -122,7 +131,8 @@ std::optional<int64_t> LikelyRows(const StartedCalls& object, const Call& call,
                                   const View& source) {
   if (call.process_set != 0 || source.tensor.ndim == 0) return std::nullopt;
   const int64_t rows = source.tensor.shape[0];
-  const auto& [rank, size, gpu_type, new_rows, waiting] = object.surroundings;
+  const int64_t rank = object.surroundings.rank;
+  const int64_t size = object.surroundings.size;
   if (rows > INT64_MAX / size) return std::nullopt;
   if (call.kind == kAllgather) return rows * size;
   if (call.kind == kReducescatter) return rows / size + (rank < rows % size ? 1 : 0);
@@ -140,8 +150,10 @@ std::optional<int64_t> LikelyRows(const StartedCalls& object, const Call& call,
 // when it is given back.
 PyObject* StartForRows(StartedCalls& object, const Call& call, PyObject* tensor) {
   const StartedOperations::Starting starting(*object.operations);
-  const auto source = Look(object.calls, tensor);
+  auto source = Look(object.calls, tensor);
   if (!source || object.mark->InChild()) Py_RETURN_NONE;
+  py::object memory = KeepMemory(object.calls, tensor, *source);
+  if (!memory) return NoneUnlessRaised();
   hvd_tensor described = Described(*source, nullptr);
   py::object result;
   if (!IsOnCpu(*source)) {
@@ -155,8 +167,7 @@ PyObject* StartForRows(StartedCalls& object, const Call& call, PyObject* tensor)
     described.destination = made->tensor.data;
     described.rows = *rows;
   }
-  return Start(object, call, *source, {&described, 1}, py::reinterpret_borrow<py::object>(tensor),
-               std::move(result));
+  return Start(object, call, *source, {&described, 1}, std::move(memory), std::move(result));
 }
 
 template <bool kInPlace>
@@ -223,23 +234,21 @@ PyObject* StartGroup(PyObject* self, Arguments given, Py_ssize_t count) {
   const StartedOperations::Starting starting(*object.operations);
   auto group = CallGroup::Look(calls, given[0], kInPlace);
   if (!group) Py_RETURN_NONE;
-  if (!group->MakeResults(calls)) {
-    if (PyErr_Occurred() != nullptr) return nullptr;
-    Py_RETURN_NONE;
-  }
+  if (!group->KeepMemory(calls) || !group->MakeResults(calls)) return NoneUnlessRaised();
   const Call call{.kind = kAllreduce,
                   .name = given[1],
                   .process_set = *process_set,
                   .reduction = *reduction,
                   .grouped = true};
-  return Start(object, call, group->first(), group->tensors(), group->sources(), group->results());
+  return Start(object, call, group->first(), group->tensors(), group->kept(), group->results(),
+               kInPlace);
 }
 
 // Nothing, without an exception, for what cannot be one of ours.
 std::optional<int64_t> ReadHandle(const StartedCalls& object, PyObject* given) {
   // A fork of the process has none of the threads that would end an operation.
-  if (!PyLong_CheckExact(given) || object.mark->InChild()) return std::nullopt;
-  const long long handle = PyLong_AsLongLong(given);
+  if (PyBool_Check(given) || object.mark->InChild()) return std::nullopt;
+  const long long handle = PyLong_AsLongLong(given);  // of NumPy's integers as well
   if (handle == -1) PyErr_Clear();
   return handle;
 }
@@ -256,6 +265,23 @@ PyObject* Poll(PyObject* self, Arguments given, Py_ssize_t count) {
   // Another thread may have waited for it since.
   if (core.poll(object.calls.runtime, *ticket, &done, &error) != 0) Py_RETURN_NONE;
   return PyBool_FromLong(done);
+}
+
+// Has the tensor that an operation in place was started on hold the result, if it has been given
+// other memory since. Returns false with an exception.
+bool PutBackOne(const StartedCalls& object, PyObject* given, PyObject* memory) {
+  if (BeginOf(object.calls, given) == BeginOf(object.calls, memory)) return true;
+  return static_cast<bool>(py::reinterpret_steal<py::object>(
+      PyObject_CallFunctionObjArgs(object.surroundings.put_back, given, memory, nullptr)));
+}
+
+bool PutBack(const StartedCalls& object, const py::object& given, const py::object& memory) {
+  if (!PyTuple_CheckExact(memory.ptr())) return PutBackOne(object, given.ptr(), memory.ptr());
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(memory.ptr()); ++i) {
+    PyObject* each = PyTuple_GET_ITEM(given.ptr(), i);
+    if (!PutBackOne(object, each, PyTuple_GET_ITEM(memory.ptr(), i))) return false;
+  }
+  return true;
 }
 
 PyObject* Synchronize(PyObject* self, Arguments given, Py_ssize_t count) {
@@ -278,12 +304,13 @@ PyObject* Synchronize(PyObject* self, Arguments given, Py_ssize_t count) {
   }
   const auto taken = object.operations->Take(*handle);
   if (!taken) Py_RETURN_NONE;
-  Py_DECREF(taken->source);
+  const auto memory = py::reinterpret_steal<py::object>(taken->memory);
   auto made = py::reinterpret_steal<py::object>(taken->result);
   if (waited != Waited::kDone) {
     SetCollectiveError(object.calls, error.text);
     return nullptr;
   }
+  if (taken->in_place && !PutBack(object, made, memory)) return nullptr;
   if (own != nullptr && core.output_count(own.get()) != 0) made = py::object();
   if (taken->with_rows) return WrapWithRows(object.calls, own.release(), made.ptr());
   return made ? made.release().ptr() : Wrap(object.calls, own.release());
@@ -338,6 +365,7 @@ py::object MakeStartedCalls(const hvd_core& core, hvd_runtime* runtime, UnnamedC
   object.surroundings = surroundings;
   Py_INCREF(surroundings.waiting.line);
   Py_INCREF(surroundings.new_rows);
+  Py_INCREF(surroundings.put_back);
   Fill(object.calls, core, runtime, counts, owner, exchange_api, types, new_result, error);
   if (object.calls.exchange->current_work_stream != nullptr) {
     object.calls.gpu_type = surroundings.gpu_type;

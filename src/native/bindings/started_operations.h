@@ -17,8 +17,9 @@ namespace hvd {
 // An operation that nobody has waited for to its end.
 struct Started {
   int64_t ticket;    // the core's handle
-  PyObject* source;  // whose memory it uses
+  PyObject* memory;  // a tensor, or several, of the memory that it uses
   PyObject* result;  // what waiting for it returns, unless the core has allocated memory for it
+  bool in_place;     // the result is what the caller has given
   bool with_rows;    // beside that, how many of its rows came from each rank
 };
 

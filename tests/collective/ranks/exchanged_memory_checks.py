@@ -1,0 +1,94 @@
+"""Tensors that are given other memory (`t.data = ...`) while an operation uses what they had."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import horovod.torch as hvd
+
+LENGTH = 3000  # elements; not of the few bytes that travel with the announcement
+
+
+def run_backward(loss: Any) -> None:
+    """The method itself, which PyTorch has not typed."""
+    loss.backward()
+
+
+def while_it_is_under_way(start: Callable[[], int], exchange: Callable[[], object]) -> Any:
+    """Rank 0 alone has started when it makes the exchange; returns what all have waited for."""
+    handle = None
+    if hvd.rank() == 0:
+        handle = start()
+        exchange()
+    hvd.broadcast(torch.ones(1), 0, name="exchanged")
+    return hvd.synchronize(start() if handle is None else handle)
+
+
+def check_the_result_is_put_into_what_the_tensor_has_now() -> None:
+    total = float(sum(range(1, hvd.size() + 1)))
+    starts: tuple[tuple[Callable[[torch.Tensor], int], float], ...] = (
+        (lambda tensor: hvd.allreduce_async_(tensor, op=hvd.Sum), total),
+        (lambda tensor: hvd.grouped_allreduce_async_([tensor, tensor.clone()], op=hvd.Sum), total),
+        (lambda tensor: hvd.broadcast_async_(tensor, 1), 2.0),
+        (lambda tensor: hvd.allreduce_async_(tensor[::2], op=hvd.Sum), total),
+    )
+    for start, expected in starts:
+        tensor = torch.full((LENGTH,), hvd.rank() + 1.0)
+        address = tensor.data_ptr()
+        others: list[torch.Tensor] = []
+
+        def exchange(tensor: torch.Tensor = tensor, others: list[torch.Tensor] = others) -> None:
+            tensor.data = torch.zeros(LENGTH)
+            # They would get the memory that the tensor has left, if nothing had kept it.
+            others.extend(torch.zeros(LENGTH) for _ in range(20))
+
+        result = while_it_is_under_way(lambda: start(tensor), exchange)  # noqa: B023 - run here
+        first = result[0] if isinstance(result, (list, tuple)) else result
+        assert first.tolist() == [expected] * first.numel()
+        assert address not in [each.data_ptr() for each in others]
+        assert all(not each.any() for each in others)
+        if first.numel() == LENGTH:
+            assert tensor.tolist() == [expected] * LENGTH
+
+
+def check_operations_that_make_results_read_what_they_were_started_with() -> None:
+    sent = torch.full((LENGTH,), hvd.rank() + 1.0)
+
+    def exchange() -> None:
+        sent.data = torch.zeros(LENGTH)
+
+    gathered = while_it_is_under_way(lambda: hvd.allgather_async(sent), exchange)
+    assert gathered[:LENGTH].tolist() == [1.0] * LENGTH
+
+
+def check_gradients_that_are_clamped_before_the_step_are_reduced() -> None:
+    kinds: tuple[dict[str, Any], ...] = (
+        {},
+        {"groups": 1},
+        {"compression": hvd.Compression.fp16},
+        {"gradient_as_bucket_view": True},
+    )
+
+    def exchanged(parameter: torch.Tensor) -> None:
+        assert parameter.grad is not None
+        parameter.grad.data = parameter.grad.data.clamp(-10, 10)
+
+    def replaced(parameter: torch.Tensor) -> None:
+        assert parameter.grad is not None
+        parameter.grad = parameter.grad.clamp(-10, 10)
+
+    average = (hvd.size() + 1) / 2
+    for options in kinds:
+        for change in (exchanged, replaced):
+            layer = torch.nn.Linear(4, 3, bias=False)
+            optimizer = hvd.DistributedOptimizer(
+                torch.optim.SGD(layer.parameters(), lr=0.1), layer.named_parameters(), **options
+            )
+            for _ in range(3):
+                optimizer.zero_grad()
+                run_backward(layer(torch.ones(1, 4) * (hvd.rank() + 1)).sum())
+                change(layer.weight)
+                optimizer.step()
+                assert layer.weight.grad is not None
+                assert layer.weight.grad.tolist() == [[average] * 4] * 3, (options, change)

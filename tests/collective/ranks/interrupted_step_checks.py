@@ -1,0 +1,94 @@
+"""Steps that an exception ends on one rank while it waits, and which are made again."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+
+import horovod.torch as hvd
+from horovod.torch.compression import NoneCompressor
+
+KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("gradients", {}),
+    ("buckets", {"gradient_as_bucket_view": True, "bucket_cap_mb": 0}),
+)
+
+
+def run_backward(loss: Any) -> None:
+    """The method itself, which PyTorch has not typed."""
+    loss.backward()
+
+
+def model_and_optimizer(**options: Any) -> tuple[torch.nn.Sequential, Any]:
+    model = torch.nn.Sequential(*(torch.nn.Linear(1, 1, bias=False) for _ in range(3)))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(1.0)
+    plain = torch.optim.SGD(model.parameters(), lr=0.0)
+    wrapped = hvd.DistributedOptimizer(plain, model.named_parameters(), op=hvd.Sum, **options)
+    return model, wrapped
+
+
+@contextlib.contextmanager
+def interrupted(module: str) -> Iterator[None]:
+    """Ends the second wait of a step as Ctrl-C does: the operation goes on."""
+    synchronize, waits = hvd.synchronize, []
+
+    def once_interrupted(handle: int) -> Any:
+        waits.append(handle)
+        if len(waits) == 2:
+            raise KeyboardInterrupt
+        return synchronize(handle)
+
+    with mock.patch(f"horovod.torch.{module}.synchronize", once_interrupted):
+        yield
+
+
+def gradients(model: torch.nn.Module) -> list[float]:
+    return [float(each.grad) for each in model.parameters() if each.grad is not None]
+
+
+def check_a_step_after_an_interrupt_sends_nothing_twice() -> None:
+    for module, options in KINDS:
+        model, optimizer = model_and_optimizer(**options)
+        for number in range(4):
+            optimizer.zero_grad()
+            run_backward(model(torch.full((1, 1), 10.0**number)).sum())
+            if number == 1 and hvd.rank() == 0:
+                with interrupted(module), pytest.raises(KeyboardInterrupt):
+                    optimizer.step()
+                with pytest.raises(AssertionError, match=r"zero_grad\(\) was called"):
+                    optimizer.zero_grad()
+            optimizer.step()
+            assert gradients(model) == [10.0**number * hvd.size()] * 3, (module, number)
+
+
+class Failing(NoneCompressor):
+    """Fails when it is told to, at the second gradient."""
+
+    wanted = False
+    seen = 0
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, context: Any) -> torch.Tensor:
+        del context
+        Failing.seen += 1
+        if Failing.wanted and Failing.seen == 2:
+            raise MemoryError("no room")
+        return tensor * 2
+
+
+def check_a_gradient_that_could_not_be_decompressed_is_not_sent_again() -> None:
+    model, optimizer = model_and_optimizer(compression=Failing)
+    for number in range(3):
+        Failing.wanted, Failing.seen = number == 1, 0
+        optimizer.zero_grad()
+        run_backward(model(torch.full((1, 1), 10.0**number)).sum())
+        if Failing.wanted:
+            with pytest.raises(MemoryError):
+                optimizer.step()
+        optimizer.step()
+        assert gradients(model) == [2 * 10.0**number * hvd.size()] * 3, number
