@@ -15,7 +15,7 @@ from horovod.torch.blocking import CALLS
 from horovod.torch.compression import Compression, Compressor, NoneCompressor, outgoing
 from horovod.torch.gathering import allgather
 from horovod.torch.handles import synchronize
-from horovod.torch.operands import contiguous, copying_back, from_buffer, new_result, operand
+from horovod.torch.operands import apart, contiguous, copying_back, from_buffer, new_result, operand
 from horovod.torch.redistribution import gradient_factor
 from horovod.torch.started import STARTED
 
@@ -48,6 +48,7 @@ def start_grouped_allreduce(
         if handle is not None:
             return handle
     works = [contiguous(tensor, in_place=in_place) for tensor in tensors]
+    works = apart(works) if in_place else works
     if op == Adasum and not adds_adaptively(works, size_of(process_set)):
         targets = tensors if in_place else [None] * len(works)
         return gather_and_combine(

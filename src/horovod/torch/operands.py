@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -117,6 +117,25 @@ def copying_back(work: torch.Tensor, target: torch.Tensor) -> Callable[[Any], to
         return target
 
     return finish
+
+
+def apart(works: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Tensors that can be worked on in place together.
+
+    Args:
+        works: contiguous ones.
+
+    Returns:
+        The same, but copies of those that share memory with others of them.
+    """
+    made = list(works)
+    reached = 0
+    for i in sorted(range(len(works)), key=lambda i: works[i].data_ptr()):
+        work = works[i]
+        if work.numel() and work.data_ptr() < reached:
+            made[i] = work.clone()
+        reached = max(reached, work.data_ptr() + work.numel() * work.element_size())
+    return made
 
 
 def put_back(target: torch.Tensor, work: torch.Tensor) -> None:

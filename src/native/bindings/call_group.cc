@@ -1,10 +1,34 @@
 #include "bindings/call_group.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace py = pybind11;
 
 namespace hvd {
+
+namespace {
+
+// Whether some of the tensors lie in the same memory.
+bool Overlap(std::span<const View> views) {
+  std::vector<std::pair<uintptr_t, size_t>> places;
+  places.reserve(views.size());
+  for (const View& view : views) {
+    if (const size_t bytes = Bytes(view); bytes != 0) {
+      places.emplace_back(reinterpret_cast<uintptr_t>(view.tensor.data), bytes);
+    }
+  }
+  std::ranges::sort(places);
+  return std::ranges::adjacent_find(places, [](const auto& left, const auto& right) {
+           return right.first - left.first < left.second;
+         }) != places.end();
+}
+
+}  // namespace
 
 std::optional<CallGroup> CallGroup::Look(Calls& calls, PyObject* tensors, bool in_place,
                                          Py_ssize_t most) {
@@ -21,6 +45,7 @@ std::optional<CallGroup> CallGroup::Look(Calls& calls, PyObject* tensors, bool i
     group.views_.push_back(*view);
     if (view->tensor.device != group.views_.front().tensor.device) return std::nullopt;
   }
+  if (in_place && Overlap(group.views_)) return std::nullopt;
   return group;
 }
 

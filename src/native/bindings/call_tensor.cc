@@ -33,12 +33,6 @@ bool IsNegative(Calls& calls, PyObject* tensor, const void* data) {
   return false;
 }
 
-size_t Bytes(const View& view) {
-  size_t bytes = SizeOf(view.dtype);
-  for (int32_t i = 0; i < view.tensor.ndim; ++i) bytes *= static_cast<size_t>(view.tensor.shape[i]);
-  return bytes;
-}
-
 constexpr dlpack::Device kOnCpu{.device_type = dlpack::kCpu, .device_id = 0};
 
 PyObject* Wrap(const Calls& calls, std::shared_ptr<void> data, std::vector<int64_t> shape,
@@ -73,6 +67,12 @@ PyObject* WrapRows(const Calls& calls, std::span<const int64_t> rows) {
 }
 
 }  // namespace
+
+size_t Bytes(const View& view) {
+  size_t bytes = SizeOf(view.dtype);
+  for (int32_t i = 0; i < view.tensor.ndim; ++i) bytes *= static_cast<size_t>(view.tensor.shape[i]);
+  return bytes;
+}
 
 std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor) {
   bool known = false;

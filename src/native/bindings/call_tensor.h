@@ -4,6 +4,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -19,6 +20,9 @@ struct View {
   dlpack::Tensor tensor;
   DType dtype;
 };
+
+// How many its elements take.
+size_t Bytes(const View& view);
 
 inline bool IsOnCpu(const View& view) { return view.tensor.device.device_type == dlpack::kCpu; }
 
