@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from variantwheel_selector.errors import MachineFolderError, SettingsError
@@ -18,7 +18,8 @@ class Profile:
     """A captured machine under the name by which reasons speak of it.
 
     Attributes:
-        name: The name of its file or folder, without `.json`.
+        name: The name of its file or folder, without `.json`; with the folder above it, or the
+            whole path, where another profile has the same one.
         machine: The captured facts.
     """
 
@@ -36,7 +37,7 @@ def read_profiles(paths: Sequence[str], origin: str) -> tuple[Profile, ...]:
     Raises:
         SettingsError: A path is relative, or there is no profile at it.
     """
-    profiles: list[Profile] = []
+    machines: dict[Path, Machine] = {}
     for text in paths:
         path = Path(os.path.expanduser(text))  # noqa: PTH111 - leaves an unknown user as it is
         if not path.is_absolute():
@@ -45,10 +46,25 @@ def read_profiles(paths: Sequence[str], origin: str) -> tuple[Profile, ...]:
                 "the folder of the sdist"
             )
         try:
-            profiles.append(Profile(path.name.removesuffix(".json"), read_machine(path)))
+            machines[path] = read_machine(path)
         except MachineFolderError as error:
             raise SettingsError(f"{origin}: {error}") from error
-    return tuple(profiles)
+    names = _names(list(machines))
+    return tuple(Profile(names[path], machine) for path, machine in machines.items())
+
+
+def _names(paths: Sequence[Path]) -> dict[Path, str]:
+    """Return a name for each path that no other one has, as short as that allows."""
+    forms: list[Callable[[Path], str]] = [
+        lambda path: path.name.removesuffix(".json"),
+        lambda path: f"{path.parent.name}/{path.name.removesuffix('.json')}",
+    ]
+    names = {path: str(path) for path in paths}
+    for form in reversed(forms):
+        found = {path: form(path) for path in paths}
+        given = list(found.values())
+        names |= {path: name for path, name in found.items() if given.count(name) == 1}
+    return names
 
 
 def intersect(named: Mapping[str, Support]) -> Support:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from unit.selector.gpu_release import GPU_RELEASE
 from unit.selector.tiny_release import NO_FILES, NULL, V3, V4, release_info
+from variantwheel_selector.cli import run_commandline
 from variantwheel_selector.errors import SettingsError, StrictnessError, VariantMisfitError
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.machine_folder import read_machine, write_machine, write_profile
@@ -218,6 +219,28 @@ def test_several_profiles_intersect(tmp_path: Path) -> None:
     assert selection.resolution.winner is not None
     assert selection.resolution.winner.label == "x86_64_v3"
     assert chosen("haswell", profile=f"{haswell}:{nehalem}") == "null"
+
+
+def test_profiles_with_the_same_file_name_count_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = []
+    for folder, name in (("old", "nehalem"), ("new", "haswell"), ("x/new", "nvidia_h100")):
+        (tmp_path / folder).mkdir(parents=True)
+        paths.append(str(tmp_path / folder / "node.json"))
+        write_profile(machine(name), Path(paths[-1]))
+    old, new, other = paths
+    assert chosen("nvidia_h100", profile=f"{old}:{new}") == "null"
+    selection = judged("nvidia_h100", profile=f"{new}:{old}:{old}")
+    assert selection.resolution.winner is not None
+    assert selection.resolution.winner.label == "null"
+    assert [profile.name for profile in selection.settings.profiles] == ["new/node", "old/node"]
+    selection = judged("nvidia_h100", profile=f"{old}:{new}:{other}")
+    names = [profile.name for profile in selection.settings.profiles]
+    assert names == ["old/node", new, other]
+    monkeypatch.setenv("VARIANTWHEEL_PROFILE", f"{old}:{new}")
+    assert run_commandline(["detect", "--json"]) == 0
+    assert "x86_64 :: level :: v3" not in json.loads(capsys.readouterr().out)["properties"]
 
 
 def test_a_profile_of_another_architecture_leaves_nothing(tmp_path: Path) -> None:
