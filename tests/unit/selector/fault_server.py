@@ -19,6 +19,7 @@ class Faults:
     Attributes:
         folder: What it serves.
         login: `user:password` that it demands, or none.
+        logins: The same for what lies below a folder.
         break_pages: The same as below for pages.
         break_after: Bytes after which it drops a connection, one entry for each time.
         ranges: Whether it continues where the client asks it to.
@@ -33,6 +34,7 @@ class Faults:
 
     folder: Path
     login: str | None = None
+    logins: dict[str, str] = field(default_factory=dict)
     break_pages: list[int] = field(default_factory=list)
     break_after: list[int] = field(default_factory=list)
     ranges: bool = True
@@ -70,8 +72,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if path.startswith("/away/"):
             self._answer(302, b"", Location=faults.redirect + path.removeprefix("/away/"))
             return
-        wanted = "Basic " + base64.b64encode((faults.login or "").encode()).decode()
-        if faults.login is not None and self.headers.get("Authorization") != wanted:
+        login = next((it for at, it in faults.logins.items() if path.startswith(at)), faults.login)
+        wanted = "Basic " + base64.b64encode((login or "").encode()).decode()
+        if login is not None and self.headers.get("Authorization") != wanted:
             self._answer(401, b"who?", **{"WWW-Authenticate": 'Basic realm="x"'})
             return
         file = faults.folder / path.lstrip("/")

@@ -196,6 +196,33 @@ def test_a_login_goes_to_its_own_origin_alone(place: Place, tmp_path: Path) -> N
     assert other.authorizations() == {None}
 
 
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_indexes_of_one_host_get_each_its_own_login(place: Place, installer: str) -> None:
+    place.faults.logins = {"/one/": "a:1", "/two/": "b:2"}
+    link = f'<a href="../../packages/{place.wheel.filename}">{place.wheel.filename}</a>'
+    place.faults.replace["/one/simple/tiny-native/"] = b""
+    place.faults.replace["/two/simple/tiny-native/"] = link.encode()
+    place.faults.replace[f"/two/packages/{place.wheel.filename}"] = place.data()
+    host = place.address.removeprefix("http://")
+    one, two = f"http://a:1@{host}/one/simple", f"http://b:2@{host}/two/simple/"
+    variables = {"PIP_INDEX_URL": one, "PIP_EXTRA_INDEX_URL": two}
+    if installer == "uv":
+        variables = {
+            "UV_INTERNAL__BUILD_DIR": "/x", "UV_DEFAULT_INDEX": two, "UV_INDEX_ONE_USERNAME": "a",
+            "UV_INDEX": f"one=http://{host}/one/simple", "UV_INDEX_ONE_PASSWORD": "1",
+        }  # fmt: skip
+    assert place.fetch(variables) == place.data()
+    assert len(place.faults.paths()) == 3, "nobody is asked twice"
+
+
+def test_the_only_login_of_a_host_serves_files_elsewhere_on_it(place: Place) -> None:
+    place.faults.login = "a:1"
+    link = f'<a href="/files/{place.wheel.filename}">{place.wheel.filename}</a>'
+    place.faults.replace["/simple/tiny-native/"] = link.encode()
+    place.faults.replace[f"/files/{place.wheel.filename}"] = place.data()
+    assert place.fetch(PIP_INDEX_URL=place.authority("a:1")) == place.data()
+
+
 def test_netrc_and_keyring(place: Place, tmp_path: Path) -> None:
     place.faults.login = "me:s3cret"
     netrc = place.home / ".netrc"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import itertools
 import netrc
 import os
 import shutil
 import subprocess
+import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +18,9 @@ from variantwheel_selector.fetching.urls import Login, Origin, origin
 
 _KEYRING_SECONDS = 30.0
 
+_Place = tuple[Origin, tuple[str, ...]]
+"""An origin, and the folders of a path on it."""
+
 
 @dataclass
 class Credentials:
@@ -23,20 +28,20 @@ class Credentials:
 
     Attributes:
         environment: Tells where netrc lies.
-        by_origin: Logins from URLs and variables that the user configured.
+        by_place: Logins from URLs and variables that the user configured.
         keyring: Whether the program `keyring` may be asked.
     """
 
     environment: Mapping[str, str]
-    by_origin: dict[Origin, Login] = field(default_factory=dict)
+    by_place: dict[_Place, Login] = field(default_factory=dict)
     keyring: bool = False
     _netrc: netrc.netrc | None = field(default=None, repr=False)
     _netrc_read: bool = False
 
     def remember(self, url: str, login: Login | None) -> None:
-        """Keep a login for the origin of a URL; the first one stays."""
+        """Keep a login for a URL, and for its origin where no other one is nearer."""
         if login is not None:
-            self.by_origin.setdefault(origin(url), login)
+            self.by_place.setdefault((origin(url), _folders(url)), login)
 
     def header(self, url: str, own: Login | None = None, *, refused: bool = False) -> str | None:
         """Return the value of `Authorization` for a URL, or none.
@@ -46,21 +51,37 @@ class Credentials:
             own: The login of this request alone, if nothing else is known for its origin.
             refused: Whether the server has already answered that it wants another login.
         """
-        place = origin(url)
-        known = self.by_origin.get(place)
+        place = self._nearest(url)
+        known = None if place is None else self.by_place[place]
         login = known or own
         if login is None or login.password is None:
-            login = self._from_netrc(place.host, login) or login
+            login = self._from_netrc(origin(url).host, login) or login
         if refused and login is not None and self.keyring:
             password = self._from_keyring(url, login.user)
             if password is not None:
                 login = Login(login.user, password)
                 if known is not None or own is None:
-                    self.by_origin[place] = login
+                    self.by_place[place or (origin(url), ())] = login
         if login is None or (not login.user and not login.password):
             return None
         pair = f"{login.user}:{login.password or ''}".encode()
         return f"Basic {base64.b64encode(pair).decode('ascii')}"
+
+    def _nearest(self, url: str) -> _Place | None:
+        """Return the place of a login that has most folders in common with a URL, as pip does.
+
+        Indexes of one host may want different logins, and their files need not lie below their
+        pages. Of places that are equally near, one above the URL comes first, then the first one.
+        """
+        folders = _folders(url)
+
+        def nearness(place: _Place) -> tuple[int, bool]:
+            pairs = zip(place[1], folders, strict=False)
+            common = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+            return common, common == len(place[1])
+
+        here = [place for place in self.by_place if place[0] == origin(url)]
+        return max(here, key=nearness, default=None)
 
     def _from_netrc(self, host: str, known: Login | None) -> Login | None:
         if not self._netrc_read:
@@ -106,3 +127,8 @@ class Credentials:
             if done.returncode == 0 and answer:
                 return answer
         return None
+
+
+def _folders(url: str) -> tuple[str, ...]:
+    path = urllib.parse.unquote(urllib.parse.urlsplit(url).path)
+    return tuple(part for part in path.split("/") if part)
