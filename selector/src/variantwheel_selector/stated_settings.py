@@ -2,14 +2,15 @@
 
 For each setting the first of these places that has it counts: the environment, config settings
 (`-C NAME=VALUE`), the user's file, the site's file, other tools' variables that mean the same.
-Facts of a machine profile come between config settings and files. Nothing is ignored: an unknown
-name or value is an error, and what does not count although it is stated is noted.
+Facts of a machine profile come between config settings and files, but for those that a file locks.
+Nothing is ignored: an unknown name or value is an error, and what does not count although it is
+stated is noted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from variantwheel_selector import setting_keys as keys
 from variantwheel_selector.config_paths import CONFIG_VARIABLE
@@ -50,7 +51,8 @@ def join_all(
         return settings
     from variantwheel_selector.profile import read_profiles  # noqa: PLC0415 - rarely needed
 
-    return _freeze(settings, read_profiles(paths, settings.origin(keys.PROFILE)))
+    profiles = read_profiles(paths, settings.origin(keys.PROFILE))
+    return _freeze(settings, profiles, {name for file in (*user, *site) for name in file.locked})
 
 
 def merge_settings(
@@ -196,12 +198,15 @@ def _check_together(settings: Settings) -> None:
         )
 
 
-def _freeze(settings: Settings, profiles: tuple[Profile, ...]) -> Settings:
-    """Put the facts of profiles before those that files and other tools' variables state."""
+def _freeze(settings: Settings, profiles: tuple[Profile, ...], locked: Collection[str]) -> Settings:
+    """Put the facts of profiles before those that files and other tools' variables state.
+
+    Facts that a file locks stay: a profile changes them as little as anything else does.
+    """
     late = {
         name: found
         for name, found in settings.stated.items()
-        if name.startswith(ASSUME_PREFIX) and found.place > _CONFIG
+        if name.startswith(ASSUME_PREFIX) and found.place > _CONFIG and name not in locked
     }
     kept = {name: found for name, found in settings.stated.items() if name not in late}
     notes = {

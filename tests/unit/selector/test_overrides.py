@@ -312,6 +312,18 @@ def test_a_profile_comes_before_facts_of_files(tmp_path: Path) -> None:
     assert described["assume-cpu"] == "v1 (config setting 'assume-cpu')"
 
 
+def test_facts_that_a_site_locks_hold_beside_a_profile(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('locked = ["assume-cuda"]\n[assume]\ncuda = ""\ncpu = "x86-64-v2"\n')
+    environment = {"VARIANTWHEEL_CONFIG": str(config)}
+    stated = read_settings({"profile": write(tmp_path, "nvidia_h100")}, environment)
+    selection = select(GPU_RELEASE, stated, machine("haswell"))
+    assert selection.resolution.winner is not None
+    assert selection.resolution.winner.label == "x86_64_v3", "the profile's own CPU"
+    assert "none, assumed by" in reasons(selection, "cu13")
+    assert stated.described()["assume-cuda"].startswith("none (")
+
+
 def test_the_decision_records_settings_and_origins(tmp_path: Path) -> None:
     profile = write(tmp_path, "nvidia_h100")
     decision = judged("haswell", profile=profile, forbid="cu13").decision("1.0")
