@@ -38,7 +38,11 @@ def check_patterns(settings: Settings, info: VariantsInfo) -> None:
 
 
 def level_asked_for(settings: Settings, info: VariantsInfo) -> bool:
-    """Tell whether a pattern asks for a CPU level above the default cap."""
+    """Tell whether a pattern asks for a CPU level above the default cap.
+
+    Labels ask for it, and patterns of the level itself; what a pattern says about GPUs does not,
+    though a variant that it means may need such a level besides.
+    """
     highest = X86_LEVELS[-1]
     for key in (keys.PREFER, keys.ONLY, keys.REQUIRE):
         for pattern in settings.get(key) or ():
@@ -47,11 +51,12 @@ def level_asked_for(settings: Settings, info: VariantsInfo) -> bool:
             if pattern.word in FEATURES and pattern.value is None:
                 continue
             for variant in info.variants.values():
-                needs = any(
-                    item.namespace == "x86_64" and item.value == highest
+                levels = [
+                    item
                     for item in variant.properties
-                )
-                if needs and pattern.matches(variant.label, variant.properties):
+                    if item.namespace == "x86_64" and item.value == highest
+                ]
+                if levels and pattern.matches(variant.label, levels):
                     return True
     return False
 

@@ -20,6 +20,7 @@ from variantwheel_selector.providers import supported
 from variantwheel_selector.record import replace
 from variantwheel_selector.selection import Release, Selection, select
 from variantwheel_selector.settings import Settings, read_settings
+from variantwheel_selector.variants_json import VariantsInfo
 
 TESTS = Path(__file__).parents[2]
 MACHINES = {
@@ -150,6 +151,30 @@ def test_cpu_levels_are_capped_unless_asked_for() -> None:
     assert level("haswell", prefer="cpu::v4") == "x86_64_v3"
     with pytest.raises(VariantMisfitError, match="capped at v2 by max-cpu-level"):
         level("zen4", max_cpu_level="v2", variant="x86_64_v3")
+
+
+@pytest.mark.parametrize(
+    ("stated", "variables", "label"),
+    [
+        ({}, {"UV_TORCH_BACKEND": "cu128"}, "x86_64_v3"),
+        ({"prefer": "nvidia::cuda_version_lower_bound::12.0"}, {}, "x86_64_v3"),
+        ({"prefer": "nvidia"}, {}, "x86_64_v3"),
+        ({"prefer": "cu12_v4"}, {}, "x86_64_v4"),
+        ({"prefer": "nvidia::cuda_version_lower_bound::12.0,cpu::v4"}, {}, "x86_64_v4"),
+    ],
+)
+def test_what_is_said_about_gpus_does_not_ask_for_a_cpu_level(
+    stated: dict[str, str], variables: dict[str, str], label: str
+) -> None:
+    cuda = "nvidia :: cuda_version_lower_bound :: 12.0"
+    both = Variant.from_strings("cu12_v4", [cuda, "x86_64 :: level :: v4"])
+    info = VariantsInfo(("nvidia", "x86_64"), {item.label: item for item in (NULL, V3, V4, both)})
+    files = {f"tiny_native-1.0-py3-none-any-{item}.whl": None for item in info.variants}
+    release = Release("tiny-native", "1.0", info, files)
+    settings = read_settings(stated, {**NO_FILES, **variables})
+    winner = select(release, settings, machine("zen4")).resolution.winner
+    assert winner is not None
+    assert winner.label == label
 
 
 def test_arm_versions_are_capped_when_asked_for() -> None:
