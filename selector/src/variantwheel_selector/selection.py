@@ -210,22 +210,23 @@ def effective_support(
 def level_cap(settings: Settings, info: VariantsInfo | None = None) -> LevelCap:
     """Return up to which CPU level variants are chosen.
 
-    A stated `max-cpu-level` always holds. The default is about automatic choices: whoever names a
-    variant, or asks for a level with a pattern, may have more.
+    A stated `max-cpu-level` always holds, for the architectures that it names. The default is about
+    automatic choices: whoever names a variant, or asks for a level with a pattern, may have more.
     """
     if not settings.stated:
         return LevelCap()
     from variantwheel_selector.setting_keys import MAX_CPU_LEVEL  # noqa: PLC0415 - rarely needed
 
-    stated = settings.get(MAX_CPU_LEVEL)
-    if stated is not None:
-        return LevelCap.of(stated, f"{MAX_CPU_LEVEL.name} ({settings.origin(MAX_CPU_LEVEL)})")
     asked = settings.variant is not None
     if not asked and info is not None and _narrowed(settings):
         from variantwheel_selector.narrowing import level_asked_for  # noqa: PLC0415 - rarely needed
 
         asked = level_asked_for(settings, info)
-    return NO_CAP if asked else LevelCap()
+    cap = NO_CAP if asked else LevelCap()
+    stated = settings.get(MAX_CPU_LEVEL)
+    if stated is None:
+        return cap
+    return cap.with_stated(stated, f"{MAX_CPU_LEVEL.name} ({settings.origin(MAX_CPU_LEVEL)})")
 
 
 def _accepted_tags(

@@ -153,6 +153,20 @@ def test_cpu_levels_are_capped_unless_asked_for() -> None:
         level("zen4", max_cpu_level="v2", variant="x86_64_v3")
 
 
+def test_a_cap_for_one_architecture_leaves_the_others_as_they_are() -> None:
+    assert level("zen4", max_cpu_level="armv8.2-a") == "x86_64_v3"
+    assert level("zen4", max_cpu_level="armv8.2-a", variant="x86_64_v4") == "x86_64_v4"
+    assert level("zen4", max_cpu_level="armv8.2-a", prefer="cpu::v4") == "x86_64_v4"
+    settings = read_settings({"max-cpu-level": "armv8.2-a"}, NO_FILES)
+    selection = select(RELEASE, settings, machine("zen4"))
+    why = "levels are capped at v3 unless the variant is asked for by name"
+    assert why in reasons(selection, "x86_64_v4")
+    settings = read_settings({"max-cpu-level": "armv8.2-a,v3"}, NO_FILES)
+    selection = select(RELEASE, settings, machine("zen4"))
+    assert "levels are capped at v3 by max-cpu-level" in reasons(selection, "x86_64_v4")
+    assert level("neoverse_v2", max_cpu_level="v2") == "arm9"
+
+
 @pytest.mark.parametrize(
     ("stated", "variables", "label"),
     [

@@ -17,23 +17,24 @@ class LevelCap:
     Attributes:
         x86_64: Of x86-64; none for no limit.
         aarch64: Of AArch64; none for no limit.
-        origin: Where the limit comes from, in words; empty for the default.
+        origin: Where the stated levels come from, in words.
+        stated: Those of the levels that are no default.
     """
 
     x86_64: str | None = DEFAULT_X86_LEVEL
     aarch64: str | None = None
     origin: str = ""
+    stated: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, levels: Sequence[str], origin: str) -> LevelCap:
-        """Return the cap that a setting states; it holds for the architectures it names."""
-        x86 = next((item for item in levels if item in X86_LEVELS), DEFAULT_X86_LEVEL)
-        arm = next((item for item in levels if item in ARM_VERSIONS), None)
-        return cls(x86, arm, origin)
+    def with_stated(self, levels: Sequence[str], origin: str) -> LevelCap:
+        """Return the cap that a setting states; architectures that it does not name keep theirs."""
+        x86 = next((item for item in levels if item in X86_LEVELS), self.x86_64)
+        arm = next((item for item in levels if item in ARM_VERSIONS), self.aarch64)
+        return LevelCap(x86, arm, origin, tuple(levels))
 
     def reason(self, level: str) -> str:
         """Return why levels above `level` do not count."""
-        if self.origin:
+        if level in self.stated:
             return f"levels are capped at {level} by {self.origin}"
         return f"levels are capped at {level} unless the variant is asked for by name"
 
