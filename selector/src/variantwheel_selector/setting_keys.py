@@ -225,7 +225,7 @@ ASSUME_CPU: Key[str] = Key(
             "CONDA_OVERRIDE_ARCHSPEC",
             facts.archspec,
             "a CPU level such as 'x86_64_v3'; names of single CPUs are not used",
-            passed_over=r"[a-z0-9_]{1,64}",  # names of single CPUs, which say more than a level
+            passed_over=r"[A-Za-z0-9_.+]{1,64}",  # names of single CPUs say more than a level
         ),
     ),
 )

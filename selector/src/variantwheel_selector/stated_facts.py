@@ -17,14 +17,16 @@ _GFX_PATTERN = r"gfx[1-9][0-9]?[0-9a-f]{2}(:sramecc[+-])?(:xnack[+-])?"
 _CPU_PATTERN = r"(?:x86[-_]64[-_])?(v[1-4])"
 _ARM_PATTERN = r"(?:arm(?:v)?)?([89](?:\.[0-9])?)-?a"
 _LIBC_PATTERN = r"(glibc|musl)[ -]?([0-9]{1,2}\.[0-9]{1,3})"
+_BRANCH_PATTERN = r"[1-9][0-9]{2,3}"
 _VERSION_PATTERN = r"[0-9]{1,2}\.[0-9]{1,3}"
 _CUDA_BACKEND = r"cu([1-9][0-9]?)[0-9]"
 _ROCM_BACKEND = r"rocm[0-9](?:\.[0-9]){0,2}"
 
 
 def cuda_of_driver_text(text: str) -> CudaVersion | None:
-    """Return the CUDA version that a driver such as `550.54.15` brings."""
-    version = parse_driver_version(text)
+    """Return the CUDA version that a driver such as `550.54.15`, or its branch `550`, brings."""
+    branch = re.fullmatch(_BRANCH_PATTERN, text)
+    version = text if branch else parse_driver_version(text)
     return None if version is None else cuda_of_driver(version)
 
 
@@ -64,7 +66,7 @@ def cpu_levels(text: str) -> tuple[str, ...] | None:
 
 def archspec(text: str) -> str | None:
     """Read a level as archspec names it; none for a single CPU."""
-    return {"x86_64": "v1", "aarch64": "8a"}.get(text) or cpu_level(text)
+    return {"x86_64": "v1", "aarch64": "8a", "armv9.0a": "9a"}.get(text) or cpu_level(text)
 
 
 def libc(text: str) -> str | None:

@@ -150,6 +150,12 @@ def _take_alias(
         return
     text = text.strip()
     value = alias.read(text) if text else None
+    why = _why_passed_over(key, stated, locked)
+    if why:
+        # What does not count need not be understood: the other tool may accept more.
+        shown = repr(text[:100]) if text and value is None else text or "none"
+        notes[alias.variable] = f"{shown} (passed over: {why})"
+        return
     if value is None and text:
         if re.fullmatch(alias.passed_over, text):
             notes[alias.variable] = f"{text} (passed over: not {alias.accepted})"
@@ -159,12 +165,21 @@ def _take_alias(
             f"environment variable {alias.variable} is {text[:100]!r}; "
             f"accepted is {alias.accepted}{none}"
         )
-    if key.name in locked or key.name in stated:
-        why = f"locked by {locked[key.name]}" if key.name in locked else "stated"
-        notes[alias.variable] = f"{text or 'none'} (passed over: {key.name} is {why})"
-        return
     origin = f"environment variable {alias.variable}, taken for {key.variable}"
     stated[key.name] = Setting(value, text, origin, _ALIAS)
+
+
+def _why_passed_over(
+    key: Key[T], stated: Mapping[str, Setting[object]], locked: Mapping[str, str]
+) -> str:
+    """Return why other tools' variables do not count for a setting, or nothing."""
+    if key.name in locked:
+        return f"{key.name} is locked by {locked[key.name]}"
+    if key.name in stated:
+        return f"{key.name} is stated"
+    if key.name.startswith(ASSUME_PREFIX) and keys.PROFILE.name in stated:
+        return "the profile has this fact"
+    return ""
 
 
 def _check_locked(

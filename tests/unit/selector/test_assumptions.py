@@ -13,6 +13,7 @@ from variantwheel_selector.providers import supported
 from variantwheel_selector.providers.level_cap import NO_CAP, LevelCap
 from variantwheel_selector.selection import described_for
 from variantwheel_selector.settings import Settings
+from variantwheel_selector.settings_file import ConfigFile
 from variantwheel_selector.stated_settings import merge_settings
 
 VARIABLES = [
@@ -45,6 +46,7 @@ def test_nothing_is_assumed_by_itself() -> None:
         ("VARIANTWHEEL_ASSUME_CPU", "armv8.2-a", "cpu", "8.2a"),
         (NV_CUDA, "12.4", "cuda", (12, 4)),
         ("UV_CUDA_DRIVER_VERSION", "550.54.15", "cuda", (12, 4)),
+        ("UV_CUDA_DRIVER_VERSION", "550", "cuda", (12, 4)),
         ("CONDA_OVERRIDE_CUDA", "11.8", "cuda", (11, 8)),
         ("NV_VARIANT_PROVIDER_FORCE_SM_ARCH", "8.9", "sm", ((8, 9),)),
         ("CONDA_OVERRIDE_CUDA_ARCH", "8.9", "sm", ((8, 9),)),
@@ -54,6 +56,7 @@ def test_nothing_is_assumed_by_itself() -> None:
         ("CONDA_OVERRIDE_ARCHSPEC", "x86_64_v3", "cpu", "v3"),
         ("CONDA_OVERRIDE_ARCHSPEC", "x86_64", "cpu", "v1"),
         ("CONDA_OVERRIDE_ARCHSPEC", "armv8.4a", "cpu", "8.4a"),
+        ("CONDA_OVERRIDE_ARCHSPEC", "armv9.0a", "cpu", "9a"),
     ],
 )
 def test_accepted_values(variable: str, text: str, field: str, value: object) -> None:
@@ -91,6 +94,7 @@ def test_an_empty_value_elsewhere_states_nothing(variable: str) -> None:
         ("VARIANTWHEEL_ASSUME_CPU", "zen4"),
         ("VARIANTWHEEL_ASSUME_CPU", "v5"),
         ("UV_CUDA_DRIVER_VERSION", "12.8"),
+        ("UV_CUDA_DRIVER_VERSION", "12"),
         (NV_CUDA, "abc"),
     ],
 )
@@ -108,6 +112,18 @@ def test_the_own_variable_comes_before_those_of_others() -> None:
         assert found is not None
         assert found.value == expected
         del environment[found.origin]
+
+
+@pytest.mark.parametrize("name", ["UV_CUDA_DRIVER_VERSION", NV_CUDA, "CONDA_OVERRIDE_CUDA"])
+def test_what_does_not_count_need_not_be_understood(name: str) -> None:
+    settings = read({"VARIANTWHEEL_ASSUME_CUDA": "12.4", name: "1!2\n"})
+    assert settings.described()[name] == "'1!2' (passed over: assume-cuda is stated)"
+    file = ConfigFile("site.toml", {}, ("assume-cuda",))
+    settings = merge_settings(None, {name: "x\x1bx"}, [], [file])
+    locked = r"'x\x1bx' (passed over: assume-cuda is locked by site.toml)"
+    assert settings.described() == {name: locked}
+    settings = read({"VARIANTWHEEL_PROFILE": "/node.json", name: "?"})
+    assert settings.described()[name] == "'?' (passed over: the profile has this fact)"
 
 
 def test_a_name_of_a_cpu_is_noted_and_not_used() -> None:
