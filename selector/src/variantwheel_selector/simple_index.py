@@ -224,14 +224,14 @@ def _file_from_node(node: JsonNode, base: str) -> IndexFile:
     hashes, refusal = judged_hashes((name, str(item.value)) for name, item in stated.items())
     url = _join(base, members["url"].string())
     requires: Any = members["requires-python"].value if "requires-python" in members else None
-    # PEP 691: true, false or the reason as text.
+    # PEP 691: what is true, or the reason as text; an empty one says that it was not, as for pip.
     yanked: Any = members["yanked"].value if "yanked" in members else None
     return IndexFile(
         filename=members["filename"].string(),
         url=url,
         hashes=hashes,
         requires_python=requires if isinstance(requires, str) else "",
-        yanked=None if yanked in (False, None) else yanked if isinstance(yanked, str) else "",
+        yanked=None if not yanked else yanked if isinstance(yanked, str) else "",
         refusal=_leads_here(url, base) or refusal,
     )
 
