@@ -114,7 +114,7 @@ def fetch_project_names(index: str, client: WebClient) -> list[str]:
         ]
     # The texts of the links may be anything; where they lead to is what installers ask for.
     anchors = _anchors(content.decode("utf-8", errors="replace"), base)
-    paths = [_path(_join(base, attributes["href"])) for attributes in anchors]
+    paths = [_path(attributes["href"]) for attributes in anchors]
     folders = [path.removesuffix("/").rpartition("/") for path in paths if path.endswith("/")]
     above = _path(base).removesuffix("/")
     return [name for parent, _, name in folders if parent.startswith(above) and name]
@@ -172,18 +172,24 @@ class _Anchors(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.anchors: list[dict[str, str]] = []
+        self.base: str | None = None
         self.version = "1.0"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = {name: value or "" for name, value in attrs}
         if tag == "a" and attributes.get("href"):
             self.anchors.append(attributes)
+        if tag == "base" and self.base is None:
+            self.base = attributes.get("href")
         if tag == "meta" and attributes.get("name") == "pypi:repository-version":
             self.version = attributes.get("content", "")
 
 
 def _anchors(text: str, base: str) -> list[dict[str, str]]:
-    """Return the attributes of the links of an HTML page."""
+    """Return the attributes of the links of an HTML page, each with an absolute `href`.
+
+    Links are seen from the first `<base>` of the page, as installers and browsers see them.
+    """
     parser = _Anchors()
     try:
         parser.feed(text)
@@ -191,7 +197,8 @@ def _anchors(text: str, base: str) -> list[dict[str, str]]:
         # So Python's parser refuses declarations that it does not know, such as `<![x`.
         raise ReleaseError(f"{redacted(base)} is no HTML page that can be read: {error}") from error
     _check_version(parser.version, base)
-    return parser.anchors
+    seen_from = _join(base, parser.base or "")
+    return [item | {"href": _join(seen_from, item["href"])} for item in parser.anchors]
 
 
 def _check_version(version: str, base: str) -> None:
@@ -204,7 +211,7 @@ def _check_version(version: str, base: str) -> None:
 
 
 def _file_from_anchor(attributes: Mapping[str, str], base: str) -> IndexFile:
-    url, fragment = urllib.parse.urldefrag(_join(base, attributes["href"]))
+    url, fragment = urllib.parse.urldefrag(attributes["href"])
     hashes, refusal = judged_hashes(fragment_hashes(fragment))
     return IndexFile(
         filename=_filename(url),
