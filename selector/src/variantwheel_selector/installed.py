@@ -79,22 +79,27 @@ def read_installed(name: str) -> InstalledDistribution:
     return _read(distribution)
 
 
-def installed_variants() -> list[str]:
+def installed_variants() -> tuple[list[str], list[DamagedInstallationError]]:
     """Return the names of all installed distributions that are variants, sorted.
 
-    Raises:
-        DamagedInstallationError: The METADATA of one cannot be read.
+    Returns:
+        The names, and what is wrong with those whose METADATA cannot be read.
     """
     found: set[str] = set()
+    damaged: list[DamagedInstallationError] = []
     for distribution in importlib.metadata.distributions():
         texts = [_read_text(distribution, name) for name in (VARIANT_FILE, DECISION_FILE)]
         if all(text is None for text in texts):
             continue
+        try:
+            metadata = _metadata(distribution)
+        except DamagedInstallationError as error:
+            damaged.append(error)
+            continue
         # What an interrupted removal left behind has no metadata, hence no name.
-        metadata = _metadata(distribution)
         if metadata:
             found.add(normalize_project(metadata["Name"]))
-    return sorted(found)
+    return sorted(found), damaged
 
 
 def _read(distribution: importlib.metadata.Distribution) -> InstalledDistribution:

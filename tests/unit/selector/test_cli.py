@@ -452,6 +452,29 @@ def test_verify_without_a_name_looks_at_every_variant(
     assert [item["project"] for item in found] == ["other-native", "tiny-native"]
 
 
+def test_verify_of_all_judges_the_others_where_some_are_damaged(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(site, "x86_64_v3")
+    for project in ("broken", "odd"):
+        install(site, "null", project=project)
+    (site / "broken-1.0.dist-info/variant.json").write_text("{")
+    (site / "odd-1.0.dist-info/METADATA").write_bytes(b"Name: \xe9\n")
+    nehalem = ["--machine", str(BY_NAME["nehalem"])]
+    assert run_commandline(["verify", *nehalem]) == 2
+    printed = capsys.readouterr()
+    assert "tiny-native 1.0: variant x86_64_v3 does not fit this machine" in printed.out
+    odd, broken = printed.err.splitlines()
+    assert "error: broken 1.0: variant.json: not valid JSON" in broken
+    assert "odd-1.0.dist-info' is damaged: its METADATA is not UTF-8" in odd
+    assert run_commandline(["verify", "--json", *nehalem]) == 2
+    document = json.loads(capsys.readouterr().out)
+    assert [item["project"] for item in document["distributions"]] == ["tiny-native"]
+    assert [item["project"] for item in document["errors"]] == [None, "broken"]
+    assert document["errors"][1]["error"].startswith("broken 1.0: variant.json: ")
+    assert run_commandline(["verify", "tiny-native", *nehalem]) == 1
+
+
 def test_explain_as_json_is_a_decision_where_no_hash_is_known(
     release: TinyRelease, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,6 +79,8 @@ def test_verify_follows_its_schema(site: Path, capsys: pytest.CaptureFixture[str
     install(site, "x86_64_v3", decided("x86_64_v3"))
     install(site, "null", project="other_native")
     check("verify", json.loads(run(capsys, "verify", "--json")[1]))
+    (site / "other_native-1.0.dist-info/variant.json").write_text("{")
+    check("verify", json.loads(run(capsys, "verify", "--json")[1]))
 
 
 def test_explain_fits_on_one_screen(gpu_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -209,7 +209,7 @@ def test_what_is_no_variant(site: Path) -> None:
     found = verify_distribution("tiny-native", machine_of_level("v3"))
     assert (found.label, found.fits) == (None, None)
     assert found.reason == "not a variant: its dist-info holds no variant.json"
-    assert installed_variants() == []
+    assert installed_variants() == ([], [])
 
 
 def test_what_was_built_from_source(site: Path) -> None:
@@ -217,7 +217,7 @@ def test_what_was_built_from_source(site: Path) -> None:
     found = verify_distribution("tiny-native", machine_of_level("v3"))
     assert (found.label, found.fits) == (None, None)
     assert "built from source" in found.reason
-    assert installed_variants() == ["tiny-native"]
+    assert installed_variants() == (["tiny-native"], [])
 
 
 def test_a_plain_wheel_that_a_selector_chose_was_not_built_from_source(site: Path) -> None:
@@ -257,7 +257,7 @@ def test_damaged_files_are_named(site: Path) -> None:
 def test_what_is_not_utf_8_is_damaged(site: Path) -> None:
     install(site, "null")
     (site / "tiny_native-1.0.dist-info/variant.json").write_bytes(b"\xff\xfe")
-    assert installed_variants() == ["tiny-native"]
+    assert installed_variants() == (["tiny-native"], [])
     with pytest.raises(VariantsJsonError, match="not valid JSON"):
         verify_distribution("tiny-native")
 

@@ -12,7 +12,9 @@ from variantwheel_selector.cli.output import (
     print_json,
     print_lines,
 )
+from variantwheel_selector.errors import SelectorError
 from variantwheel_selector.installed import installed_variants
+from variantwheel_selector.machine import Machine
 from variantwheel_selector.verify import Verification, verify_distribution
 
 
@@ -26,17 +28,48 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the comparison; 1 if a variant does not fit."""
-    names = [args.project] if args.project is not None else installed_variants()
+    """Print the comparison; 1 if a variant does not fit.
+
+    Raises:
+        SelectorError: The project cannot be judged, or one of all that are variants; what can be
+            judged was printed.
+    """
     machine = chosen_machine(args)
-    found = [verify_distribution(name, machine) for name in names]
+    found: list[Verification] = []
+    errors: list[tuple[str | None, SelectorError]] = []
+    if args.project is not None:
+        found.append(verify_distribution(args.project, machine))
+    else:
+        found, errors = _all_verified(machine)
     if args.json:
-        print_json({"schema": 1, "distributions": [item.to_json() for item in found]})
-    elif found:
+        told = [{"project": name, "error": str(error)} for name, error in errors]
+        distributions = [item.to_json() for item in found]
+        print_json({"schema": 1, "distributions": distributions, "errors": told})
+    elif found or errors:
         print_lines(line for item in found for line in _lines(item))
     else:
         print_lines(["no variant is installed in this environment"])
+    if errors:
+        raise SelectorError("\n".join(str(error) for _, error in errors))
     return 1 if any(item.fits is False for item in found) else 0
+
+
+def _all_verified(
+    machine: Machine,
+) -> tuple[list[Verification], list[tuple[str | None, SelectorError]]]:
+    """Compare all installed variants; what cannot be judged comes by its name, if it has one."""
+    names, damaged = installed_variants()
+    answers = {name: _verified(name, machine) for name in names}
+    errors: list[tuple[str | None, SelectorError]] = [(None, error) for error in damaged]
+    errors += [(name, it) for name, it in answers.items() if isinstance(it, SelectorError)]
+    return [it for it in answers.values() if isinstance(it, Verification)], errors
+
+
+def _verified(name: str, machine: Machine) -> Verification | SelectorError:
+    try:
+        return verify_distribution(name, machine)
+    except SelectorError as error:
+        return error
 
 
 def _lines(item: Verification) -> Iterator[str]:
