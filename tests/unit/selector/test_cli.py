@@ -17,7 +17,7 @@ from unit.selector.test_verify import install
 from unit.selector.tiny_release import TinyRelease
 from variantwheel_selector.cli import run_commandline
 from variantwheel_selector.decision_reading import parse_decision
-from variantwheel_selector.machine_folder import read_machine, write_machine
+from variantwheel_selector.machine_folder import read_machine, write_machine, write_profile
 from variantwheel_selector.record import replace
 from variantwheel_selector.variants_json import render_variants_json
 
@@ -271,6 +271,25 @@ def test_names_that_cannot_be_printed_are_escaped(tmp_path: Path, encoding: str)
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"folder\\udce9/machine.json" in done.stdout
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8", "utf-16"])
+def test_json_can_be_read_in_every_encoding(tmp_path: Path, encoding: str) -> None:
+    folder = tmp_path / "ü😀"
+    folder.mkdir()
+    write_profile(read_machine(BY_NAME["haswell"]), folder / "node.json")
+    path = os.fsencode(folder) + b"/\xe9.json"
+    (folder / "node.json").rename(os.fsdecode(path))
+    done = subprocess.run(
+        [sys.executable, "-m", "variantwheel_selector", "detect", "--json"],
+        env={**os.environb, b"PYTHONIOENCODING": encoding.encode(), b"VARIANTWHEEL_PROFILE": path},
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=60,
+    )
+    stated = json.loads(done.stdout.decode(encoding))["assumed"]["profile"]
+    assert stated.startswith(f"{folder}/?.json (")
+    assert done.stdout.decode(encoding).isascii()
 
 
 def test_a_reader_who_has_seen_enough_is_no_error() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -66,12 +67,13 @@ def warn(line: str) -> None:
 
 
 def print_json(document: Mapping[str, object]) -> None:
-    """Write a JSON document to standard output.
+    """Write a JSON document to standard output: in ASCII, which every encoding holds.
 
     Raises:
         OutputError: It cannot be written.
     """
-    write_text(render_json(document))
+    text = render_json(document)
+    write_text(re.sub(r"[^\x00-\x7f]", lambda sign: json.dumps(sign[0])[1:-1], text))
 
 
 def write_text(text: str) -> None:
