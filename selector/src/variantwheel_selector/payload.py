@@ -35,7 +35,12 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-_RECORD_HASH_PATTERN = r"[A-Za-z0-9_-]{43}"
+_RECORD_HASHES = {
+    **dict.fromkeys(("sha256", "sha3_256", "blake2s"), 43),
+    **dict.fromkeys(("sha384", "sha3_384"), 64),
+    **dict.fromkeys(("sha512", "sha3_512", "blake2b"), 86),
+}
+"""Those that a wheel may list its files with, each with the signs of its base64."""
 _UNHASHED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 
 INVALID_ARCHIVE = (
@@ -217,12 +222,15 @@ def _check_record(
         if member in exempt:
             continue
         algorithm, _, expected = listed[member][0].partition("=")
-        if algorithm != "sha256":
-            raise PayloadError(f"{filename!r} has no sha256 of {member!r} in its RECORD")
+        if algorithm not in _RECORD_HASHES:
+            raise PayloadError(
+                f"{filename!r} has no strong hash of {member!r} in its RECORD, but {algorithm!r}; "
+                f"write RECORD with one of {', '.join(_RECORD_HASHES)}"
+            )
         # Contents are not hashed here again: the hash of the whole file pins them.
-        if not re.fullmatch(_RECORD_HASH_PATTERN, expected) or listed[member][1] != str(
-            info.file_size
-        ):
+        digits, size = _RECORD_HASHES[algorithm], listed[member][1]
+        is_hash = re.fullmatch(r"[A-Za-z0-9_-]*", expected) and len(expected) == digits
+        if not is_hash or size not in ("", str(info.file_size)):
             raise PayloadError(f"{filename!r}: {member!r} differs from its RECORD")
 
 

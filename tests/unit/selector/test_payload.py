@@ -1,5 +1,6 @@
 """Payload wheels are believed only after their bytes, names and contents have been checked."""
 
+import base64
 import hashlib
 import io
 import stat
@@ -118,6 +119,42 @@ def test_record_is_compared_with_the_files(release: TinyRelease) -> None:
         check(release)
     _replace_data(release, _zip({**files, "stray.py": b"", f"{release.dist_info}/RECORD": record}))
     with pytest.raises(PayloadError, match=r"do not agree on 'stray.py'"):
+        check(release)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "cut", "words"),
+    [
+        ("sha256", 0, ""),
+        ("sha384", 0, ""),
+        ("sha512", 0, ""),
+        ("sha3_384", 0, ""),
+        ("blake2b", 0, ""),
+        ("sha384", 1, "'tiny_native/__init__.py' differs from its RECORD"),
+        (
+            "sha224",
+            0,
+            "has no strong hash of 'tiny_native/__init__.py' in its RECORD, but 'sha224'",
+        ),
+        ("md5", 0, "but 'md5'; write RECORD with one of sha256, "),
+        ("", 0, "but ''; write"),
+    ],
+)
+def test_record_may_hold_any_strong_hash(
+    release: TinyRelease, algorithm: str, cut: int, words: str
+) -> None:
+    files = release.wheel_files("x86_64_v4")
+    lines = [f"{release.dist_info}/RECORD,,"]
+    for path, content in files.items():
+        digest = hashlib.new(algorithm, content).digest() if algorithm else b""
+        text = base64.urlsafe_b64encode(digest[cut:]).rstrip(b"=").decode()
+        lines.append(f"{path},{algorithm}={text},{len(content) if cut else ''}")
+    record = "\n".join(lines).encode()
+    _replace_data(release, _zip({**files, f"{release.dist_info}/RECORD": record}))
+    if words:
+        with pytest.raises(PayloadError, match=words):
+            check(release)
+    else:
         check(release)
 
 

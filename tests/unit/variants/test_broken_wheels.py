@@ -46,6 +46,7 @@ def _record_of(files: Mapping[str, bytes]) -> bytes:
         ({RECORD: b"nowhere.so\n"}, "record", "line 1 has 1 fields instead of 3"),
         ({RECORD: b"nowhere.so,,\n"}, "tags", "auditwheel: nowhere.so: No such file"),
         ({RECORD: f"{BASELINE},shake_128=x,\n".encode()}, "record", "has no strong digest"),
+        ({RECORD: f"{BASELINE},sha224=x,\n".encode()}, "record", "has no strong digest"),
         ({BASELINE: b"\x7fELF"}, "archive", f"{BASELINE}: a damaged ELF file"),
     ],
 )

@@ -21,8 +21,10 @@ from variantwheel_selector.wheel_name import normalize_project
 
 _LICENCE_NAME = re.compile(r"(LICEN[CS]E|COPYING|NOTICE)", re.IGNORECASE)
 _VERSIONED_TAG = re.compile(r"(manylinux|musllinux)_(\d+)_(\d+)_(\w+)")
-# Those of SHAKE have no length of their own.
-_STRONG_ALGORITHMS = hashlib.algorithms_guaranteed - {"md5", "sha1", "shake_128", "shake_256"}
+# Those of SHAKE have no length of their own; wheels may not have SHA-224 either.
+_STRONG_ALGORITHMS = hashlib.algorithms_guaranteed - {
+    "md5", "sha1", "sha224", "sha3_224", "shake_128", "shake_256"
+}  # fmt: skip
 _LEGACY_TAGS = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 
 
