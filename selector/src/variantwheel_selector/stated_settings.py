@@ -39,6 +39,9 @@ T = TypeVar("T")
 _ENVIRONMENT, _CONFIG, _USER, _SITE, _ALIAS = range(5)
 _LIKELY_MISSPELT = 0.75
 
+_NO_SETTINGS = (CONFIG_VARIABLE, "VARIANTWHEEL_VENDOR_PACKAGING")
+"""The second one is for builds of this selector's own wheel; it may be exported for them."""
+
 
 def join_all(
     config_settings: ConfigSettings | None, environment: Mapping[str, str], project: str | None
@@ -87,7 +90,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Setting[objec
     variables = {key.variable: key for key in KEYS}
     found: dict[str, Setting[object]] = {}
     for variable in sorted(environment):
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE:
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in _NO_SETTINGS:
             continue
         if variable not in variables:
             raise _unknown("environment variable", variable, [*variables, CONFIG_VARIABLE])

@@ -1,7 +1,10 @@
 """Config settings and environment variables of an installation."""
 
+from pathlib import Path
+
 import pytest
 
+from unit.selector.tiny_release import NO_FILES
 from variantwheel_selector.config_paths import OTHER_TOOLS
 from variantwheel_selector.errors import SettingsError
 from variantwheel_selector.setting_keys import KEYS
@@ -50,6 +53,13 @@ def test_nothing_is_ignored(
 ) -> None:
     with pytest.raises(SettingsError, match=words):
         read_settings(config, environment)
+
+
+def test_the_variable_of_the_selectors_own_build_states_nothing() -> None:
+    exported = {**NO_FILES, "VARIANTWHEEL_VENDOR_PACKAGING": "never"}
+    assert read_settings(None, exported).described() == {}
+    build_hook = Path(__file__).parents[3] / "selector/hatch_build.py"
+    assert '"VARIANTWHEEL_VENDOR_PACKAGING"' in build_hook.read_text(encoding="utf-8")
 
 
 def test_other_settings_are_for_the_source_build() -> None:
