@@ -93,7 +93,7 @@ def plan(tmp_path: Path) -> BuildPlan:
         jobs=select_jobs(project, [], [])[0],
         output=tmp_path / "release",
         work=work,
-        environment=work / "env",
+        environments=work / "environments",
         isolated=False,
         epoch=1_700_000_000,
         cores=2,
@@ -155,6 +155,19 @@ def test_a_file_that_a_setting_names_has_a_folder_for_each_of_its_texts(plan: Bu
     flags.write_text("-O2")
     assert len({without, before, after}) == 3
     assert plan.build_folder(plan.jobs[0]) == before
+
+
+def test_each_set_of_tools_has_a_folder_of_its_own(plan: BuildPlan) -> None:
+    def folder(*tools: str) -> Path:
+        named = {
+            name: replace(each, requires=tools) for name, each in plan.project.toolchains.items()
+        }
+        other = replace(plan, project=replace(plan.project, toolchains=named))
+        return other.build_folder(plan.jobs[0])
+
+    one, two = folder("compiler==1"), folder("compiler==2")
+    assert len({folder(), one, two}) == 3
+    assert folder("compiler==1") == one
 
 
 def test_what_a_wheel_is_made_of_decides_whether_it_is_made_again(

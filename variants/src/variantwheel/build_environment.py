@@ -1,131 +1,205 @@
-"""The environment that build backends run in: kept between builds, with what they asked for."""
+"""The environments that build backends run in, one for each set of requirements, and kept."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import os
 import shutil
 import subprocess
 import sys
-import threading
 import venv
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from build.env import IsolatedEnv
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from variantwheel.atomic_file import replace_file
 from variantwheel.build_programs import BuildPrograms
 from variantwheel.errors import BuildFailedError
+from variantwheel.folder_lock import locked_folder
 
 _STAMP = "variantwheel-installed.json"
+_NAME_LENGTH = 12
+"""Of the environments' folders: first lines of scripts, which name them, may not be long."""
 _TAIL_LINES = 15
+_INSTALL = ("install", "--no-input", "--no-compile", "--use-pep517")
 _PIP_FOR_OTHERS = Version("22.3")
 """The first pip with `--python`."""
 
 
 class BuildEnvironment(IsolatedEnv):
-    """A virtual environment without the packages of the one that the toolkit runs in.
+    """A virtual environment without the packages of the one that the toolkit runs in."""
 
-    It lies at the same place each time, because paths of headers in it can end up in binaries, and
-    stays there: the next build installs what is new in its requirements. Safe to use from threads.
-    """
-
-    def __init__(self, folder: Path, log: Path, programs: BuildPrograms) -> None:
-        """Open the environment, or make it where there is none of this Python.
+    def __init__(self, folder: Path) -> None:
+        """Name the environment.
 
         Args:
             folder: Where it lies.
-            log: What pip prints goes to this file.
-            programs: Run pip.
-
-        Raises:
-            BuildFailedError: It cannot be made.
         """
-        self._folder = folder
-        self._log = log
-        self._programs = programs
-        self._lock = threading.Lock()
-        self._base = f"{sys.version} {sys.base_prefix}"
-        found = self._read_stamp()
-        self._installed = found or set()
-        if found is None:
-            self._create()
+        self.folder = folder
 
     @property
     def python_executable(self) -> str:
         """The interpreter."""
-        return str(self._folder / "bin" / "python")
+        return str(self.folder / "bin" / "python")
 
     def make_extra_environ(self) -> Mapping[str, str]:
         """Return the variables that make its programs found, and no other packages."""
         path = os.environ.get("PATH", os.defpath)
-        return {"PATH": f"{self._folder / 'bin'}{os.pathsep}{path}", "PYTHONPATH": ""}
+        return {"PATH": f"{self.folder / 'bin'}{os.pathsep}{path}", "PYTHONPATH": ""}
 
-    def install(self, requirements: Iterable[str]) -> None:
-        """Install what is not there yet.
+    def installed(self) -> dict[str, str]:
+        """Return what is installed: versions by normalised name."""
+        places = [str(path) for path in self.folder.glob("lib*/python*/site-packages")]
+        found = importlib.metadata.distributions(path=places)
+        return {canonicalize_name(item.metadata["Name"]): item.version for item in found}
+
+    def satisfies(self, requirements: Iterable[str]) -> bool:
+        """Tell whether requirements are there for sure; of extras and URLs pip is to judge."""
+        versions = self.installed()
+        for text in requirements:
+            try:
+                item = Requirement(text)
+            except InvalidRequirement:
+                return False
+            if item.marker is not None and not item.marker.evaluate({"extra": ""}):
+                continue
+            version = versions.get(canonicalize_name(item.name))
+            if version is None or item.extras or item.url:
+                return False
+            if not item.specifier.contains(version, prereleases=True):
+                return False
+        return True
+
+
+class BuildEnvironments:
+    """One environment for each set of requirements; those that ask for the same share it.
+
+    Nothing in one is ever replaced, so that each build runs with what its definition pins, whatever
+    others pin. It lies at the same place each time, because paths of headers in it can end up in
+    binaries, and stays there for the next build. Safe to use from threads and processes.
+    """
+
+    def __init__(self, folder: Path, programs: BuildPrograms) -> None:
+        """Name the place.
+
+        Args:
+            folder: Where they lie, each beside the log of what pip printed.
+            programs: Run pip.
+        """
+        self._folder = folder
+        self._programs = programs
+
+    def with_requirements(self, requirements: Iterable[str]) -> BuildEnvironment:
+        """Open the environment of some requirements, or make it where there is none.
 
         Raises:
-            BuildFailedError: pip failed; the text ends with what it printed.
+            BuildFailedError: It cannot be made; the text ends with what pip printed.
         """
-        with self._lock:
-            wanted = set(requirements) - self._installed
-            if not wanted:
-                return
-            listed = self._folder / "variantwheel-wanted.txt"
-            # In a file, because pip honours environment markers there alone.
-            listed.write_text("".join(f"{item}\n" for item in sorted(wanted)), encoding="utf-8")
-            self._pip("install", "--no-input", "--no-compile", "--use-pep517", "-r", str(listed))
-            self._installed |= wanted
-            self._write_stamp()
+        wanted = sorted(set(requirements))
+        name = hashlib.sha256("\n".join(wanted).encode()).hexdigest()[:_NAME_LENGTH]
+        folder = self._folder / name
+        environment = BuildEnvironment(folder)
+        stamp = {"python": f"{sys.version} {sys.base_prefix}", "requires": wanted}
+        with self._locked(environment):
+            if _read_stamp(folder) != stamp or not Path(environment.python_executable).exists():
+                self._make(environment, folder, wanted)
+                replace_file(folder / _STAMP, json.dumps(stamp, indent=1).encode())
+        return environment
 
-    def _create(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+    def with_more(self, requirements: Iterable[str], asked: Iterable[str]) -> BuildEnvironment:
+        """Open the environment of some requirements that has what a backend asks for besides.
+
+        That is added where nothing has to be replaced for it: an environment may be large, and two
+        of nearly the same take twice the time. Otherwise there is another one for both.
+
+        Raises:
+            BuildFailedError: It cannot be made; the text ends with what pip printed.
+        """
+        fixed, more = set(requirements), set(asked)
+        environment = self.with_requirements(fixed)
+        with self._locked(environment):
+            if environment.satisfies(more) or self._add(environment, sorted(more)):
+                return environment
+        return self.with_requirements(fixed | more)
+
+    def _locked(self, environment: BuildEnvironment) -> AbstractContextManager[None]:
+        return locked_folder(self._folder, f"{environment.folder.name}.lock", lambda: None)
+
+    def _add(self, environment: BuildEnvironment, wanted: Sequence[str]) -> bool:
+        """Install more; tell whether that was possible without replacing anything."""
+        folder, before = environment.folder, environment.installed()
+        stamp = (folder / _STAMP).read_bytes()
+        # Whoever finds it without, after an interruption, makes it anew.
+        (folder / _STAMP).unlink()
+        kept = _listed(folder / "variantwheel-kept.txt", [f"{k}=={v}" for k, v in before.items()])
+        more = _listed(folder / "variantwheel-more.txt", wanted)
         try:
-            venv.create(self._folder, symlinks=True, with_pip=not _pip_serves_others())
+            self._pip(environment, folder, *_INSTALL, "-r", more, "-c", kept)
+        except BuildFailedError:
+            if environment.installed() == before:
+                replace_file(folder / _STAMP, stamp)
+            return False
+        replace_file(folder / _STAMP, stamp)
+        return True
+
+    def _make(self, environment: BuildEnvironment, folder: Path, wanted: Sequence[str]) -> None:
+        # Also one that was left half made, or is of another Python.
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            venv.create(folder, symlinks=True, with_pip=not _pip_serves_others())
         except UnicodeEncodeError as error:
             raise BuildFailedError(
-                f"no build environment can be made in {self._folder}: Python's venv takes no name "
+                f"no build environment can be made in {folder}: Python's venv takes no name "
                 "that is no text in this locale; rename the folder or, where its name is UTF-8, "
                 "set LC_ALL=C.UTF-8"
             ) from error
         except (OSError, subprocess.CalledProcessError) as error:
             raise BuildFailedError(
-                f"no build environment could be made in {self._folder}: {error}"
+                f"no build environment could be made in {folder}: {error}"
             ) from error
         if not _pip_serves_others() and sys.version_info < (3, 12):
             # It came with pip; a backend has to ask for it.
-            self._pip("uninstall", "--yes", "setuptools")
-        self._write_stamp()
+            self._pip(environment, folder, "uninstall", "--yes", "setuptools")
+        if wanted:
+            listed = _listed(folder / "variantwheel-wanted.txt", wanted)
+            self._pip(environment, folder, *_INSTALL, "-r", listed)
 
-    def _pip(self, *words: str) -> None:
-        other = [sys.executable, "-m", "pip", "--python", self.python_executable]
-        pip = other if _pip_serves_others() else [self.python_executable, "-m", "pip"]
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        with self._log.open("w", encoding="utf-8") as log:
+    def _pip(self, environment: BuildEnvironment, folder: Path, *words: str) -> None:
+        python = environment.python_executable
+        other = [sys.executable, "-m", "pip", "--python", python]
+        pip = other if _pip_serves_others() else [python, "-m", "pip"]
+        file = folder.with_name(f"{folder.name}.log")
+        with file.open("w", encoding="utf-8") as log:
             command = [*pip, *words, "--disable-pip-version-check"]
             exit_code = self._programs.run(command, log.fileno())
         if exit_code != 0:
-            lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
             end = "\n".join(f"  | {line}" for line in lines[-_TAIL_LINES:])
             raise BuildFailedError(
-                f"the build environment in {self._folder} could not be made: pip {words[0]} ended "
-                f"with exit code {exit_code}\n  the end of {self._log}:\n{end}"
+                f"the build environment in {folder} could not be made: pip {words[0]} ended "
+                f"with exit code {exit_code}\n  the end of {file}:\n{end}"
             )
 
-    def _read_stamp(self) -> set[str] | None:
-        try:
-            stamp = json.loads((self._folder / _STAMP).read_text(encoding="utf-8"))
-        except (OSError, json.JSONDecodeError):
-            return None
-        same = stamp.get("python") == self._base and Path(self.python_executable).exists()
-        return set(stamp["installed"]) if same else None
 
-    def _write_stamp(self) -> None:
-        stamp = {"python": self._base, "installed": sorted(self._installed)}
-        replace_file(self._folder / _STAMP, json.dumps(stamp, indent=1).encode())
+def _listed(file: Path, requirements: Iterable[str]) -> str:
+    """List requirements in a file, because pip honours environment markers there alone."""
+    file.write_text("".join(f"{item}\n" for item in requirements), encoding="utf-8")
+    return str(file)
+
+
+def _read_stamp(folder: Path) -> object:
+    """Return what the environment in a folder was made of; nothing if it is not whole."""
+    try:
+        return json.loads((folder / _STAMP).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 def _pip_serves_others() -> bool:

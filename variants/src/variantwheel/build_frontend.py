@@ -1,4 +1,4 @@
-"""PEP 517 builds of one project, all in one environment, with their output in a log file."""
+"""PEP 517 builds of one project, in isolated environments, with their output in a log file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from build import (
     check_dependency,
 )
 
-from variantwheel.build_environment import BuildEnvironment
+from variantwheel.build_environment import BuildEnvironments
 from variantwheel.build_programs import BuildPrograms
 from variantwheel.errors import BuildFailedError
 
@@ -53,10 +53,10 @@ class BuildRequest:
 
 
 class BuildFrontend:
-    """Calls build backends in an environment; see `open_frontend`."""
+    """Calls build backends in their environments; see `open_frontend`."""
 
-    def __init__(self, isolated: BuildEnvironment | None, programs: BuildPrograms) -> None:
-        self._isolated = isolated
+    def __init__(self, environments: BuildEnvironments | None, programs: BuildPrograms) -> None:
+        self._environments = environments
         self._programs = programs
 
     def stop(self) -> None:
@@ -106,20 +106,19 @@ class BuildFrontend:
                 name: os.environ[name] for name in _NEUTRAL_VARIABLES if name in os.environ
             }
             runner = self._runner(descriptor, variables, {"PATH": empty})
-            if self._isolated is None:
-                builder = ProjectBuilder(source, runner=runner)
-            else:
-                builder = ProjectBuilder.from_isolated_env(self._isolated, source, runner)
-                self._isolated.install(builder.build_system_requires)
+            builder = ProjectBuilder(source, runner=runner)
+            if self._environments is not None:
+                isolated = self._environments.with_requirements(builder.build_system_requires)
+                builder = ProjectBuilder.from_isolated_env(isolated, source, runner)
             return tuple(sorted(builder.get_requires_for_build("wheel", {})))
 
     def _build(self, request: BuildRequest, runner: RunnerType) -> Path:
         settings = dict(request.config_settings)
-        if self._isolated is None:
-            builder = ProjectBuilder(request.source, runner=runner)
+        builder = ProjectBuilder(request.source, runner=runner)
+        fixed = builder.build_system_requires | set(request.requires)
+        if self._environments is None:
             # The fixed ones first: without them there may be no backend to ask for more.
-            wanted = builder.build_system_requires | set(request.requires)
-            missing = {chain for item in wanted for chain in check_dependency(item)}
+            missing = {chain for item in fixed for chain in check_dependency(item)}
             missing = missing or builder.check_dependencies(request.distribution, settings)
             if missing:
                 names = ", ".join(sorted(chain[-1] for chain in missing))
@@ -128,9 +127,11 @@ class BuildFrontend:
                     f"missing: {names}"
                 )
         else:
-            builder = ProjectBuilder.from_isolated_env(self._isolated, request.source, runner)
-            self._isolated.install(builder.build_system_requires | set(request.requires))
-            self._isolated.install(builder.get_requires_for_build(request.distribution, settings))
+            isolated = self._environments.with_requirements(fixed)
+            builder = ProjectBuilder.from_isolated_env(isolated, request.source, runner)
+            asked = builder.get_requires_for_build(request.distribution, settings)
+            isolated = self._environments.with_more(fixed, asked)
+            builder = ProjectBuilder.from_isolated_env(isolated, request.source, runner)
         return Path(builder.build(request.distribution, request.output, settings))
 
     def _runner(
@@ -151,20 +152,16 @@ class BuildFrontend:
 
 @contextmanager
 def open_frontend(folder: Path, *, isolated: bool) -> Iterator[BuildFrontend]:
-    """Open the environment for a project's builds.
+    """Get ready for a project's builds.
 
     Args:
-        folder: Where an isolated one lies; it is made when it is missing. Beside it lies
-            `environment.log`.
+        folder: Where isolated environments lie; they are made when they are missing.
         isolated: Otherwise the environment of this process is used.
-
-    Raises:
-        BuildFailedError: It could not be made.
     """
-    log = folder.parent / "environment.log"
     with _build_messages_to(folder.parent / "build.log"):
         programs = BuildPrograms()
-        yield BuildFrontend(BuildEnvironment(folder, log, programs) if isolated else None, programs)
+        environments = BuildEnvironments(folder, programs) if isolated else None
+        yield BuildFrontend(environments, programs)
 
 
 @contextmanager

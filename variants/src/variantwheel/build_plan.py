@@ -23,9 +23,9 @@ class BuildPlan:
         project: The project.
         jobs: The wheels that are to be built.
         output: The release folder.
-        work: The folder for sources, logs and the build environment.
-        environment: The folder of the build environment.
-        isolated: Whether the backend runs there, or in the environment of this process.
+        work: The folder for sources, logs and the build environments.
+        environments: The folder of the build environments.
+        isolated: Whether the backend runs in one of them, or in the environment of this process.
         epoch: Time stamp of the release, in seconds since 1970.
         cores: How many compilers may run at once.
         headers: Of the CPythons that modules are built for, by ABI.
@@ -38,7 +38,7 @@ class BuildPlan:
     jobs: tuple[MatrixJob, ...]
     output: Path
     work: Path
-    environment: Path
+    environments: Path
     isolated: bool
     epoch: int
     cores: int = 1
@@ -66,13 +66,16 @@ class BuildPlan:
         Only those do that state the same settings, whatever their values: build systems remember a
         setting, so that one which a later variant does not state would still count for it. And only
         with the same text in the files that settings name, such as CMake's toolchain file: what
-        these set is remembered as well.
+        these set is remembered as well. And only with the same tools: what one compiler made is no
+        work of another one.
         """
         toolchain = self.project.toolchain_of(job.platform)
         if not toolchain.incremental:
             return self.work / job.name
         names = "\n".join((*sorted(toolchain.config_settings), "", *sorted(toolchain.environment)))
         digest = hashlib.sha256(names.encode())
+        tools = sorted({*self.project.build_requires, *toolchain.requires})
+        digest.update("\n".join(("", *tools)).encode())
         for value in sorted(set(toolchain.config_settings.values())):
             if _names_a_file(self.project.folder, value):
                 digest.update((self.project.folder / value).read_bytes())

@@ -65,7 +65,7 @@ def build_variants(plan: BuildPlan, report: Callable[[str], None]) -> list[Build
     """
     with (
         locked_work_folder(plan.work, report),
-        open_frontend(plan.environment, isolated=plan.isolated) as frontend,
+        open_frontend(plan.environments, isolated=plan.isolated) as frontend,
     ):
         report(f"{plan.project.folder}: building the sdist that all wheels are built from")
         sources = build_project_sdist(plan.project.folder, frontend, plan.work, plan.epoch)

@@ -64,7 +64,7 @@ def check_reproducible(subject: CheckSubject, rebuild: Rebuild) -> Finding:
             jobs=jobs,
             output=Path(folder),
             work=work / "again" if incremental else work,
-            environment=work / "env",
+            environments=work / "environments",
             isolated=rebuild.isolated,
             epoch=epoch,
             cores=len(os.sched_getaffinity(0)),

@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         jobs=jobs,
         output=args.output.resolve(),
         work=work,
-        environment=work / "env",
+        environments=work / "environments",
         isolated=not args.no_isolation,
         epoch=source_date_epoch(project.folder),
         cores=args.jobs,

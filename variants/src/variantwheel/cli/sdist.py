@@ -170,7 +170,7 @@ def _build_sources(project: Project, epoch: int, *, isolated: bool) -> ProjectSo
     work = project.folder / "build" / "variantwheel"
     with (
         locked_work_folder(work, report),
-        open_frontend(work / "env", isolated=isolated) as frontend,
+        open_frontend(work / "environments", isolated=isolated) as frontend,
     ):
         report(f"{project.folder}: building the sdist with the project's sources")
         archive = build_project_sdist(project.folder, frontend, work, epoch)

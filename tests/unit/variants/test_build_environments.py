@@ -1,0 +1,139 @@
+"""Isolated environments: each build runs with the tools that it pins, whatever others pin."""
+
+from __future__ import annotations
+
+import os
+import select
+import zipfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from unit.variants.tiny_project import STEP_TIMEOUT
+from variantwheel.build_frontend import BuildFrontend, BuildRequest, open_frontend
+from variantwheel.errors import BuildFailedError
+
+_BACKEND = """\
+import importlib.metadata, os, pathlib
+
+def get_requires_for_build_wheel(settings=None):
+    return [settings["asks"]] if "asks" in settings else []
+
+def build_wheel(directory, settings=None, metadata=None):
+    if "GATE" in os.environ:
+        with open(os.environ["GATE"] + ".here", "w"):
+            pass
+        with open(os.environ["GATE"] + ".go", "rb") as go:
+            go.read(1)
+    pathlib.Path(directory, "own-1-py3-none-any.whl").write_text(importlib.metadata.version("tool"))
+    return "own-1-py3-none-any.whl"
+"""
+
+Build = Callable[..., str]
+
+
+def _write_tool(folder: Path, version: str) -> None:
+    info = f"tool-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"tool-{version}-py3-none-any.whl", "w") as archive:
+        archive.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tool\nVersion: {version}\n"
+        )
+        archive.writestr(
+            f"{info}/WHEEL",
+            "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        archive.writestr(f"{info}/RECORD", "")
+
+
+@pytest.fixture
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
+    """Builds with some requirements; returns the version of the tool that the backend found."""
+    for name in ("index", "source"):
+        (tmp_path / name).mkdir()
+    for version in ("1", "2"):
+        _write_tool(tmp_path / "index", version)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    (tmp_path / "source" / "own.py").write_text(_BACKEND)
+    (tmp_path / "source" / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["."]\n'
+    )
+
+    def run(
+        frontend: BuildFrontend, name: str, *requires: str, asks: str = "", gate: str = ""
+    ) -> str:
+        request = BuildRequest(
+            "wheel",
+            tmp_path / "source",
+            tmp_path / name,
+            tmp_path / f"{name}.log",
+            config_settings={"asks": asks} if asks else {},
+            environment={"GATE": gate} if gate else {},
+            requires=requires,
+        )
+        return frontend.build(request).read_text()
+
+    return run
+
+
+def _environments(tmp_path: Path) -> int:
+    return len(list(tmp_path.glob("environments/*/bin")))
+
+
+def test_a_pin_that_goes_up_and_back_and_those_of_two_variants_hold(
+    build: Build, tmp_path: Path
+) -> None:
+    for version in ("1", "2", "1"):
+        with open_frontend(tmp_path / "environments", isolated=True) as frontend:
+            assert build(frontend, "one", f"tool=={version}") == version
+    with open_frontend(tmp_path / "environments", isolated=True) as frontend:
+        assert [build(frontend, "one", f"tool=={item}") for item in "2121"] == list("2121")
+    assert _environments(tmp_path) == 2, "those that ask for the same share one"
+
+
+def test_what_a_backend_asks_for_holds_too(build: Build, tmp_path: Path) -> None:
+    with open_frontend(tmp_path / "environments", isolated=True) as frontend:
+        found = [build(frontend, "one", asks=f"tool=={item}") for item in "121"]
+        assert found == list("121")
+        assert _environments(tmp_path) == 2, "the first was added to the one without"
+        assert build(frontend, "one", "tool==2", asks="tool>=1") == "2"
+        assert _environments(tmp_path) == 2, "what is pinned will do"
+        with pytest.raises(BuildFailedError, match=r"pip install ended with exit code"):
+            build(frontend, "one", "tool==1", asks="tool==2")
+        assert build(frontend, "one", "tool==1") == "1"
+        with pytest.raises(BuildFailedError, match=r"pip install ended[^$]*nothing==1"):
+            build(frontend, "one", asks="nothing==1")
+        assert build(frontend, "one", asks="tool==1") == "1"
+
+
+def test_no_tool_is_replaced_while_a_build_runs(build: Build, tmp_path: Path) -> None:
+    gate = str(tmp_path / "gate")
+    for end in ("here", "go"):
+        os.mkfifo(f"{gate}.{end}")
+    here = os.open(f"{gate}.here", os.O_RDONLY | os.O_NONBLOCK)
+    go = os.open(f"{gate}.go", os.O_RDWR)
+    with (
+        open_frontend(tmp_path / "environments", isolated=True) as frontend,
+        ThreadPoolExecutor(max_workers=1) as pool,
+    ):
+        first = pool.submit(build, frontend, "one", "tool==1", gate=gate)
+        try:
+            assert select.select([here], [], [], STEP_TIMEOUT)[0], "the first is not being built"
+            assert build(frontend, "two", "tool==2") == "2"
+        finally:
+            os.write(go, b".")
+        assert first.result() == "1"
+    os.close(here)
+    os.close(go)
+
+
+def test_an_environment_that_could_not_be_made_is_made_by_the_next_build(
+    build: Build, tmp_path: Path
+) -> None:
+    with open_frontend(tmp_path / "environments", isolated=True) as frontend:
+        with pytest.raises(BuildFailedError, match=r"pip install ended with exit code[^$]*tool==3"):
+            build(frontend, "one", "tool==3")
+        _write_tool(tmp_path / "index", "3")
+        assert build(frontend, "one", "tool==3") == "3"
