@@ -214,6 +214,44 @@ def test_any_text_is_a_definition_or_a_told_mistake(tmp_path: Path, lines: list[
         assert definition.label == "v3"
 
 
+_ARM = """\
+label = "v8"
+summary = "Arm"
+[properties]
+aarch64.version = {versions}
+[[platforms]]
+machine = "{machine}"
+runner = "ubuntu-24.04-arm"
+isa = "{isa}"
+"""
+
+
+@pytest.mark.parametrize("machine", ["aarch64", "arm64"])
+@pytest.mark.parametrize(
+    ("versions", "isa", "lowest"),
+    [
+        ('["8.1a"]', "armv8.5", "8.1a"),
+        ('["8.4a", "8.1a"]', "armv8.2", "8.1a"),
+        ('["9a"]', "armv9.1", "9a"),
+        ('["9a"]', "armv8.6", "9a"),
+        ('["8.4a"]', "armv8.4", None),
+        ('["9a"]', "armv8.5", None),
+        ('["8.5a"]', "armv9.0", None),
+    ],
+)
+def test_no_code_is_above_the_lowest_version_that_is_stated(
+    tmp_path: Path, machine: str, versions: str, isa: str, lowest: str | None
+) -> None:
+    text = _ARM.format(versions=versions, machine=machine, isa=isa)
+    file = _write(tmp_path, "v8.toml", text)
+    if lowest is None:
+        read_definition(file)
+        return
+    told = rf"v8\.toml:8: platforms\[0\]\.isa: '{isa}' is above .* version :: {lowest}, .*lower isa"
+    with pytest.raises(DefinitionError, match=told):
+        read_definition(file)
+
+
 def _project(folder: Path, tool: str) -> Path:
     _write(folder, "variants/null.toml", NULL)
     _write(folder, "variants/v3.toml", V3)
@@ -244,6 +282,29 @@ def test_a_project_knows_its_variants_and_their_providers(tmp_path: Path) -> Non
 def test_wrong_settings_are_told(tmp_path: Path, tool: str, told: str) -> None:
     with pytest.raises(DefinitionError, match=told):
         read_project(_project(tmp_path, tool))
+
+
+@pytest.mark.parametrize(
+    ("machine", "isa", "lowest"),
+    [("x86_64", "x86_64_v2", "x86_64_v1"), ("aarch64", "armv8.1", "armv8.0")],
+)
+def test_a_whole_wheel_without_a_level_is_baseline_code(
+    tmp_path: Path, machine: str, isa: str, lowest: str
+) -> None:
+    folder = _project(tmp_path, 'namespace-priorities = ["x86_64"]\ncheck.whole-wheel = true\n')
+    null = folder / "variants" / "null.toml"
+    line = f'isa = "{isa}"\n'
+    null.write_text(NULL.replace("x86_64", machine) + line, encoding="utf-8")
+    told = rf"null\.toml:6: .*isa: '{isa}' is above '{lowest}'.*state .*or lower isa to '{lowest}'"
+    with pytest.raises(DefinitionError, match=told):
+        read_project(folder)
+    settings = folder / "pyproject.toml"
+    whole = settings.read_text(encoding="utf-8")
+    settings.write_text(whole.replace("true", "false"), encoding="utf-8")
+    read_project(folder)
+    settings.write_text(whole, encoding="utf-8")
+    null.write_text(NULL.replace("x86_64", "arm64") + 'isa = "armv8.4"\n', encoding="utf-8")
+    read_project(folder)
 
 
 def test_a_project_without_variants_is_told_how_to_have_some(tmp_path: Path) -> None:

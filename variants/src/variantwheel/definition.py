@@ -14,6 +14,7 @@ from variantwheel.definition_keys import (
     key_names,
 )
 from variantwheel.errors import DefinitionError
+from variantwheel.isa_levels import isa_rank, promised_isa
 from variantwheel.toml_table import TomlTable, read_toml, suggest
 from variantwheel.vocabulary import MACHINES_OF, Vocabulary
 from variantwheel_selector.errors import InvalidNameError
@@ -32,6 +33,12 @@ _OTHER_NAMES = {
     **dict.fromkeys(("armv8", "arm64v8"), "aarch64"),
 }
 """What else the machines are called, closer in letters to another of them or to none."""
+_LEVEL_FEATURES = {
+    "x86_64": ("x86_64", "level"),
+    "aarch64": ("aarch64", "version"),
+    "arm64": ("aarch64", "version"),
+}
+"""The property that says how new a machine's CPU has to be."""
 _BASELINE_ISA = {"x86_64": "x86_64_v1", "aarch64": "armv8.0", "arm64": "armv8.0"}
 
 
@@ -178,6 +185,29 @@ def check_words(definition: Definition, vocabulary: Vocabulary) -> None:
                     features.fail(f"{feature}[{position}]", problem)
 
 
+def check_whole_wheel(definition: Definition) -> None:
+    """Refuse code above the baseline in wheels that hold no other, and that any machine may get.
+
+    Raises:
+        DefinitionError: Names the level and the property that would promise it.
+    """
+    tables = definition.document.tables("platforms")
+    for platform, table in zip(definition.platforms, tables, strict=True):
+        namespace, feature = _LEVEL_FEATURES[platform.machine]
+        stated = (namespace, feature) in definition.variant.features()
+        lowest = _BASELINE_ISA[platform.machine]
+        # Each Mac with an arm64 CPU is above Arm's baseline.
+        if stated or platform.machine == "arm64" or isa_rank(platform.isa) <= isa_rank(lowest):
+            continue
+        table.fail(
+            "isa",
+            f"{platform.isa!r} is above {lowest!r}, which is all that is promised without a "
+            f"property {namespace} :: {feature}, and with whole-wheel the wheel holds no other "
+            f"code: machines would choose the variant which cannot run it; state {namespace}."
+            f"{feature} in the properties, or lower isa to {lowest!r}",
+        )
+
+
 def _check_consistent(definition: Definition) -> None:
     """Refuse platforms whose machines can never support the properties, or not run the code."""
     platforms = definition.document.tables("platforms")
@@ -190,14 +220,15 @@ def _check_consistent(definition: Definition) -> None:
                     f"no {platform.machine!r} supports a property of {namespace!r}; "
                     f"give the variant machines of {' or '.join(machines)} alone",
                 )
-        levels = definition.variant.features().get(("x86_64", "level"), ())
-        lowest = min(levels, default="")
-        if platform.isa.startswith("x86_64_") and lowest and platform.isa > f"x86_64_{lowest}":
+        feature = _LEVEL_FEATURES[platform.machine]
+        promised = promised_isa(definition.variant.features().get(feature, ()))
+        if promised is not None and isa_rank(platform.isa) > isa_rank(promised[1]):
+            words = " :: ".join((*feature, promised[0]))
             table.fail(
                 "isa",
-                f"{platform.isa!r} is above the property x86_64 :: level :: {lowest}, so that "
-                f"machines would choose the variant which cannot run it; lower isa to "
-                f"'x86_64_{lowest}' or raise the property",
+                f"{platform.isa!r} is above the property {words}, so that machines would choose "
+                f"the variant which cannot run it; lower isa to {promised[1]!r} or raise the "
+                "property",
             )
 
 

@@ -12,6 +12,7 @@ from variantwheel.definition import (
     SYSTEM_TOOLCHAIN,
     Definition,
     Platform,
+    check_whole_wheel,
     check_words,
     read_definitions,
 )
@@ -198,6 +199,10 @@ def read_project(folder: Path) -> Project:
     vocabulary = _read_vocabulary(settings.table("vocabulary"), namespaces)
     for definition in definitions:
         check_words(definition, vocabulary)
+    check = _read_check(settings.table("check"))
+    if check.whole_wheel:
+        for definition in definitions:
+            check_whole_wheel(definition)
     toolchains = _read_toolchains(settings.table("toolchains"))
     for definition in definitions:
         for position, platform in enumerate(definition.platforms):
@@ -215,7 +220,7 @@ def read_project(folder: Path) -> Project:
         toolchains=toolchains,
         name=document.table("project").string("name", "-").removeprefix("-"),
         pythons=_read_pythons(settings),
-        check=_read_check(settings.table("check")),
+        check=check,
         machines=settings.strings("machines", ()),
         ci=read_ci_settings(settings.table("ci")),
         source_exclude=settings.strings("source-exclude", ()),
