@@ -272,6 +272,18 @@ def test_an_earlier_release_is_no_source() -> None:
     assert list(without_release_files(archive, None).files) == names[:4]
 
 
+def test_data_that_begins_with_the_projects_name_is_a_source() -> None:
+    names = [
+        "src/my_pkg/my_pkg-templates.tar.gz", "src/my_pkg/my_pkg-variants.json",
+        "src/my_pkg/my_pkg-data.whl", "src/my_pkg/my_pkg-a-b-c-d.whl",
+        "src/my_pkg-extra-1.0.tar.gz", "src/my_pkg-extra-1.0-variants.json",
+    ]  # fmt: skip
+    released = ["my_pkg-1.0.tar.gz", "release/My.Pkg-1!2.0+cu.1.tar.gz"]
+    files = {name: SdistFile(b"") for name in [*names, *released]}
+    archive = SdistArchive("My.Pkg-1.0", files)
+    assert list(without_release_files(archive, None).files) == names
+
+
 @pytest.mark.parametrize("name", ["../evil", "/evil", "x/../../evil"])
 def test_archives_whose_paths_lead_out_are_refused(tmp_path: Path, name: str) -> None:
     file = tmp_path / "x-1.tar.gz"

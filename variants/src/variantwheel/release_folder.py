@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from variantwheel.atomic_file import replace_file
 from variantwheel.errors import ReleaseFolderError, WheelFormatError
 from variantwheel.labelling import VARIANT_JSON
 from variantwheel.wheel_archive import read_wheel, wheel_name_of
-from variantwheel_selector.errors import VariantsJsonError
+from variantwheel_selector.errors import InvalidNameError, VariantsJsonError
 from variantwheel_selector.record import replace
 from variantwheel_selector.variants_json import (
     VariantsInfo,
@@ -17,15 +19,40 @@ from variantwheel_selector.variants_json import (
     render_variants_json,
 )
 from variantwheel_selector.variants_merge import merge_variants_info
-from variantwheel_selector.wheel_name import WheelName, escape_project
+from variantwheel_selector.wheel_name import WheelName, escape_project, normalize_project
 
 ANY_MACHINE = "any"
 """What the platform tag of a wheel without native code says."""
+_VARIANTS_JSON = "-variants.json"
 
 
 def variants_json_name(project: str, version: str) -> str:
     """Return the file name of a release's variants.json (PEP 825)."""
-    return f"{escape_project(project)}-{version.replace('-', '_')}-variants.json"
+    return f"{escape_project(project)}-{version.replace('-', '_')}{_VARIANTS_JSON}"
+
+
+def is_release_file(name: str, project: str) -> bool:
+    """Tell whether a file's name is that of a wheel, sdist or variants.json of a project's release.
+
+    >>> is_release_file("my_pkg-1.0-py3-none-any-null.whl.metadata", "My.Pkg")
+    True
+    >>> is_release_file("my_pkg-templates.tar.gz", "my-pkg")
+    False
+    """
+    try:
+        if name.endswith((".whl", ".whl.metadata")):
+            wheel = WheelName.from_str(name.removesuffix(".metadata"))
+            found, version = wheel.distribution, wheel.version
+        elif name.endswith(".tar.gz"):
+            found, _, version = name.removesuffix(".tar.gz").rpartition("-")
+        elif name.endswith(_VARIANTS_JSON):
+            found, _, version = name.removesuffix(_VARIANTS_JSON).rpartition("-")
+        else:
+            return False
+        Version(version)
+    except (InvalidNameError, InvalidVersion):
+        return False
+    return normalize_project(found) == normalize_project(project)
 
 
 def machine_of(name: WheelName) -> str:

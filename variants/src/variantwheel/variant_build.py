@@ -25,6 +25,7 @@ from variantwheel.kept_wheels import KeptWheels, digest_inputs
 from variantwheel.labelling import label_wheel
 from variantwheel.matrix import MatrixJob
 from variantwheel.platform_tag import audit_platform, is_linux_platform
+from variantwheel.release_folder import is_release_file
 from variantwheel.sdist_archive import SdistArchive, read_sdist, unpack_sdist, update_tree
 from variantwheel.wheel_archive import read_wheel, wheel_name_of
 from variantwheel.wheel_writing import write_wheel
@@ -213,13 +214,11 @@ def without_release_files(archive: SdistArchive, work: Path | None) -> SdistArch
         archive: The project's own sdist.
         work: The toolkit's work folder relative to the project; none when it lies elsewhere.
     """
-    release = archive.root.rpartition("-")[0] + "-"
-    endings = (".whl", ".whl.metadata", ".tar.gz", "-variants.json")
+    project = archive.root.rpartition("-")[0]
 
     def is_source(path: str) -> bool:
-        name = path.rpartition("/")[2]
         in_work = work is not None and path.startswith(f"{work.as_posix()}/")
-        return not in_work and not (name.startswith(release) and name.endswith(endings))
+        return not in_work and not is_release_file(path.rpartition("/")[2], project)
 
     kept = {path: item for path, item in archive.files.items() if is_source(path)}
     return SdistArchive(archive.root, kept)
