@@ -219,6 +219,29 @@ def test_the_shell_in_them_is_sound(project: Project, system: str) -> None:
     _run(*command, text=f"#!/bin/bash\nset -e\n{given}{shell}\n")
 
 
+@pytest.mark.parametrize("system", ["github", "gitlab"])
+def test_each_requirement_and_folder_is_a_word_of_the_shell(tmp_path: Path, system: str) -> None:
+    folder = copy_project(tmp_path)
+    ci = 'toolkit = ["variantwheel>=0.1", "numpy<3"]\nextra-wheels = ["./my pkg", "./b"]\n'
+    with (folder / "pyproject.toml").open("a", encoding="utf-8") as settings:
+        settings.write(f"[tool.variantwheel.ci]\n{ci}")
+    scripts = _scripts(_load(_only(read_project(folder), system)))
+    lines = [line for script in scripts for line in script.splitlines()]
+    for start, wanted in (
+        ("python -m pip install ", ["variantwheel>=0.1", "numpy<3"]),
+        ("python -m pip wheel --no-deps -w release ", ["./my pkg", "./b"]),
+    ):
+        found = [_shell_words(line.removeprefix(start)) for line in lines if line.startswith(start)]
+        assert wanted in found
+
+
+def _shell_words(command: str) -> list[str]:
+    """Splits a command as a shell does: what is not quoted may be an operator."""
+    words = shlex.shlex(command, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    return list(words)
+
+
 def test_actionlint_sees_no_mistake(project: Project) -> None:
     found = lint_workflows(ACTIONLINT, {"variants.yml": _only(project, "github")})
     assert [str(item) for item in found if item.excuse is None] == []

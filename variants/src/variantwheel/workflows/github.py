@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from variantwheel.ci_settings import python_version
@@ -263,14 +264,14 @@ def _python_step(version: str) -> YamlValue:
 def _toolkit_step(project: Project) -> YamlValue:
     return {
         "name": "Install variantwheel",
-        "run": f"python -m pip install {' '.join(project.ci.toolkit)}",
+        "run": f"python -m pip install {shlex.join(project.ci.toolkit)}",
     }
 
 
 def _extra_wheels_step(project: Project) -> list[YamlValue]:
     if not project.ci.extra_wheels:
         return []
-    command = f"python -m pip wheel --no-deps -w release {' '.join(project.ci.extra_wheels)}"
+    command = f"python -m pip wheel --no-deps -w release {shlex.join(project.ci.extra_wheels)}"
     return [{"name": "Build the wheels that are released beside", "run": command}]
 
 

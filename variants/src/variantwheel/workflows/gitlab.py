@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from variantwheel.ci_settings import python_version
@@ -25,7 +26,7 @@ def gitlab_pipeline(project: Project) -> str:
     """Write the pipeline of a project."""
     jobs = matrix_jobs(project.definitions)
     wheel = escape_project(project.name)
-    toolkit = f"python -m pip install {' '.join(project.ci.toolkit)}"
+    toolkit = f"python -m pip install {shlex.join(project.ci.toolkit)}"
     extra = _extra_wheels(project)
     newest = f"python:{python_version(project.ci.interpreters[0])}"
     emulator = "apt-get update && apt-get install -y --no-install-recommends qemu-user-static"
@@ -140,11 +141,11 @@ def _install_pythons(project: Project) -> list[str]:
         return []
     return [
         "python -m pip install uv",
-        f"uv python install {' '.join(versions)}",
+        f"uv python install {shlex.join(versions)}",
         'export PATH="$PATH:$HOME/.local/bin"',
     ]
 
 
 def _extra_wheels(project: Project) -> list[str]:
-    folders = " ".join(project.ci.extra_wheels)
+    folders = shlex.join(project.ci.extra_wheels)
     return [f"python -m pip wheel --no-deps -w release {folders}"] if folders else []
