@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,13 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 from workflow_lint import NEWER_THAN_ACTIONLINT, lint_workflows
 
-from unit.variants.tiny_project import STEP_TIMEOUT, TinyRelease, copy_project, variantwheel
+from unit.variants.tiny_project import (
+    STEP_TIMEOUT,
+    TinyRelease,
+    copy_project,
+    respoil,
+    variantwheel,
+)
 from variantwheel.ci_settings import OLDEST_MINOR
 from variantwheel.cli.workflow import workflow_files
 from variantwheel.errors import DefinitionError
@@ -374,7 +381,29 @@ def test_a_plain_wheel_built_elsewhere_gets_its_label(
     variantwheel("label", "null", plain, "-o", release, *shared)
     (labelled,) = release.glob("*.whl")
     assert labelled.read_bytes() == wheel.read_bytes()
-    assert (release / "tiny_variants-1.0-variants.json").is_file()
+    assert sorted(path.suffix for path in release.iterdir()) == [".json", ".whl"]
+
+
+def test_wheels_that_cannot_all_have_the_label_are_refused(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    wheel, shared = tiny_release.wheel("null"), ("--project", tiny_release.project)
+    plain = wheel.name.replace("-null.whl", ".whl")
+    (tmp_path / "copy").mkdir()
+    copy = Path(shutil.copyfile(wheel, tmp_path / "copy" / plain))
+    release = tmp_path / "release"
+    other = respoil(wheel, tmp_path / "other", {"tiny_variants/more.py": b""}, plain)
+    done = variantwheel("label", "null", copy, other, "-o", release, *shared, expect=2)
+    assert f"{other}: has the name of {copy} and holds something else" in done.stderr
+    foreign = tmp_path / plain.replace("tiny_variants", "foreign")
+    with zipfile.ZipFile(copy) as source, zipfile.ZipFile(foreign, "w") as output:
+        for name in source.namelist():
+            output.writestr(name.replace("tiny_variants-", "foreign-"), source.read(name))
+    done = variantwheel("label", "null", foreign, "-o", release, *shared, expect=2)
+    assert f"{foreign}: is a wheel of 'foreign'" in done.stderr
+    assert not release.exists()
+    done = variantwheel("label", "null", copy, copy, "-o", release, *shared)
+    assert done.stdout == f"{release / wheel.name}\n"
 
 
 @pytest.mark.parametrize("key", ["interpreters", "test-interpreters"])

@@ -14,25 +14,45 @@ from variantwheel.errors import ReleaseFolderError
 
 
 @contextmanager
-def locked_folder(folder: Path, name: str, waiting: Callable[[], None]) -> Iterator[None]:
+def locked_folder(
+    folder: Path, name: str, waiting: Callable[[], None], *, stays: bool = True
+) -> Iterator[None]:
     """Hold a folder's lock while the block runs; the end of the process lets go of it too.
 
     Args:
         folder: Made if it is missing.
-        name: Of the lock's file in it, which stays there.
+        name: Of the lock's file in it.
         waiting: Called when another process holds the lock, before waiting for it.
+        stays: Whether the file stays there; not in a folder whose content is handed on.
 
     Raises:
         ReleaseFolderError: The lock's file is a link.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with _opened(folder / name) as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waiting()
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    file = folder / name
+    while True:
+        with _opened(file) as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waiting()
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if not _is_there(file, lock):
+                continue  # who held it has removed it, and others lock the next one
+            try:
+                yield
+            finally:
+                if not stays:
+                    file.unlink(missing_ok=True)
+            return
+
+
+def _is_there(file: Path, lock: BinaryIO) -> bool:
+    """Tell whether an open file is the one of that name."""
+    try:
+        return os.path.samestat(file.lstat(), os.fstat(lock.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _opened(file: Path) -> BinaryIO:

@@ -9,6 +9,7 @@ from packaging.version import InvalidVersion, Version
 
 from variantwheel.atomic_file import replace_file
 from variantwheel.errors import ReleaseFolderError, WheelFormatError
+from variantwheel.folder_lock import locked_folder
 from variantwheel.labelling import VARIANT_JSON
 from variantwheel.wheel_archive import read_wheel, wheel_name_of
 from variantwheel_selector.errors import InvalidNameError, VariantsJsonError
@@ -117,9 +118,11 @@ def update_variants_json(folder: Path, wheels: Iterable[Path], info: VariantsInf
         words = ", ".join(f"{name} {version}" for name, version in sorted(releases))
         raise ReleaseFolderError(f"{folder}: the wheels belong to several releases: {words}")
     file = folder / variants_json_name(*releases.pop())
-    if file.is_file():
-        info = _merge(file, info)
-    replace_file(file, render_variants_json(info).encode())
+    # Builds of other labels may write into the same folder at the same time.
+    with locked_folder(folder, ".lock", lambda: None, stays=False):
+        if file.is_file():
+            info = _merge(file, info)
+        replace_file(file, render_variants_json(info).encode())
     return file
 
 

@@ -155,7 +155,7 @@ def _finish_release(project: Project, folder: Path, outcomes: Sequence[BuildOutc
     for wheel in wheels:
         for older in superseded_wheels(wheel):
             report(f"{older.name}: removed, {wheel.name} takes its place")
-            older.unlink()
+            older.unlink(missing_ok=True)
     labels = dict.fromkeys(item.job.definition.label for item in outcomes if item.wheel)
     file = update_variants_json(folder, wheels, project.variants_info(labels))
     if file is not None:
