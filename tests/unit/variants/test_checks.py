@@ -235,6 +235,31 @@ def test_a_planted_defect_is_found(
     assert told in failed[check]
 
 
+@pytest.mark.parametrize(
+    ("home", "data", "found"),
+    [
+        ("/root", b"mount it at /root/.cache/tiny", False),
+        ("/root", b"\x7f\0/root/.cache/tiny", True),
+        ("/home/somebody", b"written to /home/somebody/.cache/tiny", True),
+        ("/home/somebody", b"written to /mnt/home/somebody/.cache/tiny", False),
+    ],
+)
+def test_the_home_of_who_built_it_is_found(
+    tiny_release: TinyRelease,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    home: str,
+    data: bytes,
+    found: bool,
+) -> None:
+    monkeypatch.setenv("HOME", home)
+    wheel = respoil(tiny_release.wheel("null"), tmp_path, {"tiny_variants/notes": data})
+    told = failed_checks(tiny_release, wheel).get("build paths", "")
+    assert (told == f"tiny_variants/notes: holds the path {home}") is found
+    assert bool(told) is found
+
+
 def _replaced(name: str, old: bytes, new: bytes) -> Callable[[WheelArchive], dict[str, bytes]]:
     def changes(archive: WheelArchive) -> dict[str, bytes]:
         data = archive.dist_info_file(name)

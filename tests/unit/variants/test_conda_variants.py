@@ -150,3 +150,20 @@ def test_the_record_is_that_of_a_wheel(tmp_path: Path) -> None:
     assert lines[-1][2] == str(file.stat().st_size)
     assert not origin.exists()
     assert [path for path, _, _ in lines[:-1]] == ["horovod/__init__.py"]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_second_record_takes_the_place_of_the_first(tmp_path: Path, end: str) -> None:
+    project = read_project(ROOT)
+    dist_info = tmp_path / "horovod_variants-9.9.dist-info"
+    dist_info.mkdir()
+    record = dist_info / "RECORD"
+    record.write_bytes(f"horovod/__init__.py,,{end}".encode())
+    for label in ("null", "x86_64_v3"):
+        file = record_variant(tmp_path, project, label)
+        lines = list(parse_record(record.read_bytes()))
+        assert [path for path, _, _ in lines] == [
+            "horovod/__init__.py",
+            f"{dist_info.name}/variant.json",
+        ]
+        assert lines[-1][2] == str(file.stat().st_size)

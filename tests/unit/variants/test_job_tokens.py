@@ -53,3 +53,15 @@ def test_a_token_is_waited_for_and_given_back(tmp_path: Path) -> None:
         waiting.join(TIMEOUT)
         assert got.is_set()
     assert not (tmp_path / "jobs").exists()
+
+
+def test_more_cores_than_a_pipe_has_room_for_are_no_hang(tmp_path: Path) -> None:
+    made = threading.Event()
+
+    def make() -> None:
+        with closing(JobTokens(tmp_path / "jobs", 70_000)) as tokens, tokens.one():
+            made.set()
+
+    # One that hangs does not keep the tests from ending.
+    threading.Thread(target=make, daemon=True).start()
+    assert made.wait(TIMEOUT)

@@ -47,10 +47,11 @@ def record_variant(site: Path, project: Project, label: str) -> Path:
     record = found[0] / "RECORD"
     if record.is_file():
         data = text.encode()
-        entry = f"{found[0].name}/{VARIANT_JSON},sha256={record_digest(data)},{len(data)}\n"
-        lines = record.read_text(encoding="utf-8").splitlines(keepends=True)
-        kept = [line for line in lines if not line.startswith(f"{found[0].name}/{_ORIGIN},")]
-        replace_file(record, "".join([*kept, entry]).encode())
+        entry = f"{found[0].name}/{VARIANT_JSON},sha256={record_digest(data)},{len(data)}"
+        replaced = tuple(f"{found[0].name}/{name}," for name in (VARIANT_JSON, _ORIGIN))
+        with record.open(encoding="utf-8") as lines:
+            kept = [line.rstrip("\n") for line in lines if not line.startswith(replaced)]
+        replace_file(record, "".join(f"{line}\n" for line in [*kept, entry]).encode())
     return file
 
 

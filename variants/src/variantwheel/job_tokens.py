@@ -6,11 +6,14 @@ Source: GNU make manual, "POSIX Jobserver", of the style `fifo`. Ninja 1.13 and 
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 _TOKEN = b"+"
+_MOST = select.PIPE_BUF
+"""Tokens; a pipe takes so many at once in any case, and would wait for a reader at some number."""
 
 
 class JobTokens:
@@ -21,8 +24,9 @@ class JobTokens:
 
         Args:
             fifo: Where its named pipe is made, anew.
-            cores: How many jobs may run.
+            cores: How many jobs may run; of very many, some thousands.
         """
+        cores = min(cores, _MOST)
         fifo.unlink(missing_ok=True)
         os.mkfifo(fifo, 0o600)
         self._fifo = fifo
