@@ -15,7 +15,9 @@ import pytest
 
 from unit.variants.tiny_project import STEP_TIMEOUT
 from variantwheel.build_plan import BuildPlan, select_jobs
+from variantwheel.kept_wheels import digest_inputs
 from variantwheel.project import read_project
+from variantwheel.sdist_archive import SdistArchive
 from variantwheel.variant_build import BuildOutcome, build_variants
 from variantwheel_selector.cli import run_commandline
 
@@ -181,6 +183,34 @@ def test_what_a_wheel_is_made_of_decides_whether_it_is_made_again(
     assert _kept(_build(replace(later, rebuild=True))) == [False, False]
     monkeypatch.setenv("CXXFLAGS", "-Ofast")
     assert _kept(_build(later)) == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("MACOSX_DEPLOYMENT_TARGET", True),
+        ("RUSTFLAGS", True),
+        ("CARGO_PROFILE_RELEASE_LTO", True),
+        ("PKG_CONFIG_PATH", True),
+        ("ARCHFLAGS", True),
+        ("CPATH", True),
+        ("LDSHARED", True),
+        ("CARGO_BUILD_JOBS", False),
+        ("CMAKE_BUILD_PARALLEL_LEVEL", False),
+        ("EDITOR", False),
+    ],
+)
+def test_variables_that_compilers_read_decide_too(
+    plan: BuildPlan, monkeypatch: pytest.MonkeyPatch, *, name: str, counts: bool
+) -> None:
+    def digest() -> str:
+        request = plan.request(plan.jobs[0], plan.work)
+        return digest_inputs(SdistArchive("own-1", {}), request, "{}", ())
+
+    monkeypatch.delenv(name, raising=False)
+    before = digest()
+    monkeypatch.setenv(name, "9")
+    assert (digest() != before) is counts
 
 
 def test_a_kept_wheel_that_somebody_changed_is_made_again(plan: BuildPlan) -> None:

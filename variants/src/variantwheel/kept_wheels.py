@@ -13,9 +13,19 @@ from variantwheel.atomic_file import replace_file
 from variantwheel.build_frontend import BuildRequest
 from variantwheel.sdist_archive import SdistArchive
 
-# What users set to change what compilers and build backends do.
-_VARIABLES = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS")
-_PREFIXES = ("CMAKE_", "SKBUILD_", "ZIG_")
+# What users set to change what compilers and build backends do. PATH is not among them: it differs
+# from shell to shell, and that the compilers are the same is what `--resume` says.
+_VARIABLES = """CC CXX CPP FC F77 F90 OBJC AR AS LD NM RANLIB STRIP LDSHARED LDCXXSHARED
+    CUDACXX CUDAHOSTCXX HIPCXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS FFLAGS FCFLAGS OBJCFLAGS ARFLAGS
+    ASFLAGS CUDAFLAGS HIPFLAGS LIBS OPT BASECFLAGS CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH
+    OBJC_INCLUDE_PATH LIBRARY_PATH LD_RUN_PATH COMPILER_PATH GCC_EXEC_PREFIX CCC_OVERRIDE_OPTIONS
+    CUDAARCHS CUDA_HOME CUDA_PATH HIP_PATH ROCM_HOME ROCM_PATH ARCHFLAGS MACOSX_DEPLOYMENT_TARGET
+    SDKROOT DEVELOPER_DIR _PYTHON_HOST_PLATFORM _PYTHON_SYSCONFIGDATA_NAME DIST_EXTRA_CONFIG"""
+_PREFIXES = """CMAKE_ SKBUILD_ ZIG_ NVCC_ PKG_CONFIG SETUPTOOLS_ MATURIN_ PYO3_ RUST CARGO_BUILD_
+    CARGO_PROFILE_ CARGO_TARGET_ CARGO_ENCODED_ CGO_ GOFLAGS"""
+_WITHOUT_EFFECT = """CARGO_BUILD_JOBS CARGO_TARGET_DIR CMAKE_BUILD_PARALLEL_LEVEL
+    CMAKE_COLOR_DIAGNOSTICS RUST_BACKTRACE RUST_LOG"""
+"""On what is built, although their names begin so."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +78,19 @@ def digest_inputs(
     add(*(f"{key}={value}" for key, value in sorted(request.config_settings.items())))
     add(*(f"{key}={value}" for key, value in sorted(request.environment.items())))
     add(*sorted(request.requires), variants_json)
-    for name, value in sorted(os.environ.items()):
-        if name in _VARIABLES or name.startswith(_PREFIXES):
-            add(f"{name}={value}")
+    add(*(f"{name}={value}" for name, value in sorted(os.environ.items()) if _decides(name)))
     # The toolkit's own code, because it decides how a wheel is labelled and packed.
     own = Path(variantwheel.__file__).parent
     for folder, ending in (*((item, "h") for item in headers), (own, "py")):
         for file in sorted(folder.rglob(f"*.{ending}")):
             add(file.relative_to(folder).as_posix(), file.read_bytes())
     return digest.hexdigest()
+
+
+def _decides(variable: str) -> bool:
+    """Tell whether a variable of the environment changes what is built."""
+    named = variable in _VARIABLES.split() or variable.startswith(tuple(_PREFIXES.split()))
+    return named and variable not in _WITHOUT_EFFECT.split()
 
 
 def _sha256(data: bytes) -> str:
