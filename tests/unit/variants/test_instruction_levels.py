@@ -20,6 +20,8 @@ int lowest(unsigned long x) { return x ? __builtin_ctzl(x) : 64; }
 int highest(unsigned long x) { return x ? __builtin_clzl(x) : 64; }
 """
 
+UNKNOWN = "a feature that the disassembler does not know"
+
 pytestmark = pytest.mark.skipif(
     os.uname().machine != "x86_64", reason="no AVX2 code is made on this kind of machine"
 )
@@ -39,6 +41,12 @@ pytestmark = pytest.mark.skipif(
         ("c4e27d13c0", 3, "F16C"),
         ("62f17c4858c1", 4, "AVX512F"),
         ("660f38dcc1", BEYOND_ALL_LEVELS, "AES"),
+        ("d51050", BEYOND_ALL_LEVELS, UNKNOWN),  # push r16, of APX
+        ("66d5100150", BEYOND_ALL_LEVELS, UNKNOWN),
+        ("62f4fc1801cb", BEYOND_ALL_LEVELS, UNKNOWN),  # add rax, rbx, rcx, of APX
+        ("62f5754858c2", BEYOND_ALL_LEVELS, UNKNOWN),  # vaddbf16 zmm, of AVX10.2
+        ("060e1f 2f61 ffff", 1, ""),  # constants between functions
+        (b"\x06SHA1 block transform by b\x06".hex(), 1, ""),
     ],
 )
 def test_each_instruction_has_its_level(code: str, needed: int, feature: str) -> None:

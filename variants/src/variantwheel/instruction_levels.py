@@ -2,6 +2,9 @@
 
 Source of the levels: x86-64 psABI, "Micro-Architecture Levels". The code is decoded from its start
 to its end without following jumps; padding between functions decodes as harmless instructions.
+
+What does not decode is data, as a rule, which hand-written code has between its functions. Code for
+newer CPUs than the disassembler knows (APX, AVX10.2) is told from it by its first bytes.
 """
 
 from __future__ import annotations
@@ -41,9 +44,16 @@ def _feature_levels() -> dict[int, int]:
 
 
 _FEATURE_LEVELS: Mapping[int, int] = MappingProxyType(_feature_levels())
+_UNKNOWN = -1
+"""Stands for the features of an instruction that the disassembler does not know."""
 _FEATURE_NAMES: Mapping[int, str] = MappingProxyType(
     {value: name for name, value in vars(CpuidFeature).items() if name.isupper()}
+    | {_UNKNOWN: "a feature that the disassembler does not know"}
 )
+_LEGACY_PREFIXES = bytes.fromhex("26 2e 36 3e 64 65 66 67 f0 f2 f3")
+# VEX, EVEX and REX2: whatever was added to the instruction set since AVX begins with one of them.
+_NEWER_PREFIXES = (b"\xc4", b"\xc5", b"\x62", b"\xd5")
+_TEXT = frozenset(range(0x20, 0x7F))
 # Compilers write `rep bsf` at every level: an old CPU ignores the prefix, a new one runs TZCNT, and
 # both agree on every operand that they use it for. XGETBV is how code asks what it may use.
 _LEVEL_1_CODES = frozenset(
@@ -103,7 +113,7 @@ def instructions_above(
             counts[features] = counts.get(features, 0) + 1
             if features not in first:
                 place = place_of(instruction.ip, section, functions)
-                first[features] = (needed, str(instruction), place)
+                first[features] = (needed, _text(section, instruction), place)
     findings = [
         InstructionFinding(
             level=needed,
@@ -126,13 +136,15 @@ def _demanding(
         known = by_code.get(instruction.code)
         if known is None:
             known = by_code[instruction.code] = _need(instruction)
-        if known[0] > level:
+        if known[0] > level and not (instruction.is_invalid and _is_data(section, instruction)):
             yield known[0], known[1], instruction
 
 
 def _need(instruction: Instruction) -> tuple[int, tuple[int, ...]]:
     """Return the level of an instruction and the features that are above level 1."""
-    if instruction.code in _LEVEL_1_CODES or instruction.is_invalid:
+    if instruction.is_invalid:
+        return BEYOND_ALL_LEVELS, (_UNKNOWN,)
+    if instruction.code in _LEVEL_1_CODES:
         return 1, ()
     needs = {
         feature: _FEATURE_LEVELS.get(feature, BEYOND_ALL_LEVELS)
@@ -140,6 +152,23 @@ def _need(instruction: Instruction) -> tuple[int, tuple[int, ...]]:
     }
     level = max(needs.values(), default=1)
     return level, tuple(sorted(feature for feature, need in needs.items() if need > 1))
+
+
+def _is_data(section: CodeSection, invalid: Instruction) -> bool:
+    """Tell whether what does not decode is no instruction: a constant, or part of a text."""
+    start = invalid.ip - section.address
+    encoded = section.data[start : start + invalid.len].lstrip(_LEGACY_PREFIXES)
+    if not encoded.startswith(_NEWER_PREFIXES):
+        return True
+    before, after = section.data[max(0, start - 8) : start], section.data[start : start + 8]
+    return _TEXT.issuperset(after) or (len(before) == 8 and _TEXT.issuperset(before))
+
+
+def _text(section: CodeSection, instruction: Instruction) -> str:
+    if not instruction.is_invalid:
+        return str(instruction)
+    start = instruction.ip - section.address
+    return f".byte {section.data[start : start + instruction.len].hex(' ')}"
 
 
 def place_of(address: int, section: CodeSection, functions: Sequence[tuple[int, str]]) -> str:
