@@ -9,6 +9,7 @@ from pathlib import Path
 
 from horovod import _settings
 from horovod._loader import NATIVE, _bindings
+from horovod._setting_values import SettingError
 
 PLUGIN_FOLDER = NATIVE / "mpi"
 
@@ -124,6 +125,20 @@ def is_wanted(environment: Mapping[str, str]) -> bool:
         return False
     launch = read_launch(environment)
     return launch is not None and launch.size != 1
+
+
+def others_wait(environment: Mapping[str, str]) -> bool:
+    """Whether other ranks of an MPI launcher wait for this one to start MPI.
+
+    Nothing is refused here: a value of `HOROVOD_CONTROLLER` that is not accepted says nothing.
+    """
+    launch = read_launch(environment)
+    if launch is None or launch.size == 1:
+        return False
+    try:
+        return is_wanted(environment)
+    except SettingError:
+        return is_wanted({**environment, _settings.CONTROLLER.name: ""})
 
 
 def describe_lone_tasks(environment: Mapping[str, str]) -> str:
@@ -256,10 +271,17 @@ def candidates(
             yield family, name, "where the dynamic loader looks"
 
 
+def read_maps() -> str:
+    """The text of `/proc/self/maps`; "" where it may not be read."""
+    maps = Path("/proc/self/maps")
+    return maps.read_text() if maps.exists() else ""
+
+
 def find_mpi(
     core: str,
     environment: Mapping[str, str] = os.environ,
     folder: Path = PLUGIN_FOLDER,
+    maps: str | None = None,
 ) -> tuple[MpiChoice, str]:
     """The MPI that serves this process, and what it says of itself. Opens it, and starts nothing.
 
@@ -267,6 +289,7 @@ def find_mpi(
         core: path of the core library.
         environment: variables of the process.
         folder: where the plug-ins lie.
+        maps: what `read_maps` has read before, in place of what it reads now.
 
     Raises:
         MpiNotFoundError: this build or this machine has none, or not the launcher's.
@@ -280,8 +303,7 @@ def find_mpi(
     if launch and not family and speaks_pmi(environment):
         wanted.sort(key=lambda name: name == "openmpi")
     failures = []
-    maps = Path("/proc/self/maps")
-    text = maps.read_text() if maps.exists() else ""
+    text = read_maps() if maps is None else maps
     for kind, library, reason in candidates(environment, text, wanted):
         if kind not in built:
             failures.append(f"{library} ({reason}): this build has plug-ins for {built} only")

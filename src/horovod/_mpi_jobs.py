@@ -1,6 +1,7 @@
 """The MPI jobs that this process has joined: one per communicator, for every `init()`."""
 
 import contextlib
+import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,16 +9,18 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
-from horovod import _mpi, _settings
+from horovod import _chosen_settings, _mpi, _settings
 from horovod._chosen_ranks import read_ranks
 from horovod._loader import CoreLibrary, _bindings
 from horovod._mpi import MpiNotFoundError
 from horovod._placement import Placement
+from horovod._setting_values import SettingError
 from horovod._standard_error import say
 from horovod.common.exceptions import HorovodInternalError
 
 # The order of MPI's levels of thread support; their numbers differ by family.
 SERIALIZED, MULTIPLE = 2, 3
+_NO_RANK = -1  # where a process starts MPI, and meets nobody
 _GRACE = 1.0  # seconds, in which an error that says more comes first
 
 
@@ -62,15 +65,16 @@ class MpiJobs:
             if known is communicator or (ranks and known == ranks):
                 return membership
         disabled = _settings.MPI_THREADS_DISABLE.read(environment)
-        try:
-            choice, version = _mpi.find_mpi(str(core.path), environment)
-        except MpiNotFoundError as error:
-            raise HorovodInternalError(
-                f"{error}; or start the job by horovodrun, which needs no MPI"
-            ) from error
+        with self.starting_despite_errors(core, environment):
+            try:
+                choice, version = _mpi.find_mpi(str(core.path), environment)
+            except MpiNotFoundError as error:
+                raise HorovodInternalError(
+                    f"{error}; or start the job by horovodrun, which needs no MPI"
+                ) from error
         libraries = str(core.path), str(choice.plugin), choice.library
         try:
-            with _reported_when_late(timeout):
+            with _ended_when_late(timeout):
                 membership = _bindings.MpiMembership(
                     *libraries,
                     communicator=0 if ranks or communicator is None else _address_of(communicator),
@@ -97,6 +101,52 @@ class MpiJobs:
         self.joined.append((communicator, membership))
         self.starts.append(0)
         return membership
+
+    @contextlib.contextmanager
+    def starting_despite_errors(
+        self, core: CoreLibrary, environment: Mapping[str, str]
+    ) -> Iterator[None]:
+        """Where the body fails in a rank of an MPI launcher, MPI starts before the error is raised.
+
+        The other ranks start MPI, which waits for this one without a time limit; and a launcher
+        need not end a job of whose ranks one ends before that (MPICH's does not), but does so when
+        one ends within MPI.
+
+        Args:
+            core: the core library.
+            environment: variables of the process, none of which has to be accepted.
+        """
+        maps = _mpi.read_maps()  # of an MPI that fails in the body, nothing remains to be taken
+        try:
+            yield
+        except (ValueError, HorovodInternalError) as error:
+            if not self.joined and self.opened is None and _mpi.others_wait(environment):
+                self._start_alone(core, environment, maps, str(error))
+            raise
+
+    def _start_alone(
+        self, core: CoreLibrary, environment: Mapping[str, str], maps: str, reason: str
+    ) -> None:
+        """Starts the launcher's MPI if that is possible, whatever our variables say."""
+        timeout = _settings.START_TIMEOUT.default
+        with contextlib.suppress(SettingError):
+            timeout = _chosen_settings.start_timeout(environment)
+        named = {_settings.MPI_LIBRARY.name: ""}
+        with contextlib.suppress(MpiNotFoundError, OSError, _bindings.CollectiveError):
+            choice, _ = _mpi.find_mpi(str(core.path), {**environment, **named}, maps=maps)
+            libraries = str(core.path), str(choice.plugin), choice.library
+            try:
+                with _ended_when_late(timeout, reason):
+                    _bindings.MpiMembership(
+                        *libraries,
+                        communicator=0,
+                        ranks=(_NO_RANK,),
+                        threads=MULTIPLE,
+                        timeout=timeout,
+                    )
+            except ValueError:
+                self.opened = libraries
+                self._hear_of_exceptions()
 
     def _hear_of_exceptions(self) -> None:
         before = sys.excepthook
@@ -131,16 +181,32 @@ class MpiJobs:
 
 
 @contextlib.contextmanager
-def _reported_when_late(timeout: float) -> Iterator[None]:
-    """Says what a rank waits for that MPI does not let go: starting MPI has no time limit."""
+def _ended_when_late(timeout: float, error: str = "") -> Iterator[None]:
+    """Ends this process where MPI has not started in time: nothing brings a thread back from that.
 
-    def report() -> None:
+    The launcher ends the other ranks then.
+
+    Args:
+        timeout: seconds.
+        error: what has gone wrong in this rank before.
+    """
+    settled = threading.Lock()
+
+    def end() -> None:
+        if not settled.acquire(blocking=False):
+            return
         say(
-            f"horovod: still starting MPI after {timeout:g} seconds: not all ranks that the"
-            " launcher has started have called hvd.init() or MPI_Init, or one has ended without"
+            f"horovod: {error and error + '. And '}MPI has not started within {timeout:g} seconds,"
+            " so that this rank ends: not all ranks that the launcher has started have called"
+            " hvd.init() or MPI_Init, or one has ended without."
+            f" {_settings.START_TIMEOUT.name} gives them more time"
         )
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(1)
 
-    timer = threading.Timer(timeout + _GRACE, report)
+    timer = threading.Timer(timeout + _GRACE, end)
     timer.daemon = True
     with contextlib.suppress(RuntimeError):  # no thread can be started
         timer.start()
@@ -148,6 +214,7 @@ def _reported_when_late(timeout: float) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+        settled.acquire()  # where this waits, the process ends
 
 
 def _address_of(communicator: Any) -> int:

@@ -219,13 +219,16 @@ class Session:
                 raise RuntimeError(f"there is no place in an elastic job for this. {inherited}")
             _launcher_store.take_place(os.environ, self._generation, self._trouble)
             self._trouble = ""
-        require_accepted(os.environ)
-        placement = read_placement(os.environ)
+        self._end_at_exit()
         core = select_core()
+        with contextlib.ExitStack() as checks:
+            if communicator is None and not elastic:
+                checks.enter_context(self._mpi_jobs.starting_despite_errors(core, os.environ))
+            require_accepted(os.environ)
+            placement = read_placement(os.environ)
         mpi = None
         start = self._generation
         if communicator is not None or (not elastic and _mpi.is_wanted(os.environ)):
-            self._end_at_exit()
             mpi = self._mpi_jobs.join(core, os.environ, placement.timeout, ranks or communicator)
             placement = place(placement, mpi)
             generation = self._mpi_jobs.next_start(mpi)
@@ -252,7 +255,6 @@ class Session:
                     _standard_error.warn(f"horovod: {line}")
             if placement.size == 1 and (lone := _mpi.describe_lone_tasks(os.environ)):
                 _standard_error.warn(f"horovod: {lone}")
-            self._end_at_exit()
         self._generation += 1
         first = ranks[0] if ranks else 0
         if communicator is not None:

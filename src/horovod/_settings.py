@@ -66,7 +66,8 @@ START_TIMEOUT = Setting(
     amount,
     SECONDS_OR_DEFAULT,
     30.0,
-    "how long ranks wait for each other in init(); 0 as if it were not set",
+    "how long ranks wait for each other in init(), and for MPI to start, after which the rank ends;"
+    " 0 as if it were not set",
 )
 GLOO_TIMEOUT = Setting(
     "HOROVOD_GLOO_TIMEOUT_SECONDS",

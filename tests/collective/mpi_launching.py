@@ -143,7 +143,7 @@ def mpirun(
         list(map(str, command)),
         capture_output=True,
         text=True,
-        env=environment(name, HOROVOD_START_TIMEOUT="120", **variables),
+        env=environment(name, **{"HOROVOD_START_TIMEOUT": "120", **variables}),
         timeout=LAUNCH_SECONDS,
         check=False,
         cwd=Path(__file__).parent,

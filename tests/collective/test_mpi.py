@@ -166,6 +166,32 @@ def test_an_exception_ends_the_job_whatever_the_others_are_at(mpi: str) -> None:
     assert "rank 1 has had enough" in launched.err + launched.out
 
 
+@pytest.mark.parametrize("mpi", MPIS)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HOROVOD_CYCLE_TIME", "fast"),
+        ("HOROVOD_CONTROLLER", "fast"),
+        ("HOROVOD_MPI_LIBRARY", "/nowhere/libmpi.so"),
+    ],
+)
+def test_what_init_refuses_on_one_rank_ends_the_job(mpi: str, name: str, value: str) -> None:
+    launched = mpirun(mpi, 2, RANKS / "mpi_refused_on_one.py", name, value)
+    said = launched.err + launched.out
+    assert launched.code != 0
+    assert value in said
+    assert "MPI has not started within" not in said
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+def test_a_rank_that_does_not_come_ends_the_job_in_time(mpi: str) -> None:
+    program = RANKS / "mpi_absent_one.py"
+    launched = mpirun(mpi, 2, program, HOROVOD_START_TIMEOUT="1")
+    assert launched.code != 0
+    assert "MPI has not started within 1 seconds" in launched.err + launched.out
+    assert "rank 0 is on its way" in launched.out
+
+
 def run(
     mpi: str, *arguments: str | Path, variables: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:

@@ -10,6 +10,7 @@ from horovod._mpi import (
     family_of,
     is_wanted,
     loaded_libraries,
+    others_wait,
     read_launch,
     speaks_pmi,
 )
@@ -33,6 +34,23 @@ def test_launchers_are_told_by_their_variables(
 ) -> None:
     assert read_launch(environment) == launch
     assert is_wanted(environment) == (launch is not None)
+
+
+@pytest.mark.parametrize(
+    ("environment", "wait"),
+    [
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, True),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2", "HOROVOD_CONTROLLER": "fast"}, True),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2", "HOROVOD_CONTROLLER": "gloo"}, False),
+        ({"PMI_RANK": "0", "PMI_SIZE": "1", "HOROVOD_CONTROLLER": "mpi"}, False),
+        ({"HOROVOD_CONTROLLER": "mpi"}, False),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2", "HOROVOD_RANK": "1"}, False),
+    ],
+)
+def test_ranks_of_an_mpi_launcher_wait_for_each_other(
+    environment: dict[str, str], *, wait: bool
+) -> None:
+    assert others_wait(environment) is wait
 
 
 def test_tasks_that_srun_leaves_alone_are_told_so_once() -> None:
