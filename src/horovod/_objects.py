@@ -6,7 +6,6 @@ where all ranks share memory, nor where MPI has brought them together, which hav
 """
 
 import hmac
-import pickle
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from horovod._loader import _bindings
 from horovod._operations import Operand
 from horovod._pickling import dump
 from horovod._session import SESSION
+from horovod._unpickling import MARK, load
 from horovod.common.exceptions import HorovodInternalError
 
 _UNPICKLABLE = -1  # sent in place of a length, so that the other ranks do not wait for ever
@@ -40,38 +40,40 @@ class _Sending:
     process_set: int
     name: str | None
 
-    def prove(self, pickled: bytes) -> tuple[bytes, bytes]:
-        """The pickle, and what follows it."""
-        return pickled, self._proof(pickled)
+    def prove(self, pickled: bytes) -> tuple[bytes, ...]:
+        """What is sent: the mark of this Python, the pickle, and the proof of both."""
+        return MARK, pickled, self._proof(MARK, pickled)
 
     def load(self, received: memoryview) -> Any:
         """The object.
 
         Raises:
             HorovodInternalError: the rank has not sent this.
+            UnpicklingError: the rank runs another Python, whose object cannot be loaded here.
         """
-        end = len(received) - len(self._proof(b""))
-        pickled = received[: max(end, 0)]
-        if not hmac.compare_digest(self._proof(pickled), bytes(received[len(pickled) :])):
-            of = " of the process set" if self.way == "allgather" and self.process_set else ""
+        end = len(received) - len(self._proof())
+        marked = received[: max(end, 0)]
+        of = " of the process set" if self.way == "allgather" and self.process_set else ""
+        if not hmac.compare_digest(self._proof(marked), bytes(received[len(marked) :])):
             raise HorovodInternalError(
                 f"the object of rank {self.sender}{of} has been changed on its way: its proof does"
                 " not fit, and it is not unpickled"
             )
-        return pickle.loads(pickled)  # noqa: S301 - a rank of this job has pickled it
+        return load(marked, f"rank {self.sender}{of}", "this rank")
 
-    def _proof(self, pickled: "bytes | memoryview") -> bytes:
+    def _proof(self, *parts: "bytes | memoryview") -> bytes:
         member = SESSION.member
         secret = member.placement.secret
         if not secret or member.runtime.transport == "shm":  # on all ranks, or on none
             return b""
         what = (self.way, self.sender, self.process_set, self.name, member.generation)
         proof = hmac.new(secret, f"object {what!a}".encode(), "sha256")
-        proof.update(pickled)
+        for part in parts:
+            proof.update(part)
         return proof.digest()
 
 
-def _filled(parts: tuple[bytes, bytes]) -> "_bindings.Buffer":
+def _filled(parts: tuple[bytes, ...]) -> "_bindings.Buffer":
     buffer = _bindings.allocate((sum(map(len, parts)),), "uint8")
     view, start = memoryview(buffer), 0
     for part in filter(None, parts):
@@ -127,10 +129,11 @@ def broadcast_object(obj: Any, root_rank: int, name: str | None, process_set: in
     Raises:
         HorovodInternalError: the root could not pickle it (there the pickler's error is raised), or
             it has been changed on its way.
+        UnpicklingError: the root runs another Python, whose object cannot be loaded here.
     """
     sending = _Sending("broadcast", root_rank, process_set, name)
     if SESSION.member.placement.rank == root_rank:
-        payload: tuple[bytes, bytes] | None = None
+        payload: tuple[bytes, ...] | None = None
         try:
             payload = sending.prove(dump(obj))
         finally:
@@ -156,8 +159,9 @@ def allgather_object(obj: Any, name: str | None, process_set: int = 0) -> list[A
     Raises:
         HorovodInternalError: a rank could not pickle its object (there, the pickler's own error);
             or one has been changed on its way.
+        UnpicklingError: one comes from another Python, and cannot be loaded here.
     """
-    payload: tuple[bytes, bytes] | None = None
+    payload: tuple[bytes, ...] | None = None
     lengths: list[int] = []
     member = SESSION.member
     members = member.process_sets.get(process_set, [])

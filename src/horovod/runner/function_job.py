@@ -2,11 +2,11 @@
 
 import argparse
 import copy
-import pickle
 import sys
 from typing import Any
 
 from horovod._pickling import dump
+from horovod._unpickling import MARK, load
 from horovod.runner import parcels
 from horovod.runner.exchange import FirstFailure
 from horovod.runner.import_paths import WITHOUT_CURRENT_FOLDER, own_import_paths
@@ -48,11 +48,15 @@ class _Exchange(FirstFailure):
 
         Raises:
             RuntimeError: some have not come.
+            UnpicklingError: one comes from another Python, and cannot be loaded here.
         """
         missing = [rank for rank in range(self._ranks) if rank not in self._results]
         if missing:
             raise RuntimeError(_describe_missing(missing))
-        return [pickle.loads(result) for _, result in sorted(self._results.items())]  # noqa: S301 - the store has proofs of what it is sent
+        return [
+            load(result, f"rank {rank}", "the caller of horovod.run")
+            for rank, result in sorted(self._results.items())
+        ]
 
 
 def _describe_missing(ranks: list[int]) -> str:
@@ -75,10 +79,12 @@ def call_on_ranks(args: argparse.Namespace) -> list[Any]:
         KeyboardInterrupt: this process has got SIGINT.
         RuntimeError: a rank failed, or ended without a result, or another signal has come; the
             message says which.
+        UnpicklingError: a result comes from another Python, and cannot be loaded here.
         ValueError: the arguments cannot be used.
     """
     ranks = args.min_num_proc or args.num_proc
-    parcel = own_import_paths().encode() + dump(args.run_func, for_other_program=True)
+    pickled = dump(args.run_func, for_other_program=True)
+    parcel = own_import_paths().encode() + MARK + pickled
     exchange = _Exchange(parcel, ranks)
     job = copy.copy(args)
     job.command = [args.executable or sys.executable, "-c", _ENTRY]

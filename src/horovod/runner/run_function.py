@@ -102,6 +102,7 @@ def run(
         ValueError: an argument's value is not accepted, or they contradict each other.
         MpirunError: MPI is asked for, and cannot start the job.
         PicklingError: it takes cloudpickle to send the function, which is not installed.
+        UnpicklingError: a result comes from another Python (`executable`), and cannot be loaded.
         KeyboardInterrupt: this process has got SIGINT, once the ranks are gone; a handler of the
             caller's own is called then in its place, and one for SIGTERM or SIGHUP.
         RuntimeError: a rank failed, or ended without a result, or a signal has come; the message

@@ -16,9 +16,10 @@ print(
 fill = _objects._filled
 
 
-def fill_and_change(parts: tuple[bytes, bytes]) -> "_bindings.Buffer":
+def fill_and_change(parts: tuple[bytes, ...]) -> "_bindings.Buffer":
     buffer = fill(parts)
-    np.asarray(memoryview(buffer))[len(parts[0]) // 2] ^= 1
+    mark, pickled, _ = parts
+    np.asarray(memoryview(buffer))[len(mark) + len(pickled) // 2] ^= 1
     return buffer
 
 
