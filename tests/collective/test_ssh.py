@@ -132,6 +132,20 @@ def test_output_of_remote_ranks_is_kept_in_files(server: Server, tmp_path: Path)
     assert (tmp_path / "rank.0" / "stdout").read_text() == "from afar"
 
 
+def test_terminals_that_the_configuration_of_ssh_asks_for_are_not_taken(
+    server: Server, tmp_path: Path
+) -> None:
+    (tmp_path / "config").write_text("RequestTTY force\n")
+    wrapper = tmp_path / "ssh"
+    wrapper.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {tmp_path}/config "$@"\n')
+    wrapper.chmod(0o755)
+    launched = horovodrun(
+        "-np", "1", *server.flags(f"{REMOTE}:1"), "sh", "-c", "printf 'a\\n'; printf 'b\\n' >&2",
+        env={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert (launched.code, launched.lines(0)) == (0, ["a"]), launched.err
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_the_agent_ends_its_workers_when_the_launcher_goes(
     server: Server, number: signal.Signals

@@ -91,7 +91,8 @@ def ssh_command(hostname: str, options: SshOptions, python: str) -> list[str]:
         options: the user's wishes.
         python: path of the interpreter over there.
     """
-    command = ["ssh", "-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no"]
+    # No terminal, whatever ssh's configuration wants: it would change the bytes of the frames.
+    command = ["ssh", "-T", "-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no"]
     command += ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_SECONDS}"]
     command += ["-o", f"ConnectionAttempts={CONNECT_ATTEMPTS}"]
     command += ["-o", f"ServerAliveInterval={ALIVE_SECONDS}"]
