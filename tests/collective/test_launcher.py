@@ -222,7 +222,7 @@ def test_a_machine_without_ssh_is_told_so(tmp_path: Path) -> None:
     assert "Traceback" not in launched.err
 
 
-def test_an_agent_that_gets_no_order_ends_quietly() -> None:
+def test_an_agent_that_gets_no_order_says_so() -> None:
     done = subprocess.run(
         [PYTHON, "-m", "horovod.runner.remote"],
         input=b'{"arguments": ["tr',
@@ -230,7 +230,9 @@ def test_an_agent_that_gets_no_order_ends_quietly() -> None:
         timeout=LAUNCH_SECONDS,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert (done.returncode, done.stdout) == (127, b"\nHOROVOD-AGENT-STARTED\n")
+    assert done.stderr.startswith(b"no order has come: ")
+    assert done.stderr.count(b"\n") == 1
 
 
 def test_workers_that_ignore_sigterm_are_killed() -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from horovod._settings import HOSTNAME
+from horovod._standard_error import is_there, say
 from horovod.runner.call_back import CallError, call, unseal
 from horovod.runner.children import ends_are_told
 from horovod.runner.import_paths import WITHOUT_CURRENT_FOLDER
@@ -29,6 +30,7 @@ from horovod.runner.store_client import StoreError
 from horovod.runner.threads import ThreadError, start_thread
 from horovod.runner.workers import started_beside
 
+STARTED = b"\nHOROVOD-AGENT-STARTED\n"  # before the order has come, on standard input
 GREETING = b"\nHOROVOD-AGENT-2\n"  # what a login script prints before it is no business of ours
 # In front of each frame, by which it is found after bytes that something else wrote there.
 _MARK = b"\xff\xfeHVD\xf5\xc0\n"
@@ -39,6 +41,7 @@ EXIT = len(STREAMS)
 _EXIT_CODE = struct.Struct("<i")
 _STOP_ONE = b"stop "  # what a line after the order begins with; the rank follows
 _CHUNK = 1 << 16
+_STANDARD_ERROR = 2
 _LONGEST_PREAMBLE = 1 << 20  # bytes of login messages before the agent's greeting
 
 # By which an interpreter finds its libraries and this package.
@@ -46,6 +49,10 @@ _PATHS = ("LD_LIBRARY_PATH", "PYTHONPATH")
 
 # Exit codes; None: end all workers; an exception: they cannot be started.
 _Events = queue.SimpleQueue[int | BaseException | None]
+
+
+class NoOrderError(Exception):
+    """No order has come, or the end of one."""
 
 
 def agent_command(python: str, *arguments: str) -> str:
@@ -107,17 +114,18 @@ class Order:
         ]
 
 
-def skip_preamble(pipe: IO[bytes], mark: bytes) -> bool:
-    """Reads up to the agent's greeting; False when it does not come."""
-    seen = b"\n"
+def skip_preamble(pipe: IO[bytes], *marks: bytes) -> bytes:
+    """Reads up to the agent's greeting, or another mark; b"" when none comes."""
+    seen, longest = b"\n", max(map(len, marks))
     for _ in range(_LONGEST_PREAMBLE):
         byte = pipe.read(1)
         if not byte:
-            return False
-        seen = (seen + byte)[-len(mark) :]
-        if seen == mark:
-            return True
-    return False
+            return b""
+        seen = (seen + byte)[-longest:]
+        for mark in marks:
+            if seen.endswith(mark):
+                return mark
+    return b""
 
 
 def _follows(header: bytes) -> int | None:
@@ -226,8 +234,18 @@ def _where_workers_can_be(order: Order) -> Order:
         return order
     here = Path.cwd()
     host = order.environment.get(HOSTNAME.name, "this host")
-    sys.stderr.write(f"there is no folder {order.directory} on {host}: its ranks run in {here}\n")
+    say(f"there is no folder {order.directory} on {host}: its ranks run in {here}")
     return replace(order, directory=str(here))
+
+
+def _read_order(lines: Iterator[bytes], opened: Callable[[bytes], bytes]) -> Order:
+    line = next(lines, None)
+    if line is None:
+        raise NoOrderError
+    try:
+        return Order.decode(opened(line))
+    except (ValueError, TypeError, KeyError) as error:
+        raise NoOrderError from error
 
 
 def run_agent(
@@ -244,12 +262,12 @@ def run_agent(
 
     Returns:
         The exit code of the worker that failed first; 0 when none did.
+
+    Raises:
+        NoOrderError: nothing says what workers to start.
     """
     lines = _read_lines(descriptor_in)
-    line = next(lines, None)
-    if line is None:
-        return 0  # the launcher has gone before it said what to do
-    order = _where_workers_can_be(Order.decode(opened(line)))
+    order = _where_workers_can_be(_read_order(lines, opened))
     frames = FrameWriter(descriptor_out)
     events: _Events = queue.SimpleQueue()
 
@@ -265,7 +283,7 @@ def run_agent(
         with signals_as_events(lambda _: events.put(None)):
             return _attend(workers, events, len(order.workers))
     except ThreadError as error:
-        sys.stderr.write(f"{error}\n")
+        say(str(error))
         for rank in order.workers:
             frames.exit(rank, CANNOT_START)
         return CANNOT_START
@@ -295,12 +313,27 @@ def main(endpoints: str | None = None) -> int:
     Returns:
         The exit code.
     """
+    if not is_there():  # a login file has closed standard error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), _STANDARD_ERROR)
     # What anything in this process prints is no frame.
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output, ends_are_told():
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        os.dup2(_STANDARD_ERROR, sys.stdout.fileno())
         if endpoints is None:
-            return run_agent(sys.stdin.fileno(), output.fileno())
+            return _take_and_run(output)
         return _call_and_run(endpoints, output)
+
+
+def _take_and_run(output: IO[bytes]) -> int:
+    with contextlib.suppress(OSError):  # the launcher is gone
+        os.write(output.fileno(), STARTED)
+    try:
+        return run_agent(sys.stdin.fileno(), output.fileno())
+    except NoOrderError:
+        say(
+            "no order has come: something that a login runs here, as ~/.bashrc, has read the"
+            " standard input that brings it, or ssh has been told to pass none on (-n, StdinNull)"
+        )
+        return CANNOT_START
 
 
 def _call_and_run(endpoints: str, output: IO[bytes]) -> int:
@@ -308,8 +341,10 @@ def _call_and_run(endpoints: str, output: IO[bytes]) -> int:
         connection, key = call(endpoints, output)
         with connection:
             return run_agent(connection.fileno(), output.fileno(), lambda line: unseal(key, line))
+    except NoOrderError:
+        return 0  # the launcher has gone before it said what to do
     except (CallError, StoreError) as error:
-        sys.stderr.write(f"{error}\n")
+        say(str(error))
         return CANNOT_START
 
 

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from horovod._settings import RENDEZVOUS_ADDRESS
 from horovod.runner.call_back import KEY_MARK, CallError, ExpectedCall
+from horovod.runner.connection_errors import describe_end, describe_silence
 from horovod.runner.network import NetworkError
 from horovod.runner.output import STREAMS
 from horovod.runner.process_groups import TERMINATE_SECONDS, signal_group
@@ -20,6 +21,7 @@ from horovod.runner.processes import CANNOT_START, exit_code
 from horovod.runner.remote import (
     EXIT,
     GREETING,
+    STARTED,
     Order,
     agent_command,
     read_exit,
@@ -138,6 +140,7 @@ class RemoteWorkers:
         self._call: ExpectedCall | None = None
         self._lock = threading.Lock()
         self._ended: set[int] = set()
+        self._started = False  # an agent, which may have no order yet
         self._greeted = False
         self._given_up = False
         self._changed = threading.Condition()  # one of the two above
@@ -344,17 +347,17 @@ class RemoteWorkers:
 
     def _conclude(self, ssh: "subprocess.Popen[bytes]", complaints: threading.Thread) -> None:
         """Reports the workers whose end nobody has told when the connection has ended."""
-        status = ssh.wait()
+        status = exit_code(ssh.wait())
         self._hang_up(ssh)
         complaints.join()
         missing = [rank for rank in self._order.workers if rank not in self._ended]
         if missing and not self._given_up:
-            self._on_message(
-                f"the connection to {self._hostname} ended with code {exit_code(status)} before its"
-                f" ranks {', '.join(map(str, missing))} did\n"
+            text = describe_end(
+                self._hostname, status, missing, sys.executable, started=self._started
             )
+            self._on_message(f"{text}\n")
         for rank in missing:
-            code = CONNECTION_FAILED if self._given_up else exit_code(status)
+            code = CONNECTION_FAILED if self._given_up else status
             self._report(rank, code or CONNECTION_FAILED)
 
     def _await_greeting(self, ssh: "subprocess.Popen[bytes]") -> None:
@@ -368,11 +371,10 @@ class RemoteWorkers:
             if self._changed.wait_for(settled, self._patience):
                 return
             self._given_up = True
-        self._on_message(
-            f"{self._hostname} has not answered within {self._patience:g} seconds"
-            f" (--start-timeout), so that its ranks {', '.join(map(str, ranks))} cannot start: does"
-            f" `{self._command[0]} {self._hostname} true` work there?\n"
+        text = describe_silence(
+            self._hostname, self._patience, ranks, self._command[0], started=self._started
         )
+        self._on_message(f"{text}\n")
         try:
             self._disconnect(ssh)
             signal_group(ssh.pid, signal.SIGKILL)  # what it has started may hold its pipes open
@@ -382,7 +384,9 @@ class RemoteWorkers:
             self._report_all()  # should a stranger hold them still
 
     def _pass_frames(self, pipe: IO[bytes]) -> None:
-        if not skip_preamble(pipe, GREETING):
+        while (mark := skip_preamble(pipe, STARTED, GREETING)) == STARTED:
+            self._started = True
+        if not mark:
             return
         with self._changed:
             self._greeted = True
@@ -403,6 +407,7 @@ class RemoteWorkers:
             return True
         if not skip_preamble(ssh.stdout, KEY_MARK):
             return False
+        self._started = True
         try:
             self._call.answer(ssh.stdout, self._order.encode())
         except CallError as error:
@@ -415,4 +420,5 @@ class RemoteWorkers:
         if pipe is not None:
             with pipe:
                 for line in pipe:
-                    self._on_message(line.decode(errors="replace"))
+                    words = line.decode(errors="replace").rstrip()
+                    self._on_message(f"{self._hostname}: {words}\n")

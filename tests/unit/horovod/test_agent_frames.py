@@ -117,7 +117,7 @@ def test_strange_output_fails_no_job(
     if who == "a login script":
         assert messages == ["elsewhere, from something beside the ranks: 12345678\n"]
     else:
-        assert set(messages) == {"a word of the agent's\n"}
+        assert set(messages) == {"elsewhere: a word of the agent's\n"}
     workers.stop()
     for end in ends_of_fifos:
         os.close(end)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from horovod.runner.remote import Order, agent_command
+from horovod.runner.remote import GREETING, STARTED, Order, agent_command, skip_preamble
 from horovod.runner.ssh import RemoteWorkers, SshOptions
-from unit.horovod.test_ending_workers import PATIENCE, Reports, order_of, stand_in
+from unit.horovod.test_ending_workers import PATIENCE, Reports, order_of, remote, stand_in
 
 
 def run_in(folder: Path, command: str) -> "subprocess.CompletedProcess[str]":
@@ -25,7 +25,8 @@ def run_in(folder: Path, command: str) -> "subprocess.CompletedProcess[str]":
 def test_files_of_the_home_are_no_modules(tmp_path: Path) -> None:
     (tmp_path / "queue.py").write_text("raise SystemExit('the wrong one')")
     ended = run_in(tmp_path, agent_command(sys.executable))
-    assert (ended.returncode, ended.stderr) == (0, "")  # without an order it has nothing to do
+    assert ended.returncode == 127
+    assert ended.stderr.startswith("no order has come: ")
 
 
 def test_the_package_is_found_as_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,6 +54,87 @@ def test_a_folder_that_is_not_there_is_told(
     )  # fmt: skip
     workers.start()
     assert reports.ends.get(timeout=PATIENCE) == (4, 0)
-    told = f"there is no folder /not/there on this host: its ranks run in {tmp_path}\n"
+    told = f"elsewhere: there is no folder /not/there on this host: its ranks run in {tmp_path}\n"
     assert reports.messages == [told]
+    workers.stop()
+
+
+@pytest.mark.parametrize("swallow", ["exec 0</dev/null", "head -c 1000 >/dev/null"])
+def test_a_login_that_has_read_the_order_is_told(
+    swallow: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, f'{swallow}; exec sh -c "exec $1"')
+    reports = Reports()
+    workers = remote(reports)
+    workers.start()
+    assert {reports.ends.get(timeout=PATIENCE) for _ in range(2)} == {(4, 127), (5, 127)}
+    workers.stop()
+    first, last = reports.messages
+    assert first.startswith("elsewhere: no order has come: something that a login runs here")
+    assert last == "the connection to elsewhere ended with code 127 before its ranks 4, 5 did\n"
+
+
+def test_an_agent_that_waits_for_its_order_says_that_it_is_there() -> None:
+    with subprocess.Popen(
+        ["/bin/sh", "-c", agent_command(sys.executable)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as agent:  # fmt: skip
+        assert agent.stdout is not None
+        assert skip_preamble(agent.stdout, STARTED, GREETING) == STARTED
+        agent.communicate(timeout=PATIENCE)
+
+
+def test_an_agent_without_an_order_is_not_taken_for_a_host_that_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, f"printf '{STARTED.decode()}'; exec sleep 600")
+    reports = Reports()
+    workers = remote(reports, patience=3.0)
+    workers.start()
+    assert {reports.ends.get(timeout=PATIENCE) for _ in range(2)} == {(4, 255), (5, 255)}
+    (message,) = reports.messages
+    assert message.startswith("the agent on elsewhere has got no order within 3 seconds")
+    assert "does something that a login runs there, as ~/.bashrc, read standard input?" in message
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "absent"),
+    [
+        ("exec /not/there", 127, True),
+        ("exit 1", 1, True),
+        ("exit 2", 2, False),
+        (f"exec {sys.executable} -S -c 'import horovod.not_there'", 1, True),
+    ],
+)
+def test_a_host_without_the_agents_program_is_told_what_it_needs(
+    end: str, code: int, *, absent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, f"echo words >&2; {end}")
+    reports = Reports()
+    workers = remote(reports)
+    workers.start()
+    assert {reports.ends.get(timeout=PATIENCE) for _ in range(2)} == {(4, code), (5, code)}
+    workers.stop()
+    first, *_, last = reports.messages
+    assert first == "elsewhere: words\n"
+    assert last.startswith(f"the connection to elsewhere ended with code {code} before its ranks")
+    needs = f"horovodrun runs {sys.executable} there; it, and horovod-variants for it, have to be"
+    assert (needs in last) is absent
+
+
+def test_an_agent_runs_without_a_standard_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, 'exec 2>&-; exec sh -c "exec $1"')
+    reports = Reports()
+    program = [sys.executable, "-c", "print('from afar')"]
+    order = Order(program, "/not/there", order_of({}).environment, {4: {}})
+    heard: list[bytes] = []
+    workers = RemoteWorkers(
+        "elsewhere", SshOptions(None, None), order, lambda _rank, _stream, data: heard.append(data),
+        reports.on_exit, reports.messages.append, PATIENCE,
+    )  # fmt: skip
+    workers.start()
+    assert reports.ends.get(timeout=PATIENCE) == (4, 0)
+    assert (b"".join(heard), reports.messages) == (b"from afar\n", [])
     workers.stop()
