@@ -13,6 +13,27 @@ def wishes_for_mpi(environment: Mapping[str, str]) -> bool:
     )
 
 
+def describe_other_transport(environment: Mapping[str, str], used: str) -> str:
+    """What to tell a rank whose choice of a transport is not rank 0's, which counts.
+
+    Args:
+        environment: variables of the rank.
+        used: what rank 0 has chosen, as the runtime names it.
+
+    Returns:
+        A line; "" where there is nothing to say.
+    """
+    by_horovods_name = wishes_for_mpi(environment)
+    chosen = _settings.CPU_OPERATIONS if by_horovods_name else _settings.TRANSPORT
+    own = chosen.read(environment)
+    if own in ("auto", used):
+        return ""
+    return (
+        f"{chosen.name}={own} has no effect on this rank: rank 0's value counts, by which {used}"
+        " moves the bytes"
+    )
+
+
 def stall_times(environment: Mapping[str, str]) -> tuple[float, float]:
     """Seconds until rank 0 names ranks that others wait for, and until the job ends for it.
 

@@ -2,7 +2,7 @@
 
 import os
 
-from horovod import _settings, _standard_error
+from horovod import _chosen_settings, _settings, _standard_error
 from horovod._gpu import gpu_support
 from horovod._loader import CoreLibrary, _bindings
 from horovod._placement import Placement
@@ -36,7 +36,7 @@ def start_runtime(
     try:
         if core.kernels is not None:
             _bindings.use_kernels(str(core.path), str(core.kernels))
-        return _bindings.Runtime(
+        runtime = _bindings.Runtime(
             str(core.path),
             rank=placement.rank,
             size=placement.size,
@@ -81,3 +81,9 @@ def start_runtime(
         )
     except _bindings.CollectiveError as error:
         raise HorovodInternalError(str(error)) from error
+    # Without MPI a wish for it has no effect anywhere, which rank 0 says.
+    if placement.rank > 0 and placement.transport != "auto":
+        other = _chosen_settings.describe_other_transport(os.environ, runtime.transport)
+        if other:
+            _standard_error.warn(f"horovod: rank {placement.rank}: {other}")
+    return runtime

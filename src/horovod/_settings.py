@@ -82,7 +82,7 @@ TRANSPORT = Setting(
     "auto, shm, tcp or mpi",
     "auto",
     "what moves the bytes; auto takes shm inside a host, and between hosts mpi in a job of an MPI"
-    " launcher, else tcp",
+    " launcher, else tcp; rank 0's value counts",
 )
 CONGESTION_CONTROL = Setting(
     "HOROVOD_TCP_CONGESTION_CONTROL",
@@ -206,7 +206,8 @@ AUTOTUNE = Setting(
     switch,
     SWITCH,
     default=False,
-    meaning="looks for the fastest fusion threshold and gathering time while the job runs",
+    meaning="looks for the fastest fusion threshold and gathering time while the job runs; rank 0's"
+    " value counts",
 )
 AUTOTUNE_LOG = Setting(
     "HOROVOD_AUTOTUNE_LOG", str, "a path", "", "file to which rank 0 writes what it has measured"

@@ -32,6 +32,17 @@ def test_a_wish_for_mpi_that_is_not_met_is_told() -> None:
     assert "warning: HOROVOD_CONTROLLER=mpi has no effect without --mpi" in launched.err
 
 
+def test_a_transport_that_one_rank_alone_chooses_is_told() -> None:
+    choosing = 'HOROVOD_TRANSPORT=$([ "$HOROVOD_RANK" = 1 ] && echo tcp || echo shm) exec "$@"'
+    launched = horovodrun("-np", "3", "sh", "-c", choosing, "sh", *JOINS)
+    assert launched.code == 0, launched.err
+    said = (
+        "horovod: rank 1: HOROVOD_TRANSPORT=tcp has no effect on this rank: rank 0's value counts"
+    )
+    assert launched.err.count("has no effect") == 1
+    assert f"{said}, by which shm moves the bytes" in launched.err
+
+
 def test_timeouts_may_be_longer_than_clocks_can_count() -> None:
     longest = {"HOROVOD_START_TIMEOUT": "1e18", "HOROVOD_ELASTIC_TIMEOUT": "1e300"}
     for more in ((), ("--start-timeout", "9999999999"), ("--min-np", "1")):
