@@ -13,7 +13,13 @@ from horovod.torch.compression import Compressor
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradients import TOO_MANY_PASSES, ZERO_GRAD_TOO_EARLY, Parameter, Reduction
 from horovod.torch.mpi_ops import Adasum, grouped_allreduce_async, synchronize
-from horovod.torch.wrapping import derive, leaving_hooks_to_the_wrapped, require_passes
+from horovod.torch.wrapping import (
+    derive,
+    leaving_hooks_to_the_wrapped,
+    load_sharing,
+    note_step,
+    require_passes,
+)
 
 
 class Passes:
@@ -66,6 +72,7 @@ class AdasumStep(torch.optim.Optimizer):
     @leaving_hooks_to_the_wrapped
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the parameters with the steps of all ranks."""
+        note_step(self)
         before = {
             parameter: parameter.detach().clone()
             for group in self.param_groups
@@ -110,7 +117,7 @@ class AdasumStep(torch.optim.Optimizer):
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
         """Takes over a state, and forgets the passes of a step that has not been made."""
         self._forget_gradients()
-        self._wrapped.load_state_dict(self, *args, **kwargs)
+        load_sharing(self, *args, **kwargs)
 
     def _forget_gradients(self) -> None:
         self._passes.seen.clear()

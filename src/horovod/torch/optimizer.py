@@ -44,6 +44,8 @@ from horovod.torch.wrapping import (
     is_derived,
     leave_uncompiled,
     leaving_hooks_to_the_wrapped,
+    load_sharing,
+    note_step,
     require_passes,
 )
 
@@ -112,6 +114,7 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
         Args:
             closure: evaluates the model anew; its gradients are reduced whenever it is called.
         """
+        note_step(self)
         if closure is not None:
             if self._should_synchronize and self._reducer.sending:
                 self.synchronize()
@@ -168,7 +171,7 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
         Reductions that have failed are forgotten: this is how a state is restored after a loss.
         """
         self._forget_gradients()
-        self._wrapped.load_state_dict(self, *args, **kwargs)
+        load_sharing(self, *args, **kwargs)
 
     def _forget_gradients(self) -> None:
         with contextlib.suppress(HorovodInternalError):

@@ -51,12 +51,41 @@ def derive(
     derived.__dict__.update(optimizer.__dict__)
     derived.__dict__.pop("step", None)  # a learning-rate scheduler's wrapper around the original's
     derived.__dict__.update(attributes)
+    derived.__dict__["_passed"] = optimizer
     return derived
 
 
 def is_derived(optimizer: torch.optim.Optimizer) -> bool:
     """Whether an optimizer is one that `derive` has made."""
     return isinstance(getattr(type(optimizer), "_wrapped", None), type)
+
+
+def load_sharing(derived: Any, *args: Any, **kwargs: Any) -> None:
+    """Loads a state as the user's class does, for the optimizer that was passed to `derive` too.
+
+    `load_state_dict` puts new groups into an optimizer, and a new state. Learning-rate schedulers
+    that were made before the optimizer was wrapped move the rates of the one that was passed.
+    """
+    try:
+        derived._wrapped.load_state_dict(derived, *args, **kwargs)  # noqa: SLF001 - `derive` has set it
+    finally:
+        loaded, passed = vars(derived), vars(derived._passed)  # noqa: SLF001 - as above
+        # Of some classes they are properties, whose values are shared as they are.
+        passed.update({name: loaded[name] for name in ("param_groups", "state") if name in loaded})
+
+
+@leave_uncompiled
+def note_step(derived: Any) -> None:
+    """Notes for learning-rate schedulers of the optimizer that was passed that there is a step.
+
+    A scheduler puts a function around its optimizer's `step`, which notes that it was called: in a
+    count before PyTorch 2.4. Without it the scheduler warns of rates that have been skipped.
+    """
+    passed = vars(derived._passed)  # noqa: SLF001 - `derive` has set it
+    if "step" in passed:
+        passed["_opt_called"] = True
+        if "_step_count" in passed:
+            passed["_step_count"] += 1
 
 
 def load_as_wrapped(optimizer: torch.optim.Optimizer, state_dict: Any) -> None:

@@ -1,5 +1,6 @@
 """What an optimizer's state is after a broadcast, which objects stay, and what a fresh one gets."""
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -43,6 +44,32 @@ def check_a_scheduler_goes_on_after_the_state_was_broadcast() -> None:
             assert optimizer.param_groups[0]["lr"] == 0.5**step
         weights = hvd.allgather(layer.weight.detach())
         assert torch.equal(weights, weights[:1].expand_as(weights))
+
+
+def check_a_scheduler_made_before_wrapping_goes_on_after_a_state_was_loaded() -> None:
+    for op in (hvd.Average, hvd.Adasum):
+        if op == hvd.Adasum and hvd.size().bit_count() != 1:
+            continue
+        layer = torch.nn.Linear(2, 1)
+        inner = torch.optim.SGD(layer.parameters(), lr=1.0, momentum=0.5)
+        scheduler = torch.optim.lr_scheduler.StepLR(inner, 1, gamma=0.5)
+        optimizer = hvd.DistributedOptimizer(inner, op=op)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of steps that the scheduler has not seen
+            for step in range(1, 4):
+                optimizer.load_state_dict(optimizer.state_dict())
+                assert inner.param_groups is optimizer.param_groups
+                assert inner.state is optimizer.state
+                optimizer.zero_grad()
+                run_backward(layer(torch.ones(1, 2)).sum())
+                optimizer.step()
+                scheduler.step()
+                assert optimizer.param_groups[0]["lr"] == 0.5**step
+        assert inner.state[layer.weight]["momentum_buffer"] is not None
+        inner.zero_grad()
+        weight = layer.weight.detach().clone()
+        inner.step()  # goes on by itself, where there are no gradients
+        assert torch.equal(layer.weight.detach(), weight)
 
 
 def check_tensors_of_the_state_are_filled_where_they_are() -> None:

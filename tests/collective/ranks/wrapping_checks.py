@@ -24,7 +24,7 @@ def check_the_wrapped_optimizer_is_still_itself() -> None:
     optimizer.step()
     assert optimizer.state_dict()["state"][0]["step"] == 2
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the scheduler has not seen the wrapper's steps
+        warnings.simplefilter("error")  # the scheduler has seen the wrapper's step
         scheduler.step()
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.05)
     after = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.1)
