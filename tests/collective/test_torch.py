@@ -43,6 +43,7 @@ FILES = (
     "torch_property_checks.py",
     "elastic_state_checks.py",
     "elastic_sync_checks.py",
+    "elastic_late_value_checks.py",
     "sampler_checks.py",
     "signature_checks.py",
     "wrong_number_checks.py",

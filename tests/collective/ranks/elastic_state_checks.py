@@ -110,6 +110,24 @@ def check_a_wrapped_optimizer_forgets_what_was_on_its_way() -> None:
     assert weight.tolist() == [-1.0, -1.0]
 
 
+def check_training_goes_on_after_an_interrupt_between_the_backward_pass_and_the_step() -> None:
+    for skip_sync in (True, False):
+        weight = torch.nn.Parameter(torch.zeros(2))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0))
+        state = hvd.elastic.TorchState(optimizer=optimizer, interrupted=False)
+
+        def train(state: Any, *, skip_sync: bool = skip_sync) -> None:
+            state.optimizer.zero_grad()
+            run_backward(weight.sum())  # noqa: B023 - it is called before the next one is made
+            if not state.interrupted:
+                state.interrupted = True
+                raise HostsUpdatedInterrupt(skip_sync)
+            state.optimizer.step()
+
+        hvd.elastic.run(train)(state)
+        assert weight.tolist() == [-1.0, -1.0]
+
+
 def check_all_ranks_are_interrupted_together() -> None:
     state = ObjectState(bcast_object=hvd.broadcast_object, get_rank=hvd.rank, value=1)
     state.commit()

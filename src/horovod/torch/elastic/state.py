@@ -8,6 +8,7 @@ import torch
 from horovod.common.elastic import ObjectState, copied
 from horovod.torch.elastic.sampler import ElasticSampler
 from horovod.torch.functions import (
+    allgather_object,
     broadcast_object,
     broadcast_optimizer_state,
     broadcast_parameters,
@@ -185,11 +186,8 @@ def set_handler_registry(registry: Registry) -> None:
     _registry = registry
 
 
-def _make_handler(value: Any) -> StateHandler | None:
-    for kind, handler in _registry:
-        if isinstance(value, kind):
-            return handler(value)
-    return None
+def _handler_for(value: Any) -> type[StateHandler] | None:
+    return next((handler for kind, handler in _registry if isinstance(value, kind)), None)
 
 
 class TorchState(ObjectState):
@@ -200,7 +198,8 @@ class TorchState(ObjectState):
         optimizer: may be None.
         kwargs: further values; modules, optimizers, learning-rate schedulers and samplers
             (`ElasticSampler`, PyTorch's `DistributedSampler`) among them are kept by their state
-            and never replaced, others are copied.
+            and never replaced, others are copied. What such a name is assigned later is kept in the
+            same way, and so is a module, optimizer, … under another name that begins with no `_`.
     """
 
     def __init__(
@@ -212,11 +211,11 @@ class TorchState(ObjectState):
         handlers: dict[str, StateHandler] = {}
         plain: dict[str, Any] = {}
         for name, value in {**kwargs, "model": model, "optimizer": optimizer}.items():
-            handler = _make_handler(value)
-            if handler is None:
+            kind = _handler_for(value)
+            if kind is None:
                 plain[name] = value
             else:
-                handlers[name] = handler
+                handlers[name] = kind(value)
         self._handlers = handlers
         for name, handler in handlers.items():
             super().__setattr__(name, handler.value)
@@ -238,22 +237,53 @@ class TorchState(ObjectState):
         super().restore()
 
     def sync(self) -> None:
-        """Gives all ranks everything of rank 0, and keeps it when all of it has come."""
-        for handler in self._handlers.values():
-            handler.sync()
+        """Gives all ranks everything of rank 0, and keeps it when all of it has come.
+
+        A rank that is new may lack what the training function assigns: that stays each rank's own.
+        """
+        everyones = allgather_object(list(self._handlers))
+        for name in everyones[0]:
+            if all(name in names for names in everyones):
+                self._handlers[name].sync()
         super().sync()
         for handler in self._handlers.values():
             handler.save()
 
     def reset(self) -> None:
-        """Spreads what samplers have left over the ranks that there are now."""
+        """Spreads what samplers have left over the ranks that there are now.
+
+        Gradients that were on their way, to ranks that are no more, are forgotten.
+        """
         for handler in self._handlers.values():
             if isinstance(handler.value, ElasticSampler):
                 handler.value.reset()
+            elif isinstance(handler.value, torch.optim.Optimizer):
+                forget_gradients(handler.value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Another model, optimizer or sampler is kept instead of the one before."""
-        handlers: dict[str, StateHandler] = self.__dict__.get("_handlers", {})
-        if name in handlers:
-            handlers[name].set_value(value)
+        """Keeps a value as the constructor would; another model takes the place of the one before.
+
+        What a script's own subclass calls `_something` is left alone.
+        """
+        if "_handlers" in self.__dict__:
+            known = name in self._handlers or name in self.__dict__.get("_saved_state", {})
+            if known or not name.startswith("_"):
+                self._choose_handler(name, value)
         super().__setattr__(name, value)
+
+    def _choose_handler(self, name: str, value: Any) -> None:
+        present, kind = self._handlers.get(name), _handler_for(value)
+        if present is None:
+            if kind is not None:
+                self._handlers[name] = kind(value)
+                self._saved_state = {k: v for k, v in self._saved_state.items() if k != name}
+            return
+        if kind is None and value is not None and _handler_for(present.value) is None:
+            kind = type(present)  # of a registry that is no longer there
+        if kind is type(present):
+            present.set_value(value)
+        elif kind is not None:
+            self._handlers[name] = kind(value)
+        else:
+            del self._handlers[name]
+            self._saved_state = {**self._saved_state, name: self._copy(value)}
