@@ -36,9 +36,13 @@ def dump(obj: Any, *, for_other_program: bool = False) -> bytes:
 
 
 def _find_cloudpickle() -> Any:
-    """The module; None where it is not installed."""
+    """The module; None where it is not installed, or not ready for a signal's handler.
+
+    A signal may come while the module is imported, in the same thread, which has a part of it then.
+    """
     with contextlib.suppress(ModuleNotFoundError):
-        return importlib.import_module("cloudpickle")
+        cloudpickle = importlib.import_module("cloudpickle")
+        return cloudpickle if hasattr(cloudpickle, "dumps") else None
     return None
 
 

@@ -1,10 +1,12 @@
 """Pickling where cloudpickle is not installed."""
 
 import pickle
+import signal
 import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from importlib.abc import MetaPathFinder
 from typing import Any
 
 import pytest
@@ -52,6 +54,26 @@ def test_what_the_script_defines_goes_to_the_same_script_alone(
     assert loaded(dump(mine)) is mine
     with pytest.raises(pickle.PicklingError, match="which this script defines, to ranks that run"):
         dump(mine, for_other_program=True)
+
+
+def test_a_signal_may_come_while_cloudpickle_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("cloudpickle", "cloudpickle.cloudpickle"):
+        monkeypatch.setitem(sys.modules, name, None)  # to be undone
+        del sys.modules[name]
+    handled: list[bytes] = []
+
+    class DuringImport(MetaPathFinder):
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "cloudpickle.cloudpickle":
+                signal.raise_signal(signal.SIGUSR1)
+
+    monkeypatch.setattr(sys, "meta_path", [DuringImport(), *sys.meta_path])
+    before = signal.signal(signal.SIGUSR1, lambda *_: handled.append(dump({"from": "handler"})))
+    try:
+        assert loaded(dump(lambda: 7))() == 7
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert list(map(loaded, handled)) == [{"from": "handler"}]
 
 
 def test_what_nothing_can_pickle_is_not_blamed_on_pickle() -> None:
