@@ -37,7 +37,7 @@ from horovod.torch.mpi_ops import (
     synchronize,
 )
 from horovod.torch.parameter_groups import group_parameters
-from horovod.torch.parameter_names import name_parameters
+from horovod.torch.parameter_names import name_parameters, numbered, unused_number
 from horovod.torch.private_attributes import PrivateAttributes
 from horovod.torch.wrapping import (
     derive,
@@ -181,8 +181,14 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters, whose gradients are reduced too."""
         self._wrapped.add_param_group(self, param_group)
-        if self._reduces:
-            self._reducer.watch(self.param_groups)
+        if not self._reduces:
+            return
+        number = unused_number(len(self.param_groups) - 1, self._parameter_names.values())
+        added = self.param_groups[-1]
+        for place, parameter in enumerate(added["params"]):
+            self._parameter_names.setdefault(parameter, numbered(number, place))
+        self._reducer.watch([*[{"params": ()}] * number, added])  # which numbers by position
+        self._reducer.watch(self.param_groups)
 
 
 # Horovod's names.

@@ -1,5 +1,6 @@
 """The names under which gradients are reduced: the `named_parameters` argument of the optimizer."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,7 +12,21 @@ Parameter = torch.Tensor
 
 def numbered(group: int, place: int) -> str:
     """The name of a parameter without one: the optimizer's group, and its place there."""
-    return f"allreduce.noname.{group}.{place}"
+    return f"{_of_group(group)}.{place}"
+
+
+def _of_group(number: int) -> str:
+    return f"allreduce.noname.{number}"
+
+
+def unused_number(position: int, names: Iterable[str]) -> int:
+    """The number of a group that is added: its position, or the next one that no name has.
+
+    Groups may have been deleted before: those behind them keep their names, and so do the deleted
+    ones' parameters, whose gradients are reduced as long as the model uses them.
+    """
+    taken = {name.rpartition(".")[0] for name in names}
+    return next(number for number in itertools.count(position) if _of_group(number) not in taken)
 
 
 def name_parameters(

@@ -19,7 +19,7 @@ class PrivateAttributes:
     """What is true here of Horovod's attributes; all but `_requires_update` are read-only."""
 
     _reducer: GradientReducer | BucketReducer
-    _parameter_names: Mapping[Parameter, str]
+    _parameter_names: dict[Parameter, str]
     _given_groups: Any
 
     @property

@@ -350,6 +350,28 @@ def check_parameters_added_or_unfrozen_later_are_reduced() -> None:
         optimizer.step()
 
 
+def check_parameters_of_a_group_added_after_one_was_deleted_have_names_of_their_own() -> None:
+    for buckets in (False, True):
+        first, second, third, fourth = (torch.nn.Linear(1, 1, bias=False) for _ in range(4))
+        groups = [{"params": list(layer.parameters())} for layer in (first, second)]
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(groups, lr=1.0), gradient_as_bucket_view=buckets
+        )
+        for added in (third, fourth):
+            optimizer.param_groups.pop(0)  # whose parameters get gradients still
+            optimizer.add_param_group({"params": list(added.parameters())})
+            for _ in ("makes the buckets", "sends while it runs"):
+                optimizer.zero_grad()
+                loss = sum(layer(torch.ones(1, 1)).sum() for layer in (first, second, third, added))
+                run_backward(loss * (hvd.rank() + 1))
+                optimizer.step()
+            assert added.weight.grad is not None
+            times = 2 if added is third else 1  # it is in the sum twice
+            assert added.weight.grad.item() == times * (hvd.size() + 1) / 2
+        names = list(optimizer._parameter_names.values())
+        assert len(set(names)) == len(names) == 4
+
+
 def check_the_stand_in_for_a_sparse_gradient_is_where_its_parameter_is() -> None:
     """On a device that every PyTorch has, and that is refused when the gradient is to travel."""
     table = torch.nn.Embedding(10, 3, sparse=True, device="meta")
