@@ -95,7 +95,8 @@ class _Broadcast(torch.autograd.Function):
         root_rank, name, process_set = ctx.arguments
         reduced = allreduce(grad, name=gradient_name(name), op=Average, process_set=process_set)
         if SESSION.member.placement.rank != root_rank:
-            reduced = reduced * 0
+            # Zeros, of infinities too. Its own gradient leads on, where all ranks take part.
+            reduced = reduced.masked_fill(torch.ones_like(reduced, dtype=torch.bool), 0)
         return reduced, None, None, None
 
 

@@ -169,6 +169,25 @@ def check_gradient_of_broadcast() -> None:
     assert tensor.grad.tolist() == ([mean] * 2 if hvd.rank() == 1 else [0.0] * 2)
 
 
+def check_infinite_gradients_of_broadcast_are_zeros_off_the_root() -> None:
+    tensor = torch.ones(2, requires_grad=True)
+    run_backward((hvd.broadcast(tensor, 1) * float("inf")).sum())
+    assert tensor.grad is not None
+    assert tensor.grad.tolist() == [float("inf") if hvd.rank() == 1 else 0.0] * 2
+
+
+def check_second_derivative_of_broadcast() -> None:
+    """All ranks take part, those too whose first derivative is zero."""
+    tensor = torch.tensor([2.0, 3.0], requires_grad=True)
+    sent = hvd.broadcast(tensor, 1, name="sent")
+    (first,) = torch.autograd.grad((sent**3).sum(), tensor, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), tensor)
+    is_root = hvd.rank() == 1
+    assert first.tolist() == ([12.0, 27.0] if is_root else [0.0, 0.0])
+    of_mean = torch.tensor([12.0, 18.0]) / hvd.size()  # the root's sum alone depends on it
+    torch.testing.assert_close(second, of_mean if is_root else torch.zeros(2))
+
+
 def check_broadcast_parameters() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
     with torch.no_grad():
