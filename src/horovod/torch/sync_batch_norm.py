@@ -116,7 +116,10 @@ class _SyncBatchNorm:
         for running, now in ((running_mean, mean), (running_var, unbiased)):
             if running is not None and momentum is not None:
                 with torch.no_grad():
-                    running.lerp_(now.to(running.dtype), momentum)
+                    # As in PyTorch, batches without a number say nothing about the next ones.
+                    towards = torch.where(count > 0, now.to(running.dtype), running)
+                    running.lerp_(towards, momentum)
+        count = count.clamp(min=1)
         result: torch.Tensor = _Normalise.apply(input, eps, count, mean, variance)  # type: ignore[no-untyped-call]
         if weight is not None:
             result = result * _by_channel(weight, result)
@@ -142,7 +145,7 @@ def _others(tensor: torch.Tensor) -> list[int]:
 def _gather_statistics(
     tensor: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Count, mean and biased variance per channel over all ranks' batches.
+    """Count, mean and biased variance per channel over all ranks' batches: 0 where all are empty.
 
     Each rank's deviations are taken from its own mean (Chan et al., 1979), which keeps the
     precision that a sum of squares loses.
@@ -156,9 +159,9 @@ def _gather_statistics(
     channels = tensor.shape[1]
     counts = everyones[:, :1]
     means, squares = everyones[:, 1 : channels + 1], everyones[:, channels + 1 :]
-    count = counts.sum().clamp(min=1)
-    mean = (counts * means).sum(0) / count
-    variance = (squares + counts * (means - mean).square()).sum(0) / count
+    count = counts.sum()
+    mean = (counts * means).sum(0) / count.clamp(min=1)
+    variance = (squares + counts * (means - mean).square()).sum(0) / count.clamp(min=1)
     return count, mean, variance
 
 

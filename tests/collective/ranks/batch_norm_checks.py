@@ -144,10 +144,21 @@ def check_sync_batch_norm_of_empty_and_half_precision_batches() -> None:
     result = layer(mine)
     assert result.shape == (rows, 2)
     torch.autograd.backward(result.square().sum())
-    with_statistics = hvd.SyncBatchNorm(2)
-    assert with_statistics(torch.ones(0, 2)).shape == (0, 2)  # on all ranks
-    assert with_statistics.running_mean is not None
-    assert with_statistics.running_mean.isfinite().all()
+    for momentum in (0.1, None):
+        for kind in (torch.nn.BatchNorm1d, hvd.SyncBatchNorm):
+            with_statistics = kind(2, momentum=momentum)
+            nothing = torch.ones(0, 2, requires_grad=True)
+            mean, variance = with_statistics.running_mean, with_statistics.running_var
+            assert mean is not None
+            assert variance is not None
+            mean.fill_(3)
+            variance.fill_(5)
+            result = with_statistics(nothing)  # on all ranks
+            torch.autograd.backward(result.sum())
+            assert nothing.grad is not None
+            assert result.shape == nothing.grad.shape == (0, 2)
+            assert (mean.tolist(), variance.tolist()) == ([3.0] * 2, [5.0] * 2)
+            assert with_statistics.num_batches_tracked == 1
     half = layer(torch.randn(4, 2, 3, dtype=torch.bfloat16))
     assert half.dtype == torch.bfloat16
     doubled = hvd.SyncBatchNorm(2).double()(torch.randn(4, 2, dtype=torch.float64) + 1e6)
