@@ -1,6 +1,7 @@
 """What the collectives have in common where they take part in automatic differentiation."""
 
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,6 +13,19 @@ FORWARD_MODE: Any = (
     forward_ad
     if hasattr(forward_ad, "_current_level")
     else types.SimpleNamespace(_current_level=-1)
+)
+
+
+# Of transforms and tracers, whose tensors have no memory to send.
+OUTSIDE = (
+    "collectives can be neither transformed by torch.func (grad, vmap, jvp, jacrev, ...) nor traced"
+    " (FakeTensorMode, make_fx, torch.export); call them outside of it, on its results"
+)
+
+_transforms_active: Callable[[], bool] = getattr(
+    torch._C,  # noqa: SLF001 - autograd's functions ask the same
+    "_are_functorch_transforms_active",
+    lambda: False,
 )
 
 
@@ -45,7 +59,16 @@ def refuse_tangent(tensor: object) -> None:
 
 
 def apply(function: type[torch.autograd.Function], *arguments: Any) -> Any:
-    """Runs a function of autograd's."""
+    """Runs a function of autograd's.
+
+    Raises:
+        NotImplementedError: torch.func transforms the code that calls it.
+    """
+    if _transforms_active():
+        raise NotImplementedError(
+            f"{OUTSIDE}. Gradients of collectives: tensor.backward(), torch.autograd.grad"
+            " and torch.autograd.forward_ad"
+        )
     return function.apply(*arguments)  # type: ignore[no-untyped-call]
 
 

@@ -13,7 +13,7 @@ from horovod._loader import _bindings
 from horovod._native import _buildinfo
 from horovod._operations import CPU, DTYPES, Operand
 from horovod._outputs import check_output, check_rows
-from horovod.torch.autograd import refuse_tangent
+from horovod.torch.autograd import OUTSIDE, refuse_tangent
 
 _LARGEST_GUESS = 1 << 30  # bytes
 
@@ -37,7 +37,30 @@ def operand(tensor: torch.Tensor, wire_dtype: str | None = None) -> Operand:
 
 def has_memory(tensor: torch.Tensor) -> bool:
     """Whether a tensor's elements lie in its own memory, as those of some subclasses do not."""
-    return type(tensor) is torch.Tensor or tensor.data_ptr() != 0 or tensor.numel() == 0
+    if _is_tracers(tensor):  # of which PyTorch warns when it is asked
+        return False
+    try:
+        return tensor.data_ptr() != 0 or tensor.numel() == 0
+    except RuntimeError:  # a transform of torch.func has wrapped it
+        return False
+
+
+def _is_tracers(tensor: torch.Tensor) -> bool:
+    """Whether it is PyTorch's FakeTensor, or its FunctionalTensor, which PyTorch 2.0 lacks."""
+    kind = type(tensor)
+    return kind is not torch.Tensor and kind.__module__.startswith("torch._subclasses.")
+
+
+def _say_why_without_memory(tensor: torch.Tensor) -> str:
+    if type(tensor) is torch.Tensor or _is_tracers(tensor):
+        return (
+            f"A tensor of type {type(tensor).__name__} has no memory here, where it only stands for"
+            f" others: {OUTSIDE}"
+        )
+    return (
+        f"A tensor of type {type(tensor).__name__} has no memory of its own: its elements lie"
+        " in other tensors, which it refers to. Pass those; of a DTensor, `tensor.to_local()`."
+    )
 
 
 def contiguous(tensor: torch.Tensor, *, in_place: bool = False) -> torch.Tensor:
@@ -64,10 +87,7 @@ def contiguous(tensor: torch.Tensor, *, in_place: bool = False) -> torch.Tensor:
         raise ValueError(f"Tensor type {tensor.type()} is not supported.")
     plain = tensor.detach()
     if not has_memory(plain):
-        raise ValueError(
-            f"A tensor of type {type(tensor).__name__} has no memory of its own: its elements lie"
-            " in other tensors, which it refers to. Pass those; of a DTensor, `tensor.to_local()`."
-        )
+        raise ValueError(_say_why_without_memory(tensor))
     if plain.is_contiguous() and not plain.is_neg():
         return plain
     if in_place and _repeats_elements(plain):

@@ -1,10 +1,12 @@
 """Tensors in whose memory there is no place for a result, or no value."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import horovod.torch as hvd
 
@@ -35,22 +37,50 @@ class Referring(torch.Tensor):
         return cls.referring_to(result) if isinstance(result, torch.Tensor) else result
 
 
+OPERATIONS: Sequence[Callable[[Any], Any]] = (
+    hvd.allreduce,
+    hvd.allreduce_,
+    lambda tensor: hvd.synchronize(hvd.allreduce_async_(tensor)),
+    lambda tensor: hvd.grouped_allreduce([tensor, tensor]),
+    lambda tensor: hvd.broadcast_(tensor, 0),
+    lambda tensor: hvd.broadcast_parameters({"tensor": tensor}, 0),
+    hvd.allgather,
+    hvd.alltoall,
+    hvd.reducescatter,
+)
+
+
 def check_tensors_that_refer_to_others_are_refused() -> None:
-    operations: Sequence[Callable[[Any], Any]] = (
-        hvd.allreduce,
-        hvd.allreduce_,
-        lambda tensor: hvd.synchronize(hvd.allreduce_async_(tensor)),
-        lambda tensor: hvd.grouped_allreduce([tensor, tensor]),
-        lambda tensor: hvd.broadcast_(tensor, 0),
-        lambda tensor: hvd.broadcast_parameters({"tensor": tensor}, 0),
-        hvd.allgather,
-        hvd.alltoall,
-        hvd.reducescatter,
-    )
-    for operation in operations:
+    for operation in OPERATIONS:
         with pytest.raises(ValueError, match=r"Referring has no memory of its own.*to_local\(\)"):
             operation(Referring.referring_to(torch.ones(hvd.size())))
     assert hvd.allreduce(torch.nn.Parameter(torch.ones(0))).numel() == 0
+    assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [hvd.size()] * 2
+
+
+def check_tensors_of_tracers_and_transforms_are_refused_in_words() -> None:
+    transformed = r"neither transformed by torch\.func .* nor traced .* outside of it"
+    for operation in OPERATIONS:
+        with warnings.catch_warnings(), FakeTensorMode():
+            warnings.simplefilter("error")
+            fake = torch.ones(hvd.size())
+            with pytest.raises(ValueError, match=f"FakeTensor has no memory here.*{transformed}"):
+                operation(fake)
+        with pytest.raises(ValueError, match=f"Tensor has no memory here.*{transformed}"):
+            torch.func.vmap(operation)(torch.ones(2, hvd.size()))
+
+    def reduced(tensor: torch.Tensor) -> torch.Tensor:
+        return hvd.allreduce(tensor).sum()
+
+    ones = torch.ones(2)
+    transforms: Any = (
+        lambda: torch.func.grad(reduced)(ones),
+        lambda: torch.func.jacrev(reduced)(ones),
+        lambda: torch.func.jvp(reduced, (ones,), (ones,)),
+    )
+    for transform in transforms:
+        with pytest.raises(NotImplementedError, match=transformed):
+            transform()
     assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [hvd.size()] * 2
 
 
