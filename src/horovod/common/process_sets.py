@@ -149,7 +149,12 @@ class _GlobalProcessSet(ProcessSet):
 global_process_set = _GlobalProcessSet()
 
 
-def _require_process_set(process_set: ProcessSet) -> None:
+def require_process_set(process_set: ProcessSet) -> None:
+    """Refuses what is no process set.
+
+    Raises:
+        TypeError: it is none.
+    """
     if not isinstance(process_set, ProcessSet):
         raise TypeError(
             f"process_set must be a ProcessSet, not {type(process_set).__name__}; register ranks"
@@ -164,7 +169,7 @@ def registered_id(process_set: ProcessSet) -> int:
         TypeError: it is no process set.
         ValueError: it is not registered, or was removed.
     """
-    _require_process_set(process_set)
+    require_process_set(process_set)
     number = process_set.process_set_id
     if number is None:
         number = process_set.registered_id()
@@ -330,7 +335,7 @@ def remove_process_set(process_set: ProcessSet) -> bool:
         ValueError: process sets may not be changed after `init()`.
         HorovodInternalError: the ranks named different sets.
     """
-    _require_process_set(process_set)
+    require_process_set(process_set)
     number = process_set.registered_id()
     if number is None or number == 0:
         return False

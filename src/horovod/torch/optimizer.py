@@ -13,7 +13,7 @@ import torch
 from horovod import _settings
 from horovod._reduce_op import choose_op
 from horovod.common.exceptions import HorovodInternalError
-from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.common.process_sets import ProcessSet, global_process_set, require_process_set
 from horovod.common.util import split_list
 from horovod.torch.adasum_optimizer import AdasumStep, wrap_for_adasum
 from horovod.torch.buckets import BucketReducer, bucket_bytes
@@ -257,6 +257,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         ValueError: bad arguments, with Horovod's texts; arguments that exclude each other; or the
             optimizer is wrapped already.
         NotImplementedError: Adasum on a number of ranks that is not a power of two.
+        TypeError: process_set is none.
     """
     if is_derived(optimizer):
         raise ValueError("the optimizer has been wrapped by DistributedOptimizer already")
@@ -270,6 +271,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
             f" got {gradient_predivide_factor}"
         )
     require_compression(compression)
+    require_process_set(process_set)
     room = bucket_bytes(bucket_cap_mb, os.environ)
     if bucket_cap_mb is not None and not gradient_as_bucket_view:
         warnings.warn(_NO_BUCKETS, stacklevel=2)

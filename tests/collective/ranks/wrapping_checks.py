@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from typing import Any
 
 import pytest
 import torch
@@ -111,3 +112,10 @@ def check_arguments_of_the_optimizer() -> None:
             hvd.DistributedOptimizer(sgd, **options)
     with pytest.raises(ValueError, match="wrapped by DistributedOptimizer already"):
         hvd.DistributedOptimizer(hvd.DistributedOptimizer(sgd))
+    no_sets: list[Any] = [None, [0, 1], "a"]
+    for no_set in no_sets:
+        for op in (hvd.Average, hvd.Adasum):
+            with pytest.raises(
+                TypeError, match=r"process_set must be a ProcessSet, not (None|l|s)"
+            ):
+                hvd.DistributedOptimizer(sgd, op=op, process_set=no_set)
