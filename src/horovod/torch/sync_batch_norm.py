@@ -116,9 +116,11 @@ class _SyncBatchNorm:
         for running, now in ((running_mean, mean), (running_var, unbiased)):
             if running is not None and momentum is not None:
                 with torch.no_grad():
-                    # As in PyTorch, batches without a number say nothing about the next ones.
-                    towards = torch.where(count > 0, now.to(running.dtype), running)
-                    running.lerp_(towards, momentum)
+                    # As in PyTorch, batches without a number say nothing about the next ones, and
+                    # a variance that 16 bits cannot hold counts by its part.
+                    wide = running.to(torch.promote_types(running.dtype, now.dtype))
+                    towards = torch.where(count > 0, now.to(wide.dtype), wide)
+                    running.copy_(torch.lerp(wide, towards, momentum))
         count = count.clamp(min=1)
         result: torch.Tensor = _Normalise.apply(input, eps, count, mean, variance)  # type: ignore[no-untyped-call]
         if weight is not None:

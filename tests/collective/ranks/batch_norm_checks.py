@@ -166,6 +166,18 @@ def check_sync_batch_norm_of_empty_and_half_precision_batches() -> None:
     torch.testing.assert_close(mean, torch.zeros_like(mean), atol=1e-7, rtol=0)
 
 
+def check_a_variance_beyond_float16_counts_by_its_part() -> None:
+    generator = torch.Generator().manual_seed(5)
+    joined = torch.randn(8 * hvd.size(), 3, 4, generator=generator).mul(300).half()
+    synced, plain = hvd.SyncBatchNorm(3).half(), torch.nn.BatchNorm1d(3).half()
+    for _ in range(3):
+        synced(joined[hvd.rank() * 8 :][:8])
+        plain(joined)
+    assert synced.running_var is not None
+    assert synced.running_var.isfinite().all()
+    torch.testing.assert_close(synced.running_var, plain.running_var)
+
+
 def check_the_calculation_under_horovods_name() -> None:
     joined = torch.randn(hvd.size(), 4, 3, generator=torch.Generator().manual_seed(5)) + 2
     mean, variance = torch.zeros(3), torch.ones(3)
