@@ -209,6 +209,20 @@ def test_a_discovery_script_that_fails_later_is_asked_again(tmp_path: Path) -> N
     assert "ended with code 7" in launched.err
 
 
+@pytest.mark.parametrize("name", ["a..b", "a" * 64])
+def test_a_name_that_no_host_can_have_is_left_out(tmp_path: Path, name: str) -> None:
+    calls = tmp_path / "calls"
+    script = f"echo >>{calls}; echo localhost:1; [ $(wc -l <{calls}) -eq 1 ] || echo {name}:1"
+    wait = (
+        "import horovod.array as hvd, time; hvd.init()\n"
+        f"while len(open({str(calls)!r}).read()) < 4: time.sleep(0.02)"
+    )
+    launched = horovodrun("-np", "1", "--host-discovery-script", script, sys.executable, "-c", wait)
+    assert launched.code == 0, launched.err
+    assert f"no way to host '{name}': no host has such a name" in launched.err
+    assert f"No more workers are started on {name} for now." in launched.err
+
+
 MOODY = """
 import sys
 from horovod.runner import launch
