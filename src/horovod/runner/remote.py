@@ -27,6 +27,7 @@ from horovod.runner.processes import CANNOT_START, Command, LocalWorkers
 from horovod.runner.signals import signals_as_events
 from horovod.runner.store_client import StoreError
 from horovod.runner.threads import ThreadError, start_thread
+from horovod.runner.witness import witnessed
 from horovod.runner.workers import started_beside
 
 GREETING = b"\nHOROVOD-AGENT-2\n"  # what a login script prints before it is no business of ours
@@ -250,7 +251,11 @@ def run_agent(
     if line is None:
         return 0  # the launcher has gone before it said what to do
     order = _where_workers_can_be(Order.decode(opened(line)))
-    frames = FrameWriter(descriptor_out)
+    with witnessed():
+        return _run_order(order, lines, FrameWriter(descriptor_out))
+
+
+def _run_order(order: Order, lines: Iterator[bytes], frames: FrameWriter) -> int:
     events: _Events = queue.SimpleQueue()
 
     def on_exit(rank: int, code: int) -> None:

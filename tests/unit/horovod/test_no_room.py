@@ -135,7 +135,9 @@ def test_a_guardian_that_cannot_be_started_is_a_reason_for_all(
         assert reports.text[rank].startswith(f"stderr: cannot start a guardian: {REASON}")
 
 
-@pytest.mark.parametrize("work", ["_send_order", "_pass_messages", "_await_greeting", "_watch"])
+@pytest.mark.parametrize(
+    "work", ["tell", "_pass_messages", "_read_output", "_await_program", "_watch"]
+)
 def test_a_connection_without_its_threads_is_ended_and_its_workers_reported(
     refuse: Refuse, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, work: str
 ) -> None:
