@@ -21,7 +21,7 @@ from typing import IO
 from horovod._settings import HOSTNAME
 from horovod.runner.call_back import CallError, call, unseal
 from horovod.runner.children import ends_are_told
-from horovod.runner.import_paths import WITHOUT_CURRENT_FOLDER
+from horovod.runner.import_paths import WITHOUT_CURRENT_FOLDER, absolute_paths
 from horovod.runner.output import STREAMS
 from horovod.runner.processes import CANNOT_START, Command, LocalWorkers
 from horovod.runner.signals import signals_as_events
@@ -42,9 +42,6 @@ _STOP_ONE = b"stop "  # what a line after the order begins with; the rank follow
 _CHUNK = 1 << 16
 _LONGEST_PREAMBLE = 1 << 20  # bytes of login messages before the agent's greeting
 
-# By which an interpreter finds its libraries and this package.
-_PATHS = ("LD_LIBRARY_PATH", "PYTHONPATH")
-
 # Exit codes; None: end all workers; an exception: they cannot be started.
 _Events = queue.SimpleQueue[int | BaseException | None]
 
@@ -61,13 +58,9 @@ def agent_command(python: str, *arguments: str) -> str:
         arguments: the agent's.
     """
     run = f"{WITHOUT_CURRENT_FOLDER}; from horovod.runner.remote import main"
-    paths = [f"{name}={_whole(os.environ[name])}" for name in _PATHS if os.environ.get(name)]
+    paths = [f"{name}={value}" for name, value in absolute_paths(os.environ).items()]
     program = [python, "-c", f"{run}; sys.exit(main(*sys.argv[1:]))", *arguments]
     return shlex.join([*(("env", *paths) if paths else ()), *program])
-
-
-def _whole(paths: str) -> str:
-    return os.pathsep.join(map(os.path.abspath, paths.split(os.pathsep)))
 
 
 @dataclass(frozen=True)
