@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import queue
+import select
 import shlex
 import struct
 import sys
@@ -164,6 +165,8 @@ class FrameWriter:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = threading.Lock()
+        self._room = select.poll()
+        self._room.register(descriptor, select.POLLOUT)
         self._write(GREETING)
 
     def output(self, rank: int, stream: str, data: bytes) -> None:
@@ -180,7 +183,9 @@ class FrameWriter:
             view = memoryview(data)
             try:
                 while view:
-                    view = view[os.write(self._descriptor, view) :]
+                    self._room.poll()
+                    with contextlib.suppress(BlockingIOError):  # others have set it not to wait
+                        view = view[os.write(self._descriptor, view) :]
             except OSError:
                 return  # the launcher is gone; standard input says so too
 
