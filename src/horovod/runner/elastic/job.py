@@ -253,12 +253,12 @@ def run_elastic_job(elastic: ElasticJob, exchange: Exchange | None = None) -> in
         try:
             with killed_on_error(launcher.groups):
                 code, signalled = _run(driver, launcher, events)
+            reasons = [driver.reason] if driver.reason else []
             failure = driver.failure
-            reason = None
             if failure is not None and failure.code == code:
-                reason = describe_failure(failure.name, code)
-                say(reason)
-            exchange.after(store, reason, signalled)
+                reasons.append(describe_failure(failure.name, code))
+                say(reasons[-1])
+            exchange.after(store, "\n".join(reasons) or None, signalled)
             return code
         finally:
             ended.set()
