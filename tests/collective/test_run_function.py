@@ -149,7 +149,7 @@ def test_an_elastic_job_that_is_not_told_the_least_ranks_gives_as_many_results_a
         ({"host_discovery_script": "exit 3"}, "cannot tell the hosts: exit 3 ended with code 3"),
     ],
 )
-def test_why_an_elastic_job_cannot_go_on_is_raised(hosts: dict[str, str], reason: str) -> None:
+def test_why_an_elastic_job_cannot_go_on_is_raised(hosts: dict[str, Any], reason: str) -> None:
     with pytest.raises(RuntimeError, match=f"^{reason}"):
         horovod.run(os.getpid, num_proc=2, min_num_proc=2, **hosts)
 

@@ -125,6 +125,8 @@ class RemoteWorkers:
         on_exit: called once per worker with rank and exit code.
         on_message: called with what ssh itself has to say.
         patience: seconds for the agent to answer; then its workers are reported as ended (255).
+        on_lost: called in place of `on_exit` with the connection's code, where nobody has told the
+            worker's; None for the same.
     """
 
     def __init__(
@@ -136,12 +138,14 @@ class RemoteWorkers:
         on_exit: Callable[[int, int], None],
         on_message: Callable[[str], None],
         patience: float = GREETING_SECONDS,
+        on_lost: Callable[[int, int], None] | None = None,
     ) -> None:
         self._hostname = hostname
         self._command: Sequence[str] = ssh_command(hostname, options, sys.executable)
         self._order = order
         self._on_output = on_output
         self._on_exit = on_exit
+        self._on_lost = on_lost or on_exit
         self._on_message = on_message
         self._patience = patience
         self._kubexec = options.kubexec
@@ -221,19 +225,19 @@ class RemoteWorkers:
         for rank in self._order.workers:
             self._report(rank, CANNOT_START)
 
-    def _report(self, rank: int, code: int) -> None:
+    def _report(self, rank: int, code: int, *, lost: bool = False) -> None:
         """Says that a worker has ended, once."""
         with self._changed:
             if rank in self._ended:
                 return
             self._ended.add(rank)
             self._changed.notify_all()
-        self._on_exit(rank, code)
+        (self._on_lost if lost else self._on_exit)(rank, code)
 
     def _report_all(self) -> None:
         """Says of all workers whose end nobody has told that they are lost with the connection."""
         for rank in self._order.workers:
-            self._report(rank, CONNECTION_FAILED)
+            self._report(rank, CONNECTION_FAILED, lost=True)
 
     def stop(self) -> None:
         """Has the agent end its workers; ends the connection if that takes too long.
@@ -368,7 +372,7 @@ class RemoteWorkers:
                 what = f"the agent on {self._hostname} ended, though not the connection to it,"
             self._on_message(f"{what} before its ranks {', '.join(map(str, missing))} did\n")
         for rank in missing:
-            self._report(rank, (told and code) or CONNECTION_FAILED)
+            self._report(rank, (told and code) or CONNECTION_FAILED, lost=True)
 
     def _read_output(self, connection: Connection) -> None:
         try:

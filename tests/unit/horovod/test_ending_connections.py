@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,10 +22,12 @@ AGENT_BESIDE = 'sh -c "echo \\$\\$ >{agent}; exec $1"; exec sleep 600'
 AGENT_IN_PLACE = 'echo $$ >{agent}; exec sh -c "exec $1"'
 
 
-def remote(reports: Reports, order: Order) -> RemoteWorkers:
+def remote(
+    reports: Reports, order: Order, on_lost: Callable[[int, int], None] | None = None
+) -> RemoteWorkers:
     return RemoteWorkers(
         "elsewhere", SshOptions(None, None), order, reports.on_output, reports.on_exit,
-        reports.messages.append, 10 * PATIENCE,
+        reports.messages.append, 10 * PATIENCE, on_lost,
     )  # fmt: skip
 
 
@@ -68,14 +70,20 @@ def test_ranks_are_lost_with_the_agent_where_ssh_goes_on(
     monkeypatch.setattr(ssh, "TERMINATE_SECONDS", 0.5)
     agent = tmp_path / "agent"
     stand_in(tmp_path, monkeypatch, AGENT_BESIDE.format(agent=agent))
-    reports = Reports()
-    workers = remote(reports, order_of({4: {}, 5: {}}))
+    reports, lost = Reports(), list[int]()
+
+    def on_lost(rank: int, code: int) -> None:
+        lost.append(rank)
+        reports.on_exit(rank, code)
+
+    workers = remote(reports, order_of({4: {}, 5: {}}), on_lost)
     workers.start()
     assert {reports.outputs.get(timeout=PATIENCE) for _ in range(2)} == {4, 5}
     os.kill(int(agent.read_text()), signal.SIGKILL)
     assert [reports.ends.get(timeout=PATIENCE) for _ in range(2)] == [(4, 255), (5, 255)]
     told = "the agent on elsewhere ended, though not the connection to it, before its ranks 4, 5"
     assert reports.messages[-1] == f"{told} did\n"  # the shell may have said something before
+    assert lost == [4, 5]
 
 
 def test_an_ssh_that_goes_on_when_all_ranks_have_ended_is_ended(
