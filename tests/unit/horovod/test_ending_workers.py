@@ -251,6 +251,30 @@ def test_what_leads_a_group_of_its_own_ends_too(end: str) -> None:
     wait_until_gone(child)
 
 
+# Ends a session that does not end when it is asked to, while no descriptor is free.
+WITHOUT_DESCRIPTORS = """
+import resource, subprocess
+from horovod.runner import process_groups
+process_groups.TERMINATE_SECONDS = 0.2
+stubborn = ["sh", "-c", "trap '' TERM; echo ready; sleep 600 & wait; wait"]
+session = subprocess.Popen(stubborn, stdout=subprocess.PIPE, start_new_session=True)
+session.stdout.readline()
+limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+process_groups.Sessions().end(session.pid)
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+print(session.wait(30))
+"""
+
+
+def test_a_session_is_ended_while_no_descriptor_is_free() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_DESCRIPTORS],
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.stdout == "-9\n", done.stderr
+
+
 def test_all_sessions_are_asked_to_end_before_any_is_waited_for() -> None:
     # Asked to end, the first one waits for the second one's end, and then says that it has.
     waits = (
