@@ -1,6 +1,7 @@
 """Elastic jobs: ranks are killed, hosts come and go, and training comes out right."""
 
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -257,6 +258,38 @@ def test_hosts_are_looked_for_again_after_an_unexpected_exception(tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("cannot tell the hosts this time: looking for hosts has failed\n") == 1
     assert re.search(r"\n  File .*, in moody\nLookupError: no such cloud\n", done.stderr)
+
+
+# Never hears what addresses a host has.
+LOOKING_UP = """
+import socket, sys, threading
+from horovod.runner import launch
+look_up = socket.getaddrinfo
+def look_up_or_hang(name, *rest, **more):
+    if name == "slow.invalid":
+        print("looking", flush=True)
+        threading.Event().wait()
+    return look_up(name, *rest, **more)
+socket.getaddrinfo = look_up_or_hang
+sys.exit(launch.run_commandline())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_launcher_that_looks_up_the_name_of_a_host(number: signal.Signals) -> None:
+    hosts = ("--host-discovery-script", "echo slow.invalid:1")
+    with subprocess.Popen(
+        [sys.executable, "-c", LOOKING_UP, "-np", "1", "--min-np", "1", *hosts, "true"],
+        stdout=subprocess.PIPE,
+        env=clean_environment(),
+    ) as launcher:
+        try:
+            assert launcher.stdout is not None
+            assert launcher.stdout.readline() == b"looking\n"
+            launcher.send_signal(number)
+            assert launcher.wait(60) == 128 + number
+        finally:
+            launcher.kill()
 
 
 WHERE_THE_STORE_LISTENS = """

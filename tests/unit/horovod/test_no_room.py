@@ -281,6 +281,8 @@ def test_an_exception_that_leaves_an_elastic_job_ends_its_workers(
 
     def find_and_fail(driver: Driver, hosts: Mapping[str, int]) -> None:
         find(driver, hosts)
+        while len(started) < 3:
+            time.sleep(0.01)
         raise MemoryError
 
     monkeypatch.setattr(Driver, "hosts_found", find_and_fail)
