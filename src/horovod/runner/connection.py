@@ -1,6 +1,7 @@
 """The program that connects with another host, as ssh, and what it has started."""
 
 import contextlib
+import select
 import signal
 import subprocess
 import threading
@@ -40,6 +41,15 @@ class Connection:
     def output(self) -> IO[bytes]:
         """The agent's standard output."""
         return _pipe(self._process.stdout)
+
+    def has_more(self) -> bool:
+        """Whether there is output that nobody has read."""
+        poll = select.poll()
+        try:
+            poll.register(self.output, select.POLLIN)
+        except ValueError:  # it has been closed
+            return False
+        return any(event & select.POLLIN for _, event in poll.poll(0))
 
     @property
     def complaints(self) -> IO[bytes]:

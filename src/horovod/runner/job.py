@@ -22,7 +22,8 @@ from horovod.runner.processes import LocalWorkers
 from horovod.runner.remote import Order
 from horovod.runner.rendezvous import RendezvousServer, read_joined
 from horovod.runner.signals import Signalled, signals_as_events
-from horovod.runner.ssh import GREETING_SECONDS, RemoteWorkers, SshOptions, forwarded
+from horovod.runner.ssh import GREETING_SECONDS, RemoteWorkers
+from horovod.runner.ssh_options import SshOptions, forwarded
 from horovod.runner.streams import bytes_of, say, tell
 from horovod.runner.workers import Enders, Workers, started_beside
 

@@ -1,13 +1,10 @@
 """Workers on another host: one connection per host, by ssh, an agent at its other end."""
 
 import enum
-import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import PurePath
+from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 from horovod._settings import RENDEZVOUS_ADDRESS
@@ -27,81 +24,19 @@ from horovod.runner.remote import (
     skip_preamble,
     stop_one,
 )
+from horovod.runner.ssh_options import (
+    CONNECT_ATTEMPTS,
+    CONNECT_SECONDS,
+    SshOptions,
+    ssh_command,
+)
 from horovod.runner.threads import ThreadError, start_thread, why_not_started
 from horovod.runner.witness import GONE
 
-CONNECT_SECONDS = 10
-CONNECT_ATTEMPTS = 5
 # Until a host's agent answers, where the user has set no time for the start: ssh alone may take
 # half of it to connect.
 GREETING_SECONDS = 2.0 * CONNECT_SECONDS * CONNECT_ATTEMPTS
-# A host that has vanished closes no connection; without these, ssh would wait for it for ever.
-ALIVE_SECONDS = 30
-ALIVE_QUESTIONS = 4
 CONNECTION_FAILED = 255  # ssh's own exit code
-
-# What belongs to one host or one login and is wrong elsewhere.
-_NOT_FORWARDED = re.compile(
-    r"BASH_FUNC_.*|OLDPWD|PWD|SHLVL|_|HOSTNAME|.*CUDA_VISIBLE_DEVICES|_?HOROVOD_SECRET_KEY|SSH_.*|XDG_.*|DBUS_.*"
-)
-
-
-@dataclass(frozen=True)
-class SshOptions:
-    """How to reach other hosts.
-
-    Attributes:
-        port: None for ssh's own choice.
-        identity_file: a private key; None for ssh's own choice.
-        kubexec: Kubeflow's program that is used in place of ssh; None for ssh.
-    """
-
-    port: int | None
-    identity_file: str | None
-    kubexec: str | None = None
-
-    @property
-    def any_name(self) -> bool:
-        """Whether hosts are reached by names that need not have addresses here: pods' are."""
-        return self.kubexec is not None
-
-
-def find_kubexec(environment: Mapping[str, str]) -> str | None:
-    """Kubeflow's program for commands in other pods, where it is what mpirun would use.
-
-    Other programs that mpirun is told to use need not do what ssh does.
-    """
-    agent = environment.get("OMPI_MCA_plm_rsh_agent", "")
-    return agent if PurePath(agent).name == "kubexec.sh" else None
-
-
-def forwarded(environment: Mapping[str, str]) -> dict[str, str]:
-    """The part of an environment that makes sense on another host."""
-    return {
-        name: value for name, value in environment.items() if not _NOT_FORWARDED.fullmatch(name)
-    }
-
-
-def ssh_command(hostname: str, options: SshOptions, python: str) -> list[str]:
-    """The command that runs the agent on another host.
-
-    No secret and no environment appear in it, but for the paths by which it is found.
-
-    Args:
-        hostname: as the user wrote it; ssh's own configuration may know it.
-        options: the user's wishes.
-        python: path of the interpreter over there.
-    """
-    command = ["ssh", "-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no"]
-    command += ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_SECONDS}"]
-    command += ["-o", f"ConnectionAttempts={CONNECT_ATTEMPTS}"]
-    command += ["-o", f"ServerAliveInterval={ALIVE_SECONDS}"]
-    command += ["-o", f"ServerAliveCountMax={ALIVE_QUESTIONS}"]
-    if options.port is not None:
-        command += ["-p", str(options.port)]
-    if options.identity_file is not None:
-        command += ["-i", options.identity_file]
-    return [*command, hostname, agent_command(python)]
 
 
 class _Sign(enum.Enum):
@@ -155,6 +90,8 @@ class RemoteWorkers:
         self._unwanted_ranks: set[int] = set()
         self._signs: set[_Sign] = set()
         self._given_up = False
+        self._passed = 0  # frames
+        self._passing = False
         self._unwanted = threading.Event()  # all are to end, even before they have been started
         self._concluded = threading.Event()  # the connection has ended, and all have been reported
         self._connection: Connection | None = None
@@ -351,15 +288,8 @@ class RemoteWorkers:
         What strangers hold open, as what a login script has started, is not waited for for long.
         """
         connection.hang_up()
-
-        def over() -> bool:
-            needed = {_Sign.PROGRAM_ENDED}
-            if not self._all_ended():
-                needed |= {_Sign.READ, _Sign.HEARD}
-            return needed <= self._signs
-
+        whole = self._await_rest(connection)
         with self._changed:
-            whole = self._changed.wait_for(over, TERMINATE_SECONDS)
             by_itself = _Sign.PROGRAM_ENDED in self._signs
             told = by_itself and _Sign.READ in self._signs and not self._given_up
         if not whole:
@@ -373,6 +303,27 @@ class RemoteWorkers:
             self._on_message(f"{what} before its ranks {', '.join(map(str, missing))} did\n")
         for rank in missing:
             self._report(rank, (told and code) or CONNECTION_FAILED, lost=True)
+
+    def _await_rest(self, connection: Connection) -> bool:
+        """Waits for the rest of what comes, as long as it does, or is passed on meanwhile.
+
+        Returns:
+            Whether all has come.
+        """
+
+        def over() -> bool:
+            needed = {_Sign.PROGRAM_ENDED}
+            if not self._all_ended():
+                needed |= {_Sign.READ, _Sign.HEARD}
+            return needed <= self._signs
+
+        before = -1
+        while before != self._passed or self._passing or connection.has_more():
+            before = self._passed
+            with self._changed:
+                if self._changed.wait_for(over, TERMINATE_SECONDS):
+                    return True
+        return False
 
     def _read_output(self, connection: Connection) -> None:
         try:
@@ -390,10 +341,13 @@ class RemoteWorkers:
             return
         self._note(_Sign.GREETED)
         for kind, rank, payload in read_frames(pipe, self._pass_stray):
+            self._passing = True  # who reads the output may pause
             if kind == EXIT:
                 self._report(rank, read_exit(payload))
             else:
                 self._on_output(rank, STREAMS[kind], payload)
+            self._passed += 1
+            self._passing = False
 
     def _pass_stray(self, text: bytes) -> None:
         words = text.decode(errors="replace").rstrip()

@@ -13,7 +13,8 @@ import pytest
 
 from horovod.runner.output import STDOUT, STREAMS
 from horovod.runner.remote import EXIT, GREETING, FrameWriter, Order, read_exit, read_frames
-from horovod.runner.ssh import RemoteWorkers, SshOptions
+from horovod.runner.ssh import RemoteWorkers
+from horovod.runner.ssh_options import SshOptions
 
 PATIENCE = 60.0  # seconds until a test that hangs is given up
 

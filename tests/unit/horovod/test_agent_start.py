@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from horovod.runner.remote import Order, agent_command
-from horovod.runner.ssh import RemoteWorkers, SshOptions
+from horovod.runner.ssh import RemoteWorkers
+from horovod.runner.ssh_options import SshOptions
 from unit.horovod.test_ending_workers import PATIENCE, Reports, order_of, stand_in
 
 

@@ -27,7 +27,7 @@ from horovod.runner.output import Output
 from horovod.runner.process_groups import Sessions
 from horovod.runner.processes import CANNOT_START, Command, LocalWorkers
 from horovod.runner.remote import EXIT, GREETING, Order, read_exit, read_frames
-from horovod.runner.ssh import SshOptions
+from horovod.runner.ssh_options import SshOptions
 from horovod.runner.store_client import StoreClient, StoreError
 
 SECRET = bytes(range(32))

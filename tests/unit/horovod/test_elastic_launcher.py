@@ -15,7 +15,7 @@ from horovod.runner.hosts import HostInfo, get_host_assignments
 from horovod.runner.job import Job, make_output
 from horovod.runner.network import NetworkError
 from horovod.runner.rendezvous import RendezvousServer
-from horovod.runner.ssh import SshOptions
+from horovod.runner.ssh_options import SshOptions
 
 SECRET = b"s" * 32
 PATIENCE = 60.0  # seconds until a test that hangs is given up

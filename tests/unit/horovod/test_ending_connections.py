@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import queue
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +14,8 @@ import pytest
 from collective.launching import wait_until_gone
 from horovod.runner import ssh
 from horovod.runner.remote import Order
-from horovod.runner.ssh import RemoteWorkers, SshOptions
+from horovod.runner.ssh import RemoteWorkers
+from horovod.runner.ssh_options import SshOptions
 from unit.horovod.test_ending_workers import PATIENCE, Reports, order_of, stand_in
 
 # What a login shell may start, which is no part of ssh's own group.
@@ -84,6 +87,26 @@ def test_ranks_are_lost_with_the_agent_where_ssh_goes_on(
     told = "the agent on elsewhere ended, though not the connection to it, before its ranks 4, 5"
     assert reports.messages[-1] == f"{told} did\n"  # the shell may have said something before
     assert lost == [4, 5]
+
+
+def test_no_rank_is_lost_while_its_output_waits_for_who_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "TERMINATE_SECONDS", 0.2)
+    agent = tmp_path / "agent"
+    stand_in(tmp_path, monkeypatch, AGENT_IN_PLACE.format(agent=agent))
+    reports, goes_on = Reports(), threading.Event()
+    monkeypatch.setattr(reports, "on_output", lambda *_: goes_on.wait(PATIENCE))
+    workers = remote(reports, Order(["sh", "-c", "echo word; exit 7"], os.sep, {}, {4: {}}))
+    workers.start()
+    while not agent.exists() or not agent.read_text():
+        time.sleep(0.01)
+    wait_until_gone(int(agent.read_text()))
+    with pytest.raises(queue.Empty):
+        reports.ends.get(timeout=1.5)
+    goes_on.set()
+    assert reports.ends.get(timeout=PATIENCE) == (4, 7)
+    assert reports.messages == []
 
 
 def test_an_ssh_that_goes_on_when_all_ranks_have_ended_is_ended(

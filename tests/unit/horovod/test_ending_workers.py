@@ -16,7 +16,8 @@ from horovod.runner import ssh
 from horovod.runner.process_groups import Sessions
 from horovod.runner.processes import LocalWorkers
 from horovod.runner.remote import Order
-from horovod.runner.ssh import RemoteWorkers, SshOptions
+from horovod.runner.ssh import RemoteWorkers
+from horovod.runner.ssh_options import SshOptions
 from horovod.runner.workers import Workers
 
 PATIENCE = 60.0  # seconds until a test that hangs is given up

@@ -26,7 +26,8 @@ from horovod.runner.job import Ended, Events, Job, Supervision, run_job
 from horovod.runner.processes import CANNOT_START, Command, LocalWorkers
 from horovod.runner.remote import EXIT, GREETING, Order, read_frames
 from horovod.runner.rendezvous import RendezvousServer
-from horovod.runner.ssh import RemoteWorkers, SshOptions
+from horovod.runner.ssh import RemoteWorkers
+from horovod.runner.ssh_options import SshOptions
 from horovod.runner.store_client import StoreClient, StoreError
 from horovod.runner.threads import ThreadError
 from horovod.runner.workers import killed_on_error

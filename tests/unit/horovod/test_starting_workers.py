@@ -16,7 +16,7 @@ from horovod.runner import job
 from horovod.runner.hosts import HostInfo, get_host_assignments
 from horovod.runner.job import Job, run_job
 from horovod.runner.processes import Guardian
-from horovod.runner.ssh import SshOptions
+from horovod.runner.ssh_options import SshOptions
 from horovod.runner.workers import started_beside
 
 PATIENCE = 60.0  # seconds until a test that hangs is given up
