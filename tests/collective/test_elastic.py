@@ -1,6 +1,7 @@
 """Elastic jobs: ranks are killed, hosts come and go, and training comes out right."""
 
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -209,6 +210,20 @@ def test_a_discovery_script_that_fails_later_is_asked_again(tmp_path: Path) -> N
     assert "ended with code 7" in launched.err
 
 
+@pytest.mark.parametrize("name", ["a..b", "a" * 64])
+def test_a_name_that_no_host_can_have_is_left_out(tmp_path: Path, name: str) -> None:
+    calls = tmp_path / "calls"
+    script = f"echo >>{calls}; echo localhost:1; [ $(wc -l <{calls}) -eq 1 ] || echo {name}:1"
+    wait = (
+        "import horovod.array as hvd, time; hvd.init()\n"
+        f"while len(open({str(calls)!r}).read()) < 4: time.sleep(0.02)"
+    )
+    launched = horovodrun("-np", "1", "--host-discovery-script", script, sys.executable, "-c", wait)
+    assert launched.code == 0, launched.err
+    assert f"no way to host '{name}': no host has such a name" in launched.err
+    assert f"No more workers are started on {name} for now." in launched.err
+
+
 MOODY = """
 import sys
 from horovod.runner import launch
@@ -243,6 +258,38 @@ def test_hosts_are_looked_for_again_after_an_unexpected_exception(tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("cannot tell the hosts this time: looking for hosts has failed\n") == 1
     assert re.search(r"\n  File .*, in moody\nLookupError: no such cloud\n", done.stderr)
+
+
+# Never hears what addresses a host has.
+LOOKING_UP = """
+import socket, sys, threading
+from horovod.runner import launch
+look_up = socket.getaddrinfo
+def look_up_or_hang(name, *rest, **more):
+    if name == "slow.invalid":
+        print("looking", flush=True)
+        threading.Event().wait()
+    return look_up(name, *rest, **more)
+socket.getaddrinfo = look_up_or_hang
+sys.exit(launch.run_commandline())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_launcher_that_looks_up_the_name_of_a_host(number: signal.Signals) -> None:
+    hosts = ("--host-discovery-script", "echo slow.invalid:1")
+    with subprocess.Popen(
+        [sys.executable, "-c", LOOKING_UP, "-np", "1", "--min-np", "1", *hosts, "true"],
+        stdout=subprocess.PIPE,
+        env=clean_environment(),
+    ) as launcher:
+        try:
+            assert launcher.stdout is not None
+            assert launcher.stdout.readline() == b"looking\n"
+            launcher.send_signal(number)
+            assert launcher.wait(60) == 128 + number
+        finally:
+            launcher.kill()
 
 
 WHERE_THE_STORE_LISTENS = """

@@ -142,6 +142,18 @@ def test_an_elastic_job_that_is_not_told_the_least_ranks_gives_as_many_results_a
     assert [rank for rank, _, _ in found] == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("hosts", "reason"),
+    [
+        ({"hosts": "localhost:1"}, "There is 1 slot, at least 2 are needed, and no host will come"),
+        ({"host_discovery_script": "exit 3"}, "cannot tell the hosts: exit 3 ended with code 3"),
+    ],
+)
+def test_why_an_elastic_job_cannot_go_on_is_raised(hosts: dict[str, Any], reason: str) -> None:
+    with pytest.raises(RuntimeError, match=f"^{reason}"):
+        horovod.run(os.getpid, num_proc=2, min_num_proc=2, **hosts)
+
+
 def test_a_failure_of_an_elastic_job_is_raised() -> None:
     def fails() -> None:
         import horovod.array as hvd  # noqa: PLC0415 - this runs on the ranks

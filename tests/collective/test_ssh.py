@@ -18,6 +18,7 @@ from collective.launching import (
     RANKS,
     expect_a_rank_to_end_with_the_launcher,
     horovodrun,
+    is_running,
     wait_until_gone,
 )
 
@@ -159,6 +160,36 @@ def test_a_host_that_refuses_us_is_named(server: Server, tmp_path: Path) -> None
     assert launched.code == 255
     assert "Permission denied" in launched.err
     assert f"the connection to {REMOTE} ended with code 255 before its ranks 0 did" in launched.err
+
+
+@pytest.mark.parametrize("held", ["stdout", "stderr"])
+@pytest.mark.parametrize("work", ["true", "kill -KILL $PPID; sleep 600"])
+def test_what_a_login_shell_leaves_running_keeps_nobody_waiting(
+    server: Server, tmp_path: Path, work: str, held: str
+) -> None:
+    client, stranger = tmp_path / "client", tmp_path / "stranger"
+    streams = {"stdout": "2>/dev/null", "stderr": ">/dev/null"}
+    login = f"sh -c 'echo $$ >{stranger}; exec sleep 600' </dev/null {streams[held]} & "
+    program = tmp_path / "ssh"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import os, sys\n"
+        f"open({str(client)!r}, 'w').write(str(os.getpid()))\n"
+        f"sys.argv[-1] = {login!r} + sys.argv[-1]\n"
+        f"os.execv({shutil.which('ssh')!r}, sys.argv)\n"
+    )
+    program.chmod(0o755)
+    path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    try:
+        launched = horovodrun(
+            "-np", "1", *server.flags(f"{REMOTE}:1"), "sh", "-c", work, env={"PATH": path}
+        )
+        assert not is_running(int(client.read_text()))
+        assert is_running(int(stranger.read_text()))
+    finally:
+        os.kill(int(stranger.read_text()), signal.SIGKILL)
+    lost = f"the agent on {REMOTE} ended, though not the connection to it, before its ranks 0 did"
+    assert (launched.code, lost in launched.err) == ((0, False) if work == "true" else (255, True))
 
 
 def test_an_elastic_job_outlives_a_worker_of_another_host(server: Server) -> None:

@@ -31,6 +31,19 @@ def describe_end(
     )
 
 
+def describe_lost_agent(hostname: str, ranks: Iterable[int]) -> str:
+    """A host's agent has ended before its ranks; what made the connection goes on.
+
+    Args:
+        hostname: of the host.
+        ranks: those whose end nobody has told.
+    """
+    return (
+        f"the agent on {hostname} ended, though not the connection to it,"
+        f" before its ranks {_listed(ranks)} did"
+    )
+
+
 def describe_silence(
     hostname: str, seconds: float, ranks: Iterable[int], program: str, *, started: bool
 ) -> str:

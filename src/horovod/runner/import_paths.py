@@ -1,6 +1,7 @@
 """Where modules are looked for: of one process, told to others that have to find the same."""
 
 import json
+import os
 import site
 import sys
 import sysconfig
@@ -12,6 +13,18 @@ from types import ModuleType
 # What starts a module's `main` without the current folder, which anybody's files may lie in: `-c`
 # and `-m` put it first on the path.
 WITHOUT_CURRENT_FOLDER = "import sys; sys.path[:] = filter(None, sys.path)"
+
+# By which an interpreter finds its libraries and this package.
+_PATHS = ("LD_LIBRARY_PATH", "PYTHONPATH")
+
+
+def absolute_paths(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables by which an interpreter finds the same in another folder as it does in this."""
+    return {
+        name: os.pathsep.join(map(os.path.abspath, environment[name].split(os.pathsep)))
+        for name in _PATHS
+        if environment.get(name)
+    }
 
 
 @dataclass(frozen=True)

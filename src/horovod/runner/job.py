@@ -1,6 +1,7 @@
 """One job: the store, the workers of all hosts, and the first failure that ends them all."""
 
 import contextlib
+import functools
 import itertools
 import queue
 import secrets
@@ -21,7 +22,8 @@ from horovod.runner.processes import LocalWorkers
 from horovod.runner.remote import Order
 from horovod.runner.rendezvous import RendezvousServer, read_joined
 from horovod.runner.signals import Signalled, signals_as_events
-from horovod.runner.ssh import GREETING_SECONDS, RemoteWorkers, SshOptions, forwarded
+from horovod.runner.ssh import GREETING_SECONDS, RemoteWorkers
+from horovod.runner.ssh_options import SshOptions, forwarded
 from horovod.runner.streams import bytes_of, say, tell
 from horovod.runner.workers import Enders, Workers, started_beside
 
@@ -104,10 +106,20 @@ class Job:
 
 @dataclass(frozen=True)
 class Ended:
-    """A worker has ended."""
+    """A worker has ended.
+
+    Attributes:
+        lost: nobody has told its own exit code, as the connection to its host was lost.
+    """
 
     rank: int
     code: int
+    lost: bool = False
+
+    @property
+    def by_force(self) -> bool:
+        """Whether it has not ended by itself, as those do that cannot go on without another."""
+        return self.lost or self.code - BY_SIGNAL in signal.valid_signals()
 
 
 @dataclass(frozen=True)
@@ -191,7 +203,7 @@ class Supervision:
         if self.failure is not None:
             # Who only suffers from another rank's end raises an exception, and ends perhaps sooner
             # than the system has taken the other apart.
-            if self.failure.code < BY_SIGNAL < event.code:
+            if event.by_force and not self.failure.by_force:
                 self.failure = event
             return False
         self.failure = event
@@ -253,7 +265,8 @@ def run_job(job: Job, exchange: Exchange | None = None) -> int:
 
     Returns:
         0, or the exit code of the worker that failed first (of several that end at nearly the same
-        time, one that a signal has ended), or 128 + n after signal n, the first one.
+        time, one that a signal has ended, or that was lost with its host), or 128 + n after signal
+        n, the first one.
 
     Raises:
         NetworkError: there is no address at which the other hosts reach this one.
@@ -310,11 +323,11 @@ def make_output(job: Job, size: int, put: Callable[[Signalled], None]) -> Output
 def _make_groups(
     job: Job, settings: Mapping[str, str], output: Output, events: Events
 ) -> list[Workers]:
-    def on_exit(rank: int, code: int) -> None:
+    def on_exit(rank: int, code: int, *, lost: bool = False) -> None:
         try:
             output.finish(rank)
         finally:
-            events.put(Ended(rank, code))
+            events.put(Ended(rank, code, lost))
 
     groups: list[Workers] = []
     addresses = settings[_settings.RENDEZVOUS_ADDRESS.name].split(",")
@@ -324,7 +337,8 @@ def _make_groups(
             own = own_way_first(hostname, addresses)
             told[_settings.RENDEZVOUS_ADDRESS.name] = ",".join(own)
         workers = {slot.rank: slot.environment() for slot in slots}
-        groups.append(make_workers(job, hostname, told, workers, output.write, on_exit))
+        on_lost = functools.partial(on_exit, lost=True)
+        groups.append(make_workers(job, hostname, told, workers, output.write, on_exit, on_lost))
     return groups
 
 
@@ -335,6 +349,7 @@ def make_workers(
     workers: Mapping[int, Mapping[str, str]],
     on_output: Callable[[int, str, bytes], None],
     on_exit: Callable[[int, int], None],
+    on_lost: Callable[[int, int], None] | None = None,
 ) -> Workers:
     """The workers of one host, not yet started.
 
@@ -345,6 +360,7 @@ def make_workers(
         workers: per worker, what it is told besides.
         on_output: called with worker, stream and bytes.
         on_exit: called once per worker with its number and exit code.
+        on_lost: called in its place where that is the connection's; None for the same.
     """
     local = is_local(hostname)
     order = Order(
@@ -360,4 +376,6 @@ def make_workers(
     if local:
         return LocalWorkers(order.commands({}), on_output, on_exit)
     patience = _chosen_settings.start_timeout({**job.environment, **settings}, GREETING_SECONDS)
-    return RemoteWorkers(hostname, job.ssh, order, on_output, on_exit, tell, patience)
+    return RemoteWorkers(
+        hostname, job.ssh, order, on_output, on_exit, tell, patience, on_lost or on_exit
+    )

@@ -27,7 +27,7 @@ from horovod.runner.hosts import (
 )
 from horovod.runner.job import Job, run_job
 from horovod.runner.mpi_run import MpiJob, exec_mpirun, run_mpirun
-from horovod.runner.ssh import SshOptions, find_kubexec
+from horovod.runner.ssh_options import SshOptions, find_kubexec
 from horovod.runner.streams import say
 from horovod.runner.variable_flags import variables_of
 

@@ -21,7 +21,7 @@ from horovod.runner.job import SECRET_BYTES, start_settings, store_settings
 from horovod.runner.mpirun_process import run_to_end
 from horovod.runner.network import choose_addresses, listening_address
 from horovod.runner.rendezvous import RendezvousServer
-from horovod.runner.ssh import SshOptions, forwarded
+from horovod.runner.ssh_options import SshOptions, forwarded
 from horovod.runner.streams import say
 
 _SECONDS = 30.0  # that mpirun may take to say its version

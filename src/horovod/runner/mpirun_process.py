@@ -46,7 +46,10 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> tuple[
         with signals_as_events(events.put):
             # In a session of its own: the terminal's signals come to this process alone.
             process = subprocess.Popen(
-                command, env=dict(environment), stdin=subprocess.DEVNULL, start_new_session=True
+                command,
+                env={**environment, **guardian.expect()},
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
             )
             try:
                 guardian.note(b"+", process.pid)

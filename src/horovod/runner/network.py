@@ -1,9 +1,11 @@
 """The address at which other hosts can reach this one."""
 
 import contextlib
+import errno
 import fcntl
 import ipaddress
 import itertools
+import os
 import socket
 import struct
 import subprocess
@@ -15,6 +17,7 @@ from horovod._settings import INTERFACE
 
 _LOOPBACKS = ("127.0.0.1", "::1")
 _SIOCGIFADDR = 0x8915  # linux/sockios.h: get an interface's address
+_LONGEST_INTERFACE = 15  # bytes of its name; linux/if.h: IFNAMSIZ, with the zero that ends it
 _DISCARD_PORT = 9
 _SSH_SECONDS = 10  # it reads files, no more
 _IPV6_ADDRESSES = Path("/proc/net/if_inet6")
@@ -34,9 +37,9 @@ def interface_address(name: str) -> str:
     Raises:
         NetworkError: there is no such interface, or it has no address.
     """
-    request = struct.pack("256s", name.encode()[:15])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
+            request = struct.pack("256s", _interface_bytes(name))
             answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
         except OSError as error:
             if address := _global_ipv6_address(name):
@@ -47,6 +50,18 @@ def interface_address(name: str) -> str:
                 f" there are {known}"
             ) from None
     return socket.inet_ntoa(answer[20:24])
+
+
+def _interface_bytes(name: str) -> bytes:
+    """The name of an interface as the system has it.
+
+    Raises:
+        OSError: none can have it; a longer one would be taken for that which it begins with.
+    """
+    with contextlib.suppress(UnicodeEncodeError):
+        if len(encoded := os.fsencode(name)) <= _LONGEST_INTERFACE:
+            return encoded
+    raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
 
 
 def _global_ipv6_address(interface: str) -> str | None:
@@ -96,12 +111,24 @@ def _addresses_of(hostname: str) -> list[tuple[Any, ...]]:
         OSError: its name is unknown to both.
     """
     try:
-        return socket.getaddrinfo(hostname, _DISCARD_PORT, type=socket.SOCK_DGRAM)
+        return _look_up(hostname)
     except OSError:
         name = _name_for_ssh(hostname)
         if name in ("", hostname):
             raise
+        return _look_up(name)
+
+
+def _look_up(name: str) -> list[tuple[Any, ...]]:
+    """The addresses of a name.
+
+    Raises:
+        OSError: it has none, or is none that a host can have.
+    """
+    try:
         return socket.getaddrinfo(name, _DISCARD_PORT, type=socket.SOCK_DGRAM)
+    except UnicodeError:  # Python's own check, before anybody is asked
+        raise OSError("no host has such a name (1 to 63 characters between dots)") from None
 
 
 def _name_for_ssh(hostname: str) -> str:
@@ -138,8 +165,8 @@ def is_own_address(hostname: str) -> bool:
     addresses than the first, such as 127.0.0.2, count as other hosts.
     """
     try:
-        found = socket.getaddrinfo(hostname, _DISCARD_PORT, type=socket.SOCK_DGRAM)
-    except (OSError, UnicodeError):
+        found = _look_up(hostname)
+    except OSError:
         return False  # ssh's configuration may know it
     for family, kind, _, _, target in found:
         with contextlib.suppress(OSError), socket.socket(family, kind) as probe:

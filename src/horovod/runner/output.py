@@ -182,11 +182,13 @@ class Output:
                 del self._prefixers[worker, stream]
 
     def close(self) -> None:
-        """Closes the files."""
+        """Closes the files; what comes later is shown on the terminal alone."""
         with self._lock:
             for copy in self._files.values():
                 with contextlib.suppress(OSError):  # what it does not take has been said
                     copy.close()
+            self._files.clear()
+            self._directory = None
 
     def _put(self, sink: IO[bytes], name: str, data: bytes) -> None:
         """Writes; a sink that takes no more is given up, and the job goes on."""

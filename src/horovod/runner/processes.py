@@ -6,6 +6,7 @@ What a worker leaves running that has ended with code 0 is waited for, if not fo
 import contextlib
 import errno
 import os
+import secrets
 import shlex
 import shutil
 import signal
@@ -20,6 +21,8 @@ from typing import IO
 
 from horovod.runner.background import await_background
 from horovod.runner.children import EndNotToldError, await_end
+from horovod.runner.guardian import MARK
+from horovod.runner.import_paths import absolute_paths
 from horovod.runner.output import STDERR, STDOUT
 from horovod.runner.process_groups import TERMINATE_SECONDS, Sessions, signal_group
 from horovod.runner.threads import ThreadError, start_thread, why_not_started
@@ -61,20 +64,36 @@ class Guardian:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=os.sep,  # `-m` puts the current folder first on the path
+            env={**os.environ, **absolute_paths(os.environ)},
             bufsize=0,
             start_new_session=True,
         )
 
+    def expect(self) -> dict[str, str]:
+        """Says that a worker is about to be started.
+
+        Returns:
+            What its environment has to have, by which it is found should this process be killed
+            before it can say which session it leads.
+        """
+        mark = f"{self._process.pid}-{secrets.token_hex(8)}"
+        self._tell(b"=%b\n" % mark.encode())
+        return {MARK: mark}
+
     def note(self, sign: bytes, session: int) -> None:
         """Says that a session has been started (`+`) or has ended (`-`)."""
-        if self._process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):  # it was killed; the job needs it not
-                self._process.stdin.write(b"%b%d\n" % (sign, session))
+        self._tell(b"%b%d\n" % (sign, session))
 
     def dismiss(self) -> None:
         """Lets it end; returns when it has."""
+        self._tell(b"=\n")  # what was expected and could not be started
         with contextlib.suppress(BrokenPipeError):
             self._process.communicate()
+
+    def _tell(self, line: bytes) -> None:
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # it was killed; the job needs it not
+                self._process.stdin.write(line)
 
 
 def _join_all(threads: Iterable[threading.Thread], seconds: float) -> None:
@@ -84,10 +103,12 @@ def _join_all(threads: Iterable[threading.Thread], seconds: float) -> None:
         thread.join(max(deadline - time.monotonic(), 0))
 
 
-def _popen(command: Command, arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
+def _popen(
+    command: Command, arguments: Sequence[str], mark: Mapping[str, str]
+) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         list(arguments),
-        env=dict(command.environment),
+        env={**command.environment, **mark},
         cwd=command.directory,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -168,7 +189,7 @@ class LocalWorkers:
             for command in self._commands:
                 if self._is_to_end(command.rank):
                     self._on_exit(command.rank, exit_code(-signal.SIGTERM))
-                elif (process := self._spawn(command)) is not None:
+                elif (process := self._spawn(command, guardian)) is not None:
                     # Whoever waits for the lock gets it while the next one is being started.
                     with self._lock:
                         self._running += 1
@@ -209,14 +230,15 @@ class LocalWorkers:
     def _is_to_end(self, rank: int) -> bool:
         return self._stopping or rank in self._unwanted
 
-    def _spawn(self, command: Command) -> "subprocess.Popen[bytes] | None":
+    def _spawn(self, command: Command, guardian: Guardian) -> "subprocess.Popen[bytes] | None":
+        mark = guardian.expect()
         try:
             try:
-                return _popen(command, command.arguments)
+                return _popen(command, command.arguments, mark)
             except OSError as error:
                 if error.errno != errno.ENOEXEC or (script := _script(command)) is None:
                     raise
-                return _popen(command, ["/bin/sh", script, *command.arguments[1:]])
+                return _popen(command, ["/bin/sh", script, *command.arguments[1:]], mark)
         except OSError as error:
             what = f"{command.arguments[0]!r} in {command.directory}"
             if error.filename == str(command.directory):

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import queue
+import select
 import shlex
 import struct
 import sys
@@ -22,12 +23,13 @@ from horovod._settings import HOSTNAME
 from horovod._standard_error import is_there, say
 from horovod.runner.call_back import CallError, call, unseal
 from horovod.runner.children import ends_are_told
-from horovod.runner.import_paths import WITHOUT_CURRENT_FOLDER
+from horovod.runner.import_paths import WITHOUT_CURRENT_FOLDER, absolute_paths
 from horovod.runner.output import STREAMS
 from horovod.runner.processes import CANNOT_START, Command, LocalWorkers
 from horovod.runner.signals import signals_as_events
 from horovod.runner.store_client import StoreError
 from horovod.runner.threads import ThreadError, start_thread
+from horovod.runner.witness import witnessed
 from horovod.runner.workers import started_beside
 
 STARTED = b"\nHOROVOD-AGENT-STARTED\n"  # before the order has come, on standard input
@@ -43,9 +45,6 @@ _STOP_ONE = b"stop "  # what a line after the order begins with; the rank follow
 _CHUNK = 1 << 16
 _STANDARD_ERROR = 2
 _LONGEST_PREAMBLE = 1 << 20  # bytes of login messages before the agent's greeting
-
-# By which an interpreter finds its libraries and this package.
-_PATHS = ("LD_LIBRARY_PATH", "PYTHONPATH")
 
 # Exit codes; None: end all workers; an exception: they cannot be started.
 _Events = queue.SimpleQueue[int | BaseException | None]
@@ -67,13 +66,9 @@ def agent_command(python: str, *arguments: str) -> str:
         arguments: the agent's.
     """
     run = f"{WITHOUT_CURRENT_FOLDER}; from horovod.runner.remote import main"
-    paths = [f"{name}={_whole(os.environ[name])}" for name in _PATHS if os.environ.get(name)]
+    paths = [f"{name}={value}" for name, value in absolute_paths(os.environ).items()]
     program = [python, "-c", f"{run}; sys.exit(main(*sys.argv[1:]))", *arguments]
     return shlex.join([*(("env", *paths) if paths else ()), *program])
-
-
-def _whole(paths: str) -> str:
-    return os.pathsep.join(map(os.path.abspath, paths.split(os.pathsep)))
 
 
 @dataclass(frozen=True)
@@ -178,6 +173,8 @@ class FrameWriter:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = threading.Lock()
+        self._room = select.poll()
+        self._room.register(descriptor, select.POLLOUT)
         self._write(GREETING)
 
     def output(self, rank: int, stream: str, data: bytes) -> None:
@@ -194,7 +191,9 @@ class FrameWriter:
             view = memoryview(data)
             try:
                 while view:
-                    view = view[os.write(self._descriptor, view) :]
+                    self._room.poll()
+                    with contextlib.suppress(BlockingIOError):  # others have set it not to wait
+                        view = view[os.write(self._descriptor, view) :]
             except OSError:
                 return  # the launcher is gone; standard input says so too
 
@@ -268,7 +267,11 @@ def run_agent(
     """
     lines = _read_lines(descriptor_in)
     order = _where_workers_can_be(_read_order(lines, opened))
-    frames = FrameWriter(descriptor_out)
+    with witnessed():
+        return _run_order(order, lines, FrameWriter(descriptor_out))
+
+
+def _run_order(order: Order, lines: Iterator[bytes], frames: FrameWriter) -> int:
     events: _Events = queue.SimpleQueue()
 
     def on_exit(rank: int, code: int) -> None:

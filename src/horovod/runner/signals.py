@@ -42,7 +42,7 @@ def signals_as_events(put: Callable[[Signalled], None]) -> Iterator[None]:
     numbers come through a socket (`signal.set_wakeup_fd`), whichever thread is interrupted.
 
     Outside the main thread, where Python has no signals, and for signals that are ignored, as under
-    nohup, nothing changes.
+    nohup, or that a program which embeds Python handles itself, nothing changes.
 
     From the first signal on nobody waits for long for who reads this process's output: a pager that
     pauses would keep it from ending.
@@ -58,7 +58,7 @@ def signals_as_events(put: Callable[[Signalled], None]) -> Iterator[None]:
     numbers = [
         number
         for number in (SIGNALS if in_main else ())
-        if signal.getsignal(number) is not signal.SIG_IGN
+        if signal.getsignal(number) not in (signal.SIG_IGN, None)
     ]
     if not numbers:
         yield
@@ -71,8 +71,12 @@ def signals_as_events(put: Callable[[Signalled], None]) -> Iterator[None]:
         reader = start_thread(
             _read, "a thread that waits for signals", ours, numbers, put, outer, daemon=True
         )
-        stack.callback(reader.join)
-        stack.callback(theirs.send, _END)
+
+        def end_reader() -> None:
+            theirs.send(_END)
+            reader.join()
+
+        stack.callback(end_reader)  # in one go: a signal between two would have the one alone
         for number in numbers:
             stack.callback(signal.signal, number, signal.signal(number, lambda *_: None))
         yield

@@ -1,22 +1,23 @@
 """Workers on another host: one connection per host, by ssh, an agent at its other end."""
 
-import re
+import enum
 import signal
-import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import PurePath
+from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 from horovod._settings import RENDEZVOUS_ADDRESS
 from horovod.runner.call_back import KEY_MARK, CallError, ExpectedCall
-from horovod.runner.connection_errors import describe_end, describe_silence
+from horovod.runner.connection import Connection
+from horovod.runner.connection_errors import (
+    describe_end,
+    describe_lost_agent,
+    describe_silence,
+)
 from horovod.runner.network import NetworkError
 from horovod.runner.output import STREAMS
-from horovod.runner.process_groups import TERMINATE_SECONDS, signal_group
+from horovod.runner.process_groups import TERMINATE_SECONDS
 from horovod.runner.processes import CANNOT_START, exit_code
 from horovod.runner.remote import (
     EXIT,
@@ -29,81 +30,29 @@ from horovod.runner.remote import (
     skip_preamble,
     stop_one,
 )
+from horovod.runner.ssh_options import (
+    CONNECT_ATTEMPTS,
+    CONNECT_SECONDS,
+    SshOptions,
+    ssh_command,
+)
 from horovod.runner.threads import ThreadError, start_thread, why_not_started
+from horovod.runner.witness import GONE
 
-CONNECT_SECONDS = 10
-CONNECT_ATTEMPTS = 5
 # Until a host's agent answers, where the user has set no time for the start: ssh alone may take
 # half of it to connect.
 GREETING_SECONDS = 2.0 * CONNECT_SECONDS * CONNECT_ATTEMPTS
-# A host that has vanished closes no connection; without these, ssh would wait for it for ever.
-ALIVE_SECONDS = 30
-ALIVE_QUESTIONS = 4
 CONNECTION_FAILED = 255  # ssh's own exit code
 
-# What belongs to one host or one login and is wrong elsewhere.
-_NOT_FORWARDED = re.compile(
-    r"BASH_FUNC_.*|OLDPWD|PWD|SHLVL|_|HOSTNAME|.*CUDA_VISIBLE_DEVICES|_?HOROVOD_SECRET_KEY|SSH_.*|XDG_.*|DBUS_.*"
-)
 
+class _Sign(enum.Enum):
+    """What has been seen of a connection."""
 
-@dataclass(frozen=True)
-class SshOptions:
-    """How to reach other hosts.
-
-    Attributes:
-        port: None for ssh's own choice.
-        identity_file: a private key; None for ssh's own choice.
-        kubexec: Kubeflow's program that is used in place of ssh; None for ssh.
-    """
-
-    port: int | None
-    identity_file: str | None
-    kubexec: str | None = None
-
-    @property
-    def any_name(self) -> bool:
-        """Whether hosts are reached by names that need not have addresses here: pods' are."""
-        return self.kubexec is not None
-
-
-def find_kubexec(environment: Mapping[str, str]) -> str | None:
-    """Kubeflow's program for commands in other pods, where it is what mpirun would use.
-
-    Other programs that mpirun is told to use need not do what ssh does.
-    """
-    agent = environment.get("OMPI_MCA_plm_rsh_agent", "")
-    return agent if PurePath(agent).name == "kubexec.sh" else None
-
-
-def forwarded(environment: Mapping[str, str]) -> dict[str, str]:
-    """The part of an environment that makes sense on another host."""
-    return {
-        name: value for name, value in environment.items() if not _NOT_FORWARDED.fullmatch(name)
-    }
-
-
-def ssh_command(hostname: str, options: SshOptions, python: str) -> list[str]:
-    """The command that runs the agent on another host.
-
-    No secret and no environment appear in it, but for the paths by which it is found.
-
-    Args:
-        hostname: as the user wrote it; ssh's own configuration may know it.
-        options: the user's wishes.
-        python: path of the interpreter over there.
-    """
-    # No terminal, whatever ssh's configuration wants: it would change the bytes of the frames.
-    command = ["ssh", "-T", "-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no"]
-    command += ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_SECONDS}"]
-    command += ["-o", f"ConnectionAttempts={CONNECT_ATTEMPTS}"]
-    command += ["-o", f"ServerAliveInterval={ALIVE_SECONDS}"]
-    command += ["-o", f"ServerAliveCountMax={ALIVE_QUESTIONS}"]
-    if options.port is not None:
-        command += ["-p", str(options.port)]
-    if options.identity_file is not None:
-        command += ["-i", options.identity_file]
-    return [*command, hostname, agent_command(python)]
+    GREETED = "the agent has answered"
+    READ = "its output has been read to the end"
+    HEARD = "so have all complaints"
+    AGENT_GONE = "its witness has said so"
+    PROGRAM_ENDED = "that which connects"
 
 
 class RemoteWorkers:
@@ -117,6 +66,8 @@ class RemoteWorkers:
         on_exit: called once per worker with rank and exit code.
         on_message: called with what ssh itself has to say.
         patience: seconds for the agent to answer; then its workers are reported as ended (255).
+        on_lost: called in place of `on_exit` with the connection's code, where nobody has told the
+            worker's; None for the same.
     """
 
     def __init__(
@@ -128,24 +79,29 @@ class RemoteWorkers:
         on_exit: Callable[[int, int], None],
         on_message: Callable[[str], None],
         patience: float = GREETING_SECONDS,
+        on_lost: Callable[[int, int], None] | None = None,
     ) -> None:
         self._hostname = hostname
         self._command: Sequence[str] = ssh_command(hostname, options, sys.executable)
         self._order = order
         self._on_output = on_output
         self._on_exit = on_exit
+        self._on_lost = on_lost or on_exit
         self._on_message = on_message
         self._patience = patience
         self._kubexec = options.kubexec
         self._call: ExpectedCall | None = None
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()  # any of the following
         self._ended: set[int] = set()
+        self._unwanted_ranks: set[int] = set()
+        self._signs: set[_Sign] = set()
         self._started = False  # an agent, which may have no order yet
-        self._greeted = False
         self._given_up = False
-        self._changed = threading.Condition()  # one of the two above
-        self._ssh: subprocess.Popen[bytes] | None = None
+        self._passed = 0  # frames
+        self._passing = False
         self._unwanted = threading.Event()  # all are to end, even before they have been started
+        self._concluded = threading.Event()  # the connection has ended, and all have been reported
+        self._connection: Connection | None = None
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -161,32 +117,30 @@ class RemoteWorkers:
                 self._give_up(str(error))
                 return
         try:
-            ssh = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE if self._call is None else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            connection = Connection(self._command, self._call)
         except OSError as error:
             self._give_up(f"cannot start {self._command[0]!r}: {why_not_started(error)}")
             return
-        self._ssh = ssh
-        unread = [ssh.stdout, ssh.stderr]
+        self._connection = connection
+        unread = [connection.output, connection.complaints]
         try:
             if self._call is None:
-                self._start_thread(self._send_order, ssh)
-            complaints = self._start_thread(self._pass_messages, ssh.stderr)
-            unread = [ssh.stdout]
-            self._start_thread(self._await_greeting, ssh)
-            self._start_thread(self._watch, ssh, complaints)
+                self._start_thread(connection.tell, self._order.encode())
+            self._start_thread(self._pass_messages, connection)
+            unread.remove(connection.complaints)
+            self._start_thread(self._read_output, connection)
+            unread.remove(connection.output)
+            self._start_thread(self._await_program, connection)
+            # This one ends soon after the workers, and Python with it.
+            self._start_thread(self._watch, connection, daemon=False)
         except ThreadError as error:
-            ssh.kill()
-            ssh.wait()
+            connection.kill()
+            connection.hang_up()
+            connection.reap()
             for pipe in unread:
-                if pipe is not None:
-                    pipe.close()
+                pipe.close()
             self._give_up(str(error))
+            self._concluded.set()
         else:
             if self._unwanted.is_set():  # perhaps too early to find the connection
                 self.kill()
@@ -201,10 +155,11 @@ class RemoteWorkers:
         agent = agent_command(sys.executable, self._call.endpoints)
         self._command = [kubexec, self._hostname, agent]
 
-    def _start_thread(self, work: Callable[..., None], *arguments: Any) -> threading.Thread:
+    def _start_thread(
+        self, work: Callable[..., None], *arguments: Any, daemon: bool = True
+    ) -> None:
         what = f"a thread for the connection to {self._hostname}"
-        self._threads.append(start_thread(work, what, *arguments, daemon=True))
-        return self._threads[-1]
+        self._threads.append(start_thread(work, what, *arguments, daemon=daemon))
 
     def _give_up(self, reason: str) -> None:
         """Says why the workers do not run."""
@@ -214,26 +169,34 @@ class RemoteWorkers:
         for rank in self._order.workers:
             self._report(rank, CANNOT_START)
 
-    def _report(self, rank: int, code: int) -> None:
+    def _report(self, rank: int, code: int, *, lost: bool = False) -> None:
         """Says that a worker has ended, once."""
         with self._changed:
             if rank in self._ended:
                 return
             self._ended.add(rank)
             self._changed.notify_all()
-        self._on_exit(rank, code)
+        (self._on_lost if lost else self._on_exit)(rank, code)
+
+    def _report_all(self) -> None:
+        """Says of all workers whose end nobody has told that they are lost with the connection."""
+        for rank in self._order.workers:
+            self._report(rank, CONNECTION_FAILED, lost=True)
 
     def stop(self) -> None:
-        """Has the agent end its workers; ends the connection if that takes too long."""
+        """Has the agent end its workers; ends the connection if that takes too long.
+
+        Where no agent has answered yet, that is at once.
+        """
         self._unwanted.set()
-        ssh = self._ssh
-        if ssh is None:
+        connection = self._connection
+        if connection is None:
             return
         try:
-            self._hang_up(ssh)
-            ssh.wait(3 * TERMINATE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._on_message(f"the agent on {self._hostname} does not end; giving it up\n")
+            if self._greeted:
+                connection.hang_up()
+                if not self._concluded.wait(3 * TERMINATE_SECONDS):
+                    self._on_message(f"the agent on {self._hostname} does not end; giving it up\n")
         finally:
             self.kill()
 
@@ -241,184 +204,189 @@ class RemoteWorkers:
         """Has the agent end a worker; ends the connection if that takes too long.
 
         The agent is told when it has greeted. Until then it is no sign of trouble that the worker
-        has not ended, and the others of the host need the connection.
+        has not ended, and the others of the host need the connection; without others it is ended.
         """
-        ssh = self._ssh
-        if ssh is None:
+        connection = self._connection
+        if connection is None:
             return
         given_up = self._patience + 2 * TERMINATE_SECONDS  # by _await_greeting, before that
         with self._changed:
-            self._changed.wait_for(lambda: self._greeted or rank in self._ended, given_up)
+            self._unwanted_ranks.add(rank)
+            others = set(self._order.workers) - self._unwanted_ranks - self._ended
+            if others:
+                self._changed.wait_for(lambda: self._greeted or rank in self._ended, given_up)
             told = self._greeted
         if told:
-            self._tell(ssh, stop_one(rank))
+            connection.tell(stop_one(rank))
             with self._changed:
                 self._changed.wait_for(lambda: rank in self._ended, 3 * TERMINATE_SECONDS)
         if rank not in self._ended:
-            self._on_message(f"the agent on {self._hostname} does not answer; giving it up\n")
+            if told or others:
+                self._on_message(f"the agent on {self._hostname} does not answer; giving it up\n")
             self.kill()
-
-    def _tell(self, ssh: "subprocess.Popen[bytes]", line: bytes) -> None:
-        """Sends the agent something after the order; nothing where the connection has ended."""
-        if self._lock.acquire(timeout=TERMINATE_SECONDS):
-            try:
-                if self._call is not None:
-                    self._call.send(line)
-                elif ssh.stdin is not None and not ssh.stdin.closed:
-                    ssh.stdin.write(line)
-                    ssh.stdin.flush()
-            except BrokenPipeError:
-                pass  # the connection has ended already
-            finally:
-                self._lock.release()
 
     def kill(self) -> None:
         """Ends the connection at once; the agent over there ends its workers when it notices."""
         self._unwanted.set()
-        ssh = self._ssh
-        if ssh is None:
+        if self._connection is None:
             return
-        self._disconnect(ssh)
-        if not self.gone:
-            signal_group(ssh.pid, signal.SIGKILL)  # what it has started may hold its pipes open
-        self._hang_up(ssh)
-        deadline = time.monotonic() + TERMINATE_SECONDS
-        for thread in self._threads:
-            thread.join(max(deadline - time.monotonic(), 0))
-        self._report_all()  # should a stranger hold them still
+        self._connection.kill()
+        self._concluded.wait(TERMINATE_SECONDS)
+        self._report_all()  # should a stranger hold its pipes still
 
     @property
     def gone(self) -> bool:
         """Whether the connection that `start` has made has ended, and all workers with it."""
-        return not any(thread.is_alive() for thread in self._threads)
+        return self._connection is None or self._concluded.is_set()
 
-    def _hang_up(self, ssh: "subprocess.Popen[bytes]") -> None:
-        if self._call is not None:
-            self._call.close()
-            return
-        if not self._lock.acquire(timeout=TERMINATE_SECONDS):
-            ssh.kill()  # it has not even taken the order yet
-            return
+    def _note(self, sign: _Sign) -> None:
+        with self._changed:
+            self._signs.add(sign)
+            self._changed.notify_all()
+
+    @property
+    def _greeted(self) -> bool:
+        return _Sign.GREETED in self._signs
+
+    def _await_program(self, connection: Connection) -> None:
+        connection.await_end()
+        self._note(_Sign.PROGRAM_ENDED)
+
+    def _watch(self, connection: Connection) -> None:
+        """Reports all workers once their connection is of no use any more, and ends it."""
         try:
-            if ssh.stdin is not None:
-                ssh.stdin.close()
-        except BrokenPipeError:
-            return  # the connection has ended already
-        finally:
-            self._lock.release()
-
-    def _disconnect(self, ssh: "subprocess.Popen[bytes]") -> None:
-        if self._call is not None:
-            self._call.close()
-            # kubexec.sh is a shell's script; what it runs holds the output open.
-            signal_group(ssh.pid, signal.SIGKILL)
-        ssh.kill()
-
-    def _send_order(self, ssh: "subprocess.Popen[bytes]") -> None:
-        with self._lock:
-            if ssh.stdin is None or ssh.stdin.closed:
-                return
-            try:
-                ssh.stdin.write(self._order.encode())
-                ssh.stdin.flush()
-            except BrokenPipeError:
-                return  # no connection; its exit code says so
-
-    def _watch(self, ssh: "subprocess.Popen[bytes]", complaints: threading.Thread) -> None:
-        read = False
-        try:
-            if ssh.stdout is not None:
-                with ssh.stdout as pipe:
-                    if self._answer_call(ssh):
-                        self._pass_frames(pipe)
-            read = True
+            self._await_greeting(connection)
+            with self._changed:
+                self._changed.wait_for(lambda: self._given_up or self._settled())
+            self._conclude(connection)
         finally:
             try:
-                if not read:
-                    self._disconnect(ssh)
-                self._conclude(ssh, complaints)
-            finally:
                 self._report_all()
+            finally:
+                self._concluded.set()
 
-    def _report_all(self) -> None:
-        """Says of all workers whose end nobody has told that they are lost with the connection."""
-        for rank in self._order.workers:
-            self._report(rank, CONNECTION_FAILED)
+    def _all_ended(self) -> bool:
+        return self._ended.issuperset(self._order.workers)
 
-    def _conclude(self, ssh: "subprocess.Popen[bytes]", complaints: threading.Thread) -> None:
-        """Reports the workers whose end nobody has told when the connection has ended."""
-        status = exit_code(ssh.wait())
-        self._hang_up(ssh)
-        complaints.join()
+    def _settled(self) -> bool:
+        """Whether the connection is of no use any more, if perhaps not read to its end."""
+        return self._all_ended() or bool(self._signs - {_Sign.GREETED})
+
+    def _await_greeting(self, connection: Connection) -> None:
+        """Ends a connection over which no agent answers: a program over there may hang."""
+        with self._changed:
+            answered = self._changed.wait_for(
+                lambda: self._greeted or self._settled(), self._patience
+            )
+            if answered:
+                return
+            self._given_up = True
+        ranks, program = self._order.workers, self._command[0]
+        text = describe_silence(
+            self._hostname, self._patience, ranks, program, started=self._started
+        )
+        self._on_message(f"{text}\n")
+        connection.kill()
+
+    def _conclude(self, connection: Connection) -> None:
+        """Ends the connection, and reports the workers whose end nobody has told.
+
+        What strangers hold open, as what a login script has started, is not waited for for long.
+        """
+        connection.hang_up()
+        whole = self._await_rest(connection)
+        with self._changed:
+            by_itself = _Sign.PROGRAM_ENDED in self._signs
+            told = by_itself and _Sign.READ in self._signs and not self._given_up
+        if not whole:
+            connection.kill()
+        code = connection.reap()
         missing = [rank for rank in self._order.workers if rank not in self._ended]
-        if missing and not self._given_up:
-            text = describe_end(
-                self._hostname, status, missing, sys.executable, started=self._started
+        if missing and not self._given_up and not self._unwanted.is_set():
+            text = (
+                describe_end(self._hostname, code, missing, sys.executable, started=self._started)
+                if by_itself
+                else describe_lost_agent(self._hostname, missing)
             )
             self._on_message(f"{text}\n")
         for rank in missing:
-            code = CONNECTION_FAILED if self._given_up else status
-            self._report(rank, code or CONNECTION_FAILED)
+            self._report(rank, (told and code) or CONNECTION_FAILED, lost=True)
 
-    def _await_greeting(self, ssh: "subprocess.Popen[bytes]") -> None:
-        """Ends a connection over which no agent answers: a program over there may hang."""
-        ranks = self._order.workers
+    def _await_rest(self, connection: Connection) -> bool:
+        """Waits for the rest of what comes, as long as it does, or is passed on meanwhile.
 
-        def settled() -> bool:
-            return self._greeted or len(self._ended) == len(ranks)
+        Returns:
+            Whether all has come.
+        """
 
-        with self._changed:
-            if self._changed.wait_for(settled, self._patience):
-                return
-            self._given_up = True
-        text = describe_silence(
-            self._hostname, self._patience, ranks, self._command[0], started=self._started
-        )
-        self._on_message(f"{text}\n")
-        try:
-            self._disconnect(ssh)
-            signal_group(ssh.pid, signal.SIGKILL)  # what it has started may hold its pipes open
+        def over() -> bool:
+            needed = {_Sign.PROGRAM_ENDED}
+            if not self._all_ended():
+                needed |= {_Sign.READ, _Sign.HEARD}
+            return needed <= self._signs
+
+        before = -1
+        while before != self._passed or self._passing or connection.has_more():
+            before = self._passed
             with self._changed:
-                self._changed.wait_for(settled, TERMINATE_SECONDS)
+                if self._changed.wait_for(over, TERMINATE_SECONDS):
+                    return True
+        return False
+
+    def _read_output(self, connection: Connection) -> None:
+        try:
+            with connection.output as pipe:
+                if self._answer_call(connection):
+                    self._pass_frames(pipe)
+        except BaseException:
+            connection.kill()
+            raise
         finally:
-            self._report_all()  # should a stranger hold them still
+            self._note(_Sign.READ)
 
     def _pass_frames(self, pipe: IO[bytes]) -> None:
         while (mark := skip_preamble(pipe, STARTED, GREETING)) == STARTED:
             self._started = True
         if not mark:
             return
-        with self._changed:
-            self._greeted = True
-            self._changed.notify_all()
+        self._note(_Sign.GREETED)
         for kind, rank, payload in read_frames(pipe, self._pass_stray):
+            self._passing = True  # who reads the output may pause
             if kind == EXIT:
                 self._report(rank, read_exit(payload))
             else:
                 self._on_output(rank, STREAMS[kind], payload)
+            self._passed += 1
+            self._passing = False
 
     def _pass_stray(self, text: bytes) -> None:
         words = text.decode(errors="replace").rstrip()
         self._on_message(f"{self._hostname}, from something beside the ranks: {words}\n")
 
-    def _answer_call(self, ssh: "subprocess.Popen[bytes]") -> bool:
+    def _answer_call(self, connection: Connection) -> bool:
         """Gives an agent that calls its order; False when it does not call."""
-        if self._call is None or ssh.stdout is None:
+        if self._call is None:
             return True
-        if not skip_preamble(ssh.stdout, KEY_MARK):
+        if not skip_preamble(connection.output, KEY_MARK):
             return False
         self._started = True
         try:
-            self._call.answer(ssh.stdout, self._order.encode())
+            self._call.answer(connection.output, self._order.encode())
         except CallError as error:
             self._on_message(f"{self._hostname}: {error}\n")
-            self._disconnect(ssh)
+            connection.kill()
             return False
         return True
 
-    def _pass_messages(self, pipe: IO[bytes] | None) -> None:
-        if pipe is not None:
-            with pipe:
+    def _pass_messages(self, connection: Connection) -> None:
+        try:
+            with connection.complaints as pipe:
                 for line in pipe:
-                    words = line.decode(errors="replace").rstrip()
-                    self._on_message(f"{self._hostname}: {words}\n")
+                    words = line.removesuffix(GONE)
+                    if words:
+                        text = words.decode(errors="replace").rstrip()
+                        self._on_message(f"{self._hostname}: {text}\n")
+                    if words != line:
+                        self._note(_Sign.AGENT_GONE)
+        finally:
+            self._note(_Sign.HEARD)

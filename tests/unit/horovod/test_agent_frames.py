@@ -3,14 +3,18 @@
 import io
 import os
 import queue
+import select
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from horovod.runner.output import STDOUT, STREAMS
 from horovod.runner.remote import EXIT, GREETING, FrameWriter, Order, read_exit, read_frames
-from horovod.runner.ssh import RemoteWorkers, SshOptions
+from horovod.runner.ssh import RemoteWorkers
+from horovod.runner.ssh_options import SshOptions
 
 PATIENCE = 60.0  # seconds until a test that hangs is given up
 
@@ -47,6 +51,32 @@ def test_frames_are_found_between_strange_bytes(stray: bytes) -> None:
     # A frame that is broken is lost, and none after it.
     broken = io.BytesIO(first[:10] + stray + first + second)
     assert [payload for _, _, payload in read_frames(broken)][-1] == b"two"
+
+
+def test_nothing_is_lost_where_the_output_does_not_wait() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    probe = os.dup(writer)
+    texts = [bytes([number]) * (1 << 16) for number in range(8)]  # more than the pipe holds
+
+    def write() -> None:
+        frames = FrameWriter(writer)
+        for text in texts:
+            frames.output(4, STDOUT, text)
+        frames.exit(4, 7)
+        os.close(writer)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    with os.fdopen(reader, "rb") as pipe:
+        while writing.is_alive() and select.select([], [probe], [], 0)[1]:
+            time.sleep(0.01)  # until the pipe is full
+        os.close(probe)
+        assert pipe.read(len(GREETING)) == GREETING
+        *outputs, (kind, _, code) = read_frames(pipe)
+    writing.join(PATIENCE)
+    assert [text for _, _, text in outputs] == texts
+    assert (kind, read_exit(code)) == (EXIT, 7)
 
 
 PRINTING = """

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from horovod.runner.remote import GREETING, STARTED, Order, agent_command, skip_preamble
-from horovod.runner.ssh import RemoteWorkers, SshOptions
+from horovod.runner.ssh import RemoteWorkers
+from horovod.runner.ssh_options import SshOptions
 from unit.horovod.test_ending_workers import PATIENCE, Reports, order_of, remote, stand_in
 
 

@@ -8,7 +8,7 @@ import pytest
 from horovod._unused_settings import UNUSED
 from horovod.runner.arguments import REFUSED_FLAGS, is_elastic, make_parser, parse_args
 from horovod.runner.run_function import _HorovodArgs
-from horovod.runner.ssh import SshOptions, forwarded, ssh_command
+from horovod.runner.ssh_options import SshOptions, forwarded, ssh_command
 from horovod.runner.variable_flags import FLAGS, variables_of
 
 

@@ -34,7 +34,7 @@ from horovod.runner.remote import (
     read_frames,
     skip_preamble,
 )
-from horovod.runner.ssh import SshOptions
+from horovod.runner.ssh_options import SshOptions
 from horovod.runner.store_client import StoreClient, StoreError
 
 SECRET = bytes(range(32))

@@ -16,7 +16,8 @@ from horovod.runner import ssh
 from horovod.runner.process_groups import Sessions
 from horovod.runner.processes import LocalWorkers
 from horovod.runner.remote import Order
-from horovod.runner.ssh import RemoteWorkers, SshOptions
+from horovod.runner.ssh import RemoteWorkers
+from horovod.runner.ssh_options import SshOptions
 from horovod.runner.workers import Workers
 
 PATIENCE = 60.0  # seconds until a test that hangs is given up
@@ -160,7 +161,7 @@ def test_a_host_that_is_never_reached_is_given_up_when_a_worker_of_it_is_to_end(
 @pytest.mark.parametrize("kubexec", [False, True])
 @pytest.mark.parametrize(
     "hang",
-    ["exec sleep 600", "sleep 600; exit", "echo Welcome.; exec sleep 600", "sleep 600 & exit"],
+    ["exec sleep 600", "sleep 600; exit", "echo Welcome.; exec sleep 600"],
 )
 def test_a_host_that_does_not_answer_is_named_and_given_up(
     kubexec: bool,  # noqa: FBT001 - a parameter of the test
@@ -249,6 +250,30 @@ def test_what_leads_a_group_of_its_own_ends_too(end: str) -> None:
         getattr(workers, end)()
     assert reports.ends.get(timeout=PATIENCE)[0] == 4
     wait_until_gone(child)
+
+
+# Ends a session that does not end when it is asked to, while no descriptor is free.
+WITHOUT_DESCRIPTORS = """
+import resource, subprocess
+from horovod.runner import process_groups
+process_groups.TERMINATE_SECONDS = 0.2
+stubborn = ["sh", "-c", "trap '' TERM; echo ready; sleep 600 & wait; wait"]
+session = subprocess.Popen(stubborn, stdout=subprocess.PIPE, start_new_session=True)
+session.stdout.readline()
+limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+process_groups.Sessions().end(session.pid)
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+print(session.wait(30))
+"""
+
+
+def test_a_session_is_ended_while_no_descriptor_is_free() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_DESCRIPTORS],
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.stdout == "-9\n", done.stderr
 
 
 def test_all_sessions_are_asked_to_end_before_any_is_waited_for() -> None:

@@ -15,7 +15,7 @@ from horovod.runner.mpi_run import (
     MpirunError,
     make_command,
 )
-from horovod.runner.ssh import SshOptions
+from horovod.runner.ssh_options import SshOptions
 
 TWO = (HostInfo("a", 2), HostInfo("b", 2))
 UNLIKE = (HostInfo("a", 1), HostInfo("b", 3))

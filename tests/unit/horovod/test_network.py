@@ -10,6 +10,7 @@ import pytest
 from horovod._placement import store_endpoints
 from horovod.runner.network import (
     NetworkError,
+    UnknownHostError,
     address_towards,
     choose_addresses,
     interface_address,
@@ -64,9 +65,16 @@ def test_of_several_interfaces_those_that_exist_count() -> None:
     assert interface_address("lo") == "127.0.0.1"
 
 
-def test_an_unknown_host_is_named() -> None:
-    with pytest.raises(NetworkError, match="no way to host"):
-        address_towards("no.such.host.invalid")
+def test_a_name_that_no_interface_can_have_is_not_cut_to_one_that_exists() -> None:
+    for name in ("lo".ljust(16, "\0"), "a name of 16 b..", "\udcff", "\ud800"):
+        with pytest.raises(NetworkError, match=r"has no address here \(No such device\); .* lo"):
+            interface_address(name)
+
+
+@pytest.mark.parametrize("name", ["no.such.host.invalid", "a..b", "a" * 64])
+def test_an_unknown_host_is_named(name: str) -> None:
+    with pytest.raises(UnknownHostError, match=f"no way to host '{name}'"):
+        address_towards(name)
 
 
 def test_a_host_without_a_name_here_may_find_each_address_of_this_one(

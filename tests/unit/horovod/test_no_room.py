@@ -26,7 +26,8 @@ from horovod.runner.job import Ended, Events, Job, Supervision, run_job
 from horovod.runner.processes import CANNOT_START, Command, LocalWorkers
 from horovod.runner.remote import EXIT, GREETING, Order, read_frames
 from horovod.runner.rendezvous import RendezvousServer
-from horovod.runner.ssh import RemoteWorkers, SshOptions
+from horovod.runner.ssh import RemoteWorkers
+from horovod.runner.ssh_options import SshOptions
 from horovod.runner.store_client import StoreClient, StoreError
 from horovod.runner.threads import ThreadError
 from horovod.runner.workers import killed_on_error
@@ -135,7 +136,9 @@ def test_a_guardian_that_cannot_be_started_is_a_reason_for_all(
         assert reports.text[rank].startswith(f"stderr: cannot start a guardian: {REASON}")
 
 
-@pytest.mark.parametrize("work", ["_send_order", "_pass_messages", "_await_greeting", "_watch"])
+@pytest.mark.parametrize(
+    "work", ["tell", "_pass_messages", "_read_output", "_await_program", "_watch"]
+)
 def test_a_connection_without_its_threads_is_ended_and_its_workers_reported(
     refuse: Refuse, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, work: str
 ) -> None:
@@ -279,6 +282,8 @@ def test_an_exception_that_leaves_an_elastic_job_ends_its_workers(
 
     def find_and_fail(driver: Driver, hosts: Mapping[str, int]) -> None:
         find(driver, hosts)
+        while len(started) < 3:
+            time.sleep(0.01)
         raise MemoryError
 
     monkeypatch.setattr(Driver, "hosts_found", find_and_fail)

@@ -207,6 +207,17 @@ def test_who_does_not_read_is_waited_for_until_the_job_is_to_end() -> None:
     assert errors.getvalue() == b"horovodrun: no more output goes to stdout: nobody reads it\n"
 
 
+def test_what_comes_when_the_copies_are_closed_is_shown(tmp_path: Path) -> None:
+    terminal = {STDOUT: io.BytesIO(), STDERR: io.BytesIO()}
+    output = Output(1, terminal, directory=tmp_path, timestamp=False)
+    output.write(0, STDOUT, b"kept\n")
+    output.close()
+    output.assign(0, 0)
+    output.write(0, STDOUT, b"late\n")
+    assert (tmp_path / "rank.0" / "stdout").read_bytes() == b"kept\n"
+    assert terminal[STDOUT].getvalue() == b"[0]<stdout>:kept\n[0]<stdout>:late\n"
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match=r"cannot keep the output in .*/file/out: .*Not a dir"):

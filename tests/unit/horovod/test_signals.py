@@ -91,6 +91,46 @@ def test_an_ignored_signal_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
+def test_a_handler_that_is_not_pythons_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    seen: list[object] = []
+    with monkeypatch.context() as context:
+        # As Python says of a handler that the program has installed which embeds it.
+        context.setattr(signal, "getsignal", lambda _: None)
+        with signals_as_events(lambda _: None):
+            context.undo()
+            seen.append(signal.getsignal(signal.SIGTERM))
+    assert seen == [before]
+
+
+# Is interrupted when it has noted the first, second, ... thing that it has to undo.
+INTERRUPTED = """
+import contextlib, signal
+from horovod.runner.signals import signals_as_events
+signal.signal(signal.SIGINT, signal.default_int_handler)
+note = contextlib.ExitStack.callback
+def note_and_interrupt(stack, *words):
+    global left
+    note(stack, *words)
+    left -= 1
+    if left == 0:
+        signal.raise_signal(signal.SIGINT)
+contextlib.ExitStack.callback = note_and_interrupt
+for left in range(1, 6):
+    with contextlib.suppress(KeyboardInterrupt), signals_as_events(lambda _: None):
+        pass
+    print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+def test_an_interrupt_while_it_is_set_up_hangs_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.returncode) == ("True\n" * 5, 0), done.stderr
+
+
 def test_other_signals_reach_who_waited_for_them_before() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)

@@ -15,7 +15,8 @@ from collective.launching import wait_until_gone
 from horovod.runner import job
 from horovod.runner.hosts import HostInfo, get_host_assignments
 from horovod.runner.job import Job, run_job
-from horovod.runner.ssh import SshOptions
+from horovod.runner.processes import Guardian
+from horovod.runner.ssh_options import SshOptions
 from horovod.runner.workers import started_beside
 
 PATIENCE = 60.0  # seconds until a test that hangs is given up
@@ -102,6 +103,42 @@ def test_what_goes_wrong_in_it_leaves_the_job(
     with pytest.raises(MemoryError):
         run_job(job_of(SLEEPS))
     assert [worker.returncode for worker in workers] == [-signal.SIGKILL]
+
+
+# Is killed before it can tell the guardian what it has started.
+KILLED = """
+import os, pathlib, signal, sys
+from horovod.runner import processes
+def die(guardian, sign, session):
+    print(session, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+processes.Guardian.note = die
+program = (sys.executable, "-c", "import signal; signal.pause()")
+command = processes.Command(0, program, dict(os.environ), pathlib.Path.cwd())
+processes.LocalWorkers([command], print, print).start()
+"""
+
+
+def test_a_worker_ends_whose_launcher_is_killed_while_it_starts_it() -> None:
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED], stdout=subprocess.PIPE, timeout=PATIENCE, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    wait_until_gone(int(killed.stdout))
+
+
+def test_the_guardian_is_found_by_a_relative_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "a b" / "horovod" / "runner"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package.parent / "__init__.py").touch()
+    (package / "guardian.py").write_text(f"open({str(tmp_path / 'found')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", "a b")
+    Guardian().dismiss()
+    assert (tmp_path / "found").exists()
 
 
 class Group:

@@ -16,6 +16,10 @@ from horovod.runner.signals import Signalled
         ([Ended(0, 3), Ended(1, 1)], 3),
         ([Ended(0, 1), Ended(1, 7)], 1),  # rank 1 could not go on without rank 0
         ([Ended(0, 1), Ended(1, 137)], 137),
+        ([Ended(0, 3), Ended(1, 255)], 3),  # sys.exit(-1): 127 is no signal
+        ([Ended(0, 255), Ended(1, 137)], 137),
+        ([Ended(0, 1), Ended(1, 255, lost=True)], 255),
+        ([Ended(0, 255, lost=True), Ended(1, 137)], 255),
         ([Ended(0, 1), Ended(1, 1)], 1),
         ([Ended(0, 1), Ended(1, 0)], 1),
     ],

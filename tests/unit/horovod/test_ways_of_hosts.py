@@ -8,7 +8,8 @@ from horovod.runner.hosts import HostInfo, get_host_assignments
 from horovod.runner.job import Job, _make_groups, make_output
 from horovod.runner.network import address_towards
 from horovod.runner.processes import LocalWorkers
-from horovod.runner.ssh import RemoteWorkers, SshOptions
+from horovod.runner.ssh import RemoteWorkers
+from horovod.runner.ssh_options import SshOptions
 
 
 def test_each_host_tries_the_address_on_its_own_way_first_and_then_the_others(

@@ -176,9 +176,11 @@ class HostDiscoveryScript:
             try:
                 if self._guarded and self._guardian is None:
                     self._guardian = Guardian()
+                mark = {} if self._guardian is None else self._guardian.expect()
                 self._running = subprocess.Popen(  # noqa: S602 - a command line of the user's, as in Horovod
                     self._script,
                     shell=True,
+                    env={**os.environ, **mark},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,

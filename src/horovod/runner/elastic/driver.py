@@ -33,6 +33,7 @@ class Driver:
         verdict: the job's exit code once it is decided; then the workers that are left should be
             ended.
         failure: the first one since the job was last formed, of a worker that trained if one did.
+        reason: why the job cannot go on; None where workers have ended it by their own ends.
     """
 
     limits: Limits
@@ -41,6 +42,7 @@ class Driver:
     can_grow: bool
     verdict: int | None = None
     failure: Failure | None = None
+    reason: str | None = None
     _hosts: Mapping[str, int] | None = None  # until they have been discovered
     _workers: dict[int, Worker] = field(default_factory=dict)
     _started: int = 0
@@ -72,7 +74,7 @@ class Driver:
 
     def no_hosts_found(self, reason: str) -> None:
         """The first look for hosts has failed: a mistake of the user's, which no waiting mends."""
-        self._fail(f"horovodrun: error: cannot tell the hosts: {reason}")
+        self._fail(f"cannot tell the hosts: {reason}", "horovodrun: error: ")
 
     def worker_ready(self, ready: Ready) -> None:
         """A worker asks for its place."""
@@ -407,6 +409,8 @@ class Driver:
             self._end(worker)
             self._lose(worker, FAILED)
 
-    def _fail(self, reason: str) -> None:
-        self.surroundings.say(reason)
+    def _fail(self, reason: str, prefix: str = "") -> None:
+        self.surroundings.say(f"{prefix}{reason}")
+        if self.verdict is None:
+            self.reason = reason
         self.verdict = FAILED if self.failure is None else self.failure.code

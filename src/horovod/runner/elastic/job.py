@@ -14,6 +14,7 @@ from horovod.runner.descriptors import allow_descriptors
 from horovod.runner.elastic.blacklist import Blacklist
 from horovod.runner.elastic.discovery import DiscoveryError, HostDiscovery
 from horovod.runner.elastic.driver import Driver
+from horovod.runner.elastic.late_workers import LateWorkers
 from horovod.runner.elastic.limits import Limits
 from horovod.runner.elastic.messages import News, Place, Ready
 from horovod.runner.exchange import Exchange, NoExchange, describe_failure
@@ -28,14 +29,8 @@ from horovod.runner.job import (
     make_output,
     make_workers,
 )
-from horovod.runner.network import (
-    NetworkError,
-    any_address,
-    choose_addresses,
-    loopback_address,
-)
+from horovod.runner.network import any_address, choose_addresses, loopback_address
 from horovod.runner.output import Output, OutputError
-from horovod.runner.processes import CANNOT_START
 from horovod.runner.rendezvous import RendezvousServer
 from horovod.runner.signals import Signalled, signals_as_events
 from horovod.runner.streams import say
@@ -111,17 +106,15 @@ class _Launcher:
         for number, place in workers.items():
             self._assign(number, place.rank)
         self._drop_gone()
-        groups = self._hosts.setdefault(host, [])
-        try:
-            addresses = self._way(host)
-        except NetworkError as error:
-            say(f"horovodrun: {error}")
-            for number in workers:
-                self._events.put(Ended(number, CANNOT_START))
-            return
-        settings = self._job.worker_settings(addresses, self._store.port, self._secret)
-        group = make_workers(self._job, host, settings, told, self._output.write, self._on_exit)
-        groups.append(group)
+
+        def make() -> Workers:
+            settings = self._job.worker_settings(self._way(host), self._store.port, self._secret)
+            return make_workers(self._job, host, settings, told, self._output.write, self._on_exit)
+
+        group = LateWorkers(
+            told, make, self._on_exit, lambda error: self._events.put(Broken(error))
+        )
+        self._hosts.setdefault(host, []).append(group)
         self._group_of.update(dict.fromkeys(workers, group))
         group.start()
 
@@ -253,12 +246,12 @@ def run_elastic_job(elastic: ElasticJob, exchange: Exchange | None = None) -> in
         try:
             with killed_on_error(launcher.groups):
                 code, signalled = _run(driver, launcher, events)
+            reasons = [driver.reason] if driver.reason else []
             failure = driver.failure
-            reason = None
             if failure is not None and failure.code == code:
-                reason = describe_failure(failure.name, code)
-                say(reason)
-            exchange.after(store, reason, signalled)
+                reasons.append(describe_failure(failure.name, code))
+                say(reasons[-1])
+            exchange.after(store, "\n".join(reasons) or None, signalled)
             return code
         finally:
             ended.set()
