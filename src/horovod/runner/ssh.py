@@ -270,7 +270,8 @@ class RemoteWorkers:
 
     def _settled(self) -> bool:
         """Whether the connection is of no use any more, if perhaps not read to its end."""
-        return self._all_ended() or bool(self._signs - {_Sign.GREETED})
+        # That no complaints can come any more may be the doing of a login file.
+        return self._all_ended() or bool(self._signs - {_Sign.GREETED, _Sign.HEARD})
 
     def _await_greeting(self, connection: Connection) -> None:
         """Ends a connection over which no agent answers: a program over there may hang."""
