@@ -13,6 +13,7 @@ import pytest
 
 from unit.variants.tiny_project import STEP_TIMEOUT
 from variantwheel.build_frontend import BuildFrontend, BuildRequest, open_frontend
+from variantwheel.build_tools import shared_tools
 from variantwheel.errors import BuildFailedError
 
 _BACKEND = """\
@@ -34,11 +35,13 @@ def build_wheel(directory, settings=None, metadata=None):
 Build = Callable[..., str]
 
 
-def _write_tool(folder: Path, version: str) -> None:
-    info = f"tool-{version}.dist-info"
-    with zipfile.ZipFile(folder / f"tool-{version}-py3-none-any.whl", "w") as archive:
+def _write_tool(folder: Path, version: str, name: str = "tool", needs: str = "") -> None:
+    info = f"{name}-{version}.dist-info"
+    needed = f"Requires-Dist: {needs}\n" if needs else ""
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
         archive.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tool\nVersion: {version}\n"
+            f"{info}/METADATA",
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needed}",
         )
         archive.writestr(
             f"{info}/WHEEL",
@@ -62,7 +65,12 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
     )
 
     def run(
-        frontend: BuildFrontend, name: str, *requires: str, asks: str = "", gate: str = ""
+        frontend: BuildFrontend,
+        name: str,
+        *requires: str,
+        asks: str = "",
+        gate: str = "",
+        tools: str = "",
     ) -> str:
         request = BuildRequest(
             "wheel",
@@ -72,6 +80,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
             config_settings={"asks": asks} if asks else {},
             environment={"GATE": gate} if gate else {},
             requires=requires,
+            tools=tools,
         )
         return frontend.build(request).read_text()
 
@@ -137,3 +146,36 @@ def test_an_environment_that_could_not_be_made_is_made_by_the_next_build(
             build(frontend, "one", "tool==3")
         _write_tool(tmp_path / "index", "3")
         assert build(frontend, "one", "tool==3") == "3"
+
+
+def test_requirements_that_agree_share_an_environment(build: Build, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    for name in ("red", "green"):
+        _write_tool(index, "1", name)
+    _write_tool(index, "1", "blue", needs="tool==2")
+    with open_frontend(tmp_path / "environments", isolated=True) as frontend:
+        assert build(frontend, "one", "tool==1", "red==1", tools="all") == "1"
+        assert build(frontend, "two", "tool==1", "green==1", tools="all") == "1"
+    assert _environments(tmp_path) == 1
+    with open_frontend(tmp_path / "environments", isolated=True) as frontend:
+        assert build(frontend, "one", "tool==1", "red==1", tools="all") == "1"
+        assert _environments(tmp_path) == 1
+        assert build(frontend, "three", "blue==1", tools="all") == "2"
+        assert build(frontend, "two", "tool==1", "green==1", tools="all") == "1"
+    assert _environments(tmp_path) == 2, "which excludes the first by what it requires in turn"
+
+
+def test_builds_that_state_one_requirement_differently_share_no_tools() -> None:
+    plain, red, green = ["zig==1"], ["zig==1", "red==1"], ["zig==1", "Green==1"]
+    every = [plain, red, green]
+    names = {shared_tools(own, every) for own in every}
+    assert len(names) == 1
+    assert names == {shared_tools(own, reversed(every)) for own in every}
+    (before,) = names
+    assert shared_tools(plain, [plain, red, ["zig==1", "green==2"]]) != before
+    other = ["zig==2", "red==1"]
+    mixed = [plain, other, green]
+    assert len({shared_tools(own, mixed) for own in mixed}) == 2
+    assert shared_tools(plain, mixed) == shared_tools(green, mixed)
+    assert len({shared_tools(own, [red, ["red==2"], []]) for own in (red, ["red==2"], [])}) == 3
+    assert shared_tools(["not / one"], [["not / two"]]) != shared_tools(["not / two"], [])

@@ -1,4 +1,4 @@
-"""The environments that build backends run in, one for each set of requirements, and kept."""
+"""The environments that build backends run in: kept, and shared where requirements agree."""
 
 from __future__ import annotations
 
@@ -79,11 +79,12 @@ class BuildEnvironment(IsolatedEnv):
 
 
 class BuildEnvironments:
-    """One environment for each set of requirements; those that ask for the same share it.
+    """One environment for requirements that can be installed together.
 
     Nothing in one is ever replaced, so that each build runs with what its definition pins, whatever
-    others pin. It lies at the same place each time, because paths of headers in it can end up in
-    binaries, and stays there for the next build. Safe to use from threads and processes.
+    others pin; what another build needs besides is added. It lies at the same place each time,
+    because paths of headers in it can end up in binaries, and stays there for the next build. Safe
+    to use from threads and processes.
     """
 
     def __init__(self, folder: Path, programs: BuildPrograms) -> None:
@@ -96,34 +97,53 @@ class BuildEnvironments:
         self._folder = folder
         self._programs = programs
 
-    def with_requirements(self, requirements: Iterable[str]) -> BuildEnvironment:
-        """Open the environment of some requirements, or make it where there is none.
+    def with_requirements(self, requirements: Iterable[str], tools: str = "") -> BuildEnvironment:
+        """Open an environment that has some requirements, or make it where there is none.
+
+        Args:
+            requirements: What it has to have.
+            tools: Names what may be there besides; see `shared_tools`. Nothing for no more.
 
         Raises:
             BuildFailedError: It cannot be made; the text ends with what pip printed.
         """
         wanted = sorted(set(requirements))
-        name = hashlib.sha256("\n".join(wanted).encode()).hexdigest()[:_NAME_LENGTH]
+        name = hashlib.sha256((tools or "\n".join(wanted)).encode()).hexdigest()[:_NAME_LENGTH]
         folder = self._folder / name
         environment = BuildEnvironment(folder)
-        stamp = {"python": f"{sys.version} {sys.base_prefix}", "requires": wanted}
+        python = f"{sys.version} {sys.base_prefix}"
         with self._locked(environment):
-            if _read_stamp(folder) != stamp or not Path(environment.python_executable).exists():
+            there = _read_stamp(folder, python)
+            if there is None or not Path(environment.python_executable).exists():
                 self._make(environment, folder, wanted)
-                replace_file(folder / _STAMP, json.dumps(stamp, indent=1).encode())
-        return environment
+                replace_file(folder / _STAMP, _stamp(python, wanted))
+                return environment
+            missing = sorted(set(wanted) - there)
+            if not missing:
+                return environment
+            if self._add(environment, missing, _stamp(python, there | set(wanted))):
+                return environment
+        # They exclude each other by what they require in turn.
+        return self.with_requirements(wanted)
 
-    def with_more(self, requirements: Iterable[str], asked: Iterable[str]) -> BuildEnvironment:
+    def with_more(
+        self, requirements: Iterable[str], asked: Iterable[str], tools: str = ""
+    ) -> BuildEnvironment:
         """Open the environment of some requirements that has what a backend asks for besides.
 
         That is added where nothing has to be replaced for it: an environment may be large, and two
         of nearly the same take twice the time. Otherwise there is another one for both.
 
+        Args:
+            requirements: As of `with_requirements`, and so are the tools.
+            asked: What the backend asks for.
+            tools: See there.
+
         Raises:
             BuildFailedError: It cannot be made; the text ends with what pip printed.
         """
         fixed, more = set(requirements), set(asked)
-        environment = self.with_requirements(fixed)
+        environment = self.with_requirements(fixed, tools)
         with self._locked(environment):
             if environment.satisfies(more) or self._add(environment, sorted(more)):
                 return environment
@@ -132,8 +152,16 @@ class BuildEnvironments:
     def _locked(self, environment: BuildEnvironment) -> AbstractContextManager[None]:
         return locked_folder(self._folder, f"{environment.folder.name}.lock", lambda: None)
 
-    def _add(self, environment: BuildEnvironment, wanted: Sequence[str]) -> bool:
-        """Install more; tell whether that was possible without replacing anything."""
+    def _add(
+        self, environment: BuildEnvironment, wanted: Sequence[str], noted: bytes | None = None
+    ) -> bool:
+        """Install more; tell whether that was possible without replacing anything.
+
+        Args:
+            environment: Where.
+            wanted: What.
+            noted: The environment's stamp from then on; the one that it has if there is none.
+        """
         folder, before = environment.folder, environment.installed()
         stamp = (folder / _STAMP).read_bytes()
         # Whoever finds it without, after an interruption, makes it anew.
@@ -146,7 +174,7 @@ class BuildEnvironments:
             if environment.installed() == before:
                 replace_file(folder / _STAMP, stamp)
             return False
-        replace_file(folder / _STAMP, stamp)
+        replace_file(folder / _STAMP, noted or stamp)
         return True
 
     def _make(self, environment: BuildEnvironment, folder: Path, wanted: Sequence[str]) -> None:
@@ -194,12 +222,17 @@ def _listed(file: Path, requirements: Iterable[str]) -> str:
     return str(file)
 
 
-def _read_stamp(folder: Path) -> object:
+def _stamp(python: str, requires: Iterable[str]) -> bytes:
+    return json.dumps({"python": python, "requires": sorted(requires)}, indent=1).encode()
+
+
+def _read_stamp(folder: Path, python: str) -> set[str] | None:
     """Return what the environment in a folder was made of; nothing if it is not whole."""
     try:
-        return json.loads((folder / _STAMP).read_text(encoding="utf-8"))
+        stamp = json.loads((folder / _STAMP).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+    return set(stamp["requires"]) if stamp.get("python") == python else None
 
 
 def _pip_serves_others() -> bool:

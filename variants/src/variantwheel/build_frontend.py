@@ -41,6 +41,8 @@ class BuildRequest:
         config_settings: For the backend.
         environment: Variables added to the environment.
         requires: Requirements beside the project's own.
+        tools: Names what may be installed beside them; requests of the same name share an
+            environment. Nothing for one of these requirements alone.
     """
 
     distribution: DistributionType
@@ -50,6 +52,7 @@ class BuildRequest:
     config_settings: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     requires: Sequence[str] = ()
+    tools: str = ""
 
 
 class BuildFrontend:
@@ -127,10 +130,10 @@ class BuildFrontend:
                     f"missing: {names}"
                 )
         else:
-            isolated = self._environments.with_requirements(fixed)
+            isolated = self._environments.with_requirements(fixed, request.tools)
             builder = ProjectBuilder.from_isolated_env(isolated, request.source, runner)
             asked = builder.get_requires_for_build(request.distribution, settings)
-            isolated = self._environments.with_more(fixed, asked)
+            isolated = self._environments.with_more(fixed, asked, request.tools)
             builder = ProjectBuilder.from_isolated_env(isolated, request.source, runner)
         return Path(builder.build(request.distribution, request.output, settings))
 

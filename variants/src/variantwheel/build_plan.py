@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from variantwheel.build_frontend import BuildRequest
+from variantwheel.build_tools import shared_tools
 from variantwheel.errors import DefinitionError
 from variantwheel.matrix import MatrixJob, matrix_jobs
 from variantwheel.project import Project
@@ -74,8 +75,7 @@ class BuildPlan:
             return self.work / job.name
         names = "\n".join((*sorted(toolchain.config_settings), "", *sorted(toolchain.environment)))
         digest = hashlib.sha256(names.encode())
-        tools = sorted({*self.project.build_requires, *toolchain.requires})
-        digest.update("\n".join(("", *tools)).encode())
+        digest.update(f"\n\n{self._tools(job)}".encode())
         for value in sorted(set(toolchain.config_settings.values())):
             if _names_a_file(self.project.folder, value):
                 digest.update((self.project.folder / value).read_bytes())
@@ -104,7 +104,19 @@ class BuildPlan:
             config_settings=settings,
             environment={"SOURCE_DATE_EPOCH": str(self.epoch), **toolchain.environment},
             requires=toolchain.requires,
+            tools=self._tools(job),
         )
+
+    def _tools(self, job: MatrixJob) -> str:
+        project, toolchain = self.project, job.platform.toolchain
+        others = [
+            (*project.build_requires, *project.toolchain_of(platform).requires)
+            for definition in project.definitions
+            for platform in definition.platforms
+            if platform.toolchain == toolchain
+        ]
+        own = (*project.build_requires, *project.toolchain_of(job.platform).requires)
+        return shared_tools(own, others)
 
 
 def _names_a_file(folder: Path, value: str) -> bool:
