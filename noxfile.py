@@ -269,9 +269,7 @@ def tests(session: nox.Session) -> None:
 
 
 def unit(session: nox.Session) -> None:
-    _install_groups(
-        session, "test", "torch", "installers", "ci", "actionlint", "samples", "processes", "build"
-    )
+    _install_groups(session, "test", "torch", "installers", "ci", "actionlint", "samples", "build")
     _install_toolkit(session)
     _unpack_mpis(session, "mpi-wheels")
     if session.posargs:

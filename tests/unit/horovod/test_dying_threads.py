@@ -76,8 +76,9 @@ def test_a_worker_whose_watcher_fails_is_reported_and_its_session_ended(
     monkeypatch.setattr(Sessions, "end", fail)
     reports = Reports()
     ending = (
-        "import os, subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid, flush=True);"
-        "os._exit(3)"
+        "import os, subprocess, sys;"
+        # At once, whatever PYTHONUNBUFFERED says: the launcher's words come meanwhile.
+        r"os.write(1, b'%d\n' % subprocess.Popen(sys.argv[1:]).pid); os._exit(3)"
     )
     program = (sys.executable, "-c", ending, *SLEEPER)
     command = Command(4, program, dict(os.environ), Path.cwd())

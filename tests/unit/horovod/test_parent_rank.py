@@ -5,6 +5,10 @@ import importlib
 import json
 import multiprocessing
 import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,14 +71,33 @@ def test_a_program_that_a_rank_runs_and_the_rank_itself_are_no_children() -> Non
     assert children == RANK_1
 
 
+@pytest.fixture
+def multiprocess(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """This Python's multiprocessing under the name of the package that is a fork of it."""
+    own = Path(multiprocessing.__file__).parent
+    for file in own.rglob("*.py"):
+        copy = tmp_path / "multiprocess" / file.relative_to(own)
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_text(re.sub("(?<!_)multiprocessing", "multiprocess", file.read_text()))
+    monkeypatch.syspath_prepend(tmp_path)
+    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    yield importlib.import_module("multiprocess")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "multiprocess"]:
+        del sys.modules[name]
+
+
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_children_of_the_package_that_pickles_more_are_children_too(method: str) -> None:
+def test_children_of_the_package_that_pickles_more_are_children_too(
+    method: str, multiprocess: Any
+) -> None:
     children = told(RANK_1)
-    others = importlib.import_module("multiprocess")
-    (place,) = read_all(children, package=others, method=method)
+    try:
+        (place,) = read_all(children, package=multiprocess, method=method)
+    finally:
+        tell_no_children(children)
     assert place is not None
     assert place.rank == 1
-    tell_no_children(children)
 
 
 in_server = functools.partial(read_all, method="forkserver")
