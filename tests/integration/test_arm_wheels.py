@@ -100,7 +100,8 @@ class ArmWheels:
 @pytest.fixture(scope="module")
 def arm(release: Release, tmp_path_factory: pytest.TempPathFactory) -> ArmWheels:
     """The compiler is that which has just built the release."""
-    (zig,) = ROOT.glob("build/variantwheel/env/lib/python3*/site-packages/ziglang/zig")
+    tools = "build/variantwheel/environments/*/lib/python3*/site-packages"
+    (zig,) = ROOT.glob(f"{tools}/ziglang/zig")
     folder = tmp_path_factory.mktemp("arm")
     project = copy_project(folder)
     (project / "variants" / "neoverse.toml").write_text(DEFINITION, encoding="utf-8")

@@ -1,8 +1,8 @@
 #include "bindings/call_group.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,19 +13,32 @@ namespace hvd {
 
 namespace {
 
+struct Place {
+  uintptr_t begin;
+  size_t bytes;
+};
+
+int Compare(const void* left, const void* right) {
+  const uintptr_t a = static_cast<const Place*>(left)->begin;
+  const uintptr_t b = static_cast<const Place*>(right)->begin;
+  return a < b ? -1 : static_cast<int>(a > b);
+}
+
 // Whether some of the tensors lie in the same memory.
 bool Overlap(std::span<const View> views) {
-  std::vector<std::pair<uintptr_t, size_t>> places;
+  std::vector<Place> places;
   places.reserve(views.size());
   for (const View& view : views) {
     if (const size_t bytes = Bytes(view); bytes != 0) {
-      places.emplace_back(reinterpret_cast<uintptr_t>(view.tensor.data), bytes);
+      places.push_back({reinterpret_cast<uintptr_t>(view.tensor.data), bytes});
     }
   }
-  std::ranges::sort(places);
-  return std::ranges::adjacent_find(places, [](const auto& left, const auto& right) {
-           return right.first - left.first < left.second;
-         }) != places.end();
+  // Not std::sort, which would add 3 kB to each of a release's modules.
+  std::qsort(places.data(), places.size(), sizeof(Place), Compare);
+  for (size_t i = 1; i < places.size(); ++i) {
+    if (places[i].begin - places[i - 1].begin < places[i - 1].bytes) return true;
+  }
+  return false;
 }
 
 }  // namespace
