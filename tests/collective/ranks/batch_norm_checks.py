@@ -169,13 +169,14 @@ def check_sync_batch_norm_of_empty_and_half_precision_batches() -> None:
 def check_a_variance_beyond_float16_counts_by_its_part() -> None:
     generator = torch.Generator().manual_seed(5)
     joined = torch.randn(8 * hvd.size(), 3, 4, generator=generator).mul(300).half()
-    synced, plain = hvd.SyncBatchNorm(3).half(), torch.nn.BatchNorm1d(3).half()
+    variance = joined.float().var(dim=(0, 2))
+    assert variance.half().isinf().all()
+    synced, expected = hvd.SyncBatchNorm(3).half(), torch.ones(3)
     for _ in range(3):
         synced(joined[hvd.rank() * 8 :][:8])
-        plain(joined)
+        expected = torch.lerp(expected, variance, 0.1).half().float()  # PyTorch rounds once, too
     assert synced.running_var is not None
-    assert synced.running_var.isfinite().all()
-    torch.testing.assert_close(synced.running_var, plain.running_var)
+    torch.testing.assert_close(synced.running_var.float(), expected, rtol=2e-3, atol=0)
 
 
 def check_the_calculation_under_horovods_name() -> None:
