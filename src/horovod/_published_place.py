@@ -20,21 +20,32 @@ class PublishedPlace:
 
     def replace(self, text: str) -> None:
         """Has all that look from now on find this text; where files cannot be, nothing."""
-        descriptor = None
-        if hasattr(os, "memfd_create"):
-            try:
-                descriptor = os.memfd_create(_NAME)
-                os.write(descriptor, text.encode())
-            except OSError:  # no memory, no descriptor: children have what they inherit
-                pass
-        self.withdraw()
-        self._descriptor = descriptor
+        # Those who look meanwhile find the one before.
+        before, self._descriptor = self._descriptor, _file_with(text.encode())
+        if before is not None:
+            os.close(before)
 
     def withdraw(self) -> None:
         """Takes back what has been published."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _file_with(text: bytes) -> int | None:
+    """A descriptor; None where there is no room, and children have what they inherit."""
+    if not hasattr(os, "memfd_create"):
+        return None
+    try:
+        descriptor = os.memfd_create(_NAME)
+    except OSError:
+        return None
+    try:
+        os.write(descriptor, text)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def find_published(process: int) -> str | None:

@@ -323,13 +323,12 @@ class BucketReducer:
     def _land(self, bucket: Bucket) -> None:
         if bucket.handle is None or bucket.landed:
             return
-        synchronize(bucket.handle)
-        bucket.landed = True
-        for parameter, view in bucket.views.items():
+        synchronize(bucket.handle)  # returns at once where an interrupted call has waited for it
+        for parameter in bucket.views:
+            bucket.hand_out(parameter)
             if (dimensions := self._sparse_dimensions.get(parameter)) is not None:
-                parameter.grad = view.to_sparse(dimensions)
-            else:
-                bucket.hand_out(parameter)
+                parameter.grad = bucket.views[parameter].to_sparse(dimensions)
+        bucket.landed = True
 
     def _has_place(self, parameter: Parameter) -> bool:
         """Whether a gradient can be sent before the step."""

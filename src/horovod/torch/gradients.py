@@ -2,7 +2,7 @@
 
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet
 from horovod.torch.compression import Compressor, Outgoing, outgoing
 from horovod.torch.gradient_hooks import GradientHook, remove
+from horovod.torch.gradients_in_flight import Gradient, GradientGroup, InFlight
 from horovod.torch.grouped import start_grouped_allreduce
 from horovod.torch.handles import synchronize
 from horovod.torch.missing_gradients import no_rows_for, zeros_for
@@ -53,71 +54,6 @@ class Reduction:
         return self.op, 1.0 / self.predivide, self.predivide, self.process_set
 
 
-@dataclass(slots=True)
-class _InFlight:
-    """A gradient on its way; of a sparse one, or one of a group, the handle waits for it.
-
-    Attributes:
-        arrived: what has come, until it has been put into place.
-    """
-
-    handle: int | Callable[[], torch.Tensor]
-    sent: Outgoing
-    arrived: torch.Tensor | None = None
-
-
-class _Gradient:
-    """A parameter's gradient, and how far it has come.
-
-    Hooks of autograd run between the steps of the backward pass, so that what they need is here
-    and not looked up by the parameter, whose hash is a call of Python code.
-
-    Args:
-        parameter: whose gradient it is.
-        name: under which it is reduced.
-        group: the parameters whose gradients travel with it; None when it travels alone.
-
-    Attributes:
-        seen: number of backward passes that have added to it.
-        complete: whether it waits for others of its group.
-        stream: of the GPU, on which it was made then.
-        flight: what is known while it is on its way.
-        sent: whether it has been sent since the last step; it may have come back.
-    """
-
-    __slots__ = ("complete", "flight", "group", "name", "parameter", "seen", "sent", "stream")
-
-    def __init__(self, parameter: Parameter, name: str, group: Sequence[Parameter] | None) -> None:
-        self.parameter = parameter
-        self.name = name
-        self.group = group
-        self.seen = 0
-        self.complete = False
-        self.stream: torch.cuda.Stream | None = None
-        self.flight: _InFlight | None = None
-        self.sent = False
-
-
-class _Group:
-    """Gradients that travel together, and arrive when the first of them is asked for.
-
-    Args:
-        handle: of the grouped operation.
-    """
-
-    def __init__(self, handle: int) -> None:
-        self._handle = handle
-        self._results: Sequence[torch.Tensor] | None = None
-
-    def result(self, position: int) -> torch.Tensor:
-        """The gradient at a position of the group."""
-        if self._results is None:
-            self._results = synchronize(self._handle)
-        if self._results is None:
-            raise HorovodInternalError("the reduction of a group of gradients has failed")
-        return self._results[position]
-
-
 class GradientReducer:
     """Starts a gradient's reduction when it is complete, and waits for all of them.
 
@@ -146,8 +82,8 @@ class GradientReducer:
         self.reduction = reduction
         self.passes = passes
         self.group_of = {id(parameter): group for group in groups for parameter in group}
-        self._gradients: dict[int, _Gradient] = {}  # by the parameters' ids
-        self._sent: list[_Gradient] = []  # that are on their way, in this order
+        self._gradients: dict[int, Gradient] = {}  # by the parameters' ids
+        self._sent: list[Gradient] = []  # that are on their way, in this order
         self._sparse_dimensions: dict[Parameter, int] = {}
         self._required: set[Parameter] = set()
         self._users_choice = False
@@ -165,19 +101,19 @@ class GradientReducer:
         """Whether gradients are on their way, or would be if others of their group were there."""
         return bool(self._sent) or any(each.complete for each in self._gradients.values())
 
-    def watch(self, groups: Sequence[dict[str, Any]]) -> list[_Gradient]:
+    def watch(self, groups: Sequence[dict[str, Any]]) -> list[Gradient]:
         """Follows the gradients of all parameters that need one and are not followed yet.
 
         Returns:
             Those that it follows from now on.
         """
-        added: list[_Gradient] = []
+        added: list[Gradient] = []
         for i, group in enumerate(groups):
             for j, parameter in enumerate(group["params"]):
                 if id(parameter) in self._gradients or not parameter.requires_grad:
                     continue
                 name = self._names.setdefault(parameter, numbered(i, j))
-                gradient = _Gradient(parameter, name, self.group_of.get(id(parameter)))
+                gradient = Gradient(parameter, name, self.group_of.get(id(parameter)))
                 self._gradients[id(parameter)] = gradient
                 if not self._users_choice:
                     self._required.add(parameter)
@@ -217,20 +153,20 @@ class GradientReducer:
             if each.flight is not None or each.seen
         }
 
-    def count(self, gradient: _Gradient) -> None:
+    def count(self, gradient: Gradient) -> None:
         """Notes that a backward pass has added to a gradient; sends it after the last pass.
 
         Raises:
             AssertionError: it has been sent already, with Horovod's text.
         """
         seen = gradient.seen + 1
-        if gradient.sent or seen > self.passes:
+        if gradient.flight is not None or seen > self.passes:
             raise AssertionError(TOO_MANY_PASSES)
         gradient.seen = seen
         if seen == self.passes:
             self._finish(gradient)
 
-    def _finish(self, gradient: _Gradient) -> None:
+    def _finish(self, gradient: Gradient) -> None:
         """Sends a gradient that is complete, or its group when it was the last of it."""
         if gradient.group is None:
             if (sent := self._outgoing(gradient)) is not None:
@@ -243,12 +179,12 @@ class GradientReducer:
         if all(member.complete for member in members):
             self._send_group(members)
 
-    def _members(self, gradient: _Gradient) -> list[_Gradient]:
+    def _members(self, gradient: Gradient) -> list[Gradient]:
         """The gradients of a gradient's group."""
         found = (self._gradients.get(id(member)) for member in gradient.group or ())
         return [member for member in found if member is not None]
 
-    def _send_group(self, members: Sequence[_Gradient]) -> None:
+    def _send_group(self, members: Sequence[Gradient]) -> None:
         for member in members:
             member.complete = False
             # Autograd runs hooks on the streams of the forward pass; the group is sent on one.
@@ -269,12 +205,11 @@ class GradientReducer:
                 return gradient.to_dense()
         return gradient
 
-    def _send(self, gradient: _Gradient, flight: _InFlight) -> None:
+    def _send(self, gradient: Gradient, flight: InFlight) -> None:
         gradient.flight = flight
-        gradient.sent = True
         self._sent.append(gradient)
 
-    def _outgoing(self, gradient: _Gradient) -> Outgoing | None:
+    def _outgoing(self, gradient: Gradient) -> Outgoing | None:
         """What is to be sent of a complete gradient; a sparse one is sent here, and gives None."""
         ready = self._ready_gradient(gradient.parameter)
         if ready.layout is torch.strided:
@@ -282,7 +217,7 @@ class GradientReducer:
         self._start_sparse(gradient, ready)
         return None
 
-    def _start(self, gradient: _Gradient, sent: Outgoing) -> None:
+    def _start(self, gradient: Gradient, sent: Outgoing) -> None:
         handle = start_allreduce(
             sent.tensor,
             gradient.name,
@@ -290,11 +225,11 @@ class GradientReducer:
             in_place=True,
             wire_dtype=sent.wire_dtype,
         )
-        self._send(gradient, _InFlight(handle, sent))
+        self._send(gradient, InFlight(handle, sent))
 
-    def _start_group(self, members: Sequence[_Gradient]) -> None:
+    def _start_group(self, members: Sequence[Gradient]) -> None:
         """Sends gradients together; sparse ones, and other types than the first one's, go alone."""
-        together: list[tuple[_Gradient, Outgoing]] = []
+        together: list[tuple[Gradient, Outgoing]] = []
         for member in members:
             if (sent := self._outgoing(member)) is None:
                 continue
@@ -311,14 +246,14 @@ class GradientReducer:
             in_place=True,
             wire_dtypes=[sent.wire_dtype for _, sent in together],
         )
-        group = _Group(handle)
+        group = GradientGroup(handle)
         for position, (member, sent) in enumerate(together):
-            self._send(member, _InFlight(functools.partial(group.result, position), sent))
+            self._send(member, InFlight(functools.partial(group.result, position), sent))
 
-    def _start_sparse(self, gradient: _Gradient, sparse: torch.Tensor) -> None:
+    def _start_sparse(self, gradient: Gradient, sparse: torch.Tensor) -> None:
         reduction = self.reduction
         finish = sparse_allreduce_async(sparse, gradient.name, reduction.op, reduction.process_set)
-        self._send(gradient, _InFlight(finish, Outgoing(sparse, None)))
+        self._send(gradient, InFlight(finish, Outgoing(sparse, None)))
 
     def _nothing(self, parameter: Parameter) -> torch.Tensor:
         """An empty gradient of the kind that the parameter has had on this rank."""
@@ -331,7 +266,7 @@ class GradientReducer:
         for group in groups:
             for parameter in group["params"]:
                 gradient = self._gradients.get(id(parameter))
-                if gradient is None or gradient.sent or gradient.complete:
+                if gradient is None or gradient.flight is not None or gradient.complete:
                     continue
                 if gradient.seen or self._unseen(parameter) or parameter in self._required:
                     self._finish(gradient)
@@ -382,7 +317,6 @@ class GradientReducer:
             gradient.seen = 0
             gradient.complete = False
             gradient.flight = None
-            gradient.sent = False
         if failure is not None:
             try:
                 raise failure
@@ -390,9 +324,9 @@ class GradientReducer:
                 # Its traceback holds this frame, and with that what else the job had.
                 del failure
 
-    def _land(self, gradient: _Gradient) -> None:
+    def _land(self, gradient: Gradient) -> None:
         flight, parameter = gradient.flight, gradient.parameter
-        if flight is None:  # landed before Ctrl-C ended the wait for a later one
+        if flight is None or flight.landed:  # before Ctrl-C ended the wait for a later one
             return
         handle = flight.handle
         if flight.arrived is None:
@@ -400,7 +334,7 @@ class GradientReducer:
         if flight.arrived is None:
             raise HorovodInternalError(f"the job in which {gradient.name!r} was sent has ended")
         self._place(parameter, flight.arrived, flight.sent.context)
-        gradient.flight = None
+        flight.arrived, flight.landed = None, True
 
     def _place(self, parameter: Parameter, arrived: torch.Tensor, context: Any) -> None:
         """Makes what has arrived the parameter's gradient."""

@@ -1,11 +1,8 @@
 """Elastic state of models and optimizers that it is given after it was made."""
 
-from typing import Any
-
 import torch
 
 import horovod.torch as hvd
-from horovod.torch.elastic.state import StateHandler, get_handler_registry
 
 
 def model_and_optimizer() -> tuple[torch.nn.Linear, torch.optim.Optimizer]:
@@ -69,30 +66,3 @@ def check_what_a_new_rank_lacks_stays_each_ranks_own() -> None:
     assert state.step == 0
     everyones = hvd.allgather(model.weight.detach().unsqueeze(0))
     assert torch.equal(everyones, everyones[:1].expand_as(everyones))
-
-
-def check_another_value_of_the_users_goes_to_a_handler_that_has_left_the_registry() -> None:
-    class Thing:
-        word = "first"
-
-    class Keeping(StateHandler):
-        def __init__(self, value: Any) -> None:
-            super().__init__(value)
-            self.save()
-
-        def save(self) -> None:
-            self.kept = self.value.word
-
-        def restore(self) -> None:
-            self.value.word = self.kept
-
-    registry = get_handler_registry()
-    registry.append((Thing, Keeping))
-    try:
-        state = hvd.elastic.TorchState(thing=Thing())
-    finally:
-        registry.pop()
-    state.thing = thing = Thing()
-    thing.word = "lost"
-    state.restore()
-    assert (state.thing, thing.word) == (thing, "first")

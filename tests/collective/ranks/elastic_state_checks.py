@@ -239,6 +239,11 @@ def check_handlers_of_the_users() -> None:
         assert (state.thing, thing.word) == (thing, "first")
     finally:
         before.pop()
+    # Its handler takes another value, though it has left the registry.
+    state.thing = other = Thing()
+    other.word = "lost"
+    state.restore()
+    assert (state.thing, other.word) == (other, "first")
 
 
 def check_a_state_may_leave_out_what_nobody_calls() -> None:

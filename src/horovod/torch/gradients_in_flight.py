@@ -1,0 +1,77 @@
+"""How far the gradients of a step have come: counted, sent, arrived."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from horovod.common.exceptions import HorovodInternalError
+from horovod.torch.compression import Outgoing
+from horovod.torch.handles import synchronize
+
+Parameter = torch.Tensor
+
+
+@dataclass(slots=True)
+class InFlight:
+    """A gradient on its way; of a sparse one, or one of a group, the handle waits for it.
+
+    Attributes:
+        arrived: what has come, until it has been put into place.
+        landed: whether it has been; the next step forgets all of this.
+    """
+
+    handle: int | Callable[[], torch.Tensor]
+    sent: Outgoing
+    arrived: torch.Tensor | None = None
+    landed: bool = False
+
+
+class Gradient:
+    """A parameter's gradient, and how far it has come.
+
+    Hooks of autograd run between the steps of the backward pass, so that what they need is here
+    and not looked up by the parameter, whose hash is a call of Python code.
+
+    Args:
+        parameter: whose gradient it is.
+        name: under which it is reduced.
+        group: the parameters whose gradients travel with it; None when it travels alone.
+
+    Attributes:
+        seen: number of backward passes that have added to it.
+        complete: whether it waits for others of its group.
+        stream: of the GPU, on which it was made then.
+        flight: what is known from when it has been sent until the step.
+    """
+
+    __slots__ = ("complete", "flight", "group", "name", "parameter", "seen", "stream")
+
+    def __init__(self, parameter: Parameter, name: str, group: Sequence[Parameter] | None) -> None:
+        self.parameter = parameter
+        self.name = name
+        self.group = group
+        self.seen = 0
+        self.complete = False
+        self.stream: torch.cuda.Stream | None = None
+        self.flight: InFlight | None = None
+
+
+class GradientGroup:
+    """Gradients that travel together, and arrive when the first of them is asked for.
+
+    Args:
+        handle: of the grouped operation.
+    """
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._results: Sequence[torch.Tensor] | None = None
+
+    def result(self, position: int) -> torch.Tensor:
+        """The gradient at a position of the group."""
+        if self._results is None:
+            self._results = synchronize(self._handle)
+        if self._results is None:
+            raise HorovodInternalError("the reduction of a group of gradients has failed")
+        return self._results[position]
