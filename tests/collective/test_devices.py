@@ -24,6 +24,11 @@ FILES_OF_ANY_DEVICE = (
     "closure_checks.py",
     "compression_checks.py",
     "elastic_state_checks.py",
+    "exchanged_memory_checks.py",
+    "gradient_hook_checks.py",
+    "gradient_type_checks.py",
+    "grouped_call_checks.py",
+    "interrupted_step_checks.py",
     "optimizer_checks.py",
     "overlap_checks.py",
     "private_attribute_checks.py",
@@ -33,16 +38,12 @@ FILES_OF_ANY_DEVICE = (
 )
 FOR_THE_CPU = {
     "check_a_fork_is_refused": "no fork may use a GPU",
-    "check_a_state_goes_back_to_its_last_commit": "mixes the CPU's tensors with those it makes",
-    "check_a_state_is_synchronised_from_rank_0": "likewise",
+    "check_a_fork_may_not_reduce_a_group": "likewise",
     "check_buckets_are_reduced_before_backward_ends": "buckets are memory of the CPU",
     "check_buckets_have_a_gradient_for_each_parameter": "likewise",
-    "check_every_optimizers_state_can_be_broadcast": "mixes tensors",
+    "check_buckets_of_ranks_whose_gradients_are_of_unlike_types_are_refused": "buckets",
     "check_gradients_that_travel_dense_are_sparse_again": "buckets",
-    "check_optimizers_train_alike": "mixes tensors",
-    "check_the_core_converts": "mixes tensors",
     "check_the_stand_in_for_a_sparse_gradient_is_where_its_parameter_is": "on the device meta",
-    "check_what_a_state_is_given_stays_the_same_object": "mixes tensors",
 }
 
 

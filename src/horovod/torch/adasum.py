@@ -12,9 +12,9 @@ import torch
 
 from horovod._collectives import COLLECTIVES
 from horovod._given_numbers import checked_factor
-from horovod._reduce_op import require_power_of_2
-from horovod.common.process_sets import ProcessSet, registered_id
-from horovod.torch.operands import from_buffer, operand
+from horovod._reduce_op import Sum, require_power_of_2
+from horovod.common.process_sets import ProcessSet, registered_id, size_of
+from horovod.torch.operands import operand
 
 _SMALLEST_NORM = sys.float_info.min**0.5  # of a squared norm that is not taken as zero
 
@@ -53,16 +53,28 @@ def gather_and_combine(
         A handle for `synchronize`.
     """
     before, after = map(checked_factor, ("prescale_factor", "postscale_factor"), factors)
-
-    def combined(buffer: Any) -> torch.Tensor:
-        return combine_all(from_buffer(buffer).mul_(before).unbind()).mul_(after)
-
-    return COLLECTIVES.grouped_allgather(
-        [operand(tensor.unsqueeze(0)) for tensor in tensors],
-        lambda buffers: finish(list(map(combined, buffers))),
+    registered, rank = registered_id(process_set), process_set.rank() or 0
+    everyones = [_with_own_row(tensor, rank, size_of(process_set)) for tensor in tensors]
+    # An allgather is nothing for ranks that have joined, and a sum of bytes of which all but one
+    # are zero is that one.
+    places = [operand(rows.flatten().view(torch.uint8)) for rows in everyones]
+    return COLLECTIVES.grouped_allreduce(
+        places,
+        places,
+        lambda _: finish([combine_all(r.mul_(before).unbind()).mul_(after) for r in everyones]),
         name=name,
-        process_set=registered_id(process_set),
+        op=Sum,
+        prescale=1.0,
+        postscale=1.0,
+        process_set=registered,
     )
+
+
+def _with_own_row(tensor: torch.Tensor, rank: int, size: int) -> torch.Tensor:
+    """A row for each rank's tensor, of zeros but for this rank's."""
+    rows = torch.zeros((size, *tensor.shape), dtype=tensor.dtype, device=tensor.device)
+    rows[rank].copy_(tensor)
+    return rows
 
 
 def copied(result: torch.Tensor, target: torch.Tensor | None) -> torch.Tensor:

@@ -27,7 +27,7 @@ def check_sync_batch_norm() -> None:
             for layer in (plain, synced):
                 for seed, parameter in enumerate(layer.parameters()):
                     drawn = torch.Generator().manual_seed(seed)
-                    parameter.data.uniform_(generator=drawn)
+                    parameter.data.copy_(torch.rand(parameter.shape, generator=drawn))
         start = sum(rows[: hvd.rank()])
         part = slice(start, start + rows[hvd.rank()])
         for _ in range(2):

@@ -13,7 +13,8 @@ def _moved(make: Callable[..., torch.Tensor], device: torch.device) -> Callable[
 
     def made(*arguments: Any, **options: Any) -> torch.Tensor:
         if options.get("generator") is None or "device" in options:
-            return make(*arguments, **options)
+            # PyTorch gives the default to those of its own functions that stand in their places.
+            return make(*arguments, **{"device": device, **options})
         return make(*arguments, **options, device="cpu").to(device)
 
     return made
@@ -25,3 +26,10 @@ def use() -> None:
     for name in ("rand", "randint", "randn", "randperm"):
         setattr(torch, name, _moved(getattr(torch, name), device))
     torch.set_default_device(device)
+
+
+def with_buckets(*options: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    """Options of optimizers, and those for gradients in buckets, which are the CPU's memory."""
+    if torch.ones(()).device.type != "cpu":
+        return options
+    return (*options, {"gradient_as_bucket_view": True})

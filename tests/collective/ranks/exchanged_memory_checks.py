@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.default_device import with_buckets
 
 LENGTH = 3000  # elements; not of the few bytes that travel with the announcement
 
@@ -63,12 +64,7 @@ def check_operations_that_make_results_read_what_they_were_started_with() -> Non
 
 
 def check_gradients_that_are_clamped_before_the_step_are_reduced() -> None:
-    kinds: tuple[dict[str, Any], ...] = (
-        {},
-        {"groups": 1},
-        {"compression": hvd.Compression.fp16},
-        {"gradient_as_bucket_view": True},
-    )
+    kinds = with_buckets({}, {"groups": 1}, {"compression": hvd.Compression.fp16})
 
     def exchanged(parameter: torch.Tensor) -> None:
         assert parameter.grad is not None

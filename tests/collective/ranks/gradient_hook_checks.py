@@ -7,9 +7,10 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.default_device import with_buckets
 
 Options = dict[str, Any]
-PLACES: Sequence[Options] = ({}, {"groups": 1}, {"gradient_as_bucket_view": True})
+PLACES: Sequence[Options] = with_buckets({}, {"groups": 1})
 
 
 def run_backward(loss: Any) -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.default_device import with_buckets
 
 KNOWN = hasattr(torch.Tensor, "grad_dtype")
 
@@ -57,7 +58,7 @@ def check_gradients_that_only_some_parameters_or_ranks_have() -> None:
         return
     # Not in bfloat16, which has 8 bits.
     values = [1 + rank * 2.0**-10 for rank in range(hvd.size())]
-    for options in ({}, {"groups": 1}, {"gradient_as_bucket_view": True}):
+    for options in with_buckets({}, {"groups": 1}):
         layer = narrow(torch.nn.Linear(2, 2))
         optimizer = hvd.DistributedOptimizer(
             plain_steps(layer.parameters()), layer.named_parameters(), **options

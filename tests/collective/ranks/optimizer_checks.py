@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.default_device import with_buckets
 from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.compression import NoneCompressor
 
@@ -351,12 +352,10 @@ def check_parameters_added_or_unfrozen_later_are_reduced() -> None:
 
 
 def check_parameters_of_a_group_added_after_one_was_deleted_have_names_of_their_own() -> None:
-    for buckets in (False, True):
+    for options in with_buckets({}):
         first, second, third, fourth = (torch.nn.Linear(1, 1, bias=False) for _ in range(4))
         groups = [{"params": list(layer.parameters())} for layer in (first, second)]
-        optimizer = hvd.DistributedOptimizer(
-            torch.optim.SGD(groups, lr=1.0), gradient_as_bucket_view=buckets
-        )
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(groups, lr=1.0), **options)
         for added in (third, fourth):
             optimizer.param_groups.pop(0)  # whose parameters get gradients still
             optimizer.add_param_group({"params": list(added.parameters())})

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import horovod.torch as hvd
-from horovod.torch.adasum import combine_all
+from horovod.torch.adasum import combine_all, gather_and_combine
 from horovod.torch.compression import NoneCompressor
 from horovod.torch.started import STARTED
 
@@ -275,7 +275,30 @@ def check_adasum_where_a_rank_has_joined() -> None:
         unit = torch.eye(hvd.size())[hvd.rank()]
         summed = hvd.allreduce(unit, op=hvd.Adasum, name="without one")
         assert summed.tolist() == [1.0 if rank in rest else 0.0 for rank in range(hvd.size())]
+        way_of_gpus = gather_and_combine([unit], list, "so", (1.0, 1.0), hvd.global_process_set)
+        assert hvd.synchronize(way_of_gpus)[0].tolist() == summed.tolist()
     hvd.join()
+
+
+def check_adasum_as_gpus_do_it() -> None:
+    """Any type and length, by a process set too."""
+    if hvd.size() & (hvd.size() - 1):
+        return
+    last = hvd.add_process_set([hvd.size() - 1])
+    for process_set in (hvd.global_process_set, last):
+        if not process_set.included():
+            continue
+        members = process_set.ranks
+        for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+            for shape in ((), (0,), (3,), (2, 5)):
+                of_ranks = [torch.full(shape, 1.0 + rank, dtype=dtype) for rank in members]
+                mine = of_ranks[members.index(hvd.rank())].clone()
+                handle = gather_and_combine([mine, mine], list, None, (2.0, 0.5), process_set)
+                expected = combine_all(of_ranks)
+                for summed in hvd.synchronize(handle):
+                    torch.testing.assert_close(summed, expected)
+                assert torch.equal(mine, of_ranks[members.index(hvd.rank())])
+    hvd.remove_process_set(last)
 
 
 def check_adasum_optimizer() -> None:
