@@ -481,6 +481,7 @@ TEST(GroupsMustMatch) {
   ExpectError(group, other, "Mismatched data types: ");
   other = Allreduce();
   other.device = 0;
+  other.tensors[0].dtype = DType::kUint8;  // as adaptive sums travel there
   ExpectError(Allreduce(), other,
               "Mismatched ALLREDUCE CPU/GPU device selection: One rank specified device CPU, but "
               "another rank specified device GPU.");

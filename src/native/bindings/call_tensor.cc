@@ -109,7 +109,8 @@ const void* BeginOf(const Calls& calls, PyObject* tensor) {
 }
 
 py::object KeepMemory(const Calls& calls, PyObject* tensor, View& view) {
-  auto kept = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(tensor, calls.detach));
+  // Which takes half as long as `detach`.
+  auto kept = py::reinterpret_steal<py::object>(PyObject_GetAttr(tensor, calls.data));
   if (!kept) return kept;
   const auto seen = LookAtNew(calls, kept.ptr());
   if (!seen || seen->tensor.data != view.tensor.data) return {};

@@ -34,15 +34,15 @@ void Fill(Calls& calls, const hvd_core& core, hvd_runtime* runtime, UnnamedCount
   calls.gpu_type = 0;
   calls.is_neg = PyUnicode_InternFromString("is_neg");
   calls.requires_grad = PyUnicode_InternFromString("requires_grad");
-  calls.detach = PyUnicode_InternFromString("detach");
-  for (const PyObject* name : {calls.is_neg, calls.requires_grad, calls.detach}) {
+  calls.data = PyUnicode_InternFromString("data");
+  for (const PyObject* name : {calls.is_neg, calls.requires_grad, calls.data}) {
     if (name == nullptr) throw py::error_already_set();
   }
 }
 
 void Clear(Calls& calls) {
   for (PyObject* each : {calls.owner, calls.types, calls.new_result, calls.error, calls.is_neg,
-                         calls.requires_grad, calls.detach}) {
+                         calls.requires_grad, calls.data}) {
     Py_XDECREF(each);
   }
   calls.plain.Clear();

@@ -26,7 +26,7 @@ struct Calls {
   PyObject* error;
   PyObject* is_neg;  // the names of attributes
   PyObject* requires_grad;
-  PyObject* detach;
+  PyObject* data;
   int32_t gpu_type;  // DLPack's, of GPUs whose tensors are taken as well; 0: of the CPU's alone
   // Tensors that are not to be read as negative, which PyTorch says by a call that costs as much as
   // all else about one. Only an assignment to `data` could change that without other memory.

@@ -104,6 +104,8 @@ std::string TypeText(const TensorSpec& tensor) {
 // Why two ranks' requests do not belong together; empty when they do.
 std::string Difference(const Request& a, const Request& b) {
   std::string text = KindDifference(a, b);
+  // Before the types: adaptive sums travel as bytes between GPUs.
+  if (text.empty()) text = DeviceDifference(a, b);
   if (text.empty()) text = GroupDifference(a, b);
   for (size_t i = 0; text.empty() && i < a.tensors.size(); ++i) {
     if (a.tensors[i].dtype == b.tensors[i].dtype) continue;
@@ -122,7 +124,6 @@ std::string Difference(const Request& a, const Request& b) {
     text = ShapeDifference(a.kind, a.tensors[i], b.tensors[i]);
   }
   if (text.empty()) text = FactorDifference(a, b);
-  if (text.empty()) text = DeviceDifference(a, b);
   return text.empty() ? NumbersDifference(a, b) : text;
 }
 
