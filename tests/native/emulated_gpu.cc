@@ -41,6 +41,8 @@ std::array<char, kDevices> contexts;
 thread_local void* current = nullptr;
 // Streams, events, modules and memory that nobody has given back.
 std::atomic<int> in_use{0};
+// The streams among them, by device.
+std::array<std::atomic<int>, kDevices> streams{};
 // How many allocations are still to succeed on each device, and how many then fail.
 struct Room {
   std::atomic<int> successes{0};
@@ -280,11 +282,13 @@ int cuStreamCreateWithPriority(void** stream, unsigned, int) {
   auto* made = new Stream(CurrentDevice());
   own_streams.insert(made);
   ++in_use;
+  ++streams.at(static_cast<size_t>(made->device()));
   *stream = made;
   return 0;
 }
 int cuStreamDestroy_v2(void* stream) {
   Of(stream).RunAll();
+  --streams.at(static_cast<size_t>(Of(stream).device()));
   own_streams.erase(static_cast<Stream*>(stream));
   delete static_cast<Stream*>(stream);
   --in_use;
@@ -377,6 +381,7 @@ int cuLaunchKernel(void* function, unsigned blocks, unsigned, unsigned, unsigned
 extern "C" {
 
 int EmulatedGpuInUse() { return in_use; }
+int EmulatedGpuStreams(int device) { return streams.at(static_cast<size_t>(device)); }
 // After so many allocations, so many fail.
 void EmulatedGpuFull(int device, int successes, int failures) {
   Room& room = rooms.at(static_cast<size_t>(device));

@@ -106,6 +106,19 @@ std::atomic<int> version{22707};
 std::atomic<bool> plain_blocks{true};
 std::atomic<int> communicators{0};
 std::atomic<int> misuses{0};
+// By rank: how many of its communicators' ends have begun and not come to their end.
+std::array<std::atomic<int>, 16> ending{};
+
+// Where ranks have stayed.
+struct Stayed {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<World>> worlds;
+};
+
+Stayed& stayed() {
+  static Stayed instance;
+  return instance;
+}
 
 struct Comm {
   const std::shared_ptr<World> world;
@@ -230,14 +243,21 @@ int Join(void** comm, int size, const UniqueId& id, int rank, bool blocks) {
 
 // Like NCCL's, whose threads serve the other ranks of the host until these have ended theirs.
 int End(void* comm) {
-  const Handle ending = *static_cast<Handle*>(comm);
+  const Handle ended = *static_cast<Handle*>(comm);
   delete static_cast<Handle*>(comm);
-  World& world = *ending->world;
+  World& world = *ended->world;
   --communicators;
-  if (faults().Take("stay", ending->rank)) return 0;
+  if (faults().Take("stay", ended->rank)) {
+    const std::lock_guard lock(stayed().mutex);
+    stayed().worlds.push_back(ended->world);
+    return 0;
+  }
+  std::atomic<int>& under_way = ending.at(ended->rank);
+  ++under_way;
   world.Leave();
-  const bool joined = ending->joining && world.Passed(*ending->joining);
+  const bool joined = ended->joining && world.Passed(*ended->joining);
   while (joined && !world.AllHaveLeft()) Pause();
+  --under_way;
   return 0;
 }
 
@@ -341,11 +361,17 @@ extern "C" {
 // Lets something go wrong the next time that a rank does it. "joining": a communicator. "block":
 // a collective, whose call waits on the host until it is aborted. "error": one of which NCCL hears
 // later that a peer is gone; its kernel goes on. "stay": the end of a communicator, for which the
-// other ranks then wait for ever.
+// other ranks then wait until EmulatedNcclLeave.
 void EmulatedNcclFault(int rank, const char* what) {
   const std::lock_guard lock(faults().mutex);
   faults().next.insert({what, rank});
 }
+void EmulatedNcclLeave() {
+  const std::lock_guard lock(stayed().mutex);
+  for (const auto& world : stayed().worlds) world->Leave();
+  stayed().worlds.clear();
+}
+int EmulatedNcclEnding(int rank) { return ending.at(static_cast<size_t>(rank)); }
 void EmulatedNcclVersion(int number) { version = number; }
 void EmulatedNcclPlainBlocks(bool blocks) { plain_blocks = blocks; }
 // Communicators that nobody has ended.

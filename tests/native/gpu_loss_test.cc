@@ -38,6 +38,14 @@ class Nccl {
   }
 };
 
+int EndsUnderWay(int rank) { return Emulated<int(int)>("EmulatedNcclEnding")(rank); }
+
+// Has those that stayed leave, so that what waits for them ends, left behind or not.
+void LetAllLeave() {
+  Emulated<void()>("EmulatedNcclLeave")();
+  while (EndsUnderWay(0) > 0) std::this_thread::yield();
+}
+
 // What every rank gets from an allreduce of which one rank's NCCL hears that a peer is gone.
 void ExpectTheLossOnAllRanks(Runtime& runtime, OpKind kind) {
   std::vector<float> data(4, 1.0F);
@@ -171,6 +179,39 @@ TEST(ARankThatDoesNotEndItsCommunicatorIsNotWaitedForForEver) {
     (void)Wait(runtime, runtime.Enqueue(OnGpu<float>(OpKind::kAllreduce, "x", {4}),
                                         {{data.data(), data.data()}}));
     runtime.Shutdown();
+  });
+  EXPECT_EQ(InUse(), before);
+  LetAllLeave();
+}
+
+// Else each of its communicators would be waited for, one after the other.
+TEST(TheEndsOfAllProcessSetsBeginBeforeAnyIsWaitedFor) {
+  const int before = InUse();
+  NextTime(1, "stay");
+  NextTime(1, "stay");
+  OnGpuRanks(3, {.survives = false}, [&](int rank, Runtime& runtime) {
+    std::vector<float> data(4, 1.0F);
+    Request sum = OnGpu<float>(OpKind::kAllreduce, "x", {4}, rank == 0 ? 0 : 1);
+    (void)Wait(runtime, runtime.Enqueue(sum, {{data.data(), data.data()}}));
+    Request add;
+    add.kind = OpKind::kAddProcessSets;
+    add.name = "add";
+    add.numbers = {2, 0, 1};
+    const auto added = Wait(runtime, runtime.Enqueue(add, {}));
+    if (rank < 2) {
+      sum.process_set = static_cast<int32_t>(added.numbers.at(0));
+      (void)Wait(runtime, runtime.Enqueue(sum, {{data.data(), data.data()}}));
+    }
+    Request barrier;
+    barrier.name = "both sets have their sums";
+    barrier.kind = OpKind::kBarrier;
+    (void)Wait(runtime, runtime.Enqueue(barrier, {}));
+    runtime.Shutdown();
+    if (rank != 1) return;
+    while (EndsUnderWay(0) < 2) std::this_thread::yield();
+    // Whose end has been waited for has given its stream back.
+    EXPECT_EQ(Emulated<int(int)>("EmulatedGpuStreams")(0), 2);
+    LetAllLeave();
   });
   EXPECT_EQ(InUse(), before);
 }

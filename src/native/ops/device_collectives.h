@@ -66,6 +66,7 @@ class DeviceCollectives {
   void CheckHealth() { communicator_->CheckHealth(); }
   void Abort() noexcept { communicator_->Abort(); }
   void BeginAbort() noexcept { communicator_->BeginAbort(); }
+  void BeginEnd() noexcept { communicator_->BeginEnd(); }
   // Gives memory back that calls have outgrown; nothing of them may be under way any more.
   void FreeOutgrown() { outgrown_.clear(); }
 

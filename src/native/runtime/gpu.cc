@@ -47,8 +47,14 @@ void Gpu::End() noexcept {
   if (collectives_.empty() && given_up_ == nullptr) return;
   try {
     const UseDevice use(*driver_, device_);
-    if (abort_.tripped()) {
-      for (const auto& [id, collectives] : collectives_) collectives->Abort();
+    // All at once: each may wait for ten seconds for a rank that has been stopped.
+    const bool aborts = abort_.tripped();
+    for (const auto& [id, collectives] : collectives_) {
+      if (aborts) {
+        collectives->BeginAbort();
+      } else {
+        collectives->BeginEnd();
+      }
     }
     collectives_.clear();
     given_up_.reset();

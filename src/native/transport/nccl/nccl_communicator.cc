@@ -87,8 +87,13 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<const NcclLibrary> library, N
       comm_(comm) {}
 
 NcclCommunicator::~NcclCommunicator() {
-  if (comm_ != nullptr) end_ = NcclEnd(library_, library_->destroy, comm_, on_device_);
+  BeginEnd();
   end_.Wait();
+}
+
+void NcclCommunicator::BeginEnd() noexcept {
+  if (comm_ == nullptr) return;
+  end_ = NcclEnd(library_, library_->destroy, std::exchange(comm_, nullptr), on_device_);
 }
 
 void NcclCommunicator::Finish(int result, const char* call) const {

@@ -58,6 +58,8 @@ class NcclCommunicator {
   void Abort() noexcept;
   // The same without waiting. By another thread too, as long as none is in a call.
   void BeginAbort() noexcept;
+  // Ends it, without waiting for the other ranks, as its destructor does then.
+  void BeginEnd() noexcept;
 
  private:
   class Group;
