@@ -14,7 +14,7 @@ from horovod._collectives import COLLECTIVES
 from horovod._given_numbers import checked_factor
 from horovod._reduce_op import Sum, require_power_of_2
 from horovod.common.process_sets import ProcessSet, registered_id, size_of
-from horovod.torch.operands import operand
+from horovod.torch.operands import keep_for_this_stream, operand
 
 _SMALLEST_NORM = sys.float_info.min**0.5  # of a squared norm that is not taken as zero
 
@@ -58,10 +58,16 @@ def gather_and_combine(
     # An allgather is nothing for ranks that have joined, and a sum of bytes of which all but one
     # are zero is that one.
     places = [operand(rows.flatten().view(torch.uint8)) for rows in everyones]
+
+    def combined(_: Any) -> Any:
+        sums = [combine_all(rows.mul_(before).unbind()).mul_(after) for rows in everyones]
+        keep_for_this_stream(everyones)
+        return finish(sums)
+
     return COLLECTIVES.grouped_allreduce(
         places,
         places,
-        lambda _: finish([combine_all(r.mul_(before).unbind()).mul_(after) for r in everyones]),
+        combined,
         name=name,
         op=Sum,
         prescale=1.0,

@@ -16,6 +16,7 @@ from horovod.torch.gradients_in_flight import Gradient, GradientGroup, InFlight
 from horovod.torch.grouped import start_grouped_allreduce
 from horovod.torch.handles import synchronize
 from horovod.torch.missing_gradients import no_rows_for, zeros_for
+from horovod.torch.operands import keep_for_this_stream
 from horovod.torch.parameter_names import numbered
 from horovod.torch.reduction import start_allreduce
 from horovod.torch.sparse import sparse_allreduce_async
@@ -341,8 +342,10 @@ class GradientReducer:
         if arrived.layout is not torch.strided:
             parameter.grad = arrived
             return
-        reduced = self.reduction.compression.decompress(arrived, context)
         own = parameter.grad
+        # The stream of the backward pass has made them; the step's may be another one.
+        keep_for_this_stream(context if arrived is own else (arrived, context))
+        reduced = self.reduction.compression.decompress(arrived, context)
         if own is None or own is reduced:
             return
         if own.layout is torch.strided:

@@ -1,5 +1,6 @@
 """Torch tensors as the memory that collectives work on, and results as torch tensors."""
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -162,8 +163,26 @@ def put_back(target: torch.Tensor, work: torch.Tensor) -> None:
     """Copies a result to where the caller wants it from the memory that was worked on."""
     with torch.no_grad():
         target.copy_(work)
-    if work.is_cuda:  # its memory may be another stream's
-        work.record_stream(torch.cuda.current_stream(work.device))
+    keep_for_this_stream(work)
+
+
+def keep_for_this_stream(held: Any) -> None:
+    """Has memory, which may be another stream's, last until the current one has read it.
+
+    Args:
+        held: a tensor, or tuples, lists and dicts of tensors and of what is none.
+    """
+    if isinstance(held, torch.Tensor):
+        if held.is_cuda:
+            # PyTorch's allocator by the driver's pools (cudaMallocAsync) knows nothing of memory
+            # of the core's, which the driver gives to nobody before all streams have read it.
+            with contextlib.suppress(RuntimeError):
+                held.record_stream(torch.cuda.current_stream(held.device))
+    elif isinstance(held, dict):
+        keep_for_this_stream(list(held.values()))
+    elif isinstance(held, tuple | list):
+        for each in held:
+            keep_for_this_stream(each)
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from horovod._reduce_op import Average, Sum
 from horovod.common.process_sets import ProcessSet, global_process_set, size_of
 from horovod.torch.gathering import allgather_async
 from horovod.torch.handles import start_all, wait_for_all
+from horovod.torch.operands import keep_for_this_stream
 
 
 def sparse_allreduce_async(
@@ -52,6 +53,7 @@ def sparse_allreduce_async(
 
     def finish() -> torch.Tensor:
         indices, values = wait_for_all(handles)
+        keep_for_this_stream((indices, values))
         if op == Average:
             values = values / size_of(process_set)
         where = indices.reshape(-1, dimensions).t()
