@@ -229,17 +229,16 @@ class GradientReducer:
         self._send(gradient, InFlight(handle, sent))
 
     def _start_group(self, members: Sequence[Gradient]) -> None:
-        """Sends gradients together; sparse ones, and other types than the first one's, go alone."""
-        together: list[tuple[Gradient, Outgoing]] = []
+        """Sends gradients together that are of one type and device; sparse ones go alone."""
+        kinds: dict[tuple[str, torch.device], list[tuple[Gradient, Outgoing]]] = {}
         for member in members:
-            if (sent := self._outgoing(member)) is None:
-                continue
-            if together and sent.travels_as != together[0][1].travels_as:
-                self._start(member, sent)
-            else:
-                together.append((member, sent))
-        if not together:
-            return
+            if (sent := self._outgoing(member)) is not None:
+                kind = sent.travels_as, sent.tensor.device
+                kinds.setdefault(kind, []).append((member, sent))
+        for together in kinds.values():
+            self._start_together(together)
+
+    def _start_together(self, together: Sequence[tuple[Gradient, Outgoing]]) -> None:
         handle = start_grouped_allreduce(
             [sent.tensor for _, sent in together],
             f"group.{together[0][0].name}",
