@@ -1,6 +1,7 @@
 """Reduces gradients while the backward pass still runs."""
 
 import functools
+import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ ZERO_GRAD_TOO_EARLY = (
     "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or"
     " optimizer.synchronize(). This is prohibited as it can cause a race condition."
 )
+
+# Autograd has a thread for each device: of those of a group, one is the last and sends it.
+_COMPLETING = threading.RLock()  # a handler of a signal may run another backward pass within
 
 
 @dataclass(frozen=True)
@@ -173,11 +177,16 @@ class GradientReducer:
             if (sent := self._outgoing(gradient)) is not None:
                 self._start(gradient, sent)
             return
-        gradient.complete = True
         if gradient.parameter.is_cuda:
             gradient.stream = torch.cuda.current_stream(gradient.parameter.device)
         members = self._members(gradient)
-        if all(member.complete for member in members):
+        with _COMPLETING:
+            gradient.complete = True
+            last = all(member.complete for member in members)
+            if last:
+                for member in members:
+                    member.complete = False
+        if last:
             self._send_group(members)
 
     def _members(self, gradient: Gradient) -> list[Gradient]:
