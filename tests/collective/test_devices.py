@@ -17,7 +17,16 @@ RANKS_OF_A_HOST = (1, 2)
 HAS_GPU = any(Path(path).exists() for path in ("/dev/nvidiactl", "/dev/kfd"))
 # Some ask how much memory the GPU has left, so that no others may use it.
 GROUP = "GPU" if HAS_GPU else None
-FILES = ("device_checks.py", "gpu_checks.py")
+FILES = (
+    "device_checks.py",
+    "gpu_checks.py",
+    "gpu_number_checks.py",
+    "gpu_shape_checks.py",
+    "gpu_refusal_checks.py",
+    "gpu_membership_checks.py",
+    "gpu_step_checks.py",
+    "gpu_stream_checks.py",
+)
 # Written for no device in particular.
 FILES_OF_ANY_DEVICE = (
     "batch_norm_checks.py",

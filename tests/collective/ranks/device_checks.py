@@ -7,17 +7,10 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.compared_results import FLOATS, INTEGERS, total
 from collective.ranks.gpu_of_rank import has_gpus, place
 from horovod._native import _buildinfo
 from horovod.common.exceptions import HorovodInternalError
-
-FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-INTEGERS = (torch.uint8, torch.int8, torch.int32, torch.int64)
-
-
-def total() -> int:
-    """The sum of each rank's number, counted from 1."""
-    return hvd.size() * (hvd.size() + 1) // 2
 
 
 def check_every_type_is_reduced() -> None:
