@@ -34,14 +34,15 @@ class GpuSupport:
     drivers: tuple[str, ...] = ()
     nccl: tuple[str, ...] = ()
 
-    def runtime_arguments(self) -> dict[str, str]:
-        """What `_bindings.Runtime` takes."""
-        return {
+    def runtime_arguments(self) -> dict[str, bytes]:
+        """What `_bindings.Runtime` takes: files' names are bytes, which need not be UTF-8."""
+        given = {
             "gpu_kind": self.kind,
             "gpu_code": str(CODE_FOLDER),
             "gpu_drivers": "\n".join(self.drivers),
             "nccl_libraries": "\n".join(self.nccl),
         }
+        return {name: os.fsencode(text) for name, text in given.items()}
 
 
 def gpu_support(

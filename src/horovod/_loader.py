@@ -1,5 +1,6 @@
 """Loads the native module, and picks the kernels that this CPU can execute."""
 
+import os
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,11 @@ class CoreLibrary:
     level: str
     levels: tuple[str, ...]
     cpu: str
+
+    @property
+    def file(self) -> bytes:
+        """The path as the system has it, which need not be UTF-8."""
+        return os.fsencode(self.path)
 
     @property
     def fits(self) -> bool:

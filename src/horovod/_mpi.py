@@ -1,5 +1,6 @@
 """Which MPI has started this process, and which library and plug-in serve it."""
 
+import contextlib
 import os
 import shutil
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from horovod import _settings
 from horovod._loader import NATIVE, _bindings
+from horovod._parents import parent_of
 from horovod._setting_values import SettingError
 
 PLUGIN_FOLDER = NATIVE / "mpi"
@@ -54,6 +56,11 @@ class MpiChoice:
     library: str
     plugin: Path
     reason: str
+
+    @property
+    def files(self) -> tuple[bytes, bytes]:
+        """The plug-in and the library, as the system names files."""
+        return os.fsencode(self.plugin), os.fsencode(self.library)
 
 
 @dataclass(frozen=True)
@@ -207,11 +214,10 @@ def _ancestors() -> Iterator[Path]:
         folder = Path("/proc", str(process))
         try:
             program = (folder / "exe").readlink()
-            status = (folder / "stat").read_text()
+            process = parent_of(process)
         except OSError:
             return
         yield program
-        process = int(status.rpartition(")")[2].split()[1])
         if process <= 1:
             return
 
@@ -272,13 +278,14 @@ def candidates(
 
 
 def read_maps() -> str:
-    """The text of `/proc/self/maps`; "" where it may not be read."""
-    maps = Path("/proc/self/maps")
-    return maps.read_text() if maps.exists() else ""
+    """The text of `/proc/self/maps`, whose paths need not be UTF-8; "" where it may not be read."""
+    with contextlib.suppress(OSError):
+        return os.fsdecode(Path("/proc/self/maps").read_bytes())
+    return ""
 
 
 def find_mpi(
-    core: str,
+    core: bytes,
     environment: Mapping[str, str] = os.environ,
     folder: Path = PLUGIN_FOLDER,
     maps: str | None = None,
@@ -310,7 +317,7 @@ def find_mpi(
             continue
         choice = MpiChoice(kind, library, _plugin(folder, kind), reason)
         try:
-            version = _bindings.mpi_version(core, str(choice.plugin), library)
+            version = _bindings.mpi_version(core, *choice.files)
         except OSError as error:
             failures.append(f"{library} ({reason}): {error}")
             continue

@@ -40,7 +40,7 @@ class MpiJobs:
 
     joined: list[tuple[Any, "_bindings.MpiMembership"]] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
-    opened: tuple[str, str, str] | None = None
+    opened: tuple[bytes, bytes, bytes] | None = None
     failed: bool = False
     raised: bool = False
 
@@ -67,12 +67,12 @@ class MpiJobs:
         disabled = _settings.MPI_THREADS_DISABLE.read(environment)
         with self.starting_despite_errors(core, environment):
             try:
-                choice, version = _mpi.find_mpi(str(core.path), environment)
+                choice, version = _mpi.find_mpi(core.file, environment)
             except MpiNotFoundError as error:
                 raise HorovodInternalError(
                     f"{error}; or start the job by horovodrun, which needs no MPI"
                 ) from error
-        libraries = str(core.path), str(choice.plugin), choice.library
+        libraries = core.file, *choice.files
         try:
             with _ended_when_late(timeout):
                 membership = _bindings.MpiMembership(
@@ -116,11 +116,13 @@ class MpiJobs:
             core: the core library.
             environment: variables of the process, none of which has to be accepted.
         """
-        maps = _mpi.read_maps()  # of an MPI that fails in the body, nothing remains to be taken
+        others_wait = _mpi.others_wait(environment)
+        # Before the body: of an MPI that fails there, nothing remains to be taken.
+        maps = _mpi.read_maps() if others_wait else ""
         try:
             yield
         except (ValueError, HorovodInternalError) as error:
-            if not self.joined and self.opened is None and _mpi.others_wait(environment):
+            if not self.joined and self.opened is None and others_wait:
                 self._start_alone(core, environment, maps, str(error))
             raise
 
@@ -133,8 +135,8 @@ class MpiJobs:
             timeout = _chosen_settings.start_timeout(environment)
         named = {_settings.MPI_LIBRARY.name: ""}
         with contextlib.suppress(MpiNotFoundError, OSError, _bindings.CollectiveError):
-            choice, _ = _mpi.find_mpi(str(core.path), {**environment, **named}, maps=maps)
-            libraries = str(core.path), str(choice.plugin), choice.library
+            choice, _ = _mpi.find_mpi(core.file, {**environment, **named}, maps=maps)
+            libraries = core.file, *choice.files
             try:
                 with _ended_when_late(timeout, reason):
                     _bindings.MpiMembership(

@@ -7,6 +7,8 @@ rank may have come by its place later, or by another one, as in an elastic job.
 import os
 from pathlib import Path
 
+from horovod._parents import parent_of
+
 _NAME = "horovod_place"
 _LINK = f"/memfd:{_NAME} (deleted)"
 _GENERATIONS = 8  # a fork server, the rank, and what has started servers in between
@@ -65,11 +67,11 @@ def find_published(process: int) -> str | None:
                 for link in Path("/proc", str(process), "fd").iterdir()
                 if _points_there(link)
             ]
-            process = _parent_of(process)
+            if texts:
+                return texts[-1]
+            process = parent_of(process)
         except (OSError, ValueError):  # another user's, or ended
             break
-        if texts:
-            return texts[-1]
         seen = True
     return "" if seen else None
 
@@ -79,10 +81,3 @@ def _points_there(link: Path) -> bool:
         return str(link.readlink()) == _LINK
     except FileNotFoundError:  # closed meanwhile
         return False
-
-
-def _parent_of(process: int) -> int:
-    """Raises OSError if there is no such process."""
-    # The second word, a name in parentheses, may have spaces and parentheses itself.
-    words = Path("/proc", str(process), "stat").read_text().rpartition(")")[2].split()
-    return int(words[1])

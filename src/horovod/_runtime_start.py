@@ -35,9 +35,9 @@ def start_runtime(
     level = _settings.LOG_LEVEL.read(os.environ) if _standard_error.is_there() else "fatal"
     try:
         if core.kernels is not None:
-            _bindings.use_kernels(str(core.path), str(core.kernels))
+            _bindings.use_kernels(core.file, os.fsencode(core.kernels))
         runtime = _bindings.Runtime(
-            str(core.path),
+            core.file,
             rank=placement.rank,
             size=placement.size,
             local_rank=placement.local_rank,

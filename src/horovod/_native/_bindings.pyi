@@ -84,24 +84,24 @@ class TensorView:
     @property
     def readonly(self) -> bool: ...
 
-def use_kernels(core: str, kernels: str) -> None:
+def use_kernels(core: bytes, kernels: bytes) -> None:
     """Takes the kernels of a CPU level from their library, for all runtimes of this process.
 
     Raises:
         OSError: the library cannot be opened, is of another release, or for a better CPU.
     """
 
-def nccl_version(library: str, nccl_libraries: str) -> int | str:
+def nccl_version(library: bytes, nccl_libraries: bytes) -> int | str:
     """NCCL's version code, 22707 for 2.27.7, or why none of the libraries opens."""
 
-def mpi_version(core: str, plugin: str, library: str) -> str:
+def mpi_version(core: bytes, plugin: bytes, library: bytes) -> str:
     """Opens an MPI and the plug-in for it, and returns what it says of itself; starts nothing.
 
     Raises:
         OSError: one of them cannot be opened, or does not fit the other.
     """
 
-def mpi_finalize(core: str, plugin: str, library: str) -> None:
+def mpi_finalize(core: bytes, plugin: bytes, library: bytes) -> None:
     """Ends MPI if a membership has started it, even one that was refused then; waits for all ranks.
 
     Raises:
@@ -113,9 +113,9 @@ class MpiMembership:
 
     def __init__(
         self,
-        core: str,
-        plugin: str,
-        library: str,
+        core: bytes,
+        plugin: bytes,
+        library: bytes,
         *,
         communicator: int,
         ranks: Sequence[int] = (),
@@ -318,7 +318,7 @@ class Runtime:
 
     def __init__(
         self,
-        library: str,
+        library: bytes,
         *,
         rank: int,
         size: int,
@@ -339,10 +339,10 @@ class Runtime:
         fuse_groups: bool,  # also across groups
         cache_capacity: int,  # operations that are asked for by number once known; 0 = none
         gather_time: float,  # seconds a request may stay for others; < 0: as cores suggest
-        gpu_kind: str,  # "cuda", "hip", or "" for a build without code for GPUs
-        gpu_code: str,  # the folder of that code
-        gpu_drivers: str,  # libraries, one a line; the first that can be opened is used
-        nccl_libraries: str,  # likewise, after one that the process has loaded
+        gpu_kind: bytes,  # "cuda", "hip", or "" for a build without code for GPUs
+        gpu_code: bytes,  # the folder of that code
+        gpu_drivers: bytes,  # libraries, one a line; the first that can be opened is used
+        nccl_libraries: bytes,  # likewise, after one that the process has loaded
         timeline: str | bytes,  # file to record operations to from the start on; "" for none
         mark_cycles: bool,  # the coordinator's answers too
         heartbeat_timeout: float,  # seconds until a silent rank counts as lost; 0 = never

@@ -212,7 +212,7 @@ class HorovodBasics:
     def mpi_built(self) -> bool:
         """Whether this build has plug-ins for MPI, and finds an MPI that opens here."""
         try:
-            find_mpi(str(select_core().path))
+            find_mpi(select_core().file)
         except MpiNotFoundError:
             return False
         return True
@@ -230,7 +230,9 @@ class HorovodBasics:
         support = gpu_support()
         if not support.kind:
             return 0
-        version = _bindings.nccl_version(str(select_core().path), "\n".join(support.nccl))
+        version = _bindings.nccl_version(
+            select_core().file, support.runtime_arguments()["nccl_libraries"]
+        )
         return version if isinstance(version, int) else 0
 
     def ddl_built(self) -> bool:

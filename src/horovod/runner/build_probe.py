@@ -31,14 +31,14 @@ def try_runtime() -> Mapping[str, object]:
     }
     if support.kind:
         # A number, or why there is none.
-        names = "\n".join(support.nccl)
-        facts["nccl"] = _bindings.nccl_version(str(member.core.path), names)
-    facts["mpi"] = dict(_try_mpi(str(member.core.path)))
+        names = support.runtime_arguments()["nccl_libraries"]
+        facts["nccl"] = _bindings.nccl_version(member.core.file, names)
+    facts["mpi"] = dict(_try_mpi(member.core.file))
     SESSION.stop()
     return facts
 
 
-def _try_mpi(core: str) -> Mapping[str, object]:
+def _try_mpi(core: bytes) -> Mapping[str, object]:
     """Opens the MPI that is found here, and says which, or why there is none."""
     from horovod._mpi import MpiNotFoundError, built_families, find_mpi  # noqa: PLC0415 - as above
 

@@ -86,7 +86,7 @@ def check_build(verbose: bool | None = None, *, as_json: bool = False) -> int:  
     else:
         text = render_report(report, _installation.repair_command(), verbose=bool(verbose))
     try:
-        write_all(bytes_of(sys.stdout, sys.__stdout__), text.encode())
+        write_all(bytes_of(sys.stdout, sys.__stdout__), text.encode(errors="backslashreplace"))
     except OSError as error:
         say(f"horovodrun: error: the report cannot be written: {error.strerror}")
         return UNWRITTEN

@@ -66,7 +66,7 @@ def _interface_bytes(name: str) -> bytes:
 
 def _global_ipv6_address(interface: str) -> str | None:
     try:
-        lines = _IPV6_ADDRESSES.read_text().splitlines()
+        lines = os.fsdecode(_IPV6_ADDRESSES.read_bytes()).splitlines()
     except OSError:
         return None  # no IPv6 here, or no Linux
     for line in lines:

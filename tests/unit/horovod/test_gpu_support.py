@@ -7,8 +7,8 @@ from horovod._gpu import gpu_support
 
 def test_a_build_without_code_for_gpus_opens_nothing() -> None:
     arguments = gpu_support("").runtime_arguments()
-    assert arguments["gpu_kind"] == ""
-    assert arguments["gpu_drivers"] == arguments["nccl_libraries"] == ""
+    assert arguments["gpu_kind"] == b""
+    assert arguments["gpu_drivers"] == arguments["nccl_libraries"] == b""
 
 
 def test_nccl_comes_from_its_home_then_from_wheels_then_from_the_system(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_amd_has_its_own_names(tmp_path: Path) -> None:
     found = gpu_support("hip", {}, [], tmp_path)
     assert found.nccl == ("librccl.so.1",)
     assert found.drivers[0] == "libamdhip64.so.7"
-    assert found.runtime_arguments()["gpu_drivers"].count("\n") == 2
+    assert found.runtime_arguments()["gpu_drivers"].count(b"\n") == 2
 
 
 def test_the_page_names_every_library_and_the_order() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from horovod._placement import store_endpoints
+from horovod.runner import network
 from horovod.runner.network import (
     NetworkError,
     UnknownHostError,
@@ -69,6 +70,17 @@ def test_a_name_that_no_interface_can_have_is_not_cut_to_one_that_exists() -> No
     for name in ("lo".ljust(16, "\0"), "a name of 16 b..", "\udcff", "\ud800"):
         with pytest.raises(NetworkError, match=r"has no address here \(No such device\); .* lo"):
             interface_address(name)
+
+
+def test_interfaces_whose_names_are_no_text_keep_no_other_from_being_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lines = tmp_path / "if_inet6"
+    rows = ["fd" + "0" * 29 + f"{i} 02 40 00 80  {name}\n" for i, name in enumerate("éx")]
+    lines.write_bytes("".join(rows).encode("latin-1"))
+    monkeypatch.setattr(network, "_IPV6_ADDRESSES", lines)
+    assert interface_address("x") == "fd00::1"
+    assert interface_address("\udce9") == "fd00::"
 
 
 @pytest.mark.parametrize("name", ["no.such.host.invalid", "a..b", "a" * 64])

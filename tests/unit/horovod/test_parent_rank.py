@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from horovod._parent_rank import ParentRank, read_parent_rank, tell_children, tell_no_children
+from horovod._parents import parent_of
 from horovod._placement import read_placement
 
 NAME = "HOROVOD_PARENT_RANK"
@@ -116,6 +117,27 @@ def test_children_of_a_fork_server_have_the_place_that_their_rank_has_now() -> N
     assert place.rank == 0
     tell_no_children(dict(stale))
     assert in_server(stale) == [None]
+
+
+@pytest.fixture
+def nameless() -> Iterator[None]:
+    """Gives this process a name that is no text."""
+    own = Path(f"/proc/{os.getpid()}/comm")
+    name = own.read_bytes()
+    own.write_bytes("fifteen bytes \u00e9".encode()[:15])
+    yield
+    own.write_bytes(name.rstrip())
+
+
+@pytest.mark.usefixtures("nameless")
+def test_a_rank_whose_name_is_no_text_is_found_by_a_fork_servers_children() -> None:
+    assert in_server(RANK_1) == [None]
+    told(RANK_1)
+    (place,) = in_server(RANK_1)
+    tell_no_children({})
+    assert place is not None
+    assert place.rank == 1
+    assert parent_of(os.getpid()) == os.getppid()
 
 
 def test_another_place_in_an_elastic_job_is_the_childs_too() -> None:

@@ -21,7 +21,7 @@ def options(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def _start(options: dict[str, Any]) -> "_bindings.Runtime":
-    return _bindings.Runtime(str(select_core().path), **options)
+    return _bindings.Runtime(select_core().file, **options)
 
 
 def test_a_runtime_starts_with_them(options: dict[str, Any]) -> None:
