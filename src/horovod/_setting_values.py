@@ -163,11 +163,16 @@ class Secret(bytes):
     __str__ = __repr__  # that of `bytes` shows them
 
 
+def utf8(text: str) -> str:
+    text.encode()  # what Python has read of other bytes cannot be
+    return text
+
+
 def names(text: str) -> str:
     given = [name.strip() for name in text.split(",") if name.strip()]
     if not given:
         raise ValueError
-    return ",".join(given)
+    return utf8(",".join(given))
 
 
 def secret(text: str) -> Secret:

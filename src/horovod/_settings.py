@@ -25,6 +25,7 @@ from horovod._setting_values import (
     secret,
     small_count,
     switch,
+    utf8,
     wait,
 )
 
@@ -41,10 +42,18 @@ CROSS_SIZE = Setting(
     "HOROVOD_CROSS_SIZE", ranks, RANKS, 1, "number of hosts with the same local rank"
 )
 HOSTNAME = Setting(
-    "HOROVOD_HOSTNAME", str, "a host name", "localhost", "the host's name in the launcher's list"
+    "HOROVOD_HOSTNAME",
+    utf8,
+    "a host name in UTF-8",
+    "localhost",
+    "the host's name in the launcher's list",
 )
 RENDEZVOUS_ADDRESS = Setting(
-    "HOROVOD_GLOO_RENDEZVOUS_ADDR", str, "an address", "", "where the launcher's store listens"
+    "HOROVOD_GLOO_RENDEZVOUS_ADDR",
+    utf8,
+    "an address in UTF-8",
+    "",
+    "where the launcher's store listens",
 )
 RENDEZVOUS_PORT = Setting(
     "HOROVOD_GLOO_RENDEZVOUS_PORT",
@@ -56,7 +65,7 @@ RENDEZVOUS_PORT = Setting(
 INTERFACE = Setting(
     "HOROVOD_GLOO_IFACE",
     names,
-    "at least one network interface's name, several with commas between them",
+    "at least one network interface's name in UTF-8, several with commas between them",
     "",
     "interface to listen on, or several with commas, of which the first that the host has counts;"
     " by default all of a host's addresses are offered, that towards the store first",
@@ -86,8 +95,8 @@ TRANSPORT = Setting(
 )
 CONGESTION_CONTROL = Setting(
     "HOROVOD_TCP_CONGESTION_CONTROL",
-    str,
-    "a name of the system's",
+    utf8,
+    "a name of the system's in UTF-8",
     "",
     "how TCP shares the network on the connections that move data, of what"
     " net.ipv4.tcp_allowed_congestion_control lists; by default the system's choice, and reno"

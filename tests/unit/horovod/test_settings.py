@@ -9,6 +9,7 @@ from horovod._placement import read_placement, without_mpi
 from horovod._setting_values import Setting, SettingError
 from horovod._unused_settings import UNUSED, describe_unused, require_accepted
 
+NO_TEXT = "no-text-\udce9"  # as Python reads what is not UTF-8
 SECRET = "00112233445566778899aabbccddeeff"  # noqa: S105 - for these tests only
 JOB = {
     "HOROVOD_RANK": "1",
@@ -25,6 +26,11 @@ JOB = {
 def test_names_are_declared_once() -> None:
     names = [setting.name for setting in _settings.SETTINGS]
     assert len(set(names)) == len(names)
+
+
+def test_how_tcp_shares_the_network_has_a_name_of_text() -> None:
+    with pytest.raises(SettingError, match="must be a name of the system's in UTF-8"):
+        _settings.CONGESTION_CONTROL.read({_settings.CONGESTION_CONTROL.name: NO_TEXT})
 
 
 @pytest.mark.parametrize("setting", _settings.SETTINGS, ids=lambda setting: setting.name)
@@ -56,6 +62,9 @@ def test_unset_and_empty_mean_the_default(setting: Setting[object]) -> None:
         ("HOROVOD_FUSION_THRESHOLD", "-1e6", "a whole number, 0 or more"),
         ("HOROVOD_STALL_CHECK_TIME_SECONDS", "-1", "a number of seconds, 0 for never"),
         ("HOROVOD_GLOO_RENDEZVOUS_PORT", "65536", "a port number, 1 to 65535"),
+        ("HOROVOD_HOSTNAME", NO_TEXT, "a host name in UTF-8"),
+        ("HOROVOD_GLOO_IFACE", NO_TEXT, "at least one network interface's name in UTF-8, several"),
+        ("HOROVOD_GLOO_RENDEZVOUS_ADDR", NO_TEXT, "an address in UTF-8"),
     ],
 )
 def test_bad_values_are_refused_with_what_is_accepted(name: str, value: str, accepted: str) -> None:
