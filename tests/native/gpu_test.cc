@@ -235,6 +235,18 @@ TEST(ARankWithoutNcclIsNamedOnAllRanksAndTheJobGoesOn) {
   });
 }
 
+TEST(ALongReasonIsCutBetweenCharacters) {
+  for (std::string name : {"/x", "/xx"}) {
+    while (name.size() < 2000) name += "\u00e9";
+    OnGpuRanks(2, {.nccl_of_rank_1 = name}, [](int, Runtime& runtime) {
+      std::vector<float> data(4, 1.0F);
+      const int64_t handle =
+          runtime.Enqueue(OnGpu<float>(OpKind::kAllreduce, "x", {4}), {{data.data(), data.data()}});
+      EXPECT_THROWS(Wait(runtime, handle), Error, "\u00e9\u2026");
+    });
+  }
+}
+
 // A rank whose NCCL fails while the others already wait for it there.
 TEST(ACommunicatorThatOneRankCannotJoinIsAnErrorOnAllAndMayBeTriedAgain) {
   const int before = InUse();

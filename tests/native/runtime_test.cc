@@ -175,6 +175,20 @@ TEST(ALongErrorIsCutBetweenCharactersAndSaysSo) {
   EXPECT_EQ(std::string(error.text), whole);
 }
 
+TEST(AnErrorIsTextWhateverBytesItNames) {
+  const std::pair<const char*, const char*> texts[] = {
+      {"no-text-\xe9.so: no such file", "no-text-?.so: no such file"},
+      {"d\u00e9part \u2026 \U0001f600", "d\u00e9part \u2026 \U0001f600"},
+      {"\xc0\xaf\xed\xa0\x80\xe0\x80\x80\xf4\x90\x80\x80\xf5", "?????????????"},
+      {"at its end \xe2\x80", "at its end ??"},
+  };
+  for (const auto& [said, shown] : texts) {
+    hvd_error error;
+    hvd::ReportError(Error::Kind::kIo, said, &error);
+    EXPECT_EQ(std::string(error.text), shown);
+  }
+}
+
 TEST(AHandleIsForgottenOnceTaken) {
   OnRanks(2, TransportChoice::kShm, [](int, Runtime& runtime) {
     std::vector<float> data(10, 1);

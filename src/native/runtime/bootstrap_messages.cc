@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/shortened.h"
 #include "base/wire.h"
 
 namespace hvd {
@@ -68,7 +69,7 @@ CpuShare ReadCpuShare(WireReader& reader) {
   return share;
 }
 
-std::string Shortened(const std::string& text) { return text.substr(0, kLongestText); }
+std::string Fitting(const std::string& text) { return Shortened(text, kLongestText); }
 
 }  // namespace
 
@@ -117,7 +118,7 @@ NearAddress ReadNearAddress(WireReader& reader) {
 
 std::vector<uint8_t> Table::Encode() const {
   WireWriter writer;
-  writer.String(Shortened(error));
+  writer.String(Fitting(error));
   writer.U8(static_cast<uint8_t>(reach));
   writer.U8(hierarchy.allreduce ? 1 : 0);
   writer.U8(hierarchy.allgather ? 1 : 0);
@@ -163,7 +164,7 @@ Table Table::Decode(std::span<const uint8_t> payload) {
 std::vector<uint8_t> Verdict::Encode() const {
   WireWriter writer;
   writer.U8(static_cast<uint8_t>(kind));
-  writer.String(Shortened(text));
+  writer.String(Fitting(text));
   return writer.Take();
 }
 
@@ -192,7 +193,7 @@ MemoryFileKey DecodeMemoryFileKey(const std::string& text) {
 
 std::vector<uint8_t> Confirm::Encode() const {
   WireWriter writer;
-  writer.String(Shortened(error));
+  writer.String(Fitting(error));
   writer.U8(tcp_may_do ? 1 : 0);
   return writer.Take();
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/shortened.h"
 #include "base/str_cat.h"
 #include "ops/allgather.h"
 
@@ -23,7 +24,8 @@ struct Status {
 };
 
 void Copy(const std::string& text, std::array<char, 1024>& field) {
-  std::memcpy(field.data(), text.data(), std::min(text.size(), field.size() - 1));
+  const std::string shown = Shortened(text, field.size() - 1);
+  std::memcpy(field.data(), shown.data(), shown.size());
 }
 
 // Everybody's, which are the same on all ranks. Throws Error (kMismatch) when one has a problem.
