@@ -22,6 +22,7 @@ from horovod.common.exceptions import HorovodInternalError
 SERIALIZED, MULTIPLE = 2, 3
 _NO_RANK = -1  # where a process starts MPI, and meets nobody
 _GRACE = 1.0  # seconds, in which an error that says more comes first
+_LAST_WORDS = 1.0  # seconds for them, where nobody may read what a rank says
 
 
 @dataclass
@@ -34,6 +35,7 @@ class MpiJobs:
         starts: how often a runtime has been started on each of them, by position.
         opened: the core library, the plug-in and the MPI that serve the process, once all is well
             with MPI itself: it has to be ended then, or the launcher ends the other ranks.
+        alone: whether it serves no job, since `init()` has refused what this rank asked for.
         failed: whether the last job ended since a rank was lost, or could not go on.
         raised: whether the program ends by an exception.
     """
@@ -41,6 +43,7 @@ class MpiJobs:
     joined: list[tuple[Any, "_bindings.MpiMembership"]] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     opened: tuple[bytes, bytes, bytes] | None = None
+    alone: bool = False
     failed: bool = False
     raised: bool = False
 
@@ -85,10 +88,12 @@ class MpiJobs:
                 )
         except ValueError:
             self.opened = libraries
+            self.alone = False  # the others have their job without this rank
             raise
         except (OSError, _bindings.CollectiveError) as error:
             raise HorovodInternalError(f"MPI could not be started: {error}") from error
         self.opened = libraries
+        self.alone = False
         launch = _mpi.read_launch(environment)
         if communicator is None and launch and launch.size not in (None, membership.size):
             raise HorovodInternalError(
@@ -148,6 +153,7 @@ class MpiJobs:
                     )
             except ValueError:
                 self.opened = libraries
+                self.alone = True
                 self._hear_of_exceptions()
 
     def _hear_of_exceptions(self) -> None:
@@ -173,12 +179,16 @@ class MpiJobs:
 
         Not after a failure: `MPI_Finalize` waits for all ranks, and not every launcher ends them
         when one is lost (srun does by --kill-on-bad-exit alone). Those that do, hear of an
-        exception at once in this way, whatever the other ranks are at.
+        exception at once in this way, whatever the other ranks are at; and of a program that has
+        caught what `init()` refused, and says by its exit status that it has not succeeded.
         """
         self.joined.clear()
         self.starts.clear()
         if self.opened is not None and not (self.failed or self.raised):
-            _bindings.mpi_finalize(*self.opened)
+            if self.alone:
+                _bindings.mpi_finalize_if_all_is_well(*self.opened)
+            else:
+                _bindings.mpi_finalize(*self.opened)
         self.opened = None
 
 
@@ -194,9 +204,7 @@ def _ended_when_late(timeout: float, error: str = "") -> Iterator[None]:
     """
     settled = threading.Lock()
 
-    def end() -> None:
-        if not settled.acquire(blocking=False):
-            return
+    def complain() -> None:
         say(
             f"horovod: {error and error + '. And '}MPI has not started within {timeout:g} seconds,"
             " so that this rank ends: not all ranks that the launcher has started have called"
@@ -206,6 +214,14 @@ def _ended_when_late(timeout: float, error: str = "") -> Iterator[None]:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
+
+    def end() -> None:
+        if not settled.acquire(blocking=False):
+            return
+        with contextlib.suppress(RuntimeError):  # no thread can be started
+            complaint = threading.Thread(target=complain, daemon=True)
+            complaint.start()
+            complaint.join(_LAST_WORDS)
         os._exit(1)
 
     timer = threading.Timer(timeout + _GRACE, end)

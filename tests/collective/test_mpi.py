@@ -184,6 +184,31 @@ def test_what_init_refuses_on_one_rank_ends_the_job(mpi: str, name: str, value: 
 
 
 @pytest.mark.parametrize("mpi", MPIS)
+@pytest.mark.parametrize(("refused", "status"), [("one", 3), ("all", 3), ("all", 0)])
+def test_a_rank_that_catches_what_init_refuses_ends_the_job_by_its_status(
+    mpi: str, refused: str, status: int
+) -> None:
+    launched = mpirun(mpi, 2, RANKS / "mpi_caught.py", refused, str(status))
+    if mpi == "impi-rt" and refused == "one":
+        assert launched.code != 0  # it tells how it has ended the others
+    else:
+        assert launched.code == status, launched.err
+    assert "init()" not in launched.err + launched.out  # nobody has waited for it
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+def test_a_program_between_mpirun_and_rank_may_have_a_name_that_is_no_text(
+    mpi: str, tmp_path: Path
+) -> None:
+    # The kernel cuts names after 15 bytes, here within a character.
+    wrapper = tmp_path / "pretrainings__\u00e9t\u00e9.sh"
+    wrapper.write_text('#!/bin/sh\n"$@"\nexit $?\n')
+    wrapper.chmod(0o755)
+    for job in jobs_of(mpirun(mpi, 2, RANKS / "mpi_places.py", prelude=str(wrapper)), 2):
+        assert [facts["rank"] for facts in job] == [0, 1]
+
+
+@pytest.mark.parametrize("mpi", MPIS)
 def test_a_rank_that_does_not_come_ends_the_job_in_time(mpi: str) -> None:
     program = RANKS / "mpi_absent_one.py"
     launched = mpirun(mpi, 2, program, HOROVOD_START_TIMEOUT="1")

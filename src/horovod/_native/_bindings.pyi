@@ -108,6 +108,12 @@ def mpi_finalize(core: bytes, plugin: bytes, library: bytes) -> None:
         OSError: MPI says no.
     """
 
+def mpi_finalize_if_all_is_well(core: bytes, plugin: bytes, library: bytes) -> None:
+    """As `mpi_finalize`, when the process ends with status 0; with another one MPI is not ended.
+
+    Without glibc, which tells the status, MPI ends at once.
+    """
+
 class MpiMembership:
     """This process among the ranks of an MPI launcher, for any number of runtimes."""
 

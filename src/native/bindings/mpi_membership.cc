@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include <array>
+#include <cstdlib>
 
 #include "bindings/core_library.h"
 #include "bindings/errors.h"
@@ -35,6 +36,32 @@ void FinalizeMpi(const std::string& core, const std::string& plugin, const std::
   if (failed != 0) ThrowCallError(error);
 }
 
+#ifdef __GLIBC__
+struct Finalization {
+  const hvd_core* core = nullptr;
+  std::string plugin;
+  std::string library;
+};
+
+void FinalizeAfterSuccess(int status, void* finalization) {
+  if (status != 0) return;
+  const auto* what = static_cast<const Finalization*>(finalization);
+  hvd_error error;
+  (void)what->core->mpi_finalize(what->plugin.c_str(), what->library.c_str(), &error);
+}
+#endif
+
+void FinalizeMpiIfAllIsWell(const std::string& core, const std::string& plugin,
+                            const std::string& library) {
+#ifdef __GLIBC__
+  static Finalization finalization;  // destroyed after what is asked for here
+  finalization = {&OpenCore(core), plugin, library};
+  (void)::on_exit(FinalizeAfterSuccess, &finalization);
+#else
+  FinalizeMpi(core, plugin, library);  // nobody tells what the process ends with
+#endif
+}
+
 }  // namespace
 
 MpiMembership::MpiMembership(const std::string& core, const std::string& plugin,
@@ -58,6 +85,8 @@ void BindMpi(py::module_& module) {
   using py::arg;
   module.def("mpi_version", &MpiVersion, arg("core"), arg("plugin"), arg("library"));
   module.def("mpi_finalize", &FinalizeMpi, arg("core"), arg("plugin"), arg("library"));
+  module.def("mpi_finalize_if_all_is_well", &FinalizeMpiIfAllIsWell, arg("core"), arg("plugin"),
+             arg("library"));
   const auto fact = [](int32_t hvd_mpi_facts::* field) {
     return [field](const MpiMembership& self) { return self.facts().*field; };
   };
