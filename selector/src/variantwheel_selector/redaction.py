@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
-_NO_PORT = r"[^/?#@\[\s]*:(?!\d*(?:[/?#]|$))"
-"""A colon without a port after it: it belongs to a login."""
-LOGIN = rf"(?:(?<=://)|^)(?:[^/?#\s]*@|{_NO_PORT}.*@)"
-"""User and password of a URL, also where the password holds a '/', '?' or '#' as it is."""
+_COLON = r":(?!\d*(?:[/?#]|$))"
+"""One without a port after it: it belongs to a login."""
+_NO_PORT = rf"[^/?#@\[]*{_COLON}"
+_AFTER_SCHEME = rf"(?<=://)(?:[^/?#]*@|(?s:{_NO_PORT}.*@))"
+_WITHOUT_SCHEME = rf"^(?:[^/?#\s]*@|[^/?#@\[\s]*{_COLON}.*@)"
+LOGIN = rf"(?:{_AFTER_SCHEME}|{_WITHOUT_SCHEME})"
+"""User and password of a URL, also where they hold blanks, or the password '/', '?' or '#'."""
 _QUERY = r"[?#].*"
 
 

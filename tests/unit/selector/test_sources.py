@@ -210,6 +210,11 @@ def test_nothing_secret_is_ever_shown(home: Path) -> None:
         url = f"https://me:s3{sign}cret@host:80/a"
         assert redacted(url) == "https://***@host:80/a"
         assert without_credentials(url) == "https://host:80/a"
+    for text in ("us er:s3cret", "us er:s3 c/ret", "me:s3\ncret", "me:s3/c\nret", "us er"):
+        assert redacted(f"http://{text}@host:80/a b") == "http://***@host:80/a b"
+        assert without_credentials(f"http://{text}@host:80/a b") == "http://host:80/a b"
+    assert redacted("me:s3cret@proxy:80") == "***@proxy:80"
+    assert redacted("wheels of me@home") == "wheels of me@home"
     assert redacted("https://host:80/a:b@c") == "https://host:80/a:b@c"
     assert redacted("http://[::1]:80/a@b") == "http://[::1]:80/a@b"
     bare, login = split_login("https://m%40e:p%3Aw@host:8443/x")
