@@ -22,6 +22,7 @@ from variantwheel_selector.bounded_read import open_regular
 from variantwheel_selector.errors import DownloadError, TemporaryDownloadError
 from variantwheel_selector.fetching.access import WebAccess
 from variantwheel_selector.fetching.credentials import Credentials
+from variantwheel_selector.fetching.proxies import ProxyHandler, goes_direct, proxy_urls
 from variantwheel_selector.fetching.urls import Login, origin, quoted, redacted, split_login
 
 _REDIRECTIONS = (301, 302, 303, 307, 308)
@@ -29,7 +30,7 @@ _MOST_REDIRECTIONS = 10
 # 416: what was to be continued is another file now.
 _PASSING = (408, 416, 429, 500, 502, 503, 504, 520, 524)
 _PROXYS_OWN = (407, 502, 503, 504)
-"""What a proxy may answer by itself."""
+"""What may be a proxy's own answer to https, which it else passes on unread."""
 _SCHEMES = ("http", "https")
 
 NETWORK_ERRORS = (OSError, http.client.HTTPException)
@@ -112,9 +113,9 @@ class WebClient:
                     if error.code == 401 and not refused:
                         refused = True
                         continue
-                _fail(asked, error, self._proxy(url))
+                _fail(asked, error, self._proxy(url, error))
             except (*NETWORK_ERRORS, ValueError) as error:
-                _fail(asked, error, self._proxy(url))
+                _fail(asked, error, self._proxy(url, error))
             with contextlib.closing(response):
                 yield response
             return
@@ -148,11 +149,15 @@ class WebClient:
         response: http.client.HTTPResponse = opener.open(request, timeout=self.access.timeout)
         return response
 
-    def _proxy(self, url: str) -> str | None:
-        """Return the proxy that a URL is asked through, if any."""
+    def _proxy(self, url: str, error: Exception) -> str | None:
+        """Return the proxy that a URL was asked through, if that may be what failed or refused."""
         place = urllib.parse.urlsplit(url)
-        proxy = _proxies(self.access.proxy).get(place.scheme)
-        return None if proxy is None or urllib.request.proxy_bypass(place.netloc) else proxy
+        proxy = proxy_urls(self.access.proxy).get(place.scheme)
+        if proxy is None or goes_direct(place.netloc):
+            return None
+        if isinstance(error, urllib.error.HTTPError) and place.scheme == "https":
+            return proxy if error.code in _PROXYS_OWN else None
+        return proxy
 
     def _is_trusted(self, url: str) -> bool:
         place = origin(url)
@@ -162,7 +167,7 @@ class WebClient:
     def _opener(self, scheme: str, trusted: bool) -> urllib.request.OpenerDirector:  # noqa: FBT001
         if (scheme, trusted) not in self._openers:
             opener = urllib.request.OpenerDirector()
-            opener.add_handler(_Proxies(_proxies(self.access.proxy)))
+            opener.add_handler(ProxyHandler(proxy_urls(self.access.proxy)))
             opener.add_handler(urllib.request.HTTPHandler())
             if scheme == "https":
                 context = _tls_context(self.access, trusted=trusted)
@@ -204,39 +209,6 @@ def _open_file(url: str) -> Iterator[_LocalFile]:
         yield _LocalFile(file, url)
 
 
-def _proxies(proxy: str | None) -> dict[str, str]:
-    """Return the URL of the proxy for each scheme.
-
-    Args:
-        proxy: The one for everything, instead of what the environment says.
-    """
-    proxies = urllib.request.getproxies()
-    if proxy is not None:
-        proxies = {"http": proxy, "https": proxy}
-    elif "all" in proxies:
-        proxies = {scheme: proxies.get(scheme, proxies["all"]) for scheme in _SCHEMES}
-    return {
-        scheme: url if "://" in url else f"http://{url}"
-        for scheme, url in proxies.items()
-        if scheme in _SCHEMES
-    }
-
-
-class _Proxies(urllib.request.ProxyHandler):
-    """Proxies by the scheme of what is asked for; hosts of `no_proxy` need none."""
-
-    def proxy_open(
-        self,
-        req: urllib.request.Request,
-        proxy: str,
-        type: str,  # noqa: A002 - the base class's
-    ) -> http.client.HTTPResponse | None:
-        if proxy.startswith("socks") and not urllib.request.proxy_bypass(req.host):
-            raise DownloadError(f"the proxy {redacted(proxy)} speaks SOCKS, which is not supported")
-        found: http.client.HTTPResponse | None = super().proxy_open(req, proxy, type)
-        return found
-
-
 def _tls_context(access: WebAccess, *, trusted: bool) -> ssl.SSLContext:
     try:
         bundle = access.certificate
@@ -275,7 +247,7 @@ def _fail(url: str, error: Exception, proxy: str | None) -> NoReturn:
         words = str(error.reason)
     else:
         words = str(error) or type(error).__name__
-    if proxy and (not isinstance(error, urllib.error.HTTPError) or error.code in _PROXYS_OWN):
+    if proxy is not None:
         words += f"; it was asked through the proxy {redacted(proxy)}"
     passing = not isinstance(error, urllib.error.HTTPError) or error.code in _PASSING
     kind = TemporaryDownloadError if passing else DownloadError
