@@ -70,3 +70,14 @@ def test_a_proxy_through_which_a_request_is_refused_is_named(place: Place, statu
     place.faults.statuses["/simple/tiny-native/"] = [status]
     with pytest.raises(DownloadError, match=rf"says {status} .*; it was asked through the proxy "):
         place.fetch(PIP_INDEX_URL="http://index.invalid/simple", PIP_PROXY=place.address)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_is_spoken_to_over_tls_is_refused(
+    place: Place, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"{scheme}_proxy", "HTTPS://me:secret@127.0.0.1:1")
+    with pytest.raises(DownloadError, match=r"proxy HTTPS://\*\*\*@127.0.0.1:1 speaks HTTPS, "):
+        place.fetch(PIP_INDEX_URL=f"{scheme}://index.invalid/simple")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert place.fetch() == place.data()

@@ -75,7 +75,12 @@ class ProxyHandler(urllib.request.ProxyHandler):
     ) -> http.client.HTTPResponse | None:
         if goes_direct(req.host):
             return None
-        if proxy.startswith("socks"):
-            raise DownloadError(f"the proxy {redacted(proxy)} speaks SOCKS, which is not supported")
+        scheme = proxy.partition("://")[0].lower()
+        if scheme != "http":
+            spoken = "SOCKS" if scheme.startswith("socks") else scheme.upper()
+            raise DownloadError(
+                f"the proxy {redacted(proxy)} speaks {spoken}, which is not supported; if it speaks"
+                " HTTP as well, state it with http://"
+            )
         found: http.client.HTTPResponse | None = super().proxy_open(req, proxy, type)
         return found
