@@ -35,7 +35,7 @@ def index_advice(index: str, project: str, problem: str, client: WebClient) -> s
         problem: What the index answered.
         client: Asks the index for the names of its projects.
     """
-    if "404" not in problem:
+    if "the server says 404" not in problem:
         return ""
     name, address = normalize_project(project), redacted(index).rstrip("/")
     missing = f"\nthe index has no page {address}/{name}/"

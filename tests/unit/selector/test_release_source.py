@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from unit.selector.served_payload import Place
 from unit.selector.tiny_release import (
     METADATA,
     NO_FILES,
@@ -309,6 +310,13 @@ def test_an_index_without_the_project_names_near_ones(
     (site / "index.html").write_text("<!DOCTYPE html>" + "<a href='tiny_native/'>x</a>" * 200_000)
     with pytest.raises(ReleaseError, match="check the project's name"):
         release_from_index(index, spelt, None, MACHINE, {})
+
+
+def test_a_number_in_an_address_is_no_answer_of_the_index(place: Place) -> None:
+    place.faults.statuses["/404/tiny-native/"] = [403]
+    with pytest.raises(ReleaseError, match="says 403") as caught:
+        release_from_index(f"{place.address}/404", "tiny-native", None, MACHINE, {})
+    assert "has no page" not in str(caught.value)
 
 
 class _JsonNames(_Quiet):
