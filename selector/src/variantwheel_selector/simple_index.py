@@ -10,6 +10,7 @@ from typing import Any
 
 from variantwheel_selector.errors import ReleaseError, TemporaryDownloadError
 from variantwheel_selector.fetching.content_coding import begins_as_archive, unpacked_answer
+from variantwheel_selector.fetching.retry_after import pause_seconds
 from variantwheel_selector.fetching.urls import redacted
 from variantwheel_selector.fetching.web import (
     FIRST_PAUSE_SECONDS,
@@ -279,7 +280,8 @@ def _fetch(url: str, accept: str, limit: int, client: WebClient) -> tuple[bytes,
         except TemporaryDownloadError as error:
             if not left or not may_answer(error):
                 raise
-        time.sleep(pause)
+            wait = pause_seconds(error, pause)
+        time.sleep(wait)
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
     raise AssertionError  # the last attempt returns or raises
 

@@ -6,6 +6,7 @@ import base64
 import http.server
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ class Faults:
         replace: Bodies to send instead of files, by path.
         codings: What `Content-Encoding` says, by path; bodies are sent as they are.
         statuses: Answers by path that come first, one for each time.
+        rests: By path, a status and for how many seconds from the first request on it answers with
+            that, and with these seconds as `Retry-After`.
+        rest_began: By path, when that was.
         requests: Path and header fields of every request.
         ranges_served: The `Range` of requests that it continued.
     """
@@ -43,6 +47,8 @@ class Faults:
     replace: dict[str, bytes] = field(default_factory=dict)
     codings: dict[str, str] = field(default_factory=dict)
     statuses: dict[str, list[int]] = field(default_factory=dict)
+    rests: dict[str, tuple[int, int]] = field(default_factory=dict)
+    rest_began: dict[str, float] = field(default_factory=dict)
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     ranges_served: list[str] = field(default_factory=list)
 
@@ -69,6 +75,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if faults.statuses.get(path):
             self._answer(faults.statuses[path].pop(0), b"not now")
             return
+        if path in faults.rests:
+            status, seconds = faults.rests[path]
+            now = time.monotonic()
+            if now - faults.rest_began.setdefault(path, now) < seconds:
+                self._answer(status, b"later", **{"Retry-After": str(seconds)})
+                return
         if path.startswith("/away/"):
             self._answer(302, b"", Location=faults.redirect + path.removeprefix("/away/"))
             return

@@ -16,6 +16,7 @@ from variantwheel_selector.errors import (
     UnwritableError,
 )
 from variantwheel_selector.fetching.content_coding import begins_as_zip, unpacked_answer
+from variantwheel_selector.fetching.retry_after import pause_seconds
 from variantwheel_selector.fetching.urls import redacted
 from variantwheel_selector.fetching.web import (
     FIRST_PAUSE_SECONDS,
@@ -78,7 +79,8 @@ class _Transfer:
                         f"{attempt + 1} times, at last after {self.written} of "
                         f"{self.wheel.size} bytes: {error}"
                     ) from error
-            time.sleep(pause)
+                wait = pause_seconds(error, pause)
+            time.sleep(wait)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
         self._verify()
 

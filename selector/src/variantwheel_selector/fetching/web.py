@@ -23,6 +23,7 @@ from variantwheel_selector.errors import DownloadError, TemporaryDownloadError
 from variantwheel_selector.fetching.access import WebAccess
 from variantwheel_selector.fetching.credentials import Credentials
 from variantwheel_selector.fetching.proxies import ProxyHandler, goes_direct, proxy_urls
+from variantwheel_selector.fetching.retry_after import retry_after
 from variantwheel_selector.fetching.urls import Login, origin, quoted, redacted, split_login
 
 _REDIRECTIONS = (301, 302, 303, 307, 308)
@@ -37,7 +38,7 @@ NETWORK_ERRORS = (OSError, http.client.HTTPException)
 """What a server or connection may fail with, besides `DownloadError`."""
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 4.0
-"""Between attempts; each pause is twice the one before."""
+"""Between attempts; each pause is twice the one before, or what a server asks for."""
 
 
 class Response(Protocol):
@@ -247,8 +248,11 @@ def _fail(url: str, error: Exception, proxy: str | None) -> NoReturn:
         words = str(error.reason)
     else:
         words = str(error) or type(error).__name__
+    later = retry_after(error)
+    if later:
+        words += f"; it wants to be asked later (Retry-After: {later})"
     if proxy is not None:
         words += f"; it was asked through the proxy {redacted(proxy)}"
-    passing = not isinstance(error, urllib.error.HTTPError) or error.code in _PASSING
-    kind = TemporaryDownloadError if passing else DownloadError
+    final = isinstance(error, urllib.error.HTTPError) and error.code not in _PASSING and not later
+    kind = DownloadError if final else TemporaryDownloadError
     raise kind(f"cannot read {redacted(url)}: {words}") from error
