@@ -22,7 +22,10 @@ DEVICES = (
     "/dev/kfd",
 )
 TOOLKIT = "/usr/local/cuda"
-"""The CUDA toolkit, as in images that programs are built in; by itself no sign of a GPU."""
+"""The CUDA toolkit, as in images that programs are built in; by itself no sign of a GPU.
+
+Often a link, which is not followed: behind it may be a network's folder that answers never.
+"""
 MARKERS = ("/usr/lib/wsl/lib/libcuda.so.1", "/sys/class/kfd", TOOLKIT)
 NAME_STARTS = (("/dev", "nvidia"), ("/opt", "rocm"))
 """Folders, and how names in them begin that belong to a GPU."""
@@ -59,7 +62,7 @@ def without_gpu(root: str = "") -> str | None:
     if any(f"\t{vendor}".encode() in listing for vendor in PCI_VENDORS):
         return None
     try:
-        os.stat(root + TOOLKIT)  # noqa: PTH116 - as above
+        os.lstat(root + TOOLKIT)
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError:

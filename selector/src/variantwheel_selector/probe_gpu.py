@@ -23,6 +23,7 @@ from variantwheel_selector.gpu_signs import (
     PCI_LISTING,
     PCI_VENDORS,
     SOC_FAMILY,
+    TOOLKIT,
     VERSION_FILES,
     without_gpu,
 )
@@ -142,7 +143,7 @@ def _device_files(root: str) -> dict[str, str]:
     paths += [f"/dev/{name}" for name in _names(f"{root}/dev", _NUMBERED_DEVICE, "nvidia")]
     found: dict[str, str] = {}
     for path in paths:
-        state = _state(root + path)
+        state = _state(root + path, follow_symlinks=path != TOOLKIT)
         if state:
             found[path] = state
     if "/dev/kfd" in found or "/sys/class/kfd" in found:
@@ -151,14 +152,14 @@ def _device_files(root: str) -> dict[str, str]:
     return {path: state for path, state in found.items() if state}
 
 
-def _state(path: str) -> str:
+def _state(path: str, *, follow_symlinks: bool = True) -> str:
     try:
-        mode = os.stat(path).st_mode  # noqa: PTH116 - the gate must cost next to nothing
+        found = os.stat(path, follow_symlinks=follow_symlinks)  # noqa: PTH116 - costs next to nothing
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError:
         return "denied"
-    if stat.S_ISDIR(mode) or not path.rpartition("/dev/")[1]:
+    if stat.S_ISDIR(found.st_mode) or not path.rpartition("/dev/")[1]:
         return "present"
     return "read-write" if os.access(path, os.R_OK | os.W_OK) else "denied"
 

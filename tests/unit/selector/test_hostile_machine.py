@@ -14,6 +14,7 @@ from unit.selector.tiny_release import make_machine
 from variantwheel_selector import probe as probing
 from variantwheel_selector import probe_gpu as gpu_probing
 from variantwheel_selector.bounded_read import open_regular, read_bounded
+from variantwheel_selector.gpu_signs import without_gpu
 from variantwheel_selector.parse.cpuinfo import cpu_flags
 from variantwheel_selector.probe_gpu import GpuSearch, probe_gpu
 from variantwheel_selector.providers import supported
@@ -49,7 +50,14 @@ print(json.dumps({"unknown": dict(machine.unknown), "chosen": found.resolution.w
 
 def in_namespace(setup: str, folder: Path) -> dict[str, dict[str, str] | str]:
     """Run the report after shell commands in a mount namespace of its own."""
-    script = f"set -e\n{textwrap.dedent(setup)}\nexec {sys.executable} -c '{REPORT}'"
+    found = json.loads(run_in_namespace(setup, REPORT, folder))
+    assert isinstance(found, dict)
+    return found
+
+
+def run_in_namespace(setup: str, program: str, folder: Path) -> str:
+    """Return what a program prints after shell commands in a mount namespace of its own."""
+    script = f"set -e\n{textwrap.dedent(setup)}\nexec {sys.executable} -c '{program}'"
     command = ["unshare", "--mount", "--propagation", "private"]
     if os.getuid() != 0:
         command += ["--user", "--map-root-user"]
@@ -57,9 +65,7 @@ def in_namespace(setup: str, folder: Path) -> dict[str, dict[str, str] | str]:
         [*command, "sh", "-c", script], check=True, capture_output=True, text=True, cwd=folder,
         env={"PYTHONPATH": str(SELECTOR), "PATH": os.environ["PATH"]}, timeout=60,
     )  # fmt: skip
-    found = json.loads(done.stdout)
-    assert isinstance(found, dict)
-    return found
+    return done.stdout
 
 
 def test_a_cpuinfo_of_100_megabytes(tmp_path: Path) -> None:
@@ -118,6 +124,33 @@ def test_pipes_and_huge_files_in_place_of_drivers_files(tmp_path: Path) -> None:
     answer = supported(make_machine(texts=texts))["amd"]
     assert answer.features[0].values == ("gfx90a_xnack_off", "gfx90a")
     assert "node 1: it is no regular file" in answer.features[0].basis
+
+
+@pytest.mark.parametrize("device", ["", "/dev/nvhost-gpu"])
+def test_no_link_to_the_toolkit_is_followed(tmp_path: Path, device: str) -> None:
+    """What lies behind it may be a network's, and one that never ends is as good as no answer."""
+    if device:
+        make(tmp_path, device)
+    toolkit = make(tmp_path, "/usr/local/here").with_name("cuda")
+    toolkit.symlink_to(toolkit)
+    assert (without_gpu(str(tmp_path)) is None) is bool(device)
+    texts = probe_gpu(GpuSearch(str(tmp_path), environment={}), {}, nvidia=False)
+    assert "/usr/local/cuda present\n" in texts["device_files.txt"]
+
+
+@pytest.mark.skipif(not os.access("/dev/fuse", os.R_OK | os.W_OK), reason="no FUSE here")
+def test_a_stuck_mount_behind_the_toolkit_is_not_waited_for(tmp_path: Path) -> None:
+    found = run_in_namespace(
+        """
+        mkdir -p stuck root/usr/local
+        exec 9<>/dev/fuse
+        mount -i -t fuse -o fd=9,rootmode=40000,user_id=0,group_id=0 nobody stuck
+        ln -s "$PWD/stuck" root/usr/local/cuda
+        """,
+        'from variantwheel_selector.gpu_signs import without_gpu; print(without_gpu("root"))',
+        tmp_path,
+    )
+    assert found.strip() == "/usr/local/cuda present"
 
 
 def test_what_may_not_be_read_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

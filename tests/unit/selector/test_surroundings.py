@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unit.selector.tiny_release import make_machine
+from variantwheel_selector import probe as probing
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.parse.libraries import SONAMES, cached_paths, parse_libraries
 from variantwheel_selector.parse.musl import elf_interpreter, musl_version
@@ -163,6 +164,15 @@ def test_a_machine_of_musl_is_known_by_the_loader_of_its_python(
     assert (
         probe().unknown["libc"] == f"not glibc, and cannot read {loader}: No such file or directory"
     )
+
+
+def test_a_link_of_a_batch_system_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = tmp_path / "slurm.conf"
+    link.symlink_to(link)
+    monkeypatch.setattr(probing, "_BATCH_FILES", (str(link), f"{link}.no"))
+    assert _batch_system({}) == {"batch_system.txt": f"{link}\n"}
 
 
 def test_batch_systems_are_noticed_without_their_values() -> None:
