@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import io
 import tarfile
+import urllib.parse
+import urllib.request
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +16,7 @@ from variantwheel_selector.bounded_read import open_regular
 from variantwheel_selector.errors import (
     DownloadError,
     ReleaseError,
+    UsageError,
     VariantsJsonError,
 )
 from variantwheel_selector.fetching.payload_search import as_url, make_client
@@ -91,6 +94,25 @@ def fetch_release_files(index: str, project: str, client: WebClient) -> list[Ind
     except (DownloadError, ReleaseError) as error:
         advice = index_advice(url, project, str(error), client)
         raise ReleaseError(f"{error}{advice}") from error
+
+
+def folder_of_links(link: str) -> Path:
+    """Return the folder that an option `--find-links` names, by a path or a `file:` URL.
+
+    Raises:
+        UsageError: It names a page, or is neither.
+    """
+    if link.startswith("file:"):
+        try:
+            return Path(urllib.request.url2pathname(urllib.parse.urlsplit(link).path))
+        except ValueError as error:
+            raise UsageError(f"--find-links {link!r} is no URL: {error}") from error
+    if "://" in link:
+        raise UsageError(
+            f"--find-links takes a folder here, not the page {redacted(link)!r}; --index takes the"
+            " URL of an index"
+        )
+    return Path(link)
 
 
 def release_from_folder(

@@ -90,6 +90,23 @@ def test_explain_fits_on_one_screen(gpu_folder: Path, capsys: pytest.CaptureFixt
         assert len(printed.splitlines()) <= 50, name
 
 
+def test_find_links_may_be_a_file_url_and_is_no_page(
+    tmp_path: Path, gpu_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    links = gpu_folder.rename(tmp_path / "ü b.html")
+    profile = str(MACHINES["haswell"])
+    for place in (links.as_uri(), str(links)):
+        words = ["explain", "tiny-native", "--find-links", place, "--machine", profile]
+        assert run(capsys, *words)[0] == 0
+    page = "http://me:secret@127.0.0.1:1/links"
+    for more in (["explain"], ["lock", "--profile", profile, "-o", str(tmp_path / "out")]):
+        assert run_commandline([*more, "tiny-native", "--find-links", page]) == 2
+        said = capsys.readouterr().err
+        assert "takes a folder here, not the page 'http://***@127.0.0.1:1/links'" in said
+    assert run_commandline(["explain", "tiny-native", "--find-links", "file://["]) == 2
+    assert "'file://[' is no URL" in capsys.readouterr().err
+
+
 def test_explain_says_what_a_better_choice_takes(
     gpu_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

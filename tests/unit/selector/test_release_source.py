@@ -426,8 +426,10 @@ def test_a_server_that_does_not_speak_http() -> None:
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(ReleaseError, match="cannot read"):
+        words = f"{url}/tiny-native/: the server does not speak HTTP: it answers '220 mail .*'$"
+        with pytest.raises(ReleaseError, match=words) as caught:
             release_from_index(url, "tiny-native", None, MACHINE, {})
+        assert len(caught.value.lines()) == 1
         thread.join(10)
 
 

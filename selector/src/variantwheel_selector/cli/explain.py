@@ -31,6 +31,7 @@ from variantwheel_selector.installer_folder import own_folder
 from variantwheel_selector.machine import Machine
 from variantwheel_selector.release_files import yank_lines
 from variantwheel_selector.release_source import (
+    folder_of_links,
     release_from_folder,
     release_from_index,
     release_from_sdist,
@@ -52,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--index", metavar="URL", help="an index, as for pip's --index-url")
     source.add_argument(
-        "--find-links", type=Path, metavar="DIR", help="a folder with wheels and variants.json"
+        "--find-links", metavar="DIR", help="a folder with wheels and variants.json"
     )
     source.add_argument(
         "sdist",
@@ -146,7 +147,7 @@ def _release(args: argparse.Namespace, machine: Machine) -> Release:
     if args.index is not None:
         return release_from_index(args.index, project, wanted, machine, os.environ)
     if args.find_links is not None:
-        return release_from_folder(args.find_links, project, wanted, machine)
+        return release_from_folder(folder_of_links(args.find_links), project, wanted, machine)
     release = release_from_sdist(args.sdist, machine)
     same = normalize_project(release.project) == normalize_project(project)
     if not same or wanted not in (None, release.version):

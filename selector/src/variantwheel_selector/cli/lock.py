@@ -33,6 +33,7 @@ from variantwheel_selector.machine_folder import read_machine
 from variantwheel_selector.payload import check_wheel, open_payload
 from variantwheel_selector.record import replace
 from variantwheel_selector.release_files import yank_lines
+from variantwheel_selector.release_source import folder_of_links
 from variantwheel_selector.sdist_source import (
     SelectorSdist,
     payload_wheel,
@@ -52,9 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("project", metavar="PROJECT[==VERSION]", help="by default the newest")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--index", metavar="URL", help="an index, as for pip's --index-url")
-    source.add_argument(
-        "--find-links", type=Path, metavar="DIR", help="a folder with the selector sdist"
-    )
+    source.add_argument("--find-links", metavar="DIR", help="a folder with the selector sdist")
     source.add_argument(
         "sdist",
         nargs="?",
@@ -162,7 +161,7 @@ def _sdist(
     if args.index is not None:
         return sdist_from_index(args.index, project, wanted, folder, os.environ, pythons)
     if args.find_links is not None:
-        return sdist_from_folder(args.find_links, project, wanted, pythons)
+        return sdist_from_folder(folder_of_links(args.find_links), project, wanted, pythons)
     sdist = sdist_from_file(args.sdist)
     manifest = sdist.manifest
     same = normalize_project(manifest.name) == normalize_project(project)

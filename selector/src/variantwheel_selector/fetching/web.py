@@ -246,6 +246,8 @@ def _fail(url: str, error: Exception, proxy: str | None) -> NoReturn:
             )
     elif isinstance(error, urllib.error.URLError):
         words = str(error.reason)
+    elif isinstance(error, http.client.BadStatusLine) and not isinstance(error, ConnectionError):
+        words = f"the server does not speak HTTP: it answers {str(error).strip()[:80]!r}"
     else:
         words = str(error) or type(error).__name__
     later = retry_after(error)
