@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from variantwheel.arm_instructions import BASELINE, arm_instructions_above, parse_version
+from variantwheel.named_functions import NamedFunction, NamedFunctions
 from variantwheel.native_library import CodeSection
 
 BASE = {
@@ -43,7 +44,8 @@ CASES = [(version, name, word) for version, words in ABOVE.items() for name, wor
 
 def _above(version: tuple[int, int], *words: int) -> list[str]:
     code = CodeSection(".text", 0x1000, struct.pack(f"<{len(words)}I", *words))
-    return arm_instructions_above(version, [code], [(0x1000, "sum")])
+    functions = NamedFunctions([NamedFunction(0x1000, 0x1000 + 4 * len(words), "sum")])
+    return arm_instructions_above(version, [code], functions)
 
 
 def test_what_every_cpu_runs_is_no_finding() -> None:
@@ -69,7 +71,8 @@ def test_an_instruction_is_found_below_its_version_and_not_from_it_on(
 
 def test_functions_that_ask_the_cpu_themselves_are_not_judged() -> None:
     code = [CodeSection(".text", 0, struct.pack("<2I", 0xB8E00020, 0xB8E00020))]
-    functions = [(0, "__aarch64_ldadd4_acq_rel"), (4, "mine")]
+    named = [NamedFunction(0, 4, "__aarch64_ldadd4_acq_rel"), NamedFunction(4, 8, "mine")]
+    functions = NamedFunctions(named)
     (finding,) = arm_instructions_above(BASELINE, code, functions, ["__aarch64_*"])
     assert "mine at 0x4" in finding
     assert "1 such" in finding

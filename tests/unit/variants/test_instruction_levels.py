@@ -11,6 +11,7 @@ import pytest
 from unit.variants.tiny_project import compile_library
 from variantwheel.errors import WheelFormatError
 from variantwheel.instruction_levels import BEYOND_ALL_LEVELS, instructions_above
+from variantwheel.named_functions import NamedFunction, NamedFunctions
 from variantwheel.native_library import CodeSection, parse_native_library
 
 SAXPY = """\
@@ -18,6 +19,22 @@ void saxpy(float* y, const float* x, long n) { for (long i = 0; i < n; ++i) y[i]
 int ones(unsigned long x) { return __builtin_popcountl(x); }
 int lowest(unsigned long x) { return x ? __builtin_ctzl(x) : 64; }
 int highest(unsigned long x) { return x ? __builtin_clzl(x) : 64; }
+"""
+
+STATIC_AFTER_EXPORTED = """\
+static float sum(const float* x) __attribute__((target("avx2"), noinline));
+float exported(const float* x) { return sum(x) + 1; }
+static float sum(const float* x) { float s = 0; for (int i = 0; i < 64; i++) s += x[i]; return s; }
+"""
+
+HAND_WRITTEN = """\
+__asm__(".text; .globl exported; .type exported, @function; exported:"
+        ".cfi_startproc; vaddps %ymm0, %ymm0, %ymm0; ret; .cfi_endproc");
+__attribute__((target("avx2"), noinline)) static int next(int x) {
+  __asm__("vpaddd %ymm0, %ymm0, %ymm0");
+  return x;
+}
+int (*table[])(int) = {next};
 """
 
 UNKNOWN = "a feature that the disassembler does not know"
@@ -52,7 +69,8 @@ pytestmark = pytest.mark.skipif(
 def test_each_instruction_has_its_level(code: str, needed: int, feature: str) -> None:
     section = CodeSection(".text", 0x1000, bytes.fromhex(code.replace(" ", "")))
     for level in range(1, 5):
-        found = instructions_above(level, [section], [(0x1000, "f")])
+        functions = NamedFunctions([NamedFunction(0x1000, 0x1100, "f")])
+        found = instructions_above(level, [section], functions)
         if level >= needed:
             assert found == []
         else:
@@ -110,3 +128,43 @@ def test_the_finding_names_the_function_and_counts(tmp_path: Path) -> None:
     found = instructions_above(1, library.code, library.functions)
     assert any(item.place.startswith("saxpy at 0x") and item.count > 1 for item in found)
     assert "needs AVX (x86_64_v3)" in " ".join(map(str, found))
+
+
+def test_a_stripped_librarys_static_function_is_no_part_of_the_exported_one_before_it(
+    tmp_path: Path,
+) -> None:
+    flags = ("-O3", "-ffast-math", "-fno-toplevel-reorder", "-Wl,--strip-all")
+    library = parse_native_library("x.so", compile_library(tmp_path, STATIC_AFTER_EXPORTED, *flags))
+    found = instructions_above(1, library.code, library.functions, ["exported"])
+    assert any("AVX" in item.features for item in found)
+    assert all(item.place.startswith(".text at 0x") for item in found)
+    assert all(item.place.endswith(" (no named function)") for item in found)
+
+
+def test_hand_written_code_reaches_to_the_end_of_its_unwind_entry(tmp_path: Path) -> None:
+    flags = ("-fno-toplevel-reorder", "-Wl,--strip-all")
+    library = parse_native_library("x.so", compile_library(tmp_path, HAND_WRITTEN, *flags))
+    places = {
+        item.text: item.place for item in instructions_above(1, library.code, library.functions)
+    }
+    assert places["vaddps ymm0,ymm0,ymm0"].startswith("exported at 0x")
+    assert places["vpaddd ymm0,ymm0,ymm0"].endswith(" (no named function)")
+    (left,) = instructions_above(1, library.code, library.functions, ["exported"])
+    assert (left.text, left.count) == ("vpaddd ymm0,ymm0,ymm0", 1)
+
+
+def test_an_exemption_is_of_all_names_of_a_function_and_of_what_it_holds() -> None:
+    code = [CodeSection(".text", 0, bytes.fromhex("c5fdfec1") * 6)]
+    functions = NamedFunctions(
+        [
+            NamedFunction(0, 16, "around"),
+            NamedFunction(4, 8, "alias_of_inner"),
+            NamedFunction(4, 8, "inner"),
+            NamedFunction(16, 20, "after"),
+        ]
+    )
+    counts = {
+        name: sum(item.count for item in instructions_above(1, code, functions, [name]))
+        for name in ("around", "alias_of_inner", "inner", "after", "none")
+    }
+    assert counts == {"around": 2, "alias_of_inner": 5, "inner": 5, "after": 5, "none": 6}

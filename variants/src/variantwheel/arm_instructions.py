@@ -17,6 +17,7 @@ from capstone import (  # type: ignore[import-untyped,unused-ignore]
 )
 
 from variantwheel.instruction_levels import is_dispatched, place_of
+from variantwheel.named_functions import NamedFunctions
 from variantwheel.native_library import CodeSection
 
 Version = tuple[int, int]
@@ -88,7 +89,7 @@ def parse_version(isa: str) -> Version:
 def arm_instructions_above(
     version: Version,
     code: Sequence[CodeSection],
-    functions: Sequence[tuple[int, str]],
+    functions: NamedFunctions,
     dispatched: Sequence[str] = (),
 ) -> list[str]:
     """Disassemble code and find what a CPU of a version does not run, or nobody knows.
@@ -96,7 +97,7 @@ def arm_instructions_above(
     Args:
         version: The highest version that the code may need.
         code: Executable sections.
-        functions: Start address and name, sorted by address.
+        functions: Those known by name.
         dispatched: Patterns of names of functions that are not judged.
 
     Returns:
@@ -120,7 +121,7 @@ def arm_instructions_above(
                 need = known[text] = _need(mnemonic, text)
             if need[0] <= allowed:
                 continue
-            if dispatched and is_dispatched(address, section, functions, dispatched):
+            if dispatched and is_dispatched(address, functions, dispatched):
                 continue
             counts[need[1]] = counts.get(need[1], 0) + 1
             place = place_of(address, section, functions)

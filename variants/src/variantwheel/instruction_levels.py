@@ -9,7 +9,6 @@ newer CPUs than the disassembler knows (APX, AVX10.2) is told from it by its fir
 
 from __future__ import annotations
 
-import bisect
 import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from types import MappingProxyType
 
 from iced_x86 import Code, CpuidFeature, Decoder, Instruction
 
+from variantwheel.named_functions import NamedFunctions
 from variantwheel.native_library import CodeSection
 
 BEYOND_ALL_LEVELS = 5
@@ -90,7 +90,7 @@ class InstructionFinding:
 def instructions_above(
     level: int,
     code: Sequence[CodeSection],
-    functions: Sequence[tuple[int, str]],
+    functions: NamedFunctions,
     dispatched: Sequence[str] = (),
 ) -> list[InstructionFinding]:
     """Disassemble code and find what a CPU of a level does not run.
@@ -98,7 +98,7 @@ def instructions_above(
     Args:
         level: The psABI level, 1 to 4.
         code: Executable sections.
-        functions: Start address and name, sorted by address.
+        functions: Those known by name.
         dispatched: Patterns of names of functions that are not judged.
 
     Returns:
@@ -108,7 +108,7 @@ def instructions_above(
     counts: dict[tuple[int, ...], int] = {}
     for section in code:
         for needed, features, instruction in _demanding(section, level):
-            if dispatched and is_dispatched(instruction.ip, section, functions, dispatched):
+            if dispatched and is_dispatched(instruction.ip, functions, dispatched):
                 continue
             counts[features] = counts.get(features, 0) + 1
             if features not in first:
@@ -171,25 +171,18 @@ def _text(section: CodeSection, instruction: Instruction) -> str:
     return f".byte {section.data[start : start + instruction.len].hex(' ')}"
 
 
-def place_of(address: int, section: CodeSection, functions: Sequence[tuple[int, str]]) -> str:
-    """Name the function or section that an address lies in, and the address."""
-    return f"{_function(address, section, functions) or section.name} at {address:#x}"
+def place_of(address: int, section: CodeSection, functions: NamedFunctions) -> str:
+    """Name the function that an address lies in, or else its section, and the address."""
+    name = next(functions.names_at(address), "")
+    return (
+        f"{name} at {address:#x}" if name else f"{section.name} at {address:#x} (no named function)"
+    )
 
 
-def is_dispatched(
-    address: int,
-    section: CodeSection,
-    functions: Sequence[tuple[int, str]],
-    patterns: Sequence[str],
-) -> bool:
+def is_dispatched(address: int, functions: NamedFunctions, patterns: Sequence[str]) -> bool:
     """Tell whether an address lies in a function whose name matches one of some patterns."""
-    name = _function(address, section, functions)
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _function(address: int, section: CodeSection, functions: Sequence[tuple[int, str]]) -> str:
-    """Return the name of the function that an address lies in; empty if there is none."""
-    position = bisect.bisect_right(functions, (address, "\U0010ffff")) - 1
-    if position >= 0 and functions[position][0] >= section.address:
-        return functions[position][1]
-    return ""
+    return any(
+        fnmatch.fnmatchcase(name, pattern)
+        for name in functions.names_at(address)
+        for pattern in patterns
+    )

@@ -14,6 +14,7 @@ from elftools.elf.sections import NoteSection, SymbolTableSection
 
 from variantwheel.device_code import is_device_object
 from variantwheel.errors import WheelFormatError
+from variantwheel.named_functions import NamedFunctions, read_functions
 
 ELF_DAMAGE = (ELFError, ConstructError, AssertionError, LookupError, OverflowError, ValueError)
 """What pyelftools raises on files that are no sound ELF files."""
@@ -53,7 +54,7 @@ class NativeLibrary:
         exports: Defined symbols that other libraries can see, sorted.
         isa_needed: Levels of the note `x86 ISA needed`, lowest first.
         code: Executable sections.
-        functions: Start address and name of the functions known by name, sorted by address.
+        functions: Those that the symbol tables name.
         data: The whole file.
     """
 
@@ -64,7 +65,7 @@ class NativeLibrary:
     exports: tuple[str, ...]
     isa_needed: tuple[str, ...]
     code: tuple[CodeSection, ...]
-    functions: tuple[tuple[int, str], ...]
+    functions: NamedFunctions
     data: bytes
 
     @property
@@ -117,7 +118,7 @@ def parse_native_library(path: str, data: bytes) -> NativeLibrary:
             exports=tuple(sorted(_exports(elf))),
             isa_needed=_isa_needed(elf),
             code=tuple(_code(elf)),
-            functions=tuple(sorted(_functions(elf))),
+            functions=read_functions(elf),
             data=data,
         )
     except ELF_DAMAGE as error:
@@ -158,12 +159,3 @@ def _code(elf: ELFFile) -> Iterator[CodeSection]:
     for section in elf.iter_sections("SHT_PROGBITS"):
         if section["sh_flags"] & _EXECUTABLE_SECTION:
             yield CodeSection(section.name, section["sh_addr"], section.data())
-
-
-def _functions(elf: ELFFile) -> Iterator[tuple[int, str]]:
-    for name in (".symtab", ".dynsym"):
-        table = elf.get_section_by_name(name)
-        if isinstance(table, SymbolTableSection):
-            for symbol in table.iter_symbols():
-                if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_value"]:
-                    yield symbol["st_value"], symbol.name
