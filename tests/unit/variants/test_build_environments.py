@@ -148,6 +148,57 @@ def test_an_environment_that_could_not_be_made_is_made_by_the_next_build(
         assert build(frontend, "one", "tool==3") == "3"
 
 
+ELSEWHERE = {
+    "PIP_DRY_RUN": "1",
+    "PIP_TARGET": "there",
+    "PIP_PREFIX": "there",
+    "PIP_ROOT": "there",
+    "PIP_USER": "1",
+    "PIP_REQUIRE_HASHES": "1",
+    "PIP_REQUIREMENT": "there/more.txt",
+    "PIP_editable": "there",
+}
+
+
+@pytest.mark.parametrize("setting", ELSEWHERE)
+def test_pips_settings_of_another_place_hold_for_no_build_environment(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    there = tmp_path / "there"
+    monkeypatch.setenv(setting, ELSEWHERE[setting].replace("there", str(there)))
+    with open_frontend(tmp_path / "environments", isolated=True) as frontend:
+        assert build(frontend, "one", "tool==1") == "1"
+        assert build(frontend, "two", asks="tool==2") == "2"
+    assert not there.exists()
+
+
+@pytest.mark.parametrize("section", ["user = true", "require-hashes = true", "dry-run = true"])
+def test_what_a_file_of_pips_says_of_it_holds_neither(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: str
+) -> None:
+    (tmp_path / "pip.conf").write_text(f"[install]\n{section}\n", encoding="utf-8")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    with open_frontend(tmp_path / "environments", isolated=True) as frontend:
+        assert build(frontend, "one", "tool==1") == "1"
+
+
+def test_an_environment_that_pip_filled_elsewhere_is_told_and_made_anew(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "pip.conf"
+    settings.write_text(f"[install]\ntarget = {tmp_path / 'there'}\n", encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setenv("PIP_CONFIG_FILE", str(settings))
+        with open_frontend(tmp_path / "environments", isolated=True) as frontend:
+            with pytest.raises(BuildFailedError, match=r"tool==1 is not there; pip's settings"):
+                build(frontend, "one", "tool==1")
+            with pytest.raises(BuildFailedError, match=r"tool==1 is not there; pip's settings"):
+                build(frontend, "one", asks="tool==1")
+    with open_frontend(tmp_path / "environments", isolated=True) as frontend:
+        assert build(frontend, "one", "tool==1") == "1"
+        assert build(frontend, "one", asks="tool==1") == "1"
+
+
 def test_requirements_that_agree_share_an_environment(build: Build, tmp_path: Path) -> None:
     index = tmp_path / "index"
     for name in ("red", "green"):

@@ -448,6 +448,22 @@ def test_a_command_that_fails_is_shown(tiny_release: TinyRelease, tmp_path: Path
     assert "AssertionError" in done.stdout
 
 
+def test_pips_settings_of_another_place_hold_for_no_run(
+    tiny_release: TinyRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("check", tiny_release.wheel("null"), "--project", tiny_release.project, "--run")
+    for name, value in (("TARGET", "there"), ("PREFIX", "there"), ("DRY_RUN", "1"), ("USER", "1")):
+        with monkeypatch.context() as patch:
+            patch.setenv(f"PIP_{name}", value.replace("there", str(tmp_path / "there")))
+            assert "  ok       execution " in variantwheel(*words).stdout
+    assert not (tmp_path / "there").exists()
+    settings = tmp_path / "pip.conf"
+    settings.write_text(f"[install]\ntarget = {tmp_path / 'there'}\n", encoding="utf-8")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
+    told = variantwheel(*words, expect=1).stdout
+    assert "pip install ended well, and the wheel is not there; pip's settings send" in told
+
+
 def test_only_files_are_checked(tiny_release: TinyRelease, tmp_path: Path) -> None:
     folder = variantwheel("check", tmp_path, "--project", tiny_release.project, expect=2)
     assert f"{tmp_path}: a folder; name the files in it: {tmp_path}/*.whl" in folder.stderr

@@ -23,6 +23,7 @@ from variantwheel.atomic_file import replace_file
 from variantwheel.build_programs import BuildPrograms
 from variantwheel.errors import BuildFailedError
 from variantwheel.folder_lock import locked_folder
+from variantwheel.pip_placing import ADVICE, placing_variables
 
 _STAMP = "variantwheel-installed.json"
 _NAME_LENGTH = 12
@@ -60,22 +61,26 @@ class BuildEnvironment(IsolatedEnv):
         found = importlib.metadata.distributions(path=places)
         return {canonicalize_name(item.metadata["Name"]): item.version for item in found}
 
-    def satisfies(self, requirements: Iterable[str]) -> bool:
-        """Tell whether requirements are there for sure; of extras and URLs pip is to judge."""
+    def lacks(self, requirements: Iterable[str]) -> list[str]:
+        """Return the requirements that pip cannot have installed here, although it said so."""
         versions = self.installed()
+        lacking: list[str] = []
         for text in requirements:
             try:
                 item = Requirement(text)
-            except InvalidRequirement:
-                return False
+            except InvalidRequirement:  # such as a file, whose name says nothing for sure
+                continue
             if item.marker is not None and not item.marker.evaluate({"extra": ""}):
                 continue
             version = versions.get(canonicalize_name(item.name))
-            if version is None or item.extras or item.url:
-                return False
-            if not item.specifier.contains(version, prereleases=True):
-                return False
-        return True
+            if version is None or not item.specifier.contains(version, prereleases=True):
+                lacking.append(text)
+        return lacking
+
+    def satisfies(self, requirements: Iterable[str]) -> bool:
+        """Tell whether requirements are there for sure; of extras and URLs pip is to judge."""
+        wanted = list(requirements)
+        return not any(map(_pip_is_to_judge, wanted)) and not self.lacks(wanted)
 
 
 class BuildEnvironments:
@@ -169,7 +174,7 @@ class BuildEnvironments:
         kept = _listed(folder / "variantwheel-kept.txt", [f"{k}=={v}" for k, v in before.items()])
         more = _listed(folder / "variantwheel-more.txt", wanted)
         try:
-            self._pip(environment, folder, *_INSTALL, "-r", more, "-c", kept)
+            self._install(environment, wanted, "-r", more, "-c", kept)
         except BuildFailedError:
             if environment.installed() == before:
                 replace_file(folder / _STAMP, stamp)
@@ -197,7 +202,16 @@ class BuildEnvironments:
             self._pip(environment, folder, "uninstall", "--yes", "setuptools")
         if wanted:
             listed = _listed(folder / "variantwheel-wanted.txt", wanted)
-            self._pip(environment, folder, *_INSTALL, "-r", listed)
+            self._install(environment, wanted, "-r", listed)
+
+    def _install(self, environment: BuildEnvironment, wanted: Sequence[str], *options: str) -> None:
+        self._pip(environment, environment.folder, *_INSTALL, *options)
+        lacking = environment.lacks(wanted)
+        if lacking:
+            raise BuildFailedError(
+                f"the build environment in {environment.folder} could not be made: pip install "
+                f"ended well, and {', '.join(lacking)} is not there; {ADVICE}"
+            )
 
     def _pip(self, environment: BuildEnvironment, folder: Path, *words: str) -> None:
         python = environment.python_executable
@@ -206,7 +220,7 @@ class BuildEnvironments:
         file = folder.with_name(f"{folder.name}.log")
         with file.open("w", encoding="utf-8") as log:
             command = [*pip, *words, "--disable-pip-version-check"]
-            exit_code = self._programs.run(command, log.fileno())
+            exit_code = self._programs.run(command, log.fileno(), placing_variables(os.environ))
         if exit_code != 0:
             lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
             end = "\n".join(f"  | {line}" for line in lines[-_TAIL_LINES:])
@@ -214,6 +228,16 @@ class BuildEnvironments:
                 f"the build environment in {folder} could not be made: pip {words[0]} ended "
                 f"with exit code {exit_code}\n  the end of {file}:\n{end}"
             )
+
+
+def _pip_is_to_judge(requirement: str) -> bool:
+    """Tell whether names and versions alone do not show that a requirement is there."""
+    try:
+        item = Requirement(requirement)
+    except InvalidRequirement:
+        return True
+    here = item.marker is None or item.marker.evaluate({"extra": ""})
+    return here and bool(item.extras or item.url)
 
 
 def _listed(file: Path, requirements: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from variantwheel.checks.subject import CheckSubject
+from variantwheel.pip_placing import ADVICE, placing_variables
 from variantwheel_selector.errors import UsageError
 
 _DEADLINE = 600.0
@@ -43,8 +44,13 @@ class WheelEnvironment:
     faults: list[str] = field(default_factory=list)
     system: Path | None = None
 
-    def run(self, command: Sequence[str]) -> list[str]:
-        """Run a command; return what went wrong, in words."""
+    def run(self, command: Sequence[str], variables: Mapping[str, str] | None = None) -> list[str]:
+        """Run a command; return what went wrong, in words.
+
+        Args:
+            command: The program and its arguments.
+            variables: Its environment; none for the one of processes in here.
+        """
         # A relative name is looked up in the new environment's PATH, not in that of this process.
         program = shutil.which(command[0], path=self.variables["PATH"])
         if program is None:
@@ -55,7 +61,7 @@ class WheelEnvironment:
             done = subprocess.run(
                 [program, *command[1:]],
                 cwd=work,
-                env=self.variables,
+                env=self.variables if variables is None else variables,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -117,7 +123,12 @@ def wheel_environment(subject: CheckSubject) -> Iterator[WheelEnvironment]:
         environment = WheelEnvironment(folder, variables)
         install = [*pip, "install", "--quiet", "--disable-pip-version-check"]
         find = ["--find-links", str(subject.file.resolve().parent)]
-        environment.faults = environment.run([*install, *find, str(plain)])
+        environment.faults = environment.run(
+            [*install, *find, str(plain)], placing_variables(variables)
+        )
+        dist_info = f"lib/python*/site-packages/{subject.archive.dist_info}"
+        if not environment.faults and not any(folder.glob(dist_info)):
+            environment.faults = [f"pip install ended well, and the wheel is not there; {ADVICE}"]
         yield environment
 
 
@@ -165,7 +176,8 @@ def foreign_environment(subject: CheckSubject, system: Path) -> Iterator[WheelEn
                 *("--target", str(packages), *platforms, f"--python-version={version}"),
                 *("--implementation=cp", "--only-binary=:all:"),
                 *("--find-links", str(subject.file.resolve().parent), str(plain)),
-            ]
+            ],
+            placing_variables(variables),
         )
         for script in packages.glob("bin/*"):
             _, _, rest = script.read_bytes().partition(b"\n")
