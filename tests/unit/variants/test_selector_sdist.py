@@ -246,11 +246,55 @@ def test_a_wheel_of_an_older_definition_is_refused(
         collect_payload(tiny_release.folder, read_project(project))
 
 
-def test_sources_of_another_version_are_refused(tiny_release: TinyRelease, tmp_path: Path) -> None:
+def _with_line(tmp_path: Path, old: str, new: str) -> Path:
     project = copy_project(tmp_path)
     file = project / "pyproject.toml"
-    text = file.read_text(encoding="utf-8").replace('version = "1.0"', 'version = "1.1"')
-    file.write_text(text, encoding="utf-8")
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+    return project
+
+
+@pytest.mark.parametrize("option", ["--no-isolation", "--no-source", "--dry-run"])
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [('version = "1.0"', 'version = "1.1"'), ('name = "tiny-variants"', 'name = "other"')],
+)
+def test_wheels_of_another_release_than_the_projects_are_refused(
+    tiny_release: TinyRelease, tmp_path: Path, option: str, line: str, other: str
+) -> None:
+    project = _with_line(tmp_path, line, other)
+    output = () if option == "--dry-run" else ("-o", tmp_path)
+    words = ("sdist", tiny_release.folder, *output, "--project", project, option)
+    told = variantwheel(*words, expect=2).stderr
+    said = f"{project}/pyproject.toml says project.{other.replace(chr(34), chr(39))}"
+    assert f"the wheels are tiny-variants 1.0, and {said}; build the wheels anew" in told
+    done = variantwheel("check", tiny_release.wheel("null"), "--project", project, expect=1)
+    assert (
+        f"FAILED   metadata          the wheel is of tiny_variants 1.0, and {said}" in done.stdout
+    )
+
+
+def test_a_version_that_is_written_in_another_way_is_the_same(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    project = _with_line(tmp_path, 'version = "1.0"', 'version = "v1.00"')
+    variantwheel("check", tiny_release.wheel("null"), "--project", project)
+    collect_payload(tiny_release.folder, read_project(project))
+
+
+def test_sources_of_another_version_are_refused(tiny_release: TinyRelease, tmp_path: Path) -> None:
+    # The version that the build backend finds, of which pyproject.toml says nothing.
+    found = 'dynamic = ["version"]'
+    project = _with_line(tmp_path, 'version = "1.0"', found)
+    (project / "VERSION").write_text('version = "1.1"\n', encoding="utf-8")
+    file = project / "pyproject.toml"
+    file.write_text(
+        file.read_text(encoding="utf-8")
+        + '\n[tool.scikit-build.metadata.version]\nprovider = "scikit_build_core.metadata.regex"\n'
+        + 'input = "VERSION"\n',
+        encoding="utf-8",
+    )
     done = variantwheel(
         "sdist", tiny_release.folder, "-o", tmp_path, "--project", project, "--no-isolation",
         expect=2,

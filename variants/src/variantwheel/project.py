@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from packaging.utils import canonicalize_version
+
 from variantwheel.ci_settings import CiSettings, read_ci_settings
 from variantwheel.definition import (
     SYSTEM_TOOLCHAIN,
@@ -31,6 +33,7 @@ from variantwheel.toml_table import TomlTable, read_toml, suggest
 from variantwheel.vocabulary import Vocabulary, known_vocabulary
 from variantwheel_selector.model import NAMESPACE_PATTERN
 from variantwheel_selector.variants_json import ProviderInfo, VariantsInfo
+from variantwheel_selector.wheel_name import normalize_project
 
 _DEFAULT_MAX_EXPORTS = 100
 
@@ -123,6 +126,7 @@ class Project:
     Attributes:
         folder: Where its pyproject.toml lies.
         name: `project.name` there; empty if it says none.
+        version: `project.version` there; empty if the build backend finds it.
         definitions: Sorted by label.
         namespaces: Most important first; the order in which variants are preferred.
         providers: Of each of the namespaces.
@@ -141,6 +145,7 @@ class Project:
     providers: Mapping[str, ProviderInfo]
     toolchains: Mapping[str, Toolchain]
     name: str = ""
+    version: str = ""
     pythons: Pythons = field(default_factory=Pythons)
     check: CheckSettings = field(default_factory=CheckSettings)
     machines: tuple[str, ...] = ()
@@ -160,6 +165,21 @@ class Project:
                 f"no variant {label!r} in {self.folder}: {suggest(label, by_label)}"
             )
         return by_label[label]
+
+    def contradiction(self, name: str, version: str) -> str:
+        """Word in which way pyproject.toml is of another project or version, or nothing.
+
+        Args:
+            name: A wheel's distribution.
+            version: A wheel's version.
+        """
+        said = {}
+        if self.name and normalize_project(self.name) != normalize_project(name):
+            said["name"] = self.name
+        if self.version and canonicalize_version(self.version) != canonicalize_version(version):
+            said["version"] = self.version
+        words = " and ".join(f"project.{key} = {value!r}" for key, value in said.items())
+        return f"{self.folder / 'pyproject.toml'} says {words}" if words else ""
 
     def for_machine(self, machine: str) -> tuple[Definition, ...]:
         """Return the variants that are built for a machine."""
@@ -219,6 +239,7 @@ def read_project(folder: Path) -> Project:
         providers=_read_providers(settings, namespaces),
         toolchains=toolchains,
         name=document.table("project").string("name", "-").removeprefix("-"),
+        version=document.table("project").string("version", "-").removeprefix("-"),
         pythons=_read_pythons(settings),
         check=check,
         machines=settings.strings("machines", ()),

@@ -125,6 +125,12 @@ def collect_payload(folder: Path, project: Project) -> Payload:
             f"{labelled[0].name}: its METADATA is of version {fields.version}, its name of "
             f"{version}{version_advice(fields, version)}"
         )
+    if said := project.contradiction(fields.name, fields.version):
+        raise ReleaseFolderError(
+            f"{folder}: the wheels are {fields.name} {fields.version}, and {said}; build the "
+            "wheels anew, go back to their sources' state, or name their project's folder with "
+            "--project DIR"
+        )
     return Payload(
         name=fields.name,
         version=fields.version,

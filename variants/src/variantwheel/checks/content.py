@@ -104,15 +104,18 @@ def check_metadata(subject: CheckSubject) -> Finding:
 
 
 def identity_faults(subject: CheckSubject) -> list[str]:
-    """Word in which way METADATA is of another project or version than the name of the file."""
+    """Word in which way name of the file, METADATA and pyproject.toml are of unlike releases."""
     metadata, name = subject.metadata, subject.archive.name
+    said = subject.project.contradiction(name.distribution, name.version)
+    release = f"{name.distribution} {name.version}"
+    faults = [f"the wheel is of {release}, and {said}; build it anew"] if said else []
     inside = (normalize_project(metadata.name), metadata.version)
     outside = (normalize_project(name.distribution), name.version)
     if inside == outside:
-        return []
+        return faults
     advice = version_advice(metadata, name.version)
     found = " ".join(inside).strip() or "nothing"
-    return [f"METADATA is of {found}, the name of {' '.join(outside)}{advice}"]
+    return [*faults, f"METADATA is of {found}, the name of {' '.join(outside)}{advice}"]
 
 
 def check_same_metadata(subject: CheckSubject, first: CheckSubject) -> Finding:
