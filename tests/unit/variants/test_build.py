@@ -266,6 +266,15 @@ def test_the_release_time_is_what_was_asked_for(tmp_path: Path) -> None:
         source_date_epoch(tmp_path, {"SOURCE_DATE_EPOCH": "yesterday"})
 
 
+@pytest.mark.parametrize("late", ["4294967296", "4354819200", "9" * 5000], ids=len)
+def test_a_time_that_no_sdist_carries_is_told_as_one(tmp_path: Path, late: str) -> None:
+    with pytest.raises(SelectorError, match=r"is later than 4294967295, in February 2106"):
+        source_date_epoch(tmp_path, {"SOURCE_DATE_EPOCH": late})
+    assert (
+        source_date_epoch(tmp_path, {"SOURCE_DATE_EPOCH": "0" * 5000 + "4294967295"}) == 2**32 - 1
+    )
+
+
 def test_without_it_the_last_commit_counts(tmp_path: Path) -> None:
     assert source_date_epoch(tmp_path, {}) == EARLIEST_EPOCH
     when = {"GIT_COMMITTER_DATE": f"{EPOCH} +0000", "GIT_AUTHOR_DATE": f"{EPOCH} +0000"}

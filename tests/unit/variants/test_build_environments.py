@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import zipfile
 from collections.abc import Callable
@@ -12,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from unit.variants.tiny_project import STEP_TIMEOUT
+from variantwheel.build_environment import BuildEnvironments
 from variantwheel.build_frontend import BuildFrontend, BuildRequest, open_frontend
+from variantwheel.build_programs import BuildPrograms
 from variantwheel.build_tools import shared_tools
 from variantwheel.errors import BuildFailedError
 
@@ -197,6 +200,17 @@ def test_an_environment_that_pip_filled_elsewhere_is_told_and_made_anew(
     with open_frontend(tmp_path / "environments", isolated=True) as frontend:
         assert build(frontend, "one", "tool==1") == "1"
         assert build(frontend, "one", asks="tool==1") == "1"
+
+
+def test_a_full_disk_is_the_systems_refusal(tmp_path: Path) -> None:
+    """No file may be longer than ten bytes, which stands in for a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            BuildEnvironments(tmp_path, BuildPrograms()).with_requirements([])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_requirements_that_agree_share_an_environment(build: Build, tmp_path: Path) -> None:

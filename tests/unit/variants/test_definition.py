@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -200,6 +201,23 @@ def test_an_empty_folder_and_a_missing_one_are_told(tmp_path: Path) -> None:
         read_definitions(tmp_path)
     with pytest.raises(DefinitionError, match="no such folder"):
         read_definitions(tmp_path / "nowhere")
+
+
+def test_files_that_are_no_toml_of_a_usual_kind_are_told(tmp_path: Path) -> None:
+    for text, told in (
+        ("\ufeff" + NULL, "begins with a byte order mark"),
+        (f"{NULL}x = {'[' * 20_000}", "lie in each other too deeply"),
+        (f"{NULL}x = {'[' * 180}{']' * 180}", "lie in each other too deeply|unknown key"),
+    ):
+        with pytest.raises(DefinitionError, match=rf"^{tmp_path}/null\.toml:.*({told})"):
+            read_definition(_write(tmp_path, "null.toml", text))
+
+
+def test_a_pipe_among_the_definitions_keeps_nobody_waiting(tmp_path: Path) -> None:
+    _write(tmp_path, "null.toml", NULL)
+    os.mkfifo(tmp_path / "x.toml")
+    with pytest.raises(DefinitionError, match=r"x\.toml: a named pipe"):
+        read_definitions(tmp_path)
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -8,6 +8,7 @@ import io
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -19,6 +20,7 @@ import pytest
 from unit.variants.tiny_project import (
     DIST_INFO,
     EPOCH,
+    STEP_TIMEOUT,
     TinyRelease,
     copy_project,
     respoil,
@@ -149,6 +151,32 @@ def test_without_sources_the_manifest_says_so(tiny_release: TinyRelease, tmp_pat
     files = read_sdist(tmp_path / f"{ROOT}.tar.gz").files
     assert json.loads(files["payload/manifest.json"].data)["source"] is None
     assert "source.zip.gz" not in files
+
+
+_KILLED_WHERE_IT_PACKS = """\
+import os, signal, sys
+from variantwheel_selector.cli import run_commandline
+def hook(event, words):
+    if event == "tempfile.mkstemp" and str(words[0]).endswith(".part"):
+        os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(hook)
+run_commandline(sys.argv[1:])
+"""
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(
+    tiny_release: TinyRelease, tmp_path: Path
+) -> None:
+    words = (
+        "sdist", str(tiny_release.folder), "-o", str(tmp_path),
+        "--project", str(tiny_release.project), "--no-source",
+    )  # fmt: skip
+    command = [sys.executable, "-c", _KILLED_WHERE_IT_PACKS, *words]
+    done = subprocess.run(command, check=False, timeout=STEP_TIMEOUT)
+    assert done.returncode == -signal.SIGKILL
+    assert list(tmp_path.rglob("PKG-INFO"))
+    variantwheel(*words)
+    assert [file.name for file in tmp_path.iterdir()] == [f"{ROOT}.tar.gz"]
 
 
 def test_what_a_build_does_not_need_is_left_out(tiny_release: TinyRelease, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from variantwheel.build_programs import BuildPrograms
 from variantwheel.errors import BuildFailedError
 from variantwheel.folder_lock import locked_folder
 from variantwheel.pip_placing import ADVICE, placing_variables
+from variantwheel_selector.system_refusal import is_refusal
 
 _STAMP = "variantwheel-installed.json"
 _NAME_LENGTH = 12
@@ -111,6 +112,7 @@ class BuildEnvironments:
 
         Raises:
             BuildFailedError: It cannot be made; the text ends with what pip printed.
+            OSError: The system refuses for now, as with a full disk.
         """
         wanted = sorted(set(requirements))
         name = hashlib.sha256((tools or "\n".join(wanted)).encode()).hexdigest()[:_NAME_LENGTH]
@@ -194,6 +196,8 @@ class BuildEnvironments:
                 "set LC_ALL=C.UTF-8"
             ) from error
         except (OSError, subprocess.CalledProcessError) as error:
+            if is_refusal(error):
+                raise
             raise BuildFailedError(
                 f"no build environment could be made in {folder}: {error}"
             ) from error

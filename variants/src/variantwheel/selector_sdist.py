@@ -9,7 +9,10 @@ import fnmatch
 import hashlib
 import importlib.metadata
 import os
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -19,6 +22,7 @@ from variantwheel.core_metadata import (
     version_advice,
 )
 from variantwheel.errors import ReleaseFolderError, SdistFormatError
+from variantwheel.folder_lock import locked_folder
 from variantwheel.prepared_answers import render_prepared
 from variantwheel.project import Project
 from variantwheel.release_folder import read_variant_json
@@ -47,6 +51,7 @@ from variantwheel_selector.wheel_name import escape_project, normalize_project
 SIZE_BUDGET = 100 * 1024 * 1024
 """Bytes above which public indexes refuse a file unless asked first."""
 
+_WORK_PREFIX = ".selector-sdist-"
 _PYPROJECT = """\
 # Written by variantwheel. The backend in this archive chooses the wheel that fits the machine; the
 # project's own pyproject.toml stands in `source.zip.gz`.
@@ -177,9 +182,9 @@ def write_selector_sdist(
         embedded=embedded,
         index_url=index_url,
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".selector-sdist-", dir=folder) as name:
-        root = Path(name)
+    with _work_folder(folder) as work:
+        root = work / "root"
+        root.mkdir()
         (root / "PKG-INFO").write_bytes(payload.metadata)
         (root / "pyproject.toml").write_text(_PYPROJECT, encoding="utf-8")
         copy_package(root / "_selector")
@@ -196,7 +201,22 @@ def write_selector_sdist(
             (root / SOURCE_ARCHIVE).write_bytes(pack_sources(packed))
         # The archive takes its time from this file, now and when an installer packs it again.
         os.utime(root / "PKG-INFO", (epoch, epoch))
-        return folder / pack_sdist(root, manifest, folder)
+        packed_name = pack_sdist(root, manifest, work)
+        return (work / packed_name).replace(folder / packed_name)
+
+
+@contextmanager
+def _work_folder(folder: Path) -> Iterator[Path]:
+    """Make a folder inside of another one, and remove what killed processes left there of theirs.
+
+    Args:
+        folder: Where the sdist will lie, on the same file system; made if it is missing.
+    """
+    with locked_folder(folder, f"{_WORK_PREFIX}lock", lambda: None, stays=False):
+        for left in folder.glob(f"{_WORK_PREFIX}*/"):
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=_WORK_PREFIX, dir=folder) as name:
+            yield Path(name)
 
 
 def _same_metadata(wheels: tuple[Path, ...]) -> bytes:

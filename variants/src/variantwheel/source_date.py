@@ -12,6 +12,9 @@ from variantwheel.errors import ReleaseToolError
 EARLIEST_EPOCH = 315532800
 """1980-01-01, the earliest date that a zip file, hence a wheel, can carry."""
 
+_LATEST_EPOCH = 2**32 - 1
+"""The latest time that gzip, hence an sdist, can carry."""
+
 _GIT_DEADLINE = 20.0
 
 
@@ -21,17 +24,23 @@ def source_date_epoch(project: Path, environment: Mapping[str, str] | None = Non
     It is SOURCE_DATE_EPOCH if that is set, else the time of the last git commit, else 1980.
 
     Raises:
-        ReleaseToolError: SOURCE_DATE_EPOCH is no number of seconds.
+        ReleaseToolError: SOURCE_DATE_EPOCH is no number of seconds, or a time too late.
     """
     text = (os.environ if environment is None else environment).get("SOURCE_DATE_EPOCH")
     if text is None:
         return _last_commit_time(project) or EARLIEST_EPOCH
-    # A bound, because the number ends up in formats with 32 bits.
-    if not text.isascii() or not text.isdigit() or int(text) >= 2**32:
+    if not text.isascii() or not text.isdigit():
         raise ReleaseToolError(
             f"SOURCE_DATE_EPOCH={text!r} is no number of seconds since 1970; set one or unset it"
         )
-    return int(text)
+    # Their number first: Python makes none of thousands of digits.
+    digits = text.lstrip("0") or "0"
+    if len(digits) > len(str(_LATEST_EPOCH)) or int(digits) > _LATEST_EPOCH:
+        raise ReleaseToolError(
+            f"SOURCE_DATE_EPOCH={text!r} is later than {_LATEST_EPOCH}, in February 2106, beyond "
+            "which an sdist carries no time; set an earlier one or unset it"
+        )
+    return int(digits)
 
 
 def _last_commit_time(project: Path) -> int | None:

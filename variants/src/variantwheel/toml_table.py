@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import stat
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -137,6 +138,9 @@ def read_toml(file: Path) -> TomlTable:
         DefinitionError: The file cannot be read, or is no TOML; with tomllib's line and column.
     """
     try:
+        # A pipe would keep whoever reads it waiting for somebody who writes.
+        if stat.S_ISFIFO(file.stat().st_mode):
+            raise DefinitionError(f"{file}: a named pipe; put a file in its place, or remove it")
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise DefinitionError(f"{file}: cannot be read: {error.strerror}") from error
@@ -151,8 +155,17 @@ def parse_toml(text: str, file: Path) -> TomlTable:
     Raises:
         DefinitionError: It is no TOML; with tomllib's line and column.
     """
+    if text.startswith("\ufeff"):
+        raise DefinitionError(
+            f"{file}: begins with a byte order mark (BOM), which TOML does not have; save the file "
+            "as UTF-8 without one"
+        )
     try:
         return TomlTable(file, "", tomllib.loads(text), key_lines(text))
+    except RecursionError as error:
+        raise DefinitionError(
+            f"{file}: arrays or tables lie in each other too deeply to be read; no key needs that"
+        ) from error
     except tomllib.TOMLDecodeError as error:
         raise DefinitionError(f"{file}: not valid TOML: {error}") from error
 
