@@ -322,6 +322,32 @@ def _toml(file: Path) -> dict[str, Any]:
     return document
 
 
+_FLAGS = {
+    "LDFLAGS": "-Wl,-rpath,$ORIGIN/lib:${ORIGIN} -O2",
+    "CFLAGS": """-DTEXT="a b" -DC='x' -DD=\\"y\\" `id` $(id)""",
+    "PLAIN": "1",
+}
+
+
+def test_cibuildwheel_sets_variables_to_what_the_definition_says(tmp_path: Path) -> None:
+    if importlib.util.find_spec("cibuildwheel") is None:
+        assert sys.version_info < (3, 11), "cibuildwheel is not installed"
+        return
+    options = importlib.import_module("cibuildwheel.options")
+    environment = importlib.import_module("cibuildwheel.environment")
+    folder = copy_project(tmp_path)
+    definition = folder / "variants" / "null.toml"
+    stated = ", ".join(f"{key} = {json.dumps(value)}" for key, value in _FLAGS.items())
+    text = definition.read_text(encoding="utf-8")
+    changed = text.replace("[[platforms]]\n", f"[[platforms]]\nenvironment = {{ {stated} }}\n")
+    definition.write_text(changed, encoding="utf-8")
+    files = workflow_files(read_project(folder), "cibuildwheel")
+    (written,) = (text for name, text in files.items() if name.endswith("null-x86_64.toml"))
+    table = tomllib.loads(written)["tool"]["cibuildwheel"]["environment"]
+    parsed = environment.parse_environment(options.EnvironmentFormat().format_table(table))
+    assert parsed.as_dictionary({}) == _FLAGS
+
+
 def test_a_compiler_from_pip_is_put_where_cibuildwheel_runs_the_backend() -> None:
     files = workflow_files(read_project(ROOT), "cibuildwheel")
     (text,) = (text for name, text in files.items() if name.endswith("cu12-x86_64.toml"))

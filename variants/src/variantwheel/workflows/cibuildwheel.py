@@ -7,6 +7,7 @@ One file per variant and machine: `cibuildwheel --config-file FILE --output-dir 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 
@@ -61,7 +62,8 @@ def cibuildwheel_config(project: Project, job: MatrixJob) -> str:
     if settings:
         lines += ["", "[tool.cibuildwheel.config-settings]", *_table(settings)]
     if environment:
-        lines += ["", "[tool.cibuildwheel.environment]", *_table(environment)]
+        literal = {key: _as_is(value) for key, value in environment.items()}
+        lines += ["", "[tool.cibuildwheel.environment]", *_table(literal)]
     if platform.machine != "arm64":
         lines += ["", "[tool.cibuildwheel.linux]", f"repair-wheel-command = {_toml(_REPAIR)}"]
     return "\n".join(lines) + "\n"
@@ -75,6 +77,15 @@ def _modules_for_all(pythons: Pythons) -> Mapping[str, str]:
         for item in (*pythons.versions, *optional)
     )
     return {**pythons.config_settings, pythons.setting: ";".join(headers)}
+
+
+def _as_is(value: str) -> str:
+    r"""Return what cibuildwheel, which puts double quotes around it, evaluates to a value.
+
+    >>> print(_as_is('-Wl,-rpath,$ORIGIN -DX="a"'))
+    -Wl,-rpath,\$ORIGIN -DX=\"a\"
+    """
+    return re.sub(r'[\\"$`]', r"\\\g<0>", value)
 
 
 def _table(entries: Mapping[str, str]) -> list[str]:
