@@ -6,8 +6,9 @@ import os
 import resource
 import select
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from variantwheel.build_environment import BuildEnvironments
 from variantwheel.build_frontend import BuildFrontend, BuildRequest, open_frontend
 from variantwheel.build_programs import BuildPrograms
 from variantwheel.build_tools import shared_tools
-from variantwheel.errors import BuildFailedError
+from variantwheel.errors import BuildFailedError, SystemRefusedBuildError
 
 _BACKEND = """\
 import importlib.metadata, os, pathlib
@@ -202,15 +203,32 @@ def test_an_environment_that_pip_filled_elsewhere_is_told_and_made_anew(
         assert build(frontend, "one", asks="tool==1") == "1"
 
 
-def test_a_full_disk_is_the_systems_refusal(tmp_path: Path) -> None:
-    """No file may be longer than ten bytes, which stands in for a disk that is full."""
+@contextmanager
+def _no_file_longer_than(size: int) -> Iterator[None]:
+    """Stands in for a disk that is full, here and for what is started here."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
-        with pytest.raises(OSError, match="File too large"):
-            BuildEnvironments(tmp_path, BuildPrograms()).with_requirements([])
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_the_systems_refusal(tmp_path: Path) -> None:
+    with _no_file_longer_than(10), pytest.raises(OSError, match="File too large"):
+        BuildEnvironments(tmp_path, BuildPrograms()).with_requirements([])
+
+
+def test_so_it_is_where_pip_has_no_room(build: Build, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "index" / "tool-2-py3-none-any.whl", "a") as archive:
+        archive.writestr("large.txt", "x" * 2_000_000)
+    with (
+        open_frontend(tmp_path / "environments", isolated=True) as frontend,
+        _no_file_longer_than(1_000_000),
+        pytest.raises(SystemRefusedBuildError, match="File too large") as told,
+    ):
+        build(frontend, "one", "tool==2")
+    assert told.value.exit_code == 3
 
 
 def test_requirements_that_agree_share_an_environment(build: Build, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from packaging.version import Version
 
 from variantwheel.atomic_file import replace_file
 from variantwheel.build_programs import BuildPrograms
-from variantwheel.errors import BuildFailedError
+from variantwheel.errors import BuildFailedError, SystemRefusedBuildError
 from variantwheel.folder_lock import locked_folder
 from variantwheel.pip_placing import ADVICE, placing_variables
 from variantwheel_selector.system_refusal import is_refusal
@@ -31,6 +32,7 @@ _NAME_LENGTH = 12
 """Of the environments' folders: first lines of scripts, which name them, may not be long."""
 _TAIL_LINES = 15
 _INSTALL = ("install", "--no-input", "--no-compile", "--use-pep517")
+_PIPS_OS_ERROR = re.compile(r"^ERROR: .*\bOSError: \[Errno (\d+)\]", re.MULTILINE)
 _PIP_FOR_OTHERS = Version("22.3")
 """The first pip with `--python`."""
 
@@ -112,6 +114,7 @@ class BuildEnvironments:
 
         Raises:
             BuildFailedError: It cannot be made; the text ends with what pip printed.
+            SystemRefusedBuildError: It cannot be made for now, as with a full disk.
             OSError: The system refuses for now, as with a full disk.
         """
         wanted = sorted(set(requirements))
@@ -226,9 +229,9 @@ class BuildEnvironments:
             command = [*pip, *words, "--disable-pip-version-check"]
             exit_code = self._programs.run(command, log.fileno(), placing_variables(os.environ))
         if exit_code != 0:
-            lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-            end = "\n".join(f"  | {line}" for line in lines[-_TAIL_LINES:])
-            raise BuildFailedError(
+            text = file.read_text(encoding="utf-8", errors="replace")
+            end = "\n".join(f"  | {line}" for line in text.splitlines()[-_TAIL_LINES:])
+            raise (SystemRefusedBuildError if _pip_was_refused(text) else BuildFailedError)(
                 f"the build environment in {folder} could not be made: pip {words[0]} ended "
                 f"with exit code {exit_code}\n  the end of {file}:\n{end}"
             )
@@ -242,6 +245,17 @@ def _pip_is_to_judge(requirement: str) -> bool:
         return True
     here = item.marker is None or item.marker.evaluate({"extra": ""})
     return here and bool(item.extras or item.url)
+
+
+def _pip_was_refused(text: str) -> bool:
+    """Tell by what pip printed whether it failed because of the system.
+
+    >>> _pip_was_refused("ERROR: Could not install packages due to an OSError: [Errno 28] No …")
+    True
+    >>> _pip_was_refused("ERROR: No matching distribution found for nothing")
+    False
+    """
+    return any(is_refusal(OSError(int(number), "")) for number in _PIPS_OS_ERROR.findall(text))
 
 
 def _listed(file: Path, requirements: Iterable[str]) -> str:

@@ -35,6 +35,12 @@ class BuildFailedError(ReleaseToolError):
     exit_code = 1
 
 
+class SystemRefusedBuildError(BuildFailedError):
+    """A program of the build was refused by the system, as on a full disk."""
+
+    exit_code = 3
+
+
 class IncompleteReleaseError(ReleaseToolError):
     """A release that lacks variants which its definitions promise."""
 

@@ -17,6 +17,7 @@ from variantwheel.build_plan import BuildPlan
 from variantwheel.errors import (
     BuildFailedError,
     SdistFormatError,
+    SystemRefusedBuildError,
     WheelFormatError,
 )
 from variantwheel.folder_lock import locked_folder
@@ -123,6 +124,8 @@ class _BuildRun:
         what = f"{position} {job.definition.label} for {job.platform.machine}"
         try:
             wheel, kept = self._make(job, what)
+        except SystemRefusedBuildError:  # which all that follow would be
+            raise
         except (BuildFailedError, WheelFormatError, SdistFormatError) as error:
             if not self._stopped.is_set():
                 self._report(f"{what}: FAILED: {error}")
