@@ -166,6 +166,9 @@ class Operations:
         except (TypeError, ValueError) as error:
             self._take_back(member, kind, full_name, 0)
             raise explained(error, {"prescale": prescale, "postscale": postscale}) from None
+        except BaseException:  # a signal's handler's, before the operation has begun
+            self._take_back(member, kind, full_name, 0)
+            raise
         return result, full_name[len(kind) + 1 :]
 
     def new_output(self, shape: Sequence[int], dtype: str) -> "_bindings.Buffer":
@@ -224,6 +227,7 @@ class Operations:
             done = True
             raise internal_error(str(error)) from error
         except ValueError:  # another thread has waited for it at the same time
+            done = True
             return None
         finally:
             # Ctrl-C leaves the operation running, and its memory in use.

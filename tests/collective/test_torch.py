@@ -28,6 +28,7 @@ FILES = (
     "forward_mode_checks.py",
     "optimizer_checks.py",
     "interrupted_step_checks.py",
+    "signal_checks.py",
     "closure_checks.py",
     "wrapping_checks.py",
     "private_attribute_checks.py",

@@ -54,8 +54,13 @@ def start_all(starts: Iterable[Callable[[], int]]) -> list[int]:
     return handles
 
 
-def wait_for_all(handles: Sequence[int]) -> list[Any]:
+def wait_for_all(handles: Sequence[int], arrived: dict[int, Any] | None = None) -> list[Any]:
     """Waits for several operations.
+
+    Args:
+        handles: theirs.
+        arrived: results by their handles, also where a signal's handler ends the wait: then the
+            next call, which gets them too, waits for the others alone.
 
     Returns:
         Their results.
@@ -63,12 +68,14 @@ def wait_for_all(handles: Sequence[int]) -> list[Any]:
     Raises:
         HorovodInternalError: one has failed, the first such; all have been waited for nevertheless.
     """
-    results = []
+    results = {} if arrived is None else arrived
     failure: HorovodInternalError | None = None
     for handle in handles:
+        if handle in results:
+            continue
         try:
-            results.append(synchronize(handle))
-        except HorovodInternalError as error:  # noqa: PERF203 - each of them may fail
+            results[handle] = synchronize(handle)
+        except HorovodInternalError as error:
             failure = failure or error
     if failure is not None:
         try:
@@ -76,4 +83,4 @@ def wait_for_all(handles: Sequence[int]) -> list[Any]:
         finally:
             # Its traceback holds this frame, and with that the results of the others.
             del failure
-    return results
+    return [results[handle] for handle in handles]

@@ -51,8 +51,10 @@ def sparse_allreduce_async(
         for part, tensor in parts.items()
     )
 
+    arrived: dict[int, torch.Tensor] = {}
+
     def finish() -> torch.Tensor:
-        indices, values = wait_for_all(handles)
+        indices, values = wait_for_all(handles, arrived)
         keep_for_this_stream((indices, values))
         if op == Average:
             values = values / size_of(process_set)

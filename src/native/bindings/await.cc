@@ -39,25 +39,24 @@ Waited Await(const hvd_core& core, hvd_runtime* runtime, int64_t handle, const C
   *result = nullptr;
   int32_t done = 0;
   if (core.is_done(runtime, handle, &done, error) != 0) return WhyNot(*error);
-  const bool was_done = done != 0;
   const auto begin = Clock::now();
   bool tell = site.after > 0;
-  while (true) {
+  while (done == 0) {
     int32_t failed = 0;
-    if (was_done) {
-      failed = core.wait(runtime, handle, 0, &done, result, error);
-    } else {
+    {
       const ReleasedLock released;
-      failed = core.wait(runtime, handle, kSliceMs, &done, result, error);
+      failed = core.wait(runtime, handle, kSliceMs, &done, nullptr, error);
     }
-    if (failed != 0) return done != 0 ? Waited::kFailed : WhyNot(*error);
-    if (done != 0) return Waited::kDone;
+    if (failed != 0) return WhyNot(*error);
     if (PyErr_CheckSignals() != 0) return Waited::kRaised;
     const std::chrono::duration<double> waited = Clock::now() - begin;
-    if (!tell || waited.count() < site.after) continue;
+    if (done != 0 || !tell || waited.count() < site.after) continue;
     tell = false;
     if (!TellSite(core, runtime, handle, site.line)) return Waited::kRaised;
   }
+  // Only now, with the lock: a signal's handler that raised in between would take the result away.
+  if (core.wait(runtime, handle, 0, &done, result, error) == 0) return Waited::kDone;
+  return done != 0 ? Waited::kFailed : WhyNot(*error);
 }
 
 }  // namespace hvd

@@ -111,7 +111,11 @@ class RankRuntime {
       failed = core_.run_now(runtime_, &request, &done, &result, &error);
     }
     if (failed != 0) ThrowCallError(error);
-    if (done == 0) return py::bool_(false);
+    if (done == 0) {
+      // Before the caller starts it: it has not begun, and its number can be taken back.
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      return py::bool_(false);
+    }
     return result == nullptr ? py::none() : py::cast(TakeResult(core_, result, gpu_type_));
   }
   Buffer NewOutput(const std::vector<int64_t>& shape, int dtype) const {

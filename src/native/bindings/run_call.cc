@@ -85,7 +85,12 @@ PyObject* Run(Calls& calls, const Call& call, std::span<const hvd_tensor> tensor
     if (static_cast<Error::Kind>(error.kind) == Error::Kind::kInvalid) full_name.TakeBack();
     return Raise(calls, error);
   }
-  if (done == 0) return full_name.Given();
+  if (done == 0) {
+    // A signal's handler that raised in our caller would take the number away.
+    if (PyErr_CheckSignals() == 0) return full_name.Given();
+    full_name.TakeBack();
+    return nullptr;
+  }
   if (result != nullptr && calls.core->output_count(result) != 0) {
     return call.numbers.empty() ? Wrap(calls, result) : WrapWithRows(calls, result);
   }

@@ -124,9 +124,13 @@ int32_t IsDone(const hvd_runtime* runtime, int64_t handle, int32_t* done, hvd_er
 int32_t Wait(hvd_runtime* runtime, int64_t handle, int64_t timeout_ms, int32_t* done,
              hvd_result** result, hvd_error* error) {
   *done = 0;
-  *result = nullptr;
+  if (result != nullptr) *result = nullptr;
   return Guard(error, [&] {
     if (!runtime->runtime.WaitFor(handle, timeout_ms)) return;
+    if (result == nullptr) {
+      *done = 1;
+      return;
+    }
     const auto operation = runtime->runtime.TakeOperation(handle);
     *done = 1;
     *result = HandOut(operation->TakeResult());

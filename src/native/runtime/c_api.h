@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 23
+#define HVD_ABI_VERSION 24
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -190,8 +190,9 @@ typedef struct hvd_core {
   int32_t (*poll)(hvd_runtime* runtime, int64_t handle, int32_t* done, hvd_error* error);
   /* The same without any consequence. */
   int32_t (*is_done)(const hvd_runtime* runtime, int64_t handle, int32_t* done, hvd_error* error);
-  /* Sleeps for at most `timeout_ms`. Once done, the handle is forgotten and an error of the
-   * operation returned. `result` is NULL when there is none, else to be freed with free_result. */
+  /* Sleeps for at most `timeout_ms`. Where `result` is not NULL, the handle of what is done is
+   * forgotten and an error of the operation returned; `*result` is NULL when there is none, else to
+   * be freed with free_result. */
   int32_t (*wait)(hvd_runtime* runtime, int64_t handle, int64_t timeout_ms, int32_t* done,
                   hvd_result** result, hvd_error* error);
 
