@@ -25,6 +25,7 @@ FILES = (
     "output_checks.py",
     "tensor_memory_checks.py",
     "exchanged_memory_checks.py",
+    "exchanged_by_others_checks.py",
     "forward_mode_checks.py",
     "optimizer_checks.py",
     "interrupted_step_checks.py",

@@ -451,6 +451,7 @@ class Runtime:
         types: tuple[type, ...],
         new_result: Callable[[Any], Any],
         error: Callable[[str], Exception],
+        put_back: Callable[[Any, Any], object],
     ) -> BlockingCalls:
         """Blocking collectives of all ranks for the tensors of a framework.
 
@@ -459,6 +460,9 @@ class Runtime:
             types: whose instances the calls work on, and no subclass's.
             new_result: makes a tensor like another one, for a result that is not large.
             error: makes, of a text, what is raised when an operation fails on all ranks.
+            put_back: copies a result into a tensor that was to hold it, and which has been given
+                other memory since; the second one is of the memory where it lies. Or of several,
+                two tuples.
 
         Raises:
             ValueError: the capsule is of a DLPack that the bindings do not know.
@@ -469,9 +473,9 @@ class Runtime:
         types: tuple[type, ...],
         new_result: Callable[[Any], Any],
         error: Callable[[str], Exception],
+        put_back: Callable[[Any, Any], object],
         *,
         new_rows: Callable[[Any, int], Any],
-        put_back: Callable[[Any, Any], object],
         rank: int,
         size: int,  # of the job; 1: starting an operation runs it
         site: Callable[[], str],  # a line of the program, for what is waited for long
@@ -480,8 +484,7 @@ class Runtime:
         """Asynchronous calls on the tensors of a framework; arguments as of `blocking_calls`.
 
         `new_rows` makes a tensor like another one, but with so many rows, on a GPU; it returns None
-        where there is no room for one. `put_back` copies a result into the tensor that an operation
-        in place was started on, and which has other memory since; the second holds it.
+        where there is no room for one.
         """
     def next_unnamed(self, kind: int, process_set: int) -> int:
         """Numbers an operation without a name, apart for each kind and process set."""

@@ -17,7 +17,7 @@ from horovod._reduce_op import Adasum
 from horovod._session import SESSION, Member, Session
 from horovod._unnamed_operations import internal_error
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.torch.operands import from_buffer, has_memory, new_result
+from horovod.torch.operands import copying_back, from_buffer, has_memory, new_result, put_back
 
 CODES: Mapping[torch.dtype, int] = {getattr(torch, name): code for name, code in DTYPES.items()}
 
@@ -91,25 +91,35 @@ class Calls:
             self.now = NoCalls()
             return
         self.now = member.runtime.blocking_calls(
-            exchange_api, (torch.Tensor, torch.nn.Parameter), torch.empty_like, internal_error
+            exchange_api,
+            (torch.Tensor, torch.nn.Parameter),
+            torch.empty_like,
+            internal_error,
+            put_back,
         )
 
 
 CALLS = Calls(SESSION)
 
 
-def _fits(tensor: Any, process_set: ProcessSet) -> bool:
-    """Whether a tensor can be read and written where it is, by all ranks' operations."""
-    return (
-        process_set is global_process_set
-        and isinstance(tensor, torch.Tensor)
-        and tensor.is_cpu
-        and tensor.dtype in CODES
-        and tensor.layout is torch.strided
-        and tensor.is_contiguous()
-        and not tensor.is_neg()
-        and has_memory(tensor)
+def _usable(tensor: Any, process_set: ProcessSet) -> torch.Tensor | None:
+    """A tensor that can be read and written where it is, by all ranks' operations.
+
+    Returns:
+        Another one of its memory, whatever memory it is given meanwhile; None where it cannot be.
+    """
+    if process_set is not global_process_set or not isinstance(tensor, torch.Tensor):
+        return None
+    work = tensor.detach()
+    fits = (
+        work.is_cpu
+        and work.dtype in CODES
+        and work.layout is torch.strided
+        and work.is_contiguous()
+        and not work.is_neg()
+        and has_memory(work)
     )
+    return work if fits else None
 
 
 def allreduce(
@@ -128,22 +138,25 @@ def allreduce(
     Returns:
         The result, or None: then the ordinary way has to be taken, with the name returned.
     """
-    if op == Adasum or not _fits(tensor, process_set):
+    work = None if op == Adasum else _usable(tensor, process_set)
+    if work is None:
         return None, name
-    result = tensor if in_place else new_result(tensor)
+    result = work if in_place else new_result(work)
     done, name = COLLECTIVES.run_now(
         "allreduce",
         name,
-        tensor.data_ptr(),
+        work.data_ptr(),
         result.data_ptr(),
-        tensor.shape,
-        CODES[tensor.dtype],
+        work.shape,
+        CODES[work.dtype],
         op=op,
         prescale=prescale,
         postscale=postscale,
         wire_dtype=None if wire_dtype is None else DTYPES[wire_dtype],
     )
-    return None if done is False else result, name
+    if done is False:
+        return None, name
+    return copying_back(result, tensor if in_place else result)(None), name
 
 
 def broadcast(
@@ -159,19 +172,22 @@ def broadcast(
     Returns:
         As for `allreduce`.
     """
-    if not _fits(tensor, process_set):
+    work = _usable(tensor, process_set)
+    if work is None:
         return None, name
-    result = tensor if in_place else new_result(tensor)
+    result = work if in_place else new_result(work)
     done, name = COLLECTIVES.run_now(
         "broadcast",
         name,
-        tensor.data_ptr(),
+        work.data_ptr(),
         result.data_ptr(),
-        tensor.shape,
-        CODES[tensor.dtype],
+        work.shape,
+        CODES[work.dtype],
         root=checked_root(root),
     )
-    return None if done is False else result, name
+    if done is False:
+        return None, name
+    return copying_back(result, tensor if in_place else result)(None), name
 
 
 def allgather(
@@ -182,10 +198,11 @@ def allgather(
     Returns:
         As for `allreduce`.
     """
-    if not _fits(tensor, process_set):
+    work = _usable(tensor, process_set)
+    if work is None:
         return None, name
     done, name = COLLECTIVES.run_now(
-        "allgather", name, tensor.data_ptr(), 0, tensor.shape, CODES[tensor.dtype]
+        "allgather", name, work.data_ptr(), 0, work.shape, CODES[work.dtype]
     )
     return from_buffer(done[0][0]) if done else None, name
 
@@ -198,15 +215,16 @@ def alltoall(
     Returns:
         The parts received and the rows that came from each rank, or None; else as `allreduce`.
     """
-    if not _fits(tensor, process_set):
+    work = _usable(tensor, process_set)
+    if work is None:
         return None, name
     done, name = COLLECTIVES.run_now(
         "alltoall",
         name,
-        tensor.data_ptr(),
+        work.data_ptr(),
         0,
-        tensor.shape,
-        CODES[tensor.dtype],
+        work.shape,
+        CODES[work.dtype],
         numbers=() if splits is None else splits,
     )
     return (from_buffer(done[0][0]), done[1]) if done else None, name
@@ -225,15 +243,16 @@ def reducescatter(
     Returns:
         As for `allreduce`.
     """
-    if not _fits(tensor, process_set):
+    work = _usable(tensor, process_set)
+    if work is None:
         return None, name
     done, name = COLLECTIVES.run_now(
         "reducescatter",
         name,
-        tensor.data_ptr(),
+        work.data_ptr(),
         0,
-        tensor.shape,
-        CODES[tensor.dtype],
+        work.shape,
+        CODES[work.dtype],
         op=op,
         prescale=prescale,
         postscale=postscale,

@@ -15,7 +15,7 @@ from horovod.torch.blocking import CALLS
 from horovod.torch.compression import Compression, Compressor, NoneCompressor, outgoing
 from horovod.torch.gathering import allgather
 from horovod.torch.handles import synchronize
-from horovod.torch.operands import apart, contiguous, copying_back, from_buffer, new_result, operand
+from horovod.torch.operands import apart, contiguous, from_buffer, new_result, operand, put_back
 from horovod.torch.redistribution import gradient_factor
 from horovod.torch.started import STARTED
 
@@ -59,17 +59,20 @@ def start_grouped_allreduce(
             process_set,
         )
     results = works if in_place else [new_result(tensor) for tensor in tensors]
-    finishes = [
-        copying_back(result, tensor if in_place else result)
-        for result, tensor in zip(results, tensors, strict=True)
-    ]
+    targets = tuple(tensors if in_place else results)
+
+    def finish(_: Any) -> tuple[torch.Tensor, ...]:
+        if in_place:
+            put_back(targets, results)
+        return targets
+
     return COLLECTIVES.grouped_allreduce(
         [
             operand(work, wire_dtype)
             for work, wire_dtype in zip(works, wire_dtypes or [None] * len(works), strict=True)
         ],
         [operand(result) for result in results],
-        lambda _: tuple(finish(None) for finish in finishes),
+        finish,
         name=name,
         op=op,
         prescale=prescale_factor,

@@ -159,11 +159,50 @@ def apart(works: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return made
 
 
-def put_back(target: torch.Tensor, work: torch.Tensor) -> None:
-    """Copies a result to where the caller wants it from the memory that was worked on."""
+def put_back(target: Any, work: Any) -> None:
+    """Copies a result to where the caller wants it from the memory that was worked on.
+
+    Args:
+        target: the caller's tensor, or a sequence of those of a group.
+        work: a tensor of that memory, or as many.
+
+    Raises:
+        RuntimeError: a tensor has been given another shape since the operation was started. The
+            others of its group have their results nevertheless.
+    """
+    one = isinstance(target, torch.Tensor)
+    pairs = [(target, work)] if one else zip(target, work, strict=True)
+    lost = [(list(to.shape), list(by.shape)) for to, by in pairs if not _copied(by, to)]
+    if lost:
+        now, before = lost[0]
+        raise RuntimeError(
+            f"the tensor was given memory of shape {now} while an operation was under way that"
+            f" works on the tensor; the result of shape {before} has no place there, and is lost."
+            " Wait for the operation before you give the tensor another shape."
+        )
+
+
+def _copied(work: torch.Tensor, target: torch.Tensor) -> bool:
+    """Has a tensor hold the result; False where it is of another shape."""
+    begin, end = _extent(work)
+    target_begin, target_end = _extent(target)
+    if begin <= target_begin and target_end <= end:
+        return True  # a view of the memory where the result lies
+    if target.shape != work.shape:
+        return False
+    overlap = begin < target_end and target_begin < end
     with torch.no_grad():
-        target.copy_(work)
+        target.copy_(work.clone() if overlap else work)
     keep_for_this_stream(work)
+    return True
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """Where a tensor's elements begin and end in memory, gaps included."""
+    begin = tensor.data_ptr()
+    sizes = zip(tensor.shape, tensor.stride(), strict=True)
+    last = sum((size - 1) * stride for size, stride in sizes) if tensor.numel() else -1
+    return begin, begin + (last + 1) * tensor.element_size()
 
 
 def keep_for_this_stream(held: Any) -> None:
@@ -246,7 +285,8 @@ def memory_for(
         ValueError: no result of this operation can lie there.
     """
     if output is not None:
-        return output_operand(output, source), functools.partial(_given_or_filled, output)
+        memory = output_operand(output, source)
+        return memory, functools.partial(_given_or_filled, output, memory)
     like = source.owner
     expected = None
     if source.device != CPU and source.shape and isinstance(like, torch.Tensor):
@@ -256,8 +296,12 @@ def memory_for(
     return operand(expected), functools.partial(_expected_or_new, expected)
 
 
-def _given_or_filled(output: torch.Tensor, buffer: Any) -> torch.Tensor:
-    return output if buffer is None else fill(output, from_buffer(buffer))
+def _given_or_filled(output: torch.Tensor, memory: Operand | None, buffer: Any) -> torch.Tensor:
+    if buffer is not None:
+        return fill(output, from_buffer(buffer))
+    if memory is not None and memory.address != output.data_ptr():
+        put_back(output, memory.owner)
+    return output
 
 
 def _expected_or_new(expected: torch.Tensor, buffer: Any) -> torch.Tensor:

@@ -34,20 +34,29 @@ PyObject* Allreduce(PyObject* self, Arguments given, Py_ssize_t count) {
 // Requests of more tensors are too long for where the ranks meet.
 constexpr Py_ssize_t kMostTensors = 16;
 
-template <bool kInPlace>
-PyObject* GroupedAllreduce(PyObject* self, Arguments given, Py_ssize_t count) {
+PyObject* ReduceGroup(PyObject* self, Arguments given, Py_ssize_t count, bool in_place) {
   if (!TakesArguments(5, count)) return nullptr;
   Calls& calls = CallsOf(self);
   const auto reduction = ReadReduction(given[2], given[3], given[4]);
   if (!reduction) Py_RETURN_NONE;
-  auto group = CallGroup::Look(calls, given[0], kInPlace, kMostTensors);
+  auto group = CallGroup::Look(calls, given[0], in_place, kMostTensors);
   if (!group) Py_RETURN_NONE;
-  if (!group->MakeResults(calls)) {
+  if (!group->KeepMemory(calls) || !group->MakeResults(calls)) {
     if (PyErr_Occurred() != nullptr) return nullptr;
     Py_RETURN_NONE;
   }
   const Call call{.kind = kAllreduce, .name = given[1], .reduction = *reduction, .grouped = true};
-  return Run(calls, call, group->tensors(), group->results().ptr());
+  PyObject* const results = group->results().ptr();
+  PyObject* returned = Run(calls, call, group->tensors(), results);
+  if (in_place && returned == results && !PutBack(calls, results, group->kept().ptr())) {
+    Py_CLEAR(returned);
+  }
+  return returned;
+}
+
+template <bool kInPlace>
+PyObject* GroupedAllreduce(PyObject* self, Arguments given, Py_ssize_t count) {
+  return ReduceGroup(self, given, count, kInPlace);
 }
 
 template <bool kInPlace>
@@ -114,14 +123,14 @@ PyTypeObject* MakeType() {
 py::object MakeBlockingCalls(const hvd_core& core, hvd_runtime* runtime, UnnamedCounts& counts,
                              const py::object& owner, const py::capsule& exchange_api,
                              const py::tuple& types, const py::object& new_result,
-                             const py::object& error) {
+                             const py::object& error, const py::object& put_back) {
   PyTypeObject* type = MakeType();
   PyObject* self = type->tp_alloc(type, 0);  // all zeros behind the head
   Py_DECREF(type);
   if (self == nullptr) throw py::error_already_set();
   auto made = py::reinterpret_steal<py::object>(self);
   Fill(*reinterpret_cast<Calls*>(self), core, runtime, counts, owner, exchange_api, types,
-       new_result, error);
+       new_result, error, put_back);
   return made;
 }
 

@@ -22,7 +22,7 @@ pybind11::object MakeBlockingCalls(const hvd_core& core, hvd_runtime* runtime,
                                    UnnamedCounts& counts, const pybind11::object& owner,
                                    const pybind11::capsule& exchange_api,
                                    const pybind11::tuple& types, const pybind11::object& new_result,
-                                   const pybind11::object& error);
+                                   const pybind11::object& error, const pybind11::object& put_back);
 
 }  // namespace hvd
 

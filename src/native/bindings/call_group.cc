@@ -53,7 +53,7 @@ std::optional<CallGroup> CallGroup::Look(Calls& calls, PyObject* tensors, bool i
   CallGroup group(std::move(sources), in_place);
   group.views_.reserve(group.sources_.size());
   for (const py::handle tensor : group.sources_) {
-    const auto view = hvd::Look(calls, tensor.ptr());
+    const auto view = hvd::Look(calls, tensor.ptr(), true);
     if (!view || (!in_place && NeedsGradient(calls, tensor.ptr()))) return std::nullopt;
     group.views_.push_back(*view);
     if (view->tensor.device != group.views_.front().tensor.device) return std::nullopt;
@@ -79,7 +79,7 @@ bool CallGroup::MakeResults(Calls& calls) {
     const View& view = views_[i];
     void* destination = view.tensor.data;
     if (!in_place_) {
-      const NewTensor made = MakeLike(calls, sources_[i].ptr(), view);
+      const NewTensor made = MakeLike(calls, kept_[i].ptr(), view);
       if (made.object == nullptr) return false;
       results_[i] = py::reinterpret_steal<py::object>(made.object);
       destination = made.data;

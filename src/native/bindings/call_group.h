@@ -23,12 +23,12 @@ class CallGroup {
   static std::optional<CallGroup> Look(Calls& calls, PyObject* tensors, bool in_place,
                                        Py_ssize_t most = PY_SSIZE_T_MAX);
 
-  // Makes the results, which are the tensors themselves in place. False where the ordinary way has
-  // to go on, or with an exception.
-  bool MakeResults(Calls& calls);
-
-  // Tensors of the same memory as the sources', before results are made; false as above.
+  // Tensors of the same memory as the sources', before results are made. False where the ordinary
+  // way has to go on, or with an exception.
   bool KeepMemory(const Calls& calls);
+
+  // Makes the results, which are the tensors themselves in place; false as above.
+  bool MakeResults(Calls& calls);
 
   const View& first() const { return views_.front(); }
   // As the core takes them, once there are results.

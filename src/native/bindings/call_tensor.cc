@@ -26,11 +26,8 @@ bool IsFalse(PyObject* value) {
   return result;
 }
 
-bool IsNegative(Calls& calls, PyObject* tensor, const void* data) {
-  if (calls.plain.Holds(tensor, data)) return false;
-  if (!IsFalse(PyObject_CallMethodNoArgs(tensor, calls.is_neg))) return true;
-  calls.plain.Add(tensor, data);
-  return false;
+bool HasMoved(const Calls& calls, PyObject* tensor, PyObject* memory) {
+  return BeginOf(calls, tensor) != BeginOf(calls, memory);
 }
 
 constexpr dlpack::Device kOnCpu{.device_type = dlpack::kCpu, .device_id = 0};
@@ -95,9 +92,12 @@ std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor) {
   return view;
 }
 
-std::optional<View> Look(Calls& calls, PyObject* tensor) {
+std::optional<View> Look(Calls& calls, PyObject* tensor, bool keeps) {
   auto view = LookAtNew(calls, tensor);
-  if (view && IsNegative(calls, tensor, view->tensor.data)) return std::nullopt;
+  if (!view || calls.plain.Holds(tensor, view->tensor.data)) return view;
+  if (!IsFalse(PyObject_CallMethodNoArgs(tensor, calls.is_neg))) return std::nullopt;
+  calls.plain.Add(tensor, view->tensor.data);
+  if (!keeps) view = LookAtNew(calls, tensor);  // PyTorch has let other threads run
   return view;
 }
 
@@ -116,6 +116,19 @@ py::object KeepMemory(const Calls& calls, PyObject* tensor, View& view) {
   if (!seen || seen->tensor.data != view.tensor.data) return {};
   view = *seen;
   return kept;
+}
+
+bool PutBack(const Calls& calls, PyObject* given, PyObject* memory) {
+  bool moved = false;
+  if (PyTuple_CheckExact(memory)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(memory); ++i) {
+      moved = moved || HasMoved(calls, PyTuple_GET_ITEM(given, i), PyTuple_GET_ITEM(memory, i));
+    }
+  } else {
+    moved = HasMoved(calls, given, memory);
+  }
+  return !moved || py::reinterpret_steal<py::object>(
+                       PyObject_CallFunctionObjArgs(calls.put_back, given, memory, nullptr));
 }
 
 bool NeedsGradient(const Calls& calls, PyObject* tensor) {
@@ -176,10 +189,12 @@ bool SetDevice(const Calls& calls, const View& view, hvd_request& request) {
 }
 
 NewTensor MakeLike(const Calls& calls, PyObject* like, const View& view) {
-  if (Bytes(view) < kLargeResult || !IsOnCpu(view)) {
+  const size_t bytes = Bytes(view);
+  if (bytes < kLargeResult || !IsOnCpu(view)) {
     PyObject* object = PyObject_CallOneArg(calls.new_result, like);
     if (object == nullptr) return {nullptr, nullptr};
-    if (const auto made = LookAtNew(calls, object)) return {object, made->tensor.data};
+    const auto made = LookAtNew(calls, object);
+    if (made && Bytes(*made) == bytes) return {object, made->tensor.data};
     Py_DECREF(object);
     return {nullptr, nullptr};
   }

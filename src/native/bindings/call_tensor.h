@@ -26,8 +26,9 @@ size_t Bytes(const View& view);
 
 inline bool IsOnCpu(const View& view) { return view.tensor.device.device_type == dlpack::kCpu; }
 
-// Nothing for one that the ordinary way has to judge.
-std::optional<View> Look(Calls& calls, PyObject* tensor);
+// Nothing for one that the ordinary way has to judge. Args: keeps: whether KeepMemory comes next,
+// which looks again: other threads may run within.
+std::optional<View> Look(Calls& calls, PyObject* tensor, bool keeps = false);
 
 // For one that was just made, and so is not to be read as negative.
 std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor);
@@ -39,6 +40,10 @@ const void* BeginOf(const Calls& calls, PyObject* tensor);
 // assignment to its `data`, for example). Null where that has been exchanged since it was looked
 // at, or with an exception. Args: view: of the tensor; refers to what is returned from then on.
 pybind11::object KeepMemory(const Calls& calls, PyObject* tensor, View& view);
+
+// Has the tensor that holds a result, or each of a tuple, hold it also if it has been given other
+// memory since. Returns false with an exception. Args: memory: what KeepMemory has returned.
+bool PutBack(const Calls& calls, PyObject* given, PyObject* memory);
 
 bool NeedsGradient(const Calls& calls, PyObject* tensor);
 
@@ -65,7 +70,7 @@ struct NewTensor {
   void* data;
 };
 // One like another for a result: over the core's memory for those of the CPU from kLargeResult on,
-// else the framework's own.
+// else the framework's own. Other threads may run meanwhile.
 NewTensor MakeLike(const Calls& calls, PyObject* like, const View& view);
 
 }  // namespace hvd

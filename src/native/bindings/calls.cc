@@ -22,7 +22,7 @@ const dlpack::ExchangeApi* ReadExchangeApi(const py::capsule& capsule) {
 
 void Fill(Calls& calls, const hvd_core& core, hvd_runtime* runtime, UnnamedCounts& counts,
           const py::object& owner, const py::capsule& exchange_api, const py::tuple& types,
-          const py::object& new_result, const py::object& error) {
+          const py::object& new_result, const py::object& error, const py::object& put_back) {
   calls.exchange = ReadExchangeApi(exchange_api);
   calls.core = &core;
   calls.runtime = runtime;
@@ -31,6 +31,7 @@ void Fill(Calls& calls, const hvd_core& core, hvd_runtime* runtime, UnnamedCount
   calls.types = py::object(types).release().ptr();
   calls.new_result = py::object(new_result).release().ptr();
   calls.error = py::object(error).release().ptr();
+  calls.put_back = py::object(put_back).release().ptr();
   calls.gpu_type = 0;
   calls.is_neg = PyUnicode_InternFromString("is_neg");
   calls.requires_grad = PyUnicode_InternFromString("requires_grad");
@@ -41,8 +42,8 @@ void Fill(Calls& calls, const hvd_core& core, hvd_runtime* runtime, UnnamedCount
 }
 
 void Clear(Calls& calls) {
-  for (PyObject* each : {calls.owner, calls.types, calls.new_result, calls.error, calls.is_neg,
-                         calls.requires_grad, calls.data}) {
+  for (PyObject* each : {calls.owner, calls.types, calls.new_result, calls.error, calls.put_back,
+                         calls.is_neg, calls.requires_grad, calls.data}) {
     Py_XDECREF(each);
   }
   calls.plain.Clear();

@@ -24,6 +24,7 @@ struct Calls {
   PyObject* types;
   PyObject* new_result;
   PyObject* error;
+  PyObject* put_back;
   PyObject* is_neg;  // the names of attributes
   PyObject* requires_grad;
   PyObject* data;
@@ -38,7 +39,7 @@ struct Calls {
 void Fill(Calls& calls, const hvd_core& core, hvd_runtime* runtime, UnnamedCounts& counts,
           const pybind11::object& owner, const pybind11::capsule& exchange_api,
           const pybind11::tuple& types, const pybind11::object& new_result,
-          const pybind11::object& error);
+          const pybind11::object& error, const pybind11::object& put_back);
 // Lets go of what they refer to, also of what was not filled to the end.
 void Clear(Calls& calls);
 

@@ -137,28 +137,27 @@ class RankRuntime {
   void RenumberUnnamed() { unnamed_.GoOnAfterJoin(); }
   static py::object Blocking(const py::object& self, const py::capsule& exchange_api,
                              const py::tuple& types, const py::object& new_result,
-                             const py::object& error) {
+                             const py::object& error, const py::object& put_back) {
     auto& runtime = self.cast<RankRuntime&>();
     return MakeBlockingCalls(runtime.core_, runtime.runtime_, runtime.unnamed_, self, exchange_api,
-                             types, new_result, error);
+                             types, new_result, error, put_back);
   }
 
   static py::object StartedOf(const py::object& self, const py::capsule& exchange_api,
                               const py::tuple& types, const py::object& new_result,
-                              const py::object& error, const py::object& new_rows,
-                              const py::object& put_back, int64_t rank, int64_t size,
+                              const py::object& error, const py::object& put_back,
+                              const py::object& new_rows, int64_t rank, int64_t size,
                               const py::object& site, double site_after) {
     auto& runtime = self.cast<RankRuntime&>();
     // Whether PyTorch for ROCm tells its current stream there has not been seen; if it told the
     // default one instead, what another has to do before would not be waited for.
     const bool knows_stream = runtime.gpu_type_ == dlpack::kCuda;
     return MakeStartedCalls(runtime.core_, runtime.runtime_, runtime.unnamed_, self, exchange_api,
-                            types, new_result, error,
+                            types, new_result, error, put_back,
                             {.rank = rank,
                              .size = size,
                              .gpu_type = knows_stream ? runtime.gpu_type_ : 0,
                              .new_rows = new_rows.ptr(),
-                             .put_back = put_back.ptr(),
                              .waiting = {site.ptr(), site_after}});
   }
 
@@ -294,9 +293,9 @@ void BindRuntime(py::module_& module) {
       .def_property_readonly("fast_operations", &RankRuntime::fast_operations)
       .def_property_readonly("mapped_operations", &RankRuntime::mapped_operations)
       .def("blocking_calls", &RankRuntime::Blocking, arg("exchange_api"), arg("types"),
-           arg("new_result"), arg("error"))
+           arg("new_result"), arg("error"), arg("put_back"))
       .def("started_calls", &RankRuntime::StartedOf, arg("exchange_api"), arg("types"),
-           arg("new_result"), arg("error"), py::kw_only(), arg("new_rows"), arg("put_back"),
+           arg("new_result"), arg("error"), arg("put_back"), py::kw_only(), arg("new_rows"),
            arg("rank"), arg("size"), arg("site"), arg("site_after"))
       .def("next_unnamed", &RankRuntime::NextUnnamed, arg("kind"), arg("process_set"))
       .def("take_back_unnamed", &RankRuntime::TakeBackUnnamed, arg("kind"), arg("process_set"),

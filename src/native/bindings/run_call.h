@@ -42,11 +42,19 @@ struct Call {
 // As the core takes it; refers to all that it is given.
 hvd_request RequestOf(const Call& call, const char* name, std::span<const hvd_tensor> tensors);
 
+// The caller's tensors whose memory an operation uses, in case other threads give them other memory
+// while it waits; null for none, and where somebody else takes care of it.
+struct InUse {
+  PyObject* source = nullptr;  // is only read
+  PyObject* target = nullptr;
+};
+
 // Runs an operation of all ranks. Returns what Python's caller gets: a result, the name under which
 // the operation has to be started the ordinary way, or None where this way is not for it.
 // Args: tensors: one, or none, or those of a group. given: what the call returns when the core has
-// allocated nothing for it.
-PyObject* Run(Calls& calls, const Call& call, std::span<const hvd_tensor> tensors, PyObject* given);
+// allocated nothing for it. in_use: looked at since other threads may have run last.
+PyObject* Run(Calls& calls, const Call& call, std::span<const hvd_tensor> tensors, PyObject* given,
+              const InUse& in_use = {});
 
 // An operation whose result has the tensor's shape: in the tensor itself or in a new one.
 PyObject* RunInto(Calls& calls, const Call& call, PyObject* tensor, bool in_place);

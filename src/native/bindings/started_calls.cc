@@ -53,7 +53,6 @@ void DeallocStarted(PyObject* self) {
   }
   Py_XDECREF(object.surroundings.waiting.line);
   Py_XDECREF(object.surroundings.new_rows);
-  Py_XDECREF(object.surroundings.put_back);
   Clear(object.calls);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
@@ -106,14 +105,14 @@ PyObject* StartInto(StartedCalls& object, const Call& call, PyObject* tensor, bo
                     std::optional<int32_t> wire_dtype = std::nullopt) {
   Calls& calls = object.calls;
   const StartedOperations::Starting starting(*object.operations);
-  auto source = Look(calls, tensor);
+  auto source = Look(calls, tensor, true);
   if (!source || object.mark->InChild()) Py_RETURN_NONE;
   py::object memory = KeepMemory(calls, tensor, *source);
   if (!memory) return NoneUnlessRaised();
   auto result = py::reinterpret_borrow<py::object>(tensor);
   void* destination = source->tensor.data;
   if (!in_place) {
-    const NewTensor made = MakeLike(calls, tensor, *source);
+    const NewTensor made = MakeLike(calls, memory.ptr(), *source);
     if (made.object == nullptr && PyErr_Occurred() != nullptr) return nullptr;
     if (made.object == nullptr) Py_RETURN_NONE;
     result = py::reinterpret_steal<py::object>(made.object);
@@ -150,7 +149,7 @@ std::optional<int64_t> LikelyRows(const StartedCalls& object, const Call& call,
 // when it is given back.
 PyObject* StartForRows(StartedCalls& object, const Call& call, PyObject* tensor) {
   const StartedOperations::Starting starting(*object.operations);
-  auto source = Look(object.calls, tensor);
+  auto source = Look(object.calls, tensor, true);
   if (!source || object.mark->InChild()) Py_RETURN_NONE;
   py::object memory = KeepMemory(object.calls, tensor, *source);
   if (!memory) return NoneUnlessRaised();
@@ -160,7 +159,7 @@ PyObject* StartForRows(StartedCalls& object, const Call& call, PyObject* tensor)
     const auto rows = LikelyRows(object, call, *source);
     if (!rows) Py_RETURN_NONE;
     result = py::reinterpret_steal<py::object>(PyObject_CallFunction(
-        object.surroundings.new_rows, "OL", tensor, static_cast<long long>(*rows)));
+        object.surroundings.new_rows, "OL", memory.ptr(), static_cast<long long>(*rows)));
     if (!result) return nullptr;
     const auto made = LookAtNew(object.calls, result.ptr());
     if (!made) Py_RETURN_NONE;
@@ -223,8 +222,7 @@ PyObject* StartAlltoall(PyObject* self, Arguments given, Py_ssize_t count) {
   return StartForRows(Of(self), call, given[0]);
 }
 
-template <bool kInPlace>
-PyObject* StartGroup(PyObject* self, Arguments given, Py_ssize_t count) {
+PyObject* StartGroupOf(PyObject* self, Arguments given, Py_ssize_t count, bool in_place) {
   if (!TakesArguments(6, count)) return nullptr;
   StartedCalls& object = Of(self);
   Calls& calls = object.calls;
@@ -232,7 +230,7 @@ PyObject* StartGroup(PyObject* self, Arguments given, Py_ssize_t count) {
   const auto process_set = ReadNumber(given[5]);
   if (!reduction || !process_set || object.mark->InChild()) Py_RETURN_NONE;
   const StartedOperations::Starting starting(*object.operations);
-  auto group = CallGroup::Look(calls, given[0], kInPlace);
+  auto group = CallGroup::Look(calls, given[0], in_place);
   if (!group) Py_RETURN_NONE;
   if (!group->KeepMemory(calls) || !group->MakeResults(calls)) return NoneUnlessRaised();
   const Call call{.kind = kAllreduce,
@@ -241,7 +239,12 @@ PyObject* StartGroup(PyObject* self, Arguments given, Py_ssize_t count) {
                   .reduction = *reduction,
                   .grouped = true};
   return Start(object, call, group->first(), group->tensors(), group->kept(), group->results(),
-               kInPlace);
+               in_place);
+}
+
+template <bool kInPlace>
+PyObject* StartGroup(PyObject* self, Arguments given, Py_ssize_t count) {
+  return StartGroupOf(self, given, count, kInPlace);
 }
 
 // Nothing, without an exception, for what cannot be one of ours.
@@ -265,23 +268,6 @@ PyObject* Poll(PyObject* self, Arguments given, Py_ssize_t count) {
   // Another thread may have waited for it since.
   if (core.poll(object.calls.runtime, *ticket, &done, &error) != 0) Py_RETURN_NONE;
   return PyBool_FromLong(done);
-}
-
-// Has the tensor that an operation in place was started on hold the result, if it has been given
-// other memory since. Returns false with an exception.
-bool PutBackOne(const StartedCalls& object, PyObject* given, PyObject* memory) {
-  if (BeginOf(object.calls, given) == BeginOf(object.calls, memory)) return true;
-  return static_cast<bool>(py::reinterpret_steal<py::object>(
-      PyObject_CallFunctionObjArgs(object.surroundings.put_back, given, memory, nullptr)));
-}
-
-bool PutBack(const StartedCalls& object, const py::object& given, const py::object& memory) {
-  if (!PyTuple_CheckExact(memory.ptr())) return PutBackOne(object, given.ptr(), memory.ptr());
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(memory.ptr()); ++i) {
-    PyObject* each = PyTuple_GET_ITEM(given.ptr(), i);
-    if (!PutBackOne(object, each, PyTuple_GET_ITEM(memory.ptr(), i))) return false;
-  }
-  return true;
 }
 
 PyObject* Synchronize(PyObject* self, Arguments given, Py_ssize_t count) {
@@ -310,7 +296,7 @@ PyObject* Synchronize(PyObject* self, Arguments given, Py_ssize_t count) {
     SetCollectiveError(object.calls, error.text);
     return nullptr;
   }
-  if (taken->in_place && !PutBack(object, made, memory)) return nullptr;
+  if (taken->in_place && !PutBack(object.calls, made.ptr(), memory.ptr())) return nullptr;
   if (own != nullptr && core.output_count(own.get()) != 0) made = py::object();
   if (taken->with_rows) return WrapWithRows(object.calls, own.release(), made.ptr());
   return made ? made.release().ptr() : Wrap(object.calls, own.release());
@@ -353,7 +339,8 @@ PyTypeObject* MakeStartedType() {
 py::object MakeStartedCalls(const hvd_core& core, hvd_runtime* runtime, UnnamedCounts& counts,
                             const py::object& owner, const py::capsule& exchange_api,
                             const py::tuple& types, const py::object& new_result,
-                            const py::object& error, const Surroundings& surroundings) {
+                            const py::object& error, const py::object& put_back,
+                            const Surroundings& surroundings) {
   PyTypeObject* type = MakeStartedType();
   PyObject* self = type->tp_alloc(type, 0);  // all zeros behind the head
   Py_DECREF(type);
@@ -365,8 +352,8 @@ py::object MakeStartedCalls(const hvd_core& core, hvd_runtime* runtime, UnnamedC
   object.surroundings = surroundings;
   Py_INCREF(surroundings.waiting.line);
   Py_INCREF(surroundings.new_rows);
-  Py_INCREF(surroundings.put_back);
-  Fill(object.calls, core, runtime, counts, owner, exchange_api, types, new_result, error);
+  Fill(object.calls, core, runtime, counts, owner, exchange_api, types, new_result, error,
+       put_back);
   if (object.calls.exchange->current_work_stream != nullptr) {
     object.calls.gpu_type = surroundings.gpu_type;
   }

@@ -18,15 +18,12 @@ struct Surroundings {
   int64_t size;      // 1: starting an operation runs it
   int32_t gpu_type;  // DLPack's, of GPUs whose tensors are taken too; 0: of none
   PyObject* new_rows;
-  PyObject* put_back;
   CallSite waiting;
 };
 
 // Args: core, runtime, counts: used as long as `owner` lives. exchange_api, types, new_result,
 // error: as of MakeBlockingCalls. surroundings.new_rows: called with a tensor and a number, makes
-// one like it with so many rows; returns None where there is no room. surroundings.put_back: called
-// with a tensor that has been given other memory since an operation in place was started on it, and
-// with a tensor of the memory where the result lies, copies it.
+// one like it with so many rows; returns None where there is no room.
 //
 // The object's methods allreduce(tensor, name, op, prescale, postscale, process_set, wire_dtype),
 // broadcast(tensor, name, root, process_set), allgather(tensor, name, process_set),
@@ -39,7 +36,8 @@ pybind11::object MakeStartedCalls(const hvd_core& core, hvd_runtime* runtime, Un
                                   const pybind11::object& owner,
                                   const pybind11::capsule& exchange_api,
                                   const pybind11::tuple& types, const pybind11::object& new_result,
-                                  const pybind11::object& error, const Surroundings& surroundings);
+                                  const pybind11::object& error, const pybind11::object& put_back,
+                                  const Surroundings& surroundings);
 
 }  // namespace hvd
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 
 import horovod.torch as hvd
@@ -61,6 +62,65 @@ def check_operations_that_make_results_read_what_they_were_started_with() -> Non
 
     gathered = while_it_is_under_way(lambda: hvd.allgather_async(sent), exchange)
     assert gathered[:LENGTH].tolist() == [1.0] * LENGTH
+
+
+def check_a_result_goes_into_the_memory_that_the_output_has_now() -> None:
+    output = torch.zeros(LENGTH * hvd.size())
+    sent = torch.full((LENGTH,), hvd.rank() + 1.0)
+
+    def exchange() -> None:
+        output.data = torch.zeros(LENGTH * hvd.size())
+
+    def start() -> int:
+        return hvd.allgather_async(sent, output=output)
+
+    assert while_it_is_under_way(start, exchange) is output
+    assert output[:LENGTH].tolist() == [1.0] * LENGTH
+
+
+def check_a_tensor_of_another_shape_loses_its_result() -> None:
+    for size in (0, 1, LENGTH - 1):
+        group = [torch.full((LENGTH,), 1.0) for _ in range(3)]
+        kept = group[1].detach()
+
+        def exchange(group: list[torch.Tensor] = group, size: int = size) -> None:
+            group[1].data = torch.zeros(size)
+            group[2].data = torch.zeros(LENGTH)
+
+        def start(group: list[torch.Tensor] = group) -> int:
+            return hvd.grouped_allreduce_async_(group, op=hvd.Sum)
+
+        if hvd.rank() == 0:
+            with pytest.raises(RuntimeError, match=rf"memory of shape \[{size}\] .* \[{LENGTH}\]"):
+                while_it_is_under_way(start, exchange)
+            assert not group[1].any()
+        else:
+            while_it_is_under_way(start, exchange)
+        for each in (group[0], kept, group[2]):
+            assert each.tolist() == [hvd.size()] * LENGTH
+
+
+def check_a_tensor_that_becomes_a_part_of_itself_has_its_result() -> None:
+    whole = torch.full((2, LENGTH), 1.0)
+    tensor = whole[:, :]
+
+    def exchange() -> None:
+        tensor.data = tensor.data[1:]
+
+    result = while_it_is_under_way(lambda: hvd.allreduce_async_(tensor, op=hvd.Sum), exchange)
+    assert result is tensor
+    assert whole.tolist() == [[hvd.size()] * LENGTH] * 2
+
+
+def check_a_tensor_that_moves_within_its_memory_is_given_its_result() -> None:
+    base = torch.full((LENGTH + 1,), 1.0)
+    tensor = base[:-1]
+
+    def exchange() -> None:
+        tensor.data = base[1:]
+
+    while_it_is_under_way(lambda: hvd.allreduce_async_(tensor, op=hvd.Sum), exchange)
+    assert tensor.tolist() == [hvd.size()] * LENGTH
 
 
 def check_gradients_that_are_clamped_before_the_step_are_reduced() -> None:
