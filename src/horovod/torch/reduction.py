@@ -101,7 +101,8 @@ def allreduce_async(
         process_set: whose ranks take part.
 
     Returns:
-        A handle for `poll` and `synchronize`.
+        A handle for `poll` and `synchronize`. Until then, the tensor may not be resized or put into
+        memory that processes share (`share_memory_`, queues of `torch.multiprocessing`).
     """
     op = choose_op(op, average=average, adasum=True)
     return start_allreduce(
@@ -118,7 +119,11 @@ def allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Like `allreduce_async`, in place: the tensor must not be touched until `synchronize`."""
+    """Like `allreduce_async`, in place: the tensor must not be touched until `synchronize`.
+
+    Nor may it be put into a queue of `torch.multiprocessing`, as none in flight may: that moves the
+    memory in place (`share_memory_`), and the operation goes on in what has been freed.
+    """
     op = choose_op(op, average=average, adasum=True)
     return start_allreduce(
         tensor, name, op, prescale_factor, postscale_factor, process_set, in_place=True
