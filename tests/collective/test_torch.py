@@ -34,6 +34,7 @@ FILES = (
     "wrapping_checks.py",
     "private_attribute_checks.py",
     "optimizer_state_checks.py",
+    "inner_optimizer_checks.py",
     "overlap_checks.py",
     "gradient_hook_checks.py",
     "gradient_type_checks.py",

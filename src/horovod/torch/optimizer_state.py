@@ -1,5 +1,6 @@
 """An optimizer's state as it is, where `load_state_dict` alone would change types and values."""
 
+import contextlib
 import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -280,6 +281,19 @@ def _settled(present: Any, value: Any, filled: set[int]) -> Any:
     return value
 
 
+def _held(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
+    """The optimizers that one is made of, as Lookahead and SAM are."""
+    return [each for each in vars(optimizer).values() if isinstance(each, torch.optim.Optimizer)]
+
+
+def _put_back(optimizer: torch.optim.Optimizer, name: str, made: Any, old: Any) -> None:
+    """Has an optimizer keep an object that it had before `load_state_dict` made another one."""
+    if made is not old and getattr(optimizer, name, None) is made:
+        # It may be a property, which tells what an optimizer within has.
+        with contextlib.suppress(AttributeError):
+            setattr(optimizer, name, old)
+
+
 def load(optimizer: torch.optim.Optimizer, snapshot: Snapshot) -> None:
     """Gives an optimizer a state, in the groups and tensors that there are.
 
@@ -296,11 +310,16 @@ def load(optimizer: torch.optim.Optimizer, snapshot: Snapshot) -> None:
     old_groups, old_state = list(groups), dict(state)
     parameters = _parameters(optimizer)
     load_as_wrapped(optimizer, _loadable(snapshot))
-    for group, loaded_group in zip(old_groups, optimizer.param_groups, strict=True):
+    made_groups, made_state = optimizer.param_groups, optimizer.state
+    for group, loaded_group in zip(old_groups, made_groups, strict=True):
         _take_over(group, loaded_group)
-    loaded: dict[Any, Any] = dict(optimizer.state)
-    groups[:] = old_groups
-    optimizer.param_groups, optimizer.state = groups, state
+    loaded: dict[Any, Any] = dict(made_state)
+    # Whoever has been given the list that was made gets the groups with it.
+    groups[:] = made_groups[:] = old_groups
+    for each in (*_held(optimizer), optimizer):
+        _put_back(each, "param_groups", made_groups, groups)
+        _put_back(each, "state", made_state, state)
+    state = optimizer.state
     entries = _entries(snapshot.told)
     for name, keys in snapshot.exact.items():
         numbers_one = isinstance(name, int) and 0 <= name < len(parameters)
