@@ -30,6 +30,7 @@ FILES = (
     "optimizer_checks.py",
     "interrupted_step_checks.py",
     "signal_checks.py",
+    "changed_gradient_checks.py",
     "closure_checks.py",
     "wrapping_checks.py",
     "private_attribute_checks.py",

@@ -11,7 +11,7 @@ from horovod._reduce_op import require_power_of_2
 from horovod.common.process_sets import size_of
 from horovod.torch.compression import Compressor
 from horovod.torch.gradient_hooks import GradientHook, remove
-from horovod.torch.gradients import TOO_MANY_PASSES, ZERO_GRAD_TOO_EARLY, Parameter, Reduction
+from horovod.torch.gradients import TOO_MANY_PASSES, ZERO_GRAD_PROHIBITED, Parameter, Reduction
 from horovod.torch.mpi_ops import Adasum, grouped_allreduce_async, synchronize
 from horovod.torch.wrapping import (
     derive,
@@ -111,7 +111,7 @@ class AdasumStep(torch.optim.Optimizer):
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         """As the wrapped optimizer's, refused between a backward pass and the step."""
         if self._passes.seen:
-            raise AssertionError(ZERO_GRAD_TOO_EARLY)
+            raise AssertionError(ZERO_GRAD_PROHIBITED)
         self._wrapped.zero_grad(self, *args, **kwargs)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:

@@ -13,6 +13,7 @@ from horovod import _settings
 from horovod._session import SESSION, Member
 from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.bucket_agreement import agree_on_bucket_bytes
+from horovod.torch.changed_gradients import ChangedGradients, versions_of
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradients import TOO_MANY_PASSES, Parameter, Reduction
 from horovod.torch.handles import synchronize
@@ -95,7 +96,8 @@ def lay_out(parameters: Sequence[Parameter], bucket_bytes: int) -> list[Layout]:
 def view_of(flat: torch.Tensor, offset: int, parameter: Parameter) -> torch.Tensor:
     """The part of a one-dimensional tensor that is a parameter's gradient, laid out like it."""
     like = torch.empty_like(parameter, device="meta")
-    return flat.as_strided(parameter.size(), like.stride(), flat.storage_offset() + offset)
+    view = flat.as_strided(parameter.size(), like.stride(), flat.storage_offset() + offset)
+    return view.data  # of which PyTorch counts changes apart from the others'
 
 
 @dataclass(eq=False)
@@ -106,6 +108,7 @@ class Bucket:
         offsets: where the gradients lie in `flat`, in elements.
         views: the gradients, parts of `flat`.
         missing: those that are not complete yet.
+        versions: of the gradients when they were sent, until they are looked at again.
         handle: of the reduction on its way.
         landed: whether it has come; the next step forgets both.
     """
@@ -115,6 +118,7 @@ class Bucket:
     offsets: Mapping[Parameter, int]
     views: dict[Parameter, torch.Tensor] = field(init=False)
     missing: set[Parameter] = field(init=False)
+    versions: dict[Parameter, int | None] = field(default_factory=dict)
     handle: int | None = None
     landed: bool = False
 
@@ -184,6 +188,7 @@ class BucketReducer:
         self._bucket_of: dict[Parameter, Bucket] = {}
         self._member: Member | None = None
         self._seen: dict[Parameter, int] = {}
+        self._changed = ChangedGradients()
         self._sparse_dimensions: dict[Parameter, int] = {}  # of those that are sparse again then
         self._hooks: dict[Parameter, GradientHook] = {}
         self._handles: list[Any] = []
@@ -281,6 +286,7 @@ class BucketReducer:
             postscale_factor=reduction.predivide,
             process_set=reduction.process_set,
         )
+        bucket.versions = versions_of(bucket.views)
 
     def synchronize(self, groups: Sequence[dict[str, Any]]) -> None:
         """Waits until all parameters have their reduced gradients."""
@@ -292,6 +298,8 @@ class BucketReducer:
                     if parameter not in self._seen and parameter.grad is not None:
                         self._hooks[parameter].renew()
                     self._complete(parameter)
+            self._changed.compare(self._names, bucket.views, bucket.versions)
+            bucket.versions = {}
         self.drain()
 
     def drain(self) -> None:

@@ -11,6 +11,7 @@ import torch
 
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet
+from horovod.torch.changed_gradients import ChangedGradients, version_of
 from horovod.torch.compression import Compressor, Outgoing, outgoing
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradients_in_flight import Gradient, GradientGroup, InFlight
@@ -28,9 +29,13 @@ TOO_MANY_PASSES = (
     "Gradients were computed more than backward_passes_per_step times before call to step()."
     " Increase backward_passes_per_step to accumulate gradients locally."
 )
-ZERO_GRAD_TOO_EARLY = (
+ZERO_GRAD_PROHIBITED = (
     "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or"
     " optimizer.synchronize(). This is prohibited as it can cause a race condition."
+)
+ZERO_GRAD_TOO_EARLY = (
+    f"{ZERO_GRAD_PROHIBITED} Or a GradScaler has skipped the step: call optimizer.synchronize()"
+    " before scaler.step()."
 )
 
 # Autograd has a thread for each device: of those of a group, one is the last and sends it.
@@ -89,6 +94,7 @@ class GradientReducer:
         self.group_of = {id(parameter): group for group in groups for parameter in group}
         self._gradients: dict[int, Gradient] = {}  # by the parameters' ids
         self._sent: list[Gradient] = []  # that are on their way, in this order
+        self._changed = ChangedGradients()
         self._sparse_dimensions: dict[Parameter, int] = {}
         self._required: set[Parameter] = set()
         self._users_choice = False
@@ -217,6 +223,8 @@ class GradientReducer:
 
     def _send(self, gradient: Gradient, flight: InFlight) -> None:
         gradient.flight = flight
+        if (own := gradient.parameter.grad) is not None:
+            flight.own, flight.version = own, version_of(own)
         self._sent.append(gradient)
 
     def _outgoing(self, gradient: Gradient) -> Outgoing | None:
@@ -284,7 +292,18 @@ class GradientReducer:
         if incomplete:
             self._send_incomplete_groups()
         self._send_unfrozen(groups)
+        self._look_for_changes()
         self.drain()
+
+    def _look_for_changes(self) -> None:
+        """Looks at what is on its way before any of it lands, which changes it too."""
+        for gradient in self._sent:
+            flight = gradient.flight
+            if flight is None or (own := flight.own) is None:
+                continue
+            flight.own = None
+            if version_of(own) != flight.version and gradient.parameter.grad is own:
+                self._changed.warn(gradient.name)
 
     def _unseen(self, parameter: Parameter) -> bool:
         """Whether no hook has seen the backward passes that have added to a gradient."""

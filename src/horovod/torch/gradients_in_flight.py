@@ -17,12 +17,17 @@ class InFlight:
     """A gradient on its way; of a sparse one, or one of a group, the handle waits for it.
 
     Attributes:
+        own: the parameter's gradient when it was sent, until it is looked at whether it has been
+            changed since.
+        version: how often that had been changed then.
         arrived: what has come, until it has been put into place.
         landed: whether it has been; the next step forgets all of this.
     """
 
     handle: int | Callable[[], torch.Tensor]
     sent: Outgoing
+    own: torch.Tensor | None = None
+    version: int | None = None
     arrived: torch.Tensor | None = None
     landed: bool = False
 
