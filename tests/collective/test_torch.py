@@ -33,6 +33,7 @@ FILES = (
     "changed_gradient_checks.py",
     "closure_checks.py",
     "wrapping_checks.py",
+    "frozen_parameter_checks.py",
     "private_attribute_checks.py",
     "optimizer_state_checks.py",
     "inner_optimizer_checks.py",

@@ -6,6 +6,8 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
+from horovod.torch.parameter_names import advise_on_taken_name
+
 Parameter = torch.Tensor
 Followed_contra = TypeVar("Followed_contra", contravariant=True)
 
@@ -56,7 +58,11 @@ class GradientHook:
         if self._used:
             self._used = False
         elif self._parameter.grad is not None and (reducer := self._reducer()) is not None:
-            reducer.count(self._gradient)
+            try:
+                reducer.count(self._gradient)
+            except ValueError as error:
+                advise_on_taken_name(error)
+                raise
 
     def renew(self) -> bool:
         """Is called for a gradient that a step finds, and of which nothing has been told.

@@ -17,7 +17,7 @@ from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradients_in_flight import Gradient, GradientGroup, InFlight
 from horovod.torch.grouped import start_grouped_allreduce
 from horovod.torch.handles import synchronize
-from horovod.torch.missing_gradients import no_rows_for, zeros_for
+from horovod.torch.missing_gradients import forget_zeros, no_rows_for, zeros_for
 from horovod.torch.operands import keep_for_this_stream
 from horovod.torch.parameter_names import numbered
 from horovod.torch.reduction import start_allreduce
@@ -362,6 +362,8 @@ class GradientReducer:
         if flight.arrived is None:
             raise HorovodInternalError(f"the job in which {gradient.name!r} was sent has ended")
         self._place(parameter, flight.arrived, flight.sent.context)
+        if not parameter.requires_grad:  # any more
+            forget_zeros(parameter)
         flight.arrived, flight.landed = None, True
 
     def _place(self, parameter: Parameter, arrived: torch.Tensor, context: Any) -> None:

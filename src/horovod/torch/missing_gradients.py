@@ -31,3 +31,12 @@ def no_rows_for(parameter: torch.Tensor, sparse_dimensions: int) -> torch.Tensor
         device=parameter.device,
         check_invariants=False,
     )
+
+
+def forget_zeros(parameter: torch.Tensor) -> None:
+    """Takes a gradient of zeros from a parameter: weight decay and momentum then leave it alone."""
+    if (gradient := parameter.grad) is not None:
+        sparse = gradient.layout is torch.sparse_coo
+        values = gradient._values() if sparse else gradient  # noqa: SLF001 - of one not coalesced
+        if not values.any():
+            parameter.grad = None

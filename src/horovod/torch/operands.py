@@ -82,10 +82,17 @@ def contiguous(tensor: torch.Tensor, *, in_place: bool = False) -> torch.Tensor:
     refuse_tangent(tensor)
     if not tensor.is_cpu:
         _require_gpu_build(tensor.device)
+    if tensor.is_nested:
+        raise ValueError(
+            "Nested tensors are not supported; pass their parts (tensor.unbind()), or the values"
+            " and offsets of one of layout torch.jagged."
+        )
     if tensor.layout != torch.strided:
         raise ValueError(f"Tensor layout {tensor.layout} is not supported; pass a dense tensor.")
     if tensor.dtype not in NAMES:
-        raise ValueError(f"Tensor type {tensor.type()} is not supported.")
+        raise ValueError(
+            f"Tensor type {tensor.type()} is not supported{_in_place_of(tensor.dtype)}."
+        )
     plain = tensor.detach()
     if not has_memory(plain):
         raise ValueError(_say_why_without_memory(tensor))
@@ -100,6 +107,16 @@ def contiguous(tensor: torch.Tensor, *, in_place: bool = False) -> torch.Tensor:
     return plain.resolve_neg().contiguous()
 
 
+def _in_place_of(dtype: torch.dtype) -> str:
+    """What to pass instead of a tensor of a type that is not supported."""
+    if dtype.is_complex:
+        return "; pass torch.view_as_real(tensor), which has the two parts of each number"
+    return (
+        "; pass it as another type, e.g. tensor.to(torch.float32), or, where nothing is computed"
+        " with it, its bytes: tensor.view(torch.uint8)"
+    )
+
+
 def _repeats_elements(tensor: torch.Tensor) -> bool:
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
     return tensor.numel() > 0 and any(size > 1 and stride == 0 for size, stride in sizes)
@@ -108,6 +125,11 @@ def _repeats_elements(tensor: torch.Tensor) -> bool:
 def _require_gpu_build(device: torch.device) -> None:
     # PyTorch for ROCm calls its devices "cuda" too.
     needed = "hip" if torch.version.hip else "cuda"
+    if device.type == "meta":
+        raise ValueError(
+            "A tensor on the device meta has no data: pass one that has, as of a model after"
+            " model.to_empty(device='cpu') and its initialisation."
+        )
     if device.type != "cuda":
         raise ValueError(
             f"Tensors on {device} are not supported; move the tensor to the CPU (tensor.cpu())."

@@ -147,8 +147,7 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
             if not self._evaluating or self._reducer.sending:
                 raise AssertionError(ZERO_GRAD_TOO_EARLY)
             self._reducer.drain()  # a closure begins anew, after fewer passes than a step has
-        if self._evaluating:
-            self._synchronized = False  # of gradients that there are no more
+        self._synchronized = False  # of gradients that there are no more
         self._wrapped.zero_grad(self, *args, **kwargs)
 
     def set_backward_passes_per_step(self, passes: int) -> None:

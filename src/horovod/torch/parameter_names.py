@@ -9,6 +9,13 @@ import torch
 
 Parameter = torch.Tensor
 
+_TAKEN = "a tensor with the same name as another tensor that is currently being processed"
+_ADVICE = (
+    "two optimizers name gradients alike, or an earlier DistributedOptimizer of these parameters is"
+    " still alive: give distinct names, e.g. [('encoder.' + n, p) for n, p in"
+    " encoder.named_parameters()], or delete the earlier one"
+)
+
 
 def numbered(group: int, place: int) -> str:
     """The name of a parameter without one: the optimizer's group, and its place there."""
@@ -73,3 +80,9 @@ def name_parameters(
             f" Python object ids: {', '.join(map(str, unnamed))}"
         )
     return by_parameter
+
+
+def advise_on_taken_name(error: ValueError) -> None:
+    """Adds to the error of a name that is in use what to do where it is a gradient's."""
+    if _TAKEN in str(error):
+        error.args = (f"{error} In a backward pass: {_ADVICE}.",)

@@ -169,11 +169,11 @@ def check_the_page_clips_what_is_scaled() -> None:
 
     batches = [torch.full((2, 2), hvd.rank() + turn + 1.0) for turn in range(len(infinite))]
     names = {**locals(), "torch": torch}
-    before = model[0].weight.detach().clone()
+    before = model.get_parameter("0.weight").detach().clone()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         exec(documented(), names)  # noqa: S102 - the project's own
-    weights = hvd.allgather(model[0].weight.detach().unsqueeze(0))
+    weights = hvd.allgather(model.get_parameter("0.weight").detach().unsqueeze(0))
     assert torch.equal(weights, weights[:1].expand_as(weights))
     assert not torch.equal(weights[0], before)
     assert scaler.get_scale() == 512.0  # one step was left out, by all ranks

@@ -1,8 +1,10 @@
 """Steps with a closure, which makes backward passes of its own, or none."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 
 import horovod.torch as hvd
@@ -81,3 +83,23 @@ def check_each_gradient_is_summed_once_whoever_calls_a_closure() -> None:
         assert weight_after(passes, within_and_halved) == -n / 2
         assert weight_after(passes, anew_within) == -n
     assert weight_after(2, before_and_within) == -2 * n
+
+
+def check_gradients_that_were_thrown_away_leave_no_warning() -> None:
+    layer = torch.nn.Linear(1, 1, bias=False)
+    hvd.broadcast_parameters(layer.state_dict(), 0)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=1.0))
+    before = layer.weight.item()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for bad in (True, False):
+            run_backward(layer(torch.ones(1, 1)).sum())
+            if bad:
+                optimizer.synchronize()
+                optimizer.zero_grad()
+        optimizer.step()
+    assert layer.weight.item() == before - 1.0
+    run_backward(layer(torch.ones(1, 1)).sum() * 0.0)
+    optimizer.synchronize()
+    with pytest.warns(UserWarning, match=r"without optimizer\.skip_synchronize\(\) context"):
+        optimizer.step()

@@ -70,3 +70,45 @@ def check_what_was_kept_outlives_a_rank_0_that_is_lost_in_between() -> None:
         assert position() == [7.0] * 5, position()
     finally:
         get_handler_registry().pop()
+
+
+class Counter(torch.nn.Linear):
+    """A module with a state that is no tensor, and one that is a new tensor each time."""
+
+    def __init__(self, batches: int) -> None:
+        super().__init__(2, 1)
+        self.batches = batches
+        self.seen = float(batches)
+
+    def get_extra_state(self) -> Any:
+        return {"batches": self.batches, "seen": torch.tensor(self.seen)}
+
+    def set_extra_state(self, state: Any) -> None:
+        self.batches, self.seen = state["batches"], state["seen"].item()
+
+
+class Scale(torch.nn.Module):
+    """A module whose extra state is a tensor of its own making."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def get_extra_state(self) -> torch.Tensor:
+        return torch.tensor(self.scale)
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        self.scale = state.item()
+
+
+def check_extra_state_of_modules_is_rank_0s() -> None:
+    counter, scale = Counter(hvd.rank() + 3), Scale(hvd.rank() + 0.5)
+    model = torch.nn.Sequential(counter, torch.nn.BatchNorm1d(1), scale)
+    state = hvd.elastic.TorchState(model=model)
+    state.sync()
+    assert (counter.batches, counter.seen, scale.scale) == (3, 3.0, 0.5)
+    weights = hvd.allgather(counter.weight.detach().unsqueeze(0))
+    assert torch.equal(weights, weights[:1].expand_as(weights))
+    counter.batches = 9
+    state.restore()
+    assert counter.batches == 3

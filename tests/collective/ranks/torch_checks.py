@@ -134,8 +134,17 @@ def check_what_cannot_be_sent_is_refused() -> None:
         hvd.allreduce(torch.zeros(2, dtype=torch.complex64))
     with pytest.raises(ValueError, match="layout"):
         hvd.allreduce(torch.eye(2).to_sparse())
-    with pytest.raises(ValueError, match="Tensors on meta are not supported"):
+    with pytest.raises(ValueError, match="on the device meta has no data"):
         hvd.allreduce(torch.empty(2, device="meta"))
+    with pytest.raises(ValueError, match=r"pass torch\.view_as_real\(tensor\)"):
+        hvd.broadcast(torch.zeros(2, dtype=torch.complex64), 0)
+    if hasattr(torch, "uint16"):  # not in PyTorch 2.0
+        with pytest.raises(
+            ValueError, match=r"Tensor is not supported; .* tensor\.view\(torch\.uint8"
+        ):
+            hvd.allgather(torch.zeros(2, dtype=torch.uint16))
+    with pytest.raises(ValueError, match="Nested tensors are not supported"):
+        hvd.grouped_allreduce([torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])])
     with pytest.raises(TypeError, match="not on list"):
         hvd.allreduce_async([1.0])  # type: ignore[arg-type]
 

@@ -1,5 +1,7 @@
 """What a wrapped optimizer is, has and takes."""
 
+import copy
+import io
 import math
 import warnings
 from typing import Any
@@ -119,3 +121,51 @@ def check_arguments_of_the_optimizer() -> None:
                 TypeError, match=r"process_set must be a ProcessSet, not (None|l|s)"
             ):
                 hvd.DistributedOptimizer(sgd, op=op, process_set=no_set)
+
+
+def check_copies_of_a_wrapped_optimizer_tell_their_state_and_say_that_they_are_not_wrapped() -> (
+    None
+):
+    for op in (hvd.Average, hvd.Adasum):
+        if op == hvd.Adasum and hvd.size().bit_count() != 1:
+            continue
+        layer = torch.nn.Linear(2, 1)
+        sgd = torch.optim.SGD(layer.parameters(), lr=0.5)
+        optimizer = hvd.DistributedOptimizer(sgd, op=op)
+        assert not hasattr(type(optimizer), "_passed")
+        with pytest.raises(TypeError, match=r"save optimizer\.state_dict\(\), and wrap anew"):
+            torch.save(optimizer, io.BytesIO())
+        sent = hvd.broadcast_object(optimizer) if op == hvd.Average else optimizer
+        for made in (copy.deepcopy(optimizer), copy.copy(optimizer), sent):
+            assert repr(made.state_dict()) == repr(optimizer.state_dict())
+            for use in (made.step, made.zero_grad, made.synchronize):
+                if made is optimizer or (op == hvd.Adasum and use == made.synchronize):
+                    continue
+                with pytest.raises(TypeError, match=r"copy or save optimizer\.state_dict\(\)"):
+                    use()
+        optimizer.zero_grad()
+        optimizer.step()
+
+
+def check_gradients_that_are_named_alike_say_what_to_do() -> None:
+    every: list[dict[str, Any]] = [{}, {"groups": 1}]
+    for options in every:
+        layers = [torch.nn.Linear(2, 1, bias=False) for _ in range(2)]
+        optimizers = [
+            hvd.DistributedOptimizer(
+                torch.optim.SGD(layer.parameters(), lr=0.5), layer.named_parameters(), **options
+            )
+            for layer in layers
+        ]
+        losses = [layer(torch.ones(1, 2)).sum() for layer in layers]
+        if hvd.rank() == 0:  # of which the others have sent nothing yet
+            losses[0].backward()
+            with pytest.raises(
+                ValueError, match=r"same name.*\('encoder\.' \+ n, p\) for n, p in "
+            ):
+                losses[1].backward()
+        hvd.barrier()
+        for loss, optimizer in zip(losses, optimizers, strict=True):
+            if hvd.rank() != 0:
+                loss.backward()
+            optimizer.step()

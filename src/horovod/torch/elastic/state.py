@@ -53,6 +53,11 @@ class StateHandler:
         self.save()
 
 
+def _is_no_parameter(name: str, value: Any) -> bool:
+    """Whether a part of a model's state has to be loaded, and cannot be filled where it is."""
+    return name.rpartition(".")[2] == "_extra_state" or not isinstance(value, torch.Tensor)
+
+
 class ModelStateHandler(StateHandler):
     """Keeps a model's parameters and buffers."""
 
@@ -69,8 +74,16 @@ class ModelStateHandler(StateHandler):
         self.value.load_state_dict(self._saved)
 
     def sync(self) -> None:
-        """Broadcasts rank 0's."""
-        broadcast_parameters(self.value.state_dict(), root_rank=0)
+        """Broadcasts rank 0's; what modules tell by `get_extra_state`, as objects."""
+        state = self.value.state_dict()
+        others = {name: value for name, value in state.items() if _is_no_parameter(name, value)}
+        tensors = {name: value for name, value in state.items() if name not in others}
+        broadcast_parameters(tensors, root_rank=0)
+        if others:
+            others = broadcast_object(others)
+            if rank() != 0:
+                state.update(others)
+                self.value.load_state_dict(state)
 
 
 class OptimizerStateHandler(StateHandler):
