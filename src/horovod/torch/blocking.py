@@ -115,6 +115,7 @@ def _usable(tensor: Any, process_set: ProcessSet) -> torch.Tensor | None:
         work.is_cpu
         and work.dtype in CODES
         and work.layout is torch.strided
+        and not work.is_nested
         and work.is_contiguous()
         and not work.is_neg()
         and has_memory(work)

@@ -241,8 +241,9 @@ class _GroupedAllgather(torch.autograd.Function):
     def forward(ctx: Any, name: str | None, process_set: ProcessSet, *tensors: torch.Tensor) -> Any:
         ctx.name = gradient_name(name)
         ctx.process_set = process_set
+        gathered = synchronize(grouped_allgather_async(tensors, name, process_set))
         ctx.rows = [tensor.shape[0] if tensor.dim() else 1 for tensor in tensors]
-        return synchronize(grouped_allgather_async(tensors, name, process_set))
+        return gathered
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:

@@ -5,41 +5,12 @@ from typing import Any, TypeVar
 
 import torch
 
+from horovod.torch.copies import Uncopied, copying_of
+
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 # That of `DistributedOptimizer`: by it Horovod, and scripts, know a wrapped optimizer.
 _MODULE = "horovod.torch.optimizer"
-
-
-# `copy` asks for this protocol, and cloudpickle for a later one: both copy the class as well, and
-# what comes out can tell its state. torch.save asks for an earlier one, and finds no such class.
-_PROTOCOL_OF_COPIES = 4
-_COPY_STATE = (
-    "an optimizer that DistributedOptimizer has wrapped cannot be copied or saved with what follows"
-    " its gradients: copy or save optimizer.state_dict(), and wrap anew"
-)
-
-
-class _UncopiedError(AttributeError, TypeError):
-    """What a copy of a wrapped optimizer has not."""
-
-
-class _Uncopied:
-    """Stands in the class for what an optimizer has got by being wrapped, which a copy has not."""
-
-    def __get__(self, optimizer: object, kind: type | None = None) -> Any:
-        raise _UncopiedError(_COPY_STATE)
-
-
-def _reduce_ex(derived: Any, protocol: Any) -> Any:
-    """Refuses to be pickled where the pickle could not be read.
-
-    Raises:
-        TypeError: that is so.
-    """
-    if protocol < _PROTOCOL_OF_COPIES:
-        raise TypeError(_COPY_STATE)
-    return object.__reduce_ex__(derived, protocol)
 
 
 def leaving_hooks_to_the_wrapped(step: Step) -> Step:
@@ -79,9 +50,8 @@ def derive(
             namespace |= {name: own for name, own in vars(each).items() if name[:2] != "__"}
     namespace |= {"__module__": _MODULE, "_wrapped": kind}
     own = (name for name in ("_passed", *attributes) if name[:1] == "_")
-    namespace |= {name: _Uncopied() for name in own if not hasattr(kind, name)}
-    if (kind.__reduce_ex__, kind.__reduce__) == (object.__reduce_ex__, object.__reduce__):
-        namespace["__reduce_ex__"] = _reduce_ex
+    namespace |= {name: Uncopied() for name in own if not hasattr(kind, name)}
+    namespace |= copying_of(kind)
     derived: Any = object.__new__(type(kind.__name__, (kind,), namespace))
     derived.__dict__.update(optimizer.__dict__)
     derived.__dict__.pop("step", None)  # a learning-rate scheduler's wrapper around the original's

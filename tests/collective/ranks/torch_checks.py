@@ -3,6 +3,7 @@
 import copy
 import os
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -143,8 +144,20 @@ def check_what_cannot_be_sent_is_refused() -> None:
             ValueError, match=r"Tensor is not supported; .* tensor\.view\(torch\.uint8"
         ):
             hvd.allgather(torch.zeros(2, dtype=torch.uint16))
-    with pytest.raises(ValueError, match="Nested tensors are not supported"):
-        hvd.grouped_allreduce([torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])])
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    calls: list[Callable[[], Any]] = [
+        lambda: hvd.allreduce(nested),
+        lambda: hvd.allreduce_async_(nested),
+        lambda: hvd.broadcast_(nested, 0),
+        lambda: hvd.allgather(nested),
+        lambda: hvd.alltoall(nested),
+        lambda: hvd.reducescatter(nested),
+        lambda: hvd.grouped_allreduce([nested]),
+        lambda: hvd.grouped_allgather([nested]),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="Nested tensors are not supported"):
+            call()
     with pytest.raises(TypeError, match="not on list"):
         hvd.allreduce_async([1.0])  # type: ignore[arg-type]
 

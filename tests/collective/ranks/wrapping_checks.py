@@ -3,7 +3,9 @@
 import copy
 import io
 import math
+import pickle
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -133,8 +135,13 @@ def check_copies_of_a_wrapped_optimizer_tell_their_state_and_say_that_they_are_n
         sgd = torch.optim.SGD(layer.parameters(), lr=0.5)
         optimizer = hvd.DistributedOptimizer(sgd, op=op)
         assert not hasattr(type(optimizer), "_passed")
-        with pytest.raises(TypeError, match=r"save optimizer\.state_dict\(\), and wrap anew"):
-            torch.save(optimizer, io.BytesIO())
+        saves: list[Callable[[], Any]] = [
+            lambda: torch.save(optimizer, io.BytesIO()),  # noqa: B023 - called within the loop
+            lambda: pickle.dumps(optimizer, protocol=4),  # noqa: B023 - as above
+        ]
+        for save in saves:
+            with pytest.raises(TypeError, match=r"save optimizer\.state_dict\(\), and wrap anew"):
+                save()
         sent = hvd.broadcast_object(optimizer) if op == hvd.Average else optimizer
         for made in (copy.deepcopy(optimizer), copy.copy(optimizer), sent):
             assert repr(made.state_dict()) == repr(optimizer.state_dict())
@@ -143,6 +150,9 @@ def check_copies_of_a_wrapped_optimizer_tell_their_state_and_say_that_they_are_n
                     continue
                 with pytest.raises(TypeError, match=r"copy or save optimizer\.state_dict\(\)"):
                     use()
+        ours, theirs = optimizer.param_groups, copy.deepcopy((optimizer, layer))
+        assert theirs[0].param_groups[0]["params"][0] is theirs[1].weight
+        assert copy.copy(optimizer).param_groups is ours
         optimizer.zero_grad()
         optimizer.step()
 
