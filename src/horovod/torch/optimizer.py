@@ -147,8 +147,13 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
             if not self._evaluating or self._reducer.sending:
                 raise AssertionError(ZERO_GRAD_TOO_EARLY)
             self._reducer.drain()  # a closure begins anew, after fewer passes than a step has
-        self._synchronized = False  # of gradients that there are no more
+        if self._synchronized:
+            self._forget_synchronized()
         self._wrapped.zero_grad(self, *args, **kwargs)
+
+    @leave_uncompiled  # PyTorch 2.11's compiler fails where `zero_grad` itself sets an attribute
+    def _forget_synchronized(self) -> None:
+        self._synchronized = False  # of gradients that there are no more
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Changes how many backward passes add up locally before a step."""

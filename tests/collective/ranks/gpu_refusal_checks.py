@@ -1,6 +1,7 @@
 """What cannot be done on a GPU is refused, and what follows goes on; likewise on the CPU."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -85,6 +86,13 @@ def check_memory_of_two_kinds_does_not_meet() -> None:
         assert hvd.allreduce(each, op=hvd.Sum).eq(hvd.size()).all()
 
 
+def what_is_left(nbytes: int) -> Iterator[torch.Tensor]:
+    """Memory that PyTorch still gives, in pieces."""
+    with contextlib.suppress(torch.cuda.OutOfMemoryError):
+        for _ in range(10_000):
+            yield torch.empty(nbytes, dtype=torch.uint8, device=place())
+
+
 def check_no_room_for_a_result_is_pytorchs_error_and_changes_nothing() -> None:
     mine = torch.ones(many(8 << 20), device=place())
     if has_gpus():
@@ -93,6 +101,7 @@ def check_no_room_for_a_result_is_pytorchs_error_and_changes_nothing() -> None:
         used = torch.cuda.memory_reserved(place())
         if hvd.rank() == 0:  # alone: whose numbers of unnamed operations must not go on
             torch.cuda.set_per_process_memory_fraction((used + (4 << 20)) / whole, place())
+            rest = list(what_is_left(4 << 20))
             try:
                 for call in (
                     lambda: hvd.allreduce(mine),
@@ -104,6 +113,7 @@ def check_no_room_for_a_result_is_pytorchs_error_and_changes_nothing() -> None:
                     with pytest.raises(torch.cuda.OutOfMemoryError):
                         call()
             finally:
+                del rest
                 torch.cuda.set_per_process_memory_fraction(1.0, place())
     found = comes(hvd.allreduce_async(mine[:9], op=hvd.Sum), "what follows on a lack of memory")
     assert found.eq(hvd.size()).all()

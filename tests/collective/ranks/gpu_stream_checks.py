@@ -117,13 +117,13 @@ def check_what_is_under_way_can_end_while_a_graph_is_captured() -> None:
             hvd.synchronize(reduced)
             continue
         graph = torch.cuda.CUDAGraph()
+        gc.collect()  # graphs of checks before, which must not be destroyed within the capture
         try:
             with torch.cuda.graph(graph):
                 doubled = static * 2
                 found = comes(started, "what was started before the capture")
                 comes(reduced, "what was started before the capture")
                 del before, found
-                gc.collect()
                 doubled += 1
             graph.replay()
             assert doubled.eq(3).all()
