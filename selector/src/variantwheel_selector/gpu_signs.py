@@ -24,7 +24,7 @@ DEVICES = (
 TOOLKIT = "/usr/local/cuda"
 """The CUDA toolkit, as in images that programs are built in; by itself no sign of a GPU.
 
-Often a link, which is not followed: behind it may be a network's folder that answers never.
+Often a link, which is not followed: behind it may be a folder of a network that never answers.
 """
 MARKERS = ("/usr/lib/wsl/lib/libcuda.so.1", "/sys/class/kfd", TOOLKIT)
 NAME_STARTS = (("/dev", "nvidia"), ("/opt", "rocm"))

@@ -161,7 +161,7 @@ def _batch_system(environment: Mapping[str, str]) -> dict[str, str]:
     """Return names of variables and files of batch systems: compute nodes may differ from here."""
     found = {name.partition("_")[0] for name in environment if name.startswith(_BATCH_PREFIXES)}
     lines = [f"variables {name}_*" for name in sorted(found)]
-    # A link to a network's folder is not followed: that one may answer never.
+    # A link to a folder of a network is not followed: that may never answer.
     lines += [path for path in _BATCH_FILES if os.path.lexists(path)]
     return {BATCH_SYSTEM: "".join(f"{line}\n" for line in lines)} if lines else {}
 
