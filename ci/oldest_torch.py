@@ -19,7 +19,7 @@ from pathlib import Path
 from debian_packages import PackagesError, PackageSet, unpack
 from quiet_command import CommandFailedError, run
 
-from collective.launching import RANKS
+from collective.launching import RANKS, TESTS
 from collective.test_torch import FILES
 
 _OLDEST = "2.0.1"
@@ -71,7 +71,7 @@ def run_checks(folder: Path, emulator: str, system: str) -> list[dict[str, str]]
     libraries = next((folder / "libraries").glob("usr/lib/aarch64*"))
     emulated = [
         emulator, "-L", system, "-E", f"LD_LIBRARY_PATH={libraries}",
-        "-E", f"PYTHONPATH={folder / 'site'}", f"{system}/usr/bin/python3.11",
+        "-E", f"PYTHONPATH={folder / 'site'}{os.pathsep}{TESTS}", f"{system}/usr/bin/python3.11",
     ]  # fmt: skip
     os.environ |= {
         "HOROVOD_TRANSPORT": "shm",
