@@ -166,9 +166,9 @@ class Operations:
         except (TypeError, ValueError) as error:
             self._take_back(member, kind, full_name, 0)
             raise explained(error, {"prescale": prescale, "postscale": postscale}) from None
-        except BaseException:  # a signal's handler's, before the operation has begun
+        if isinstance(result, BaseException):  # the operation has not begun
             self._take_back(member, kind, full_name, 0)
-            raise
+            raise result
         return result, full_name[len(kind) + 1 :]
 
     def new_output(self, shape: Sequence[int], dtype: str) -> "_bindings.Buffer":

@@ -428,7 +428,8 @@ class Runtime:
         """Runs one operation of one tensor on this thread when all ranks come for it now.
 
         Returns:
-            False when it has to be enqueued instead, else what `wait` returns.
+            False when it has to be enqueued instead; the exception of a signal's handler that has
+            raised before the operation began; else what `wait` returns.
         """
     def new_output(self, shape: Sequence[int], dtype: int) -> Buffer:
         """Memory of the CPU for a result; what callers have dropped of large ones is used again.

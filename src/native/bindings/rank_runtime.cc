@@ -112,8 +112,9 @@ class RankRuntime {
     }
     if (failed != 0) ThrowCallError(error);
     if (done == 0) {
-      // Before the caller starts it: it has not begun, and its number can be taken back.
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      // Before the caller starts it. Handed over: were it raised, the caller could not tell it from
+      // what a handler raises when the operation is done.
+      if (PyErr_CheckSignals() != 0) return py::error_already_set().value();
       return py::bool_(false);
     }
     return result == nullptr ? py::none() : py::cast(TakeResult(core_, result, gpu_type_));

@@ -27,7 +27,8 @@ def _interrupt(*_: object) -> None:
 
 
 @contextlib.contextmanager
-def _handler() -> Iterator[None]:
+def raising_handler() -> Iterator[None]:
+    """Within it, `interrupt_the_main_thread` has that raise Interrupt."""
     before = signal.signal(signal.SIGUSR1, _interrupt)
     try:
         yield
@@ -91,7 +92,7 @@ def interrupted_as_the_others_come(wait: Callable[[], Any]) -> Any:
         let_the_others_come()
 
     thread = threading.Thread(target=interrupt, args=(threading.get_native_id(),))
-    with _handler():
+    with raising_handler():
         thread.start()
         with pytest.raises(Interrupt):
             wait()
@@ -108,7 +109,7 @@ def interrupted_before_the_others_come(call: Callable[[], Any]) -> None:
         interrupt_the_main_thread()
 
     thread = threading.Thread(target=interrupt)
-    with _handler():
+    with raising_handler():
         thread.start()
         with pytest.raises(Interrupt):
             call()

@@ -1,5 +1,6 @@
 """Waits that a signal's handler ends by an exception, and which are made again."""
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +12,13 @@ import horovod.array as hvd_array
 import horovod.torch as hvd
 from collective.ranks.default_device import with_buckets
 from collective.ranks.meanwhile import (
+    Interrupt,
+    interrupt_the_main_thread,
     interrupted_as_the_others_come,
     interrupted_before_the_others_come,
     let_the_others_come,
+    raising_handler,
+    while_it_waits,
 )
 from horovod._collectives import COLLECTIVES
 from horovod._loader import _bindings
@@ -135,3 +140,23 @@ def check_a_call_that_a_signal_ends_before_it_has_begun_can_be_made_again() -> N
         if hvd.rank() != 0 or not begun:
             assert float(call()) == total
         let_the_others_come()  # rank 0 waits for what has begun
+
+
+def check_a_signal_that_comes_with_the_others_takes_no_number_back() -> None:
+    """The call has run on all ranks, whatever rank 0 makes of it."""
+    own = torch.ones(LENGTH)
+    kinds: list[tuple[str, Callable[[], Any]]] = [
+        ("barrier", hvd.barrier),
+        ("allreduce", lambda: hvd.allreduce(own)),
+        ("allreduce", lambda: hvd.allreduce(own, compression=hvd.Compression.fp16)),
+        ("allreduce", lambda: hvd_array.allreduce(np.ones(2))),
+    ]
+    for index, (kind, call) in enumerate(kinds * TIMES):
+        call()
+        before = next_number(kind)
+        with raising_handler(), contextlib.suppress(Interrupt):
+            while_it_waits(call, interrupt_the_main_thread)
+        if next_number(kind) == before:  # they came too late: it had not begun
+            call()
+        number = float(next_number(kind))
+        assert let_the_others_come(number=number) == number, (index % len(kinds), kind)
