@@ -2,6 +2,8 @@
 
 import functools
 import json
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
@@ -10,6 +12,10 @@ import pytest
 from collective.launching import LAUNCHER, RANKS, Launched, Suite, horovodrun
 
 Launch = Callable[..., Launched]
+
+
+def text_of(written: bytes | str | None) -> str:
+    return written.decode(errors="replace") if isinstance(written, bytes) else written or ""
 
 
 @pytest.fixture
@@ -36,15 +42,18 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Suite, str], 
     @functools.cache
     def run(suite: Suite) -> tuple[Launched, list[dict[str, str]]]:
         folder = tmp_path_factory.mktemp("results")
-        launched = horovodrun(
-            "-np",
-            str(suite.ranks),
-            sys.executable,
-            RANKS / "run_checks.py",
-            *(RANKS / file for file in suite.files),
-            folder,
-            env=suite.variables(),
-        )
+        try:
+            launched = horovodrun(
+                "-np",
+                str(suite.ranks),
+                sys.executable,
+                RANKS / "run_checks.py",
+                *(RANKS / file for file in suite.files),
+                folder,
+                env=suite.variables(),
+            )
+        except subprocess.TimeoutExpired as late:  # the checks that it came to are told all the same
+            launched = Launched(-signal.SIGKILL, *map(text_of, (late.stdout, late.stderr)))
         reports = [folder / f"{rank}.json" for rank in range(suite.ranks)]
         return launched, [json.loads(r.read_text()) if r.exists() else {} for r in reports]
 

@@ -1,6 +1,7 @@
 """What happens on rank 0 while it waits for the others: other threads' doings, and signals."""
 
 import contextlib
+import os
 import signal
 import tempfile
 import threading
@@ -46,18 +47,24 @@ def let_the_others_come(*, number: float = 0.0) -> float:
     return float(hvd_array.broadcast(np.array([number]), 0, name="go")[0])
 
 
+def _new_file() -> str:
+    file, path = tempfile.mkstemp()
+    os.close(file)
+    return path
+
+
 def while_it_waits(wait: Callable[[], Any], act: Callable[[], object]) -> Any:
     """Runs `wait` on all ranks, on rank 0 first; another thread of that acts before they come.
 
     Had that thread an operation of its own, the ranks would not meet in the one that is waited for:
-    so the others look for a file.
+    so the others come when a file has gone, which stays so, whatever ends the wait on rank 0.
 
     Returns:
         What `wait` has returned.
     """
-    go = Path(hvd.broadcast_object(tempfile.mktemp(), 0))  # noqa: S306 - known to our ranks alone
+    stop = Path(hvd.broadcast_object(_new_file() if hvd_array.rank() == 0 else "", 0))
     if hvd_array.rank() != 0:
-        while not go.exists():
+        while stop.exists():
             time.sleep(0.0005)
         return wait()
 
@@ -65,7 +72,7 @@ def while_it_waits(wait: Callable[[], Any], act: Callable[[], object]) -> Any:
         while not _bindings.threads_inside():
             time.sleep(0)
         act()
-        go.touch()
+        stop.unlink()
 
     thread = threading.Thread(target=act_inside)
     thread.start()
@@ -73,7 +80,6 @@ def while_it_waits(wait: Callable[[], Any], act: Callable[[], object]) -> Any:
         return wait()
     finally:
         thread.join()
-        go.unlink()
 
 
 def interrupted_as_the_others_come(wait: Callable[[], Any]) -> Any:

@@ -2,8 +2,10 @@
 
 Usage: run_checks.py FILE... FOLDER; writes FOLDER/RANK.json, check names to "" or a traceback.
 With `HVD_TESTS_DEFAULT_GPU=1`, tensors of checks that name no device are made on a GPU.
+A check that takes too long, and what its rank is doing then, is told on stderr.
 """
 
+import faulthandler
 import json
 import os
 import runpy
@@ -14,6 +16,8 @@ from pathlib import Path
 import pytest
 
 import horovod.array as hvd
+
+LONG = 100.0  # seconds, for one check; the launch is given up after three times as many
 
 
 def main(*files: str, folder: str) -> None:
@@ -28,6 +32,7 @@ def main(*files: str, folder: str) -> None:
     for name, check in checks:
         if not name.startswith("check_"):
             continue
+        faulthandler.dump_traceback_later(LONG)
         try:
             check()
             outcomes[name] = ""
@@ -36,6 +41,7 @@ def main(*files: str, folder: str) -> None:
             outcomes[name] = traceback.format_exc()
         report.write_text(json.dumps(outcomes))
         hvd.barrier()
+    faulthandler.cancel_dump_traceback_later()
 
 
 if __name__ == "__main__":
