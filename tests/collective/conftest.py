@@ -52,7 +52,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Suite, str], 
                 folder,
                 env=suite.variables(),
             )
-        except subprocess.TimeoutExpired as late:  # the checks that it came to are told all the same
+        except subprocess.TimeoutExpired as late:  # told with what has been done
             launched = Launched(-signal.SIGKILL, *map(text_of, (late.stdout, late.stderr)))
         reports = [folder / f"{rank}.json" for rank in range(suite.ranks)]
         return launched, [json.loads(r.read_text()) if r.exists() else {} for r in reports]

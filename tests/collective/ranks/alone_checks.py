@@ -14,14 +14,10 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
 from horovod._loader import _bindings
 from horovod._session import SESSION
 from horovod.torch.gradients import GradientReducer
-
-
-def run_backward(loss: Any) -> None:
-    """The method itself, which PyTorch has not typed."""
-    loss.backward()
 
 
 def check_who_is_there() -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
 
 CHANGED = (
     "its gradient was changed while it was on its way: call optimizer.synchronize() before clipping"
@@ -22,11 +23,6 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"backward_passes_per_step": 2},
     {"gradient_as_bucket_view": True},
 )
-
-
-def run_backward(loss: Any) -> None:
-    """The method itself, which PyTorch has not typed."""
-    loss.backward()
 
 
 def made(**options: Any) -> tuple[torch.nn.Sequential, Any]:

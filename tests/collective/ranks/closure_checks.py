@@ -8,11 +8,7 @@ import pytest
 import torch
 
 import horovod.torch as hvd
-
-
-def run_backward(loss: Any) -> None:
-    """The method itself, which PyTorch has not typed."""
-    loss.backward()
+from collective.ranks.backward_pass import run_backward
 
 
 def check_a_closures_gradients_are_those_of_all_ranks() -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
 from horovod.torch.compression import BF16Compressor, FP16Compressor
 
 
@@ -44,11 +45,6 @@ def require_same_bits(found: torch.Tensor, expected: torch.Tensor, case: Any = N
     bits = BITS[found.dtype]
     same = found.contiguous().view(bits) == expected.contiguous().view(bits)
     assert bool((same | found.isnan()).all()), case
-
-
-def run_backward(loss: Any) -> None:
-    """The method itself, which PyTorch has not typed."""
-    loss.backward()
 
 
 def rounds_alike(ours: Any, dtype: torch.dtype) -> bool:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
 from horovod.common.elastic import (
     HostUpdateResult,
     ObjectState,
@@ -20,11 +21,6 @@ from horovod.torch.elastic.state import (
     get_handler_registry,
     set_handler_registry,
 )
-
-
-def run_backward(loss: Any) -> None:
-    """The method itself, which PyTorch has not typed."""
-    loss.backward()
 
 
 def trained_model() -> tuple[torch.nn.Module, torch.optim.Optimizer]:

@@ -7,14 +7,10 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
 from collective.ranks.default_device import with_buckets
 
 LENGTH = 3000  # elements; not of the few bytes that travel with the announcement
-
-
-def run_backward(loss: Any) -> None:
-    """The method itself, which PyTorch has not typed."""
-    loss.backward()
 
 
 def while_it_is_under_way(start: Callable[[], int], exchange: Callable[[], object]) -> Any:

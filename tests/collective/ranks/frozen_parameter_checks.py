@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
 
 OPTIONS: tuple[dict[str, Any], ...] = (
     {},
@@ -12,11 +13,6 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"compression": hvd.Compression.fp16},
     {"op": hvd.Sum},
 )
-
-
-def run_backward(loss: Any) -> None:
-    """The method itself, which PyTorch has not typed."""
-    loss.backward()
 
 
 def check_a_frozen_parameter_is_not_moved_by_weight_decay_or_momentum() -> None:

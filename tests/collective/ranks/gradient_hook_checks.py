@@ -7,15 +7,11 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
 from collective.ranks.default_device import with_buckets
 
 Options = dict[str, Any]
 PLACES: Sequence[Options] = with_buckets({}, {"groups": 1})
-
-
-def run_backward(loss: Any) -> None:
-    """The method itself, which PyTorch has not typed."""
-    loss.backward()
 
 
 def add_hook(parameter: Any, hook: Callable[[torch.Tensor], None]) -> None:

@@ -6,14 +6,10 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
 from collective.ranks.default_device import with_buckets
 
 KNOWN = hasattr(torch.Tensor, "grad_dtype")
-
-
-def run_backward(loss: Any) -> None:
-    """The method itself, which PyTorch has not typed."""
-    loss.backward()
 
 
 class _Times(torch.autograd.Function):

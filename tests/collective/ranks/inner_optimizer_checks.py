@@ -7,11 +7,7 @@ from typing import Any
 import torch
 
 import horovod.torch as hvd
-
-
-def run_backward(loss: Any) -> None:
-    """The method itself, which PyTorch has not typed."""
-    loss.backward()
+from collective.ranks.backward_pass import run_backward
 
 
 class Lookahead(torch.optim.Optimizer):

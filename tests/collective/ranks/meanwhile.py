@@ -68,17 +68,22 @@ def while_it_waits(wait: Callable[[], Any], act: Callable[[], object]) -> Any:
             time.sleep(0.0005)
         return wait()
 
+    ended = threading.Event()
+
     def act_inside() -> None:
-        while not _bindings.threads_inside():
-            time.sleep(0)
-        act()
-        stop.unlink()
+        try:
+            while not (_bindings.threads_inside() or ended.is_set()):
+                time.sleep(0)
+            act()
+        finally:
+            stop.unlink()
 
     thread = threading.Thread(target=act_inside)
     thread.start()
     try:
         return wait()
     finally:
+        ended.set()
         thread.join()
 
 

@@ -9,14 +9,10 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
 from collective.ranks.default_device import with_buckets
 from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.compression import NoneCompressor
-
-
-def run_backward(loss: Any) -> None:
-    """The method itself, which PyTorch has not typed."""
-    loss.backward()
 
 
 def small_model() -> torch.nn.Module:

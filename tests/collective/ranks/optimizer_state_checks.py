@@ -9,13 +9,9 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
 
 Make = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
-
-
-def run_backward(loss: Any) -> None:
-    """The method itself, which PyTorch has not typed."""
-    loss.backward()
 
 
 def my_rate() -> float:

@@ -10,6 +10,7 @@ import torch
 
 import horovod.array as hvd_array
 import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
 from collective.ranks.default_device import with_buckets
 from collective.ranks.meanwhile import (
     Interrupt,
@@ -27,11 +28,6 @@ from horovod.torch.started import STARTED
 
 TIMES = 3
 LENGTH = 3000  # elements; not of the few bytes that travel with the announcement
-
-
-def run_backward(loss: Any) -> None:
-    """The method itself, which PyTorch has not typed."""
-    loss.backward()
 
 
 def under_way() -> int:

@@ -11,6 +11,7 @@ import torch
 
 import horovod.array as hvd_array
 import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
 from horovod._collectives import COLLECTIVES
 from horovod._session import SESSION
 from horovod.torch.started import STARTED
@@ -26,11 +27,6 @@ DTYPES = {
     torch.float32: 1,
     torch.float64: 1,
 }
-
-
-def run_backward(loss: Any) -> None:
-    """The method itself, which PyTorch has not typed."""
-    loss.backward()
 
 
 def check_front_ends_share_one_runtime() -> None:

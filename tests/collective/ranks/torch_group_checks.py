@@ -7,15 +7,11 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
 from horovod.torch import mpi_ops
 from horovod.torch.adasum import combine_all
 
 SETS: list[hvd.ProcessSet] = []
-
-
-def run_backward(loss: Any) -> None:
-    """The method itself, which PyTorch has not typed."""
-    loss.backward()
 
 
 def mine(rows: int, columns: int = 2, rank: int | None = None) -> torch.Tensor:

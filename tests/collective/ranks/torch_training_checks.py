@@ -8,14 +8,10 @@ import pytest
 import torch
 
 import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
 from horovod.torch.adasum import combine_all, gather_and_combine
 from horovod.torch.compression import NoneCompressor
 from horovod.torch.started import STARTED
-
-
-def run_backward(loss: Any) -> None:
-    """The method itself, which PyTorch has not typed."""
-    loss.backward()
 
 
 def small_model() -> torch.nn.Module:
