@@ -11,6 +11,7 @@ import pytest
 
 from collective.launching import LAUNCHER, RANKS, Launched, Suite, horovodrun
 
+TAIL = 20_000  # characters of output, told with each check that did not run
 Launch = Callable[..., Launched]
 
 
@@ -59,7 +60,9 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Suite, str], 
 
     def look_up(suite: Suite, check: str) -> list[str]:
         launched, results = run(suite)
-        missing = f"did not run; code {launched.code}\n{launched.out}\n{launched.err}"
+        missing = (
+            f"did not run; code {launched.code}\n{launched.out[-TAIL:]}\n{launched.err[-TAIL:]}"
+        )
         return [result.get(check, missing) for result in results]
 
     return look_up

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from collective.launching import LAUNCH_SECONDS, RANKS, Suite, cases, checks_of, clean_environment
+from collective.launching import (
+    LAUNCH_SECONDS,
+    RANKS,
+    Suite,
+    cases,
+    checks_of,
+    clean_environment,
+    rank_environment,
+)
 
 pytestmark = pytest.mark.torch
 
@@ -64,7 +72,7 @@ def test_torch(suite: Suite, check: str, outcome: Callable[[Suite, str], Sequenc
 def test_a_script_that_no_launcher_has_started(tmp_path: Path) -> None:
     words = map(str, (RANKS / "run_checks.py", RANKS / "alone_checks.py", tmp_path))
     done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, env=clean_environment(),
+        [sys.executable, *words], capture_output=True, text=True, env=rank_environment(),
         timeout=LAUNCH_SECONDS, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
