@@ -47,6 +47,7 @@ FILES = (
     "inner_optimizer_checks.py",
     "overlap_checks.py",
     "gradient_hook_checks.py",
+    "gradient_memory_checks.py",
     "gradient_type_checks.py",
     "shared_memory_checks.py",
     "bucket_checks.py",

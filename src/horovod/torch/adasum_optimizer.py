@@ -43,7 +43,7 @@ class Passes:
                 if parameter.requires_grad and parameter not in self._hooks:
                     self._hooks[parameter] = GradientHook(parameter, self, parameter, self._handles)
 
-    def count(self, parameter: Parameter) -> None:
+    def count(self, parameter: Parameter, _: torch.Tensor | None = None) -> None:
         """Notes that a backward pass has added to a gradient.
 
         Raises:

@@ -247,7 +247,7 @@ class BucketReducer:
         buckets = {each: self._bucket_of.get(each) for each in self._seen}
         return {each: (bucket and bucket.handle, None) for each, bucket in buckets.items()}
 
-    def count(self, parameter: Parameter) -> None:
+    def count(self, parameter: Parameter, _: torch.Tensor | None = None) -> None:
         """Notes that a backward pass has added to a gradient; after the last it is complete.
 
         Raises:
@@ -295,7 +295,9 @@ class BucketReducer:
         for bucket in self._buckets:
             if bucket.handle is None:
                 for parameter in list(bucket.missing):
-                    if parameter not in self._seen and parameter.grad is not None:
+                    if parameter in self._seen:
+                        self._hooks[parameter].use()
+                    elif parameter.grad is not None:
                         self._hooks[parameter].renew()
                     self._complete(parameter)
             self._changed.compare(self._names, bucket.views, bucket.versions)

@@ -1,7 +1,7 @@
 """Following the gradients of parameters, which live longer than their optimizers."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -18,8 +18,8 @@ _executed: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambd
 class Counts(Protocol[Followed_contra]):
     """What is told about gradients."""
 
-    def count(self, gradient: Followed_contra, /) -> None:
-        """A backward pass has added to a gradient."""
+    def count(self, gradient: Followed_contra, arrived: torch.Tensor | None, /) -> None:
+        """A backward pass has added what has arrived to a gradient."""
 
 
 class GradientHook:
@@ -54,12 +54,12 @@ class GradientHook:
         self._used = False
         self.renew()
 
-    def _on_gradient(self, *_: Any) -> None:
+    def _on_gradient(self, _: Any, arrived: Sequence[torch.Tensor | None]) -> None:
         if self._used:
             self._used = False
         elif self._parameter.grad is not None and (reducer := self._reducer()) is not None:
             try:
-                reducer.count(self._gradient)
+                reducer.count(self._gradient, arrived[0])
             except ValueError as error:
                 advise_on_taken_name(error)
                 raise
@@ -77,12 +77,20 @@ class GradientHook:
         if not self._parameter.requires_grad:
             return False
         node = _node(self._parameter)
-        self._used = node is _executed()
+        self.use(node)
         if node is self._node:
             return False
         self._node = node
         self._handles.append(node.register_hook(self._on_gradient))
         return True
+
+    def use(self, node: Any = None) -> None:
+        """Is called for a gradient that a step uses: as above, a hook of the script's may make it.
+
+        Args:
+            node: of autograd that adds to the gradient, if it may be another one by now.
+        """
+        self._used = (self._node if node is None else node) is _executed()
 
 
 def _node(parameter: Parameter) -> Any:

@@ -14,6 +14,7 @@ from horovod.common.process_sets import ProcessSet
 from horovod.torch.changed_gradients import ChangedGradients, version_of
 from horovod.torch.compression import Compressor, Outgoing, outgoing
 from horovod.torch.gradient_hooks import GradientHook, remove
+from horovod.torch.gradient_memory import Memory, memory_of
 from horovod.torch.gradients_in_flight import Gradient, GradientGroup, InFlight
 from horovod.torch.grouped import start_grouped_allreduce
 from horovod.torch.handles import synchronize
@@ -164,7 +165,7 @@ class GradientReducer:
             if each.flight is not None or each.seen
         }
 
-    def count(self, gradient: Gradient) -> None:
+    def count(self, gradient: Gradient, arrived: torch.Tensor | None = None) -> None:
         """Notes that a backward pass has added to a gradient; sends it after the last pass.
 
         Raises:
@@ -175,7 +176,12 @@ class GradientReducer:
             raise AssertionError(TOO_MANY_PASSES)
         gradient.seen = seen
         if seen == self.passes:
+            self._look_at_memory(gradient, arrived)
             self._finish(gradient)
+
+    def _look_at_memory(self, gradient: Gradient, arrived: torch.Tensor | None = None) -> None:
+        own = gradient.parameter.grad
+        gradient.memory = Memory.OWN if own is None else memory_of(own, arrived)
 
     def _finish(self, gradient: Gradient) -> None:
         """Sends a gradient that is complete, or its group when it was the last of it."""
@@ -188,12 +194,12 @@ class GradientReducer:
         members = self._members(gradient)
         with _COMPLETING:
             gradient.complete = True
-            last = all(member.complete for member in members)
+            last = all(member.complete or member.flight is not None for member in members)
             if last:
                 for member in members:
                     member.complete = False
-        if last:
-            self._send_group(members)
+        if last:  # those that are on their way were sent before the rest could not be
+            self._send_group([member for member in members if member.flight is None])
 
     def _members(self, gradient: Gradient) -> list[Gradient]:
         """The gradients of a gradient's group."""
@@ -223,7 +229,7 @@ class GradientReducer:
 
     def _send(self, gradient: Gradient, flight: InFlight) -> None:
         gradient.flight = flight
-        if (own := gradient.parameter.grad) is not None:
+        if (own := gradient.parameter.grad) is not None and gradient.memory is Memory.OWN:
             flight.own, flight.version = own, version_of(own)
         self._sent.append(gradient)
 
@@ -231,6 +237,8 @@ class GradientReducer:
         """What is to be sent of a complete gradient; a sparse one is sent here, and gives None."""
         ready = self._ready_gradient(gradient.parameter)
         if ready.layout is torch.strided:
+            if gradient.memory is Memory.LENT:
+                ready = ready.detach().clone()
             return outgoing(ready, self.reduction.compression, self.reduction.op)
         self._start_sparse(gradient, ready)
         return None
@@ -285,7 +293,11 @@ class GradientReducer:
                 gradient = self._gradients.get(id(parameter))
                 if gradient is None or gradient.flight is not None or gradient.complete:
                     continue
-                if gradient.seen or self._unseen(parameter) or parameter in self._required:
+                if gradient.seen:
+                    self._hooks[id(parameter)].use()
+                    self._finish(gradient)
+                elif self._unseen(parameter) or parameter in self._required:
+                    self._look_at_memory(gradient)
                     self._finish(gradient)
                 else:
                     incomplete = True
@@ -317,7 +329,10 @@ class GradientReducer:
         """
         for gradient in self.watch(groups):
             needed = gradient.parameter.grad is not None or gradient.parameter in self._required
-            if needed and (sent := self._outgoing(gradient)) is not None:
+            if not needed:
+                continue
+            self._look_at_memory(gradient)
+            if (sent := self._outgoing(gradient)) is not None:
                 self._start(gradient, sent)
 
     def _send_incomplete_groups(self) -> None:

@@ -7,6 +7,7 @@ import torch
 
 from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.compression import Outgoing
+from horovod.torch.gradient_memory import Memory
 from horovod.torch.handles import synchronize
 
 Parameter = torch.Tensor
@@ -47,10 +48,11 @@ class Gradient:
         seen: number of backward passes that have added to it.
         complete: whether it waits for others of its group.
         stream: of the GPU, on which it was made then.
+        memory: who has its memory besides.
         flight: what is known from when it has been sent until the step.
     """
 
-    __slots__ = ("complete", "flight", "group", "name", "parameter", "seen", "stream")
+    __slots__ = ("complete", "flight", "group", "memory", "name", "parameter", "seen", "stream")
 
     def __init__(self, parameter: Parameter, name: str, group: Sequence[Parameter] | None) -> None:
         self.parameter = parameter
@@ -58,6 +60,7 @@ class Gradient:
         self.group = group
         self.seen = 0
         self.complete = False
+        self.memory = Memory.OWN
         self.stream: torch.cuda.Stream | None = None
         self.flight: InFlight | None = None
 

@@ -1,6 +1,7 @@
 #include "bindings/call_arguments.h"
 
 #include <exception>
+#include <new>
 
 namespace hvd {
 namespace {
@@ -64,6 +65,11 @@ std::optional<std::vector<int64_t>> ReadNumbers(PyObject* given) {
 PyObject* Guard(Function call, PyObject* self, Arguments given, Py_ssize_t count) {
   try {
     return call(self, given, count);
+  } catch (pybind11::error_already_set& error) {
+    error.restore();
+    return nullptr;
+  } catch (const std::bad_alloc&) {
+    return PyErr_NoMemory();
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
     return nullptr;

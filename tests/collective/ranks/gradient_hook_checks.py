@@ -144,6 +144,28 @@ def check_hooks_may_make_the_steps_of_each_parameter() -> None:
                 steps_in_hooks(options, zero, wrapped_first=wrapped_first)
 
 
+def check_hooks_may_make_the_steps_of_several_passes() -> None:
+    if not HOOKS:
+        return
+    for options in PLACES:
+        parameter = torch.nn.Parameter(torch.zeros(3))
+        plain = torch.optim.SGD([parameter], lr=1.0)
+        optimizer: Any = hvd.DistributedOptimizer(plain, backward_passes_per_step=2, **options)
+        passes: list[int] = []
+
+        def step(_: torch.Tensor, optimizer: Any = optimizer, passes: list[int] = passes) -> None:
+            passes.append(1)
+            if len(passes) % 2 == 0:
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=False)
+
+        add_hook(parameter, step)
+        for number in range(1, 5):
+            for factor in (1.0, 3.0):
+                run_backward(parameter.sum() * mine() * factor)
+            assert parameter.tolist() == [-4 * mean() * number] * 3, options
+
+
 def check_hooks_may_make_steps_of_adasum() -> None:
     if not HOOKS or hvd.size().bit_count() != 1:
         return

@@ -75,6 +75,39 @@ class Failing(NoneCompressor):
         return tensor * 2
 
 
+class FailingAtFirst(NoneCompressor):
+    """Fails once where it is told to."""
+
+    wanted = False
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        if FailingAtFirst.wanted:
+            FailingAtFirst.wanted = False
+            raise MemoryError("no room")
+        return tensor, None
+
+
+def check_the_rest_of_a_group_is_sent_by_the_step_that_is_made_again() -> None:
+    """Of a group that is sparse in part, which has been sent."""
+    for _ in range(2):
+        table = torch.nn.Embedding(4, 3, sparse=True)
+        dense = torch.nn.Parameter(torch.ones(2))
+        both = [table.weight, dense]
+        plain = torch.optim.SGD(both, lr=0.0)
+        optimizer = hvd.DistributedOptimizer(
+            plain, op=hvd.Sum, groups=[both], compression=FailingAtFirst
+        )
+        FailingAtFirst.wanted = hvd.rank() == 0
+        with pytest.raises(MemoryError) if FailingAtFirst.wanted else contextlib.nullcontext():
+            run_backward(table(torch.tensor([hvd.rank()])).sum() + dense.sum())
+        optimizer.step()
+        assert dense.grad is not None
+        assert dense.grad.tolist() == [hvd.size()] * 2
+        assert table.weight.grad is not None
+        assert table.weight.grad.to_dense().sum() == 3 * hvd.size()
+
+
 def check_a_gradient_that_could_not_be_decompressed_is_not_sent_again() -> None:
     model, optimizer = model_and_optimizer(compression=Failing)
     for number in range(3):
