@@ -77,6 +77,7 @@ def fetch_project(index: str, project: str, client: WebClient) -> list[IndexFile
         DownloadError: The page cannot be had.
         ReleaseError: It cannot be understood.
     """
+    client.keep_index(index)
     return fetch_page(f"{index.rstrip('/')}/{normalize_project(project)}/", client)
 
 
@@ -104,6 +105,7 @@ def fetch_project_names(index: str, client: WebClient) -> list[str]:
         DownloadError: The list cannot be had.
         ReleaseError: It is very long, or cannot be understood.
     """
+    client.keep_index(index)
     url = client.login(f"{index.rstrip('/')}/")
     content, content_type, base = _fetch(url, _ACCEPT, NAMES_LIMIT, client)
     if content_type.endswith("json"):

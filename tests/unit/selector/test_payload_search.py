@@ -1,7 +1,6 @@
 """A payload that is not in the sdist: where it is looked for, and how it is fetched."""
 
 import base64
-import os
 import threading
 from pathlib import Path
 
@@ -223,26 +222,12 @@ def test_the_only_login_of_a_host_serves_files_elsewhere_on_it(place: Place) -> 
     assert place.fetch(PIP_INDEX_URL=place.authority("a:1")) == place.data()
 
 
-def test_netrc_and_keyring(place: Place, tmp_path: Path) -> None:
+def test_a_login_of_netrc_is_used(place: Place) -> None:
     place.faults.login = "me:s3cret"
     netrc = place.home / ".netrc"
     netrc.write_text("machine 127.0.0.1 login me password s3cret\n")
     netrc.chmod(0o600)
     assert place.fetch() == place.data()
-    netrc.unlink()
-    keyring = tmp_path / "bin/keyring"
-    keyring.parent.mkdir()
-    keyring.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\n[ "$3" = me ] && echo s3cret\n')
-    keyring.chmod(0o755)
-    path = f"{keyring.parent}{os.pathsep}{os.environ['PATH']}"
-    url = place.authority("me")
-    assert place.fetch(PIP_INDEX_URL=url, PIP_NO_CACHE_DIR="1", PATH=path) == place.data()
-    asked = (tmp_path / "asked").read_text()
-    assert asked == f"get {place.index}/tiny-native/ me\n", "once, and no secret in its arguments"
-    with pytest.raises(DownloadError, match="401"):
-        place.fetch(
-            PIP_INDEX_URL=url, PIP_NO_CACHE_DIR="1", PATH=path, PIP_KEYRING_PROVIDER="disabled"
-        )
 
 
 def test_netrc_serves_the_user_whom_the_url_names(place: Place) -> None:

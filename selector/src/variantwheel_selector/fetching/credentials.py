@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,11 +30,13 @@ class Credentials:
         environment: Tells where netrc lies.
         by_place: Logins from URLs and variables that the user configured.
         keyring: Whether the program `keyring` may be asked.
+        indexes: The URLs of indexes, without logins: keyrings know logins by them.
     """
 
     environment: Mapping[str, str]
     by_place: dict[_Place, Login] = field(default_factory=dict)
     keyring: bool = False
+    indexes: list[str] = field(default_factory=list)
     _netrc: netrc.netrc | None = field(default=None, repr=False)
     _netrc_read: bool = False
 
@@ -73,15 +75,8 @@ class Credentials:
         Indexes of one host may want different logins, and their files need not lie below their
         pages. Of places that are equally near, one above the URL comes first, then the first one.
         """
-        folders = _folders(url)
-
-        def nearness(place: _Place) -> tuple[int, bool]:
-            pairs = zip(place[1], folders, strict=False)
-            common = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-            return common, common == len(place[1])
-
         here = [place for place in self.by_place if place[0] == origin(url)]
-        return max(here, key=nearness, default=None)
+        return max(here, key=lambda place: _nearness(place[1], _folders(url)), default=None)
 
     def _from_netrc(self, host: str, known: Login | None) -> Login | None:
         if not self._netrc_read:
@@ -109,8 +104,7 @@ class Credentials:
         program = shutil.which("keyring", path=self.environment.get("PATH"))
         if program is None:
             return None
-        place = origin(url)
-        for service in (url, place.host):
+        for service in self._services(url):
             try:
                 done = subprocess.run(
                     [program, "get", service, user],
@@ -127,6 +121,26 @@ class Credentials:
             if done.returncode == 0 and answer:
                 return answer
         return None
+
+    def _services(self, url: str) -> list[str]:
+        """Return the names that a keyring may know a URL's login by, likeliest first.
+
+        pip asks for the nearest index's URL with one slash at its end, uv for the URL as it is
+        configured, both then for the host with its port, and uv for that with the scheme.
+        """
+        here = [index for index in self.indexes if origin(index) == origin(url)]
+        index = max(here, key=lambda each: _nearness(_folders(each), _folders(url)), default=None)
+        names = [] if index is None else [f"{index.rstrip('/')}/", index]
+        parts = urllib.parse.urlsplit(url)
+        names += [parts.netloc, f"{parts.scheme}://{parts.netloc}", url, origin(url).host]
+        return list(dict.fromkeys(names))
+
+
+def _nearness(place: Sequence[str], folders: Sequence[str]) -> tuple[int, bool]:
+    """Return how many folders a place has in common with a URL, and whether it is above the URL."""
+    pairs = zip(place, folders, strict=False)
+    common = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return common, common == len(place)
 
 
 def _folders(url: str) -> tuple[str, ...]:

@@ -77,6 +77,10 @@ class WebClient:
         self._credentials.remember(bare, login)
         return bare
 
+    def keep_index(self, url: str) -> None:
+        """Keep the URL of an index, by which a keyring may know the login for its pages."""
+        self._credentials.indexes.append(split_login(url)[0])
+
     @contextlib.contextmanager
     def open(self, url: str, headers: Mapping[str, str]) -> Iterator[Response]:
         """Open a URL, following redirections.
