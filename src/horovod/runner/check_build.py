@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from horovod import _installation
 from horovod.runner.build_probe import RUNTIME, TORCH
 from horovod.runner.build_report import BuildReport, Trial, VariantReport, render_report
+from horovod.runner.import_paths import paths_to_this_package
 from horovod.runner.streams import bytes_of, say, write_all
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def run_trial(what: str) -> Trial:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             cwd=os.sep,  # `-m` puts the current folder first on the path
+            env={**os.environ, **paths_to_this_package(os.environ)},
             timeout=_TRIAL_SECONDS,
             check=False,
         )

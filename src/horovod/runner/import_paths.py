@@ -27,6 +27,23 @@ def absolute_paths(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def paths_to_this_package(environment: Mapping[str, str]) -> dict[str, str]:
+    """`absolute_paths`, with the folder that this package itself has been found in.
+
+    That may be the current folder or a script's, which no variable names; such folders with other
+    things are not added.
+    """
+    try:
+        paths = absolute_paths(environment)
+        first = list(map(os.path.abspath, own_import_paths().first))
+    except FileNotFoundError:  # the current folder is gone, and nothing leads there any more
+        return {}
+    given = paths["PYTHONPATH"].split(os.pathsep) if "PYTHONPATH" in paths else []
+    own = str(Path(__file__).absolute().parents[2])
+    entries = dict.fromkeys([*(each for each in first if each == own or each in given), *given])
+    return {**paths, "PYTHONPATH": os.pathsep.join(entries)} if entries else paths
+
+
 @dataclass(frozen=True)
 class ImportPaths:
     """The entries of a process's `sys.path` that its interpreter does not bring along.

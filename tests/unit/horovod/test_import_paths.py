@@ -9,7 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from horovod.runner.import_paths import ImportPaths, own_import_paths
+from horovod.runner import import_paths
+from horovod.runner.import_paths import ImportPaths, own_import_paths, paths_to_this_package
 
 LIBRARY = sysconfig.get_paths()["stdlib"]
 
@@ -56,3 +57,39 @@ def test_the_current_folder_comes_last_where_modules_come_from_it_by_other_ways(
     assert own_import_paths().last == ["/editable", str(tmp_path)]
     monkeypatch.setattr(sys, "path", ["", LIBRARY])
     assert own_import_paths() == ImportPaths([""], [])
+
+
+@pytest.mark.parametrize(
+    ("path", "variable", "told"),
+    [
+        (["", "{here}/lib", "/abs"], "lib:/abs", "{here}/lib:/abs"),
+        (["", "/own", "/abs"], "/own:/abs", "/own:/abs"),
+        (["/own", "/abs"], "/abs", "/own:/abs"),
+        (["/script", "/abs", "/own"], "/abs", "/abs:/own"),
+        (["", "/own"], "", "/own"),
+        (["", "/other"], "", None),
+        ([LIBRARY, "/own"], "", None),  # by a .pth file, which others find too
+    ],
+)
+def test_the_folder_of_this_package_is_told_where_no_variable_names_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    path: list[str],
+    variable: str,
+    told: str | None,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(import_paths, "__file__", "/own/horovod/runner/import_paths.py")
+    monkeypatch.setattr(sys, "path", [*(each.format(here=tmp_path) for each in path), LIBRARY])
+    found = paths_to_this_package({"PYTHONPATH": variable, "HOME": "/home"})
+    assert found == ({} if told is None else {"PYTHONPATH": told.format(here=tmp_path)})
+
+
+def test_a_current_folder_that_is_gone_leads_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert paths_to_this_package({"PYTHONPATH": "lib"}) == {}
