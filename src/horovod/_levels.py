@@ -1,5 +1,6 @@
 """Which CPU level's kernels to run, and what to say when the installed build does not fit."""
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from horovod._installation import DISTRIBUTION, repair_command
 
 BASELINE = "baseline"
+_NOT_MAPPED = "failed to map segment from shared object"  # the loader's words
 
 
 def runs_on(level: str, cpu: str) -> bool:
@@ -81,8 +83,13 @@ def describe_missing_module(native: Path, suffix: str, reason: str) -> str:
     """
     found = sorted(path.name for path in native.glob("_bindings.*.so"))
     wanted = f"_bindings{suffix}"
+    advice = f"Reinstall: {repair_command()}"
     if wanted in found:
         facts = f"{wanted} is there but does not load"
+        forbidden = _what_forbids_code(native / wanted, reason)
+        if forbidden:
+            facts = f"{facts}: {forbidden}"
+            advice = "Install into an environment on a file system that programs may be run from"
     elif found:
         kind = "free-threaded Python" if re.match(r"\.cpython-\d+t-", suffix) else "Python"
         facts = f"there is no {wanted} for this {kind}, only {', '.join(found)}"
@@ -90,5 +97,22 @@ def describe_missing_module(native: Path, suffix: str, reason: str) -> str:
         facts = f"there is no {wanted} nor any other"
     return (
         f"the native module of {DISTRIBUTION} cannot be used: in {native} {facts} ({reason})."
-        f" Reinstall: {repair_command()}"
+        f" {advice}"
     )
+
+
+def _what_forbids_code(path: Path, reason: str) -> str:
+    """What keeps the system from running a file's code, which may be whole; "" if nothing does."""
+    if _is_noexec(path):
+        return "the file system there is mounted noexec"
+    if _NOT_MAPPED in reason:
+        return "a file system mounted noexec, a security policy or a limit of memory forbids it"
+    return ""
+
+
+def _is_noexec(path: Path) -> bool:
+    """Whether a file lies on a file system that nothing may be executed from."""
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_NOEXEC)
+    except OSError:
+        return False

@@ -1,6 +1,8 @@
 """Which library a CPU gets, and what is said when it is not the best."""
 
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -90,3 +92,23 @@ def test_a_module_that_does_not_load_is_told_from_a_missing_one(tmp_path: Path) 
     broken = describe_missing_module(tmp_path, ".x.so", "undefined symbol")
     assert "there is no _bindings.so nor any other" in missing
     assert "_bindings.x.so is there but does not load (undefined symbol)" in broken
+
+
+def test_a_file_system_that_forbids_code_is_told_from_a_broken_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "_bindings.x.so").touch()
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=0))
+    reason = "/x.so: failed to map segment from shared object"
+    forbidden = describe_missing_module(tmp_path, ".x.so", reason)
+    assert f"noexec, a security policy or a limit of memory forbids it ({reason})" in forbidden
+    broken = describe_missing_module(tmp_path, ".x.so", "undefined symbol")
+    assert "noexec" not in broken
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_NOEXEC))
+    noexec = describe_missing_module(tmp_path, ".x.so", "Operation not permitted")
+    assert "does not load: the file system there is mounted noexec (Operation not per" in noexec
+    for message in (forbidden, noexec):
+        assert "Install into an environment on a file system that programs may be run" in message
+        assert "Reinstall" not in message
+    assert "Reinstall: " in broken
+    assert "Reinstall: " in describe_missing_module(tmp_path, ".y.so", "no module")
