@@ -23,6 +23,7 @@ def prepare_metadata(metadata_directory: str, config_settings: ConfigSettings | 
 
     Raises:
         ManifestError: There is no PKG-INFO that names the release.
+        UnwritableError: There is no room or no permission for the folder.
     """
     try:
         metadata = _package_info()
@@ -39,9 +40,17 @@ def prepare_metadata(metadata_directory: str, config_settings: ConfigSettings | 
     name = f"{escape_project(project)}-{version}.dist-info"
     # Not with pathlib, whose import takes longer than all of this.
     folder = os.path.join(metadata_directory, name)  # noqa: PTH118
-    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-    with open(f"{folder}/METADATA", "wb") as file:  # noqa: PTH123
-        file.write(metadata)
+    try:
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+        with open(f"{folder}/METADATA", "wb") as file:  # noqa: PTH123
+            file.write(metadata)
+    except OSError as error:
+        from variantwheel_selector.errors import UnwritableError  # noqa: PLC0415 - rarely needed
+
+        raise UnwritableError(
+            f"cannot write METADATA into {folder!r}: {error.strerror or error};"
+            " TMPDIR moves the folder with pip, UV_CACHE_DIR with uv"
+        ) from error
     return name
 
 

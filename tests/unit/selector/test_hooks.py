@@ -172,10 +172,41 @@ def _answer_once(server: socket.socket, answer: bytes) -> None:
         connection.sendall(answer)
 
 
-def test_other_errors_keep_their_traceback(sdist: TinyRelease, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
+def test_other_errors_keep_their_traceback(
+    sdist: TinyRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise NotADirectoryError
+
+    monkeypatch.setattr("variantwheel_selector.hooks.header_values", fail)
     with pytest.raises(NotADirectoryError):
-        backend.prepare_metadata_for_build_wheel(str(tmp_path / "file"))
+        backend.prepare_metadata_for_build_wheel(str(tmp_path))
+
+
+@pytest.mark.parametrize("hook", ["prepare_metadata_for_build_wheel", "build_wheel"])
+@pytest.mark.parametrize(
+    ("folder", "limit", "reason"),
+    [("file", 10**9, "Not a directory"), ("folder", 10, "File too large")],
+)
+def test_a_folder_that_takes_nothing_is_one_line(
+    sdist: TinyRelease, tmp_path: Path, hook: str, folder: str, limit: int, reason: str
+) -> None:
+    """No file may be longer than ten bytes, which stands in for a disk that is full."""
+    (tmp_path / "file").touch()
+    program = (
+        f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}));"
+        f"from variantwheel_selector import backend; backend.{hook}(sys.argv[1])"
+    )
+    target = tmp_path / folder / "new"
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", program, str(target)],
+        check=False, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("variantwheel-selector: error: cannot write ")
+    assert f" into '{target}" in line
+    assert reason in line
 
 
 def test_metadata_is_static_and_needs_no_detection(
