@@ -14,7 +14,7 @@ from horovod._collectives import COLLECTIVES
 from horovod._given_numbers import checked_factor
 from horovod._reduce_op import Sum, require_power_of_2
 from horovod.common.process_sets import ProcessSet, registered_id, size_of
-from horovod.torch.operands import keep_for_this_stream, operand
+from horovod.torch.operands import keep_for_this_stream, operand, put_back
 
 _SMALLEST_NORM = sys.float_info.min**0.5  # of a squared norm that is not taken as zero
 
@@ -87,8 +87,8 @@ def copied(result: torch.Tensor, target: torch.Tensor | None) -> torch.Tensor:
     """The target of an operation in place, which takes the result; else the result."""
     if target is None:
         return result
-    with torch.no_grad():
-        return target.copy_(result)
+    put_back(target, result)
+    return target
 
 
 def combine(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

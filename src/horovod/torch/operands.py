@@ -17,6 +17,9 @@ from horovod._outputs import check_output, check_rows
 from horovod.torch.autograd import OUTSIDE, refuse_tangent
 
 _LARGEST_GUESS = 1 << 30  # bytes
+# Of a result, while other threads give its tensor other memory: whoever goes on doing that cannot
+# tell what it then holds.
+_MOST_COPIES = 10
 
 NAMES: dict[torch.dtype, str] = {getattr(torch, name): name for name in DTYPES}
 
@@ -207,16 +210,34 @@ def put_back(target: Any, work: Any) -> None:
 def _copied(work: torch.Tensor, target: torch.Tensor) -> bool:
     """Has a tensor hold the result; False where it is of another shape."""
     begin, end = _extent(work)
-    target_begin, target_end = _extent(target)
-    if begin <= target_begin and target_end <= end:
-        return True  # a view of the memory where the result lies
-    if target.shape != work.shape:
-        return False
-    overlap = begin < target_end and target_begin < end
-    with torch.no_grad():
-        target.copy_(work.clone() if overlap else work)
+    for _ in range(_MOST_COPIES):
+        # PyTorch lets other threads run while it copies, which may give the target other memory:
+        # what it has now lives on in this tensor.
+        now = target.data
+        now_begin, now_end = _extent(now)
+        if begin <= now_begin and now_end <= end:
+            return True  # a view of the memory where the result lies
+        if now.shape != work.shape:
+            return False
+        now.copy_(work.clone() if begin < now_end and now_begin < end else work)
+        if target.data_ptr() == now.data_ptr():
+            break
+        keep_for_this_stream(now)
+    _count_change(target)
     keep_for_this_stream(work)
     return True
+
+
+def _count_without_increment(tensor: torch.Tensor) -> None:
+    with torch.no_grad():
+        tensor.transpose_(0, 0)  # which changes nothing but that
+
+
+# Of what is put into `tensor.data`, autograd does not learn that the tensor has changed. PyTorch
+# 2.0 has no function for that.
+_count_change: Callable[[torch.Tensor], None] = getattr(
+    torch.autograd.graph, "increment_version", _count_without_increment
+)
 
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
@@ -265,7 +286,7 @@ def from_buffer(buffer: _bindings.Buffer) -> torch.Tensor:
     return from_dlpack(buffer)
 
 
-def output_operand(output: torch.Tensor | None, source: Operand) -> Operand | None:
+def output_operand(output: Any, source: Operand) -> Operand | None:
     """The memory of a tensor that a caller gives for a result; None when there is none.
 
     Args:
@@ -278,8 +299,11 @@ def output_operand(output: torch.Tensor | None, source: Operand) -> Operand | No
     """
     if output is None:
         return None
-    work = contiguous(output)
-    if work.data_ptr() != output.data_ptr():
+    refuse_tangent(output)
+    # Other threads may give the output other memory meanwhile.
+    now = output.data if isinstance(output, torch.Tensor) else output
+    work = contiguous(now)
+    if work.data_ptr() != now.data_ptr():
         raise ValueError("output is required to be contiguous")
     if output.requires_grad and torch.is_grad_enabled():
         raise ValueError("output must not need a gradient")
@@ -350,5 +374,5 @@ def fill(output: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
     if result is output:
         return output
     check_rows(output.shape, result.shape)
-    with torch.no_grad():
-        return output.copy_(result)
+    put_back(output, result.detach())
+    return output

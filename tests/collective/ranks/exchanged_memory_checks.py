@@ -1,10 +1,13 @@
 """Tensors that are given other memory (`t.data = ...`) while an operation uses what they had."""
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 import horovod.torch as hvd
 from collective.ranks.backward_pass import run_backward
@@ -144,3 +147,86 @@ def check_gradients_that_are_clamped_before_the_step_are_reduced() -> None:
                 optimizer.step()
                 assert layer.weight.grad is not None
                 assert layer.weight.grad.tolist() == [[average] * 4] * 3, (options, change)
+
+
+class ExchangedAsCopied(TorchFunctionMode):
+    """Within it, a tensor is given other memory each time that PyTorch begins to copy.
+
+    That is where it lets other threads run.
+
+    Args:
+        tensor: of the memory of an array.
+        memory: the array.
+        others: what it is given, one after the other.
+
+    Attributes:
+        lasted: whether something has kept the array's memory in the first copy.
+    """
+
+    def __init__(
+        self, tensor: torch.Tensor, memory: weakref.ref[Any], others: list[torch.Tensor]
+    ) -> None:
+        super().__init__()
+        self._tensor, self._memory, self._others = tensor, memory, others
+        self.lasted: bool | None = None
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is torch.Tensor.copy_ and self._others:
+            self._tensor.data = self._others.pop()
+            if self.lasted is None:
+                self.lasted = self._memory() is not None
+        return func(*args, **(kwargs or {}))
+
+
+def check_the_memory_that_a_result_is_copied_to_lasts() -> None:
+    size = hvd.size()
+    sent = torch.full((LENGTH * size,), 1.0)
+    fp16 = hvd.Compression.fp16
+    calls: tuple[Callable[[torch.Tensor], Any], ...] = (
+        lambda tensor: hvd.allreduce_(tensor, op=hvd.Sum),
+        lambda tensor: hvd.synchronize(hvd.allreduce_async_(tensor, op=hvd.Sum)),
+        lambda tensor: hvd.grouped_allreduce_([tensor, sent.clone()], op=hvd.Sum),
+        lambda tensor: hvd.reducescatter(sent, op=hvd.Sum, compression=fp16, output=tensor),
+    )
+    for number, call in enumerate(calls):
+        for times in (0, 1, 2):
+            array = np.ones((LENGTH, 2), np.float32)[:, 0]
+            tensor = torch.from_numpy(array)  # not contiguous, and so copied
+            memory = weakref.ref(array)
+            version = tensor._version
+            others = [torch.zeros(LENGTH) for _ in range(times)]
+            with ExchangedAsCopied(tensor, memory, others) as exchanged:
+                del array
+                call(tensor)
+            assert exchanged.lasted is (True if times else None), (number, times)
+            assert tensor.tolist() == [size] * LENGTH, (number, times)
+            # What autograd compares, and the optimizer.
+            assert tensor._version > version, (number, times)
+            assert not times or memory() is None, (number, times)
+
+
+class ExchangedAsUsed(TorchFunctionMode):
+    """Within it, a tensor has other memory after everything that PyTorch is asked about it."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        super().__init__()
+        self._tensor = tensor
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if args and args[0] is self._tensor:
+            self._tensor.data = torch.zeros(self._tensor.shape)
+        return result
+
+
+def check_an_output_that_is_exchanged_as_an_operation_starts_is_contiguous() -> None:
+    output = torch.zeros(LENGTH * hvd.size())
+    with ExchangedAsUsed(output):
+        handle = hvd.allgather_async(torch.full((LENGTH,), hvd.rank() + 1.0), output=output)
+    assert hvd.synchronize(handle) is output
+    assert output[:LENGTH].tolist() == [1.0] * LENGTH
+    assert output[LENGTH : 2 * LENGTH].tolist() == [2.0] * LENGTH
