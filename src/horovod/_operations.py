@@ -188,6 +188,14 @@ class Operations:
         except _bindings.CollectiveError as error:
             raise internal_error(str(error)) from error
 
+    def under_way(self) -> int:
+        """How many operations nobody has waited for."""
+        return len(self._pending)
+
+    def take_back(self, kind: str, name: str | None) -> None:
+        """Frees the number that `run_now` has made a name of, of a call that does not go on."""
+        self._take_back(self._session.member, kind, f"{kind}.{name}", 0)
+
     def poll(self, handle: int) -> bool:
         """Whether an operation is done, or has failed, so that `synchronize` returns at once.
 
@@ -253,24 +261,14 @@ class Operations:
             member.runtime.take_back_unnamed(_KINDS[kind], process_set, int(number))
 
     def _enqueue(
-        self,
-        member: Member,
-        kind: str,
-        name: str | None,
-        tensors: Sequence[Any],
-        tickets: list[int],
-        process_set: int,
-        options: Mapping[str, Any],
+        self, pending: Pending, kind: str, name: str, tensors: list[Any], options: dict[str, Any]
     ) -> None:
-        full_name = self._full_name(member, kind, name, process_set)
+        runtime = pending.member.runtime
         try:
-            member.runtime.enqueue(
-                _KINDS[kind], full_name, tensors, tickets, process_set=process_set, **options
-            )
+            runtime.enqueue(_KINDS[kind], name, tensors, pending.tickets, **options)
         except _bindings.CollectiveError as error:
             raise internal_error(str(error)) from error
         except (TypeError, ValueError) as error:
-            self._take_back(member, kind, full_name, process_set)
             raise explained(error, options) from None
 
     def _start(
@@ -290,27 +288,32 @@ class Operations:
             if handle is not None:
                 return handle
         member = self._ready_member()
-        if sources:
-            options |= {"device": _device(sources), "stream": sources[0].stream}
-        tensors = [
-            (
-                source.address,
-                destinations[index].address if destinations else 0,
-                source.shape,
-                dtype_code(source.dtype),
-                dtype_code(source.wire_dtype or source.dtype),
-                next(iter(destinations[index].shape), 0) if destinations else 0,
-            )
-            for index, source in enumerate(sources)
-        ]
-        # Kept before it is on its way: a signal's handler may raise as soon as it is.
         pending = Pending(member, [], (*sources, *destinations), finish)
-        handle = self._keep(pending)
+        full_name = f"{kind}.{name}"  # with the number of a call for which the ranks have not met
+        handle = 0
         try:
-            self._enqueue(member, kind, name, tensors, pending.tickets, process_set, options)
+            if sources:
+                options |= {"device": _device(sources), "stream": sources[0].stream}
+            tensors = [
+                (
+                    source.address,
+                    destinations[index].address if destinations else 0,
+                    source.shape,
+                    dtype_code(source.dtype),
+                    dtype_code(source.wire_dtype or source.dtype),
+                    next(iter(destinations[index].shape), 0) if destinations else 0,
+                )
+                for index, source in enumerate(sources)
+            ]
+            # Kept before it is on its way: a signal's handler may raise as soon as it is.
+            handle = self._keep(pending)
+            full_name = self._full_name(member, kind, name, process_set)
+            options |= {"process_set": process_set}
+            self._enqueue(pending, kind, full_name, tensors, options)
         finally:
             if not pending.tickets:
                 self._pending.pop(handle, None)
+                self._take_back(member, kind, full_name, process_set)
         return handle
 
     def _try_now(

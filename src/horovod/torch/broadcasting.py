@@ -17,7 +17,7 @@ from horovod.torch.autograd import (
     refuse_tangent,
 )
 from horovod.torch.blocking import CALLS
-from horovod.torch.handles import result_of
+from horovod.torch.handles import result_of, start_unmet
 from horovod.torch.operands import contiguous, copying_back, new_result, operand
 from horovod.torch.reduction import allreduce
 from horovod.torch.started import STARTED
@@ -79,7 +79,13 @@ def _broadcast_into(
     result, name = blocking.broadcast(tensor, root_rank, name, process_set, in_place=in_place)
     if result is not None:
         return result
-    return result_of(_start_broadcast(tensor, root_rank, name, process_set, in_place=in_place))
+    return result_of(
+        start_unmet(
+            "broadcast",
+            name,
+            lambda name: _start_broadcast(tensor, root_rank, name, process_set, in_place=in_place),
+        )
+    )
 
 
 class _Broadcast(torch.autograd.Function):
@@ -117,7 +123,11 @@ def broadcast(
     if process_set is global_process_set and FORWARD_MODE._current_level < 0:  # noqa: SLF001 - see there
         done = CALLS.now.broadcast(tensor, name, root_rank)
         if isinstance(done, str):
-            return result_of(broadcast_async(tensor, root_rank, done))
+            return result_of(
+                start_unmet(
+                    "broadcast", done, lambda name: broadcast_async(tensor, root_rank, name)
+                )
+            )
         if done is not None:
             return done
     if not needs_gradient(tensor):
@@ -136,7 +146,11 @@ def broadcast_(
     if process_set is global_process_set and FORWARD_MODE._current_level < 0:  # noqa: SLF001 - see there
         done = CALLS.now.broadcast_(tensor, name, root_rank)
         if isinstance(done, str):
-            return result_of(broadcast_async_(tensor, root_rank, done))
+            return result_of(
+                start_unmet(
+                    "broadcast", done, lambda name: broadcast_async_(tensor, root_rank, name)
+                )
+            )
         if done is not None:
             return done
     refuse_tangent(tensor)

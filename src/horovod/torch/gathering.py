@@ -16,7 +16,7 @@ from horovod.torch.autograd import (
     refuse_gradient,
 )
 from horovod.torch.blocking import CALLS
-from horovod.torch.handles import result_of
+from horovod.torch.handles import result_of, start_unmet
 from horovod.torch.operands import contiguous, fill, memory_for, operand
 from horovod.torch.reduction import allreduce
 from horovod.torch.started import STARTED
@@ -48,7 +48,9 @@ def _gather(tensor: torch.Tensor, name: str | None, process_set: ProcessSet) -> 
     gathered, name = blocking.allgather(tensor, name, process_set)
     if gathered is not None:
         return gathered
-    return result_of(allgather_async(tensor, name, process_set))
+    return result_of(
+        start_unmet("allgather", name, lambda name: allgather_async(tensor, name, process_set))
+    )
 
 
 class _Allgather(torch.autograd.Function):
@@ -92,7 +94,11 @@ def allgather(
             if done is output:
                 return done
             if isinstance(done, str):
-                return result_of(allgather_async(tensor, done, output=output))
+                return result_of(
+                    start_unmet(
+                        "allgather", done, lambda name: allgather_async(tensor, name, output=output)
+                    )
+                )
             return done if output is None else fill(output, done)
     if output is not None:
         refuse_gradient(tensor)

@@ -14,7 +14,7 @@ from horovod.torch.autograd import FORWARD_MODE, apply, gradient_name, needs_gra
 from horovod.torch.blocking import CALLS
 from horovod.torch.compression import Compression, Compressor, NoneCompressor, outgoing
 from horovod.torch.gathering import allgather
-from horovod.torch.handles import synchronize
+from horovod.torch.handles import start_unmet, synchronize
 from horovod.torch.operands import apart, contiguous, from_buffer, new_result, operand, put_back
 from horovod.torch.redistribution import gradient_factor
 from horovod.torch.started import STARTED
@@ -179,9 +179,18 @@ def grouped_allreduce(
         and FORWARD_MODE._current_level < 0  # noqa: SLF001 - see there
     ):
         done = CALLS.now.grouped_allreduce(tensors, name, op, prescale_factor, postscale_factor)
-        if isinstance(done, tuple):
+        if isinstance(done, str):
+            done = synchronize(
+                start_unmet(
+                    "allreduce",
+                    done,
+                    lambda name: grouped_allreduce_async(
+                        tensors, None, name, op, prescale_factor, postscale_factor
+                    ),
+                )
+            )
+        if done is not None:
             return list(done)
-        name = name if done is None else done
     op = choose_op(op, average=average, adasum=True)
     sent = [outgoing(tensor, compression, op) for tensor in tensors]
     how = (name, op, prescale_factor, postscale_factor, process_set)
@@ -212,9 +221,18 @@ def grouped_allreduce_(
     outside = FORWARD_MODE._current_level < 0  # noqa: SLF001 - see there
     if outside and process_set is global_process_set and average is None:
         done = CALLS.now.grouped_allreduce_(tensors, name, op, prescale_factor, postscale_factor)
-        if isinstance(done, tuple):
+        if isinstance(done, str):
+            done = synchronize(
+                start_unmet(
+                    "allreduce",
+                    done,
+                    lambda name: grouped_allreduce_async_(
+                        tensors, None, name, op, prescale_factor, postscale_factor
+                    ),
+                )
+            )
+        if done is not None:
             return done
-        name = name if done is None else done
     op = choose_op(op, average=average, adasum=True)
     results: tuple[torch.Tensor, ...] = synchronize(
         start_grouped_allreduce(

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from horovod._collectives import COLLECTIVES
 from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.started import STARTED
 
@@ -28,6 +29,36 @@ def synchronize(handle: int) -> Any:
         HorovodInternalError: the operation failed on all ranks, or a rank was lost.
     """
     return STARTED.synchronize(handle)
+
+
+def _under_way() -> int:
+    return STARTED.newest.under_way() + COLLECTIVES.under_way()
+
+
+def start_unmet(kind: str, name: str | None, start: Callable[[str | None], int]) -> int:
+    """Starts the ordinary way what a blocking call is about for which the ranks have not met.
+
+    Whatever raises before the core has accepted it, which a signal's handler may do anywhere, takes
+    the number back that the call has in place of a name: the next call, by which the caller makes
+    it again, has to go with those of the other ranks.
+
+    Args:
+        kind: of `_bindings.KINDS`.
+        name: that the blocking call has handed back.
+        start: starts it under that name, and does not wait for it.
+
+    Returns:
+        Its handle.
+    """
+    before: int | None = None
+    try:
+        before = _under_way()
+        return start(name)
+    except BaseException:
+        # Where it has been accepted, nobody has its handle to wait for it.
+        if before is None or _under_way() <= before:
+            COLLECTIVES.take_back(kind, name)
+        raise
 
 
 def start_all(starts: Iterable[Callable[[], int]]) -> list[int]:

@@ -21,7 +21,7 @@ from horovod.torch.autograd import (
 from horovod.torch.blocking import CALLS
 from horovod.torch.compression import Compression, Compressor, NoneCompressor
 from horovod.torch.gathering import allgather
-from horovod.torch.handles import result_of, synchronize
+from horovod.torch.handles import result_of, start_unmet, synchronize
 from horovod.torch.operands import contiguous, fill, memory_for, operand
 from horovod.torch.started import STARTED
 
@@ -117,7 +117,7 @@ def _redistribute(
         received, counts = result
         return received, _counts_tensor(counts)
     pair: tuple[torch.Tensor, torch.Tensor] = synchronize(
-        alltoall_async(tensor, rows, name, process_set)
+        start_unmet("alltoall", name, lambda name: alltoall_async(tensor, rows, name, process_set))
     )
     return pair
 
@@ -177,7 +177,13 @@ def alltoall(
             if done is output:
                 return done
             if isinstance(done, str):
-                pair = synchronize(alltoall_async(tensor, rows, done, output=output))
+                pair = synchronize(
+                    start_unmet(
+                        "alltoall",
+                        done,
+                        lambda name: alltoall_async(tensor, rows, name, output=output),
+                    )
+                )
                 return pair[0] if splits is None else pair
             return done if output is None or isinstance(done, tuple) else fill(output, done)
     if output is not None:
@@ -247,7 +253,13 @@ def _reduce_and_scatter(
     if result is not None:
         return result
     return result_of(
-        reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor)
+        start_unmet(
+            "reducescatter",
+            name,
+            lambda name: reducescatter_async(
+                tensor, name, op, process_set, prescale_factor, postscale_factor
+            ),
+        )
     )
 
 
@@ -326,14 +338,18 @@ def reducescatter(
                 return done
             if isinstance(done, str):
                 return result_of(
-                    reducescatter_async(
-                        tensor,
+                    start_unmet(
+                        "reducescatter",
                         done,
-                        choose_op(op, average=None),
-                        global_process_set,
-                        prescale_factor,
-                        postscale_factor,
-                        output=output,
+                        lambda name: reducescatter_async(
+                            tensor,
+                            name,
+                            choose_op(op, average=None),
+                            global_process_set,
+                            prescale_factor,
+                            postscale_factor,
+                            output=output,
+                        ),
                     )
                 )
             return done if output is None else fill(output, done)

@@ -21,7 +21,7 @@ from horovod.torch.autograd import (
 )
 from horovod.torch.blocking import CALLS
 from horovod.torch.compression import Compression, Compressor, NoneCompressor, outgoing
-from horovod.torch.handles import result_of
+from horovod.torch.handles import result_of, start_unmet
 from horovod.torch.operands import contiguous, copying_back, new_result, operand
 from horovod.torch.started import STARTED
 
@@ -146,7 +146,15 @@ def _allreduce_into(
     result, name = blocking.allreduce(tensor, name, *how, in_place=in_place, wire_dtype=wire_dtype)
     if result is not None:
         return result
-    return result_of(start_allreduce(tensor, name, *how, in_place=in_place, wire_dtype=wire_dtype))
+    return result_of(
+        start_unmet(
+            "allreduce",
+            name,
+            lambda name: start_allreduce(
+                tensor, name, *how, in_place=in_place, wire_dtype=wire_dtype
+            ),
+        )
+    )
 
 
 class _Allreduce(torch.autograd.Function):
@@ -217,7 +225,13 @@ def allreduce(
         done = CALLS.now.allreduce(tensor, name, op, prescale_factor, postscale_factor)
         if isinstance(done, str):
             return result_of(
-                allreduce_async(tensor, None, done, op, prescale_factor, postscale_factor)
+                start_unmet(
+                    "allreduce",
+                    done,
+                    lambda name: allreduce_async(
+                        tensor, None, name, op, prescale_factor, postscale_factor
+                    ),
+                )
             )
         if done is not None:
             return done
@@ -248,7 +262,13 @@ def allreduce_(
         done = CALLS.now.allreduce_(tensor, name, op, prescale_factor, postscale_factor)
         if isinstance(done, str):
             return result_of(
-                allreduce_async_(tensor, None, done, op, prescale_factor, postscale_factor)
+                start_unmet(
+                    "allreduce",
+                    done,
+                    lambda name: allreduce_async_(
+                        tensor, None, name, op, prescale_factor, postscale_factor
+                    ),
+                )
             )
         if done is not None:
             return done

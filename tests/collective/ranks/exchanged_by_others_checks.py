@@ -2,13 +2,19 @@
 
 import contextlib
 import functools
+import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 import horovod.torch as hvd
-from collective.ranks.meanwhile import while_it_waits
+from collective.ranks.meanwhile import (
+    let_the_others_come,
+    next_number,
+    while_it_waits,
+)
+from horovod._loader import _bindings
 from horovod._session import SESSION
 from horovod._unnamed_operations import internal_error
 from horovod.common.exceptions import HorovodInternalError
@@ -117,6 +123,73 @@ def check_a_result_that_has_no_place_any_more_is_named() -> None:
         return kept
 
     assert until_they_meet(call).tolist() == [total()] * LENGTH
+
+
+class Kind(torch.Tensor):
+    """One that the bindings leave alone."""
+
+
+def refused_calls() -> list[tuple[str, torch.Tensor, Callable[[], Any]]]:
+    """Calls of each way that a blocking one can take, by kind, with a tensor of each."""
+    sent, plain = own(), own()
+    kind: torch.Tensor = own().as_subclass(Kind)
+    rows = torch.zeros(LENGTH * hvd.size())
+    part = torch.zeros(LENGTH // hvd.size())
+    fp16 = hvd.Compression.fp16
+    return [
+        ("allreduce", plain, lambda: hvd.allreduce(plain)),
+        ("allreduce", plain, lambda: hvd.allreduce(plain, compression=fp16)),
+        ("allreduce", plain, lambda: hvd.allreduce_(plain)),
+        ("allreduce", kind, lambda: hvd.allreduce_(kind)),
+        ("allreduce", plain, lambda: hvd.grouped_allreduce([sent, plain])),
+        ("allreduce", plain, lambda: hvd.grouped_allreduce_([sent, plain])),
+        ("broadcast", plain, lambda: hvd.broadcast(plain, 0)),
+        ("broadcast", plain, lambda: hvd.broadcast_(plain, 0)),
+        ("broadcast", kind, lambda: hvd.broadcast_(kind, 0)),
+        ("allgather", kind, lambda: hvd.allgather(kind)),
+        ("allgather", rows, lambda: hvd.allgather(sent, output=rows)),
+        ("alltoall", kind, lambda: hvd.alltoall(kind)),
+        ("alltoall", plain, lambda: hvd.alltoall(sent, output=plain)),
+        ("reducescatter", kind, lambda: hvd.reducescatter(kind)),
+        ("reducescatter", part, lambda: hvd.reducescatter(sent, output=part)),
+    ]
+
+
+def refused_after_looking(kind: str, tensor: torch.Tensor, call: Callable[[], Any]) -> int:
+    """Calls on all ranks; rank 0 is refused a tensor that has been exchanged, and calls again.
+
+    Returns:
+        How many numbers the call that was refused has taken; -1 where the exchange was too late.
+    """
+    kept, taken = tensor.data, -1
+
+    def exchange() -> None:
+        tensor.data = torch.zeros(tensor.shape, dtype=torch.complex64)
+        # Until it has looked long enough; for ever, if it has started the operation before.
+        end = time.monotonic() + 1
+        while _bindings.threads_inside() and time.monotonic() < end:
+            time.sleep(0.001)
+
+    def call_again() -> None:
+        nonlocal taken
+        before = next_number(kind)
+        try:
+            call()
+        except ValueError:
+            taken = next_number(kind) - before
+            SESSION.member.runtime.take_back_unnamed(_bindings.KINDS[kind], 0, before)
+            tensor.data = kept
+            call()
+
+    while_it_waits(call_again if hvd.rank() == 0 else call, exchange)
+    tensor.data = kept
+    return int(let_the_others_come(number=taken))
+
+
+def check_a_call_that_cannot_go_on_can_be_made_again() -> None:
+    for number, (kind, tensor, call) in enumerate(refused_calls()):
+        tries = (refused_after_looking(kind, tensor, call) for _ in range(TRIES))
+        assert next((taken for taken in tries if taken >= 0), None) == 0, (number, kind)
 
 
 def check_results_have_room_for_what_is_read() -> None:

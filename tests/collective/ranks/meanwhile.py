@@ -17,6 +17,7 @@ import horovod.array as hvd_array
 import horovod.torch as hvd
 from collective.ranks.waiting_checks import falls_asleep
 from horovod._loader import _bindings
+from horovod._session import SESSION
 
 
 class Interrupt(Exception):  # noqa: N818 - no error
@@ -45,6 +46,14 @@ def interrupt_the_main_thread() -> None:
 def let_the_others_come(*, number: float = 0.0) -> float:
     """Rank 0 lets the others go on, which are in this function; all return its number."""
     return float(hvd_array.broadcast(np.array([number]), 0, name="go")[0])
+
+
+def next_number(kind: str) -> int:
+    """What the next operation without a name would have."""
+    runtime, code = SESSION.member.runtime, _bindings.KINDS[kind]
+    number = runtime.next_unnamed(code, 0)
+    runtime.take_back_unnamed(code, 0, number)
+    return number
 
 
 def _new_file() -> str:

@@ -4,8 +4,10 @@ import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
+import pytest
 import torch
 
 import horovod.array as hvd_array
@@ -18,16 +20,20 @@ from collective.ranks.meanwhile import (
     interrupted_as_the_others_come,
     interrupted_before_the_others_come,
     let_the_others_come,
+    next_number,
     raising_handler,
     while_it_waits,
 )
 from horovod._collectives import COLLECTIVES
-from horovod._loader import _bindings
-from horovod._session import SESSION
+from horovod.torch import gathering
 from horovod.torch.started import STARTED
 
 TIMES = 3
 LENGTH = 3000  # elements; not of the few bytes that travel with the announcement
+
+
+class Kind(torch.Tensor):
+    """One that the bindings leave alone."""
 
 
 def under_way() -> int:
@@ -98,14 +104,6 @@ def check_a_step_that_a_signal_ends_is_made_again() -> None:
             assert layer.weight.grad.tolist() == [[2.0**number * hvd.size()] * 4] * 3, options
 
 
-def next_number(kind: str) -> int:
-    """What the next operation without a name would have."""
-    runtime, code = SESSION.member.runtime, _bindings.KINDS[kind]
-    number = runtime.next_unnamed(code, 0)
-    runtime.take_back_unnamed(code, 0, number)
-    return number
-
-
 def check_a_call_that_a_signal_ends_before_it_has_begun_can_be_made_again() -> None:
     """One that has begun goes on; which of the two it is depends on when the signal comes."""
     own, total = torch.ones(LENGTH), float(hvd.size())
@@ -136,6 +134,34 @@ def check_a_call_that_a_signal_ends_before_it_has_begun_can_be_made_again() -> N
         if hvd.rank() != 0 or not begun:
             assert float(call()) == total
         let_the_others_come()  # rank 0 waits for what has begun
+
+
+def check_a_call_that_a_signal_ends_after_it_has_looked_counts_if_it_has_begun() -> None:
+    """Its ranks have not met, and Python runs the handler around the start the ordinary way."""
+    start = gathering.allgather_async
+    handles: list[int] = []
+
+    def refused(*_: Any) -> int:
+        raise Interrupt
+
+    def interrupted(*given: Any) -> int:
+        handles.append(start(*given))
+        raise Interrupt
+
+    own = torch.ones(LENGTH)
+    for begins in (interrupted, refused):
+        taken = 0
+        if hvd.rank() == 0:
+            before = next_number("allgather")
+            with (
+                mock.patch.object(gathering, "allgather_async", begins),
+                pytest.raises(Interrupt),
+            ):
+                hvd.allgather(own.as_subclass(Kind))
+            taken = next_number("allgather") - before
+        assert let_the_others_come(number=taken) == (begins is interrupted)
+        result = hvd.synchronize(handles.pop()) if handles else hvd.allgather(own)
+        assert len(result) == LENGTH * hvd.size()
 
 
 def check_a_signal_that_comes_with_the_others_takes_no_number_back() -> None:
