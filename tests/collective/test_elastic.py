@@ -140,6 +140,51 @@ def test_a_removed_host_that_answers_no_more_does_not_keep_the_job_from_ending(
     assert "without which the job goes on, has not come for 10 seconds" in launched.err
 
 
+# Does not wait long for newcomers, since that of the test starts only when the others have gone on.
+SOON_GOING_ON = """
+import sys
+from horovod.runner import launch
+from horovod.runner.elastic import newcomers
+newcomers.STARTING_GRACE = 0.2
+sys.exit(launch.run_commandline())
+"""
+
+
+def test_the_others_train_on_while_a_newcomer_starts(tmp_path: Path) -> None:
+    """A slot is removed and a host added at the same time."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost:2\n")
+    alone = tmp_path / "alone"
+    program = (
+        "import os, pathlib, time, horovod.array as hvd\n"
+        "from horovod.common.elastic import ObjectState, run_fn\n"
+        f"hosts, alone = pathlib.Path({str(hosts)!r}), pathlib.Path({str(alone)!r})\n"
+        "while os.environ['HOROVOD_ELASTIC_WORKER'] == '2' and not alone.exists():\n"
+        "    time.sleep(0.02)\n"
+        "hvd.init()\n"
+        "def reset(): hvd.shutdown(); hvd.init()\n"
+        "def train(state):\n"
+        "    state.sizes.append(hvd.size())\n"
+        "    if hvd.rank() == 0 and state.sizes == [2]:\n"
+        "        hosts.with_suffix('.new').write_text('localhost:1\\n127.0.0.1:1\\n')\n"
+        "        hosts.with_suffix('.new').rename(hosts)\n"
+        "    if hvd.size() == 1: alone.touch()\n"
+        "    for _ in range(3000):\n"
+        "        if len(state.sizes) == 3: break\n"
+        "        state.commit(); time.sleep(0.02)\n"
+        "    return state.sizes\n"
+        "state = ObjectState(hvd.broadcast_object, hvd.rank, sizes=[])\n"
+        "print(run_fn(train, reset)(state))"
+    )
+    launched = horovodrun(
+        "-np", "2", "--min-np", "1", "--reset-limit", "1", "--elastic-timeout", "60",
+        "--host-discovery-script", f"cat {hosts}", sys.executable, "-c", program,
+        launcher=("-c", SOON_GOING_ON),
+    )  # fmt: skip
+    assert launched.code == 0, launched.out + launched.err
+    assert launched.lines(0) == launched.lines(1) == ["[2, 1, 2]"]
+
+
 # Gives up ranks that cannot connect long before one that is slow to start.
 SOON_GIVING_UP = """
 import sys

@@ -79,6 +79,26 @@ def test_seats(usable: Mapping[str, int], present: list[Seat], limit: int | None
         assert since[rank_0] == min(since.values())
 
 
+@given(HOSTS, seatings(), st.none() | st.integers(1, 9))
+def test_seats_of_a_round_without_newcomers(
+    usable: Mapping[str, int], present: list[Seat], limit: int | None
+) -> None:
+    full = make_plan(usable, present, limit)
+    absent = [seat.worker for seat in full.seats if seat.since is None and seat.worker % 2]
+    plan = full.without(absent)
+    places = assign(plan)
+    assert places.keys() == {seat.worker for seat in full.seats} - set(absent)
+    assert sorted(place.rank for place in places.values()) == list(range(plan.size))
+    assert all(place.size == plan.size for place in places.values())
+    assert plan.hosts == {
+        host: sum(place.hostname == host for place in places.values()) for host in plan.hosts
+    }
+    since = {seat.worker: seat.since for seat in plan.seats if seat.since is not None}
+    if since:
+        rank_0 = next(worker for worker, place in places.items() if place.rank == 0)
+        assert since[rank_0] == min(since.values())
+
+
 def test_local_ranks_stay_where_they_can() -> None:
     present = [Seat(0, "a", 0, 0, 1), Seat(2, "a", 2, 2, 1), Seat(3, "a", 3, 3, 1)]
     places = assign(make_plan({"a": 3}, present, None))

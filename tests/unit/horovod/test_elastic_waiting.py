@@ -2,7 +2,7 @@
 
 import pytest
 
-from horovod.runner.elastic.driver import ADDED
+from horovod.runner.elastic.driver import ADDED, REMOVED
 from unit.horovod.elastic_game import Game, goes_on
 
 
@@ -197,3 +197,194 @@ def test_those_who_train_are_called_until_they_come() -> None:
     game.ready(0)
     assert game.driver.next_tick() is None
     assert len(game.world.announced) == 8
+
+
+def pass_time(game: Game, until: float) -> None:
+    """Wakes the driver whenever it wants to be woken."""
+    for _ in range(100):
+        at = game.driver.next_tick()
+        if at is None or at > until:
+            break
+        game.world.time = at
+        game.driver.tick()
+    else:
+        pytest.fail("the driver never sleeps")
+    game.world.time = until
+
+
+def rounds(game: Game) -> dict[int, int]:
+    return {number: place.round for number, place in game.world.places.items()}
+
+
+def job_that_changes_while_a_newcomer_starts(
+    *, least: int = 1, most: int | None = None, resets: int | None = None
+) -> Game:
+    """Host b has lost the slot of worker 2, which has left, and c has worker 3, still starting."""
+    game = Game(start=3, least=least, most=most, resets=resets)
+    game.hosts(a=1, b=2)
+    game.ready(0, 1, 2)
+    game.hosts(a=1, b=1, c=1)
+    assert game.world.announced == [(1, REMOVED | ADDED)]
+    game.ready(0, 2)
+    assert "b has no slot for it any more" in game.world.places[2].reason
+    game.end(2, 0)
+    return game
+
+
+def test_a_removed_slot_does_not_have_the_others_wait_long_for_a_newcomer() -> None:
+    game = job_that_changes_while_a_newcomer_starts()
+    pass_time(game, 20.0)
+    assert rounds(game)[0] == 1  # as worker 1, which trains on, may have the newcomer in time
+    game.ready(1)
+    assert game.driver.next_tick() == 25.0
+    pass_time(game, 24.9)
+    assert rounds(game)[0] == 1
+    pass_time(game, 25.0)
+    assert (rounds(game)[0], rounds(game)[1]) == (2, 2)
+    assert {number: game.world.ranks()[number] for number in (0, 1)} == {0: 0, 1: 1}
+    assert game.world.gathered[-1] == ["a", "b"]
+    called = len(game.world.announced)
+    pass_time(game, 59.0)
+    assert len(game.world.announced) == called  # they train while it starts
+    game.ready(3)
+    assert game.world.announced[called:] == [(2, ADDED)]
+    game.ready(1, 0)
+    assert {number: game.world.ranks()[number] for number in (0, 1, 3)} == {0: 0, 1: 1, 3: 2}
+    assert {rounds(game)[number] for number in (0, 1, 3)} == {3}
+    assert game.world.said == []
+    assert len(game.world.started) == 3
+
+
+def test_a_newcomer_that_is_soon_ready_costs_one_round_only() -> None:
+    game = job_that_changes_while_a_newcomer_starts()
+    game.ready(1)
+    pass_time(game, 4.9)
+    game.ready(3)
+    assert {number: rounds(game)[number] for number in (0, 1, 3)} == {0: 2, 1: 2, 3: 2}
+    assert game.driver.next_tick() is None
+
+
+def test_a_failure_does_not_have_the_others_wait_long_for_newcomers() -> None:
+    game = Game(start=3, least=1)
+    game.hosts(a=1, b=2)
+    game.ready(0, 1, 2)
+    game.hosts(a=1, b=2, c=2)
+    game.ready(3)
+    game.end(2, 137)
+    game.end(1, 143)  # with its host
+    game.ready(0)
+    pass_time(game, 5.0)
+    # Whoever is ready comes along, after those who have the state.
+    assert {number: game.world.ranks()[number] for number in (0, 3)} == {0: 0, 3: 1}
+    assert rounds(game)[0] == rounds(game)[3] == 2
+    game.ready(4)
+    game.ready(3, 0)
+    assert {number: game.world.ranks()[number] for number in (0, 3, 4)} == {0: 0, 3: 1, 4: 2}
+    game = Game(start=2, least=1)
+    game.hosts(a=1, b=1)
+    game.ready(0, 1)
+    game.hosts(a=1, b=1, aa=1)
+    game.end(0, 137)
+    game.ready(1)
+    pass_time(game, 5.0)
+    assert (game.world.ranks()[1], rounds(game)[1]) == (0, 2)
+
+
+def test_a_first_round_waits_for_all() -> None:
+    game = Game(start=2, least=1)
+    game.hosts(a=1, b=1)
+    game.ready(0)
+    pass_time(game, 59.0)
+    assert not game.world.places
+    game.ready(1)
+    assert game.world.ranks() == {0: 0, 1: 1}
+
+
+def test_who_is_waited_for_when_too_few_could_go_on_is_said() -> None:
+    game = job_that_changes_while_a_newcomer_starts(least=3)
+    game.ready(1)
+    pass_time(game, 4.9)
+    assert game.world.said == []
+    pass_time(game, 30.0)
+    assert rounds(game)[0] == 1
+    (line,) = game.world.said
+    assert line == (
+        "Training stands still until worker 3 on c is ready, for up to 60 seconds"
+        " (--elastic-timeout): there are 2 ranks, at least 3 are needed."
+    )
+    game.driver.tick()
+    assert game.world.said == [line]
+    game.hosts(a=1, b=1, c=1, d=4)
+    assert game.world.said[1].startswith(
+        "Training stands still until worker 3 on c, worker 4 on d, worker 5 on d, 2 more are ready,"
+    )
+    game.ready(5)  # now they are enough, and have waited long
+    assert {number: game.world.ranks()[number] for number in (0, 1, 5)} == {0: 0, 1: 1, 5: 2}
+    assert len(game.world.said) == 2
+
+
+def test_a_newcomer_that_never_comes_costs_the_others_nothing_but_the_grace() -> None:
+    game = job_that_changes_while_a_newcomer_starts()
+    game.ready(1)
+    pass_time(game, 5.0)
+    assert (rounds(game)[0], rounds(game)[1]) == (2, 2)
+    pass_time(game, 60.0)
+    assert game.world.ended_workers == [3]
+    assert game.world.said == [
+        "Worker 3 on c has not come for 60 seconds (--elastic-timeout); ending it.",
+        "No more workers are started on c for now.",
+    ]
+    game.end(3, 143)
+    assert (rounds(game)[0], rounds(game)[1]) == (2, 2)
+    assert game.driver.next_tick() is None
+    game.end(0, 0)
+    game.end(1, 0)
+    assert game.driver.verdict == 0
+
+
+def test_a_guest_trains_on_while_those_that_it_waits_for_start() -> None:
+    game = Game(start=2, least=1, most=2)
+    game.hosts(a=2)
+    game.ready(0, 1)
+    game.hosts(b=2)
+    game.end(1, 137)
+    game.ready(0)
+    pass_time(game, 5.0)
+    assert (game.world.ranks()[0], rounds(game)[0]) == (0, 2)
+    game.ready(2, 3)
+    assert game.world.announced == [(2, ADDED)]
+    game.ready(0)
+    assert {number: game.world.ranks()[number] for number in (0, 2, 3)} == {0: 0, 2: 1, 3: 2}
+    assert game.world.announced[1:] == [(3, REMOVED)]
+
+
+def test_newcomers_that_join_late_are_no_reset_of_their_own() -> None:
+    game = job_that_changes_while_a_newcomer_starts(resets=1)
+    game.ready(1)
+    pass_time(game, 5.0)
+    game.ready(3, 0, 1)
+    assert rounds(game)[3] == 3
+    assert goes_on(game)
+    game.end(3, 9)
+    game.ready(0, 1)
+    assert game.driver.verdict == 9
+    assert "formed anew 1 time, which is the limit (--reset-limit)" in game.world.said[-1]
+
+
+@pytest.mark.parametrize("what", ["failure", "lost connection", "other newcomer"])
+def test_another_change_is_a_reset_also_when_late_newcomers_join_by_it(what: str) -> None:
+    game = job_that_changes_while_a_newcomer_starts(resets=1)
+    game.ready(1)
+    pass_time(game, 5.0)
+    if what == "failure":
+        game.ready(3)
+        game.end(1, 9)
+        game.ready(0)
+    elif what == "lost connection":
+        game.ready(0, 1)
+        pass_time(game, 10.0)
+    else:
+        game.hosts(a=1, b=1, c=1, d=1)
+        game.ready(3, 4, 0, 1)
+    assert game.driver.verdict is not None
+    assert "formed anew 1 time, which is the limit (--reset-limit)" in game.world.said[-1]

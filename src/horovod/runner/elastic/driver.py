@@ -2,7 +2,8 @@
 
 Workers ask for their place whenever they (re)initialise. A round begins when all workers that the
 plan wants have asked; then each is told its place. Newcomers are started while the others still
-train, and these are interrupted only when the newcomers are ready.
+train, and these are interrupted only when the newcomers are ready. Where all have come while some
+newcomers still start, as after a failure, a round begins soon without these, if it may.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,8 @@ from horovod.runner.elastic.blacklist import Blacklist
 from horovod.runner.elastic.limits import Failure, Limits
 from horovod.runner.elastic.meetings import Meetings
 from horovod.runner.elastic.messages import Place, Ready
+from horovod.runner.elastic.newcomers import Newcomers
+from horovod.runner.elastic.resets import Resets
 from horovod.runner.elastic.seating import Plan, assign, make_plan
 from horovod.runner.elastic.state_holders import alone_has_state, find_reserves
 from horovod.runner.elastic.surroundings import Surroundings
@@ -55,9 +58,13 @@ class Driver:
     _deadline: float | None = None
     _told_slots: int | None = None  # how many there are, when last said because they are too few
     _meetings: Meetings = field(init=False)
+    _resets: Resets = field(init=False)
+    _newcomers: Newcomers = field(init=False)
 
     def __post_init__(self) -> None:
         self._meetings = Meetings(self.limits.timeout)
+        self._resets = Resets(self.limits.resets)
+        self._newcomers = Newcomers(self.limits, self.surroundings)
 
     @property
     def working(self) -> bool:
@@ -168,6 +175,7 @@ class Driver:
         now = self.surroundings.now()
         if self._next_call is not None and now >= self._next_call:
             self._next_call = None
+        self._newcomers.tick()
         if self._deadline is not None and now >= self._deadline:
             self._give_up_waiting()
         if self._rounds and self.verdict is None:
@@ -183,7 +191,8 @@ class Driver:
 
     def next_tick(self) -> float | None:
         """When `tick` should be called, by the clock."""
-        times = [self._deadline, self._next_call, self.blacklist.next_return()]
+        times = [self._deadline, self._next_call, self._newcomers.grace_end]
+        times += [self.blacklist.next_return()]
         times += [worker.end_at for worker in self._of(Situation.LEAVING)]
         if self._rounds:
             starting = self._of(Situation.STARTING)
@@ -218,10 +227,10 @@ class Driver:
         plan = self._plan()
         reserves = find_reserves(self._present(), plan, self._rounds)
         needed = [*reserves, *(self._workers[seat.worker] for seat in plan.seats)]
-        complete = all(worker.situation is Situation.WAITING for worker in needed)
-        self._dismiss_surplus(plan, () if complete else reserves)
-        if complete:
-            self._begin_round(plan)
+        next_round = self._newcomers.next_round(plan, needed, first=not self._rounds)
+        self._dismiss_surplus(plan, reserves if next_round is None else ())
+        if next_round is not None:
+            self._begin_round(next_round)
             plan = self._plan()
         if self.verdict is None:
             self._interrupt(plan)
@@ -352,12 +361,10 @@ class Driver:
             self.surroundings.announce(self._rounds, update)
 
     def _begin_round(self, plan: Plan) -> None:
-        resets = self.limits.resets
-        if self._rounds and resets is not None and self._rounds > resets:
-            self._fail(
-                f"The job has been formed anew {resets} time{'s' * (resets != 1)}, which is the"
-                " limit (--reset-limit)."
-            )
+        places = assign(plan)
+        starting = [worker.number for worker in self._of(Situation.STARTING)]
+        if reason := self._resets.begin_round(places, starting):
+            self._fail(reason)
             return
         if reason := self._meetings.end_round(self.surroundings.now()):
             self._fail(reason)
@@ -365,11 +372,12 @@ class Driver:
         self._rounds += 1
         self._broken = False
         self._deadline = self._next_call = None
+        self._newcomers.round_begins()
         self._pause = FIRST_PAUSE
         self.failure = None
         self._leave_behind()
         self.surroundings.gather(list(plan.hosts))
-        for number, place in assign(plan).items():
+        for number, place in places.items():
             worker = self._workers[number]
             worker.place = place
             worker.since = worker.since or self._rounds

@@ -1,6 +1,6 @@
 """Which worker gets which rank when a job is formed anew: pure functions over what is there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from horovod.runner.hosts import HostInfo, SlotInfo, get_host_assignments
@@ -67,6 +67,19 @@ class Plan:
     def seats(self) -> list[Seat]:
         """All workers that stay."""
         return [seat for seats in self.staying.values() for seat in seats]
+
+    def without(self, absent: Collection[int]) -> "Plan":
+        """The plan of a round that waits neither for these workers nor for any to be started.
+
+        Its first host stays the same if its first worker does.
+        """
+        staying = {
+            host: [seat for seat in seats if seat.worker not in absent]
+            for host, seats in self.staying.items()
+        }
+        staying = {host: seats for host, seats in staying.items() if seats}
+        hosts = {host: len(seats) for host, seats in staying.items()}
+        return replace(self, hosts=hosts, staying=staying, vacancies={})
 
 
 def make_plan(usable: Mapping[str, int], present: Sequence[Seat], limit: int | None) -> Plan:
