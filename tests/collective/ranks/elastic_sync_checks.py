@@ -112,3 +112,58 @@ def check_extra_state_of_modules_is_rank_0s() -> None:
     counter.batches = 9
     state.restore()
     assert counter.batches == 3
+
+
+class Told(torch.nn.Module):
+    """A module that keeps the object with which its extra state is set, as in PyTorch's guide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(1)  # whose state has a version
+        self.seen: dict[str, Any] = {"batches": 0, "mean": torch.zeros(1)}
+        self.versions: list[Any] = []
+
+    def get_extra_state(self) -> Any:
+        return self.seen
+
+    def set_extra_state(self, state: Any) -> None:
+        self.seen = state
+
+    def load_state_dict(self, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
+        self.versions.append(state_dict._metadata["norm"])
+        return super().load_state_dict(state_dict, *args, **kwargs)
+
+
+class Keeping(hvd.elastic.ElasticSampler):
+    """A sampler that keeps account of its own, as Horovod's did."""
+
+    drawn: set[int]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "drawn": self.drawn}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        self.drawn = state_dict["drawn"]
+
+
+def check_what_is_changed_after_a_restore_was_not_committed() -> None:
+    model, sampler = Told(), Keeping(range(8))
+    sampler.drawn = set()
+    state = hvd.elastic.TorchState(model=model, sampler=sampler)
+
+    def go_on() -> None:
+        model.seen["batches"] += 10
+        model.seen["mean"] += 10
+        sampler.drawn.add(10 + len(sampler.drawn))
+
+    for committed in (state.commit, state.sync):
+        model.seen["batches"], model.seen["mean"] = 5, torch.full((1,), 5.0)
+        sampler.drawn = {5}
+        committed()
+        for _ in range(3):
+            go_on()
+            state.restore()
+            assert model.seen == {"batches": 5, "mean": torch.full((1,), 5.0)}
+            assert sampler.drawn == {5}
+    assert all(version == {"version": 2} for version in model.versions)

@@ -1,6 +1,7 @@
 """Models, optimizers and samplers as state that survives the loss of ranks."""
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -58,6 +59,11 @@ def _is_no_parameter(name: str, value: Any) -> bool:
     return name.rpartition(".")[2] == "_extra_state" or not isinstance(value, torch.Tensor)
 
 
+def _others(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a model's state that are no parameters or buffers."""
+    return {name: value for name, value in state.items() if _is_no_parameter(name, value)}
+
+
 class ModelStateHandler(StateHandler):
     """Keeps a model's parameters and buffers."""
 
@@ -71,12 +77,15 @@ class ModelStateHandler(StateHandler):
 
     def restore(self) -> None:
         """Goes back to them."""
-        self.value.load_state_dict(self._saved)
+        state = copy.copy(self._saved)  # with its `_metadata`
+        # Of what is no tensor to copy from, a module may keep the object itself, and change it.
+        state.update(copy.deepcopy(_others(state)))
+        self.value.load_state_dict(state)
 
     def sync(self) -> None:
         """Broadcasts rank 0's; what modules tell by `get_extra_state`, as objects."""
         state = self.value.state_dict()
-        others = {name: value for name, value in state.items() if _is_no_parameter(name, value)}
+        others = _others(state)
         tensors = {name: value for name, value in state.items() if name not in others}
         broadcast_parameters(tensors, root_rank=0)
         if others:
@@ -144,7 +153,7 @@ class SamplerStateHandler(StateHandler):
 
     def restore(self) -> None:
         """Goes back to it."""
-        self.value.load_state_dict(self._saved)
+        self.value.load_state_dict(copy.deepcopy(self._saved))
 
     def sync(self) -> None:
         """Broadcasts rank 0's, and spreads the rest over the ranks that there are."""
