@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -11,6 +12,19 @@ from horovod.torch.gathering import allgather
 from horovod.torch.missing_gradients import gradient_dtype
 
 _JOINED = "is not supported with Join"  # in the core's error
+
+
+def in_one_order(
+    parameters: Sequence[torch.Tensor], groups: Sequence[Mapping[str, Any]]
+) -> list[torch.Tensor]:
+    """Parameters in the order of their optimizer's groups; those that are in none come first.
+
+    Ranks may have come to know them in unlike orders: one that is new in an elastic job finds all
+    of them unfrozen, which others have unfrozen one after the other.
+    """
+    grouped = (parameter for group in groups for parameter in group["params"])
+    places = {parameter: place for place, parameter in enumerate(grouped)}
+    return sorted(parameters, key=lambda parameter: places.get(parameter, -1))
 
 
 def agree_on_bucket_bytes(

@@ -12,7 +12,7 @@ import torch
 from horovod import _settings
 from horovod._session import SESSION, Member
 from horovod.common.exceptions import HorovodInternalError
-from horovod.torch.bucket_agreement import agree_on_bucket_bytes
+from horovod.torch.bucket_agreement import agree_on_bucket_bytes, in_one_order
 from horovod.torch.changed_gradients import ChangedGradients, versions_of
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradients import TOO_MANY_PASSES, Parameter, Reduction
@@ -291,7 +291,7 @@ class BucketReducer:
     def synchronize(self, groups: Sequence[dict[str, Any]]) -> None:
         """Waits until all parameters have their reduced gradients."""
         self.watch(groups)
-        self._make_buckets()
+        self._make_buckets(groups)
         for bucket in self._buckets:
             if bucket.handle is None:
                 for parameter in list(bucket.missing):
@@ -365,7 +365,7 @@ class BucketReducer:
         self._bucket_of = {each: bucket for bucket in self._buckets for each in bucket.views}
         self._unplaced = [each for each in self._watched if each not in self._bucket_of]
 
-    def _make_buckets(self) -> None:
+    def _make_buckets(self, groups: Sequence[dict[str, Any]]) -> None:
         if self._member is not SESSION.member:
             # Memory of an earlier job is only read by this rank.
             self._member = SESSION.member
@@ -375,7 +375,7 @@ class BucketReducer:
         if not self._unplaced:
             return
         # The backward pass comes to the last ones first.
-        added = self._unplaced[::-1]
+        added = in_one_order(self._unplaced, groups)[::-1]
         process_set = self.reduction.process_set
         room = agree_on_bucket_bytes(self._names, added, self._bucket_bytes, process_set)
         for layout in lay_out(added, room):

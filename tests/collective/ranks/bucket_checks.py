@@ -297,6 +297,27 @@ def check_it_goes_on_after_a_new_start() -> None:
         hvd.init()
 
 
+def check_a_new_rank_finds_all_unfrozen_that_others_have_unfrozen_one_by_one() -> None:
+    def wrapped() -> Any:
+        sgd = torch.optim.SGD(model.parameters(), lr=0.0)
+        return hvd.DistributedOptimizer(sgd, gradient_as_bucket_view=True)
+
+    model: Any = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(3)))
+    model.requires_grad_(requires_grad=False)
+    optimizer = wrapped()
+    for layer in (model[2], model[0], model[1], None):
+        if layer is not None:
+            layer.requires_grad_(requires_grad=True)
+        else:
+            hvd.shutdown()
+            hvd.init()
+            optimizer = optimizer if hvd.rank() == 0 else wrapped()
+        optimizer.zero_grad()
+        torch.autograd.backward(model(torch.ones(1, 4)).sum() * (hvd.rank() + 1))
+        optimizer.step()
+    assert model[2].bias.grad.tolist() == [(hvd.size() + 1) / 2] * 4
+
+
 def check_sparse_gradients_have_to_travel_dense() -> None:
     def embed(**options: Any) -> torch.Tensor:
         table = torch.nn.Embedding(10, 3, sparse=True)
