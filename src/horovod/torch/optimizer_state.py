@@ -3,7 +3,7 @@
 import contextlib
 import copy
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -281,17 +281,75 @@ def _settled(present: Any, value: Any, filled: set[int]) -> Any:
     return value
 
 
-def _held(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
-    """The optimizers that one is made of, as Lookahead and SAM are."""
-    return [each for each in vars(optimizer).values() if isinstance(each, torch.optim.Optimizer)]
+@dataclass(frozen=True)
+class _Before:
+    """What an optimizer had before `load_state_dict`.
+
+    Attributes:
+        groups: the list of its groups.
+        each_group: those in it.
+    """
+
+    optimizer: torch.optim.Optimizer
+    groups: Any
+    each_group: list[dict[str, Any]]
+    state: Any
 
 
-def _put_back(optimizer: torch.optim.Optimizer, name: str, made: Any, old: Any) -> None:
-    """Has an optimizer keep an object that it had before `load_state_dict` made another one."""
-    if made is not old and getattr(optimizer, name, None) is made:
-        # It may be a property, which tells what an optimizer within has.
-        with contextlib.suppress(AttributeError):
-            setattr(optimizer, name, old)
+def _look_at(optimizer: torch.optim.Optimizer) -> list[_Before]:
+    """Notes what an optimizer has, and those that it is made of, as Lookahead and SAM are."""
+    found = [optimizer]
+    for each in found:
+        within = (one for one in vars(each).values() if isinstance(one, torch.optim.Optimizer))
+        found += [one for one in within if all(one is not other for other in found)]
+    return [
+        _Before(each, each.param_groups, list(each.param_groups), each.state)
+        for each in found
+        if hasattr(each, "param_groups") and hasattr(each, "state")
+    ]
+
+
+def _put_back(before: Sequence[_Before], name: str, made: Sequence[Any], old: Any) -> None:
+    """Has optimizers keep an object in place of those that `load_state_dict` has made for it."""
+    for each in before:
+        present = getattr(each.optimizer, name)
+        if present is not old and any(present is one for one in made):
+            # It may be a property, which tells what an optimizer within has.
+            with contextlib.suppress(AttributeError):
+                setattr(each.optimizer, name, old)
+
+
+def _keep_groups(before: Sequence[_Before]) -> None:
+    """Has an optimizer, and those within that share its groups, keep them with loaded values.
+
+    Where several have loaded groups of their own, those of the outermost count.
+    """
+    outer = before[0]
+    own = {id(group) for group in outer.each_group}
+    filled: set[int] = set()
+    for each in before:
+        made = each.optimizer.param_groups
+        pairs = zip(each.each_group, made, strict=each is outer)
+        for place, (group, loaded) in enumerate(pairs):
+            if id(group) not in own or loaded is group:
+                continue
+            if id(group) not in filled:
+                filled.add(id(group))
+                _take_over(group, loaded)
+            # Whoever has been given the list that was made gets the groups with it.
+            made[place] = group
+    lists = [each.optimizer.param_groups for each in before if each.groups is outer.groups]
+    _put_back(before, "param_groups", lists, outer.groups)
+
+
+def _keep_state(before: Sequence[_Before]) -> dict[Any, Any]:
+    """Has an optimizer, and those within that share its state, keep it; returns what was loaded."""
+    old = before[0].state
+    now = [each.optimizer.state for each in before if each.state is old]
+    made = [each for each in now if each is not old]
+    loaded = dict(made[0] if made else old)
+    _put_back(before, "state", made, old)
+    return loaded
 
 
 def load(optimizer: torch.optim.Optimizer, snapshot: Snapshot) -> None:
@@ -306,21 +364,12 @@ def load(optimizer: torch.optim.Optimizer, snapshot: Snapshot) -> None:
         optimizer: of the same parameters as the one that told.
         snapshot: whose values the optimizer keeps, on the devices on which they are.
     """
-    groups, state = optimizer.param_groups, optimizer.state
-    old_groups, old_state = list(groups), dict(state)
+    before, old_state = _look_at(optimizer), dict(optimizer.state)
     parameters = _parameters(optimizer)
     load_as_wrapped(optimizer, _loadable(snapshot))
-    made_groups, made_state = optimizer.param_groups, optimizer.state
-    for group, loaded_group in zip(old_groups, made_groups, strict=True):
-        _take_over(group, loaded_group)
-    loaded: dict[Any, Any] = dict(made_state)
-    # Whoever has been given the list that was made gets the groups with it.
-    groups[:] = made_groups[:] = old_groups
-    for each in (*_held(optimizer), optimizer):
-        _put_back(each, "param_groups", made_groups, groups)
-        _put_back(each, "state", made_state, state)
-    state = optimizer.state
-    entries = _entries(snapshot.told)
+    _keep_groups(before)
+    loaded = _keep_state(before)
+    state, entries = optimizer.state, _entries(snapshot.told)
     for name, keys in snapshot.exact.items():
         numbers_one = isinstance(name, int) and 0 <= name < len(parameters)
         key = parameters[name] if numbers_one else name

@@ -80,7 +80,54 @@ class SharingSAM(SAM):
         self.inner.state = self.state
 
 
-KINDS = (Lookahead, WithProperty, SAM, SharingSAM)
+class LoadingBoth(Lookahead):
+    """As torch_optimizer's Lookahead: loads the one within and itself, which puts them apart."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.inner.load_state_dict(state_dict)
+        torch.optim.Optimizer.load_state_dict(self, {**state_dict, "state": {}})
+
+
+class SharingBoth(LoadingBoth):
+    """Shares the state too."""
+
+    def __init__(self, inner: torch.optim.Optimizer) -> None:
+        super().__init__(inner)
+        self.state = inner.state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.inner.load_state_dict(state_dict)
+        torch.optim.Optimizer.load_state_dict(self, state_dict)
+
+
+class LoadingOneWithin(SharingBoth):
+    """Loads the one within alone, which has the values then."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.inner.load_state_dict(state_dict)
+
+
+class Around(LoadingBoth):
+    """Around another one that is around the one that makes the steps."""
+
+    def __init__(self, inner: torch.optim.Optimizer) -> None:
+        super().__init__(LoadingBoth(inner))
+
+    @property
+    def innermost(self) -> torch.optim.Optimizer:
+        return self.inner.inner  # type: ignore[attr-defined,no-any-return]
+
+
+class WithListOfItsOwn(LoadingBoth):
+    """Shares the groups, but not their list, as `Optimizer.__init__` leaves it."""
+
+    def __init__(self, inner: torch.optim.Optimizer) -> None:
+        super().__init__(inner)
+        self.param_groups = list(inner.param_groups)
+
+
+SHARING_THE_STATE = (SharingSAM, SharingBoth, LoadingOneWithin)
+KINDS = (Lookahead, WithProperty, SAM, LoadingBoth, Around, *SHARING_THE_STATE)
 
 
 def trained(kind: Callable[[torch.optim.Optimizer], Any]) -> tuple[torch.nn.Linear, Any]:
@@ -132,10 +179,27 @@ def check_the_optimizer_within_keeps_its_groups_after_a_restore() -> None:
 
 
 def check_the_optimizer_within_keeps_a_state_that_is_shared() -> None:
-    layer, optimizer = trained(SharingSAM)
-    momentum = optimizer.inner.state[layer.weight]["momentum_buffer"]
+    for kind in SHARING_THE_STATE:
+        layer, optimizer = trained(kind)
+        momentum = optimizer.inner.state[layer.weight]["momentum_buffer"]
+        hvd.broadcast_optimizer_state(optimizer, 0)
+        everyones = hvd.allgather(momentum.unsqueeze(0))
+        shared = optimizer.inner.state is optimizer.state
+        kept = optimizer.inner.state[layer.weight]["momentum_buffer"] is momentum
+        assert all(hvd.allgather_object(shared and kept)), kind
+        assert torch.equal(everyones, everyones[:1].expand_as(everyones)), kind
+
+
+def check_groups_are_shared_that_are_in_two_lists() -> None:
+    _, optimizer = trained(WithListOfItsOwn)
     hvd.broadcast_optimizer_state(optimizer, 0)
-    assert optimizer.inner.state is optimizer.state
-    assert optimizer.inner.state[layer.weight]["momentum_buffer"] is momentum
-    everyones = hvd.allgather(momentum.unsqueeze(0))
-    assert torch.equal(everyones, everyones[:1].expand_as(everyones))
+    (group,), (within,) = optimizer.param_groups, optimizer.inner.param_groups
+    assert group is within
+    assert group["lr"] == 0.1
+    assert optimizer.param_groups is not optimizer.inner.param_groups
+
+
+def check_the_innermost_optimizer_keeps_its_groups() -> None:
+    _, optimizer = trained(Around)
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert optimizer.innermost.param_groups is optimizer.param_groups
