@@ -1,7 +1,7 @@
 """Copies of wrapped optimizers, which tell their state, and are not wrapped."""
 
 import copy
-import pickle
+import copyreg
 from typing import Any
 
 _COPY_STATE = (
@@ -32,15 +32,36 @@ def _copied(derived: Any, memo: dict[int, Any] | None = None) -> Any:
     return made
 
 
-def _reduce_ex(derived: Any, protocol: Any) -> Any:
-    """Refuses a pickle that nobody could read, as the class has no place in a module.
+class _ByValue(type):
+    """The class of a class that pickles only who takes classes along, as cloudpickle does."""
+
+
+def _refuse(_: _ByValue) -> Any:
+    """What picklers call that would name a class, if it is one of these.
 
     Raises:
-        TypeError: that is so. cloudpickle, which takes the class along, asks for the last protocol.
+        TypeError: the class of wrapped optimizers has no name by which it could be found.
     """
-    if protocol < pickle.HIGHEST_PROTOCOL:
-        raise TypeError(_COPY_STATE)
-    return object.__reduce_ex__(derived, protocol)
+    raise TypeError(_COPY_STATE)
+
+
+copyreg.pickle(_ByValue, _refuse)
+_TAKEN_ALONG = _ByValue("TakenAlong", (), {})  # a name that nothing in this module has
+
+
+def _make(_: object, make: Any, arguments: Any) -> Any:
+    """Makes what is unpickled."""
+    return make(*arguments)
+
+
+def _reduce_ex(derived: Any, protocol: Any) -> Any:
+    """What is pickled: first of all a class at which all fails that would fail at the optimizer's.
+
+    That one has no place in a module. cloudpickle takes both along.
+    """
+    reduced: Any = object.__reduce_ex__(derived, max(protocol, 2))
+    make, arguments, *rest = reduced
+    return (_make, (_TAKEN_ALONG, make, arguments), *rest)
 
 
 def copying_of(kind: Any) -> dict[str, Any]:

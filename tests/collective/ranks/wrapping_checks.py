@@ -137,7 +137,11 @@ def check_copies_of_a_wrapped_optimizer_tell_their_state_and_say_that_they_are_n
         assert not hasattr(type(optimizer), "_passed")
         saves: list[Callable[[], Any]] = [
             lambda: torch.save(optimizer, io.BytesIO()),  # noqa: B023 - called within the loop
-            lambda: pickle.dumps(optimizer, protocol=4),  # noqa: B023 - as above
+            *(
+                lambda of=of, protocol=protocol: of([optimizer], protocol)  # noqa: B023 - as above
+                for of in (pickle.dumps, pickle._dumps)  # type: ignore[attr-defined]
+                for protocol in range(pickle.HIGHEST_PROTOCOL + 1)
+            ),
         ]
         for save in saves:
             with pytest.raises(TypeError, match=r"save optimizer\.state_dict\(\), and wrap anew"):
