@@ -1,14 +1,9 @@
 """Memory that a caller gives for a result whose rows the ranks agree on (`output=`)."""
 
-import math
 from collections.abc import Sequence
 
+from horovod._memory_ranges import bytes_of
 from horovod._operations import Operand
-
-
-def _nbytes(operand: Operand) -> int:
-    bits = "".join(filter(str.isdigit, operand.dtype))  # "bool" has none
-    return math.prod(operand.shape) * (int(bits) // 8 if bits else 1)
 
 
 def check_output(output: Operand, source: Operand) -> Operand:
@@ -33,8 +28,8 @@ def check_output(output: Operand, source: Operand) -> Operand:
             f"output has shape {tuple(output.shape)}, which differs from the tensor's,"
             f" {tuple(source.shape)}, in more than the first dimension"
         )
-    output_end = output.address + _nbytes(output)
-    source_end = source.address + _nbytes(source)
+    output_end = output.address + bytes_of(output)
+    source_end = source.address + bytes_of(source)
     if output.address < source_end and source.address < output_end:
         raise ValueError("output shares memory with the tensor")
     return output

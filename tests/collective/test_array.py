@@ -6,10 +6,12 @@ import pytest
 
 from collective.launching import Suite, cases
 
+FILES = ("array_checks.py", "array_group_checks.py")
+
 
 @pytest.mark.parametrize(
     ("suite", "check"),
-    cases("array_checks.py", (2, "shm"), (2, "tcp"), (3, "tcp"), (4, "shm")),
+    cases(FILES, (2, "shm"), (2, "tcp"), (3, "tcp"), (4, "shm")),
 )
 def test_array(suite: Suite, check: str, outcome: Callable[[Suite, str], Sequence[str]]) -> None:
     for rank, problem in enumerate(outcome(suite, check)):

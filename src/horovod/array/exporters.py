@@ -7,10 +7,11 @@ import array
 import ctypes
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from horovod._loader import _bindings
+from horovod._memory_ranges import bytes_of, overlapping
 from horovod._operations import DTYPES, Operand
 from horovod._outputs import check_output, check_rows
 
@@ -103,6 +104,35 @@ def receiving(output: Any, source: Exported) -> Receiving:
         return output
 
     return target.operand, finish
+
+
+def apart(exported: Sequence[Exported]) -> list[Exported]:
+    """Arrays that can be worked on in place together.
+
+    Args:
+        exported: ones that can be worked on in place.
+
+    Returns:
+        The same, but for those that share memory with others of them: they have copies to work on,
+        which `write_back` brings into the arrays.
+    """
+    made = list(exported)
+    for i in overlapping([(each.operand.address, bytes_of(each.operand)) for each in exported]):
+        made[i] = _copied(exported[i])
+    return made
+
+
+def _copied(exported: Exported) -> Exported:
+    source = exported.operand
+    work = _buffer_operand(_bindings.allocate(source.shape, source.dtype))
+    length = bytes_of(source)
+    ctypes.memmove(work.address, source.address, length)
+
+    def write_back() -> None:
+        ctypes.memmove(source.address, work.address, length)
+        exported.write_back()
+
+    return exported._replace(operand=work, write_back=write_back)
 
 
 def _require_supported(dtype: str) -> str:

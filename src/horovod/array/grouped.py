@@ -5,7 +5,7 @@ from typing import Any
 
 from horovod._collectives import COLLECTIVES
 from horovod._reduce_op import Adasum, Average, choose_op, require_power_of_2
-from horovod.array.exporters import Exported, export
+from horovod.array.exporters import Exported, apart, export
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id, size_of
 
 
@@ -24,7 +24,8 @@ def _start_allreduce(
         require_power_of_2(size_of(process_set))
     exported = [export(tensor) for tensor in tensors]
     if in_place:
-        destinations = [item.require_in_place().operand for item in exported]
+        exported = apart([item.require_in_place() for item in exported])
+        destinations = [item.operand for item in exported]
         results = list(tensors)
     else:
         pairs = [item.new() for item in exported]

@@ -11,6 +11,7 @@ from torch.utils.dlpack import from_dlpack
 
 from horovod._collectives import COLLECTIVES
 from horovod._loader import _bindings
+from horovod._memory_ranges import overlapping
 from horovod._native import _buildinfo
 from horovod._operations import CPU, DTYPES, Operand
 from horovod._outputs import check_output, check_rows
@@ -175,12 +176,8 @@ def apart(works: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         The same, but copies of those that share memory with others of them.
     """
     made = list(works)
-    reached = 0
-    for i in sorted(range(len(works)), key=lambda i: works[i].data_ptr()):
-        work = works[i]
-        if work.numel() and work.data_ptr() < reached:
-            made[i] = work.clone()
-        reached = max(reached, work.data_ptr() + work.numel() * work.element_size())
+    for i in overlapping([(w.data_ptr(), w.numel() * w.element_size()) for w in works]):
+        made[i] = works[i].clone()
     return made
 
 

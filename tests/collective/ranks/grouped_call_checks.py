@@ -123,19 +123,22 @@ def check_what_the_bindings_leave_of_groups() -> None:
 
 
 def check_tensors_that_share_memory_are_reduced_once() -> None:
-    def own() -> torch.Tensor:
-        return torch.full((8,), hvd.rank() + 1.0)
+    def own(count: int) -> torch.Tensor:
+        return torch.full((count,), hvd.rank() + 1.0)
 
     total = hvd.size() * (hvd.size() + 1) / 2
-    for in_a_row in (False, True):
-        twice, parts, empty = own(), own(), torch.ones(0)
-        tensors = [twice, parts[:5], twice, parts[3:], empty, empty]
-        if in_a_row:
-            hvd.grouped_allreduce_(tensors, op=hvd.Sum)
-        else:
-            hvd.synchronize(hvd.grouped_allreduce_async_(tensors, op=hvd.Sum))
-        assert twice.tolist() == parts.tolist() == [total] * 8
-    same = own()
+    for count in (8, 1_000, 100_000):
+        for in_a_row in (False, True):
+            twice, parts, empty = own(count), own(count), torch.ones(0)
+            tensors = [
+                twice, parts[: 2 * count // 3], twice, parts[count // 3 :], empty, empty,
+            ]  # fmt: skip
+            if in_a_row:
+                hvd.grouped_allreduce_(tensors, op=hvd.Sum)
+            else:
+                hvd.synchronize(hvd.grouped_allreduce_async_(tensors, op=hvd.Sum))
+            assert twice.tolist() == parts.tolist() == [total] * count
+    same = own(8)
     assert_equal(hvd.grouped_allreduce([same, same], op=hvd.Min), [torch.ones(8)] * 2)
 
 
