@@ -160,6 +160,7 @@ def _numpy_name(dtype: Any) -> str:
 
 
 def _export_numpy(numpy: Any, value: Any) -> Exported:
+    scalar = isinstance(value, numpy.generic)  # of which NumPy makes a new array
     value = numpy.asarray(value)
     dtype = value.dtype
     name = _numpy_name(dtype)
@@ -183,7 +184,7 @@ def _export_numpy(numpy: Any, value: Any) -> Exported:
     return Exported(
         operand_of(work),
         _nothing if direct else write_back,
-        "" if flags.writeable else READ_ONLY,
+        "" if flags.writeable and not scalar else READ_ONLY,
         new,
         wrap,
     )

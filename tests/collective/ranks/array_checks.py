@@ -140,6 +140,23 @@ def check_in_place_refuses_what_cannot_be_written() -> None:
         hvd.allreduce_(frozen)
     with pytest.raises(ValueError, match="read-only"):
         hvd.broadcast_(b"bytes", 0)
+    for call in (
+        lambda: hvd.allreduce_(np.mean([1.0, 2.0])),
+        lambda: hvd.allreduce_async_(np.float32(1)),
+        lambda: hvd.broadcast_(np.int64(3), 0),
+        lambda: hvd.grouped_allreduce_([np.zeros(()), np.bool_(1)], op=hvd.Sum),
+        lambda: hvd.allgather(np.ones(1), output=np.float64(1)),
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            call()
+
+
+def check_numpy_scalars_are_reduced_into_new_arrays() -> None:
+    assert hvd.allreduce(np.float64(hvd.rank()), op=hvd.Max) == hvd.size() - 1
+    assert hvd.broadcast(np.int64(hvd.rank()), 1) == 1
+    place = np.array(float(hvd.rank()))
+    assert hvd.allreduce_(place, op=hvd.Max) is place
+    assert place == hvd.size() - 1
 
 
 def check_transposed_input() -> None:
