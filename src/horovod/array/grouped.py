@@ -22,11 +22,12 @@ def _start_allreduce(
     op = choose_op(op, average=None, adasum=True)
     if op == Adasum:
         require_power_of_2(size_of(process_set))
+    tensors = list(tensors)
     exported = [export(tensor) for tensor in tensors]
     if in_place:
         exported = apart([item.require_in_place() for item in exported])
         destinations = [item.operand for item in exported]
-        results = list(tensors)
+        results = tensors
     else:
         pairs = [item.new() for item in exported]
         destinations = [operand for operand, _ in pairs]

@@ -63,3 +63,20 @@ def check_an_array_of_a_group_that_cannot_be_written_leaves_the_others() -> None
         with pytest.raises(ValueError, match="read-only"):
             reduce([values, b"bytes"])
         assert values.tolist() == own(4).tolist()
+
+
+def check_groups_may_be_any_iterable() -> None:
+    for reduce in reductions_in_place():
+        group = [own(3), own(5)]
+        results = reduce(each for each in group)
+        assert [result.tolist() for result in results] == [total(3), total(5)]
+        assert all(result is each for result, each in zip(results, group, strict=True))
+    arrays: Any = (own(count) for count in (3, 5))
+    sums = hvd.grouped_allreduce(arrays, op=hvd.Sum)
+    assert [each.tolist() for each in sums] == [total(3), total(5)]
+    arrays = (np.array([hvd.rank() + i]) for i in range(2))
+    gathered = hvd.grouped_allgather(arrays)
+    assert [each[0] for each in gathered] == [0, 1]
+    arrays = (np.ones(hvd.size()) for _ in range(2))
+    parts = hvd.grouped_reducescatter(arrays, op=hvd.Sum)
+    assert [each.tolist() for each in parts] == [[hvd.size()]] * 2
