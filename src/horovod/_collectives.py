@@ -141,7 +141,8 @@ class Collectives(Reductions):
 
         Raises:
             ValueError: as for all operations; a shape with a negative size or too many elements.
-            HorovodInternalError: the ranks asked for different tensors, or a rank was lost.
+            HorovodInternalError: the ranks asked for different tensors, a rank was lost, or has no
+                memory.
         """
         source = Operand(0, checked_shape(shape), dtype, None)
         handle = self._start(

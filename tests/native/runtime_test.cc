@@ -21,16 +21,20 @@
 #include "harness.h"
 #include "ranks.h"
 #include "runtime/c_api_errors.h"
+#include "runtime/shared_buffers.h"
+#include "transport/shm/memory_file.h"
 
 namespace {
 
 using hvd::Error;
 using hvd::HashStore;
+using hvd::MemoryFile;
 using hvd::OpKind;
 using hvd::ReduceOp;
 using hvd::Request;
 using hvd::Runtime;
 using hvd::RuntimeOptions;
+using hvd::SharedBuffer;
 using hvd::TransportChoice;
 using hvd::test::OnRanks;
 using hvd::test::OnThreads;
@@ -157,6 +161,25 @@ TEST(ArgumentsThatNoRankMayGiveAreRefused) {
     EXPECT_THROWS(enqueue(request, data), Error, "root rank 1");
     EXPECT_THROWS(runtime.Poll(12345), Error, "unknown handle");
   });
+}
+
+TEST(SharedMemoryThatNoFileHoldsIsRefusedOnAllRanks) {
+  for (const size_t ranks : {2U, 3U, 4U}) {
+    const size_t most = SharedBuffer::MostBytes(ranks);
+    EXPECT_TRUE(SharedBuffer::FileBytes(ranks, most) <= MemoryFile::MostBytes());
+    EXPECT_TRUE(SharedBuffer::FileBytes(ranks, most + 1) > MemoryFile::MostBytes());
+    OnRanks(static_cast<int>(ranks), TransportChoice::kShm, [&](int, Runtime& runtime) {
+      const auto share = [&](size_t bytes) {
+        Request request = Named("memory", bytes / sizeof(float));
+        request.kind = OpKind::kShareMemory;
+        return Start(runtime, request, nullptr, nullptr);
+      };
+      EXPECT_THROWS(share(most + sizeof(float)), Error, "too many elements");
+      // Of four ranks, together, as many bytes as no size_t tells from none.
+      EXPECT_THROWS(share(size_t{1} << 62), Error, "too many elements");
+      EXPECT_EQ(Wait(runtime, share(20)).outputs.at(0).shape, std::vector<int64_t>({5}));
+    });
+  }
 }
 
 // Python cannot read an error that ends in the middle of a character.

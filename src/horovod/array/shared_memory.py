@@ -33,7 +33,8 @@ def shared_empty(
     Raises:
         TypeError: the shape is neither a whole number nor a sequence of whole numbers.
         ValueError: the type is not supported; a size is negative, or their product too large.
-        HorovodInternalError: the ranks asked for different shapes or types.
+        HorovodInternalError: the ranks asked for different shapes or types; or a rank has no memory
+            for it, which ends the job.
     """
     sizes = _sizes(shape)
     numpy = None if isinstance(dtype, str) else sys.modules.get("numpy")

@@ -10,6 +10,7 @@
 #include "kernels/convert.h"
 #include "kernels/scale.h"
 #include "ops/adasum.h"
+#include "runtime/shared_buffers.h"
 #include "transport/nccl/nccl_communicator.h"
 
 namespace hvd {
@@ -88,6 +89,17 @@ void CheckMemory(const Request& request, const TensorSpec& tensor, const Memory&
   if (!aligned(memory.source) || !aligned(memory.destination)) {
     ThrowInvalid(
         StrCat("the tensor of '", ShownName(request.name), "' is not aligned for ", Name(dtype)));
+  }
+}
+
+// Whatever the hosts and the transport, so that all ranks that ask for the same get the same
+// answer.
+void CheckSharedBytes(const TensorSpec& tensor, int size) {
+  const size_t bytes = ByteCount(tensor);
+  const size_t most = SharedBuffer::MostBytes(static_cast<size_t>(size));
+  if (bytes > most) {
+    ThrowInvalid(StrCat("a shape has too many elements: ", bytes, " bytes for each of ", size,
+                        " ranks, which can share at most ", most, " each"));
   }
 }
 
@@ -230,7 +242,7 @@ void CheckOperation(const Operation& operation, int size, int root_index) {
     CheckConversion(request, tensor);
     if (Reduces(request.kind)) CheckReduction(request, tensor.dtype, size);
     if (request.kind == OpKind::kShareMemory) {
-      ByteCount(tensor);  // refuses a shape that no memory has
+      CheckSharedBytes(tensor, size);
     } else {
       CheckMemory(request, tensor, operation.memory[i]);
     }

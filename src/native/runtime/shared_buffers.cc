@@ -101,6 +101,10 @@ SharedBuffer::SharedBuffer(int64_t id, std::vector<int> ranks, std::vector<int> 
 
 size_t SharedBuffer::FileBytes(size_t buffers, size_t bytes) { return buffers * Stride(bytes); }
 
+size_t SharedBuffer::MostBytes(size_t buffers) {
+  return (MemoryFile::MostBytes() / buffers - kStagger) / kPage * kPage;
+}
+
 std::byte* SharedBuffer::DataAt(size_t place) const {
   return file_.data() + place * Stride(bytes_);
 }

@@ -31,8 +31,10 @@ class SharedBuffer {
   SharedBuffer(int64_t id, std::vector<int> ranks, std::vector<int> neighbours, size_t place,
                MemoryFile file, size_t bytes, std::shared_ptr<std::atomic<int64_t>> reductions);
 
-  // Of the file for as many buffers.
+  // Of the file for as many buffers of at most MostBytes.
   static size_t FileBytes(size_t buffers, size_t bytes);
+  // That each of so many buffers in one file can have.
+  static size_t MostBytes(size_t buffers);
 
   int64_t id() const { return id_; }
   const std::vector<int>& ranks() const { return ranks_; }

@@ -273,6 +273,11 @@ def check_sizes_that_no_memory_has_are_refused_where_they_are_given() -> None:
             hvd.shared_empty(2**40, 2**40, name="sizes")
         with pytest.raises(ValueError, match="dimension -7 of a shape is negative"):
             hvd_array.shared_empty((-7, 0), name="sizes")
+    # A tensor could have so many elements; the file for those of all ranks could not.
+    with pytest.raises(ValueError, match=r"too many elements.*can share at most"):
+        hvd.shared_empty(2**60, name="sizes")
+    with pytest.raises(ValueError, match=r"too many elements.*can share at most"):
+        hvd_array.shared_empty((2**31, 2**31), np.uint8, name="sizes")
     assert hvd.shared_empty(5, name="sizes").numel() == 5
 
 

@@ -25,7 +25,7 @@ constexpr size_t kReservedAtOnce = size_t{4} << 20;
 constexpr unsigned kCloseOnExec = 1;  // MFD_CLOEXEC, which old C libraries do not declare
 
 size_t FileBytes(size_t bytes) {
-  if (bytes > static_cast<size_t>(std::numeric_limits<off_t>::max()) - kHeader) {
+  if (bytes > MemoryFile::MostBytes()) {
     throw Error(Error::Kind::kInvalid, StrCat("no file holds ", bytes, " bytes"));
   }
   return kHeader + bytes;
@@ -39,6 +39,10 @@ MemoryFile::MemoryFile(UniqueFd fd, size_t bytes) : fd_(std::move(fd)) {
   void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
   if (address == MAP_FAILED) throw SystemError("mmap", errno, "shared memory");
   memory_ = {address, Unmap{bytes}};
+}
+
+size_t MemoryFile::MostBytes() {
+  return static_cast<size_t>(std::numeric_limits<off_t>::max()) - kHeader;
 }
 
 MemoryFile MemoryFile::Create(size_t bytes) {

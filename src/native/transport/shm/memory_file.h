@@ -23,7 +23,10 @@ struct MemoryFileKey {
 
 class MemoryFile {
  public:
-  // All zeros.
+  // That a file can have, beside what it begins with.
+  static size_t MostBytes();
+
+  // All zeros. Throws Error (kInvalid) when there are more.
   static MemoryFile Create(size_t bytes);
   // Opens the file of a process of this host. Throws Error when that is not allowed, or when size
   // or token show that it is another file.
