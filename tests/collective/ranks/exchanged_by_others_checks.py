@@ -21,7 +21,7 @@ from horovod.torch.operands import put_back, room_for_rows
 
 STARTING = (broadcasting, gathering, grouped, redistribution, reduction)
 LENGTH = 3000  # elements
-TRIES = 20
+TRIES = 100
 
 
 def own() -> torch.Tensor:
