@@ -297,12 +297,12 @@ class GradientReducer:
                     continue
                 if gradient.seen:
                     self._hooks[id(parameter)].use()
-                    self._finish(gradient)
-                elif self._unseen(parameter) or parameter in self._required:
-                    self._look_at_memory(gradient)
-                    self._finish(gradient)
-                else:
+                elif not self._unseen(parameter) and parameter not in self._required:
                     incomplete = True
+                    continue
+                if gradient.seen < self.passes:
+                    self._look_at_memory(gradient)
+                self._finish(gradient)
         if incomplete:
             self._send_incomplete_groups()
         self._send_unfrozen(groups)
