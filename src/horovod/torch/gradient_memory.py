@@ -81,6 +81,8 @@ def memory_of(gradient: torch.Tensor, arrived: torch.Tensor | None) -> Memory:
         arrived: what autograd has added; None when that is not known, or gone.
     """
     if not _CAN_COUNT:
+        if gradient.layout is not torch.strided:
+            return Memory.OWN
         # Most that begin as a view are not shared; those that do not are not.
         if arrived is None or not _is_taken(gradient, arrived):
             return Memory.OWN if gradient._base is None else Memory.SHARED  # noqa: SLF001 - as above
