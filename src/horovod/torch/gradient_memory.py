@@ -63,7 +63,7 @@ def _counts_alone(is_view: bool) -> _Alone:  # noqa: FBT001 - keywords cost each
     return found[0]
 
 
-def prepare() -> None:
+def prepare_counts() -> None:
     """Has `memory_of` make no backward pass of its own within one of the script's."""
     if _CAN_COUNT:
         for is_view in (False, True):

@@ -11,11 +11,10 @@ import torch
 
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet
-from horovod.torch import gradient_memory
 from horovod.torch.changed_gradients import ChangedGradients, version_of
 from horovod.torch.compression import Compressor, Outgoing, outgoing
 from horovod.torch.gradient_hooks import GradientHook, remove
-from horovod.torch.gradient_memory import Memory
+from horovod.torch.gradient_memory import Memory, memory_of, prepare_counts
 from horovod.torch.gradients_in_flight import Gradient, GradientGroup, InFlight
 from horovod.torch.grouped import start_grouped_allreduce
 from horovod.torch.handles import synchronize
@@ -102,7 +101,7 @@ class GradientReducer:
         self._users_choice = False
         self._hooks: dict[int, GradientHook] = {}  # as above
         self._handles: list[Any] = []
-        gradient_memory.prepare()
+        prepare_counts()
         weakref.finalize(self, remove, self._handles).atexit = False
 
     @property
@@ -183,7 +182,7 @@ class GradientReducer:
 
     def _look_at_memory(self, gradient: Gradient, arrived: torch.Tensor | None = None) -> None:
         own = gradient.parameter.grad
-        gradient.memory = Memory.OWN if own is None else gradient_memory.memory_of(own, arrived)
+        gradient.memory = Memory.OWN if own is None else memory_of(own, arrived)
 
     def _finish(self, gradient: Gradient) -> None:
         """Sends a gradient that is complete, or its group when it was the last of it."""
