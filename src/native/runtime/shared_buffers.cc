@@ -1,9 +1,12 @@
 #include "runtime/shared_buffers.h"
 
+#include <sys/sysinfo.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -45,15 +48,32 @@ MemoryFileKey Decode(const KeyBytes& bytes) {
   return key;
 }
 
-// Whether all ranks have an answer of yes.
-bool All(Transport& transport, bool own) {
-  int32_t yes = own ? 1 : 0;
-  Allreduce(transport, {.source = &yes,
-                        .destination = &yes,
+enum Possible : int32_t { kNoMemory, kNotShared, kShared };
+
+// What is possible on all ranks.
+Possible OnAll(Transport& transport, Possible own) {
+  int32_t least = own;
+  Allreduce(transport, {.source = &least,
+                        .destination = &least,
                         .count = 1,
                         .dtype = DType::kInt32,
                         .op = ReduceOp::kMin});
-  return yes != 0;
+  return static_cast<Possible>(least);
+}
+
+// Of this machine, what it can swap out included.
+size_t MachineMemory() {
+  struct sysinfo info{};
+  if (::sysinfo(&info) != 0) return std::numeric_limits<size_t>::max();
+  return (info.totalram + info.totalswap) * info.mem_unit;
+}
+
+// On all ranks, so that the job goes on.
+[[noreturn]] void ThrowNoMemory(const Request& request, size_t bytes, size_t near) {
+  throw Error(Error::Kind::kMismatch,
+              StrCat("no memory for '", ShownName(request.name), "', of which each rank gets ",
+                     bytes, " bytes: that is more than a machine has for its ranks (this one has ",
+                     MachineMemory(), " bytes for ", near, ")"));
 }
 
 std::vector<int> GlobalRanks(const ProcessSet& set, const std::vector<int>& indices) {
@@ -122,18 +142,25 @@ Output SharedBuffers::Allocate(const ProcessSet& set, const Request& request, in
   Transport& transport = set.transport();
   // What every rank can tell of itself; alone on its host, one can share where others do.
   const bool wanted = bytes != 0 && CanReduceMapped(transport) && transport.size() > 1;
+  const size_t near = wanted ? transport.mapped_ranks().size() : 1;
+  // Taking pages until the system ends a process would not say why.
+  const bool fits = near * bytes <= MachineMemory();
   std::shared_ptr<SharedBuffer> buffer;
   std::string reason;
-  if (wanted) {
+  if (wanted && fits) {
     try {
       buffer = Share(set, bytes, id);
     } catch (const Error& error) {
       if (error.kind() != Error::Kind::kIo) throw;
       reason = error.what();
     }
-    if (!All(transport, buffer != nullptr)) buffer = nullptr;
-    if (buffer != nullptr) buffer->CloseFile();
   }
+  const Possible possible = OnAll(transport, !fits               ? kNoMemory
+                                             : buffer == nullptr ? kNotShared
+                                                                 : kShared);
+  if (possible == kNoMemory) ThrowNoMemory(request, bytes, near);
+  if (possible == kNotShared) buffer = nullptr;
+  if (buffer != nullptr) buffer->CloseFile();
   if (!reason.empty()) {
     warn_(StrCat("the memory of '", ShownName(request.name), "', ", bytes,
                  " bytes, is not shared with the ",

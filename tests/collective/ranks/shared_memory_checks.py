@@ -281,6 +281,13 @@ def check_sizes_that_no_memory_has_are_refused_where_they_are_given() -> None:
     assert hvd.shared_empty(5, name="sizes").numel() == 5
 
 
+def check_more_than_the_machine_has_is_refused_on_all_ranks() -> None:
+    for size in (2**41, 2**44):
+        with pytest.raises(hvd.HorovodInternalError, match=rf"no memory.* {4 * size} bytes: that"):
+            hvd.shared_empty(size, name="large")
+    assert hvd.shared_empty(5, name="large").numel() == 5
+
+
 def check_process_sets_make_buffers_of_their_own() -> None:
     pair = hvd.add_process_set([0, hvd.size() - 1]) if hvd.size() > 2 else hvd.global_process_set
     if pair.included():
