@@ -149,11 +149,22 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
             self._reducer.drain()  # a closure begins anew, after fewer passes than a step has
         if self._synchronized:
             self._forget_synchronized()
+        if self._given_groups is not None:
+            self._follow_unfrozen()
         self._wrapped.zero_grad(self, *args, **kwargs)
 
     @leave_uncompiled  # PyTorch 2.11's compiler fails where `zero_grad` itself sets an attribute
     def _forget_synchronized(self) -> None:
         self._synchronized = False  # of gradients that there are no more
+
+    @leave_uncompiled
+    def _follow_unfrozen(self) -> None:
+        """Has parameters that were frozen travel with their group from their first pass on.
+
+        So they do on a rank that is new in an elastic job, and others followed them long ago.
+        """
+        if self._reduces:
+            self._reducer.watch(self.param_groups)
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Changes how many backward passes add up locally before a step."""

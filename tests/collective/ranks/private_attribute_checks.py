@@ -101,6 +101,29 @@ def check_gradients_of_parameters_unfrozen_later_are_reduced() -> None:
                 assert (model.third.grad is None) is (how != "default"), (grouped, how)
 
 
+def check_a_new_rank_sends_what_is_unfrozen_with_its_group_as_others_do() -> None:
+    model = Branches()
+    first, second, third = model.parameters()
+
+    def wrap() -> Any:
+        second.requires_grad = False
+        return wrapped(model, groups=[[first, second], [third]])
+
+    def step() -> None:
+        second.requires_grad_()
+        optimizer.zero_grad()
+        torch.autograd.backward(((first + second + third) * (hvd.rank() + 1)).sum())
+        optimizer.step()
+        assert second.grad is not None
+        assert second.grad.tolist() == [(hvd.size() + 1) / 2] * 4
+
+    optimizer = wrap()
+    step()
+    if hvd.rank() != 0:  # as in an elastic job that has lost the others
+        optimizer = wrap()
+    step()
+
+
 def check_a_parameter_unfrozen_later_may_lack_a_gradient_on_some_ranks() -> None:
     for how in ("default", "listed"):
         model = Branches()
