@@ -377,24 +377,29 @@ class GradientReducer:
             flight.arrived = synchronize(handle) if isinstance(handle, int) else handle()
         if flight.arrived is None:
             raise HorovodInternalError(f"the job in which {gradient.name!r} was sent has ended")
-        self._place(parameter, flight.arrived, flight.sent.context)
+        self._place(gradient, flight.arrived, flight.sent)
         if not parameter.requires_grad:  # any more
             forget_zeros(parameter)
         flight.arrived, flight.landed = None, True
 
-    def _place(self, parameter: Parameter, arrived: torch.Tensor, context: Any) -> None:
+    def _place(self, gradient: Gradient, arrived: torch.Tensor, sent: Outgoing) -> None:
         """Makes what has arrived the parameter's gradient."""
+        parameter = gradient.parameter
         if arrived.layout is not torch.strided:
             parameter.grad = arrived
             return
         own = parameter.grad
         # The stream of the backward pass has made them; the step's may be another one.
-        keep_for_this_stream(context if arrived is own else (arrived, context))
-        reduced = self.reduction.compression.decompress(arrived, context)
+        keep_for_this_stream(sent.context if arrived is own else (arrived, sent.context))
+        reduced = self.reduction.compression.decompress(arrived, sent.context)
         if own is None or own is reduced:
             return
-        if own.layout is torch.strided:
-            own.detach().copy_(reduced)
-        else:
+        if own.layout is not torch.strided:
             # It has travelled dense; SparseAdam, for example, takes sparse ones alone.
             parameter.grad = reduced.to_sparse(own.sparse_dim())
+        elif gradient.memory is not Memory.LENT:
+            own.detach().copy_(reduced)
+        elif reduced is sent.tensor and reduced.dtype == own.dtype:  # the copy that was sent
+            parameter.grad = reduced
+        else:
+            parameter.grad = torch.empty_like(own).copy_(reduced)

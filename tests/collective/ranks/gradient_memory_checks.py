@@ -91,6 +91,45 @@ def check_gradients_that_are_one_memory_are_each_reduced_once() -> None:
             assert [each.grad.tolist() for each in twins if each.grad is not None] == [expected] * 2
 
 
+def check_gradients_that_are_one_memory_have_results_of_their_own() -> None:
+    """One of them is not used on rank 0, so that the averages differ; or no optimizer reduces it."""
+    mean, others = (hvd.size() + 1) / 2, (hvd.size() + 1) / 2 - 1 / hvd.size()
+    for options in OPTIONS:
+        for alone in (False, True):
+            shared, other = (torch.nn.Parameter(torch.ones(2, WIDTH)) for _ in range(2))
+            optimizer = wrapped([shared] if alone else [shared, other], **options)
+            total = shared[None]
+            if alone or hvd.rank() != 0:
+                total = total + other[None]
+            loss: Any = (total * (hvd.rank() + 1.0)).sum()
+            for _ in range(optimizer.backward_passes_per_step):
+                shared.grad = other.grad = None  # PyTorch would add both to the one memory
+                loss.backward(retain_graph=True)
+            optimizer.step()
+            expected = hvd.rank() + 1.0 if alone else others
+            assert shared.grad is not None
+            assert other.grad is not None
+            assert shared.grad.tolist() == [[mean] * WIDTH] * 2, (options, alone)
+            wanted = torch.full((2, WIDTH), expected)
+            assert torch.allclose(other.grad, wanted, rtol=1e-3), (options, alone)
+
+
+def check_a_sparse_gradient_on_its_way_is_not_written_to() -> None:
+    """Of embeddings of one sample, that of the places is a view of the words' values."""
+    words = torch.nn.Embedding(3, WIDTH, sparse=True)
+    places = torch.nn.Parameter(torch.zeros(WIDTH, WIDTH))
+    optimizer = wrapped([words.weight, places])
+    given = torch.arange(WIDTH)[None] % 3
+    for _ in range(2):
+        optimizer.zero_grad()
+        run_backward(((words(given) + places[None]) * (hvd.rank() + 1.0)).sum())
+        on_its_way: Any = words.weight.grad
+        optimizer.step()
+        assert (on_its_way._values() == hvd.rank() + 1.0).all()
+        assert places.grad is not None
+        assert (places.grad == (hvd.size() + 1) / 2).all()
+
+
 def check_parts_of_one_memory_are_not_taken_for_changed() -> None:
     """Autograd counts changes of views together."""
     if not CAN_COUNT:
