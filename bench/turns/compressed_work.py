@@ -8,7 +8,8 @@ import torch
 
 import horovod.torch as hvd
 from horovod.torch.compression import BF16Compressor, Compressor, FP16Compressor
-from horovod.torch.gradients import GradientReducer, Reduction
+from horovod.torch.gradient_reduction import Reduction
+from horovod.torch.gradients import GradientReducer
 from turns.cases import Case, Work
 from turns.torch_work import collective, gradients, tensor_on_pages
 

@@ -6,7 +6,8 @@ import torch
 
 import horovod.torch as hvd
 from horovod._session import SESSION
-from horovod.torch.buckets import bucket_bytes, lay_out, view_of
+from horovod.torch.bucket_layout import lay_out, view_of
+from horovod.torch.buckets import bucket_bytes
 from turns.cases import Case, Work
 from turns.compressed_work import one_tensor, optimizer_gradients
 from turns.gradient_sets import SHAPES, elements

@@ -7,9 +7,20 @@ import pytest
 from collective.conftest import Launch
 from collective.launching import Suite, cases
 
+CHANGING = "changing_member_checks.py"
+
 
 @pytest.mark.parametrize(("suite", "check"), cases("process_set_checks.py", (4, "shm"), (3, "tcp")))
 def test_process_sets(
+    suite: Suite, check: str, outcome: Callable[[Suite, str], Sequence[str]]
+) -> None:
+    for rank, problem in enumerate(outcome(suite, check)):
+        assert not problem, f"rank {rank}: {problem}"
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("suite", "check"), cases(CHANGING, (4, "shm"), (3, "tcp")))
+def test_members_that_change(
     suite: Suite, check: str, outcome: Callable[[Suite, str], Sequence[str]]
 ) -> None:
     for rank, problem in enumerate(outcome(suite, check)):

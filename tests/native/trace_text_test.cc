@@ -36,7 +36,7 @@ TEST(PhasesAreNested) {
   const std::string text = TextOf(OneOperation("a \"quoted\"\n\\name", 10));
   EXPECT_EQ(text,
             R"([
-{"name": "process_name", "ph": "M", "pid": 0, "args": {"name": "rank 0"}},
+{"name": "process_name", "ph": "M", "pid": 0, "args": {"name": "rank 0", "start_time_since_epoch_in_micros": 0}},
 {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "a \"quoted\"\u000a\\name"}},
 {"name": "process_sort_index", "ph": "M", "pid": 1, "args": {"sort_index": 1}},
 {"ph": "B", "ts": 10.0, "pid": 1, "tid": 0, "name": "NEGOTIATE_ALLREDUCE"},

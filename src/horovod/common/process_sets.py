@@ -266,7 +266,7 @@ def look_up(process_sets: Sequence[ProcessSet]) -> str:
         if ranks not in numbers:
             raise ValueError(
                 f"{process_set!r}: there is no such process set, and hvd.init() has been called"
-                " before; use hvd.add_process_set(...)"
+                ' before; use hvd.init(process_sets="dynamic") and then hvd.add_process_set(...)'
             )
         number = numbers[ranks]
         if number in seen:

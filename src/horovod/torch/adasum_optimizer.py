@@ -11,8 +11,10 @@ from horovod._reduce_op import require_power_of_2
 from horovod.common.process_sets import size_of
 from horovod.torch.compression import Compressor
 from horovod.torch.gradient_hooks import GradientHook, remove
-from horovod.torch.gradients import TOO_MANY_PASSES, ZERO_GRAD_PROHIBITED, Parameter, Reduction
+from horovod.torch.gradient_reduction import TOO_MANY_PASSES, ZERO_GRAD_PROHIBITED, Reduction
+from horovod.torch.gradients_in_flight import Parameter
 from horovod.torch.mpi_ops import Adasum, grouped_allreduce_async, synchronize
+from horovod.torch.participation import Participation
 from horovod.torch.wrapping import (
     derive,
     leaving_hooks_to_the_wrapped,
@@ -27,10 +29,12 @@ class Passes:
 
     Args:
         allowed: how many there may be.
+        participation: whether this rank takes part; else it counts nothing.
     """
 
-    def __init__(self, allowed: int) -> None:
+    def __init__(self, allowed: int, participation: Participation) -> None:
         self.allowed = allowed
+        self._participation = participation
         self.seen: dict[Parameter, int] = {}
         self._hooks: dict[Parameter, GradientHook] = {}
         self._handles: list[Any] = []
@@ -49,6 +53,8 @@ class Passes:
         Raises:
             AssertionError: it was one too many, with Horovod's text.
         """
+        if not self._participation.here():
+            return
         seen = self.seen.get(parameter, 0) + 1
         if seen > self.allowed:
             raise AssertionError(TOO_MANY_PASSES)
@@ -68,11 +74,17 @@ class AdasumStep(torch.optim.Optimizer):
     _wrapped: type[torch.optim.Optimizer]
     _reduction: Reduction
     _passes: Passes
+    _participation: Participation
 
     @leaving_hooks_to_the_wrapped
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Updates the parameters with the steps of all ranks."""
+        """Updates the parameters with the steps of all ranks; on other ranks with its own."""
         note_step(self)
+        if not self._participation.here():
+            self._passes.begin()
+            return (
+                self._wrapped.step(self) if closure is None else self._wrapped.step(self, closure)
+            )
         before = {
             parameter: parameter.detach().clone()
             for group in self.param_groups
@@ -172,6 +184,14 @@ def wrap_for_adasum(
         NotImplementedError: the number of ranks is not a power of two.
     """
     require_power_of_2(size_of(reduction.process_set))
-    counted = Passes(passes)
+    participation = Participation(reduction.process_set)
+    counted = Passes(passes, participation)
     counted.watch(optimizer.param_groups)
-    return derive(optimizer, AdasumStep, _reduction=reduction, _passes=counted, **attributes)
+    return derive(
+        optimizer,
+        AdasumStep,
+        _reduction=reduction,
+        _passes=counted,
+        _participation=participation,
+        **attributes,
+    )

@@ -13,18 +13,17 @@ from horovod import _settings
 from horovod._session import SESSION, Member
 from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.bucket_agreement import agree_on_bucket_bytes, in_one_order
+from horovod.torch.bucket_layout import Layout, lay_out, view_of
 from horovod.torch.changed_gradients import ChangedGradients, versions_of
 from horovod.torch.gradient_hooks import GradientHook, remove
-from horovod.torch.gradients import TOO_MANY_PASSES, Parameter, Reduction
+from horovod.torch.gradient_reduction import TOO_MANY_PASSES, Reduction
+from horovod.torch.gradients_in_flight import Parameter
 from horovod.torch.handles import synchronize
 from horovod.torch.missing_gradients import gradient_dtype
 from horovod.torch.parameter_names import numbered
+from horovod.torch.participation import Participation
 from horovod.torch.reduction import allreduce_async_
 from horovod.torch.shared_memory import shared_empty
-
-# Gradients begin on cache lines.
-_LINE = 64
-
 
 _DEFAULT_CAP_MB = 25
 
@@ -46,58 +45,6 @@ def bucket_bytes(cap_mb: float | None, environ: Mapping[str, str]) -> int:
     if not 0 <= cap_mb < math.inf:
         raise ValueError(f"bucket_cap_mb must be finite and not negative, got {cap_mb}")
     return int(cap_mb * 2**20)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where the gradients of one type lie, in elements of one piece of memory.
-
-    Attributes:
-        offsets: of each gradient, in the order of memory.
-        ends: behind each bucket.
-    """
-
-    dtype: torch.dtype
-    offsets: Mapping[Parameter, int]
-    ends: Sequence[int]
-
-
-def lay_out(parameters: Sequence[Parameter], bucket_bytes: int) -> list[Layout]:
-    """Fills buckets with the gradients of parameters.
-
-    Args:
-        parameters: in the order in which their gradients become complete.
-        bucket_bytes: how large a bucket of more than one gradient may be.
-
-    Returns:
-        One layout for each type of number.
-    """
-    layouts = []
-    for dtype in dict.fromkeys(map(gradient_dtype, parameters)):
-        size = torch.empty(0, dtype=dtype).element_size()  # PyTorch 2.0 has no `dtype.itemsize`
-        line = _LINE // size
-        offsets: dict[Parameter, int] = {}
-        ends: list[int] = []
-        begin = end = 0
-        for parameter in parameters:
-            if gradient_dtype(parameter) != dtype:
-                continue
-            # An empty one takes a line too, so that it lies in a bucket, and no bucket is empty.
-            room = -(-max(parameter.numel(), 1) // line) * line
-            if end > begin and (end - begin + room) * size > bucket_bytes:
-                ends.append(end)
-                begin = end
-            offsets[parameter] = end
-            end += room
-        layouts.append(Layout(dtype, offsets, [*ends, end]))
-    return layouts
-
-
-def view_of(flat: torch.Tensor, offset: int, parameter: Parameter) -> torch.Tensor:
-    """The part of a one-dimensional tensor that is a parameter's gradient, laid out like it."""
-    like = torch.empty_like(parameter, device="meta")
-    view = flat.as_strided(parameter.size(), like.stride(), flat.storage_offset() + offset)
-    return view.data  # of which PyTorch counts changes apart from the others'
 
 
 @dataclass(eq=False)
@@ -156,8 +103,9 @@ class Bucket:
 class BucketReducer:
     """Starts a bucket's reduction when its gradients are complete, and waits for all of them.
 
-    The buckets are made by the first step, and again after a new `init()`, since all ranks take
-    part: their backward passes may come to a first gradient at different points of the work.
+    The buckets are made by the first step, and again after a new `init()` or when the process set
+    has other members, since all of these take part: their backward passes may come to a first
+    gradient at different points of the work.
 
     Args:
         names: of the parameters.
@@ -186,7 +134,8 @@ class BucketReducer:
         self._unplaced: list[Parameter] = []
         self._buckets: list[Bucket] = []
         self._bucket_of: dict[Parameter, Bucket] = {}
-        self._member: Member | None = None
+        self._participation = Participation(reduction.process_set)
+        self._made_with: tuple[Member | None, int | None] = (None, None)
         self._seen: dict[Parameter, int] = {}
         self._changed = ChangedGradients()
         self._sparse_dimensions: dict[Parameter, int] = {}  # of those that are sparse again then
@@ -253,6 +202,8 @@ class BucketReducer:
         Raises:
             AssertionError: it was complete before, with Horovod's text.
         """
+        if not self._participation.here():
+            return
         seen = self._seen.get(parameter, 0) + 1
         if seen > self.passes:
             raise AssertionError(TOO_MANY_PASSES)
@@ -289,8 +240,11 @@ class BucketReducer:
         bucket.versions = versions_of(bucket.views)
 
     def synchronize(self, groups: Sequence[dict[str, Any]]) -> None:
-        """Waits until all parameters have their reduced gradients."""
+        """Waits until all parameters have their reduced gradients; other ranks keep their own."""
         self.watch(groups)
+        if not self._participation.here():
+            self.drain()
+            return
         self._make_buckets(groups)
         for bucket in self._buckets:
             if bucket.handle is None:
@@ -343,10 +297,14 @@ class BucketReducer:
     def _has_place(self, parameter: Parameter) -> bool:
         """Whether a gradient can be sent before the step."""
         return (
-            self._member is SESSION.member
+            self._made_with == self._others()
             and parameter in self._bucket_of
             and not self._is_converted(parameter)
         )
+
+    def _others(self) -> tuple[Member | None, int | None]:
+        """The job and the members by which buckets are made."""
+        return SESSION.member, self._participation.number()
 
     def _is_converted(self, parameter: Parameter) -> bool:
         """Whether its gradients are of another type than their place."""
@@ -366,9 +324,9 @@ class BucketReducer:
         self._unplaced = [each for each in self._watched if each not in self._bucket_of]
 
     def _make_buckets(self, groups: Sequence[dict[str, Any]]) -> None:
-        if self._member is not SESSION.member:
-            # Memory of an earlier job is only read by this rank.
-            self._member = SESSION.member
+        if self._made_with != (others := self._others()):
+            # Memory of an earlier job, or of other members, is only read by this rank.
+            self._made_with = others
             self._buckets, self._bucket_of = [], {}
             self._unplaced = list(self._watched)
         self._leave_places()

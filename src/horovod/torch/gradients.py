@@ -4,65 +4,30 @@ import functools
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from horovod.common.exceptions import HorovodInternalError
-from horovod.common.process_sets import ProcessSet
 from horovod.torch.changed_gradients import ChangedGradients, version_of
-from horovod.torch.compression import Compressor, Outgoing, outgoing
+from horovod.torch.compression import Outgoing, outgoing
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradient_memory import Memory, memory_of, prepare_counts
+from horovod.torch.gradient_reduction import TOO_MANY_PASSES, Reduction
 from horovod.torch.gradients_in_flight import Gradient, GradientGroup, InFlight
 from horovod.torch.grouped import start_grouped_allreduce
 from horovod.torch.handles import synchronize
 from horovod.torch.missing_gradients import forget_zeros, no_rows_for, zeros_for
 from horovod.torch.operands import keep_for_this_stream
 from horovod.torch.parameter_names import numbered
+from horovod.torch.participation import Participation
 from horovod.torch.reduction import start_allreduce
 from horovod.torch.sparse import sparse_allreduce_async
 
 Parameter = torch.Tensor
 
-TOO_MANY_PASSES = (
-    "Gradients were computed more than backward_passes_per_step times before call to step()."
-    " Increase backward_passes_per_step to accumulate gradients locally."
-)
-ZERO_GRAD_PROHIBITED = (
-    "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or"
-    " optimizer.synchronize(). This is prohibited as it can cause a race condition."
-)
-ZERO_GRAD_TOO_EARLY = (
-    f"{ZERO_GRAD_PROHIBITED} Or a GradScaler has skipped the step: call optimizer.synchronize()"
-    " before scaler.step()."
-)
-
 # Autograd has a thread for each device: of those of a group, one is the last and sends it.
 _COMPLETING = threading.RLock()  # a handler of a signal may run another backward pass within
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """How gradients are reduced.
-
-    Attributes:
-        predivide: gradients are divided by it before the sum and multiplied after it.
-        op: Average, Sum, Min, Max, Product or Adasum.
-        sparse_as_dense: whether sparse gradients travel dense, like the others.
-    """
-
-    op: int
-    compression: type[Compressor]
-    predivide: float
-    process_set: ProcessSet
-    sparse_as_dense: bool = False
-
-    @functools.cached_property
-    def how(self) -> tuple[int, float, float, ProcessSet]:
-        """The op, the factors before and after, and whose ranks take part."""
-        return self.op, 1.0 / self.predivide, self.predivide, self.process_set
 
 
 class GradientReducer:
@@ -99,6 +64,7 @@ class GradientReducer:
         self._sparse_dimensions: dict[Parameter, int] = {}
         self._required: set[Parameter] = set()
         self._users_choice = False
+        self._participation = Participation(reduction.process_set)
         self._hooks: dict[int, GradientHook] = {}  # as above
         self._handles: list[Any] = []
         prepare_counts()
@@ -172,6 +138,8 @@ class GradientReducer:
         Raises:
             AssertionError: it has been sent already, with Horovod's text.
         """
+        if not self._participation.here():
+            return
         seen = gradient.seen + 1
         if gradient.flight is not None or seen > self.passes:
             raise AssertionError(TOO_MANY_PASSES)
@@ -287,7 +255,10 @@ class GradientReducer:
         return zeros_for(parameter) if dimensions is None else no_rows_for(parameter, dimensions)
 
     def synchronize(self, groups: Sequence[dict[str, Any]]) -> None:
-        """Waits until all parameters have their reduced gradients."""
+        """Waits until all parameters have their reduced gradients; other ranks keep their own."""
+        if not self._participation.here():
+            self.drain()
+            return
         incomplete = False
         for group in groups:
             for parameter in group["params"]:

@@ -20,11 +20,8 @@ from horovod.torch.buckets import BucketReducer, bucket_bytes
 from horovod.torch.compression import Compression, Compressor, require_compression
 from horovod.torch.freed_memory import keep_freed_memory
 from horovod.torch.functions import broadcast_object
-from horovod.torch.gradients import (
-    ZERO_GRAD_TOO_EARLY,
-    GradientReducer,
-    Reduction,
-)
+from horovod.torch.gradient_reduction import ZERO_GRAD_TOO_EARLY, Reduction
+from horovod.torch.gradients import GradientReducer
 from horovod.torch.mpi_ops import (
     Adasum,
     Average,
@@ -261,7 +258,8 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         num_groups: deprecated, use `groups`.
         groups: gradients that are sent together: a number of groups, or lists of parameters.
         sparse_as_dense: reduces sparse gradients as dense ones; they are sparse again afterwards.
-        process_set: whose ranks take part; on other ranks the optimizer works alone.
+        process_set: whose ranks take part; on other ranks the optimizer works alone. Each step asks
+            who they are.
         gradient_as_bucket_view: gradients live in buckets that all ranks of a host map, and are
             reduced there (`shared_empty`): each `grad` becomes a view into its bucket, also after
             `zero_grad(set_to_none=True)`. On the CPU, with dense gradients and no compression.
@@ -298,8 +296,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     names = name_parameters(optimizer.param_groups, named_parameters)
     grouped = group_parameters(groups, names)
     reduction = Reduction(op, compression, gradient_predivide_factor, process_set, sparse_as_dense)
-    several = size() > 1 or _settings.ELASTIC.read(os.environ)
-    reduces = several and process_set.included()
+    reduces = size() > 1 or _settings.ELASTIC.read(os.environ)
     if reduces:
         keep_freed_memory()
     attributes: dict[str, Any] = {

@@ -9,7 +9,8 @@ import torch
 
 from horovod.torch.buckets import BucketReducer
 from horovod.torch.compression import Compressor
-from horovod.torch.gradients import GradientReducer, Parameter
+from horovod.torch.gradients import GradientReducer
+from horovod.torch.gradients_in_flight import Parameter
 from horovod.torch.missing_gradients import zeros_for
 from horovod.torch.reduction import start_allreduce
 from horovod.torch.sparse import sparse_allreduce_async

@@ -23,11 +23,14 @@ std::string DrawnUnder(const TraceEvent& event) {
   return event.numbered ? event.name.substr(0, event.name.rfind('.')) : event.name;
 }
 
-// The members of the object that names a process.
-std::string NameOf(int64_t process, std::string_view name) {
+// The members of the object that names a process. Args: more: about it.
+std::string NameOf(int64_t process, std::string_view name, std::string_view more = "") {
   return StrCat(R"("name": "process_name", "ph": "M", "pid": )", process, R"(, "args": {"name": )",
-                Quoted(name), "}");
+                Quoted(name), more, "}");
 }
+
+// What Horovod's readers add to time stamps, which count from there already.
+constexpr std::string_view kEpoch = R"(, "start_time_since_epoch_in_micros": 0)";
 
 }  // namespace
 
@@ -53,7 +56,7 @@ TraceText::TraceText(int rank, Clock::time_point epoch, size_t most_names)
 
 void TraceText::Start(std::string& text) {
   text += "[\n{";
-  text += NameOf(rank_ * kProcessesOfRank, StrCat("rank ", rank_));
+  text += NameOf(rank_ * kProcessesOfRank, StrCat("rank ", rank_), kEpoch);
   text += '}';
 }
 

@@ -11,7 +11,8 @@ import torch
 import horovod.torch as hvd
 from horovod._session import SESSION
 from horovod.common.exceptions import HorovodInternalError
-from horovod.torch.buckets import bucket_bytes, lay_out
+from horovod.torch.bucket_layout import lay_out
+from horovod.torch.buckets import bucket_bytes
 
 SHARES = os.environ["HOROVOD_TRANSPORT"] == "shm"
 Data = list[tuple[torch.Tensor, torch.Tensor]]

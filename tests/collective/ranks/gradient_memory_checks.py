@@ -92,7 +92,7 @@ def check_gradients_that_are_one_memory_are_each_reduced_once() -> None:
 
 
 def check_gradients_that_are_one_memory_have_results_of_their_own() -> None:
-    """One of them is not used on rank 0, so that the averages differ; or no optimizer reduces it."""
+    """One of them is not used on rank 0, so that averages differ; or no optimizer reduces it."""
     mean, others = (hvd.size() + 1) / 2, (hvd.size() + 1) / 2 - 1 / hvd.size()
     for options in OPTIONS:
         for alone in (False, True):

@@ -1,0 +1,105 @@
+"""Optimizers whose process set stands for other ranks than when they were wrapped."""
+
+from typing import Any
+
+import torch
+
+import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
+
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"groups": 1},
+    {"backward_passes_per_step": 2},
+    {"compression": hvd.Compression.fp16},
+    {"gradient_as_bucket_view": True},
+    {"op": hvd.Adasum},
+)
+
+
+class Training:
+    """A parameter on each rank, which an optimizer moves by the mean of its members' gradients."""
+
+    def __init__(self, members: hvd.ProcessSet, options: dict[str, Any]) -> None:
+        self.members = members
+        self.passes = options.get("backward_passes_per_step", 1)
+        self.parameter = torch.nn.Parameter(torch.zeros(8))
+        self.optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD([self.parameter], lr=1.0), process_set=members, **options
+        )
+
+    def step(self) -> None:
+        before = self.parameter.detach().clone()
+        self.optimizer.zero_grad()
+        for _ in range(self.passes):
+            run_backward((self.parameter * (hvd.rank() + 1.0)).sum())
+        self.optimizer.step()
+        ranks = self.members.ranks if self.members.included() else [hvd.rank()]
+        # The adaptive sum of parallel vectors is their mean.
+        expected = sum(rank + 1.0 for rank in ranks) / len(ranks) * self.passes
+        assert torch.allclose(before - self.parameter.detach(), torch.full((8,), expected))
+
+
+def pairs() -> tuple[list[int], list[int]]:
+    """Two pairs of ranks, of which a rank may be in both."""
+    return [0, 1], [hvd.size() - 2, hvd.size() - 1]
+
+
+def check_a_set_is_added_again_with_other_ranks() -> None:
+    for options in OPTIONS:
+        first, second = pairs()
+        members = hvd.add_process_set(first)
+        training = Training(members, options)
+        for ranks in (second, first, second):
+            training.step()
+            training.step()
+            hvd.remove_process_set(members)
+            members.ranks = ranks
+            hvd.add_process_set(members)
+        training.step()
+        hvd.remove_process_set(members)
+
+
+def check_only_members_train() -> None:
+    for options in OPTIONS:
+        members = hvd.add_process_set(pairs()[0])
+        training = Training(members, options)
+        for ranks in (pairs()[1], None):
+            if members.included():
+                training.step()
+                training.step()
+            hvd.remove_process_set(members)
+            if ranks is not None:
+                members.ranks = ranks
+                hvd.add_process_set(members)
+
+
+def check_a_job_after_the_first_has_other_members() -> None:
+    for options in OPTIONS:
+        first, second = pairs()
+        members = hvd.add_process_set(first)
+        training = Training(members, options)
+        training.step()
+        hvd.barrier()
+        hvd.shutdown()
+        members.ranks = second
+        hvd.init(process_sets=[members])
+        training.step()
+        training.step()
+        hvd.barrier()
+        hvd.shutdown()
+        hvd.init()
+
+
+def check_a_member_whose_set_is_gone_is_told_so() -> None:
+    members = hvd.add_process_set(pairs()[0])
+    training = Training(members, {})
+    training.step()
+    hvd.remove_process_set(members)
+    try:
+        training.step()
+    except ValueError as error:
+        assert "has not been registered" in str(error)  # noqa: PT017 - others have none
+        assert members.included()
+    else:
+        assert not members.included()
