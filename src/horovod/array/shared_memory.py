@@ -34,7 +34,7 @@ def shared_empty(
         TypeError: the shape is neither a whole number nor a sequence of whole numbers.
         ValueError: the type is not supported; a size is negative, or their product too large.
         HorovodInternalError: the ranks asked for different shapes or types; or a rank has no memory
-            for it, which ends the job.
+            for it, which ends the job unless it is more than the machine has.
     """
     sizes = _sizes(shape)
     numpy = None if isinstance(dtype, str) else sys.modules.get("numpy")

@@ -254,6 +254,8 @@ class BucketReducer:
                     elif parameter.grad is not None:
                         self._hooks[parameter].renew()
                     self._complete(parameter)
+                if bucket.handle is None:  # it was complete, and could not be sent
+                    self._start(bucket)
             self._changed.compare(self._names, bucket.views, bucket.versions)
             bucket.versions = {}
         self.drain()

@@ -23,7 +23,8 @@ class Memory(Enum):
 
     OWN = "the gradient alone"
     SHARED = "other tensors too, which had it before the backward pass"
-    LENT = "the backward pass too, or what it has given others; nothing may be written there yet"
+    LENT = "the backward pass too, or what it has given others; nothing may be written there"
+    UNKNOWN = "other tensors too, the script's or the backward pass's; a step may write there"
 
 
 class _Alone(NamedTuple):
@@ -94,7 +95,7 @@ def memory_of(gradient: torch.Tensor, arrived: torch.Tensor | None) -> Memory:
     if storage <= _ITSELF:
         return Memory.OWN
     if arrived is None:
-        return Memory.LENT
+        return Memory.UNKNOWN
     if not _is_taken(gradient, arrived):
         return Memory.SHARED
     base: Any = arrived._base  # noqa: SLF001 - as above

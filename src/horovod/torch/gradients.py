@@ -144,13 +144,16 @@ class GradientReducer:
         if gradient.flight is not None or seen > self.passes:
             raise AssertionError(TOO_MANY_PASSES)
         gradient.seen = seen
+        self._look_at_memory(gradient, arrived)
         if seen == self.passes:
-            self._look_at_memory(gradient, arrived)
             self._finish(gradient)
 
     def _look_at_memory(self, gradient: Gradient, arrived: torch.Tensor | None = None) -> None:
         own = gradient.parameter.grad
-        gradient.memory = Memory.OWN if own is None else memory_of(own, arrived)
+        memory = Memory.OWN if own is None else memory_of(own, arrived)
+        # Others that have had it since an earlier pass of this step have it still.
+        if gradient.memory is not Memory.LENT or memory is Memory.OWN:
+            gradient.memory = memory
 
     def _finish(self, gradient: Gradient) -> None:
         """Sends a gradient that is complete, or its group when it was the last of it."""
@@ -206,7 +209,7 @@ class GradientReducer:
         """What is to be sent of a complete gradient; a sparse one is sent here, and gives None."""
         ready = self._ready_gradient(gradient.parameter)
         if ready.layout is torch.strided:
-            if gradient.memory is Memory.LENT:
+            if gradient.memory in (Memory.LENT, Memory.UNKNOWN):
                 ready = ready.detach().clone()
             return outgoing(ready, self.reduction.compression, self.reduction.op)
         self._start_sparse(gradient, ready)
@@ -332,6 +335,7 @@ class GradientReducer:
             gradient.seen = 0
             gradient.complete = False
             gradient.flight = None
+            gradient.memory = Memory.OWN
         if failure is not None:
             try:
                 raise failure

@@ -38,7 +38,7 @@ def shared_empty(
     Raises:
         ValueError: the type is not supported; a size is negative, or their product too large.
         HorovodInternalError: the ranks asked for different sizes or types; or a rank has no memory
-            for it, which ends the job.
+            for it, which ends the job unless it is more than the machine has.
     """
     first = size[0] if len(size) == 1 else None
     shape = first if isinstance(first, Sequence) else cast("tuple[int, ...]", size)

@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ import torch
 import horovod.torch as hvd
 from horovod._session import SESSION
 from horovod.common.exceptions import HorovodInternalError
+from horovod.torch import buckets
 from horovod.torch.bucket_layout import lay_out
 from horovod.torch.buckets import bucket_bytes
 
@@ -317,6 +319,20 @@ def check_a_new_rank_finds_all_unfrozen_that_others_have_unfrozen_one_by_one() -
         torch.autograd.backward(model(torch.ones(1, 4)).sum() * (hvd.rank() + 1))
         optimizer.step()
     assert model[2].bias.grad.tolist() == [(hvd.size() + 1) / 2] * 4
+
+
+def check_a_bucket_that_could_not_be_sent_is_not_left_out_by_the_next_step() -> None:
+    parameter = torch.nn.Parameter(torch.zeros(8))
+    sgd = torch.optim.SGD([parameter], lr=1.0)
+    optimizer = hvd.DistributedOptimizer(sgd, gradient_as_bucket_view=True)
+    optimizer.step()  # makes the bucket
+    refusing = mock.patch.object(buckets, "allreduce_async_", side_effect=ValueError("not now"))
+    with refusing, pytest.raises(ValueError, match="not now"):
+        torch.autograd.backward(parameter.sum() * (hvd.rank() + 1.0))
+    with refusing, pytest.raises(ValueError, match="not now"):
+        optimizer.step()
+    optimizer.step()
+    assert parameter.tolist() == [-(hvd.size() + 1) / 2] * 8
 
 
 def check_sparse_gradients_have_to_travel_dense() -> None:

@@ -166,6 +166,35 @@ def check_gradients_of_a_script_s_own_memory_stay_there() -> None:
     assert not warned(train)
 
 
+def check_gradients_in_a_script_s_buffer_stay_there_whatever_made_them() -> None:
+    """No hook has seen those that the script computes, that no pass makes, or that come early."""
+    mean = (hvd.size() + 1) / 2
+    for options in OPTIONS:
+        if "gradient_as_bucket_view" in options:  # which moves them
+            continue
+        for how in ("computed", "unused", "early", "unfrozen"):
+            parameters = [torch.nn.Parameter(torch.zeros(WIDTH)) for _ in range(2)]
+            flat = torch.zeros(2 * WIDTH)
+            for parameter, part in zip(parameters, (flat[:WIDTH], flat[WIDTH:]), strict=True):
+                parameter.grad = part
+            parameters[1].requires_grad = how != "unfrozen"
+            optimizer = wrapped(parameters, **options)
+            parameters[1].requires_grad = True
+            for step in range(3):
+                flat.zero_()
+                used = parameters[:1] if how == "unused" and step == 0 else parameters
+                passes = 1 if how in ("computed", "early") else optimizer.backward_passes_per_step
+                for _ in range(passes):
+                    loss: Any = sum(each.sum() for each in used) * (hvd.rank() + 1.0)
+                    if how == "computed":
+                        torch.cat(torch.autograd.grad(loss, used), out=flat)
+                    else:
+                        loss.backward()
+                optimizer.step()
+                wanted = [mean * passes] * WIDTH + [mean * passes * (len(used) - 1)] * WIDTH
+                assert torch.allclose(flat, torch.tensor(wanted), rtol=1e-3), (options, how, step)
+
+
 class Looking(torch.nn.Module):
     """Layers of many kinds."""
 
