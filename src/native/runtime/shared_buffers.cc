@@ -48,7 +48,7 @@ MemoryFileKey Decode(const KeyBytes& bytes) {
   return key;
 }
 
-enum Possible : int32_t { kNoMemory, kNotShared, kShared };
+enum Possible : uint8_t { kNoMemory, kNotShared, kShared };
 
 // What is possible on all ranks.
 Possible OnAll(Transport& transport, Possible own) {
