@@ -13,6 +13,7 @@ import pytest
 
 from collective.launching import LAUNCH_SECONDS, RANKS, Launched, horovodrun
 from collective.mpi_launching import MPIS, environment, library, mpirun, prefix, programs, within
+from horovod.runner.core_shares import usable_cores
 
 # Those that `./dev mpi` adds.
 FURTHER = [name for name in MPIS if name not in {"openmpi", "mpich"}]
@@ -260,12 +261,15 @@ def test_horovodrun_starts_mpirun(mpi: str) -> None:
 )
 def test_hosts_and_their_slots_are_handed_to_mpirun(mpi: str, hosts: str) -> None:
     variable = "MPI_LOCALNRANKS" if MPIS[mpi].family == "mpich" else "OMPI_COMM_WORLD_LOCAL_SIZE"
-    show = f'echo "<${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}} among ${variable}>"'
+    show = (
+        f'echo "<${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}} among ${variable}, $OMP_NUM_THREADS threads>"'
+    )
     done = run(mpi, "-np", "3", "--mpi", "-H", hosts, "sh", "-c", show)
     assert done.returncode == 0, done.stderr
     among = ["3"] * 3 if hosts == "localhost:3" else ["1", "2", "2"]
     for rank, ranks in enumerate(among):
-        assert f"<{rank} among {ranks}>" in done.stdout, done.stdout
+        threads = max(1, usable_cores() // 3)
+        assert f"<{rank} among {ranks}, {threads} threads>" in done.stdout, done.stdout
 
 
 def test_output_is_kept_where_open_mpi_5_keeps_all_of_it(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from horovod import _settings
+from horovod.runner.core_shares import share_of_cores
 from horovod.runner.exchange import Exchange
 from horovod.runner.hosts import HostInfo, get_host_assignments, is_local
 from horovod.runner.job import SECRET_BYTES, start_settings, store_settings
@@ -273,7 +274,10 @@ def _prepare(job: MpiJob) -> tuple[Mpirun, list[str], dict[str, str]]:
         )
     if sys.stdout is not None:  # it was closed when Python started
         sys.stdout.flush()
-    return mpirun, command, {**job.environment, **job.settings(mpirun.kind)}
+    environment = {**job.environment, **job.settings(mpirun.kind)}
+    if not job.binding_args and all(is_local(host.hostname) for host in job.hosts):
+        environment |= share_of_cores(environment, job.np)
+    return mpirun, command, environment
 
 
 def exec_mpirun(job: MpiJob) -> NoReturn:

@@ -6,6 +6,7 @@ With an address of the launcher as its argument the agent calls there for its or
 """
 
 import contextlib
+import functools
 import json
 import os
 import queue
@@ -19,10 +20,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from horovod._settings import HOSTNAME
+from horovod._settings import HOSTNAME, LOCAL_SIZE
 from horovod._standard_error import is_there, say
 from horovod.runner.call_back import CallError, call, unseal
 from horovod.runner.children import ends_are_told
+from horovod.runner.core_shares import share_of_cores, usable_cores
 from horovod.runner.import_paths import WITHOUT_CURRENT_FOLDER, absolute_paths
 from horovod.runner.output import STREAMS
 from horovod.runner.processes import CANNOT_START, Command, LocalWorkers
@@ -97,15 +99,25 @@ class Order:
         return cls(**fields)
 
     def commands(self, host_environment: Mapping[str, str]) -> list[Command]:
-        """The workers to start on a host."""
+        """The workers to start on a host, which is this one."""
+        environments = {
+            rank: {**host_environment, **self.environment, **extra}
+            for rank, extra in self.workers.items()
+        }
+        cores = functools.cache(usable_cores)
         return [
             Command(
                 rank=rank,
                 arguments=self.arguments,
-                environment={**host_environment, **self.environment, **extra},
+                environment={
+                    **environment,
+                    **share_of_cores(
+                        environment, int(environment.get(LOCAL_SIZE.name, "1")), cores
+                    ),
+                },
                 directory=Path(self.directory),
             )
-            for rank, extra in self.workers.items()
+            for rank, environment in environments.items()
         ]
 
 

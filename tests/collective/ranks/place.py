@@ -20,3 +20,4 @@ print(
     os.environ["HOROVOD_HOSTNAME"],
 )
 print(os.getcwd())  # noqa: PTH109 - as the system says it
+print(os.environ.get("OMP_NUM_THREADS"))
