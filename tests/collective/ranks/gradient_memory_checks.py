@@ -31,7 +31,7 @@ def wrapped(parameters: Sequence[torch.Tensor], **options: Any) -> Any:
 
 
 class Until(torch.autograd.Function):
-    """Holds the backward pass up until something is true, or cannot become so."""
+    """Holds the backward pass up until something is true."""
 
     @staticmethod
     def forward(context: Any, tensor: torch.Tensor, ready: Callable[[], bool]) -> torch.Tensor:
@@ -41,7 +41,8 @@ class Until(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
         end = time.monotonic() + SECONDS
-        while not context.ready() and time.monotonic() < end:
+        while not context.ready():
+            assert time.monotonic() < end, "a gradient is not sent while the pass goes on"
             time.sleep(0)
         return gradients[0], None
 
@@ -50,7 +51,9 @@ def check_a_gradient_that_is_read_further_below_is_not_written_to_meanwhile() ->
     """Of a sum's parts one is a parameter, seen through a view: all get the sum's gradient."""
     for options in OPTIONS:
         below, added = (torch.nn.Parameter(torch.full((2, WIDTH), 2.0)) for _ in range(2))
-        optimizer = wrapped([below, added], **options)
+        # A bucket is sent once all of its gradients are there.
+        apart = {"bucket_cap_mb": 0} if "gradient_as_bucket_view" in options else {}
+        optimizer = wrapped([below, added], **options, **apart)
 
         def is_reduced() -> bool:
             handle, _ = optimizer._handles.get(added, (None, None))  # noqa: B023 - called within the loop
