@@ -29,3 +29,25 @@ def overlapping(ranges: Sequence[tuple[int, int]]) -> list[int]:
             found.append(i)
         reached = max(reached, begin + length)
     return found
+
+
+def sharing(ranges: Sequence[tuple[int, int]]) -> set[int]:
+    """Which pieces of memory share some with another one.
+
+    Args:
+        ranges: as above.
+
+    Returns:
+        Their indices.
+    """
+    found = set()
+    furthest, reached = -1, 0  # the piece that reaches furthest of those seen, and to where
+    for i in sorted(range(len(ranges)), key=lambda i: ranges[i]):
+        begin, length = ranges[i]
+        if not length:
+            continue
+        if begin < reached:
+            found |= {i, furthest}
+        if begin + length > reached:
+            furthest, reached = i, begin + length
+    return found

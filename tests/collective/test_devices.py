@@ -36,6 +36,7 @@ FILES_OF_ANY_DEVICE = (
     "exchanged_memory_checks.py",
     "gradient_hook_checks.py",
     "gradient_memory_checks.py",
+    "gradient_place_checks.py",
     "gradient_type_checks.py",
     "grouped_call_checks.py",
     "interrupted_step_checks.py",

@@ -272,6 +272,20 @@ def test_hosts_and_their_slots_are_handed_to_mpirun(mpi: str, hosts: str) -> Non
         assert f"<{rank} among {ranks}, {threads} threads>" in done.stdout, done.stdout
 
 
+@pytest.mark.parametrize(
+    ("words", "variables"),
+    [(("--mpi-args=-genv MARK 1",), {}), ((), {"PBS_NODEFILE_OF_MINE": "1"})],
+    ids=["arguments", "manager"],
+)
+def test_cores_are_not_shared_out_where_mpirun_may_start_ranks_elsewhere(
+    words: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    show = 'echo "<${OMP_NUM_THREADS:-none}>"'
+    done = run("mpich", "-np", "2", "--mpi", *words, "sh", "-c", show, variables=variables)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("<none>") == 2, done.stdout
+
+
 def test_output_is_kept_where_open_mpi_5_keeps_all_of_it(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     show = "echo to stdout; echo to stderr >&2"

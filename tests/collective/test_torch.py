@@ -48,6 +48,7 @@ FILES = (
     "overlap_checks.py",
     "gradient_hook_checks.py",
     "gradient_memory_checks.py",
+    "gradient_place_checks.py",
     "gradient_type_checks.py",
     "shared_memory_checks.py",
     "bucket_checks.py",

@@ -93,5 +93,5 @@ def _quota(folder: Path) -> Iterator[float]:
 def _text(path: Path) -> str:
     try:
         return path.read_text(errors="replace").strip()
-    except OSError:
+    except (OSError, ValueError):  # also a name that cannot be said to the system
         return ""

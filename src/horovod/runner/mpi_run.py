@@ -33,6 +33,11 @@ _UNBOUND = {
     MPICH: ("-bind-to", "none"),
     INTEL_MPI: (),  # by a variable, below
 }
+# Variables by which resource managers, and users, have mpirun start ranks on other hosts.
+_NAMES_OF_HOSTS = (
+    *("SLURM_", "PBS_", "LSB_", "PE_HOSTFILE", "OAR_", "COBALT_", "FLUX_"),
+    *("HYDRA_", "I_MPI_HYDRA_", "OMPI_MCA_", "PRTE_MCA_"),
+)
 
 
 class MpirunError(ValueError):
@@ -275,9 +280,18 @@ def _prepare(job: MpiJob) -> tuple[Mpirun, list[str], dict[str, str]]:
     if sys.stdout is not None:  # it was closed when Python started
         sys.stdout.flush()
     environment = {**job.environment, **job.settings(mpirun.kind)}
-    if not job.binding_args and all(is_local(host.hostname) for host in job.hosts):
+    if _stays_here(job) and not job.binding_args:
         environment |= share_of_cores(environment, job.np)
     return mpirun, command, environment
+
+
+def _stays_here(job: MpiJob) -> bool:
+    """Whether all ranks run beside mpirun for sure, wherever that may find hosts besides."""
+    if job.mpi_args:
+        return False
+    if job.hosts:
+        return all(is_local(host.hostname) for host in job.hosts)
+    return not any(name.startswith(_NAMES_OF_HOSTS) for name in job.environment)
 
 
 def exec_mpirun(job: MpiJob) -> NoReturn:

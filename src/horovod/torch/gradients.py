@@ -13,6 +13,7 @@ from horovod.torch.changed_gradients import ChangedGradients, version_of
 from horovod.torch.compression import Outgoing, outgoing
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradient_memory import Memory, memory_of, prepare_counts
+from horovod.torch.gradient_places import look_at_places, repeats_elements
 from horovod.torch.gradient_reduction import TOO_MANY_PASSES, Reduction
 from horovod.torch.gradients_in_flight import Gradient, GradientGroup, InFlight
 from horovod.torch.grouped import start_grouped_allreduce
@@ -60,6 +61,7 @@ class GradientReducer:
         self.group_of = {id(parameter): group for group in groups for parameter in group}
         self._gradients: dict[int, Gradient] = {}  # by the parameters' ids
         self._sent: list[Gradient] = []  # that are on their way, in this order
+        self._copied = False  # whether some of them are copies of gradients
         self._changed = ChangedGradients()
         self._sparse_dimensions: dict[Parameter, int] = {}
         self._required: set[Parameter] = set()
@@ -151,6 +153,8 @@ class GradientReducer:
     def _look_at_memory(self, gradient: Gradient, arrived: torch.Tensor | None = None) -> None:
         own = gradient.parameter.grad
         memory = Memory.OWN if own is None else memory_of(own, arrived)
+        if own is not None and arrived is None and repeats_elements(own):
+            memory = Memory.LENT
         # Others that have had it since an earlier pass of this step have it still.
         if gradient.memory is not Memory.LENT or memory is Memory.OWN:
             gradient.memory = memory
@@ -210,6 +214,7 @@ class GradientReducer:
         ready = self._ready_gradient(gradient.parameter)
         if ready.layout is torch.strided:
             if gradient.memory in (Memory.LENT, Memory.UNKNOWN):
+                gradient.address, self._copied = ready.data_ptr(), True
                 ready = ready.detach().clone()
             return outgoing(ready, self.reduction.compression, self.reduction.op)
         self._start_sparse(gradient, ready)
@@ -325,12 +330,15 @@ class GradientReducer:
             HorovodInternalError: a reduction failed; the others have been waited for nevertheless.
         """
         failure: HorovodInternalError | None = None
+        if self._copied:
+            look_at_places(self._sent, self._gradients.values())
         for gradient in self._sent:
             try:
                 self._land(gradient)
             except HorovodInternalError as error:  # noqa: PERF203 - each of them may fail
                 failure = failure or error
         self._sent.clear()
+        self._copied = False
         for gradient in self._gradients.values():
             gradient.seen = 0
             gradient.complete = False

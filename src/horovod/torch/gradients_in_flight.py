@@ -49,10 +49,21 @@ class Gradient:
         complete: whether it waits for others of its group.
         stream: of the GPU, on which it was made then.
         memory: who has its memory besides.
+        address: where it lay when a copy of it was sent.
         flight: what is known from when it has been sent until the step.
     """
 
-    __slots__ = ("complete", "flight", "group", "memory", "name", "parameter", "seen", "stream")
+    __slots__ = (
+        "address",
+        "complete",
+        "flight",
+        "group",
+        "memory",
+        "name",
+        "parameter",
+        "seen",
+        "stream",
+    )
 
     def __init__(self, parameter: Parameter, name: str, group: Sequence[Parameter] | None) -> None:
         self.parameter = parameter
@@ -61,6 +72,7 @@ class Gradient:
         self.seen = 0
         self.complete = False
         self.memory = Memory.OWN
+        self.address = 0
         self.stream: torch.cuda.Stream | None = None
         self.flight: InFlight | None = None
 

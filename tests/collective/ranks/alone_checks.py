@@ -213,7 +213,7 @@ def check_a_failed_reduction_keeps_nothing_alive() -> None:
 
     reducer = Failing.__new__(Failing)
     sent: Any = ["a gradient"]
-    reducer._sent, reducer._gradients = sent, {}
+    reducer._sent, reducer._gradients, reducer._copied = sent, {}, False
     gone = weakref.ref(reducer)
     gc.disable()
     try:

@@ -1,8 +1,10 @@
 """Which pieces of memory share some."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from horovod._memory_ranges import overlapping
+from horovod._memory_ranges import overlapping, sharing
 
 Ranges = list[tuple[int, int]]
 
@@ -21,3 +23,16 @@ Ranges = list[tuple[int, int]]
 )
 def test_pieces_that_share_memory(ranges: Ranges, expected: list[int]) -> None:
     assert overlapping(ranges) == expected
+
+
+PIECES = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 12)), max_size=12)
+
+
+@given(PIECES)
+def test_pieces_that_share_memory_with_any_other(ranges: Ranges) -> None:
+    bytes_of = [set(range(begin, begin + length)) for begin, length in ranges]
+    assert sharing(ranges) == {
+        i
+        for i, own in enumerate(bytes_of)
+        if any(own & other for j, other in enumerate(bytes_of) if j != i)
+    }
