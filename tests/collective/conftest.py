@@ -11,8 +11,21 @@ import pytest
 
 from collective.launching import LAUNCHER, RANKS, Launched, Suite, horovodrun
 
+# What takes longest is begun first, lest one process be left with it in the end.
+LONGEST = (
+    "test_torch.py", "test_examples.py", "test_elastic.py", "test_bench.py", "test_freed_memory.py",
+    "test_devices.py", "test_hosts.py", "test_launcher_limits.py", "test_launcher.py",
+    "test_stalls.py", "test_process_sets.py", "test_soak.py", "test_ssh.py", "test_late_ranks.py",
+    "test_chosen_ranks.py",
+)  # fmt: skip
 TAIL = 20_000  # characters of output, told with each check that did not run
 Launch = Callable[..., Launched]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Brings tests into the order of `LONGEST`; those of other files follow as they are."""
+    place = {name: index for index, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(LONGEST)))
 
 
 def text_of(written: bytes | str | None) -> str:
