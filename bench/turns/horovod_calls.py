@@ -16,6 +16,18 @@ from turns.torch_work import DTYPES, collective, gradients, gradients_of, tensor
 from turns.training import training_step
 
 
+def distribute(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, shared: bool
+) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    """As `turns.training` asks for it."""
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    return model, hvd.DistributedOptimizer(
+        optimizer,
+        named_parameters=model.named_parameters(),
+        gradient_as_bucket_view=shared,
+    )
+
+
 class HorovodCalls:
     """One rank that horovodrun has started."""
 
@@ -44,7 +56,7 @@ class HorovodCalls:
         if case.work == "compressed gradients":
             return optimizer_gradients(case, gradients_of(case), self.rank, self.size)
         if case.work == "step":
-            return training_step(case, self._distribute)
+            return training_step(case, distribute)
         if case.variant == "arithmetic":
             return self._arithmetic(case)
         own = (
@@ -133,17 +145,6 @@ class HorovodCalls:
         # Of parallel vectors an adaptive sum is the mean.
         return gradients(
             tensors, self.rank, self.size, ways[case.variant], average=case.variant == "adasum"
-        )
-
-    @staticmethod
-    def _distribute(
-        model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, shared: bool
-    ) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
-        hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-        return model, hvd.DistributedOptimizer(
-            optimizer,
-            named_parameters=model.named_parameters(),
-            gradient_as_bucket_view=shared,
         )
 
 

@@ -11,23 +11,12 @@ import torch
 
 import horovod.torch as hvd
 from turns.cases import Case
+from turns.horovod_calls import distribute
 from turns.training import MODELS, training_step
 
 STEPS = 15
 WARM_UP = 3
 RESULT = "RESULT "
-
-
-def distribute(
-    model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, shared: bool
-) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
-    """As `turns.training` asks for it."""
-    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-    return model, hvd.DistributedOptimizer(
-        optimizer,
-        named_parameters=model.named_parameters(),
-        gradient_as_bucket_view=shared,
-    )
 
 
 def seconds_of(model: str) -> float:

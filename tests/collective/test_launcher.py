@@ -20,7 +20,6 @@ from collective.launching import (
     is_running,
     wait_until_gone,
 )
-from horovod.runner.core_shares import usable_cores
 
 PYTHON = sys.executable
 
@@ -62,17 +61,6 @@ def test_workers_get_horovods_environment() -> None:
         *python("import os; print(os.environ['MINE'], os.environ['HIS'])"),
     )
     assert launched.lines(0) == ["1 a b"]
-
-
-@pytest.mark.parametrize("flags", [(), ("--min-np", "2")], ids=["static", "elastic"])
-def test_ranks_share_the_hosts_cores(flags: tuple[str, ...]) -> None:
-    code = "import os; print(os.environ.get('OMP_NUM_THREADS'))"
-    share = str(max(1, usable_cores() // 2))
-    launched = horovodrun("-np", "2", *flags, *python(code))
-    assert [launched.lines(rank) for rank in (0, 1)] == [[share], [share]]
-    launched = horovodrun("-np", "2", *flags, "OMP_NUM_THREADS=9", *python(code))
-    assert [launched.lines(rank) for rank in (0, 1)] == [["9"], ["9"]]
-    assert horovodrun("-np", "1", *python(code)).lines(0) == ["None"]
 
 
 def test_a_job_that_a_rank_of_an_elastic_one_starts_is_none_itself() -> None:
