@@ -41,17 +41,10 @@ def test_ranks_of_two_pods_work_together(kubexec: dict[str, str]) -> None:
         env={**kubexec, "MINE": "kept", "CUDA_VISIBLE_DEVICES": "7", "HOROVOD_TRANSPORT": "tcp"},
     )  # fmt: skip
     assert launched.code == 0, launched.err
-    here, share = str(Path(__file__).parent), str(max(1, usable_cores() // 2))
-    assert launched.lines(1) == [
-        f"1/3 local 0/2 cross 1/2 tcp sum 6.0 kept None {REMOTE}",
-        here,
-        share,
-    ]
-    assert launched.lines(2) == [
-        f"2/3 local 1/2 cross 0/1 tcp sum 6.0 kept None {REMOTE}",
-        here,
-        share,
-    ]
+    here = str(Path(__file__).parent)
+    own = [here, str(max(1, usable_cores() // 2))]
+    assert launched.lines(1) == [f"1/3 local 0/2 cross 1/2 tcp sum 6.0 kept None {REMOTE}", *own]
+    assert launched.lines(2) == [f"2/3 local 1/2 cross 0/1 tcp sum 6.0 kept None {REMOTE}", *own]
     assert f"a word of welcome from {REMOTE}" not in launched.out
 
 

@@ -267,8 +267,8 @@ def test_hosts_and_their_slots_are_handed_to_mpirun(mpi: str, hosts: str) -> Non
     done = run(mpi, "-np", "3", "--mpi", "-H", hosts, "sh", "-c", show)
     assert done.returncode == 0, done.stderr
     among = ["3"] * 3 if hosts == "localhost:3" else ["1", "2", "2"]
+    threads = max(1, usable_cores() // 3)
     for rank, ranks in enumerate(among):
-        threads = max(1, usable_cores() // 3)
         assert f"<{rank} among {ranks}, {threads} threads>" in done.stdout, done.stdout
 
 

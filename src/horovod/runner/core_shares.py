@@ -2,6 +2,9 @@
 
 Each library counts the cores of the whole host. With as many threads in each of several ranks, they
 take turns on the cores and wait for those that have none; `torchrun` gives each process one.
+
+The native library counts a rank's CPUs too (runtime/cpu_share.h), for how long it may spin: each
+thread of a core by itself. A launcher does not load it.
 """
 
 import os
@@ -15,7 +18,7 @@ def usable_cores(root: Path = Path("/")) -> int:
     """Whole cores that processes of this one may use together, 1 or more.
 
     Threads that share a core (SMT) count once. No more than the control group's quota of CPU time
-    comes to, of either version.
+    comes to, of either version (https://docs.kernel.org/admin-guide/cgroup-v2.html, cpu.max).
 
     Args:
         root: where /proc and /sys lie.

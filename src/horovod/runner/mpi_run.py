@@ -33,8 +33,8 @@ _UNBOUND = {
     MPICH: ("-bind-to", "none"),
     INTEL_MPI: (),  # by a variable, below
 }
-# Variables by which resource managers, and users, have mpirun start ranks on other hosts.
-_NAMES_OF_HOSTS = (
+# How variables begin by which resource managers, and users, have mpirun start ranks elsewhere.
+_TELLING_HOSTS = (
     *("SLURM_", "PBS_", "LSB_", "PE_HOSTFILE", "OAR_", "COBALT_", "FLUX_"),
     *("HYDRA_", "I_MPI_HYDRA_", "OMPI_MCA_", "PRTE_MCA_"),
 )
@@ -291,7 +291,7 @@ def _stays_here(job: MpiJob) -> bool:
         return False
     if job.hosts:
         return all(is_local(host.hostname) for host in job.hosts)
-    return not any(name.startswith(_NAMES_OF_HOSTS) for name in job.environment)
+    return not any(name.startswith(_TELLING_HOSTS) for name in job.environment)
 
 
 def exec_mpirun(job: MpiJob) -> NoReturn:

@@ -36,16 +36,6 @@ def look_at_places(sent: Iterable[Gradient], gradients: Iterable[Gradient]) -> N
             gradient.memory = Memory.LENT if id(gradient) in shared else Memory.UNKNOWN
 
 
-def repeats_elements(gradient: torch.Tensor) -> bool:
-    """Whether several elements are one in memory, so that no result can be put there."""
-    if gradient.layout is not torch.strided:
-        return False
-    return any(
-        size > 1 and stride == 0
-        for size, stride in zip(gradient.shape, gradient.stride(), strict=True)
-    )
-
-
 def _is_in_doubt(gradient: Gradient) -> bool:
     if gradient.memory not in _IN_DOUBT:
         return False

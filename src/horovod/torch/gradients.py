@@ -13,13 +13,13 @@ from horovod.torch.changed_gradients import ChangedGradients, version_of
 from horovod.torch.compression import Outgoing, outgoing
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradient_memory import Memory, memory_of, prepare_counts
-from horovod.torch.gradient_places import look_at_places, repeats_elements
+from horovod.torch.gradient_places import look_at_places
 from horovod.torch.gradient_reduction import TOO_MANY_PASSES, Reduction
 from horovod.torch.gradients_in_flight import Gradient, GradientGroup, InFlight
 from horovod.torch.grouped import start_grouped_allreduce
 from horovod.torch.handles import synchronize
 from horovod.torch.missing_gradients import forget_zeros, no_rows_for, zeros_for
-from horovod.torch.operands import keep_for_this_stream
+from horovod.torch.operands import keep_for_this_stream, repeats_elements
 from horovod.torch.parameter_names import numbered
 from horovod.torch.participation import Participation
 from horovod.torch.reduction import start_allreduce
@@ -153,8 +153,8 @@ class GradientReducer:
     def _look_at_memory(self, gradient: Gradient, arrived: torch.Tensor | None = None) -> None:
         own = gradient.parameter.grad
         memory = Memory.OWN if own is None else memory_of(own, arrived)
-        if own is not None and arrived is None and repeats_elements(own):
-            memory = Memory.LENT
+        if own is not None and arrived is None and own.layout is torch.strided:
+            memory = Memory.LENT if repeats_elements(own) else memory
         # Others that have had it since an earlier pass of this step have it still.
         if gradient.memory is not Memory.LENT or memory is Memory.OWN:
             gradient.memory = memory

@@ -102,7 +102,7 @@ def contiguous(tensor: torch.Tensor, *, in_place: bool = False) -> torch.Tensor:
         raise ValueError(_say_why_without_memory(tensor))
     if plain.is_contiguous() and not plain.is_neg():
         return plain
-    if in_place and _repeats_elements(plain):
+    if in_place and repeats_elements(plain):
         raise ValueError(
             f"The tensor of shape {list(tensor.shape)} and strides {tensor.stride()} is expanded:"
             " several of its elements are one in memory, so that no result can be put there. Pass"
@@ -121,7 +121,8 @@ def _in_place_of(dtype: torch.dtype) -> str:
     )
 
 
-def _repeats_elements(tensor: torch.Tensor) -> bool:
+def repeats_elements(tensor: torch.Tensor) -> bool:
+    """Whether several elements are one in memory, so that no result can be put there."""
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
     return tensor.numel() > 0 and any(size > 1 and stride == 0 for size, stride in sizes)
 

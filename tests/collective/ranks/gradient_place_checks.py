@@ -26,13 +26,13 @@ def by_hand(pair: Pair, loss: Loss) -> Any:
 
 def unfrozen(pair: Pair, loss: Loss) -> Any:
     """Gradients of parameters that were frozen when the optimizer was wrapped."""
-    factor = torch.nn.Parameter(torch.ones(1))
+    weight = torch.nn.Parameter(torch.ones(1))
     for parameter in pair:
         parameter.requires_grad = False
-    optimizer = wrapped([*pair, factor])
+    optimizer = wrapped([*pair, weight])
     for parameter in pair:
         parameter.requires_grad = True
-    run_backward(loss() * factor.sum())
+    run_backward(loss() * weight.sum())
     return optimizer
 
 
