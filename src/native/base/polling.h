@@ -14,7 +14,10 @@ namespace hvd {
 // time late, but for the longest pause.
 class Polling {
  public:
-  Polling() = default;
+  using Clock = std::chrono::steady_clock;
+
+  // `begin`: when it was asked first.
+  explicit Polling(Clock::time_point begin = Clock::now()) : begin_(begin) {}
   ~Polling() { SetSlack(slack_before_); }
   Polling(const Polling&) = delete;
   Polling& operator=(const Polling&) = delete;
@@ -36,7 +39,6 @@ class Polling {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::microseconds kYielding{30};
   static constexpr std::chrono::microseconds kLongest{500};
   static constexpr int kSlack = 1000;  // nanoseconds
@@ -46,7 +48,7 @@ class Polling {
     ::prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(nanoseconds), 0, 0, 0);
   }
 
-  const Clock::time_point begin_ = Clock::now();
+  const Clock::time_point begin_;
   int slack_before_ = 0;
 };
 
