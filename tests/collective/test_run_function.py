@@ -170,6 +170,14 @@ def test_arguments_of_mpi_are_idle_without_it() -> None:
         assert horovod.run(max, (1, 2), mpi_args="--verbose") == [2]
 
 
+@pytest.mark.parametrize("name", ["max_num_proc", "slots", "reset_limit"])
+def test_arguments_of_elastic_jobs_are_idle_in_others(name: str) -> None:
+    options: dict[str, Any] = {name: 1}
+    with pytest.warns(UserWarning, match=f"{name} has no effect without min_num_proc or") as said:
+        assert horovod.run(max, (1, 2), **options) == [2]
+    assert said[0].filename == __file__
+
+
 def test_positions_are_horovods() -> None:
     assert list(inspect.signature(horovod.run).parameters) == [
         "func", "args", "kwargs", "num_proc", "min_num_proc", "max_num_proc", "slots",
@@ -233,14 +241,26 @@ def test_a_function_of_the_script_takes_cloudpickle(tmp_path: Path) -> None:
         ({"num_proc": 0}, "num_proc=0 is not"),
         ({"num_proc": "2"}, "num_proc='2' is not"),
         ({"min_num_proc": 0}, "min_num_proc=0 is not"),
-        ({"slots": -1}, "slots=-1 is not a whole number, 1 or more"),
-        ({"reset_limit": "x"}, "reset_limit='x' is not a whole number, 0 or more"),
+        ({"min_num_proc": 1, "slots": -1}, "slots=-1 is not a whole number, 1 or more"),
+        (
+            {"min_num_proc": 1, "reset_limit": "x"},
+            "reset_limit='x' is not a whole number, 0 or more",
+        ),
         ({"ssh_port": "x"}, "ssh_port='x' is not a whole number"),
         ({"start_timeout": -1}, "start_timeout=-1 is not a number of seconds above 0"),
         ({"start_timeout": math.inf}, "start_timeout=inf is not"),
-        ({"cooldown_range": 5}, "cooldown_range=5 is not two numbers of seconds"),
-        ({"cooldown_range": ("a", "b")}, "cooldown_range='a' is not a number of seconds"),
-        ({"cooldown_range": (5, 1)}, "cooldown_range=(5, 1): the shortest time is above"),
+        (
+            {"min_num_proc": 1, "cooldown_range": 5},
+            "cooldown_range=5 is not two numbers of seconds",
+        ),
+        (
+            {"min_num_proc": 1, "cooldown_range": ("a", "b")},
+            "cooldown_range='a' is not a number of seconds",
+        ),
+        (
+            {"min_num_proc": 1, "cooldown_range": (5, 1)},
+            "cooldown_range=(5, 1): the shortest time is above",
+        ),
         ({"hosts": ["localhost"]}, "hosts=['localhost'] is not of the form"),
         ({"host_discovery_script": 5}, "host_discovery_script=5 is no path"),
         (

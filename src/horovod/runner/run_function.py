@@ -32,6 +32,16 @@ def _renamed(old: str, new: str, old_value: Any, new_value: Any) -> Any:
     return old_value
 
 
+def _warn_of_idle(**arguments: Any) -> None:
+    for name, value in arguments.items():
+        if value is not None:
+            warnings.warn(
+                f"Argument {name} has no effect without min_num_proc or host_discovery_script,"
+                " which make a job elastic.",
+                stacklevel=3,
+            )
+
+
 def run(
     func: Callable[..., Any],
     args: Sequence[Any] = (),
@@ -122,6 +132,13 @@ def run(
     fewest = 1 if job.min_num_proc is None else job.min_num_proc
     ranks = _renamed("np", "num_proc", np, num_proc)
     job.num_proc = fewest if ranks is None else ranks
+    if job.min_num_proc is None and host_discovery_script is None:
+        _warn_of_idle(
+            max_num_proc=job.max_num_proc,
+            slots=slots,
+            reset_limit=reset_limit,
+            cooldown_range=cooldown_range,
+        )
     job.slots = slots
     job.reset_limit = reset_limit
     job.cooldown_range = cooldown_range

@@ -28,6 +28,7 @@ from horovod.torch.mpi_ops import (
     Sum,
     allreduce_async_,
     grouped_allreduce_async_,
+    is_initialized,
     rocm_built,
     size,
     sparse_allreduce_async,
@@ -72,6 +73,10 @@ _SYNCHRONIZED_TWICE = (
 )
 
 
+_WRAPPED_ALONE = (
+    "this optimizer was wrapped in a job of one rank, and so sends no gradients; the job has {}"
+    " ranks now: wrap a new optimizer with hvd.DistributedOptimizer after hvd.init()"
+)
 _NO_BUCKETS = (
     "bucket_cap_mb has no effect without gradient_as_bucket_view=True; how many gradients travel"
     " together is up to HOROVOD_FUSION_THRESHOLD, and to groups"
@@ -90,9 +95,15 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
 
     @leave_uncompiled  # it would be anew for each parameter
     def synchronize(self) -> None:
-        """Waits for the gradients of all ranks, to look at or to clip before `step`."""
+        """Waits for the gradients of all ranks, to look at or to clip before `step`.
+
+        Raises:
+            RuntimeError: the optimizer was wrapped in a job of one rank, and there are more now.
+        """
         if self._reduces:
             self._reducer.synchronize(self.param_groups)
+        elif is_initialized() and size() > 1:
+            raise RuntimeError(_WRAPPED_ALONE.format(size()))
         self._synchronized = True
 
     @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import torch
 
 import horovod.torch as hvd
@@ -89,6 +90,24 @@ def check_a_job_after_the_first_has_other_members() -> None:
         hvd.barrier()
         hvd.shutdown()
         hvd.init()
+
+
+def check_an_optimizer_of_one_rank_is_refused_where_there_are_more() -> None:
+    rank = hvd.rank()
+    hvd.barrier()
+    hvd.shutdown()
+    hvd.init(comm=[rank])
+    trainings = [Training(hvd.global_process_set, options) for options in OPTIONS]
+    for training in trainings:
+        training.step()
+    hvd.shutdown()
+    hvd.init()
+    for training in trainings:
+        training.optimizer.zero_grad()
+        run_backward(training.parameter.sum())
+        for step in (training.optimizer.step, training.optimizer.synchronize):
+            with pytest.raises(RuntimeError, match=f"of one rank.* the job has {hvd.size()} ranks"):
+                step()
 
 
 def check_a_member_whose_set_is_gone_is_told_so() -> None:
