@@ -1,9 +1,13 @@
 """Where pieces of memory lie, and which of them share some."""
 
+import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from horovod._operations import Operand
+
+_MOST_TRIES = 10_000  # to find out whether two pieces meet: milliseconds
 
 
 def bytes_of(operand: Operand) -> int:
@@ -31,23 +35,92 @@ def overlapping(ranges: Sequence[tuple[int, int]]) -> list[int]:
     return found
 
 
-def sharing(ranges: Sequence[tuple[int, int]]) -> set[int]:
-    """Which pieces of memory share some with another one.
+@dataclass(frozen=True)
+class Piece:
+    """Memory of a tensor, whose elements need not lie beside each other.
+
+    Attributes:
+        address: of its first byte.
+        dimensions: size and stride of each, in bytes and the largest stride first.
+    """
+
+    address: int
+    dimensions: tuple[tuple[int, int], ...]
+
+    @property
+    def end(self) -> int:
+        """The address after its last byte; its own where it has none."""
+        if any(size == 0 for size, _ in self.dimensions):
+            return self.address
+        return self.address + 1 + sum((size - 1) * stride for size, stride in self.dimensions)
+
+
+def piece_of(address: int, shape: Sequence[int], strides: Sequence[int], item: int) -> Piece:
+    """Describes a tensor's memory.
 
     Args:
-        ranges: as above.
+        address: of its first element.
+        shape: in elements.
+        strides: likewise, 0 or more each.
+        item: bytes of an element.
+    """
+    if 0 in shape:
+        return Piece(address, ((0, 1),))
+    dimensions = [(item, 1)]
+    for stride, size in sorted(zip(strides, shape, strict=True)):
+        inner, apart = dimensions[-1], stride * item
+        if apart == inner[0] * inner[1]:  # they lie beside each other
+            dimensions[-1] = (inner[0] * size, inner[1])
+        elif size > 1 and apart > 0:
+            dimensions.append((size, apart))
+    return Piece(address, tuple(reversed(dimensions)))
+
+
+def share_bytes(one: Piece, other: Piece) -> bool:
+    """Whether a byte belongs to both; also where that takes too long to find out."""
+    # By how many of each stride a byte of one may lie beyond one of the other.
+    steps: dict[int, tuple[int, int]] = {}
+    for size, stride in one.dimensions:
+        low, high = steps.get(stride, (0, 0))
+        steps[stride] = low, high + size - 1
+    for size, stride in other.dimensions:
+        low, high = steps.get(stride, (0, 0))
+        steps[stride] = low - size + 1, high
+    strides = sorted(steps, reverse=True)
+    tries = itertools.count()
+
+    def reach(distance: int, place: int) -> bool:
+        stride, (low, high) = strides[place], steps[strides[place]]
+        if place == len(strides) - 1:
+            return distance % stride == 0 and low <= distance // stride <= high
+        inner = [(steps[each], each) for each in strides[place + 1 :]]
+        least = sum(bounds[0] * each for bounds, each in inner)
+        most = sum(bounds[1] * each for bounds, each in inner)
+        first = max(low, -((most - distance) // stride))
+        last = min(high, (distance - least) // stride)
+        return any(
+            next(tries) >= _MOST_TRIES or reach(distance - taken * stride, place + 1)
+            for taken in range(first, last + 1)
+        )
+
+    return reach(other.address - one.address, 0)
+
+
+def sharing(pieces: Sequence[Piece]) -> set[int]:
+    """Which pieces of memory have bytes in common with another one.
 
     Returns:
         Their indices.
     """
-    found = set()
-    furthest, reached = -1, 0  # the piece that reaches furthest of those seen, and to where
-    for i in sorted(range(len(ranges)), key=lambda i: ranges[i]):
-        begin, length = ranges[i]
-        if not length:
+    found: set[int] = set()
+    near: list[int] = []  # those seen that may reach so far
+    for i in sorted(range(len(pieces)), key=lambda i: pieces[i].address):
+        piece = pieces[i]
+        if piece.end == piece.address:
             continue
-        if begin < reached:
-            found |= {i, furthest}
-        if begin + length > reached:
-            furthest, reached = i, begin + length
+        near = [other for other in near if pieces[other].end > piece.address]
+        for other in near:
+            if not {i, other} <= found and share_bytes(pieces[other], piece):
+                found |= {i, other}
+        near.append(i)
     return found

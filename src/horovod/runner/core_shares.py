@@ -30,14 +30,14 @@ def usable_cores(root: Path = Path("/")) -> int:
 def share_of_cores(
     environment: Mapping[str, str], ranks: int, cores: Callable[[], int] = usable_cores
 ) -> dict[str, str]:
-    """The variable that a rank gets besides; none where it is alone on its host, or has one.
+    """The variable that a rank gets besides; none where it is alone on its host, or has a value.
 
     Args:
         environment: of the rank.
         ranks: of its host.
         cores: likewise.
     """
-    if ranks == 1 or THREADS in environment:
+    if ranks == 1 or environment.get(THREADS):
         return {}
     return {THREADS: str(max(1, cores() // ranks))}
 

@@ -13,7 +13,7 @@ from horovod.torch.changed_gradients import ChangedGradients, version_of
 from horovod.torch.compression import Outgoing, outgoing
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradient_memory import Memory, memory_of, prepare_counts
-from horovod.torch.gradient_places import look_at_places
+from horovod.torch.gradient_places import look_at_places, sharing_memory
 from horovod.torch.gradient_reduction import TOO_MANY_PASSES, Reduction
 from horovod.torch.gradients_in_flight import Gradient, GradientGroup, InFlight
 from horovod.torch.grouped import start_grouped_allreduce
@@ -62,6 +62,7 @@ class GradientReducer:
         self._gradients: dict[int, Gradient] = {}  # by the parameters' ids
         self._sent: list[Gradient] = []  # that are on their way, in this order
         self._copied = False  # whether some of them are copies of gradients
+        self._sharing: set[int] | None = None  # whose gradients share memory, where looked for
         self._changed = ChangedGradients()
         self._sparse_dimensions: dict[Parameter, int] = {}
         self._required: set[Parameter] = set()
@@ -153,11 +154,23 @@ class GradientReducer:
     def _look_at_memory(self, gradient: Gradient, arrived: torch.Tensor | None = None) -> None:
         own = gradient.parameter.grad
         memory = Memory.OWN if own is None else memory_of(own, arrived)
-        if own is not None and arrived is None and own.layout is torch.strided:
-            memory = Memory.LENT if repeats_elements(own) else memory
         # Others that have had it since an earlier pass of this step have it still.
         if gradient.memory is not Memory.LENT or memory is Memory.OWN:
             gradient.memory = memory
+
+    def _look_at_unseen(self, gradient: Gradient) -> None:
+        """Likewise where no hook has seen what has been made its gradient since.
+
+        The same tensor, for example, may have been made another parameter's gradient too.
+        """
+        self._look_at_memory(gradient)
+        own = gradient.parameter.grad
+        if own is None or own.layout is not torch.strided:
+            return
+        if self._sharing is None:  # looked for once in a step
+            self._sharing = sharing_memory(self._gradients.values())
+        if id(gradient) in self._sharing or repeats_elements(own):
+            gradient.memory = Memory.LENT
 
     def _finish(self, gradient: Gradient) -> None:
         """Sends a gradient that is complete, or its group when it was the last of it."""
@@ -267,7 +280,7 @@ class GradientReducer:
         if not self._participation.here():
             self.drain()
             return
-        incomplete = False
+        incomplete, self._sharing = False, None
         for group in groups:
             for parameter in group["params"]:
                 gradient = self._gradients.get(id(parameter))
@@ -279,7 +292,7 @@ class GradientReducer:
                     incomplete = True
                     continue
                 if gradient.seen < self.passes:
-                    self._look_at_memory(gradient)
+                    self._look_at_unseen(gradient)
                 self._finish(gradient)
         if incomplete:
             self._send_incomplete_groups()
@@ -307,11 +320,14 @@ class GradientReducer:
         No hook has seen the backward passes that have added to them. They travel alone this once:
         some ranks have sent the group without them already, and others have not.
         """
-        for gradient in self.watch(groups):
+        added = self.watch(groups)
+        if added:
+            self._sharing = None
+        for gradient in added:
             needed = gradient.parameter.grad is not None or gradient.parameter in self._required
             if not needed:
                 continue
-            self._look_at_memory(gradient)
+            self._look_at_unseen(gradient)
             if (sent := self._outgoing(gradient)) is not None:
                 self._start(gradient, sent)
 

@@ -1,5 +1,6 @@
 """Where results land whose gradients no hook has seen, or that scripts have put elsewhere."""
 
+import array
 from collections.abc import Callable
 from typing import Any
 
@@ -95,6 +96,60 @@ def check_a_sparse_twin_on_its_way_is_not_written_to() -> None:
         assert places.grad.tolist() == [[mean_factor()] * WIDTH] * WIDTH, way
 
 
+def check_one_tensor_as_two_gradients_gives_each_its_result() -> None:
+    for groups in (None, 1):
+        for width in (8, 1 << 18):  # also of some size, which is on its way for a while
+            a, b = (torch.nn.Parameter(torch.ones(width)) for _ in range(2))
+            optimizer = wrapped((a, b), groups=groups)
+            # One tensor, as each has the whole sum's gradient.
+            both = torch.autograd.grad(((a + b) * factor()).sum(), (a, b))
+            a.grad = both[0]
+            b.grad = both[1] if hvd.rank() == 0 else None
+            optimizer.step()
+            assert a.grad is not None
+            assert b.grad is not None
+            assert set(a.grad.tolist()) == {mean_factor()}
+            assert set(b.grad.tolist()) == {1.0 / hvd.size()}
+            a.grad = b.grad = torch.full((width,), factor())
+            optimizer.step()
+            assert set(a.grad.tolist()) == set(b.grad.tolist()) == {mean_factor()}
+
+
+def check_tensors_of_one_memory_give_each_its_result() -> None:
+    pair = [torch.nn.Parameter(torch.ones(4)) for _ in range(2)]
+    optimizer = wrapped(pair, op=hvd.Sum)
+    memory = array.array("f", [factor()] * 4)
+    for parameter in pair:
+        parameter.grad = torch.frombuffer(memory, dtype=torch.float32)
+    optimizer.step()
+    for parameter in pair:
+        assert parameter.grad is not None
+        assert parameter.grad.tolist() == [mean_factor() * hvd.size()] * 4
+
+
+def check_columns_of_a_script_s_buffer_stay_its_own() -> None:
+    for complex_parts in (False, True):
+        pair = [torch.nn.Parameter(torch.ones(5, 3)) for _ in range(2)]
+        if complex_parts:
+            parts = torch.view_as_real(torch.zeros(5, 3, dtype=torch.complex64)).unbind(-1)
+        else:
+            buffer = torch.zeros(5, 6)
+            parts = buffer[:, :3], buffer[:, 3:]
+        optimizer = wrapped(pair)
+        for parameter, part in zip(pair, parts, strict=True):
+            parameter.grad = part
+        for step in range(3):
+            for part in parts:
+                part.zero_()
+            used = pair if step != 1 else pair[:1]  # the other one's gradient no hook sees
+            run_backward(sum((parameter * factor()).sum() for parameter in used))
+            optimizer.step()
+            for parameter, part in zip(pair, parts, strict=True):
+                assert parameter.grad is part
+                expected = mean_factor() if parameter in set(used) else 0.0
+                assert part.tolist() == [[expected] * 3] * 5
+
+
 def check_an_expanded_gradient_is_reduced() -> None:
     for expanded in (True, False):
         parameter = torch.nn.Parameter(torch.ones(4))
@@ -121,3 +176,14 @@ def check_what_a_script_puts_in_place_of_a_gradient_gets_the_result() -> None:
     assert buffer.tolist() == [mean_factor()] * 12
     assert a.grad is not None
     assert a.grad.data_ptr() == buffer.data_ptr()
+
+
+def check_an_expanded_tensor_may_be_put_in_place_of_a_gradient() -> None:
+    a, b = (torch.nn.Parameter(torch.ones(2, 3)) for _ in range(2))
+    optimizer = wrapped([a, b])
+    run_backward(((a[None] + b[None]) * factor()).sum())
+    a.grad = torch.zeros(1).expand(2, 3)
+    optimizer.step()
+    for parameter in (a, b):
+        assert parameter.grad is not None
+        assert parameter.grad.tolist() == [[mean_factor()] * 3] * 2

@@ -76,6 +76,7 @@ def test_a_control_group_bounds_them(
         ({}, 3, 8, "2"),
         ({}, 4, 2, "1"),
         ({THREADS: "7"}, 2, 8, None),
+        ({THREADS: ""}, 2, 8, "4"),
     ],
 )
 def test_each_rank_gets_its_share(

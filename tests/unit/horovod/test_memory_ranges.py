@@ -1,10 +1,13 @@
 """Which pieces of memory share some."""
 
+import itertools
+import operator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horovod._memory_ranges import overlapping, sharing
+from horovod._memory_ranges import overlapping, piece_of, sharing
 
 Ranges = list[tuple[int, int]]
 
@@ -25,14 +28,53 @@ def test_pieces_that_share_memory(ranges: Ranges, expected: list[int]) -> None:
     assert overlapping(ranges) == expected
 
 
-PIECES = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 12)), max_size=12)
+SHAPES = st.lists(st.integers(0, 4), max_size=3)
 
 
-@given(PIECES)
-def test_pieces_that_share_memory_with_any_other(ranges: Ranges) -> None:
-    bytes_of = [set(range(begin, begin + length)) for begin, length in ranges]
-    assert sharing(ranges) == {
+@st.composite
+def tensors(draw: st.DrawFn) -> tuple[int, list[int], list[int], int]:
+    shape = draw(SHAPES)
+    strides = draw(st.lists(st.integers(0, 9), min_size=len(shape), max_size=len(shape)))
+    return draw(st.integers(1, 60)), shape, strides, draw(st.sampled_from([1, 2, 4]))
+
+
+def bytes_at(address: int, shape: list[int], strides: list[int], item: int) -> set[int]:
+    elements = [
+        address + item * sum(map(operator.mul, place, strides))
+        for place in itertools.product(*map(range, shape))
+    ]
+    return {element + byte for element in elements for byte in range(item)}
+
+
+@given(st.lists(tensors(), max_size=6))
+def test_tensors_that_share_memory_with_any_other(
+    drawn: list[tuple[int, list[int], list[int], int]],
+) -> None:
+    held = [bytes_at(*tensor) for tensor in drawn]
+    assert sharing([piece_of(*tensor) for tensor in drawn]) == {
         i
-        for i, own in enumerate(bytes_of)
-        if any(own & other for j, other in enumerate(bytes_of) if j != i)
+        for i, own in enumerate(held)
+        if any(own & other for j, other in enumerate(held) if j != i)
     }
+
+
+@given(tensors())
+def test_a_piece_ends_after_its_last_byte(
+    drawn: tuple[int, list[int], list[int], int],
+) -> None:
+    held = bytes_at(*drawn)
+    assert piece_of(*drawn).end == (max(held) + 1 if held else drawn[0])
+
+
+def test_pieces_of_many_dimensions_are_taken_for_sharing_after_a_while() -> None:
+    # Even addresses, and an odd one in their midst, by strides that say nothing of it soon.
+    strides = [2 * (1000 + step) for step in range(12)]
+    wide = piece_of(0, [50] * 12, strides, 1)
+    assert sharing([wide, piece_of(400_001, [], [], 1)]) == {0, 1}
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(10**6, 10**3), (10**9, 3)])
+def test_columns_of_one_buffer_share_nothing(rows: int, columns: int) -> None:
+    pieces = [piece_of(64 + 4 * i, [rows], [columns], 4) for i in range(columns)]
+    assert sharing(pieces[:50]) == set()
+    assert sharing([*pieces[:2], piece_of(68, [rows, 1], [columns, 7], 4)]) == {1, 2}
