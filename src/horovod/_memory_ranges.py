@@ -114,11 +114,12 @@ def sharing(pieces: Sequence[Piece]) -> set[int]:
     """
     found: set[int] = set()
     near: list[int] = []  # those seen that may reach so far
+    ends = [piece.end for piece in pieces]
     for i in sorted(range(len(pieces)), key=lambda i: pieces[i].address):
         piece = pieces[i]
-        if piece.end == piece.address:
+        if ends[i] == piece.address:
             continue
-        near = [other for other in near if pieces[other].end > piece.address]
+        near = [other for other in near if ends[other] > piece.address]
         for other in near:
             if not {i, other} <= found and share_bytes(pieces[other], piece):
                 found |= {i, other}

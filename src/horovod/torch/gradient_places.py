@@ -65,7 +65,9 @@ def _piece(gradient: torch.Tensor | None) -> Piece | None:
         return None
     try:
         values = gradient if gradient.layout is torch.strided else gradient._values()  # noqa: SLF001 - `values()` is of coalesced ones
-        place = values.data_ptr(), values.shape, values.stride(), values.element_size()
+        address, item = values.data_ptr(), values.element_size()
+        if values.is_contiguous():
+            return Piece(address, ((values.numel() * item, 1),))
+        return piece_of(address, values.shape, values.stride(), item)
     except (NotImplementedError, RuntimeError):  # it has no memory of one kind
         return None
-    return piece_of(*place)
