@@ -41,7 +41,7 @@ class Piece:
 
     Attributes:
         address: of its first byte.
-        dimensions: size and stride of each, in bytes and the largest stride first.
+        dimensions: size of each and its stride in bytes, the largest stride first.
     """
 
     address: int

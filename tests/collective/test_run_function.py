@@ -170,10 +170,19 @@ def test_arguments_of_mpi_are_idle_without_it() -> None:
         assert horovod.run(max, (1, 2), mpi_args="--verbose") == [2]
 
 
-@pytest.mark.parametrize("name", ["max_num_proc", "slots", "reset_limit"])
-def test_arguments_of_elastic_jobs_are_idle_in_others(name: str) -> None:
-    options: dict[str, Any] = {name: 1}
-    with pytest.warns(UserWarning, match=f"{name} has no effect without min_num_proc or") as said:
+@pytest.mark.parametrize(
+    ("options", "needed"),
+    [
+        ({"max_num_proc": 1}, "min_num_proc or"),
+        ({"reset_limit": 1}, "min_num_proc or"),
+        ({"cooldown_range": (1, 2)}, "min_num_proc or"),
+        ({"slots": 1}, "host_discovery_script"),
+        ({"slots": 1, "min_num_proc": 1}, "host_discovery_script"),
+    ],
+)
+def test_arguments_of_elastic_jobs_are_idle_in_others(options: Any, needed: str) -> None:
+    name = next(iter(options))
+    with pytest.warns(UserWarning, match=f"{name} has no effect without {needed}") as said:
         assert horovod.run(max, (1, 2), **options) == [2]
     assert said[0].filename == __file__
 

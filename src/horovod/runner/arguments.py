@@ -221,11 +221,12 @@ def _warn_of_idle(flags: Mapping[str, Any], needed: str) -> None:
 
 
 def _check_elastic(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
+    if parsed.host_discovery_script is None:
+        _warn_of_idle({"--slots-per-host": parsed.slots}, "--host-discovery-script")
     if not is_elastic(parsed):
         _warn_of_idle(
             {
                 "--max-np": parsed.max_num_proc,
-                "--slots-per-host": parsed.slots,
                 "--elastic-timeout": parsed.elastic_timeout,
                 "--reset-limit": parsed.reset_limit,
                 "--blacklist-cooldown-range": parsed.cooldown_range,

@@ -63,7 +63,8 @@ def _describe_missing(ranks: list[int]) -> str:
     listed = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
     return (
         f"No result came from {listed}, though the job ended with code 0: the function has ended"
-        " its process there, as sys.exit(0) does, in place of returning."
+        " its process there, as sys.exit(0) does, in place of returning; or, in an elastic job, the"
+        " process was lost when others had returned."
     )
 
 

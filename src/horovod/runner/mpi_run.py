@@ -286,7 +286,7 @@ def _prepare(job: MpiJob) -> tuple[Mpirun, list[str], dict[str, str]]:
 
 
 def _stays_here(job: MpiJob) -> bool:
-    """Whether all ranks run beside mpirun for sure, wherever that may find hosts besides."""
+    """Whether all ranks run beside mpirun, as far as the job and its environment tell."""
     if job.mpi_args:
         return False
     if job.hosts:

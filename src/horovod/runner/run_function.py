@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from horovod.runner.argument_values import require_values
 from horovod.runner.arguments import make_parser
 from horovod.runner.launch import _run
 
@@ -32,14 +33,10 @@ def _renamed(old: str, new: str, old_value: Any, new_value: Any) -> Any:
     return old_value
 
 
-def _warn_of_idle(**arguments: Any) -> None:
+def _warn_of_idle(needed: str, **arguments: Any) -> None:
     for name, value in arguments.items():
         if value is not None:
-            warnings.warn(
-                f"Argument {name} has no effect without min_num_proc or host_discovery_script,"
-                " which make a job elastic.",
-                stacklevel=3,
-            )
+            warnings.warn(f"Argument {name} has no effect without {needed}.", stacklevel=3)
 
 
 def run(
@@ -132,13 +129,6 @@ def run(
     fewest = 1 if job.min_num_proc is None else job.min_num_proc
     ranks = _renamed("np", "num_proc", np, num_proc)
     job.num_proc = fewest if ranks is None else ranks
-    if job.min_num_proc is None and host_discovery_script is None:
-        _warn_of_idle(
-            max_num_proc=job.max_num_proc,
-            slots=slots,
-            reset_limit=reset_limit,
-            cooldown_range=cooldown_range,
-        )
     job.slots = slots
     job.reset_limit = reset_limit
     job.cooldown_range = cooldown_range
@@ -159,5 +149,15 @@ def run(
     )
     job.executable = executable
     job.run_func = functools.partial(func, *args, **(kwargs or {}))
+    require_values(job)  # before anything is said of those that are idle
+    if job.min_num_proc is None and host_discovery_script is None:
+        _warn_of_idle(
+            "min_num_proc or host_discovery_script, which make a job elastic",
+            max_num_proc=job.max_num_proc,
+            reset_limit=reset_limit,
+            cooldown_range=cooldown_range,
+        )
+    if host_discovery_script is None:
+        _warn_of_idle("host_discovery_script", slots=slots)
     results: list[Any] = _run(job) or []
     return results

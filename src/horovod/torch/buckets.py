@@ -16,10 +16,12 @@ from horovod.torch.bucket_agreement import agree_on_bucket_bytes, in_one_order
 from horovod.torch.bucket_layout import Layout, lay_out, view_of
 from horovod.torch.changed_gradients import ChangedGradients, versions_of
 from horovod.torch.gradient_hooks import GradientHook, remove
+from horovod.torch.gradient_places import sharing_memory
 from horovod.torch.gradient_reduction import TOO_MANY_PASSES, Reduction
 from horovod.torch.gradients_in_flight import Parameter
 from horovod.torch.handles import synchronize
 from horovod.torch.missing_gradients import gradient_dtype
+from horovod.torch.operands import repeats_elements
 from horovod.torch.parameter_names import numbered
 from horovod.torch.participation import Participation
 from horovod.torch.reduction import allreduce_async_
@@ -270,6 +272,7 @@ class BucketReducer:
             HorovodInternalError: a reduction failed; the others have been waited for nevertheless.
         """
         failure: HorovodInternalError | None = None
+        self._take_back()
         for bucket in self._buckets:
             try:
                 self._land(bucket)
@@ -285,6 +288,22 @@ class BucketReducer:
             finally:
                 # Its traceback holds this frame, and with that what else the job had.
                 del failure
+
+    def _take_back(self) -> None:
+        """Gives gradients their places back that scripts have put where results would meet."""
+        elsewhere = {
+            parameter: view
+            for bucket in self._buckets
+            if bucket.handle is not None and not bucket.landed
+            for parameter, view in bucket.views.items()
+            if (own := parameter.grad) is not None and own is not view
+        }
+        if elsewhere:
+            shared = sharing_memory(elsewhere, [bucket.flat for bucket in self._buckets])
+            for parameter, view in elsewhere.items():
+                own = parameter.grad
+                if id(parameter) in shared or (own is not None and repeats_elements(own)):
+                    parameter.grad = view
 
     def _land(self, bucket: Bucket) -> None:
         if bucket.handle is None or bucket.landed:

@@ -23,8 +23,8 @@ class Memory(Enum):
 
     OWN = "the gradient alone"
     SHARED = "other tensors too, which had it before the backward pass"
-    LENT = "the backward pass too, or what it has given others; nothing may be written there"
-    UNKNOWN = "other tensors too, the script's or the backward pass's; a step may write there"
+    LENT = "the backward pass, other gradients, or its own elements too; nothing is written there"
+    UNKNOWN = "perhaps other tensors too; it is looked at again before a step writes there"
 
 
 class _Alone(NamedTuple):

@@ -1,41 +1,40 @@
-"""Into which gradients a result may be written: not where others have the same memory."""
+"""Where results become gradients: not where others have the same memory."""
 
 from collections.abc import Iterable
 
 import torch
 
 from horovod._memory_ranges import Piece, piece_of, sharing
+from horovod.torch.compression import Compressor, Outgoing
 from horovod.torch.gradient_memory import Memory
-from horovod.torch.gradients_in_flight import Gradient
-from horovod.torch.operands import repeats_elements
-
-_IN_DOUBT = (Memory.LENT, Memory.UNKNOWN)
+from horovod.torch.gradients_in_flight import Gradient, Parameter
+from horovod.torch.operands import keep_for_this_stream, repeats_elements
 
 
-def sharing_memory(gradients: Iterable[Gradient]) -> set[int]:
-    """Finds gradients that have memory in common with another one of them.
+def sharing_memory(
+    parameters: Iterable[Parameter], besides: Iterable[torch.Tensor] = ()
+) -> set[int]:
+    """Finds parameters whose gradients have memory in common with something else.
 
     Args:
-        gradients: of all parameters, each once.
+        parameters: each once.
+        besides: what counts like another one's gradient.
 
     Returns:
-        Their `id`s. Of a sparse one counts where its values are.
+        Their `id`s. Of a sparse gradient counts where its values are.
     """
-    pieces = [
-        (gradient, piece)
-        for gradient in gradients
-        if (piece := _piece(gradient.parameter.grad)) is not None
-    ]
-    return {id(pieces[i][0]) for i in sharing([piece for _, piece in pieces])}
+    tensors = [(id(parameter), parameter.grad) for parameter in parameters]
+    tensors += [(0, tensor) for tensor in besides]
+    pieces = [(key, piece) for key, tensor in tensors if (piece := _piece(tensor)) is not None]
+    return {pieces[i][0] for i in sharing([piece for _, piece in pieces])}
 
 
 def look_at_places(sent: Iterable[Gradient], gradients: Iterable[Gradient]) -> None:
-    """Looks at gradients of which copies were sent, before any result lands.
+    """Looks at gradients whose memory is `UNKNOWN`, before any result lands.
 
     Where a gradient is the script's own memory, as part of a buffer, it stays that; where another
-    parameter's gradient, or a sparse one on its way, has the same memory, it becomes `LENT`, as it
-    does where no result can be put. What the script has put in the place of one that was lent is
-    the script's.
+    parameter's gradient, or what is on its way, has the same memory, it becomes `LENT`, as it does
+    where no result can be put.
 
     Args:
         sent: those on their way.
@@ -44,20 +43,59 @@ def look_at_places(sent: Iterable[Gradient], gradients: Iterable[Gradient]) -> N
     doubtful = [gradient for gradient in sent if _is_in_doubt(gradient)]
     if not doubtful:
         return
-    shared = sharing_memory(gradients)
+    left = [tensor for gradient in doubtful if (tensor := _left(gradient)) is not None]
+    shared = sharing_memory((gradient.parameter for gradient in gradients), left)
     for gradient in doubtful:
         own = gradient.parameter.grad
-        lent = id(gradient) in shared or (own is not None and repeats_elements(own))
+        lent = id(gradient.parameter) in shared or (own is not None and repeats_elements(own))
         gradient.memory = Memory.LENT if lent else Memory.UNKNOWN
 
 
+def put_in_place(
+    gradient: Gradient, arrived: torch.Tensor, sent: Outgoing, compression: type[Compressor]
+) -> None:
+    """Makes what has arrived the parameter's gradient.
+
+    Args:
+        gradient: that was sent; into memory that is `LENT` nothing is written.
+        arrived: the sum, as it has travelled.
+        sent: what was sent.
+        compression: by which.
+    """
+    parameter = gradient.parameter
+    if arrived.layout is not torch.strided:
+        parameter.grad = arrived
+        return
+    own = parameter.grad
+    # The stream of the backward pass has made them; the step's may be another one.
+    keep_for_this_stream(sent.context if arrived is own else (arrived, sent.context))
+    reduced = compression.decompress(arrived, sent.context)
+    if own is None or own is reduced:
+        return
+    if own.layout is not torch.strided:
+        # It has travelled dense; SparseAdam, for example, takes sparse ones alone.
+        parameter.grad = reduced.to_sparse(own.sparse_dim())
+    elif gradient.memory is not Memory.LENT:
+        own.detach().copy_(reduced)
+    elif reduced is sent.tensor and reduced.dtype == own.dtype:  # the copy that was sent
+        parameter.grad = reduced
+    else:
+        parameter.grad = torch.empty_like(own).copy_(reduced)
+
+
+def _left(gradient: Gradient) -> torch.Tensor | None:
+    """What is on its way for a gradient, and is not where that is now."""
+    flight, own = gradient.flight, gradient.parameter.grad
+    if flight is None or own is None or flight.sent.tensor.data_ptr() == own.data_ptr():
+        return None
+    return flight.sent.tensor
+
+
 def _is_in_doubt(gradient: Gradient) -> bool:
-    if gradient.memory not in _IN_DOUBT:
+    if gradient.memory is not Memory.UNKNOWN:
         return False
     flight, own = gradient.flight, gradient.parameter.grad
-    if flight is None or flight.landed or own is None or own.layout is not torch.strided:
-        return False
-    return gradient.memory is not Memory.LENT or own.data_ptr() != gradient.address
+    return not (flight is None or flight.landed or own is None or own.layout is not torch.strided)
 
 
 def _piece(gradient: torch.Tensor | None) -> Piece | None:

@@ -13,13 +13,13 @@ from horovod.torch.changed_gradients import ChangedGradients, version_of
 from horovod.torch.compression import Outgoing, outgoing
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradient_memory import Memory, memory_of, prepare_counts
-from horovod.torch.gradient_places import look_at_places, sharing_memory
+from horovod.torch.gradient_places import look_at_places, put_in_place, sharing_memory
 from horovod.torch.gradient_reduction import TOO_MANY_PASSES, Reduction
 from horovod.torch.gradients_in_flight import Gradient, GradientGroup, InFlight
 from horovod.torch.grouped import start_grouped_allreduce
 from horovod.torch.handles import synchronize
 from horovod.torch.missing_gradients import forget_zeros, no_rows_for, zeros_for
-from horovod.torch.operands import keep_for_this_stream, repeats_elements
+from horovod.torch.operands import repeats_elements
 from horovod.torch.parameter_names import numbered
 from horovod.torch.participation import Participation
 from horovod.torch.reduction import start_allreduce
@@ -61,7 +61,7 @@ class GradientReducer:
         self.group_of = {id(parameter): group for group in groups for parameter in group}
         self._gradients: dict[int, Gradient] = {}  # by the parameters' ids
         self._sent: list[Gradient] = []  # that are on their way, in this order
-        self._copied = False  # whether some of them are copies of gradients
+        self._copied = False  # whether some of them are not where the gradients are
         self._sharing: set[int] | None = None  # whose gradients share memory, where looked for
         self._changed = ChangedGradients()
         self._sparse_dimensions: dict[Parameter, int] = {}
@@ -158,7 +158,7 @@ class GradientReducer:
         if gradient.memory is not Memory.LENT or memory is Memory.OWN:
             gradient.memory = memory
 
-    def _look_at_unseen(self, gradient: Gradient) -> None:
+    def _look_at_unseen(self, gradient: Gradient, groups: Sequence[dict[str, Any]]) -> None:
         """Likewise where no hook has seen what has been made its gradient since.
 
         The same tensor, for example, may have been made another parameter's gradient too.
@@ -168,8 +168,10 @@ class GradientReducer:
         if own is None or own.layout is not torch.strided:
             return
         if self._sharing is None:  # looked for once in a step
-            self._sharing = sharing_memory(self._gradients.values())
-        if id(gradient) in self._sharing or repeats_elements(own):
+            parameters = {key: each.parameter for key, each in self._gradients.items()}
+            parameters.update((id(one), one) for group in groups for one in group["params"])
+            self._sharing = sharing_memory(parameters.values())
+        if id(gradient.parameter) in self._sharing:
             gradient.memory = Memory.LENT
 
     def _finish(self, gradient: Gradient) -> None:
@@ -218,16 +220,19 @@ class GradientReducer:
 
     def _send(self, gradient: Gradient, flight: InFlight) -> None:
         gradient.flight = flight
-        if (own := gradient.parameter.grad) is not None and gradient.memory is Memory.OWN:
-            flight.own, flight.version = own, version_of(own)
+        flight.own = own = gradient.parameter.grad
+        if own is not None and gradient.memory is Memory.OWN:
+            flight.version = version_of(own)
         self._sent.append(gradient)
 
     def _outgoing(self, gradient: Gradient) -> Outgoing | None:
         """What is to be sent of a complete gradient; a sparse one is sent here, and gives None."""
         ready = self._ready_gradient(gradient.parameter)
         if ready.layout is torch.strided:
+            if repeats_elements(ready):  # as a script may expand one
+                gradient.memory = Memory.LENT
             if gradient.memory in (Memory.LENT, Memory.UNKNOWN):
-                gradient.address, self._copied = ready.data_ptr(), True
+                self._copied = True
                 ready = ready.detach().clone()
             return outgoing(ready, self.reduction.compression, self.reduction.op)
         self._start_sparse(gradient, ready)
@@ -280,7 +285,11 @@ class GradientReducer:
         if not self._participation.here():
             self.drain()
             return
-        incomplete, self._sharing = False, None
+        self._sharing = None
+        if self.group_of:  # what waits for others of its group may have been replaced since
+            for waiting in self._gradients.values():
+                if waiting.complete:
+                    self._look_at_unseen(waiting, groups)
         for group in groups:
             for parameter in group["params"]:
                 gradient = self._gradients.get(id(parameter))
@@ -289,13 +298,12 @@ class GradientReducer:
                 if gradient.seen:
                     self._hooks[id(parameter)].use()
                 elif not self._unseen(parameter) and parameter not in self._required:
-                    incomplete = True
                     continue
                 if gradient.seen < self.passes:
-                    self._look_at_unseen(gradient)
+                    self._look_at_unseen(gradient, groups)
                 self._finish(gradient)
-        if incomplete:
-            self._send_incomplete_groups()
+        if self.group_of:
+            self._send_incomplete_groups(groups)
         self._send_unfrozen(groups)
         self._look_for_changes()
         self.drain()
@@ -304,10 +312,12 @@ class GradientReducer:
         """Looks at what is on its way before any of it lands, which changes it too."""
         for gradient in self._sent:
             flight = gradient.flight
-            if flight is None or (own := flight.own) is None:
+            if flight is None or flight.landed or (own := flight.own) is None:
                 continue
-            flight.own = None
-            if version_of(own) != flight.version and gradient.parameter.grad is own:
+            version, flight.version = flight.version, None
+            if gradient.parameter.grad is not own:  # the script has put something in its place
+                gradient.memory, self._copied = Memory.UNKNOWN, True
+            elif version is not None and version_of(own) != version:
                 self._changed.warn(gradient.name)
 
     def _unseen(self, parameter: Parameter) -> bool:
@@ -320,21 +330,31 @@ class GradientReducer:
         No hook has seen the backward passes that have added to them. They travel alone this once:
         some ranks have sent the group without them already, and others have not.
         """
-        added = self.watch(groups)
-        if added:
-            self._sharing = None
-        for gradient in added:
+        for gradient in self.watch(groups):
             needed = gradient.parameter.grad is not None or gradient.parameter in self._required
             if not needed:
                 continue
-            self._look_at_unseen(gradient)
+            self._look_at_unseen(gradient, groups)
             if (sent := self._outgoing(gradient)) is not None:
                 self._start(gradient, sent)
 
-    def _send_incomplete_groups(self) -> None:
+    def _send_incomplete_groups(self, groups: Sequence[dict[str, Any]]) -> None:
+        """Sends what still waits for others of its group.
+
+        Of parameters that have left the optimizer zeros travel with it, as in Horovod, and without
+        those that need not be sent in each step.
+        """
         for gradient in self._gradients.values():
-            if gradient.complete:
-                self._send_group([each for each in self._members(gradient) if each.complete])
+            if not gradient.complete:
+                continue
+            members = self._members(gradient)
+            for member in members:
+                gone = not member.complete and member.flight is None
+                if gone and member.parameter in self._required:
+                    self._look_at_unseen(member, groups)
+                    self._finish(member)
+            if waiting := [member for member in members if member.complete]:
+                self._send_group(waiting)
 
     def drain(self) -> None:
         """Waits for what is on its way, starts nothing, and forgets what has been counted.
@@ -376,29 +396,7 @@ class GradientReducer:
             flight.arrived = synchronize(handle) if isinstance(handle, int) else handle()
         if flight.arrived is None:
             raise HorovodInternalError(f"the job in which {gradient.name!r} was sent has ended")
-        self._place(gradient, flight.arrived, flight.sent)
+        put_in_place(gradient, flight.arrived, flight.sent, self.reduction.compression)
         if not parameter.requires_grad:  # any more
             forget_zeros(parameter)
-        flight.arrived, flight.landed = None, True
-
-    def _place(self, gradient: Gradient, arrived: torch.Tensor, sent: Outgoing) -> None:
-        """Makes what has arrived the parameter's gradient."""
-        parameter = gradient.parameter
-        if arrived.layout is not torch.strided:
-            parameter.grad = arrived
-            return
-        own = parameter.grad
-        # The stream of the backward pass has made them; the step's may be another one.
-        keep_for_this_stream(sent.context if arrived is own else (arrived, sent.context))
-        reduced = self.reduction.compression.decompress(arrived, sent.context)
-        if own is None or own is reduced:
-            return
-        if own.layout is not torch.strided:
-            # It has travelled dense; SparseAdam, for example, takes sparse ones alone.
-            parameter.grad = reduced.to_sparse(own.sparse_dim())
-        elif gradient.memory is not Memory.LENT:
-            own.detach().copy_(reduced)
-        elif reduced is sent.tensor and reduced.dtype == own.dtype:  # the copy that was sent
-            parameter.grad = reduced
-        else:
-            parameter.grad = torch.empty_like(own).copy_(reduced)
+        flight.arrived, flight.own, flight.landed = None, None, True

@@ -18,9 +18,9 @@ class InFlight:
     """A gradient on its way; of a sparse one, or one of a group, the handle waits for it.
 
     Attributes:
-        own: the parameter's gradient when it was sent, until it is looked at whether it has been
-            changed since.
-        version: how often that had been changed then.
+        own: the parameter's gradient when it was sent, until the result lands.
+        version: how often that had been changed then, until it is looked at whether it has been
+            since; None also where others may change it.
         arrived: what has come, until it has been put into place.
         landed: whether it has been; the next step forgets all of this.
     """
@@ -49,12 +49,10 @@ class Gradient:
         complete: whether it waits for others of its group.
         stream: of the GPU, on which it was made then.
         memory: who has its memory besides.
-        address: where it lay when a copy of it was sent.
         flight: what is known from when it has been sent until the step.
     """
 
     __slots__ = (
-        "address",
         "complete",
         "flight",
         "group",
@@ -72,7 +70,6 @@ class Gradient:
         self.seen = 0
         self.complete = False
         self.memory = Memory.OWN
-        self.address = 0
         self.stream: torch.cuda.Stream | None = None
         self.flight: InFlight | None = None
 

@@ -104,9 +104,9 @@ def contiguous(tensor: torch.Tensor, *, in_place: bool = False) -> torch.Tensor:
         return plain
     if in_place and repeats_elements(plain):
         raise ValueError(
-            f"The tensor of shape {list(tensor.shape)} and strides {tensor.stride()} is expanded:"
-            " several of its elements are one in memory, so that no result can be put there. Pass"
-            " `tensor.contiguous()`, or the tensor that was expanded."
+            f"The tensor of shape {list(tensor.shape)} and strides {tensor.stride()} is expanded,"
+            " or has windows that overlap: several of its elements are one in memory, so that no"
+            " result can be put there. Pass `tensor.contiguous()`, or the tensor it was made of."
         )
     return plain.resolve_neg().contiguous()
 
@@ -122,9 +122,19 @@ def _in_place_of(dtype: torch.dtype) -> str:
 
 
 def repeats_elements(tensor: torch.Tensor) -> bool:
-    """Whether several elements are one in memory, so that no result can be put there."""
-    sizes = zip(tensor.shape, tensor.stride(), strict=True)
-    return tensor.numel() > 0 and any(size > 1 and stride == 0 for size, stride in sizes)
+    """Whether several elements are one in memory, so that no result can be put there.
+
+    Also true of strides that no slice, transposition or split has, by which they may be.
+    """
+    if tensor.is_contiguous():
+        return False
+    reached = 1  # by the elements along all shorter strides
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1:
+            if stride < reached:
+                return True
+            reached += stride * (size - 1)
+    return False
 
 
 def _require_gpu_build(device: torch.device) -> None:

@@ -61,3 +61,42 @@ def check_a_gradient_that_another_rank_has_for_a_parameter_frozen_here_stays() -
     optimizer.step()
     assert weight.grad is not None
     assert weight.tolist() == [2.0 - hvd.size()] * 2
+
+
+def check_a_group_is_sent_of_which_a_parameter_has_left_the_optimizer() -> None:
+    def pop(optimizer: Any, _: Any) -> None:
+        optimizer.param_groups.pop(0)
+
+    def freeze(optimizer: Any, head: Any) -> None:
+        optimizer.param_groups.pop(0)
+        head.requires_grad_(requires_grad=False)
+
+    def replace(optimizer: Any, head: Any) -> None:
+        head.weight = torch.nn.Parameter(head.weight.detach().clone())
+        optimizer.param_groups[0]["params"] = list(head.parameters())
+
+    def use_on_one_rank_alone(optimizer: Any, head: Any) -> None:
+        optimizer.param_groups.pop(0)
+        head.requires_grad_(requires_grad=hvd.rank() == 0)
+
+    for leave in (pop, freeze, replace, use_on_one_rank_alone):
+        for groups in (1, 2) if leave is not use_on_one_rank_alone else (1,):
+            layers = [torch.nn.Linear(2, 2) for _ in range(2)]
+            for layer in layers:
+                hvd.broadcast_parameters(layer.state_dict(), 0)
+            parts = [list(layer.parameters()) for layer in layers]
+            optimizer = hvd.DistributedOptimizer(
+                torch.optim.SGD([{"params": part} for part in parts], lr=0.1),
+                groups=groups,
+            )
+            head, body = layers
+            for step in range(3):
+                if step == 1:
+                    leave(optimizer, head)
+                optimizer.zero_grad()
+                run_backward(body(head(torch.ones(1, 2) * (hvd.rank() + 1))).pow(2).sum())
+                optimizer.step()
+                for parameter in body.parameters():
+                    assert parameter.grad is not None
+                    theirs = hvd.allgather(parameter.grad[None])
+                    assert all(torch.equal(each, parameter.grad) for each in theirs), leave

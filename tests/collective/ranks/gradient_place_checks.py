@@ -1,6 +1,7 @@
 """Where results land whose gradients no hook has seen, or that scripts have put elsewhere."""
 
 import array
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 
 import horovod.torch as hvd
 from collective.ranks.backward_pass import run_backward
+from collective.ranks.gradient_hook_checks import HOOKS, add_hook
 from collective.ranks.gradient_memory_checks import CAN_COUNT, wrapped
 
 WIDTH = 64
@@ -110,9 +112,10 @@ def check_one_tensor_as_two_gradients_gives_each_its_result() -> None:
             assert b.grad is not None
             assert set(a.grad.tolist()) == {mean_factor()}
             assert torch.allclose(b.grad, torch.full((width,), 1.0 / hvd.size()))
+            optimizer = wrapped((a, b), groups=groups, op=hvd.Sum)
             a.grad = b.grad = torch.full((width,), factor())
             optimizer.step()
-            assert set(a.grad.tolist()) == set(b.grad.tolist()) == {mean_factor()}
+            assert set(a.grad.tolist()) == set(b.grad.tolist()) == {mean_factor() * hvd.size()}
 
 
 def check_tensors_of_one_memory_give_each_its_result() -> None:
@@ -156,7 +159,7 @@ def check_an_expanded_gradient_is_reduced() -> None:
         optimizer = wrapped([parameter])
         for _ in range(2):
             if expanded:
-                parameter.grad = torch.tensor([factor()]).expand(4)
+                parameter.grad = torch.tensor([factor()]).expand(4).detach()
             else:
                 (parameter.grad,) = torch.autograd.grad(parameter.sum() * factor(), [parameter])
             assert parameter.grad.stride() == (0,)
@@ -187,3 +190,110 @@ def check_an_expanded_tensor_may_be_put_in_place_of_a_gradient() -> None:
     for parameter in (a, b):
         assert parameter.grad is not None
         assert parameter.grad.tolist() == [[mean_factor()] * 3] * 2
+
+
+def check_one_tensor_as_two_gradients_of_which_one_was_frozen() -> None:
+    for _ in range(20):  # one that is copied while the other is on its way may be half a sum
+        a, b = (torch.nn.Parameter(torch.ones(1 << 18)) for _ in range(2))
+        b.requires_grad = False
+        optimizer = wrapped((a, b))
+        b.requires_grad = True
+        a.grad, b.grad = torch.autograd.grad(((a + b) * factor()).sum(), (a, b))
+        optimizer.step()
+        for parameter in (a, b):
+            assert parameter.grad is not None
+            assert set(parameter.grad.tolist()) == {mean_factor()}
+
+
+def check_what_takes_the_place_of_a_gradient_on_its_way_gets_that_one_s_result() -> None:
+    def one_tensor(a: torch.Tensor, b: torch.Tensor) -> None:
+        a.grad = b.grad = torch.zeros(4)
+
+    def one_for_both(a: torch.Tensor, b: torch.Tensor) -> None:
+        a.grad = b.grad
+
+    def exchange(a: torch.Tensor, b: torch.Tensor) -> None:
+        a.grad, b.grad = b.grad, a.grad
+
+    def expand(a: torch.Tensor, b: torch.Tensor) -> None:
+        for parameter in (a, b):
+            parameter.grad = torch.zeros(1).expand(4)
+
+    def overlap(a: torch.Tensor, b: torch.Tensor) -> None:
+        buffer = torch.zeros(6)
+        a.grad, b.grad = buffer[:4], buffer[2:]
+
+    ways: tuple[dict[str, Any], ...] = (
+        {},
+        {"compression": hvd.Compression.fp16},
+        {"groups": 1},
+        {"gradient_as_bucket_view": True},
+    )
+    for put, options, in_buffer in itertools.product(
+        (one_tensor, one_for_both, exchange, expand, overlap), ways, (False, True)
+    ):
+        a, b = (torch.nn.Parameter(torch.ones(4)) for _ in range(2))
+        optimizer = wrapped((a, b), **options)
+        for step in range(2):  # buckets are made in the first one
+            optimizer.zero_grad()
+            if in_buffer:
+                buffer = torch.zeros(8)
+                a.grad, b.grad = buffer[:4], buffer[4:]
+            run_backward((a.pow(2) * factor() + b * 3.0 * factor()).sum())
+            put(a, b)
+            optimizer.step()
+            if not step and "gradient_as_bucket_view" in options:
+                continue  # these were sent from where they had been put
+            for parameter, times in ((a, 2.0), (b, 3.0)):
+                assert parameter.grad is not None
+                expected = torch.full((4,), times * mean_factor())
+                assert torch.allclose(parameter.grad, expected), (put, options, in_buffer)
+
+
+def check_gradients_that_wait_for_their_group_are_looked_at_again() -> None:
+    a, b, unused = (torch.nn.Parameter(torch.ones(4)) for _ in range(3))
+    for unlike in (True, False):
+        optimizer = wrapped((a, b, unused), groups=[[unused, a, b]])
+        optimizer.zero_grad()
+        run_backward((a * factor() + b * 3.0 * factor()).sum())
+        if not unlike:
+            a.grad = torch.tensor([factor()]).expand(4)
+        elif hvd.rank() == 0:
+            a.grad = b.grad = torch.full((4,), 5.0)
+        optimizer.step()
+        for parameter, times in ((a, 1.0), (b, 3.0)):
+            assert parameter.grad is not None
+            others = times * (mean_factor() - 1.0 / hvd.size())
+            expected = others + 5.0 / hvd.size() if unlike else times * mean_factor()
+            assert torch.allclose(parameter.grad, torch.full((4,), expected))
+
+
+def check_a_script_s_hook_may_expand_a_gradient() -> None:
+    if not HOOKS:
+        return
+    for before in (True, False):
+        parameter = torch.nn.Parameter(torch.ones(4))
+
+        def expand(_: Any, parameter: Any = parameter) -> None:
+            parameter.grad = parameter.grad.mean().expand_as(parameter)
+
+        if before:
+            add_hook(parameter, expand)
+        optimizer = wrapped([parameter])
+        if not before:
+            add_hook(parameter, expand)
+        run_backward((parameter * factor()).sum())
+        optimizer.step()
+        assert parameter.grad is not None
+        assert parameter.grad.tolist() == [mean_factor()] * 4
+
+
+def check_a_gradient_of_windows_that_overlap_is_reduced() -> None:
+    parameter = torch.nn.Parameter(torch.ones(4, 3))
+    optimizer = wrapped([parameter])
+    windows, own = torch.arange(6.0).unfold(0, 3, 1), torch.arange(12.0).view(4, 3)
+    expected = own + (windows - own) / hvd.size()
+    parameter.grad = windows if hvd.rank() == 0 else own
+    optimizer.step()
+    assert parameter.grad is not None
+    assert torch.allclose(parameter.grad, expected)

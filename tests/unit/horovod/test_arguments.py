@@ -64,15 +64,18 @@ def test_flags_that_nothing_looks_at_are_named(capsys: pytest.CaptureFixture[str
         ]
     )  # fmt: skip
     assert not is_elastic(args)
-    mpi_args, binding_args, *elastic = capsys.readouterr().err.splitlines()
+    mpi_args, binding_args, slots, *elastic = capsys.readouterr().err.splitlines()
+    assert slots.endswith("--slots-per-host has no effect without --host-discovery-script")
     assert [line.split()[2] for line in elastic] == [
-        "--max-np", "--slots-per-host", "--elastic-timeout", "--reset-limit",
-        "--blacklist-cooldown-range",
+        "--max-np", "--elastic-timeout", "--reset-limit", "--blacklist-cooldown-range",
     ]  # fmt: skip
     assert all("no effect without --min-np or --host-discovery" in line for line in elastic)
     assert mpi_args == "horovodrun: warning: --mpi-args has no effect without --mpi"
     assert binding_args == "horovodrun: warning: --binding-args has no effect without --mpi"
+    parse_args(["-np", "2", "--min-np", "1", "--slots-per-host", "2", "x"])
+    assert "--slots-per-host has no effect" in capsys.readouterr().err
     assert is_elastic(parse_args(["-np", "2", "--min-np", "1", "--reset-limit", "0", "x"]))
+    parse_args(["-np", "2", "--host-discovery-script", "y", "--slots-per-host", "2", "x"])
     parse_args(["-np", "2", "--mpi", "--mpi-args=-v", "x"])
     assert capsys.readouterr().err == ""
 

@@ -255,3 +255,20 @@ def test_everyone_failing_ends_with_the_first_code(order: Sequence[int]) -> None
     for worker, code in zip(order, (6, 7), strict=True):
         game.end(worker, code)
     assert game.driver.verdict == 6
+
+
+def test_far_more_slots_than_processes_are_a_mistake() -> None:
+    game = Game(start=2, least=2)
+    game.hosts(a=999_999_999)
+    assert game.driver.verdict == 1
+    assert "--max-np does not say how many" in game.world.said[-1]
+    assert not game.world.started
+    game = Game(start=2, least=2)
+    game.hosts(a=2)
+    game.hosts(a=999_999_999)
+    assert game.driver.verdict is None
+    assert [len(workers) for _, workers in game.world.started] == [2]
+    assert "are taken to be what they were" in game.world.said[-1]
+    limited = Game(start=2, least=2, most=2)
+    limited.hosts(a=999_999_999)
+    assert [len(workers) for _, workers in limited.world.started] == [2]

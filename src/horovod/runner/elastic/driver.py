@@ -26,6 +26,7 @@ FAILED = 1
 # when a round has begun without them.
 GRACE = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0  # seconds until workers that have not come are called again
+MOST_RANKS = 1 << 16  # where the user has not said how many
 
 
 @dataclass
@@ -72,7 +73,15 @@ class Driver:
         return bool(self._workers)
 
     def hosts_found(self, hosts: Mapping[str, int]) -> None:
-        """Hosts have been discovered."""
+        """Hosts have been discovered; with far too many slots they are a mistake."""
+        slots = sum(hosts.values())
+        if self.limits.most is None and slots > MOST_RANKS:
+            many = f"the hosts have {slots} slots, and --max-np does not say how many to take"
+            if self._hosts is None:
+                self.no_hosts_found(many)
+            else:
+                self.surroundings.say(f"The hosts are taken to be what they were: {many}.")
+            return
         before = self._hosts or {}
         order = [host for host in before if host in hosts]
         order += [host for host in hosts if host not in before]
