@@ -139,6 +139,8 @@ class BucketReducer:
         self._participation = Participation(reduction.process_set)
         self._made_with: tuple[Member | None, int | None] = (None, None)
         self._seen: dict[Parameter, int] = {}
+        self._settled = False  # whether all of a step has landed, and is being forgotten
+        self._failure: HorovodInternalError | None = None  # of the step that lands
         self._changed = ChangedGradients()
         self._sparse_dimensions: dict[Parameter, int] = {}  # of those that are sparse again then
         self._hooks: dict[Parameter, GradientHook] = {}
@@ -148,7 +150,9 @@ class BucketReducer:
     @property
     def busy(self) -> bool:
         """Whether gradients are on their way, or have been counted for a later reduction."""
-        return bool(self._seen) or any(bucket.handle is not None for bucket in self._buckets)
+        if self._seen or self._settled:
+            return True
+        return any(bucket.handle is not None for bucket in self._buckets)
 
     @property
     def sending(self) -> bool:
@@ -244,7 +248,7 @@ class BucketReducer:
     def synchronize(self, groups: Sequence[dict[str, Any]]) -> None:
         """Waits until all parameters have their reduced gradients; other ranks keep their own."""
         self.watch(groups)
-        if not self._participation.here():
+        if self._settled or not self._participation.here():
             self.drain()
             return
         self._make_buckets(groups)
@@ -271,17 +275,18 @@ class BucketReducer:
         Raises:
             HorovodInternalError: a reduction failed; the others have been waited for nevertheless.
         """
-        failure: HorovodInternalError | None = None
         self._take_back()
         for bucket in self._buckets:
             try:
                 self._land(bucket)
             except HorovodInternalError as error:  # noqa: PERF203 - each of them may fail
-                failure = failure or error
+                self._failure = self._failure or error
+        self._settled = True
         for bucket in self._buckets:
             bucket.missing = set(bucket.views)
             bucket.handle, bucket.landed = None, False
         self._seen.clear()
+        failure, self._failure, self._settled = self._failure, None, False
         if failure is not None:
             try:
                 raise failure

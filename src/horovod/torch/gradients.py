@@ -61,6 +61,8 @@ class GradientReducer:
         self.group_of = {id(parameter): group for group in groups for parameter in group}
         self._gradients: dict[int, Gradient] = {}  # by the parameters' ids
         self._sent: list[Gradient] = []  # that are on their way, in this order
+        self._settled = False  # whether all of a step has landed, and is being forgotten
+        self._failure: HorovodInternalError | None = None  # of the step that lands
         self._copied = False  # whether some of them are not where the gradients are
         self._sharing: set[int] | None = None  # whose gradients share memory, where looked for
         self._changed = ChangedGradients()
@@ -76,7 +78,9 @@ class GradientReducer:
     @property
     def busy(self) -> bool:
         """Whether gradients are on their way, or have been counted for a later reduction."""
-        return bool(self._sent) or any(gradient.seen for gradient in self._gradients.values())
+        if self._sent or self._settled:
+            return True
+        return any(gradient.seen for gradient in self._gradients.values())
 
     @property
     def sending(self) -> bool:
@@ -282,7 +286,7 @@ class GradientReducer:
 
     def synchronize(self, groups: Sequence[dict[str, Any]]) -> None:
         """Waits until all parameters have their reduced gradients; other ranks keep their own."""
-        if not self._participation.here():
+        if self._settled or not self._participation.here():
             self.drain()
             return
         self._sharing = None
@@ -365,14 +369,14 @@ class GradientReducer:
         Raises:
             HorovodInternalError: a reduction failed; the others have been waited for nevertheless.
         """
-        failure: HorovodInternalError | None = None
         if self._copied:
             look_at_places(self._sent, self._gradients.values())
         for gradient in self._sent:
             try:
                 self._land(gradient)
             except HorovodInternalError as error:  # noqa: PERF203 - each of them may fail
-                failure = failure or error
+                self._failure = self._failure or error
+        self._settled = True
         self._sent.clear()
         self._copied = False
         for gradient in self._gradients.values():
@@ -380,6 +384,7 @@ class GradientReducer:
             gradient.complete = False
             gradient.flight = None
             gradient.memory = Memory.OWN
+        failure, self._failure, self._settled = self._failure, None, False
         if failure is not None:
             try:
                 raise failure
@@ -395,7 +400,10 @@ class GradientReducer:
         if flight.arrived is None:
             flight.arrived = synchronize(handle) if isinstance(handle, int) else handle()
         if flight.arrived is None:
-            raise HorovodInternalError(f"the job in which {gradient.name!r} was sent has ended")
+            raise HorovodInternalError(
+                f"the result of {gradient.name!r} is lost: the job in which it was sent has ended,"
+                " or a signal's handler raised as it arrived"
+            )
         put_in_place(gradient, flight.arrived, flight.sent, self.reduction.compression)
         if not parameter.requires_grad:  # any more
             forget_zeros(parameter)

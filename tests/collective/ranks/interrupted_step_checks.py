@@ -12,6 +12,7 @@ import horovod.torch as hvd
 from collective.ranks.backward_pass import run_backward
 from collective.ranks.default_device import with_buckets
 from horovod.torch.compression import NoneCompressor
+from horovod.torch.gradient_memory import Memory
 
 
 def model_and_optimizer(**options: Any) -> tuple[torch.nn.Sequential, Any]:
@@ -119,3 +120,55 @@ def check_a_gradient_that_could_not_be_decompressed_is_not_sent_again() -> None:
                 optimizer.step()
         optimizer.step()
         assert gradients(model) == [2 * 10.0**number * hvd.size()] * 3, number
+
+
+class OwnAtFirst:
+    """`Memory.OWN`, at the second look an exception as of a signal's handler."""
+
+    looks = 0
+
+    @property
+    def OWN(self) -> Memory:  # noqa: N802 - the name that is looked up
+        self.looks += 1
+        if self.looks == 2:
+            raise KeyboardInterrupt
+        return Memory.OWN
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(Memory, name)
+
+
+class NotCleared(dict[Any, Any]):
+    """Gradients that have been counted, and cannot be forgotten for an exception as above."""
+
+    def clear(self) -> None:
+        raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def interrupted_afterwards(optimizer: Any) -> Iterator[None]:
+    """Ends a step as Ctrl-C does when all has landed and some of it has been forgotten."""
+    reducer = optimizer._reducer
+    if "Bucket" in type(reducer).__name__:
+        seen, reducer._seen = reducer._seen, NotCleared(reducer._seen)
+        yield
+        reducer._seen = seen
+        return
+    with mock.patch("horovod.torch.gradients.Memory", OwnAtFirst()):
+        yield
+
+
+def check_a_step_that_is_interrupted_as_it_is_forgotten_sends_nothing_again() -> None:
+    for options in with_buckets({}, {"groups": 1}):
+        bucket = {"bucket_cap_mb": 0} if "gradient_as_bucket_view" in options else {}
+        model, optimizer = model_and_optimizer(**options, **bucket)
+        for number in range(4):
+            optimizer.zero_grad()
+            run_backward(model(torch.full((1, 1), 10.0**number)).sum())
+            if number == 1 and hvd.rank() == 0:
+                with interrupted_afterwards(optimizer), pytest.raises(KeyboardInterrupt):
+                    optimizer.synchronize()
+                with pytest.raises(AssertionError, match=r"zero_grad\(\) was called"):
+                    optimizer.zero_grad()
+            optimizer.step()
+            assert gradients(model) == [10.0**number * hvd.size()] * 3, (options, number)
