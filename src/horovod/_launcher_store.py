@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass
 
 from horovod import _chosen_settings, _settings
 from horovod._chosen_ranks import meeting_of
@@ -141,6 +142,20 @@ def _listed(ranks: list[int]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
 
 
+@dataclass
+class TrainingState:
+    """What this process knows of the state of an elastic job's training.
+
+    Attributes:
+        synchronised: whether it has got that.
+    """
+
+    synchronised: bool = False
+
+
+TRAINING_STATE = TrainingState()
+
+
 def take_place(environment: MutableMapping[str, str], attempt: int, trouble: str = "") -> None:
     """Waits for the next round of the job, and puts this worker's place into the environment.
 
@@ -159,7 +174,8 @@ def take_place(environment: MutableMapping[str, str], attempt: int, trouble: str
     worker = _settings.ELASTIC_WORKER.read(environment)
     try:
         with contextlib.closing(_connect(environment)) as store:
-            store.put(*Ready(worker, attempt, trouble).encode())
+            synchronised = TRAINING_STATE.synchronised
+            store.put(*Ready(worker, attempt, trouble, synchronised).encode())
             answer = None
             while answer is None:
                 answer = store.get(Place.key(worker, attempt), _QUESTION_SECONDS)

@@ -99,6 +99,20 @@ def test_a_host_that_is_replaced_hands_its_state_on(tmp_path: Path) -> None:
     assert results(launched) == [uninterrupted()]
 
 
+def test_a_newcomer_does_not_begin_anew_when_the_state_is_lost_before_it_has_it(
+    tmp_path: Path,
+) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost:1\n")
+    launched = horovodrun(
+        "-np", "1", "--min-np", "1", "--host-discovery-script", f"cat {hosts}",
+        sys.executable, RANKS / "elastic_lost_state.py", hosts,
+    )  # fmt: skip
+    assert launched.code == 128 + signal.SIGKILL, launched.out + launched.err
+    assert "No worker that has the state of the training is left" in launched.err
+    assert launched.out.count("starts at step 0") == 1
+
+
 def test_a_job_that_cannot_go_on_ends_with_the_first_failure() -> None:
     fails = "import sys; sys.exit(3)"
     launched = horovodrun("-np", "2", "--min-np", "1", sys.executable, "-c", fails)
@@ -237,6 +251,12 @@ def test_a_discovery_script_that_never_worked_ends_the_job(script: str, complain
     assert launched.code == 1  # at once, and not after the time-out of ten minutes
     assert "horovodrun: error: cannot tell the hosts: " in launched.err
     assert complaint in launched.err
+
+
+def test_an_empty_discovery_script_is_a_mistake() -> None:
+    launched = horovodrun("-np", "1", "--host-discovery-script", " ", "true")
+    assert (launched.code, launched.out) == (2, "")
+    assert "error: --host-discovery-script is empty" in launched.err
 
 
 def test_a_discovery_script_that_fails_later_is_asked_again(tmp_path: Path) -> None:

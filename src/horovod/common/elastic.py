@@ -260,6 +260,7 @@ def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[.
                     if sync_needed:
                         state.sync()
                     sync_needed = False
+                    _launcher_store.TRAINING_STATE.synchronised = True
                     return func(state, *args, **kwargs)
                 except HorovodInternalError:
                     state.restore()

@@ -219,6 +219,8 @@ def _start_mpi(
 
 def _make_elastic(args: argparse.Namespace, job: Job) -> ElasticJob:
     if args.host_discovery_script is not None:
+        if not args.host_discovery_script.strip():
+            raise HostsError("--host-discovery-script is empty: it names what prints the hosts")
         script = HostDiscoveryScript(args.host_discovery_script, args.slots, guarded=True)
         discovery: HostDiscovery = ForgivingDiscovery(script)
     else:

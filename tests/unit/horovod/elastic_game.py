@@ -81,11 +81,11 @@ class Game:
     def hosts(self, **hosts: int) -> None:
         self.driver.hosts_found(hosts)
 
-    def ready(self, *workers: int, trouble: str = "") -> None:
+    def ready(self, *workers: int, trouble: str = "", synchronised: bool = False) -> None:
         for worker in workers:
             attempt = self.asked.get(worker, 0)
             self.asked[worker] = attempt + 1
-            self.driver.worker_ready(Ready(worker, attempt, trouble))
+            self.driver.worker_ready(Ready(worker, attempt, trouble, synchronised))
 
     def end(self, worker: int, code: int) -> None:
         self.driver.worker_ended(worker, code)

@@ -320,6 +320,8 @@ def test_the_cooldown_doubles_up_to_its_limit() -> None:
 def test_messages_survive_the_way() -> None:
     assert Ready.decode(*Ready(3, 4).encode()) == Ready(3, 4)
     assert Ready.decode(*Ready(3, 4, "n\u00f3").encode()) == Ready(3, 4, "n\u00f3")
+    known = Ready(3, 4, synchronised=True)
+    assert Ready.decode(*known.encode()) == known
     assert Ready.decode(b"other/key", b"4") is None
     place = Place(2, {"HOROVOD_RANK": "1"})
     assert Place.decode(place.encode()) == place

@@ -55,6 +55,7 @@ class Driver:
     _never_asked: list[Worker] = field(default_factory=list)  # ended with 0 before the first round
     _next_call: float | None = None  # when workers that have been called are called again
     _pause: float = FIRST_PAUSE
+    _state_told: bool = False  # whether workers have said that they have the training's state
     _broken: bool = True  # whether a round has to begin before anybody can go on
     _deadline: float | None = None
     _told_slots: int | None = None  # how many there are, when last said because they are too few
@@ -105,6 +106,10 @@ class Driver:
         self._broken = self._broken or worker.situation is Situation.TRAINING
         if ready.trouble and worker.place is not None:
             self._meetings.failed(worker.place.rank, worker.host, ready.trouble)
+        self._state_told = self._state_told or ready.synchronised
+        # The others had a state before, which this one should have got in its first round.
+        if self._state_told and not ready.synchronised and worker.since == self._rounds > 1:
+            worker.since = None
         worker.situation = Situation.WAITING
         never_asked, self._never_asked = self._never_asked, []
         for missing in never_asked:  # this one would wait for them
@@ -265,7 +270,7 @@ class Driver:
             return True
         slots = "is 1 slot" if plan.lasting == 1 else f"are {plan.lasting} slots"
         left = " left" * bool(self._rounds or self.failure)
-        short = f"There {slots}{left}, at least {needed} are needed"
+        short = f"There {slots}{left}, at least {needed} {'is' if needed == 1 else 'are'} needed"
         if not self.can_grow and self.blacklist.next_return() is None:
             self._fail(f"{short}, and no host will come.")
         elif self._deadline is not None and self._told_slots != plan.lasting:

@@ -15,11 +15,13 @@ class Ready:
         attempt: how often it has asked before.
         trouble: why it could not connect with the other ranks in the place that it had; empty if it
             could, or had none.
+        synchronised: whether it has got the state of the training, as `hvd.elastic.run` gives it.
     """
 
     worker: int
     attempt: int
     trouble: str = ""
+    synchronised: bool = False
 
     @staticmethod
     def key(worker: int) -> bytes:
@@ -28,8 +30,8 @@ class Ready:
 
     def encode(self) -> tuple[bytes, bytes]:
         """Key and value."""
-        value = {"attempt": self.attempt, "trouble": self.trouble}
-        return self.key(self.worker), json.dumps(value).encode()
+        value = vars(self).copy()
+        return self.key(value.pop("worker")), json.dumps(value).encode()
 
     @classmethod
     def decode(cls, key: bytes, value: bytes) -> "Ready | None":

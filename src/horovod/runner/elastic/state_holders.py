@@ -1,7 +1,7 @@
 """Which workers surely have the state of the training: pure functions.
 
-A worker gets it at the beginning of its first round; whether that has come to an end is not known
-until the next round begins.
+A worker gets it at the beginning of its first round; whether it has is not known until it asks for
+its place in the next one.
 """
 
 from collections.abc import Sequence

@@ -25,7 +25,8 @@ class Worker:
         ended: whether it has been ended, and is only waited for.
         end_at: when it is ended unless it has asked for a place by then, by the driver's clock;
             None if it may take its time.
-        since: the round in which it first had a place; None if it has had none.
+        since: the round in which it first had a place; None if it has had none, or has said after
+            it that it has not got the state of the training.
         attempt: how often it had asked for a place before it did so last.
         reason: why it has no place any more.
     """
