@@ -86,9 +86,11 @@ def put_in_place(
 def _left(gradient: Gradient) -> torch.Tensor | None:
     """What is on its way for a gradient, and is not where that is now."""
     flight, own = gradient.flight, gradient.parameter.grad
-    if flight is None or own is None or flight.sent.tensor.data_ptr() == own.data_ptr():
+    if flight is None or own is None:
         return None
-    return flight.sent.tensor
+    sent = flight.sent.tensor
+    stays = sent.layout is torch.strided and sent.data_ptr() == own.data_ptr()
+    return None if stays else sent
 
 
 def _is_in_doubt(gradient: Gradient) -> bool:

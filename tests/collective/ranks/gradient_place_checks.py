@@ -297,3 +297,18 @@ def check_a_gradient_of_windows_that_overlap_is_reduced() -> None:
     optimizer.step()
     assert parameter.grad is not None
     assert torch.allclose(parameter.grad, expected)
+
+
+def check_dense_and_sparse_take_each_other_s_place_in_flight() -> None:
+    for sparse_as_dense in (False, True):
+        table = torch.nn.Embedding(3, 2, sparse=True).weight
+        weight = torch.nn.Parameter(torch.ones(3, 2))
+        optimizer = wrapped([table, weight], sparse_as_dense=sparse_as_dense)
+        rows = torch.nn.functional.embedding(torch.tensor([1]), table, sparse=True)
+        run_backward((rows.sum() + weight.sum()) * factor())
+        table.grad, weight.grad = torch.zeros(3, 2), torch.zeros(3, 2).to_sparse(1)
+        optimizer.step()
+        assert table.grad is not None
+        assert weight.grad is not None
+        assert table.grad.to_dense().tolist() == [[0.0] * 2, [mean_factor()] * 2, [0.0] * 2]
+        assert weight.grad.to_dense().tolist() == [[mean_factor()] * 2] * 3
