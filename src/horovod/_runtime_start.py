@@ -8,6 +8,19 @@ from horovod._loader import CoreLibrary, _bindings
 from horovod._placement import Placement
 from horovod.common.exceptions import HorovodInternalError
 
+_GIVEN_UP: dict[int, str] = {}  # by generation, why
+
+
+def give_up_start(generation: int, why: str) -> None:
+    """Has a start end that waits for ranks which will not come; from another thread.
+
+    Args:
+        generation: of the runtime; one that has started is left alone.
+        why: what its error is to say.
+    """
+    _GIVEN_UP[generation] = why
+    _bindings.give_up_start(generation)
+
 
 def start_runtime(
     core: CoreLibrary,
@@ -28,7 +41,8 @@ def start_runtime(
         autotune_log: the file for what autotune measures; "" for none.
 
     Raises:
-        HorovodInternalError: not all ranks came in time; the message says who is missing.
+        HorovodInternalError: not all ranks came in time, or the start was given up; the message
+            says who is missing.
         SettingError: the environment is not usable.
         ValueError: the ranks are not possible here.
     """
@@ -80,7 +94,7 @@ def start_runtime(
             **gpu_support().runtime_arguments(),
         )
     except _bindings.CollectiveError as error:
-        raise HorovodInternalError(str(error)) from error
+        raise HorovodInternalError(_GIVEN_UP.get(generation, str(error))) from error
     # Without MPI a wish for it has no effect anywhere, which rank 0 says.
     if placement.rank > 0 and placement.transport != "auto":
         other = _chosen_settings.describe_other_transport(os.environ, runtime.transport)

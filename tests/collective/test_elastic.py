@@ -113,6 +113,20 @@ def test_a_newcomer_does_not_begin_anew_when_the_state_is_lost_before_it_has_it(
     assert launched.out.count("starts at step 0") == 1
 
 
+@pytest.mark.parametrize("lost", ["0", "1"])
+@pytest.mark.parametrize("number", ["1", "2"])
+def test_nobody_waits_for_a_rank_that_is_lost_before_it_has_connected(
+    lost: str, number: str
+) -> None:
+    launched = horovodrun(
+        "-np", "3", "--min-np", "2", "-H", "localhost:3", "--start-timeout", "3600",
+        sys.executable, RANKS / "elastic_lost_in_init.py", lost, number,
+    )  # fmt: skip
+    assert launched.code == 0, launched.out + launched.err
+    assert launched.out.count("2 train") == 2
+    assert f"has ended with code {128 + signal.SIGKILL}. Asking for a new place." in launched.err
+
+
 def test_a_job_that_cannot_go_on_ends_with_the_first_failure() -> None:
     fails = "import sys; sys.exit(3)"
     launched = horovodrun("-np", "2", "--min-np", "1", sys.executable, "-c", fails)

@@ -60,6 +60,12 @@ class Buffer:
 def threads_inside() -> int:
     """How many threads of this process are in the core without the interpreter's lock."""
 
+def give_up_start(generation: int) -> None:
+    """Has the start of a runtime of that generation fail, now or when it is made.
+
+    One that has succeeded is left alone. From any thread.
+    """
+
 def allocate(shape: Sequence[int], dtype: str) -> Buffer:
     """A new zero-filled `Buffer`."""
 

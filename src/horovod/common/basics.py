@@ -15,6 +15,7 @@ from horovod._reduce_op import Adasum, Average, Max, Min, Product, Sum
 from horovod._session import SESSION
 from horovod._unused_settings import NO_MPI_JOB
 from horovod.common import process_sets as _process_sets
+from horovod.common.elastic import notification_manager
 from horovod.common.process_sets import ProcessSet
 
 
@@ -26,6 +27,7 @@ def _mpi_threads() -> int | None:
 
 
 def _join(communicator: Any, ranks: tuple[int, ...], sets: list[ProcessSet] | None) -> None:
+    notification_manager.init()  # which hears of ranks that will not come
     joined = SESSION.start(communicator=communicator, ranks=ranks)
     if joined:
         _process_sets.global_process_set.mpi_comm = communicator

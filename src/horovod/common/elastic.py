@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from horovod import _launcher_store
+from horovod._runtime_start import give_up_start
 from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from horovod.runner.elastic.messages import News
 
@@ -72,6 +73,9 @@ class WorkerNotificationManager:
 
     def _hear(self, news: News) -> None:
         """Keeps news for listeners to come, and tells those that there are."""
+        if news.loss:
+            give_up_start(news.round, news.loss)
+            return
         with self._lock:
             present = _launcher_store.present_round(os.environ)
             # News of a round may come before this process has learnt its place in it.

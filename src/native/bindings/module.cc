@@ -2,6 +2,7 @@
 #include <pybind11/pybind11.h>
 
 #include <atomic>
+#include <cstdint>
 
 #include "base/cpu.h"
 #include "base/dtype.h"
@@ -11,6 +12,7 @@
 #include "bindings/mpi_membership.h"
 #include "bindings/rank_runtime.h"
 #include "bindings/released_lock.h"
+#include "bindings/signals.h"
 #include "bindings/tensor_view.h"
 #include "runtime/c_api.h"
 
@@ -39,6 +41,9 @@ PYBIND11_MODULE(_bindings, module, py::mod_gil_not_used()) {
   module.def("gainful_level", &hvd::GainfulLevel);
   module.def("use_kernels", &hvd::UseKernels, py::arg("core"), py::arg("kernels"));
   module.def("threads_inside", [] { return hvd::threads_inside.load(std::memory_order_relaxed); });
+  module.def("give_up_start", [](int64_t generation) {
+    hvd::given_up.store(generation, std::memory_order_relaxed);
+  });
   hvd::BindErrors(module);
   hvd::BindBuffer(module);
   hvd::BindTensorView(module);

@@ -75,7 +75,7 @@ MpiMembership::MpiMembership(const std::string& core, const std::string& plugin,
     const ReleasedLock released;
     failed = core_.mpi_open(plugin.c_str(), library.c_str(),
                             reinterpret_cast<const void*>(communicator), ranks.data(), ranks.size(),
-                            threads, host.c_str(), timeout, SignalArrived, &job_, &error);
+                            threads, host.c_str(), timeout, Interrupted, &job_, &error);
   }
   if (failed != 0) ThrowCallError(error);
   core_.mpi_describe(job_, &facts_);

@@ -54,7 +54,7 @@ NamedOptions::NamedOptions(const py::kwargs& given)
           .hierarchical_allgather = Flag("hierarchical_allgather"),
           .single_copy_bytes = LongNumber("single_copy_bytes"),
           .control_fanout = Number("control_fanout"),
-          .interrupted = SignalArrived,
+          .interrupted = Interrupted,
           .interrupt_context = nullptr,
       } {
   const std::string& secret = Bytes("secret");

@@ -2,6 +2,7 @@
 
 #include <pybind11/stl.h>
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "bindings/operation_kinds.h"
 #include "bindings/released_lock.h"
 #include "bindings/results.h"
+#include "bindings/signals.h"
 #include "bindings/started_calls.h"
 #include "bindings/unnamed_counts.h"
 #include "runtime/c_api.h"
@@ -45,7 +47,9 @@ class RankRuntime {
     int32_t failed = 0;
     {
       const ReleasedLock released;
+      starting.store(options.generation, std::memory_order_relaxed);
       failed = core_.create(&options, &runtime_, &error);
+      starting.store(-1, std::memory_order_relaxed);
     }
     if (failed != 0) ThrowCallError(error);
   }

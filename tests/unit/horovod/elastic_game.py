@@ -21,6 +21,7 @@ class Recorder:
         self.attempts: dict[int, int] = {}
         self.places: dict[int, Place] = {}
         self.announced: list[tuple[int, int]] = []
+        self.losses: list[tuple[int, str]] = []
         self.said: list[str] = []
 
     def now(self) -> float:
@@ -44,6 +45,9 @@ class Recorder:
 
     def announce(self, round_number: int, update: int) -> None:
         self.announced.append((round_number, update))
+
+    def announce_loss(self, round_number: int, loss: str) -> None:
+        self.losses.append((round_number, loss))
 
     def say(self, text: str) -> None:
         self.said.append(text)

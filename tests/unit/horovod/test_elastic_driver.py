@@ -142,6 +142,19 @@ def test_a_newcomer_that_has_got_the_state_hands_it_on() -> None:
     assert game.world.ranks() == {0: 0, 2: 0, 1: 1}
 
 
+def test_those_who_connect_hear_of_a_rank_of_their_round_that_has_ended() -> None:
+    game = Game(start=2, least=1)
+    game.hosts(a=2)
+    game.end(0, 3)  # before there is a round
+    game.ready(1)
+    assert not game.world.losses
+    game = Game(start=2, least=1)
+    game.hosts(a=2)
+    game.ready(0, 1)
+    game.end(1, 137)
+    assert game.world.losses == [(1, "rank 1 on a has ended with code 137")]
+
+
 def test_a_failure_does_not_end_the_only_others_with_the_state() -> None:
     game = Game(start=2, least=1)
     game.hosts(a=2)

@@ -131,7 +131,10 @@ class Driver:
         elif self._may_need_no_place(worker, code):
             self._never_asked.append(worker)
         else:
-            self._broken = self._broken or worker.situation is Situation.TRAINING
+            if worker.situation is Situation.TRAINING and worker.place is not None:
+                self._broken = True
+                loss = f"rank {worker.place.rank} on {worker.host} has ended with code {code}"
+                self.surroundings.announce_loss(self._rounds, loss)
             self._worker_failed(worker, code)
         begun = self._rounds or self._never_asked or self.failure
         if not self._workers and self.verdict is None and begun:

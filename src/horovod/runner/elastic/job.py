@@ -172,7 +172,12 @@ class _Launcher:
         self._store.put(Place.key(worker, attempt), Place(place.round, told, place.reason).encode())
 
     def announce(self, round_number: int, update: int) -> None:
-        news = News(round_number, time.time(), update)
+        self._tell(News(round_number, time.time(), update))
+
+    def announce_loss(self, round_number: int, loss: str) -> None:
+        self._tell(News(round_number, time.time(), 0, loss))
+
+    def _tell(self, news: News) -> None:
         self._store.put(News.key(self._news), news.encode())
         self._news += 1
 

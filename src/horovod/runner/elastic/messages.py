@@ -72,17 +72,19 @@ class Place:
 
 @dataclass(frozen=True)
 class News:
-    """Hosts have come or gone.
+    """Hosts have come or gone, or a rank has ended.
 
     Attributes:
         round: the one that should end because of it.
         timestamp: in seconds.
         update: one of `horovod.common.elastic.HostUpdateResult`.
+        loss: which rank has ended, so that nobody waits for it to connect; empty if none has.
     """
 
     round: int
     timestamp: float
     update: int
+    loss: str = ""
 
     @staticmethod
     def key(number: int) -> bytes:

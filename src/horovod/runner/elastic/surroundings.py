@@ -31,5 +31,8 @@ class Surroundings(Protocol):
     def announce(self, round_number: int, update: int) -> None:
         """Tells the workers of a round that they should come for new places."""
 
+    def announce_loss(self, round_number: int, loss: str) -> None:
+        """Tells those that still connect with each other that one of the round has ended."""
+
     def say(self, text: str) -> None:
         """Tells the user."""
