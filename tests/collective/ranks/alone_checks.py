@@ -213,7 +213,8 @@ def check_a_failed_reduction_keeps_nothing_alive() -> None:
 
     reducer = Failing.__new__(Failing)
     sent: Any = ["a gradient"]
-    reducer._sent, reducer._gradients, reducer._copied = sent, {}, False
+    reducer._sent, reducer._gradients = sent, {}
+    reducer._copied, reducer._failure = False, None
     gone = weakref.ref(reducer)
     gc.disable()
     try:
