@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from horovod._operations import Operand
@@ -113,15 +113,70 @@ def sharing(pieces: Sequence[Piece]) -> set[int]:
         Their indices.
     """
     found: set[int] = set()
-    near: list[int] = []  # those seen that may reach so far
-    ends = [piece.end for piece in pieces]
-    for i in sorted(range(len(pieces)), key=lambda i: pieces[i].address):
-        piece = pieces[i]
-        if ends[i] == piece.address:
-            continue
-        near = [other for other in near if ends[other] > piece.address]
+    near: list[_Rows] = []  # those seen that may reach so far
+    rows = [each for each in _in_rows(pieces) if each.whole.end > each.whole.address]
+    for each in sorted(rows, key=lambda each: each.whole.address):
+        found |= _sharing_within(each, pieces)
+        near = [other for other in near if other.whole.end > each.whole.address]
         for other in near:
-            if not {i, other} <= found and share_bytes(pieces[other], piece):
-                found |= {i, other}
-        near.append(i)
+            if share_bytes(other.whole, each.whole):
+                found |= _sharing_across(other.members, each.members, pieces)
+        near.append(each)
+    return found
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Pieces that have a part in each row of one array, as columns have, or one piece.
+
+    Attributes:
+        whole: what they lie in.
+        members: their indices.
+    """
+
+    whole: Piece
+    members: Sequence[int]
+
+
+def _in_rows(pieces: Sequence[Piece]) -> Iterator[_Rows]:
+    """Pieces put together, so that not each of them has to be compared with each other."""
+    by_rows: dict[tuple[int, int], list[int]] = {}
+    for i, piece in enumerate(pieces):
+        if len(piece.dimensions) > 1:
+            by_rows.setdefault(piece.dimensions[0], []).append(i)
+        else:
+            yield _Rows(piece, [i])
+    for (size, stride), indices in by_rows.items():
+        members: list[int] = []
+        begin = end = 0
+        for i in sorted(indices, key=lambda i: pieces[i].address):
+            first_row = _first_row(pieces[i])
+            if members and max(end, first_row.end) > begin + stride:  # it is not within the rows
+                yield _Rows(Piece(begin, ((size, stride), (end - begin, 1))), members)
+                members = []
+            if not members:
+                begin = end = first_row.address
+            members.append(i)
+            end = max(end, first_row.end)
+        yield _Rows(Piece(begin, ((size, stride), (end - begin, 1))), members)
+
+
+def _first_row(piece: Piece) -> Piece:
+    return Piece(piece.address, piece.dimensions[1:])
+
+
+def _sharing_within(rows: _Rows, pieces: Sequence[Piece]) -> set[int]:
+    if len(rows.members) == 1:
+        return set()
+    shared = sharing([_first_row(pieces[i]) for i in rows.members])
+    return {rows.members[position] for position in shared}
+
+
+def _sharing_across(
+    some: Sequence[int], others: Sequence[int], pieces: Sequence[Piece]
+) -> set[int]:
+    found: set[int] = set()
+    for i, j in itertools.product(some, others):
+        if not {i, j} <= found and share_bytes(pieces[i], pieces[j]):
+            found |= {i, j}
     return found
