@@ -35,12 +35,17 @@ def load(marked: "bytes | memoryview", sender: str, receiver: str) -> Any:
 
     Raises:
         UnpicklingError: the sender's Python is another one, and the object cannot be loaded in
-            this one; else whatever pickle raises.
+            this one; else whatever pickle raises, with a note of whose object it was.
     """
     view = memoryview(marked)
     mark, pickled = bytes(view[: len(MARK)]), view[len(MARK) :]
     if mark == MARK:
-        return pickle.loads(pickled)  # noqa: S301 - the caller knows who has written it
+        try:
+            return pickle.loads(pickled)  # noqa: S301 - the caller knows who has written it
+        except Exception as error:
+            if hasattr(error, "add_note"):  # from Python 3.11 on
+                error.add_note(f"So ended the attempt to load what {sender} has pickled.")
+            raise
     theirs, own = (".".join(map(str, release)) for release in (mark, MARK))
     where = f"{sender} runs Python {theirs}, {receiver} {own}"
     try:

@@ -38,6 +38,20 @@ def test_what_this_python_has_pickled_is_loaded_whatever_it_is() -> None:
     assert made() == 7
 
 
+class NeedsTwoError(Exception):
+    """Is pickled with its text alone, as exceptions are."""
+
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(f"{one} and {other}")
+
+
+def test_what_cannot_be_loaded_is_said_to_be_whose() -> None:
+    with pytest.raises(TypeError, match="missing 1 required") as raised:
+        from_other(NeedsTwoError(1, 2), MARK)
+    if hasattr(raised.value, "__notes__"):
+        assert raised.value.__notes__ == ["So ended the attempt to load what rank 3 has pickled."]
+
+
 def test_values_pass_between_pythons() -> None:
     for obj in ({"a": [1, 2.5, len]}, Path("/tmp"), OWN, ValueError):  # noqa: S108 - no file
         assert from_other(obj) == obj
