@@ -147,18 +147,26 @@ def _in_rows(pieces: Sequence[Piece]) -> Iterator[_Rows]:
         else:
             yield _Rows(piece, [i])
     for (size, stride), indices in by_rows.items():
-        members: list[int] = []
-        begin = end = 0
-        for i in sorted(indices, key=lambda i: pieces[i].address):
-            first_row = _first_row(pieces[i])
-            if members and max(end, first_row.end) > begin + stride:  # it is not within the rows
-                yield _Rows(Piece(begin, ((size, stride), (end - begin, 1))), members)
-                members = []
-            if not members:
-                begin = end = first_row.address
-            members.append(i)
-            end = max(end, first_row.end)
-        yield _Rows(Piece(begin, ((size, stride), (end - begin, 1))), members)
+        for members in _in_windows(indices, stride, pieces):
+            begin = pieces[members[0]].address
+            end = max(_first_row(pieces[i]).end for i in members)
+            yield _Rows(Piece(begin, ((size, stride), (end - begin, 1))), members)
+
+
+def _in_windows(
+    indices: Sequence[int], stride: int, pieces: Sequence[Piece]
+) -> Iterator[Sequence[int]]:
+    """Those of which the first rows lie within one stride, together."""
+    members: list[int] = []
+    begin = end = 0
+    for i in sorted(indices, key=lambda i: pieces[i].address):
+        row = _first_row(pieces[i])
+        if members and max(end, row.end) > begin + stride:
+            yield members
+            members = []
+        begin, end = (begin, max(end, row.end)) if members else (row.address, row.end)
+        members.append(i)
+    yield members
 
 
 def _first_row(piece: Piece) -> Piece:

@@ -40,7 +40,8 @@ def look_at_places(sent: Iterable[Gradient], gradients: Iterable[Gradient]) -> N
         sent: those on their way.
         gradients: of all parameters, of which some may have the same memory.
     """
-    doubtful = [gradient for gradient in sent if _is_in_doubt(gradient)]
+    unknown = (gradient for gradient in sent if gradient.memory is Memory.UNKNOWN)
+    doubtful = [gradient for gradient in unknown if _has_a_place_to_come(gradient)]
     if not doubtful:
         return
     left = [tensor for gradient in doubtful if (tensor := _left(gradient)) is not None]
@@ -93,9 +94,7 @@ def _left(gradient: Gradient) -> torch.Tensor | None:
     return None if stays else sent
 
 
-def _is_in_doubt(gradient: Gradient) -> bool:
-    if gradient.memory is not Memory.UNKNOWN:
-        return False
+def _has_a_place_to_come(gradient: Gradient) -> bool:
     flight, own = gradient.flight, gradient.parameter.grad
     return not (flight is None or flight.landed or own is None or own.layout is not torch.strided)
 

@@ -63,7 +63,6 @@ class GradientReducer:
         self._sent: list[Gradient] = []  # that are on their way, in this order
         self._settled = False  # whether all of a step has landed, and is being forgotten
         self._failure: HorovodInternalError | None = None  # of the step that lands
-        self._copied = False  # whether some of them are not where the gradients are
         self._sharing: set[int] | None = None  # whose gradients share memory, where looked for
         self._changed = ChangedGradients()
         self._sparse_dimensions: dict[Parameter, int] = {}
@@ -236,7 +235,6 @@ class GradientReducer:
             if repeats_elements(ready):  # as a script may expand one
                 gradient.memory = Memory.LENT
             if gradient.memory in (Memory.LENT, Memory.UNKNOWN):
-                self._copied = True
                 ready = ready.detach().clone()
             return outgoing(ready, self.reduction.compression, self.reduction.op)
         self._start_sparse(gradient, ready)
@@ -320,7 +318,7 @@ class GradientReducer:
                 continue
             version, flight.version = flight.version, None
             if gradient.parameter.grad is not own:  # the script has put something in its place
-                gradient.memory, self._copied = Memory.UNKNOWN, True
+                gradient.memory = Memory.UNKNOWN
             elif version is not None and version_of(own) != version:
                 self._changed.warn(gradient.name)
 
@@ -369,8 +367,7 @@ class GradientReducer:
         Raises:
             HorovodInternalError: a reduction failed; the others have been waited for nevertheless.
         """
-        if self._copied:
-            look_at_places(self._sent, self._gradients.values())
+        look_at_places(self._sent, self._gradients.values())
         for gradient in self._sent:
             try:
                 self._land(gradient)
@@ -378,7 +375,6 @@ class GradientReducer:
                 self._failure = self._failure or error
         self._settled = True
         self._sent.clear()
-        self._copied = False
         for gradient in self._gradients.values():
             gradient.seen = 0
             gradient.complete = False

@@ -9,10 +9,10 @@
 #include "bindings/buffer.h"
 #include "bindings/core_library.h"
 #include "bindings/errors.h"
+#include "bindings/interrupt.h"
 #include "bindings/mpi_membership.h"
 #include "bindings/rank_runtime.h"
 #include "bindings/released_lock.h"
-#include "bindings/signals.h"
 #include "bindings/tensor_view.h"
 #include "runtime/c_api.h"
 

@@ -7,8 +7,8 @@
 
 #include "bindings/core_library.h"
 #include "bindings/errors.h"
+#include "bindings/interrupt.h"
 #include "bindings/released_lock.h"
-#include "bindings/signals.h"
 
 namespace py = pybind11;
 

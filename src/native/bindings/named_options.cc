@@ -4,8 +4,8 @@
 #include <string>
 
 #include "base/str_cat.h"
+#include "bindings/interrupt.h"
 #include "bindings/mpi_membership.h"
-#include "bindings/signals.h"
 
 namespace py = pybind11;
 

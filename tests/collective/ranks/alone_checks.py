@@ -18,6 +18,7 @@ from collective.ranks.backward_pass import run_backward
 from horovod._loader import _bindings
 from horovod._session import SESSION
 from horovod.torch.gradients import GradientReducer
+from horovod.torch.gradients_in_flight import Gradient
 
 
 def check_who_is_there() -> None:
@@ -209,12 +210,11 @@ def check_elastic_state() -> None:
 def check_a_failed_reduction_keeps_nothing_alive() -> None:
     class Failing(GradientReducer):
         def _land(self, gradient: Any) -> None:
-            raise hvd.HorovodInternalError(f"{gradient} is lost")
+            raise hvd.HorovodInternalError(f"{gradient.name} is lost")
 
     reducer = Failing.__new__(Failing)
-    sent: Any = ["a gradient"]
-    reducer._sent, reducer._gradients = sent, {}
-    reducer._copied, reducer._failure = False, None
+    sent = Gradient(torch.nn.Parameter(torch.ones(1)), "a gradient", None)
+    reducer._sent, reducer._gradients, reducer._failure = [sent], {}, None
     gone = weakref.ref(reducer)
     gc.disable()
     try:

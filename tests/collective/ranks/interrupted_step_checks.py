@@ -11,6 +11,7 @@ import torch
 import horovod.torch as hvd
 from collective.ranks.backward_pass import run_backward
 from collective.ranks.default_device import with_buckets
+from horovod.torch.buckets import BucketReducer
 from horovod.torch.compression import NoneCompressor
 from horovod.torch.gradient_memory import Memory
 
@@ -149,7 +150,7 @@ class NotCleared(dict[Any, Any]):
 def interrupted_afterwards(optimizer: Any) -> Iterator[None]:
     """Ends a step as Ctrl-C does when all has landed and some of it has been forgotten."""
     reducer = optimizer._reducer
-    if "Bucket" in type(reducer).__name__:
+    if isinstance(reducer, BucketReducer):
         seen, reducer._seen = reducer._seen, NotCleared(reducer._seen)
         yield
         reducer._seen = seen

@@ -113,8 +113,7 @@ def test_nobody_trains_on_when_all_who_have_the_state_are_lost() -> None:
     assert game.world.ranks() == {1: 0}
 
 
-@pytest.mark.parametrize("trouble", ["", "rank 0 did not come"])
-def test_a_newcomer_that_has_not_got_the_state_does_not_begin_anew(trouble: str) -> None:
+def job_of_two_newcomers_whose_only_other_is_lost() -> Game:
     game = Game(start=1, least=1)
     game.hosts(a=1)
     game.ready(0)
@@ -122,6 +121,12 @@ def test_a_newcomer_that_has_not_got_the_state_does_not_begin_anew(trouble: str)
     game.ready(1, 2)
     game.ready(0, synchronised=True)
     game.end(0, 137)
+    return game
+
+
+@pytest.mark.parametrize("trouble", ["", "rank 0 did not come"])
+def test_a_newcomer_that_has_not_got_the_state_does_not_begin_anew(trouble: str) -> None:
+    game = job_of_two_newcomers_whose_only_other_is_lost()
     game.ready(1, trouble=trouble)
     assert goes_on(game)  # worker 2 may have it
     game.ready(2, trouble=trouble)
@@ -130,13 +135,7 @@ def test_a_newcomer_that_has_not_got_the_state_does_not_begin_anew(trouble: str)
 
 
 def test_a_newcomer_that_has_got_the_state_hands_it_on() -> None:
-    game = Game(start=1, least=1)
-    game.hosts(a=1)
-    game.ready(0)
-    game.hosts(a=1, b=1, c=1)
-    game.ready(1, 2)
-    game.ready(0, synchronised=True)
-    game.end(0, 137)
+    game = job_of_two_newcomers_whose_only_other_is_lost()
     game.ready(1)
     game.ready(2, synchronised=True)
     assert game.world.ranks() == {0: 0, 2: 0, 1: 1}

@@ -77,11 +77,11 @@ class Driver:
         """Hosts have been discovered; with far too many slots they are a mistake."""
         slots = sum(hosts.values())
         if self.limits.most is None and slots > MOST_RANKS:
-            many = f"the hosts have {slots} slots, and --max-np does not say how many to take"
+            mistake = f"the hosts have {slots} slots, and --max-np does not say how many to take"
             if self._hosts is None:
-                self.no_hosts_found(many)
+                self.no_hosts_found(mistake)
             else:
-                self.surroundings.say(f"The hosts are taken to be what they were: {many}.")
+                self.surroundings.say(f"The hosts are taken to be what they were: {mistake}.")
             return
         before = self._hosts or {}
         order = [host for host in before if host in hosts]

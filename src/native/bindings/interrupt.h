@@ -1,6 +1,6 @@
 // What the core asks about while it blocks: Python's signals, and starts that are given up.
-#ifndef HVD_BINDINGS_SIGNALS_H_
-#define HVD_BINDINGS_SIGNALS_H_
+#ifndef HVD_BINDINGS_INTERRUPT_H_
+#define HVD_BINDINGS_INTERRUPT_H_
 
 #include <pybind11/pybind11.h>
 
@@ -24,4 +24,4 @@ inline int32_t Interrupted(void*) {
 
 }  // namespace hvd
 
-#endif  // HVD_BINDINGS_SIGNALS_H_
+#endif  // HVD_BINDINGS_INTERRUPT_H_
