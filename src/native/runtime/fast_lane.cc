@@ -21,8 +21,11 @@
 namespace hvd {
 namespace {
 
-// Longer data take longer than letting the caller's other threads run.
+// More data may be too much for the lane, ...
 constexpr size_t kAtOnce = size_t{16} << 10;
+// ... or take so long that the caller's other threads should run, which costs half a microsecond
+// for each tensor: its memory has to be kept.
+constexpr size_t kAlone = size_t{256} << 10;
 
 // Args: request: a Request or a BlockingCall.
 template <typename RequestLike>
@@ -176,7 +179,9 @@ std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCa
   const int rank = lane_->rank();
   const int ranks = lane_->ranks();
   const size_t read_from = call.kind == OpKind::kAllgather ? static_cast<size_t>(ranks) : 1;
-  if (DataBytes(call) * read_from > kAtOnce || !in_shared_memory()) call.pausing();
+  const size_t read = DataBytes(call) * read_from;
+  const bool takes_long = read > kAlone || (read > kAtOnce && !HasShortForm(call, *lane_));
+  if (takes_long || !in_shared_memory()) call.pausing();
   const KeptDenormals kept;
   const Leaving leaving(*lane_);
   own_ = lane_->Write(ticket, BroughtBytes(call, *lane_));

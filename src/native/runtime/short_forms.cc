@@ -69,9 +69,13 @@ size_t MostOf(const RequestLike& request, const Lane& lane) {
   return goes_across ? std::min(brought, across - 1) : brought;
 }
 
-// Before an alltoall's data its rows for each rank.
+// Behind an alltoall's data, which begin where lines do, its rows for each rank.
 size_t SplitsBytes(OpKind kind, int ranks) {
   return kind == OpKind::kAlltoall ? static_cast<size_t>(ranks) * sizeof(int64_t) : 0;
+}
+
+const std::byte* SplitsIn(ConstBytes brought, size_t ranks) {
+  return brought.data() + brought.size() - ranks * sizeof(int64_t);
 }
 
 int64_t Sum(std::span<const int64_t> rows) {
@@ -123,10 +127,10 @@ Result Redistribute(const BlockingCall& call, int rank, std::span<const Lane::Pl
       parts[other] = Source(call) + static_cast<size_t>(Sum(own.first(index))) * row_bytes;
     } else {
       const ConstBytes brought = places[other].payload;
-      std::memcpy(splits.data(), brought.data(), splits.size_bytes());
+      std::memcpy(splits.data(), SplitsIn(brought, splits.size()), splits.size_bytes());
       // What a rank keeps is not among what it brings.
       const int64_t before = Sum(splits.first(index)) - (other < index ? splits[other] : 0);
-      parts[other] = brought.data() + splits.size_bytes() + static_cast<size_t>(before) * row_bytes;
+      parts[other] = brought.data() + static_cast<size_t>(before) * row_bytes;
     }
     received_rows[other] = splits[index];
   }
@@ -141,8 +145,15 @@ Result Redistribute(const BlockingCall& call, int rank, std::span<const Lane::Pl
   return result;
 }
 
-// Args: place: for the rows alone where there are too many data; of these not all may be for
-// anybody.
+// What others get of this rank's data.
+size_t OthersBytes(const BlockingCall& call, int rank, int ranks) {
+  Splits given;
+  const std::span<const int64_t> splits = SplitsOf(call, ranks, given);
+  const int64_t rows = Sum(splits) - splits[static_cast<size_t>(rank)];
+  return static_cast<size_t>(rows) * RowBytes(call);
+}
+
+// Args: place: for the rows alone where there are too many data.
 void BringSplit(const BlockingCall& call, int rank, int ranks, MutableBytes place, HandOver way) {
   Splits given;
   const std::span<const int64_t> splits = SplitsOf(call, ranks, given);
@@ -151,9 +162,10 @@ void BringSplit(const BlockingCall& call, int rank, int ranks, MutableBytes plac
   const size_t before = static_cast<size_t>(Sum(splits.first(index))) * row_bytes;
   const size_t end = before + static_cast<size_t>(splits[index]) * row_bytes;
   const size_t all = static_cast<size_t>(Sum(splits)) * row_bytes;
-  std::memcpy(place.data(), splits.data(), splits.size_bytes());
-  if (place.size() == splits.size_bytes()) return;
-  std::byte* const to = place.data() + splits.size_bytes();
+  const MutableBytes data = place.first(place.size() - splits.size_bytes());
+  std::memcpy(data.data() + data.size(), splits.data(), splits.size_bytes());
+  if (data.empty()) return;
+  std::byte* const to = data.data();
   if (before != 0) CopyToPeer(to, Source(call), before, way);
   if (all != end) CopyToPeer(to + before, Source(call) + end, all - end, way);
 }
@@ -172,8 +184,9 @@ size_t BroughtBytes(const BlockingCall& call, const Lane& lane) {
     const bool goes_across = ranks == 2 && BroadcastsAcross(bytes, lane.across_bytes());
     return goes_across ? 0 : std::min(lane.most_data(), kMostOfBroadcast);
   }
-  if (call.kind != OpKind::kReducescatter) return bytes + splits;
-  if (call.tensor().shape.empty() || !TakesOwnFromSource(ranks)) return bytes;
+  if (call.tensor().shape.empty()) return bytes + splits;
+  if (call.kind == OpKind::kAlltoall) return OthersBytes(call, rank, ranks) + splits;
+  if (call.kind != OpKind::kReducescatter || !TakesOwnFromSource(ranks)) return bytes;
   return PartOf(call, 1 - rank, ranks).count * SizeOf(call.tensor().dtype);
 }
 
@@ -213,7 +226,7 @@ bool IsLongBroadcast(const BlockingCall& call, const Lane& lane) {
 std::vector<int64_t> ReceivedRows(int rank, std::span<const Lane::Place> places) {
   std::vector<int64_t> rows(places.size());
   for (size_t other = 0; other < places.size(); ++other) {
-    const std::byte* splits = places[other].payload.data();
+    const std::byte* splits = SplitsIn(places[other].payload, places.size());
     std::memcpy(&rows[other], splits + static_cast<size_t>(rank) * sizeof(int64_t),
                 sizeof(int64_t));
   }

@@ -1,8 +1,8 @@
 // Where one rank's long payloads stand in the lane: one behind the other around a ring.
 //
 // The rings are so long that no core has the lines in its cache any more when they are written
-// anew: all together they are at least twice what a second-level cache holds, as far as their
-// memory goes. Shorter payloads are faster in two places, which stay in the cache of whoever writes
+// anew: all together they are four times what a second-level cache holds, as far as their memory
+// goes. Shorter payloads are faster in two places, which stay in the cache of whoever writes
 // them.
 #ifndef HVD_TRANSPORT_SHM_LONG_PLACES_H_
 #define HVD_TRANSPORT_SHM_LONG_PLACES_H_
@@ -30,8 +30,8 @@ class LongPlaces {
 
   // Args: cache_bytes: what a core's second-level cache holds, 0 if unknown.
   LongPlaces(int ranks, size_t cache_bytes)
-      : ring_(std::clamp(2 * cache_bytes / static_cast<size_t>(ranks) / kPair * kPair, Share(ranks),
-                         kFewest * Share(ranks))) {}
+      : ring_(std::clamp(4 * cache_bytes / static_cast<size_t>(ranks) / kPair * kPair, Share(ranks),
+                         kMostOfRing * Share(ranks))) {}
 
   // The byte where the next payload begins: behind the last one, or where the ring begins anew; but
   // never over the last one, which may still be read. It is in the way of a ring's begin only where
@@ -59,6 +59,7 @@ class LongPlaces {
   static constexpr size_t kMostShare = size_t{1} << 20;
   static constexpr size_t kOfAll = size_t{4} << 20;
   static constexpr size_t kFewest = 3;
+  static constexpr size_t kMostOfRing = 2;  // longer ones gain nothing
 
   size_t ring_;
   Place last_;

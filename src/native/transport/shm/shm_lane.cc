@@ -26,7 +26,7 @@ constexpr uint32_t kRounds = 1U << (64 - kRoundShift);
 
 // Of elements, and of what is long enough to be copied by lines.
 constexpr size_t kElement = 8;
-constexpr size_t kLong = 1024;
+constexpr size_t kLong = 512;
 // In front of the ticket.
 constexpr size_t kHead = 8;
 
