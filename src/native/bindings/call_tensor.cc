@@ -71,13 +71,17 @@ size_t Bytes(const View& view) {
   return bytes;
 }
 
-std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor) {
+bool IsTensor(const Calls& calls, PyObject* object) {
+  auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
   bool known = false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(calls.types); ++i) {
-    known =
-        known || reinterpret_cast<PyObject*>(Py_TYPE(tensor)) == PyTuple_GET_ITEM(calls.types, i);
+    known = known || type == PyTuple_GET_ITEM(calls.types, i);
   }
-  if (!known) return std::nullopt;
+  return known;
+}
+
+std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor) {
+  if (!IsTensor(calls, tensor)) return std::nullopt;
   View view;
   if (calls.exchange->dltensor_from_py_object_no_sync(tensor, &view.tensor) != 0) {
     PyErr_Clear();
@@ -92,9 +96,10 @@ std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor) {
   return view;
 }
 
-std::optional<View> Look(Calls& calls, PyObject* tensor, bool keeps) {
+std::optional<View> Look(Calls& calls, PyObject* tensor, bool keeps, bool* others_ran) {
   auto view = LookAtNew(calls, tensor);
   if (!view || calls.plain.Holds(tensor, view->tensor.data)) return view;
+  if (others_ran != nullptr) *others_ran = true;
   if (!IsFalse(PyObject_CallMethodNoArgs(tensor, calls.is_neg))) return std::nullopt;
   calls.plain.Add(tensor, view->tensor.data);
   if (!keeps) view = LookAtNew(calls, tensor);  // PyTorch has let other threads run

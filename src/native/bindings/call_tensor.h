@@ -26,9 +26,13 @@ size_t Bytes(const View& view);
 
 inline bool IsOnCpu(const View& view) { return view.tensor.device.device_type == dlpack::kCpu; }
 
+// Whether it is of a type that can be looked at.
+bool IsTensor(const Calls& calls, PyObject* object);
+
 // Nothing for one that the ordinary way has to judge. Args: keeps: whether KeepMemory comes next,
-// which looks again: other threads may run within.
-std::optional<View> Look(Calls& calls, PyObject* tensor, bool keeps = false);
+// which looks again: other threads may run within. others_ran: made true where they may have.
+std::optional<View> Look(Calls& calls, PyObject* tensor, bool keeps = false,
+                         bool* others_ran = nullptr);
 
 // For one that was just made, and so is not to be read as negative.
 std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor);

@@ -158,16 +158,19 @@ PyObject* RunInto(Calls& calls, const Call& call, PyObject* tensor, bool in_plac
 }
 
 PyObject* RunForRows(Calls& calls, const Call& call, PyObject* tensor, PyObject* output) {
-  auto source = Look(calls, tensor);
-  if (!source || NeedsGradient(calls, tensor)) Py_RETURN_NONE;
+  // Whatever may have others run comes before the looks, of which each costs a tenth of the call.
+  if (!IsTensor(calls, tensor) || NeedsGradient(calls, tensor)) Py_RETURN_NONE;
   std::optional<View> target;
   if (output != Py_None) {
-    if (!call.numbers.empty()) Py_RETURN_NONE;
+    if (!call.numbers.empty() || !IsTensor(calls, output)) Py_RETURN_NONE;
+    if (NeedsGradient(calls, output)) Py_RETURN_NONE;
     target = Look(calls, output);
-    if (!target || NeedsGradient(calls, output)) Py_RETURN_NONE;
-    source = LookAtNew(calls, tensor);  // as above
-    if (!source || !CanTake(*target, *source)) Py_RETURN_NONE;
+    if (!target) Py_RETURN_NONE;
   }
+  bool others_ran = false;
+  auto source = Look(calls, tensor, false, &others_ran);
+  if (target && others_ran) target = LookAtNew(calls, output);  // they may have given it memory
+  if (!source || (output != Py_None && !(target && CanTake(*target, *source)))) Py_RETURN_NONE;
   Shape shape;
   if (!KeepShape(*source, shape)) Py_RETURN_NONE;
   hvd_tensor described = Described(*source, nullptr);

@@ -4,9 +4,11 @@
 
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace hvd {
 
@@ -16,13 +18,17 @@ class SeenObjects {
  public:
   // Whether Add was called for this very object, with the same memory.
   bool Holds(PyObject* object, const void* memory) const {
-    const Entry& entry = EntryOf(object);
-    return entry.reference != nullptr && entry.memory == memory && Refers(entry.reference, object);
+    return std::ranges::any_of(entries_[IndexOf(object)], [&](const Entry& entry) {
+      return entry.reference != nullptr && entry.memory == memory &&
+             Refers(entry.reference, object);
+    });
   }
 
   void Add([[maybe_unused]] PyObject* object, [[maybe_unused]] const void* memory) {
 #ifndef Py_GIL_DISABLED
-    Entry& entry = EntryOf(object);
+    Pair& pair = entries_[IndexOf(object)];
+    if (pair.front().last != object) std::swap(pair.front(), pair.back());  // the newer one stays
+    Entry& entry = pair.front();
     const bool again = entry.last == object && entry.memory == memory;
     Py_CLEAR(entry.reference);
     entry.last = object;
@@ -34,7 +40,9 @@ class SeenObjects {
   }
 
   void Clear() {
-    for (Entry& entry : entries_) Py_CLEAR(entry.reference);
+    for (Pair& pair : entries_) {
+      for (Entry& entry : pair) Py_CLEAR(entry.reference);
+    }
   }
 
  private:
@@ -43,6 +51,8 @@ class SeenObjects {
     PyObject* reference;
     const void* memory;
   };
+  // A call's source and its result may come to the same place.
+  using Pair = std::array<Entry, 2>;
 
   static bool Refers(PyObject* reference, PyObject* object) {
 #if PY_VERSION_HEX >= 0x030d0000
@@ -59,11 +69,9 @@ class SeenObjects {
     constexpr uintptr_t kObjects = 64;  // bytes of the smallest that are asked about
     return reinterpret_cast<uintptr_t>(object) / kObjects % kEntries;
   }
-  Entry& EntryOf(PyObject* object) { return entries_[IndexOf(object)]; }
-  const Entry& EntryOf(PyObject* object) const { return entries_[IndexOf(object)]; }
 
   static constexpr size_t kEntries = 16;
-  std::array<Entry, kEntries> entries_;
+  std::array<Pair, kEntries> entries_;
 };
 
 }  // namespace hvd
