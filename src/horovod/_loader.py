@@ -29,6 +29,9 @@ except ImportError as error:
 __all__ = ["CoreLibrary", "_bindings", "select_core"]
 
 
+_found: set[Path] = set()  # it stays loaded, also while its environment is installed anew
+
+
 @dataclass(frozen=True)
 class CoreLibrary:
     """The core library to open, the kernels for it, and how they came to be chosen.
@@ -73,6 +76,9 @@ def select_core() -> CoreLibrary:
     path = NATIVE / BASELINE / CORE_LIBRARY
     kernels = None if level == BASELINE else NATIVE / level / KERNELS_LIBRARY
     for library in (path, kernels):
-        if library is not None and not library.is_file():
+        if library is None or library in _found:
+            continue
+        if not library.is_file():
             raise ImportError(describe_missing_library(library))
+        _found.add(library)
     return CoreLibrary(path, kernels, level, tuple(_buildinfo.LEVELS), cpu)

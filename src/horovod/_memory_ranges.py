@@ -112,6 +112,18 @@ def sharing(pieces: Sequence[Piece]) -> set[int]:
     Returns:
         Their indices.
     """
+    same: dict[Piece, list[int]] = {}
+    for i, piece in enumerate(pieces):
+        same.setdefault(piece, []).append(i)
+    different = list(same)
+    found = {i for position in _sharing(different) for i in same[different[position]]}
+    for piece, indices in same.items():
+        if len(indices) > 1 and piece.end > piece.address:
+            found.update(indices)
+    return found
+
+
+def _sharing(pieces: Sequence[Piece]) -> set[int]:
     found: set[int] = set()
     near: list[_Rows] = []  # those seen that may reach so far
     rows = [each for each in _in_rows(pieces) if each.whole.end > each.whole.address]
@@ -119,6 +131,8 @@ def sharing(pieces: Sequence[Piece]) -> set[int]:
         found |= _sharing_within(each, pieces)
         near = [other for other in near if other.whole.end > each.whole.address]
         for other in near:
+            if found.issuperset(each.members) and found.issuperset(other.members):
+                continue
             if share_bytes(other.whole, each.whole):
                 found |= _sharing_across(other.members, each.members, pieces)
         near.append(each)
@@ -176,7 +190,7 @@ def _first_row(piece: Piece) -> Piece:
 def _sharing_within(rows: _Rows, pieces: Sequence[Piece]) -> set[int]:
     if len(rows.members) == 1:
         return set()
-    shared = sharing([_first_row(pieces[i]) for i in rows.members])
+    shared = sharing([_first_row(pieces[i]) for i in rows.members])  # alike in different ones
     return {rows.members[position] for position in shared}
 
 

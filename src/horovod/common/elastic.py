@@ -164,23 +164,36 @@ class State:
         """Adapts the state to other ranks; not every state has anything to do."""
 
 
-def copied(value: Any, copy_leaf: Callable[[Any], Any] = copy.deepcopy) -> Any:
+CopyLeaf = Callable[[Any, dict[int, Any]], Any]  # as `copy.deepcopy`
+
+
+def copied(
+    value: Any, copy_leaf: CopyLeaf = copy.deepcopy, memo: dict[int, Any] | None = None
+) -> Any:
     """A copy of a value, which is kept as it is where it cannot be copied.
 
     Args:
         value: anything; if a list, tuple or dict cannot be copied as a whole, its items are copied
             one by one.
         copy_leaf: copies everything else.
+        memo: the copies made before, by their originals' ids; what values share, their copies do.
     """
+    memo = {} if memo is None else memo
+    before = dict(memo)
     try:
-        return copy_leaf(value)
+        return copy_leaf(value, memo)
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - objects may refuse to be copied in any way
+        memo.clear()  # of copies that have not become complete
+        memo.update(before)
         if type(value) is dict:
-            return {key: copied(item, copy_leaf) for key, item in value.items()}
+            items = memo[id(value)] = {}
+            items.update({key: copied(item, copy_leaf, memo) for key, item in value.items()})
+            return items
         if type(value) in (list, tuple):
-            return type(value)(copied(item, copy_leaf) for item in value)
+            memo[id(value)] = type(value)(copied(item, copy_leaf, memo) for item in value)
+            return memo[id(value)]
         return value
 
 
@@ -210,7 +223,7 @@ class ObjectState(State):
     def save(self) -> None:
         """Keeps copies of the values, which later changes of these do not reach.
 
-        What cannot be copied is kept as it is.
+        What cannot be copied is kept as it is. Objects that several values share stay shared.
         """
         self._keep_values()
 
@@ -227,17 +240,19 @@ class ObjectState(State):
                 self._put_values_back()
 
     def _copies(self) -> dict[str, Any]:
-        return {name: self._copy(getattr(self, name)) for name in self._saved_state}
+        memo: dict[int, Any] = {}
+        return {name: self._copy(getattr(self, name), memo) for name in self._saved_state}
 
     def _keep_values(self) -> None:
         self._saved_state = self._copies()
 
     def _put_values_back(self) -> None:
+        memo: dict[int, Any] = {}
         for name, value in self._saved_state.items():
-            setattr(self, name, self._copy(value))
+            setattr(self, name, self._copy(value, memo))
 
-    def _copy(self, value: Any) -> Any:
-        return copied(value)
+    def _copy(self, value: Any, memo: dict[int, Any] | None = None) -> Any:
+        return copied(value, memo=memo)
 
 
 def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[..., Result]:

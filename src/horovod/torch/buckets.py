@@ -251,6 +251,8 @@ class BucketReducer:
         if self._settled or not self._participation.here():
             self.drain()
             return
+        if self._made_with != self._others() and self._sent_all_before():
+            return
         self._make_buckets(groups)
         for bucket in self._buckets:
             if bucket.handle is None:
@@ -265,6 +267,27 @@ class BucketReducer:
             self._changed.compare(self._names, bucket.views, bucket.versions)
             bucket.versions = {}
         self.drain()
+
+    def _sent_all_before(self) -> bool:
+        """Waits for what was sent in an earlier job, or to other members; nothing is sent twice.
+
+        Returns:
+            Whether that was all; False where nothing was.
+
+        Raises:
+            HorovodInternalError: it was a part, or has been lost.
+        """
+        under_way = [bucket.handle is not None for bucket in self._buckets]
+        if not any(under_way):
+            return False
+        everything = all(under_way) and not self._unplaced
+        self.drain()
+        if not everything:
+            raise HorovodInternalError(
+                "some gradients have been reduced before the job, or the process set's members,"
+                " changed, and others have not: run the backward pass again"
+            )
+        return True
 
     def drain(self) -> None:
         """Waits for what is on its way, starts nothing, and forgets what has been counted.
@@ -313,7 +336,11 @@ class BucketReducer:
     def _land(self, bucket: Bucket) -> None:
         if bucket.handle is None or bucket.landed:
             return
-        synchronize(bucket.handle)  # returns at once where an interrupted call has waited for it
+        # Of this job, nothing comes back where an interrupted call has waited for it.
+        if synchronize(bucket.handle) is None and self._made_with[0] is not SESSION.current:
+            raise HorovodInternalError(
+                f"the result of {bucket.name!r} is lost: the job in which it was sent has ended"
+            )
         for parameter in bucket.views:
             bucket.hand_out(parameter)
             if (dimensions := self._sparse_dimensions.get(parameter)) is not None:

@@ -90,7 +90,9 @@ def _left(gradient: Gradient) -> torch.Tensor | None:
     if flight is None or own is None:
         return None
     sent = flight.sent.tensor
-    stays = sent.layout is torch.strided and sent.data_ptr() == own.data_ptr()
+    if sent.layout is not torch.strided or own.layout is not torch.strided:
+        return sent
+    stays = sent.data_ptr() == own.data_ptr() and sent.stride() == own.stride()
     return None if stays else sent
 
 

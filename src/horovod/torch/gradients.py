@@ -183,6 +183,7 @@ class GradientReducer:
             if (sent := self._outgoing(gradient)) is not None:
                 self._start(gradient, sent)
             return
+        gradient.own = gradient.parameter.grad
         if gradient.parameter.is_cuda:
             gradient.stream = torch.cuda.current_stream(gradient.parameter.device)
         members = self._members(gradient)
@@ -203,6 +204,10 @@ class GradientReducer:
     def _send_group(self, members: Sequence[Gradient]) -> None:
         for member in members:
             member.complete = False
+            waited, member.own = member.own, None
+            replaced = member.parameter.grad is not None and member.parameter.grad is not waited
+            if replaced and member.memory is Memory.OWN:
+                member.memory = Memory.UNKNOWN
             # Autograd runs hooks on the streams of the forward pass; the group is sent on one.
             stream, member.stream = member.stream, None
             if stream is not None:
@@ -261,16 +266,16 @@ class GradientReducer:
             self._start_together(together)
 
     def _start_together(self, together: Sequence[tuple[Gradient, Outgoing]]) -> None:
-        handle = start_grouped_allreduce(
+        group = GradientGroup()
+        for position, (member, sent) in enumerate(together):
+            self._send(member, InFlight(functools.partial(group.result, position), sent, group))
+        group.handle = start_grouped_allreduce(
             [sent.tensor for _, sent in together],
             f"group.{together[0][0].name}",
             *self.reduction.how,
             in_place=True,
             wire_dtypes=[sent.wire_dtype for _, sent in together],
         )
-        group = GradientGroup(handle)
-        for position, (member, sent) in enumerate(together):
-            self._send(member, InFlight(functools.partial(group.result, position), sent))
 
     def _start_sparse(self, gradient: Gradient, sparse: torch.Tensor) -> None:
         reduction = self.reduction
@@ -287,6 +292,7 @@ class GradientReducer:
         if self._settled or not self._participation.here():
             self.drain()
             return
+        self._take_back()
         self._sharing = None
         if self.group_of:  # what waits for others of its group may have been replaced since
             for waiting in self._gradients.values():
@@ -309,6 +315,14 @@ class GradientReducer:
         self._send_unfrozen(groups)
         self._look_for_changes()
         self.drain()
+
+    def _take_back(self) -> None:
+        """Has gradients wait for their group again that were noted, and not sent."""
+        for gradient in self._sent:
+            if gradient.flight is not None and not gradient.flight.started:
+                gradient.complete, gradient.own = True, gradient.flight.own
+                gradient.flight = None
+        self._sent = [gradient for gradient in self._sent if gradient.flight is not None]
 
     def _look_for_changes(self) -> None:
         """Looks at what is on its way before any of it lands, which changes it too."""
@@ -390,8 +404,8 @@ class GradientReducer:
 
     def _land(self, gradient: Gradient) -> None:
         flight, parameter = gradient.flight, gradient.parameter
-        if flight is None or flight.landed:  # before Ctrl-C ended the wait for a later one
-            return
+        if flight is None or flight.landed or not flight.started:
+            return  # before Ctrl-C ended the wait for a later one, or as the group was to be sent
         handle = flight.handle
         if flight.arrived is None:
             flight.arrived = synchronize(handle) if isinstance(handle, int) else handle()

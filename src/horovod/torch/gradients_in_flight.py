@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import torch
 
-from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.compression import Outgoing
 from horovod.torch.gradient_memory import Memory
 from horovod.torch.handles import synchronize
@@ -18,6 +17,7 @@ class InFlight:
     """A gradient on its way; of a sparse one, or one of a group, the handle waits for it.
 
     Attributes:
+        group: those that it travels with.
         own: the parameter's gradient when it was sent, until the result lands.
         version: how often that had been changed then, until it is looked at whether it has been
             since; None also where others may change it.
@@ -25,12 +25,18 @@ class InFlight:
         landed: whether it has been; the next step forgets all of this.
     """
 
-    handle: int | Callable[[], torch.Tensor]
+    handle: int | Callable[[], torch.Tensor | None]
     sent: Outgoing
+    group: "GradientGroup | None" = None
     own: torch.Tensor | None = None
     version: int | None = None
     arrived: torch.Tensor | None = None
     landed: bool = False
+
+    @property
+    def started(self) -> bool:
+        """Whether it has been sent, and not only noted that it will be."""
+        return self.group is None or self.group.handle is not None
 
 
 class Gradient:
@@ -47,6 +53,7 @@ class Gradient:
     Attributes:
         seen: number of backward passes that have added to it.
         complete: whether it waits for others of its group.
+        own: what the parameter's gradient is then; something else may be put in its place.
         stream: of the GPU, on which it was made then.
         memory: who has its memory besides.
         flight: what is known from when it has been sent until the step.
@@ -58,6 +65,7 @@ class Gradient:
         "group",
         "memory",
         "name",
+        "own",
         "parameter",
         "seen",
         "stream",
@@ -69,6 +77,7 @@ class Gradient:
         self.group = group
         self.seen = 0
         self.complete = False
+        self.own: torch.Tensor | None = None
         self.memory = Memory.OWN
         self.stream: torch.cuda.Stream | None = None
         self.flight: InFlight | None = None
@@ -77,18 +86,17 @@ class Gradient:
 class GradientGroup:
     """Gradients that travel together, and arrive when the first of them is asked for.
 
-    Args:
-        handle: of the grouped operation.
+    Attributes:
+        handle: of the grouped operation; None until it has been started. Its members are noted
+            before: a signal's handler may raise at any point, and none may be sent twice.
     """
 
-    def __init__(self, handle: int) -> None:
-        self._handle = handle
+    def __init__(self) -> None:
+        self.handle: int | None = None
         self._results: Sequence[torch.Tensor] | None = None
 
-    def result(self, position: int) -> torch.Tensor:
-        """The gradient at a position of the group."""
-        if self._results is None:
-            self._results = synchronize(self._handle)
-        if self._results is None:
-            raise HorovodInternalError("the reduction of a group of gradients has failed")
-        return self._results[position]
+    def result(self, position: int) -> torch.Tensor | None:
+        """The gradient at a position of the group; None if it is lost."""
+        if self._results is None and self.handle is not None:
+            self._results = synchronize(self.handle)
+        return None if self._results is None else self._results[position]

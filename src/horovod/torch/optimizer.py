@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from horovod import _settings
+from horovod._call_site import warn_at_call_site
 from horovod._reduce_op import choose_op
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet, global_process_set, require_process_set
@@ -44,6 +45,7 @@ from horovod.torch.wrapping import (
     leaving_hooks_to_the_wrapped,
     load_sharing,
     note_step,
+    outside_inference_mode,
     require_passes,
 )
 
@@ -73,6 +75,13 @@ _SYNCHRONIZED_TWICE = (
 )
 
 
+_SCALED_TOO_EARLY = (
+    "GradScaler unscales gradients, or looks for infinite ones, while they are on their way: call"
+    " optimizer.synchronize() before scaler.unscale_() and scaler.step(), and make the step within"
+    " optimizer.skip_synchronize(). Else ranks come to differ, as each may change what it sends, or"
+    " what it has got."
+)
+_SCALES = "_step_supports_amp_scaling"
 _WRAPPED_ALONE = (
     "this optimizer was wrapped in a job of one rank, and so sends no gradients; the job has {}"
     " ranks now: wrap a new optimizer with hvd.DistributedOptimizer after hvd.init()"
@@ -101,10 +110,26 @@ class DistributedStep(PrivateAttributes, torch.optim.Optimizer):
             RuntimeError: the optimizer was wrapped in a job of one rank, and there are more now.
         """
         if self._reduces:
-            self._reducer.synchronize(self.param_groups)
+            with outside_inference_mode():
+                self._reducer.synchronize(self.param_groups)
         elif is_initialized() and size() > 1:
             raise RuntimeError(_WRAPPED_ALONE.format(size()))
         self._synchronized = True
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """As the wrapped optimizer's; `GradScaler.step` alone asks, before it unscales gradients.
+
+        Its arithmetic leaves no trace in their versions.
+        """
+        if self._should_synchronize and self._reducer.sending:
+            warn_at_call_site(_SCALED_TOO_EARLY)
+        scales: bool = vars(self).get(_SCALES, getattr(self._wrapped, _SCALES, False))
+        return scales
+
+    @_step_supports_amp_scaling.setter
+    def _step_supports_amp_scaling(self, scales: bool) -> None:
+        vars(self)[_SCALES] = scales
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:

@@ -1,6 +1,7 @@
 """Deriving an optimizer's class at run time, so that the wrapped one is still an instance of it."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import torch
@@ -100,6 +101,16 @@ def load_as_wrapped(optimizer: torch.optim.Optimizer, state_dict: Any) -> None:
         wrapped.load_state_dict(optimizer, state_dict)
     else:
         optimizer.load_state_dict(state_dict)
+
+
+@contextlib.contextmanager
+def outside_inference_mode() -> Iterator[None]:
+    """Makes gradients that are made within a step under `torch.inference_mode` ordinary tensors."""
+    if not torch.is_inference_mode_enabled():
+        yield
+        return
+    with torch.inference_mode(mode=False), torch.no_grad():
+        yield
 
 
 def forget_gradients(optimizer: torch.optim.Optimizer) -> None:

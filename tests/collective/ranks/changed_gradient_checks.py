@@ -1,5 +1,7 @@
 """Gradients that a script changes in place while they are on their way."""
 
+import contextlib
+import itertools
 import re
 import warnings
 from collections.abc import Callable
@@ -33,16 +35,19 @@ def made(**options: Any) -> tuple[torch.nn.Sequential, Any]:
     return model, hvd.DistributedOptimizer(sgd, named_parameters=named, **options)
 
 
-def pass_backward(model: torch.nn.Module, optimizer: Any) -> None:
+def pass_backward(
+    model: torch.nn.Module, optimizer: Any, scaled: Callable[[Any], Any] = lambda loss: loss
+) -> None:
     for turn in range(optimizer.backward_passes_per_step):
-        run_backward(model(torch.full((2, 2), hvd.rank() + turn + 1.0)).square().sum())
+        loss = model(torch.full((2, 2), hvd.rank() + turn + 1.0)).square().sum()
+        run_backward(scaled(loss))
 
 
 def warned(work: Callable[[], Any]) -> list[warnings.WarningMessage]:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         work()
-    return [each for each in found if "on its way" in str(each.message)]
+    return [each for each in found if re.search("on (its|their) way", str(each.message))]
 
 
 def check_a_gradient_that_is_clipped_on_its_way_is_named_once() -> None:
@@ -173,3 +178,41 @@ def check_the_page_clips_what_is_scaled() -> None:
     assert torch.equal(weights, weights[:1].expand_as(weights))
     assert not torch.equal(weights[0], before)
     assert scaler.get_scale() == 512.0  # one step was left out, by all ranks
+
+
+def check_a_scaler_that_does_not_wait_for_gradients_is_warned_of() -> None:
+    """PyTorch's unscaling does not count as a change of what it writes to."""
+    if not hasattr(torch.amp, "GradScaler"):
+        return  # older ones have it for GPUs alone
+    for options, unscales in itertools.product(OPTIONS, (False, True)):
+        model, optimizer = made(**options)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+
+        def step(*, waits: bool) -> None:
+            optimizer.zero_grad()  # noqa: B023 - called within the loop
+            pass_backward(model, optimizer, scaler.scale)  # noqa: B023 - as above
+            if waits:
+                optimizer.synchronize()  # noqa: B023 - as above
+            if unscales:  # noqa: B023 - as above
+                scaler.unscale_(optimizer)  # noqa: B023 - as above
+            with optimizer.skip_synchronize() if waits else contextlib.nullcontext():  # noqa: B023 - as above
+                scaler.step(optimizer)  # noqa: B023 - as above
+            scaler.update()  # noqa: B023 - as above
+
+        assert not warned(lambda: step(waits=True))
+        found = warned(lambda: step(waits=False))
+        assert "GradScaler unscales gradients" in str(found[0].message), options
+        assert Path(found[0].filename) == Path(__file__)
+        assert not warned(lambda: step(waits=True))
+
+
+def check_an_optimizer_that_scales_says_so_when_wrapped() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    for fused in (False, True):
+        plain: Any = torch.optim.SGD([weight], lr=0.1)
+        if fused:  # which PyTorch before 2.4 does not know of this one
+            plain._step_supports_amp_scaling = True
+        wrapped: Any = hvd.DistributedOptimizer(plain)
+        assert wrapped._step_supports_amp_scaling == fused
+        wrapped._step_supports_amp_scaling = not fused
+        assert wrapped._step_supports_amp_scaling != fused

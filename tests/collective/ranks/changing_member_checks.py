@@ -122,3 +122,47 @@ def check_a_member_whose_set_is_gone_is_told_so() -> None:
         assert members.included()
     else:
         assert not members.included()
+
+
+def begin_anew_when_sent(optimizer: Any) -> None:
+    for handle, _ in optimizer._handles.values():
+        while handle is not None and not hvd.poll(handle):
+            pass
+    hvd.barrier()
+    hvd.shutdown()
+    hvd.init()
+
+
+def check_a_new_job_between_backward_pass_and_step_sends_nothing_twice() -> None:
+    for options in OPTIONS[0], OPTIONS[4]:
+        parameters = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
+        plain = torch.optim.SGD(parameters, lr=0.0)
+        optimizer = hvd.DistributedOptimizer(plain, op=hvd.Sum, **options)
+        for step in range(3):
+            optimizer.zero_grad()
+            run_backward(sum(each.sum() * (i + 1) for i, each in enumerate(parameters)))
+            if step == 1:
+                begin_anew_when_sent(optimizer)
+            optimizer.step()
+            found = [each.grad.tolist() for each in parameters if each.grad is not None]
+            assert found == [[1.0 * hvd.size()] * 3, [2.0 * hvd.size()] * 3], (options, step)
+
+
+def check_buckets_of_which_a_part_was_sent_before_a_new_job_have_to_be_made_again() -> None:
+    parameters = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
+    plain = torch.optim.SGD(parameters, lr=0.0)
+    optimizer = hvd.DistributedOptimizer(
+        plain, op=hvd.Sum, gradient_as_bucket_view=True, bucket_cap_mb=0
+    )
+    for step in range(3):
+        optimizer.zero_grad()
+        run_backward(parameters[0].sum())
+        if step == 1:
+            begin_anew_when_sent(optimizer)
+            with pytest.raises(hvd.HorovodInternalError, match="run the backward pass again"):
+                optimizer.step()
+            optimizer.zero_grad()
+            run_backward(parameters[0].sum())
+        optimizer.step()
+        found = [each.grad.tolist() for each in parameters if each.grad is not None]
+        assert found == [[1.0 * hvd.size()] * 3, [0.0] * 3], step

@@ -312,3 +312,55 @@ def check_dense_and_sparse_take_each_other_s_place_in_flight() -> None:
         assert weight.grad is not None
         assert table.grad.to_dense().tolist() == [[0.0] * 2, [mean_factor()] * 2, [0.0] * 2]
         assert weight.grad.to_dense().tolist() == [[mean_factor()] * 2] * 3
+
+
+def check_gradients_replaced_while_they_wait_for_their_group_have_results_of_their_own() -> None:
+    """The last of the group, and with it its hook, sends them."""
+    buffer = torch.zeros(6)
+
+    def one_for_two(a: Any, b: Any) -> list[float]:
+        a.grad = b.grad = torch.full((4,), 5.0)
+        return [5.0] * 8
+
+    def overlapping(a: Any, b: Any) -> list[float]:
+        buffer.fill_(5.0)
+        a.grad, b.grad = buffer[:4], buffer[2:]
+        return [5.0] * 8
+
+    def of_the_script(a: Any, b: Any) -> list[float]:
+        a.grad, b.grad = buffer.fill_(5.0)[:4], torch.full((4,), 6.0)
+        return [5.0] * 4 + [6.0] * 4
+
+    for replace in (one_for_two, overlapping, of_the_script):
+        a, b, c = parameters = [torch.nn.Parameter(torch.ones(4)) for _ in range(3)]
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(parameters, lr=0.0), op=hvd.Sum, groups=[parameters]
+        )
+        run_backward((a + 3 * b).sum())
+        own = replace(a, b) if hvd.rank() == 0 else None
+        run_backward((7 * c).sum())
+        optimizer.step()
+        sums = hvd.broadcast_object(own)
+        expected = [
+            each + (hvd.size() - 1) * (1.0 if i < 4 else 3.0) for i, each in enumerate(sums)
+        ]
+        assert a.grad is not None
+        assert b.grad is not None
+        assert [*a.grad.tolist(), *b.grad.tolist()] == expected, replace
+        assert c.grad is not None
+        assert c.grad.tolist() == [7.0 * hvd.size()] * 4
+        if own is not None and replace is of_the_script:
+            assert buffer[:4].tolist() == expected[:4]  # its own memory has the result
+
+
+def check_a_gradient_turned_on_its_way_gets_its_result() -> None:
+    weight = torch.nn.Parameter(torch.ones(2, 2))
+    optimizer = wrapped([weight])
+    factors = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    for _ in range(2):
+        optimizer.zero_grad()
+        run_backward((weight * factors * factor()).sum())
+        assert weight.grad is not None
+        weight.grad = weight.grad.t()
+        optimizer.step()
+        assert torch.equal(weight.grad, factors * mean_factor())

@@ -14,6 +14,7 @@ from collective.ranks.default_device import with_buckets
 from horovod.torch.buckets import BucketReducer
 from horovod.torch.compression import NoneCompressor
 from horovod.torch.gradient_memory import Memory
+from horovod.torch.gradients import GradientReducer
 
 
 def model_and_optimizer(**options: Any) -> tuple[torch.nn.Sequential, Any]:
@@ -173,3 +174,29 @@ def check_a_step_that_is_interrupted_as_it_is_forgotten_sends_nothing_again() ->
                     optimizer.zero_grad()
             optimizer.step()
             assert gradients(model) == [10.0**number * hvd.size()] * 3, (options, number)
+
+
+def check_a_group_whose_members_are_being_noted_is_sent_once() -> None:
+    for at in (1, 2, 3):
+        model, optimizer = model_and_optimizer(groups=1)
+        unused = torch.nn.Parameter(torch.ones(1))
+        optimizer.add_param_group({"params": [unused]})
+        send = GradientReducer._send
+        noted: list[Any] = []
+
+        def raising(self: Any, *given: Any) -> None:
+            noted.append(given)  # noqa: B023 - called within the loop
+            if len(noted) == at:  # noqa: B023 - as above
+                raise KeyboardInterrupt
+            send(self, *given)  # noqa: B023 - as above
+
+        for number in range(3):
+            optimizer.zero_grad()
+            interrupts = number == 1 and hvd.rank() == 0
+            patched = mock.patch.object(GradientReducer, "_send", raising)
+            with patched if interrupts else contextlib.nullcontext():
+                expected = pytest.raises(KeyboardInterrupt)
+                with expected if interrupts else contextlib.nullcontext():
+                    run_backward(model(torch.full((1, 1), 10.0**number)).sum())
+            optimizer.step()
+            assert gradients(model) == [10.0**number * hvd.size()] * 3, (at, number)

@@ -380,3 +380,21 @@ def check_the_stand_in_for_a_sparse_gradient_is_where_its_parameter_is() -> None
         with pytest.raises(ValueError, match="on the device meta has no data"):
             optimizer.synchronize()
         table.weight.grad = None
+
+
+def check_steps_in_inference_mode_leave_ordinary_gradients() -> None:
+    """Also of a parameter that has none yet, and of buckets that are made then."""
+    for options in with_buckets({}):
+        used, unused = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+        plain = torch.optim.SGD([used, unused], lr=0.1)
+        optimizer = hvd.DistributedOptimizer(plain, op=hvd.Sum, **options)
+        for step in range(3):
+            optimizer.zero_grad(set_to_none=False)
+            run_backward(used.sum() if step == 0 else used.sum() + unused.sum())
+            with torch.inference_mode():
+                optimizer.step()
+            for parameter in used, unused:
+                assert parameter.grad is not None
+                assert not parameter.grad.is_inference(), options
+                expected = 0 if parameter is unused and step == 0 else hvd.size()
+                assert parameter.grad.tolist() == [expected] * 3

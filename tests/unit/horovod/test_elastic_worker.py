@@ -3,6 +3,7 @@
 import contextlib
 import os
 import queue
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -137,6 +138,41 @@ class Lone(ObjectState):
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
         super().on_hosts_updated(timestamp, update_res)
         self.heard.put(timestamp)
+
+
+class Log:
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.lock = threading.Lock()  # which cannot be copied
+
+
+def test_what_values_of_a_state_share_their_copies_share() -> None:
+    lines: list[str] = []
+    state = ObjectState(
+        bcast_object=lambda value: value,
+        get_rank=lambda: 1,
+        lines=lines,
+        pair=(lines, [lines]),
+        named={"lock": threading.Lock(), "lines": lines},
+        log=Log(lines),
+        again=lines,
+    )
+
+    def together() -> bool:
+        held = (state.pair[0], state.pair[1][0], state.named["lines"], state.again)
+        return all(each is state.lines for each in held)
+
+    state.lines.append("kept")
+    state.save()
+    state.lines.append("lost")
+    state.restore()
+    assert state.lines == ["kept"]
+    assert together()
+    state.again.append("sent")
+    state.sync()
+    assert state.lines == ["kept", "sent"]
+    assert together()
+    assert state.log.lines is lines  # kept as it is, with all that it holds
 
 
 @pytest.mark.parametrize("place_known", [True, False])

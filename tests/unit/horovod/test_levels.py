@@ -13,6 +13,7 @@ from horovod._levels import (
     level_asked_for,
     runs_on,
 )
+from horovod._loader import select_core
 
 LEVELS = ("baseline", "x86_64_v3", "x86_64_v4")
 
@@ -112,3 +113,15 @@ def test_a_file_system_that_forbids_code_is_told_from_a_broken_installation(
         assert "Reinstall" not in message
     assert "Reinstall: " in broken
     assert "Reinstall: " in describe_missing_module(tmp_path, ".y.so", "no module")
+
+
+def test_a_library_that_has_been_found_is_not_looked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its environment may be installed anew while a job goes on."""
+    found = select_core()
+    monkeypatch.setattr(Path, "is_file", lambda _: False)
+    assert select_core() == found
+    monkeypatch.setattr("horovod._loader.NATIVE", Path("elsewhere"))
+    with pytest.raises(ImportError, match="elsewhere"):
+        select_core()

@@ -2,12 +2,13 @@
 
 import itertools
 import operator
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horovod._memory_ranges import overlapping, piece_of, sharing
+from horovod._memory_ranges import overlapping, piece_of, share_bytes, sharing
 
 Ranges = list[tuple[int, int]]
 
@@ -67,6 +68,19 @@ def test_tensors_that_share_memory_with_any_other(
         for i, own in enumerate(held)
         if any(own & other for j, other in enumerate(held) if j != i)
     }
+
+
+@pytest.mark.parametrize("shape", [[8], [8, 2]])
+def test_pieces_that_are_one_are_not_compared_each_with_each(
+    monkeypatch: pytest.MonkeyPatch, shape: list[int]
+) -> None:
+    compare = mock.Mock(side_effect=share_bytes)
+    monkeypatch.setattr("horovod._memory_ranges.share_bytes", compare)
+    strides = [5, 1][: len(shape)]
+    one = [piece_of(100, shape, strides, 4)] * 300
+    others = [piece_of(104 + 4 * (i % 2), shape, strides, 4) for i in range(300)]
+    assert sharing([*one, *others]) == set(range(600))
+    assert compare.call_count < 10
 
 
 @given(tensors())

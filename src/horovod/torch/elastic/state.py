@@ -19,11 +19,11 @@ from horovod.torch.optimizer_state import Snapshot, load, take
 from horovod.torch.wrapping import forget_gradients
 
 
-def _copy_leaf(value: Any) -> Any:
+def _copy_leaf(value: Any, memo: dict[int, Any]) -> Any:
     """A copy; of a tensor that has been computed, one without the graph, which has no copies."""
-    if isinstance(value, torch.Tensor) and not value.is_leaf:
-        return value.detach().clone()
-    return copy.deepcopy(value)
+    if isinstance(value, torch.Tensor) and not value.is_leaf and id(value) not in memo:
+        memo[id(value)] = value.detach().clone()
+    return copy.deepcopy(value, memo)
 
 
 class StateHandler:
@@ -243,8 +243,8 @@ class TorchState(ObjectState):
             super().__setattr__(name, handler.value)
         super().__init__(bcast_object=broadcast_object, get_rank=rank, **plain)
 
-    def _copy(self, value: Any) -> Any:
-        return copied(value, _copy_leaf)
+    def _copy(self, value: Any, memo: dict[int, Any] | None = None) -> Any:
+        return copied(value, _copy_leaf, memo)
 
     def save(self) -> None:
         """Keeps everything in memory."""
