@@ -1,5 +1,7 @@
 """Tensors in whose memory there is no place for a result, or no value."""
 
+import itertools
+import operator
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,6 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import horovod.torch as hvd
+from horovod.torch.operands import repeats_elements
 
 
 class Referring(torch.Tensor):
@@ -100,3 +103,18 @@ def check_expanded_tensors_take_no_results() -> None:
     expanded = torch.ones(1).expand(2, 3)
     assert hvd.allreduce(expanded, op=hvd.Sum).tolist() == [[hvd.size()] * 3] * 2
     assert hvd.allreduce_(torch.ones(1, 3).expand(1, 3)).tolist() == [[1.0] * 3]
+
+
+def check_views_are_refused_where_elements_are_one_in_memory_and_nowhere_else() -> None:
+    memory = torch.zeros(64)
+    for shape in itertools.product(range(4), repeat=2):
+        for strides in itertools.product(range(5), repeat=2):
+            view = memory.as_strided(shape, strides)
+            steps = itertools.product(*map(range, shape))
+            places = [sum(map(operator.mul, step, strides)) for step in steps]
+            assert repeats_elements(view) == (len(set(places)) < len(places)), (shape, strides)
+    view = memory.as_strided((3, 2), (2, 3)).fill_(hvd.rank() + 1.0)
+    hvd.allreduce_(view, op=hvd.Sum)
+    assert view.tolist() == [[hvd.size() * (hvd.size() + 1) / 2] * 2] * 3
+    many = torch.zeros(20_004).as_strided((10_001, 2), (2, 3))
+    assert repeats_elements(many)  # it takes too long to find out that they are not
