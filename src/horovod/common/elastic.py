@@ -179,22 +179,31 @@ def copied(
         memo: the copies made before, by their originals' ids; what values share, their copies do.
     """
     memo = {} if memo is None else memo
-    before = dict(memo)
+    before = len(memo)
     try:
         return copy_leaf(value, memo)
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - objects may refuse to be copied in any way
-        memo.clear()  # of copies that have not become complete
-        memo.update(before)
+        while len(memo) > before:  # copies that have not become complete
+            memo.popitem()
         if type(value) is dict:
-            items = memo[id(value)] = {}
+            items: dict[Any, Any] = {}
+            remember(value, items, memo)
             items.update({key: copied(item, copy_leaf, memo) for key, item in value.items()})
             return items
         if type(value) in (list, tuple):
-            memo[id(value)] = type(value)(copied(item, copy_leaf, memo) for item in value)
-            return memo[id(value)]
+            return remember(
+                value, type(value)(copied(item, copy_leaf, memo) for item in value), memo
+            )
         return value
+
+
+def remember(value: Any, made: Any, memo: dict[int, Any]) -> Any:
+    """Has `copy.deepcopy` take a copy that was made otherwise; returns it."""
+    memo[id(value)] = made
+    memo.setdefault(id(memo), []).append(value)  # as `deepcopy`: no other may get its id
+    return made
 
 
 class ObjectState(State):

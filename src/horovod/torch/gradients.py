@@ -317,12 +317,17 @@ class GradientReducer:
         self.drain()
 
     def _take_back(self) -> None:
-        """Has gradients wait for their group again that were noted, and not sent."""
-        for gradient in self._sent:
+        """Has gradients wait for their group again that were noted, and not sent.
+
+        A signal's handler may have raised between any two steps of noting them.
+        """
+        noted = [each for each in self._gradients.values() if each.flight is not None]
+        for gradient in noted:
             if gradient.flight is not None and not gradient.flight.started:
                 gradient.complete, gradient.own = True, gradient.flight.own
                 gradient.flight = None
-        self._sent = [gradient for gradient in self._sent if gradient.flight is not None]
+        if len(noted) != len(self._sent) or any(each.flight is None for each in self._sent):
+            self._sent = [each for each in noted if each.flight is not None]
 
     def _look_for_changes(self) -> None:
         """Looks at what is on its way before any of it lands, which changes it too."""

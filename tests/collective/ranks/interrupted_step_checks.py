@@ -1,6 +1,7 @@
 """Steps that an exception ends on one rank while it waits, and which are made again."""
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -177,7 +178,7 @@ def check_a_step_that_is_interrupted_as_it_is_forgotten_sends_nothing_again() ->
 
 
 def check_a_group_whose_members_are_being_noted_is_sent_once() -> None:
-    for at in (1, 2, 3):
+    for at, before in itertools.product((1, 2, 3), (True, False)):
         model, optimizer = model_and_optimizer(groups=1)
         unused = torch.nn.Parameter(torch.ones(1))
         optimizer.add_param_group({"params": [unused]})
@@ -186,7 +187,10 @@ def check_a_group_whose_members_are_being_noted_is_sent_once() -> None:
 
         def raising(self: Any, *given: Any) -> None:
             noted.append(given)  # noqa: B023 - called within the loop
+            if len(noted) == at and before:  # noqa: B023 - as above
+                raise KeyboardInterrupt
             if len(noted) == at:  # noqa: B023 - as above
+                given[0].flight = given[1]  # the first step of it
                 raise KeyboardInterrupt
             send(self, *given)  # noqa: B023 - as above
 
@@ -199,4 +203,4 @@ def check_a_group_whose_members_are_being_noted_is_sent_once() -> None:
                 with expected if interrupts else contextlib.nullcontext():
                     run_backward(model(torch.full((1, 1), 10.0**number)).sum())
             optimizer.step()
-            assert gradients(model) == [10.0**number * hvd.size()] * 3, (at, number)
+            assert gradients(model) == [10.0**number * hvd.size()] * 3, (at, before, number)

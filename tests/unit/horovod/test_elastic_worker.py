@@ -5,6 +5,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from horovod.common.elastic import (
     HostUpdateResult,
     ObjectState,
     WorkerNotificationManager,
+    copied,
     run_fn,
 )
 from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
@@ -173,6 +175,51 @@ def test_what_values_of_a_state_share_their_copies_share() -> None:
     assert state.lines == ["kept", "sent"]
     assert together()
     assert state.log.lines is lines  # kept as it is, with all that it holds
+
+
+class Computed(ObjectState):
+    """Values that are made when they are asked for."""
+
+    @property
+    def low(self) -> list[Any]:
+        return [threading.Lock(), 1]
+
+    @low.setter
+    def low(self, value: list[Any]) -> None:
+        self.was_low = value[1]
+
+    @property
+    def high(self) -> list[Any]:
+        return [threading.Lock(), 100]
+
+    @high.setter
+    def high(self, value: list[Any]) -> None:
+        self.was_high = value[1]
+
+
+def test_values_that_nobody_keeps_are_not_taken_for_each_other() -> None:
+    lock = threading.Lock()
+    state = Computed(lambda value: value, lambda: 0, low=[lock, 0], high=[lock, 0])
+    state.save()
+    state.restore()
+    assert (state.was_low, state.was_high) == (1, 100)
+
+
+def test_a_long_list_with_one_item_that_cannot_be_copied_takes_no_time_for_pairs() -> None:
+    read: list[int] = []
+
+    class Memo(dict[int, Any]):
+        def __iter__(self) -> Any:
+            read.append(len(self))
+            return super().__iter__()
+
+        def keys(self) -> Any:
+            read.append(len(self))
+            return super().keys()
+
+    values = [*({"each": i} for i in range(300)), threading.Lock()]
+    assert copied(values, memo=Memo())[:300] == values[:300]
+    assert not read  # all that was copied before, with each
 
 
 @pytest.mark.parametrize("place_known", [True, False])

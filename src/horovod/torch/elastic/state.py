@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from horovod.common.elastic import ObjectState, copied
+from horovod.common.elastic import ObjectState, copied, remember
 from horovod.torch.elastic.sampler import ElasticSampler
 from horovod.torch.functions import (
     allgather_object,
@@ -22,7 +22,7 @@ from horovod.torch.wrapping import forget_gradients
 def _copy_leaf(value: Any, memo: dict[int, Any]) -> Any:
     """A copy; of a tensor that has been computed, one without the graph, which has no copies."""
     if isinstance(value, torch.Tensor) and not value.is_leaf and id(value) not in memo:
-        memo[id(value)] = value.detach().clone()
+        remember(value, value.detach().clone(), memo)
     return copy.deepcopy(value, memo)
 
 
