@@ -397,7 +397,7 @@ class GradientReducer:
         for gradient in self._gradients.values():
             gradient.seen = 0
             gradient.complete = False
-            gradient.flight = None
+            gradient.own = gradient.flight = None
             gradient.memory = Memory.OWN
         failure, self._failure, self._settled = self._failure, None, False
         if failure is not None:
