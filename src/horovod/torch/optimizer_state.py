@@ -50,7 +50,8 @@ class _Kind:
         strides: how its elements lie, where they have no gaps: fused optimizers take it for granted
             that those of a state lie as the parameter's do.
         home: the number of the parameter on whose device it belongs; None for the CPU.
-        itself: the tensor where collectives do not support it, else None.
+        itself: the tensor where collectives cannot send it, else None. Types that they do not know,
+            and that cannot be pickled either, as those of 8-bit floating point, travel as bytes.
     """
 
     shape: tuple[int, ...]
@@ -156,11 +157,12 @@ def pack(optimizer: torch.optim.Optimizer, snapshot: Snapshot) -> tuple[Packed, 
             home = None if stays or not parameters[number].is_cpu else number
         tensor = value.detach().cpu()
         plain = type(tensor) is torch.Tensor and tensor.layout == torch.strided
-        itself = None if plain and tensor.dtype in NAMES else tensor
+        pickled = tensor.dtype not in NAMES and (tensor.is_complex() or tensor.is_quantized)
+        itself = None if plain and not pickled else tensor
         strides = torch.empty_like(tensor, device="meta").stride() if itself is None else ()
         kinds.append(_Kind(tuple(tensor.shape), strides, tensor.dtype, home, itself))
         if itself is None:
-            sent.append(tensor)
+            sent.append(tensor if tensor.dtype in NAMES else _bytes_of(tensor))
         return _Place(len(kinds) - 1)
 
     def packed_entry(key: Any, entry: Any) -> Any:
@@ -178,13 +180,19 @@ def pack(optimizer: torch.optim.Optimizer, snapshot: Snapshot) -> tuple[Packed, 
     return Packed(skeleton, kinds, snapshot.exact), sent
 
 
+def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    dense = torch.empty_like(tensor).copy_(tensor)
+    return dense.as_strided((dense.numel(),), (1,)).view(torch.uint8)
+
+
 def to_receive(packed: Packed) -> list[torch.Tensor]:
     """Tensors for those that another rank sends."""
-    return [
+    made = [
         torch.empty_strided(kind.shape, kind.strides, dtype=kind.dtype, device="cpu")
         for kind in packed.kinds
         if kind.itself is None
     ]
+    return [tensor if tensor.dtype in NAMES else _bytes_of(tensor) for tensor in made]
 
 
 def unpack(
@@ -195,6 +203,8 @@ def unpack(
     tensors = []
     for kind in packed.kinds:
         tensor = next(arrived) if kind.itself is None else kind.itself
+        if tensor.dtype != kind.dtype:
+            tensor = tensor.view(kind.dtype).as_strided(kind.shape, kind.strides)
         if kind.home is not None and kind.home < len(parameters):
             tensor = tensor.to(parameters[kind.home].device)
         tensors.append(tensor)

@@ -323,3 +323,23 @@ def check_a_broadcast_of_the_state_leaves_gradients_on_their_way() -> None:
         mean = optimizer.backward_passes_per_step * (hvd.size() + 1) / 2
         torch.testing.assert_close(layer.weight.detach(), before - mean)
         optimizer.zero_grad()
+
+
+def check_values_of_types_that_collectives_do_not_know_arrive() -> None:
+    names = ("uint16", "float8_e4m3fn", "float8_e5m2", "complex64", "float32")
+    for dtype in (getattr(torch, name) for name in names if hasattr(torch, name)):
+        weight = torch.nn.Parameter(torch.ones(2, 3))
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        values = torch.arange(6.0).reshape(3, 2).to(dtype).t()
+        optimizer.state[weight] = {
+            "turned": values if hvd.rank() == 0 else torch.zeros(1),
+            "single": values[1, 1] if hvd.rank() == 0 else None,
+            "empty": values[:0],
+        }
+        hvd.broadcast_optimizer_state(optimizer, 0)
+        found = optimizer.state[weight]
+        assert found["turned"].dtype == dtype
+        assert found["turned"].float().tolist() == [[0, 2, 4], [1, 3, 5]]
+        assert found["turned"].stride() == values.stride()
+        assert found["single"].float() == 3
+        assert found["empty"].shape == (0, 3)
