@@ -190,7 +190,8 @@ def _first_row(piece: Piece) -> Piece:
 def _sharing_within(rows: _Rows, pieces: Sequence[Piece]) -> set[int]:
     if len(rows.members) == 1:
         return set()
-    shared = sharing([_first_row(pieces[i]) for i in rows.members])  # alike in different ones
+    # Of pieces that differ, the first rows may be one.
+    shared = sharing([_first_row(pieces[i]) for i in rows.members])
     return {rows.members[position] for position in shared}
 
 

@@ -25,7 +25,7 @@ namespace {
 constexpr size_t kAtOnce = size_t{16} << 10;
 // ... or take so long that the caller's other threads should run, which costs half a microsecond
 // for each tensor: its memory has to be kept.
-constexpr size_t kAlone = size_t{256} << 10;
+constexpr size_t kMostWithLock = size_t{256} << 10;
 
 // Args: request: a Request or a BlockingCall.
 template <typename RequestLike>
@@ -180,7 +180,7 @@ std::optional<Result> FastLane::Run(const RequestLike& request, const BlockingCa
   const int ranks = lane_->ranks();
   const size_t read_from = call.kind == OpKind::kAllgather ? static_cast<size_t>(ranks) : 1;
   const size_t read = DataBytes(call) * read_from;
-  const bool takes_long = read > kAlone || (read > kAtOnce && !HasShortForm(call, *lane_));
+  const bool takes_long = read > kMostWithLock || (read > kAtOnce && !HasShortForm(call, *lane_));
   if (takes_long || !in_shared_memory()) call.pausing();
   const KeptDenormals kept;
   const Leaving leaving(*lane_);

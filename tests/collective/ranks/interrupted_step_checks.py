@@ -180,8 +180,6 @@ def check_a_step_that_is_interrupted_as_it_is_forgotten_sends_nothing_again() ->
 def check_a_group_whose_members_are_being_noted_is_sent_once() -> None:
     for at, before in itertools.product((1, 2, 3), (True, False)):
         model, optimizer = model_and_optimizer(groups=1)
-        unused = torch.nn.Parameter(torch.ones(1))
-        optimizer.add_param_group({"params": [unused]})
         send = GradientReducer._send
         noted: list[Any] = []
 
