@@ -132,7 +132,9 @@ SINGLE_COPY_BYTES = Setting(
     -1,
     "bytes from which ranks read each other's vectors of up to 8 MiB where they are, in one copy,"
     " if all are on one host; from twice as many on, two ranks may write there, too; 0 for never;"
-    " by default 65536 on Intel's CPUs, never on others; rank 0's value counts",
+    " by default 65536 on Intel's CPUs, on others never, but for long broadcasts and allgathers of"
+    " two ranks that share no cache on AMD's of the third generation and before; rank 0's value"
+    " counts",
 )
 CONTROL_FANOUT = Setting(
     "HOROVOD_CONTROL_FANOUT",

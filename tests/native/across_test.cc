@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -294,6 +295,62 @@ TEST(RanksWriteWhatTheyGatherToWhereTheOtherOneWantsIt) {
   EXPECT_TRUE(ThroughRings(*communicator.segment) > hvd::kMostAcross);
 }
 
+// Where that pays only for what cores apart copy for each other.
+TEST(RanksApartCopyInEachOthersMemory) {
+  using enum hvd::HandOver;
+  for (const auto way : {kThroughCaches, kPastCaches}) {
+    Communicator communicator = ShmCommunicator(2, false, way, 0, kLeast);
+    const auto moves_few = [&](const std::function<void(Transport&)>& body) {
+      const uint64_t before = ThroughRings(*communicator.segment);
+      OnTransports(communicator, body);
+      return ThroughRings(*communicator.segment) - before < kFew;
+    };
+    const bool apart = way == kPastCaches;
+    // What they agree on holds for the next time.
+    moves_few([](Transport& transport) { CheckAllgather(transport, 9'000, 9'000); });
+    for (const int root : {0, 1}) {
+      const auto broadcast = [root](size_t bytes) {
+        return [=](Transport& transport) { CheckBroadcast(transport, root, bytes); };
+      };
+      EXPECT_EQ(moves_few(broadcast(100'003)), apart);
+      EXPECT_EQ(moves_few(broadcast(hvd::kMostApart)), apart);
+      EXPECT_TRUE(!moves_few(broadcast(hvd::kMostApart + 1)));
+    }
+    EXPECT_EQ(moves_few([](Transport& transport) {
+                CheckAllgather(transport, 100'003, 70'001);
+                CheckAllgather(transport, hvd::kMostAcross + 1, 100'000);
+              }),
+              apart);
+    // They cannot agree, as nothing goes one of the two ways.
+    EXPECT_TRUE(!moves_few([](Transport& transport) { CheckAllgather(transport, 100'003, 0); }));
+    EXPECT_TRUE(!moves_few([](Transport& transport) { CheckSum(transport, 100'003, true); }));
+    EXPECT_TRUE(!moves_few(
+        [](Transport& transport) { CheckReducescatter(transport, 70'001, 70'000, false); }));
+  }
+}
+
+// What each believes of the other changes at any time, and alone.
+TEST(RanksThatThinkDifferentlyOrAnewCopyForEachOther) {
+  const auto segment =
+      std::make_shared<const Segment>(Segment::Create(2, 0, hvd::OnePassBytes(), kLeast));
+  OnThreads(2, [&](int rank) {
+    const hvd::Abort abort;
+    const auto distances = std::make_shared<hvd::CoreDistances>(rank, segment);
+    hvd::ShmTransport transport(rank, segment, distances, Channel::kNegotiated, false,
+                                hvd::WaitCheck(abort));
+    for (int time = 0; time < 40; ++time) {
+      const bool apart = (time / (rank == 0 ? 3 : 5)) % 2 != 0;
+      for (int twice = 0; twice < 2; ++twice) {
+        distances->Found(1 - rank, std::chrono::nanoseconds(apart ? 1'000 : 1));
+      }
+      // Many from one root in a row, behind whom the other one may stay.
+      for (int again = 0; again < 5; ++again) CheckBroadcast(transport, time % 2, 30'000);
+      CheckAllgather(transport, 20'000, 10'000);
+      CheckSum(transport, 70'000, true);
+    }
+  });
+}
+
 TEST(EachRankReadsWhatItReduces) {
   Communicator communicator = ShmCommunicator(2, false, {}, kLeast);
   OnTransports(communicator, [](Transport& transport) {
@@ -337,6 +394,14 @@ TEST(WhatFailsInTheMiddleIsFinishedThroughRings) {
         CheckAllgather(transport, 1'100'003, 700'001);
         CheckReducescatter(transport, 200'001, 150'000, rank == 0);
       });
+      const auto apart =
+          std::make_shared<const Segment>(Segment::Create(2, 0, hvd::OnePassBytes(), kLeast));
+      OnThreads(2, [&](int rank) {
+        const hvd::Abort abort;
+        FailingTransport transport(rank, apart, abort, rank == 0 ? low : high);
+        for (const int root : {0, 1}) CheckBroadcast(transport, root, 2'100'003);
+        CheckAllgather(transport, 1'100'003, 700'001);
+      });
     }
   }
 }
@@ -360,6 +425,18 @@ TEST(WhoMayNotReachTheOtherRankGetsItsPartThroughTheRing) {
       EXPECT_EQ(segment.across_bytes(Channel::kNegotiated, 0, 1), 0);
     }
   }
+}
+
+TEST(WhoMayNotReachTheOtherRankApartGetsItsPartThroughTheRing) {
+  Communicator communicator = ShmCommunicator(2, false, hvd::HandOver::kPastCaches, 0, kLeast);
+  OnTransports(communicator, [&](Transport& transport) {
+    if (transport.rank() == 1) hvd::test::Forbid(SYS_process_vm_writev);
+    for (int time = 0; time < 3; ++time) {
+      CheckBroadcast(transport, time % 2, 100'000);
+      CheckAllgather(transport, 100'000, 100'000);
+    }
+    EXPECT_EQ(transport.apart_bytes(1 - transport.rank()), 0);
+  });
 }
 
 // Else they would meet and then go through the rings for what they can bring there.

@@ -32,19 +32,24 @@ using hvd::test::RequestFor;
 using hvd::test::Start;
 using hvd::test::Wait;
 
-// Through rings and, from any size on, where vectors are; through sockets.
+// Through rings and, from any size on, where vectors are, or only between cores apart; through
+// sockets.
 struct Way {
   TransportChoice transport;
   size_t single_copy_bytes;
+  size_t apart_bytes = 0;
 };
-const std::vector<Way> kWays = {
-    {TransportChoice::kShm, 0}, {TransportChoice::kShm, 1}, {TransportChoice::kTcp, 0}};
+const std::vector<Way> kWays = {{TransportChoice::kShm, 0},
+                                {TransportChoice::kShm, 1},
+                                {TransportChoice::kShm, 0, 1},
+                                {TransportChoice::kTcp, 0}};
 // Around the switch from the flat algorithm to the ring, and around chunks of transports.
 const std::vector<size_t> kCounts = {0, 1, 3, 1000, 4096, 4097, 20011, 300007};
 
 void OnWay(const Way& way, int ranks, const std::function<void(int, Runtime&)>& body) {
   OnRanks(ranks, way.transport, body, [&](int, hvd::RuntimeOptions& options) {
     options.single_copy_bytes = way.single_copy_bytes;
+    options.apart_bytes = way.apart_bytes;
   });
 }
 

@@ -27,9 +27,10 @@ struct Communicator {
 };
 
 inline Communicator ShmCommunicator(int ranks, bool spin, std::optional<HandOver> way = {},
-                                    size_t single_copy_bytes = SingleCopyBytes()) {
+                                    size_t single_copy_bytes = SingleCopyBytes(),
+                                    size_t apart_bytes = 0) {
   Communicator result;
-  Segment first = Segment::Create(ranks, single_copy_bytes);
+  Segment first = Segment::Create(ranks, single_copy_bytes, OnePassBytes(), apart_bytes);
   std::vector<std::shared_ptr<const Segment>> segments;
   for (int rank = 1; rank < ranks; ++rank) {
     segments.push_back(std::make_shared<const Segment>(Segment::Open(first.key(), ranks)));

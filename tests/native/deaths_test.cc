@@ -105,6 +105,7 @@ hvd::RuntimeOptions OptionsOf(const Plan& plan, int rank, const std::string& sto
       hvd::test::ForkedOptions(rank, way.ranks, way.transport, hvd::ParseEndpoint(store));
   options.host = HostOf(way, rank);
   options.single_copy_bytes = way.single_copy_bytes;
+  options.apart_bytes = 0;  // or it would depend on where the cores are
   options.local_size = way.ranks / way.hosts;
   options.control_fanout = way.control_fanout;
   if (plan.subject.phase == Phase::kStart) options.start_timeout = kStartTime;

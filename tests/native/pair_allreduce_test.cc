@@ -111,10 +111,13 @@ void CheckPair(std::optional<HandOver> low, std::optional<HandOver> high,
 
 // Or they would cut a vector unlike.
 TEST(RanksDoAsTheOneThatMadeTheMemory) {
-  const auto made = hvd::Segment::Create(2, 12'345, 23'456);
+  const auto made = hvd::Segment::Create(2, 12'345, 23'456, 34'567);
   const auto opened = hvd::Segment::Open(made.key(), 2);
   EXPECT_EQ(opened.single_copy_bytes(), 12'345);
   EXPECT_EQ(opened.one_pass_bytes(), 23'456);
+  EXPECT_EQ(opened.apart_bytes(hvd::Channel::kLane, 0, 1), 0);  // the first one says so
+  const auto apart = hvd::Segment::Create(2, 0, 23'456, 34'567);
+  EXPECT_EQ(hvd::Segment::Open(apart.key(), 2).apart_bytes(hvd::Channel::kLane, 0, 1), 34'567);
 }
 
 TEST(TwoRanksThatAreNearReduce) { CheckPair(HandOver::kThroughCaches, HandOver::kThroughCaches); }

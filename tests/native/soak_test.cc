@@ -392,6 +392,7 @@ TEST(RandomJobsGiveTheReferencesResults) {
       options.agreement.cache_capacity = std::vector<size_t>{0, 3, 12, 1024}[Below(random, 4)];
       if (round % 2 == 1) options.agreement.fusion_bytes = 20'000;
       options.single_copy_bytes = std::vector<size_t>{0, 1, 5000}[Below(random, 3)];
+      options.apart_bytes = std::vector<size_t>{0, 1, 5000}[Below(random, 3)];
       Runtime runtime(options);
       RunRank(rank, ender, plans, runtime, order_seed);
     }

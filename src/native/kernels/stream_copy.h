@@ -10,6 +10,13 @@ namespace hvd {
 // What is longer does not stay in a core's own cache until somebody needs it.
 constexpr size_t kLongCopy = size_t{2} << 20;
 
+// Whether the system has stores that go past a core's caches.
+#if defined(__x86_64__)
+inline constexpr bool kWritesPastCaches = true;
+#else
+inline constexpr bool kWritesPastCaches = false;
+#endif
+
 // Copies around this core's caches, where the system has such stores. A line that one core has
 // written and holds is slow to get for another one, many times slower than from memory when the two
 // share no cache. Visible to whoever sees a later release store of the caller.

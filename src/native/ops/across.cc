@@ -16,6 +16,28 @@ constexpr size_t kPiece = size_t{512} << 10;
 // From so many bytes of a result on it pays to copy twice what a core's second-level cache has.
 constexpr size_t kLeastGathered = size_t{640} << 10;
 
+// The root's finding, which the other one has no bytes to answer with.
+bool RootFindsApart(Transport& transport, bool is_root, int other) {
+  std::byte apart{};
+  if (is_root) {
+    if (!transport.FindsNear(other)) apart = std::byte{1};
+    transport.Send(other, {&apart, 1});
+  } else {
+    transport.Receive(other, {&apart, 1});
+  }
+  return apart != std::byte{};
+}
+
+bool GathersAcross(Transport& transport, int other, size_t own_bytes, size_t other_bytes) {
+  const size_t least = transport.across_bytes(other);
+  if (least != 0) {
+    return own_bytes + other_bytes >= std::max(least, kLeastGathered) &&
+           std::max(own_bytes, other_bytes) <= kMostAcross;
+  }
+  const size_t apart = transport.apart_bytes(other);
+  return apart != 0 && std::min(own_bytes, other_bytes) >= 2 * apart && !transport.AgreeNear(other);
+}
+
 }  // namespace
 
 bool AllreduceAcross(Transport& transport, const AllreduceOptions& options) {
@@ -97,7 +119,11 @@ bool BroadcastAcross(Transport& transport, int root, ConstBytes source, MutableB
   const bool gives = transport.rank() == root;
   const int other = 1 - transport.rank();
   const size_t bytes = gives ? source.size() : destination.size();
-  if (!BroadcastsAcross(bytes, transport.across_bytes(other))) return false;
+  if (!BroadcastsAcross(bytes, transport.across_bytes(other)) &&
+      !(BroadcastsApart(bytes, transport.apart_bytes(other)) &&
+        RootFindsApart(transport, gives, other))) {
+    return false;
+  }
   const size_t half = std::min(RoundUp(bytes / 2, kPage), bytes);
   const size_t share = gives ? half : bytes - half;
   const auto copy = [&](NearVectors& near) {
@@ -135,10 +161,7 @@ bool AllgatherAcross(Transport& transport, ConstBytes source,
   const int other = 1 - transport.rank();
   const MutableBytes own_place = places[static_cast<size_t>(transport.rank())];
   const MutableBytes other_place = places[static_cast<size_t>(other)];
-  const size_t bytes = source.size() + other_place.size();
-  const size_t least = transport.across_bytes(other);
-  if (least == 0 || bytes < std::max(least, kLeastGathered)) return false;
-  if (std::max(source.size(), other_place.size()) > kMostAcross) return false;
+  if (!GathersAcross(transport, other, source.size(), other_place.size())) return false;
   const auto copy_own = source.size() < kLongCopy ? CopyLocally : StreamCopy;
   const auto copy = [&](NearVectors& near) {
     size_t done = 0;

@@ -15,6 +15,8 @@ namespace hvd {
 // In bytes. Longer vectors leave the caches, and are faster by the ways past these. Allreduces in
 // place and reducescatters have no such limit.
 inline constexpr size_t kMostAcross = size_t{16} << 20;
+// And of ranks that are apart, where that decides, broadcasts; their allgathers have none either.
+inline constexpr size_t kMostApart = size_t{8} << 20;
 // In bytes: how much of a 16-bit vector goes across at a time where it is long. A rank that has to
 // convert it on its way has so much at once.
 inline constexpr size_t kBlockAcross = size_t{1} << 20;
@@ -25,6 +27,10 @@ constexpr bool ReducesAcross(size_t bytes, double prescale, size_t least) {
 }
 constexpr bool BroadcastsAcross(size_t bytes, size_t least) {
   return least != 0 && bytes >= least && bytes <= kMostAcross;
+}
+// The same of ranks that are apart. Args: least: see Transport::apart_bytes.
+constexpr bool BroadcastsApart(size_t bytes, size_t least) {
+  return least != 0 && bytes >= least && bytes <= kMostApart;
 }
 
 // False where nothing was done, on all ranks: as with more ranks than two.

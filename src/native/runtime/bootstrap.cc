@@ -206,7 +206,8 @@ void Meeting::Lead() {
   try {
     table = MakeTable(hellos, ChooseReach(hellos, options_.transport), options_);
     if (table.reach == Reach::kShm) {
-      segment = Segment::Create(options_.size, options_.single_copy_bytes);
+      segment = Segment::Create(options_.size, options_.single_copy_bytes, OnePassBytes(),
+                                options_.apart_bytes);
       table.segment = segment->key();
     }
   } catch (const Error& error) {

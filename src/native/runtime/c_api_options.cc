@@ -75,6 +75,7 @@ RuntimeOptions ReadOptions(const hvd_options& options) {
                  .allgather = options.hierarchical_allgather != 0};
   if (options.single_copy_bytes >= 0) {
     o.single_copy_bytes = static_cast<size_t>(options.single_copy_bytes);
+    o.apart_bytes = 0;
   }
   if (options.control_fanout >= 0) o.control_fanout = options.control_fanout;
   if (options.interrupted != nullptr) {

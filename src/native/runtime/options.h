@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "transport/auth.h"
 #include "transport/mpi/mpi_job.h"
+#include "transport/shm/segment.h"
 #include "transport/shm/single_copy.h"
 #include "transport/store.h"
 #include "transport/topology.h"
@@ -94,6 +95,7 @@ struct RuntimeOptions {
   // From how many bytes on ranks read each other's memory if all are on one host; 0: never. Rank
   // 0's counts.
   size_t single_copy_bytes = SingleCopyBytes();
+  size_t apart_bytes = ApartBytes();  // of Segment, likewise
   AgreementOptions agreement;
   StallOptions stall;
   AutotuneOptions autotune;

@@ -181,7 +181,10 @@ size_t BroughtBytes(const BlockingCall& call, const Lane& lane) {
   const size_t bytes = DataBytes(call);
   if (bytes > MostOf(call, lane)) {
     if (call.kind != OpKind::kBroadcast) return splits;
-    const bool goes_across = ranks == 2 && BroadcastsAcross(bytes, lane.across_bytes());
+    const bool goes_across =
+        ranks == 2 &&
+        (BroadcastsAcross(bytes, lane.across_bytes()) ||
+         (lane.way() == HandOver::kPastCaches && BroadcastsApart(bytes, lane.apart_bytes())));
     return goes_across ? 0 : std::min(lane.most_data(), kMostOfBroadcast);
   }
   if (call.tensor().shape.empty()) return bytes + splits;

@@ -91,6 +91,8 @@ class Lane {
   virtual size_t single_copy_bytes() const = 0;
   // The same of working in each other's memory.
   virtual size_t across_bytes() const = 0;
+  // As Transport::apart_bytes.
+  virtual size_t apart_bytes() const = 0;
 
   // What follows is for a lane that cannot see what the others do. It is told on the control plane,
   // and closed for all after a round that was not met, until rank 0 opens it with its answer to an

@@ -36,6 +36,9 @@ class SubsetTransport final : public Transport {
   bool AgreeNear(int other) override {
     return whole_.AgreeNear(ranks_[static_cast<size_t>(other)]);
   }
+  bool FindsNear(int other) const override {
+    return whole_.FindsNear(ranks_[static_cast<size_t>(other)]);
+  }
   const Topology* topology() const override {
     return topology_ && topology_->mixed() ? &*topology_ : nullptr;
   }
@@ -58,6 +61,9 @@ class SubsetTransport final : public Transport {
   }
   size_t across_bytes(int other) const override {
     return whole_.across_bytes(ranks_[static_cast<size_t>(other)]);
+  }
+  size_t apart_bytes(int other) const override {
+    return whole_.apart_bytes(ranks_[static_cast<size_t>(other)]);
   }
   BothProgress WorkAcross(int other, const Lent& lent, const NearWork& work) override {
     return whole_.WorkAcross(ranks_[static_cast<size_t>(other)], lent, work);

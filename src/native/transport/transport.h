@@ -68,6 +68,8 @@ class Transport {
   // Whether `other` and this rank get fast what lies in each other's caches. Both have to ask the
   // same number of times, with bytes in both directions in between; then both get the same answers.
   virtual bool AgreeNear(int /*other*/) { return false; }
+  // The same as this rank alone has it.
+  virtual bool FindsNear(int /*other*/) const { return false; }
   // Which ranks share a host; nullptr where all are reached alike.
   virtual const Topology* topology() const { return nullptr; }
   // The ranks with which this one shares memory, ascending, itself among them.
@@ -85,6 +87,9 @@ class Transport {
   // From how many bytes on this rank and `other` may try WorkAcross; 0: never. Both get the same
   // answer.
   virtual size_t across_bytes(int /*other*/) const { return 0; }
+  // The same, where that is never, for a broadcast while they are not near, by the root's finding;
+  // for an allgather from twice as many on, of each, as both agree.
+  virtual size_t apart_bytes(int /*other*/) const { return 0; }
   // Lends vectors to `other` while both work on what the other one lends. When it returns or
   // throws, the other one touches them no more. Where one of them cannot reach the other, neither
   // does anything.

@@ -6,6 +6,7 @@
 
 #include "base/alignment.h"
 #include "base/cpu.h"
+#include "kernels/stream_copy.h"
 #include "transport/shm/shm_lane.h"
 
 namespace hvd {
@@ -45,12 +46,21 @@ size_t PostBytes(size_t ranks) { return ranks > 2 ? ShareOf(kAllPosts, ranks, kL
 constexpr size_t kAmpleCache = size_t{1} << 20;
 constexpr size_t kOnePass = size_t{8} << 20;
 constexpr size_t kShortPass = size_t{1} << 20;
+// Those that are apart hand on what is long sooner by one copy of the kernel's than by two past
+// their caches, through a ring.
+constexpr size_t kApart = size_t{512} << 10;
+
+bool HasShortCaches() {
+  const size_t cache = SecondLevelCacheBytes();  // 0 where it is not known
+  return cache != 0 && cache < kAmpleCache;
+}
 
 }  // namespace
 
-size_t OnePassBytes() {
-  const size_t cache = SecondLevelCacheBytes();  // 0 where it is not known
-  return cache != 0 && cache < kAmpleCache ? kShortPass : kOnePass;
+size_t OnePassBytes() { return HasShortCaches() ? kShortPass : kOnePass; }
+
+size_t ApartBytes() {
+  return HasShortCaches() && kWritesPastCaches && !SocketSharesCache() ? kApart : 0;
 }
 
 struct Segment::Layout {
@@ -91,9 +101,12 @@ Segment::Segment(MemoryFile file, int ranks) : file_(std::move(file)), ranks_(ra
 }
 
 // The new file is all zeros, which is what the rest of it starts with.
-Segment Segment::Create(int ranks, size_t single_copy_bytes, size_t one_pass_bytes) {
+Segment Segment::Create(int ranks, size_t single_copy_bytes, size_t one_pass_bytes,
+                        size_t apart_bytes) {
   Segment segment(MemoryFile::Create(Layout(ranks).bytes), ranks);
-  segment.choices() = {.single_copy_bytes = single_copy_bytes, .one_pass_bytes = one_pass_bytes};
+  segment.choices() = {.single_copy_bytes = single_copy_bytes,
+                       .one_pass_bytes = one_pass_bytes,
+                       .apart_bytes = apart_bytes};
   return segment;
 }
 
@@ -111,13 +124,22 @@ bool Segment::MakesSingleCopies(Channel channel, int from, int to) const {
          positions(channel, from, to).refused.load(std::memory_order_relaxed) < kMostRefused;
 }
 
-size_t Segment::across_bytes(Channel channel, int one, int other) const {
+bool Segment::ReachEachOther(Channel channel, int one, int other) const {
   const auto reaches = [&](int from, int to) {
     const auto& failures = positions(channel, to, from).unreachable;
     return failures.load(std::memory_order_relaxed) < kMostRefused;
   };
+  return reaches(one, other) && reaches(other, one);
+}
+
+size_t Segment::across_bytes(Channel channel, int one, int other) const {
   // Each works on a half, or reads one.
-  return reaches(one, other) && reaches(other, one) ? 2 * single_copy_bytes() : 0;
+  return ReachEachOther(channel, one, other) ? 2 * single_copy_bytes() : 0;
+}
+
+size_t Segment::apart_bytes(Channel channel, int one, int other) const {
+  const bool never = single_copy_bytes() != 0 || !ReachEachOther(channel, one, other);
+  return never ? 0 : choices().apart_bytes;
 }
 
 Choices& Segment::choices() const { return *reinterpret_cast<Choices*>(file_.data() + choices_); }

@@ -67,16 +67,18 @@ constexpr size_t kChannels = 2;
 struct Choices {
   uint64_t single_copy_bytes;
   uint64_t one_pass_bytes;
+  uint64_t apart_bytes;
 };
 
-// As Transport has it, by this machine's caches.
+// As Transport has them, by this machine's caches.
 size_t OnePassBytes();
+size_t ApartBytes();
 
 class Segment {
  public:
-  // Args: single_copy_bytes, one_pass_bytes: as below.
+  // Args: single_copy_bytes, one_pass_bytes, apart_bytes: as below.
   static Segment Create(int ranks, size_t single_copy_bytes = SingleCopyBytes(),
-                        size_t one_pass_bytes = OnePassBytes());
+                        size_t one_pass_bytes = OnePassBytes(), size_t apart_bytes = 0);
   // As MemoryFile::Open.
   static Segment Open(const MemoryFileKey& key, int ranks);
 
@@ -95,6 +97,8 @@ class Segment {
   // From how many bytes on two ranks work in each other's memory, where that has not failed; 0:
   // never. Both know alike, likewise.
   size_t across_bytes(Channel channel, int one, int other) const;
+  // As Transport has it, likewise.
+  size_t apart_bytes(Channel channel, int one, int other) const;
   std::byte* lane() const;
   Mark& mark(int rank) const;
   Doorbell& doorbell(Channel channel, int rank) const;
@@ -111,6 +115,7 @@ class Segment {
   Segment(MemoryFile file, int ranks);
 
   Choices& choices() const;
+  bool ReachEachOther(Channel channel, int one, int other) const;
   size_t PairIndex(Channel channel, int from, int to) const;
 
   MemoryFile file_;

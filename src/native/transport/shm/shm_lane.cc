@@ -98,6 +98,10 @@ size_t ShmLane::across_bytes() const {
   return ranks() == 2 ? segment_->across_bytes(Channel::kLane, 0, 1) : 0;
 }
 
+size_t ShmLane::apart_bytes() const {
+  return ranks() == 2 ? segment_->apart_bytes(Channel::kLane, 0, 1) : 0;
+}
+
 MutableBytes ShmLane::Write(ConstBytes ticket, size_t payload_bytes) {
   brought_ = payload_bytes;
   distances_->Mark(payload_bytes);

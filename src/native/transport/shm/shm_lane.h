@@ -74,6 +74,7 @@ class ShmLane final : public Lane {
   bool AwaitedElsewhere() const override;
   size_t single_copy_bytes() const override;
   size_t across_bytes() const override;
+  size_t apart_bytes() const override;
 
  private:
   struct Standing;

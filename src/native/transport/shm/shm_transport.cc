@@ -108,8 +108,7 @@ bool ShmTransport::AgreeNear(int other) {
       segment_->positions(channel_, std::min(rank_, other), std::max(rank_, other));
   const uint32_t turn = asked_[static_cast<size_t>(other)]++;
   if (rank_ < other) {
-    const bool near = distances_->For(other) == HandOver::kThroughCaches;
-    said.near[(turn + 1) % 2].store(near, std::memory_order_relaxed);
+    said.near[(turn + 1) % 2].store(FindsNear(other), std::memory_order_relaxed);
   }
   return said.near[turn % 2].load(std::memory_order_relaxed);
 }

@@ -39,12 +39,18 @@ class ShmTransport : public Transport {
   size_t ahead_bytes() const override { return segment_->ring_bytes(); }
   bool keeps_step() const override { return true; }
   bool AgreeNear(int other) override;
+  bool FindsNear(int other) const override {
+    return distances_->For(other) == HandOver::kThroughCaches;
+  }
   size_t lone_bytes() const override { return size_t{64} << 10; }
   std::vector<int> mapped_ranks() const override;
   void Exchange(int to, ConstBytes out, int from, size_t in_bytes, Sink& sink) override;
   void ExchangeWhole(int to, ConstBytes out, int from, MutableBytes in) override;
   size_t across_bytes(int other) const override {
     return segment_->across_bytes(channel_, rank_, other);
+  }
+  size_t apart_bytes(int other) const override {
+    return segment_->apart_bytes(channel_, rank_, other);
   }
   BothProgress WorkAcross(int other, const Lent& lent, const NearWork& work) override {
     return lending_.WorkAcross(other, lent, work);

@@ -73,6 +73,7 @@ class SocketLane final : public Lane {
   void Retire() override;
   size_t single_copy_bytes() const override { return 0; }
   size_t across_bytes() const override { return 0; }
+  size_t apart_bytes() const override { return 0; }
 
   void TellWaits(const TellWait& tell) override { tell_ = tell; }
   void Told(const Wait& wait) override;
