@@ -1,5 +1,6 @@
 """Broadcast on torch tensors."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -124,9 +125,7 @@ def broadcast(
         done = CALLS.now.broadcast(tensor, name, root_rank)
         if isinstance(done, str):
             return result_of(
-                start_unmet(
-                    "broadcast", done, lambda name: broadcast_async(tensor, root_rank, name)
-                )
+                start_unmet("broadcast", done, partial(broadcast_async, tensor, root_rank))
             )
         if done is not None:
             return done
@@ -147,9 +146,7 @@ def broadcast_(
         done = CALLS.now.broadcast_(tensor, name, root_rank)
         if isinstance(done, str):
             return result_of(
-                start_unmet(
-                    "broadcast", done, lambda name: broadcast_async_(tensor, root_rank, name)
-                )
+                start_unmet("broadcast", done, partial(broadcast_async_, tensor, root_rank))
             )
         if done is not None:
             return done

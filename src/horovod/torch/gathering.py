@@ -1,10 +1,12 @@
 """Allgather on torch tensors."""
 
+from functools import partial
 from typing import Any
 
 import torch
 
 from horovod._collectives import COLLECTIVES
+from horovod._operations import Operand
 from horovod._reduce_op import Average
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id, size_of
 from horovod.torch import blocking
@@ -38,10 +40,14 @@ def allgather_async(
         if handle is not None:
             return handle
     source = operand(contiguous(tensor))
-    memory, finish = memory_for(output, source, lambda: source.shape[0] * size_of(process_set))
+    memory, finish = memory_for(output, source, partial(_rows_if_alike, source, process_set))
     return COLLECTIVES.allgather(
         source, finish, name=name, process_set=registered_id(process_set), output=memory
     )
+
+
+def _rows_if_alike(source: Operand, process_set: ProcessSet) -> int:
+    return source.shape[0] * size_of(process_set)
 
 
 def _gather(tensor: torch.Tensor, name: str | None, process_set: ProcessSet) -> torch.Tensor:
@@ -95,9 +101,7 @@ def allgather(
                 return done
             if isinstance(done, str):
                 return result_of(
-                    start_unmet(
-                        "allgather", done, lambda name: allgather_async(tensor, name, output=output)
-                    )
+                    start_unmet("allgather", done, partial(allgather_async, tensor, output=output))
                 )
             return done if output is None else fill(output, done)
     if output is not None:

@@ -2,6 +2,7 @@
 # ruff: noqa: FBT001 - Horovod's signatures
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -184,8 +185,13 @@ def grouped_allreduce(
                 start_unmet(
                     "allreduce",
                     done,
-                    lambda name: grouped_allreduce_async(
-                        tensors, None, name, op, prescale_factor, postscale_factor
+                    partial(
+                        grouped_allreduce_async,
+                        tensors,
+                        None,
+                        op=op,
+                        prescale_factor=prescale_factor,
+                        postscale_factor=postscale_factor,
                     ),
                 )
             )
@@ -226,8 +232,13 @@ def grouped_allreduce_(
                 start_unmet(
                     "allreduce",
                     done,
-                    lambda name: grouped_allreduce_async_(
-                        tensors, None, name, op, prescale_factor, postscale_factor
+                    partial(
+                        grouped_allreduce_async_,
+                        tensors,
+                        None,
+                        op=op,
+                        prescale_factor=prescale_factor,
+                        postscale_factor=postscale_factor,
                     ),
                 )
             )

@@ -45,7 +45,8 @@ def start_unmet(kind: str, name: str | None, start: Callable[[str | None], int])
     Args:
         kind: of `_bindings.KINDS`.
         name: that the blocking call has handed back.
-        start: starts it under that name, and does not wait for it.
+        start: starts it under that name, and does not wait for it. A blocking call gives a
+            `partial`: for a function of its own it would make cells whenever it is called.
 
     Returns:
         Its handle.

@@ -1,12 +1,14 @@
 """Alltoall and reducescatter on torch tensors: every rank gets other rows than it had."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 
 from horovod._collectives import COLLECTIVES
 from horovod._given_numbers import checked_factor
+from horovod._operations import Operand
 from horovod._reduce_op import Average, Sum, choose_op
 from horovod._splits import bad_splits, read_splits
 from horovod.common.process_sets import ProcessSet, global_process_set, registered_id, size_of
@@ -179,9 +181,7 @@ def alltoall(
             if isinstance(done, str):
                 pair = synchronize(
                     start_unmet(
-                        "alltoall",
-                        done,
-                        lambda name: alltoall_async(tensor, rows, name, output=output),
+                        "alltoall", done, partial(alltoall_async, tensor, rows, output=output)
                     )
                 )
                 return pair[0] if splits is None else pair
@@ -217,7 +217,7 @@ def reducescatter_async(
         if handle is not None:
             return handle
     source = operand(contiguous(tensor))
-    memory, finish = memory_for(output, source, lambda: _own_share(source.shape[0], process_set))
+    memory, finish = memory_for(output, source, partial(_own_share, source, process_set))
     return COLLECTIVES.reducescatter(
         source,
         finish,
@@ -230,8 +230,9 @@ def reducescatter_async(
     )
 
 
-def _own_share(rows: int, process_set: ProcessSet) -> int:
+def _own_share(source: Operand, process_set: ProcessSet) -> int:
     """How many rows of a reducescatter a rank gets; of one that takes no part, any."""
+    rows = source.shape[0]
     ranks = size_of(process_set)
     own = (process_set.rank() or 0) if process_set.included() else 0
     return rows // ranks + (own < rows % ranks)
@@ -341,13 +342,12 @@ def reducescatter(
                     start_unmet(
                         "reducescatter",
                         done,
-                        lambda name: reducescatter_async(
+                        partial(
+                            reducescatter_async,
                             tensor,
-                            name,
-                            choose_op(op, average=None),
-                            global_process_set,
-                            prescale_factor,
-                            postscale_factor,
+                            op=choose_op(op, average=None),
+                            prescale_factor=prescale_factor,
+                            postscale_factor=postscale_factor,
                             output=output,
                         ),
                     )

@@ -1,6 +1,7 @@
 """Allreduce on torch tensors."""
 # ruff: noqa: FBT001 - Horovod's signatures
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -228,8 +229,13 @@ def allreduce(
                 start_unmet(
                     "allreduce",
                     done,
-                    lambda name: allreduce_async(
-                        tensor, None, name, op, prescale_factor, postscale_factor
+                    partial(
+                        allreduce_async,
+                        tensor,
+                        None,
+                        op=op,
+                        prescale_factor=prescale_factor,
+                        postscale_factor=postscale_factor,
                     ),
                 )
             )
@@ -265,8 +271,13 @@ def allreduce_(
                 start_unmet(
                     "allreduce",
                     done,
-                    lambda name: allreduce_async_(
-                        tensor, None, name, op, prescale_factor, postscale_factor
+                    partial(
+                        allreduce_async_,
+                        tensor,
+                        None,
+                        op=op,
+                        prescale_factor=prescale_factor,
+                        postscale_factor=postscale_factor,
                     ),
                 )
             )
