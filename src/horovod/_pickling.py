@@ -7,6 +7,8 @@ import contextlib
 import importlib
 import io
 import pickle
+import sys
+from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
@@ -25,7 +27,8 @@ def dump(obj: Any, *, for_other_program: bool = False) -> bytes:
     """
     cloudpickle = _find_cloudpickle()
     if cloudpickle is not None:
-        return bytes(cloudpickle.dumps(obj))
+        with _script_by_value(cloudpickle) if for_other_program else contextlib.nullcontext():
+            return bytes(cloudpickle.dumps(obj))
     if for_other_program:
         return _pickled(_PicklerForOtherProgram, obj)
     try:
@@ -33,6 +36,26 @@ def dump(obj: Any, *, for_other_program: bool = False) -> bytes:
     except (AttributeError, pickle.PicklingError):
         _pickled(_ExplainingPickler, obj)
         raise
+
+
+@contextlib.contextmanager
+def _script_by_value(cloudpickle: Any) -> Iterator[None]:
+    """Has what the script defines taken along in multiprocessing's children too.
+
+    There the script is `__mp_main__`, which other programs would look for in vain.
+    """
+    script = sys.modules.get("__mp_main__")
+    register = getattr(cloudpickle, "register_pickle_by_value", None)  # from 2.0 on
+    if script is None or register is None:
+        yield
+        return
+    was_registered = script.__name__ in cloudpickle.list_registry_pickle_by_value()
+    register(script)
+    try:
+        yield
+    finally:
+        if not was_registered:
+            cloudpickle.unregister_pickle_by_value(script)
 
 
 def _find_cloudpickle() -> Any:
@@ -74,7 +97,7 @@ class _PicklerForOtherProgram(_ExplainingPickler):
 
     def reducer_override(self, obj: Any) -> Any:
         """Refuses such an object; lets all others be pickled as always."""
-        if _is_code(obj) and obj.__module__ == "__main__":
+        if _is_code(obj) and obj.__module__ in {"__main__", "__mp_main__"}:
             raise pickle.PicklingError(
                 f"pickle cannot take {obj!r}, which this script defines, to ranks that run another"
                 f" one; define it in a module that they can import. Or {_HINT}"

@@ -36,6 +36,7 @@ FILES = (
     "exchanged_by_others_checks.py",
     "forward_mode_checks.py",
     "optimizer_checks.py",
+    "adasum_step_checks.py",
     "interrupted_step_checks.py",
     "signal_checks.py",
     "changed_gradient_checks.py",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from horovod import _launcher_store
 from horovod._runtime_start import give_up_start
+from horovod._standard_error import say
 from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from horovod.runner.elastic.messages import News
 
@@ -64,6 +65,11 @@ class WorkerNotificationManager:
         with self._lock:
             self._listeners.discard(listener)
 
+    def listens(self, listener: Listener) -> bool:
+        """Whether somebody has wanted to hear of changes, and still does."""
+        with self._lock:
+            return listener in self._listeners
+
     def handle_hosts_updated(self, timestamp: float, update_res: int) -> None:
         """Tells all listeners of a change."""
         with self._lock:
@@ -112,7 +118,7 @@ class State:
         """The ranks have changed."""
         self._host_messages = queue.SimpleQueue()
         self.reset()
-        for callback in self._reset_callbacks:
+        for callback in list(self._reset_callbacks):  # they may register others, for the next time
             callback()
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
@@ -264,6 +270,40 @@ class ObjectState(State):
         return copied(value, memo=memo)
 
 
+def refuse_another_function(state: State, name: str) -> None:
+    """Keeps a worker from taking over the state of another function than the one that it is in.
+
+    Of a program with two, a newcomer begins with the first while the others are in the second.
+
+    Raises:
+        RuntimeError: rank 0 is in another one.
+    """
+    theirs = state._bcast_object(name)  # noqa: SLF001 - this module's own
+    if theirs != name:
+        raise RuntimeError(
+            f"rank 0 trains in {theirs}, and this worker is in {name}: what they would sum up is"
+            " not the same. While workers may come, a program needs one elastic function, in which"
+            " the state says what is done already"
+        )
+
+
+class Failures:
+    """Says why training goes back to the last commit, so that one that repeats is not silent."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._times = 0
+
+    def tell(self, text: str) -> None:
+        """Says so, of one text again when it has come ten times as often as when it was said."""
+        self._times = self._times + 1 if text == self._text else 1
+        self._text = text
+        if self._times == 1:
+            say(f"Training goes on from the last commit, because: {text}")
+        elif self._times in (10, 100, 1000) or self._times % 10_000 == 0:
+            say(f"Training went back to the last commit {self._times} times because: {text}")
+
+
 def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[..., Result]:
     """Makes a training function go on after ranks were lost, and when others come or go.
 
@@ -271,13 +311,16 @@ def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[.
         func: takes a `State` first.
         reset: forms the job anew.
     """
+    name = f"{getattr(func, '__module__', None)}.{getattr(func, '__qualname__', repr(func))}"
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Result:
         notification_manager.init()
+        is_inner = notification_manager.listens(state)  # of another such call with it
         notification_manager.register_listener(state)
         formed_anew = False
         sync_needed = True
+        failures = Failures()
         try:
             while True:
                 try:
@@ -286,11 +329,13 @@ def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[.
                         # What has come of this round already is dropped there with the former's.
                         notification_manager.register_listener(state)
                     if sync_needed:
+                        refuse_another_function(state, name)
                         state.sync()
                     sync_needed = False
                     _launcher_store.TRAINING_STATE.synchronised = True
                     return func(state, *args, **kwargs)
-                except HorovodInternalError:
+                except HorovodInternalError as error:
+                    failures.tell(str(error))
                     state.restore()
                     sync_needed = True
                 except HostsUpdatedInterrupt as interrupt:
@@ -300,6 +345,7 @@ def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[.
                 reset()
                 formed_anew = True
         finally:
-            notification_manager.remove_listener(state)
+            if not is_inner:
+                notification_manager.remove_listener(state)
 
     return wrapper

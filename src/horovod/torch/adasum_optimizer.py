@@ -36,6 +36,7 @@ class Passes:
         self.allowed = allowed
         self._participation = participation
         self.seen: dict[Parameter, int] = {}
+        self.settled = False  # the gradients may go, and these passes be forgotten
         self._hooks: dict[Parameter, GradientHook] = {}
         self._handles: list[Any] = []
         weakref.finalize(self, remove, self._handles).atexit = False
@@ -46,6 +47,10 @@ class Passes:
             for parameter in group["params"]:
                 if parameter.requires_grad and parameter not in self._hooks:
                     self._hooks[parameter] = GradientHook(parameter, self, parameter, self._handles)
+
+    def follows(self, parameter: Parameter) -> bool:
+        """Whether a parameter has needed a gradient before."""
+        return parameter in self._hooks
 
     def count(self, parameter: Parameter, _: torch.Tensor | None = None) -> None:
         """Notes that a backward pass has added to a gradient.
@@ -59,13 +64,19 @@ class Passes:
         if seen > self.allowed:
             raise AssertionError(TOO_MANY_PASSES)
         self.seen[parameter] = seen
+        self.settled = False
 
     def begin(self) -> None:
         """Forgets the passes of a step that has been made."""
         for parameter, hook in self._hooks.items():
             if parameter not in self.seen and parameter.grad is not None:
                 hook.renew()
+        self.forget()
+
+    def forget(self) -> None:
+        """There were none."""
         self.seen.clear()
+        self.settled = False
 
 
 class AdasumStep(torch.optim.Optimizer):
@@ -75,6 +86,7 @@ class AdasumStep(torch.optim.Optimizer):
     _reduction: Reduction
     _passes: Passes
     _participation: Participation
+    _parameter_names: dict[Parameter, str]
 
     @leaving_hooks_to_the_wrapped
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -85,12 +97,8 @@ class AdasumStep(torch.optim.Optimizer):
             return (
                 self._wrapped.step(self) if closure is None else self._wrapped.step(self, closure)
             )
-        before = {
-            parameter: parameter.detach().clone()
-            for group in self.param_groups
-            for parameter in group["params"]
-            if parameter.requires_grad
-        }
+        moving = self._moving()
+        before = {parameter: parameter.detach().clone() for parameter in moving}
         if closure is None:
             loss = self._wrapped.step(self)
         else:
@@ -101,7 +109,9 @@ class AdasumStep(torch.optim.Optimizer):
         ]
         handle = grouped_allreduce_async(
             [compressed for compressed, _ in pairs],
-            name="adasum.deltas",
+            name=".".join(
+                ["adasum.deltas", *(self._parameter_names.get(p, "") for p in moving[:1])]
+            ),
             op=Adasum,
             process_set=self._reduction.process_set,
         )
@@ -113,15 +123,36 @@ class AdasumStep(torch.optim.Optimizer):
         self._passes.begin()
         return loss
 
+    def _moving(self) -> list[Parameter]:
+        """What this step may change, in an order that all ranks have: their groups may differ.
+
+        A parameter that needs no gradient any more may have one, and moves.
+        """
+        self._passes.watch(self.param_groups)
+        moving = [
+            parameter
+            for group in self.param_groups
+            for parameter in group["params"]
+            if self._passes.follows(parameter)
+        ]
+        names = self._parameter_names
+        return sorted(moving, key=lambda each: (each not in names, names.get(each, "")))
+
     def _counting_anew(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def evaluate() -> Any:
-            self._passes.seen.clear()
+            self._passes.forget()
             return closure()
 
         return evaluate
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
-        """As the wrapped optimizer's, refused between a backward pass and the step."""
+        """As the wrapped optimizer's, refused between a backward pass and the step.
+
+        Raises:
+            AssertionError: `synchronize` was not called in between either, with Horovod's text.
+        """
+        if self._passes.settled:
+            self._passes.forget()
         if self._passes.seen:
             raise AssertionError(ZERO_GRAD_PROHIBITED)
         self._wrapped.zero_grad(self, *args, **kwargs)
@@ -132,7 +163,7 @@ class AdasumStep(torch.optim.Optimizer):
         load_sharing(self, *args, **kwargs)
 
     def _forget_gradients(self) -> None:
-        self._passes.seen.clear()
+        self._passes.forget()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters, which move by the sum of the steps too."""
@@ -140,7 +171,8 @@ class AdasumStep(torch.optim.Optimizer):
         self._passes.watch(self.param_groups)
 
     def synchronize(self) -> None:
-        """Does nothing: there is nothing to wait for before a step."""
+        """Waits for nothing, as nothing is on its way before a step; `zero_grad` may follow."""
+        self._passes.settled = True
 
     def skip_synchronize(self) -> contextlib.AbstractContextManager[None]:
         """Not possible here.

@@ -87,6 +87,7 @@ class _Launcher:
         self._attempts: dict[int, int] = {}  # which of a worker's questions was answered last
         self._enders = Enders()
         self._news = 0
+        self._last_stamp = 0.0  # of the news
 
     def now(self) -> float:
         return time.monotonic()
@@ -172,10 +173,15 @@ class _Launcher:
         self._store.put(Place.key(worker, attempt), Place(place.round, told, place.reason).encode())
 
     def announce(self, round_number: int, update: int) -> None:
-        self._tell(News(round_number, time.time(), update))
+        self._tell(News(round_number, self._stamp(), update))
 
     def announce_loss(self, round_number: int, loss: str) -> None:
-        self._tell(News(round_number, time.time(), 0, loss))
+        self._tell(News(round_number, self._stamp(), 0, loss))
+
+    def _stamp(self) -> float:
+        """The time, but later than that of the news before: the clock may have been set back."""
+        self._last_stamp = max(time.time(), self._last_stamp + 1e-3)
+        return self._last_stamp
 
     def _tell(self, news: News) -> None:
         self._store.put(News.key(self._news), news.encode())

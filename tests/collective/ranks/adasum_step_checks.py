@@ -1,0 +1,96 @@
+"""Steps of the distributed optimizer for Adasum: what is summed up with what, and what may follow.
+
+Of steps that all ranks have alike, the adaptive sum is each of them.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+
+import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
+
+
+def is_possible() -> bool:
+    return hvd.size().bit_count() == 1
+
+
+def distributed(
+    parameters: list[torch.nn.Parameter], names: list[str] | None = None, momentum: float = 0.0
+) -> Any:
+    named = None if names is None else list(zip(names, parameters, strict=True))
+    return hvd.DistributedOptimizer(
+        torch.optim.SGD(parameters, lr=1.0, momentum=momentum),
+        named_parameters=named,
+        op=hvd.Adasum,
+    )
+
+
+def check_adaptive_sums_go_by_names() -> None:
+    """The ranks have their parameters in orders of their own, as out of a set."""
+    if not is_possible():
+        return
+    parameters = {name: torch.nn.Parameter(torch.zeros(2)) for name in "abc"}
+    order = list("abc") if hvd.rank() % 2 == 0 else list("cab")
+    optimizer = distributed([parameters[name] for name in order], order)
+    late = torch.nn.Parameter(torch.zeros(2))  # without a name
+    optimizer.add_param_group({"params": [late]})
+    everyone = [*parameters.values(), late]
+    for number, parameter in enumerate(everyone):
+        parameter.grad = torch.tensor([-1.0 - number, 0.0])
+    optimizer.step()
+    assert [each.tolist() for each in everyone] == [[1.0 + n, 0.0] for n in range(4)]
+
+
+def check_optimizers_of_two_threads_are_kept_apart() -> None:
+    if not is_possible():
+        return
+
+    def train(number: int) -> list[float]:
+        weight = torch.nn.Parameter(torch.zeros(2))
+        optimizer = distributed([weight], [f"model {number}.weight"])
+        for _ in range(20):
+            weight.grad = torch.tensor([-1.0, -10.0 * number])
+            optimizer.step()
+        values: list[float] = weight.tolist()
+        return values
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(train, range(2))) == [[20.0, 0.0], [20.0, 200.0]]
+
+
+def check_a_parameter_that_is_frozen_moves_alike_on_all_ranks() -> None:
+    """Its gradient and its momentum are each rank's own."""
+    if not is_possible():
+        return
+    frozen, other = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))
+    optimizer = distributed([frozen, other], momentum=0.9)
+    for step in range(3):
+        optimizer.zero_grad(set_to_none=False)
+        run_backward(((frozen + other) * torch.tensor([1.0, hvd.rank()])).sum())
+        if step == 1:
+            frozen.requires_grad = False
+        optimizer.step()
+        everywhere = hvd.allgather(torch.stack([frozen.detach(), other.detach()])[None])
+        assert all(torch.equal(each, everywhere[0]) for each in everywhere), step
+
+
+def check_a_step_may_be_left_out_after_synchronize() -> None:
+    """As a scaler does with one that has infinite gradients."""
+    if not is_possible():
+        return
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = distributed([weight])
+    run_backward(weight.sum())
+    with pytest.raises(AssertionError, match="zero_grad"):
+        optimizer.zero_grad()
+    optimizer.synchronize()
+    with pytest.raises(AssertionError, match="backward_passes_per_step"):
+        run_backward(weight.sum())  # it has not been left out yet
+    optimizer.synchronize()
+    optimizer.zero_grad()
+    run_backward(weight.sum())
+    optimizer.step()
+    assert weight.tolist() == [0.0, 0.0]
