@@ -41,6 +41,48 @@ def test_results_come_by_rank() -> None:
     assert results == [(0, 21.0, 0, big), (1, 21.0, 0, big)]
 
 
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_job_may_be_run_by_a_child_of_multiprocessing(method: str, tmp_path: Path) -> None:
+    """Which calls the script `__mp_main__`, a name that the ranks do not know."""
+    script = tmp_path / "sweep.py"
+    script.write_text(f"""
+import dataclasses
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+
+import horovod
+
+
+@dataclasses.dataclass
+class Found:
+    value: float
+
+
+def on_rank(value):
+    import horovod.array as hvd
+    hvd.init()
+    return Found(value + hvd.rank())
+
+
+def job(value):
+    found = horovod.run(on_rank, (value,), num_proc=2, network_interfaces="lo")
+    return [each.value for each in found if isinstance(each, Found)]
+
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(1, multiprocessing.get_context({method!r})) as pool:
+        print(pool.submit(job, 1.5).result())
+""")
+    done = subprocess.run(
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        timeout=LAUNCH_SECONDS,
+        check=False,
+    )
+    assert done.stdout == "[1.5, 2.5]\n", done.stderr
+
+
 def test_a_folder_that_is_gone_is_named_as_by_horovodrun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

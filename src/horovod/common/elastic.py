@@ -198,10 +198,13 @@ def copied(
             remember(value, items, memo)
             items.update({key: copied(item, copy_leaf, memo) for key, item in value.items()})
             return items
-        if type(value) in (list, tuple):
-            return remember(
-                value, type(value)(copied(item, copy_leaf, memo) for item in value), memo
-            )
+        if type(value) is list:
+            made: list[Any] = []
+            remember(value, made, memo)
+            made.extend(copied(item, copy_leaf, memo) for item in value)
+            return made
+        if type(value) is tuple:
+            return remember(value, tuple(copied(item, copy_leaf, memo) for item in value), memo)
         return value
 
 
@@ -247,7 +250,11 @@ class ObjectState(State):
         self._put_values_back()
 
     def sync(self) -> None:
-        """Gives all ranks the values that rank 0 has now, and keeps them."""
+        """Gives all ranks the values that rank 0 has now, and keeps them.
+
+        On the other ranks, objects that several values share stay shared, but not tensors that are
+        views of one memory.
+        """
         if self._saved_state:
             # What was kept before stays so if rank 0 is lost on the way.
             self._saved_state = self._bcast_object(self._copies())

@@ -92,8 +92,8 @@ def memory_of(gradient: torch.Tensor, arrived: torch.Tensor | None) -> Memory:
         storage = _storage_count(_address(gradient))
     except (NotImplementedError, RuntimeError):  # a sparse one, of which something else is sent
         return Memory.OWN
-    if storage <= _ITSELF:
-        return Memory.OWN
+    if storage <= _ITSELF:  # of one tensor, which a hook may have made several parameters'
+        return Memory.OWN if _tensor_count(gradient) <= _ITSELF else Memory.UNKNOWN
     if arrived is None:
         return Memory.UNKNOWN
     if not _is_taken(gradient, arrived):

@@ -206,7 +206,7 @@ class GradientReducer:
             member.complete = False
             waited, member.own = member.own, None
             replaced = member.parameter.grad is not None and member.parameter.grad is not waited
-            if replaced and member.memory is Memory.OWN:
+            if replaced and member.memory is not Memory.LENT:
                 member.memory = Memory.UNKNOWN
             # Autograd runs hooks on the streams of the forward pass; the group is sent on one.
             stream, member.stream = member.stream, None

@@ -157,7 +157,7 @@ def pack(optimizer: torch.optim.Optimizer, snapshot: Snapshot) -> tuple[Packed, 
             home = None if stays or not parameters[number].is_cpu else number
         tensor = value.detach().cpu()
         plain = type(tensor) is torch.Tensor and tensor.layout == torch.strided
-        pickled = tensor.dtype not in NAMES and (tensor.is_complex() or tensor.is_quantized)
+        pickled = tensor.dtype not in NAMES and tensor.is_quantized
         itself = None if plain and not pickled else tensor
         strides = torch.empty_like(tensor, device="meta").stride() if itself is None else ()
         kinds.append(_Kind(tuple(tensor.shape), strides, tensor.dtype, home, itself))

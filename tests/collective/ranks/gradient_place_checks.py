@@ -317,6 +317,11 @@ def check_dense_and_sparse_take_each_other_s_place_in_flight() -> None:
 def check_gradients_replaced_while_they_wait_for_their_group_have_results_of_their_own() -> None:
     """The last of the group, and with it its hook, sends them."""
     buffer = torch.zeros(6)
+    home = torch.zeros(8)
+
+    def one_of_a_buffer(a: Any, b: Any) -> list[float]:
+        a.grad = b.grad
+        return [3.0] * 8
 
     def one_for_two(a: Any, b: Any) -> list[float]:
         a.grad = b.grad = torch.full((4,), 5.0)
@@ -331,11 +336,13 @@ def check_gradients_replaced_while_they_wait_for_their_group_have_results_of_the
         a.grad, b.grad = buffer.fill_(5.0)[:4], torch.full((4,), 6.0)
         return [5.0] * 4 + [6.0] * 4
 
-    for replace in (one_for_two, overlapping, of_the_script):
+    for replace in (one_for_two, overlapping, of_the_script, one_of_a_buffer):
         a, b, c = parameters = [torch.nn.Parameter(torch.ones(4)) for _ in range(3)]
         optimizer = hvd.DistributedOptimizer(
             torch.optim.SGD(parameters, lr=0.0), op=hvd.Sum, groups=[parameters]
         )
+        if replace is one_of_a_buffer:
+            a.grad, b.grad = home.zero_()[:4], home[4:]
         run_backward((a + 3 * b).sum())
         own = replace(a, b) if hvd.rank() == 0 else None
         run_backward((7 * c).sum())
@@ -364,3 +371,26 @@ def check_a_gradient_turned_on_its_way_gets_its_result() -> None:
         weight.grad = weight.grad.t()
         optimizer.step()
         assert torch.equal(weight.grad, factors * mean_factor())
+
+
+def check_one_tensor_that_hooks_make_the_gradient_of_two_gives_each_its_result() -> None:
+    """On one rank, of a group that the last of these hooks' parameters sends."""
+    if not HOOKS or not CAN_COUNT:
+        return
+    parameters = [torch.nn.Parameter(torch.ones(4)) for _ in range(2)]
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(parameters, lr=0.0), op=hvd.Sum, groups=[parameters]
+    )
+    nothing = torch.zeros(4)
+
+    def mask(parameter: Any) -> None:
+        if hvd.rank() == 0:
+            parameter.grad = nothing
+
+    for parameter in parameters:
+        add_hook(parameter, mask)
+    run_backward((parameters[0] + 2 * parameters[1]).sum())
+    optimizer.step()
+    for number, parameter in enumerate(parameters):
+        assert parameter.grad is not None
+        assert parameter.grad.tolist() == [(number + 1.0) * (hvd.size() - 1)] * 4

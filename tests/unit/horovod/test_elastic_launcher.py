@@ -2,6 +2,7 @@
 
 import contextlib
 import queue
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from horovod.runner.elastic import job as elastic_job
 from horovod.runner.elastic.late_workers import LateWorkers
-from horovod.runner.elastic.messages import Place, Ready
+from horovod.runner.elastic.messages import News, Place, Ready
 from horovod.runner.hosts import HostInfo, get_host_assignments
 from horovod.runner.job import Job, make_output
 from horovod.runner.network import NetworkError
@@ -134,6 +135,19 @@ def test_a_rank_whose_output_cannot_be_kept_runs_all_the_same(
     stage.launch("host1", 2)
     assert len(stage.started) == 1
     assert "no copy of rank 2's output: cannot keep the output in " in capsys.readouterr().err
+
+
+def test_news_are_later_than_those_before_though_the_clock_is_set_back(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.launcher.announce(1, 1)
+    monkeypatch.setattr(time, "time", lambda: 1.0)
+    stage.launcher.announce(1, 2)
+    stage.launcher.announce_loss(1, "lost")
+    news = [stage.store.find(News.key(number)) for number in range(3)]
+    stamps = [News.decode(each).timestamp for each in news if each is not None]
+    assert sorted(set(stamps)) == stamps
+    assert len(stamps) == 3
 
 
 def test_nothing_is_kept_of_workers_that_have_ended(stage: Stage) -> None:

@@ -296,6 +296,79 @@ def test_a_rank_lost_in_a_reset_callback_is_one_lost_in_training(
     assert (happened.count("restore"), happened.count("sync")) == (restored, synchronised)
 
 
+def test_a_callback_may_register_another_one() -> None:
+    state = Lone()
+    called: list[int] = []
+
+    def register_again() -> None:
+        called.append(1)
+        state.register_reset_callbacks([register_again])
+
+    state.register_reset_callbacks([register_again])
+    state.on_reset()
+    assert len(called) == 1
+    state.on_reset()
+    assert len(called) == 3
+
+
+def test_a_function_that_calls_another_one_with_its_state_hears_on(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = Lone()
+    warm_up = run_fn(lambda _: None, lambda: None)
+    began: list[int] = []
+
+    def train(state: Lone) -> None:
+        began.append(1)
+        if len(began) > 1:
+            return
+        warm_up(state)
+        launcher.announce(1)
+        assert state.heard.get(timeout=PATIENCE) == 1.0
+        state.commit()
+
+    run_fn(train, lambda: monkeypatch.setenv("HOROVOD_ELASTIC_ROUND", "2"))(state)
+    assert len(began) == 2
+    assert not elastic.notification_manager.listens(state)
+
+
+def test_what_training_goes_back_for_is_said_once_and_then_less_often(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failures = iter([*["ranks differ"] * 12, "rank 1 was lost", "ranks differ"])
+
+    def train(_: Lone) -> str:
+        for failure in failures:
+            raise HorovodInternalError(failure)
+        return "done"
+
+    assert run_fn(train, lambda: None)(Lone()) == "done"
+    assert capsys.readouterr().err.splitlines() == [
+        "Training goes on from the last commit, because: ranks differ",
+        "Training went back to the last commit 10 times because: ranks differ",
+        "Training goes on from the last commit, because: rank 1 was lost",
+        "Training goes on from the last commit, because: ranks differ",
+    ]
+
+
+def test_a_worker_does_not_take_over_the_state_of_another_function() -> None:
+    said: list[Any] = []
+    entered: list[str] = []
+
+    def others_say(value: Any) -> Any:
+        said.append(value)
+        return "script.finetune" if isinstance(value, str) else value
+
+    def pretrain(_: ObjectState) -> None:
+        entered.append("pretrain")
+
+    state = ObjectState(bcast_object=others_say, get_rank=lambda: 1, step=0)
+    with pytest.raises(RuntimeError, match=r"rank 0 trains in script\.finetune, and this worker"):
+        run_fn(pretrain, lambda: None)(state)
+    assert not entered
+    assert len(said) == 1  # no state was taken
+
+
 class Impatient(StoreClient):
     """A connection on which no question waits for its answer."""
 

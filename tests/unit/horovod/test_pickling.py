@@ -52,8 +52,12 @@ def test_what_the_script_defines_goes_to_the_same_script_alone(
     mine.__module__ = "__main__"
     monkeypatch.setattr(sys.modules["__main__"], "mine", mine, raising=False)
     assert loaded(dump(mine)) is mine
-    with pytest.raises(pickle.PicklingError, match="which this script defines, to ranks that run"):
-        dump(mine, for_other_program=True)
+    for script in ("__main__", "__mp_main__"):  # this one, and as multiprocessing calls it
+        mine.__module__ = script
+        with pytest.raises(
+            pickle.PicklingError, match="which this script defines, to ranks that run"
+        ):
+            dump(mine, for_other_program=True)
 
 
 def test_a_signal_may_come_while_cloudpickle_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
