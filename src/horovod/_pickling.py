@@ -8,10 +8,12 @@ import importlib
 import io
 import pickle
 import sys
+import threading
 from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
+_REGISTERING = threading.RLock()  # what one thread has registered, another one would take back
 _HINT = "cloudpickle takes it along: pip install cloudpickle"
 
 
@@ -46,16 +48,17 @@ def _script_by_value(cloudpickle: Any) -> Iterator[None]:
     """
     script = sys.modules.get("__mp_main__")
     register = getattr(cloudpickle, "register_pickle_by_value", None)  # from 2.0 on
-    if script is None or register is None:
+    if script is None or script.__name__ != "__mp_main__" or register is None:
         yield
         return
-    was_registered = script.__name__ in cloudpickle.list_registry_pickle_by_value()
-    register(script)
-    try:
-        yield
-    finally:
-        if not was_registered:
-            cloudpickle.unregister_pickle_by_value(script)
+    with _REGISTERING:
+        was_registered = script.__name__ in cloudpickle.list_registry_pickle_by_value()
+        register(script)
+        try:
+            yield
+        finally:
+            if not was_registered:
+                cloudpickle.unregister_pickle_by_value(script)
 
 
 def _find_cloudpickle() -> Any:

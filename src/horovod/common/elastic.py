@@ -278,20 +278,36 @@ class ObjectState(State):
 
 
 def refuse_another_function(state: State, name: str) -> None:
-    """Keeps a worker from taking over the state of another function than the one that it is in.
+    """Keeps a newcomer from taking over the state of another function than the one that it is in.
 
     Of a program with two, a newcomer begins with the first while the others are in the second.
+    States that have no `bcast_object` do without.
 
     Raises:
-        RuntimeError: rank 0 is in another one.
+        RuntimeError: rank 0 has trained in another one.
     """
-    theirs = state._bcast_object(name)  # noqa: SLF001 - this module's own
-    if theirs != name:
+    broadcast = getattr(state, "_bcast_object", None)
+    if not callable(broadcast):
+        return
+    trained = _launcher_store.TRAINING_STATE.synchronised
+    said = broadcast((name, trained))
+    if trained or not isinstance(said, tuple):
+        return
+    theirs, they_have = said
+    if they_have and theirs != name:
         raise RuntimeError(
-            f"rank 0 trains in {theirs}, and this worker is in {name}: what they would sum up is"
-            " not the same. While workers may come, a program needs one elastic function, in which"
-            " the state says what is done already"
+            f"rank 0 trains in {theirs}, and this worker, which is new, in {name}: what they would"
+            " sum up is not the same. While workers may come, a program needs one elastic function,"
+            " in which the state says what is done already"
         )
+
+
+def name_of(func: Callable[..., Any]) -> str:
+    """What the same program calls a function in each of its processes."""
+    while isinstance(func, functools.partial):
+        func = func.func
+    named = func if hasattr(func, "__qualname__") else type(func)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 class Failures:
@@ -318,7 +334,7 @@ def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[.
         func: takes a `State` first.
         reset: forms the job anew.
     """
-    name = f"{getattr(func, '__module__', None)}.{getattr(func, '__qualname__', repr(func))}"
+    name = name_of(func)
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Result:
