@@ -1,7 +1,6 @@
 """A worker of an elastic job beside a launcher's store: what it hears, and what it does then."""
 
 import contextlib
-import functools
 import os
 import queue
 import threading
@@ -297,21 +296,6 @@ def test_a_rank_lost_in_a_reset_callback_is_one_lost_in_training(
     assert (happened.count("restore"), happened.count("sync")) == (restored, synchronised)
 
 
-def test_a_callback_may_register_another_one() -> None:
-    state = Lone()
-    called: list[int] = []
-
-    def register_again() -> None:
-        called.append(1)
-        state.register_reset_callbacks([register_again])
-
-    state.register_reset_callbacks([register_again])
-    state.on_reset()
-    assert len(called) == 1
-    state.on_reset()
-    assert len(called) == 3
-
-
 def test_a_function_that_calls_another_one_with_its_state_hears_on(
     launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,84 +315,6 @@ def test_a_function_that_calls_another_one_with_its_state_hears_on(
     run_fn(train, lambda: monkeypatch.setenv("HOROVOD_ELASTIC_ROUND", "2"))(state)
     assert len(began) == 2
     assert not elastic.notification_manager.listens(state)
-
-
-def test_what_training_goes_back_for_is_said_once_and_then_less_often(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    failures = iter([*["ranks differ"] * 12, "rank 1 was lost", "ranks differ"])
-
-    def train(_: Lone) -> str:
-        for failure in failures:
-            raise HorovodInternalError(failure)
-        return "done"
-
-    assert run_fn(train, lambda: None)(Lone()) == "done"
-    assert capsys.readouterr().err.splitlines() == [
-        "Training goes on from the last commit, because: ranks differ",
-        "Training went back to the last commit 10 times because: ranks differ",
-        "Training goes on from the last commit, because: rank 1 was lost",
-        "Training goes on from the last commit, because: ranks differ",
-    ]
-
-
-@pytest.fixture
-def training_state(monkeypatch: pytest.MonkeyPatch) -> _launcher_store.TrainingState:
-    state = _launcher_store.TrainingState()
-    monkeypatch.setattr(_launcher_store, "TRAINING_STATE", state)
-    return state
-
-
-@pytest.mark.parametrize("they_have", [True, False])
-@pytest.mark.parametrize("is_new", [True, False])
-def test_a_newcomer_does_not_take_over_the_state_of_another_function(
-    training_state: _launcher_store.TrainingState, *, they_have: bool, is_new: bool
-) -> None:
-    said: list[Any] = []
-
-    def others_say(value: Any) -> Any:
-        said.append(value)
-        return ("script.finetune", they_have) if len(said) == 1 else value
-
-    state = ObjectState(bcast_object=others_say, get_rank=lambda: 1, step=0)
-    training_state.synchronised = not is_new
-    pretrain = run_fn(lambda _: "trained", lambda: None)
-    if not (they_have and is_new):  # ranks may be in different ones from the start on
-        assert pretrain(state) == "trained"
-        return
-    with pytest.raises(RuntimeError, match=r"rank 0 trains in script\.finetune, and this worker"):
-        pretrain(state)
-    assert len(said) == 1  # no state was taken
-
-
-@pytest.mark.parametrize("how", ["partial", "callable object", "method"])
-def test_a_function_has_one_name_in_all_processes(how: str) -> None:
-    class Trainer:
-        def __call__(self, state: object) -> None: ...
-        def train(self, state: object) -> None: ...
-
-    def train(rate: float, state: object) -> None: ...
-
-    made: dict[str, Callable[..., Any]] = {
-        "partial": functools.partial(functools.partial(train), 0.1),
-        "callable object": Trainer(),
-        "method": Trainer().train,
-    }
-    last = {"partial": "train", "callable object": "Trainer", "method": "Trainer.train"}
-    name = elastic.name_of(made[how])
-    assert name.startswith(f"{__name__}.test_a_function_has_one_name")
-    assert name.endswith(f"<locals>.{last[how]}")
-
-
-class OfItsOwn:
-    """A state with the methods that a loop calls, and no more."""
-
-    def sync(self) -> None: ...
-
-
-def test_a_state_needs_no_broadcast() -> None:
-    state: Any = OfItsOwn()
-    assert run_fn(lambda _: "trained", lambda: None)(state) == "trained"
 
 
 class Impatient(StoreClient):
