@@ -318,7 +318,7 @@ class Failures:
         self._times = 0
 
     def tell(self, text: str) -> None:
-        """Says so, of one text again when it has come ten times as often as when it was said."""
+        """Says so; of a text that repeats, the 10th, 100th, 1,000th and each 10,000th time."""
         self._times = self._times + 1 if text == self._text else 1
         self._text = text
         if self._times == 1:

@@ -107,11 +107,10 @@ class AdasumStep(torch.optim.Optimizer):
         pairs = [
             compression.compress(parameter.detach() - start) for parameter, start in before.items()
         ]
+        first = self._parameter_names.get(moving[0], "") if moving else ""  # apart from others'
         handle = grouped_allreduce_async(
             [compressed for compressed, _ in pairs],
-            name=".".join(
-                ["adasum.deltas", *(self._parameter_names.get(p, "") for p in moving[:1])]
-            ),
+            name=f"adasum.deltas.{first}",
             op=Adasum,
             process_set=self._reduction.process_set,
         )
