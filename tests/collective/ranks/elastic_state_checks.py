@@ -106,6 +106,37 @@ def check_a_wrapped_optimizer_forgets_what_was_on_its_way() -> None:
     assert weight.tolist() == [-1.0, -1.0]
 
 
+def check_gradients_of_an_undone_step_are_in_no_other() -> None:
+    """Scripts may call `zero_grad()` after each step, and keep gradients in memory of their own."""
+    for options in ({}, {"backward_passes_per_step": 2}, {"gradient_as_bucket_view": True}):
+        weights = [torch.nn.Parameter(torch.zeros(2)) for _ in range(3)]
+        table = torch.nn.Parameter(torch.zeros(2, 1))
+        buffer = torch.zeros(4)
+        if "gradient_as_bucket_view" not in options:
+            weights[0].grad, weights[1].grad = buffer[:2], buffer[2:]
+        parameters = [*weights, table]
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=1.0), **options)
+
+        def compute() -> None:
+            row = torch.nn.functional.embedding(
+                torch.tensor([1]),
+                table,  # noqa: B023 - it is called before the next one is made
+                sparse="gradient_as_bucket_view" not in options,  # noqa: B023 - likewise
+            )
+            run_backward(sum((each.sum() for each in weights), row.sum()))  # noqa: B023 - likewise
+
+        state = hvd.elastic.TorchState(optimizer=optimizer)
+        compute()
+        state.restore()
+        assert buffer.tolist() == [0.0] * 4
+        passes = options.get("backward_passes_per_step", 1)
+        for _ in range(passes):
+            compute()
+        optimizer.step()
+        assert [each.tolist() for each in weights] == [[-passes, -passes]] * 3, options
+        assert table.tolist() == [[0.0], [-passes]]
+
+
 def check_training_goes_on_after_an_interrupt_between_the_backward_pass_and_the_step() -> None:
     for skip_sync in (True, False):
         weight = torch.nn.Parameter(torch.zeros(2))

@@ -54,6 +54,28 @@ class StateHandler:
         self.save()
 
 
+def _drop_gradients(optimizer: torch.optim.Optimizer) -> None:
+    """Has nothing of an interrupted backward pass in the next step.
+
+    Gradients that a script, or a bucket, keeps in longer memory stay there, and are zero.
+    """
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            gradient = parameter.grad
+            if gradient is None:
+                continue
+            if gradient.layout == torch.strided and _is_part(gradient):
+                parameter.grad = gradient.detach().zero_()
+            else:
+                parameter.grad = None
+
+
+def _is_part(tensor: torch.Tensor) -> bool:
+    """Whether a tensor lies in memory that holds more."""
+    elements = tensor.untyped_storage().nbytes() // tensor.element_size()
+    return elements > tensor.numel()
+
+
 def _is_no_parameter(name: str, value: Any) -> bool:
     """Whether a part of a model's state has to be loaded, and cannot be filled where it is."""
     return name.rpartition(".")[2] == "_extra_state" or not isinstance(value, torch.Tensor)
@@ -108,8 +130,9 @@ class OptimizerStateHandler(StateHandler):
         self._saved = Snapshot(copy.deepcopy(snapshot.told), snapshot.exact)
 
     def restore(self) -> None:
-        """Goes back to them; gradients that were on their way are forgotten."""
+        """Goes back to them; gradients, also those on their way, are those of an undone step."""
         forget_gradients(self.value)
+        _drop_gradients(self.value)
         load(self.value, Snapshot(copy.deepcopy(self._saved.told), self._saved.exact))
 
     def sync(self) -> None:
