@@ -27,7 +27,7 @@ class Exported(NamedTuple):
     """An array's memory, and how to make results of its kind.
 
     Attributes:
-        operand: the memory; a contiguous copy where the array is not contiguous.
+        operand: the memory; a copy where the array is not contiguous, or not aligned for its type.
         write_back: brings the operand's content into the array, after an operation in place.
         refusal: why an operation in place cannot be done; "" when it can.
         new: allocates a result: its memory, and the array over it.
@@ -165,8 +165,8 @@ def _export_numpy(numpy: Any, value: Any) -> Exported:
     dtype = value.dtype
     name = _numpy_name(dtype)
     flags = value.flags
-    direct = flags.c_contiguous
-    work = value if direct else numpy.ascontiguousarray(value).reshape(value.shape)
+    direct = flags.c_contiguous and flags.aligned
+    work = value if direct else numpy.array(value, order="C")
 
     def operand_of(owner: Any) -> Operand:
         return Operand(owner.__array_interface__["data"][0], owner.shape, name, owner)
@@ -221,13 +221,17 @@ def _export_memory(value: Any) -> Exported:
     view = memoryview(value)
     dtype = _memory_dtype(view)
     shape = tuple(view.shape or ())
-    direct = view.c_contiguous and not view.readonly
-    if direct:
+    writable = view.c_contiguous and not view.readonly
+    write_back = _nothing
+    if writable and not _address(view) % view.itemsize:
         operand = Operand(_address(view), shape, dtype, view)
     else:
         copy = _bindings.allocate(shape, dtype)
         memoryview(copy).cast("B")[:] = view.tobytes()
         operand = _buffer_operand(copy)
+
+        def write_back() -> None:
+            view.cast("B")[:] = memoryview(copy).cast("B")
 
     def new() -> tuple[Operand, Any]:
         if isinstance(value, array.array):
@@ -241,8 +245,8 @@ def _export_memory(value: Any) -> Exported:
             return array.array(value.typecode, memoryview(buffer).tobytes())
         return buffer
 
-    refusal = READ_ONLY if view.readonly else "" if direct else NOT_CONTIGUOUS
-    return Exported(operand, _nothing, refusal, new, wrap)
+    refusal = READ_ONLY if view.readonly else "" if writable else NOT_CONTIGUOUS
+    return Exported(operand, write_back, refusal, new, wrap)
 
 
 def _address(view: memoryview) -> int:

@@ -17,7 +17,14 @@ from horovod._reduce_op import Adasum
 from horovod._session import SESSION, Member, Session
 from horovod._unnamed_operations import internal_error
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.torch.operands import copying_back, from_buffer, has_memory, new_result, put_back
+from horovod.torch.operands import (
+    copying_back,
+    from_buffer,
+    has_memory,
+    is_aligned,
+    new_result,
+    put_back,
+)
 
 CODES: Mapping[torch.dtype, int] = {getattr(torch, name): code for name, code in DTYPES.items()}
 
@@ -119,6 +126,7 @@ def _usable(tensor: Any, process_set: ProcessSet) -> torch.Tensor | None:
         and work.is_contiguous()
         and not work.is_neg()
         and has_memory(work)
+        and is_aligned(work)
     )
     return work if fits else None
 

@@ -51,6 +51,14 @@ def has_memory(tensor: torch.Tensor) -> bool:
         return False
 
 
+def is_aligned(tensor: torch.Tensor) -> bool:
+    """Whether a tensor that has memory begins where its type may.
+
+    Over bytes behind a header, as of `torch.frombuffer`, it need not.
+    """
+    return tensor.data_ptr() % tensor.element_size() == 0
+
+
 def _is_tracers(tensor: torch.Tensor) -> bool:
     """Whether it is PyTorch's FakeTensor, or its FunctionalTensor, which PyTorch 2.0 lacks."""
     kind = type(tensor)
@@ -70,7 +78,7 @@ def _say_why_without_memory(tensor: torch.Tensor) -> str:
 
 
 def contiguous(tensor: torch.Tensor, *, in_place: bool = False) -> torch.Tensor:
-    """The tensor without its history, or a contiguous copy of it.
+    """The tensor without its history, or a copy that is contiguous and aligned for its type.
 
     Args:
         tensor: any.
@@ -102,7 +110,7 @@ def contiguous(tensor: torch.Tensor, *, in_place: bool = False) -> torch.Tensor:
     if not has_memory(plain):
         raise ValueError(_say_why_without_memory(tensor))
     if plain.is_contiguous() and not plain.is_neg():
-        return plain
+        return plain if is_aligned(plain) else plain.clone()
     if in_place and repeats_elements(plain):
         raise ValueError(
             f"The tensor of shape {list(tensor.shape)} and strides {tensor.stride()} is expanded,"

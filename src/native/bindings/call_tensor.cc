@@ -26,6 +26,11 @@ bool IsFalse(PyObject* value) {
   return result;
 }
 
+// Over bytes behind a header, as of `torch.frombuffer`, it need not be.
+bool IsAligned(const void* data, DType dtype) {
+  return reinterpret_cast<uintptr_t>(data) % SizeOf(dtype) == 0;
+}
+
 bool HasMoved(const Calls& calls, PyObject* tensor, PyObject* memory) {
   return BeginOf(calls, tensor) != BeginOf(calls, memory);
 }
@@ -91,7 +96,7 @@ std::optional<View> LookAtNew(const Calls& calls, PyObject* tensor) {
   if (device_type != dlpack::kCpu && device_type != calls.gpu_type) return std::nullopt;
   if (!dlpack::IsContiguous(view.tensor)) return std::nullopt;
   const auto dtype = FromDlpack(view.tensor.dtype);
-  if (!dtype) return std::nullopt;
+  if (!dtype || !IsAligned(view.tensor.data, *dtype)) return std::nullopt;
   view.dtype = *dtype;
   return view;
 }

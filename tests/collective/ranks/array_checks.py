@@ -239,6 +239,22 @@ def check_buffers() -> None:
         hvd.allreduce_(every_second)
 
 
+def check_arrays_behind_a_header_of_odd_length() -> None:
+    """In place too; they are not aligned for their type."""
+    total = float(sum(range(1, hvd.size() + 1)))
+    for make in (
+        lambda memory: np.frombuffer(memory, np.float32, offset=1),
+        lambda memory: memoryview(memory)[1:].cast("f"),
+    ):
+        memory = bytearray(b"h") + np.full(5, hvd.rank() + 1, np.float32).tobytes()
+        mine = make(memory)
+        assert memoryview(hvd.allreduce(mine, op=hvd.Sum)).tolist() == [total] * 5
+        assert hvd.allgather(mine).shape == (5 * hvd.size(),)
+        assert hvd.allreduce_(mine, op=hvd.Sum) is mine
+        assert np.frombuffer(bytes(memory[1:]), np.float32).tolist() == [total] * 5
+        assert memory[:1] == b"h"
+
+
 class Exporter:
     """Something that speaks DLPack and nothing else."""
 

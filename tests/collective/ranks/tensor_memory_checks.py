@@ -118,3 +118,31 @@ def check_views_are_refused_where_elements_are_one_in_memory_and_nowhere_else() 
     assert view.tolist() == [[hvd.size() * (hvd.size() + 1) / 2] * 2] * 3
     many = torch.zeros(20_004).as_strided((10_001, 2), (2, 3))
     assert repeats_elements(many)  # it takes too long to find out that they are not
+
+
+def check_tensors_behind_a_header_of_odd_length() -> None:
+    """As `torch.frombuffer` makes them of a message; they are not aligned for their type."""
+
+    def mine() -> torch.Tensor:
+        memory = bytearray(b"h") + bytes(4 * 6)
+        return torch.frombuffer(memory, dtype=torch.float32, offset=1).fill_(hvd.rank() + 1.0)
+
+    total = float(sum(range(1, hvd.size() + 1)))
+    assert mine().data_ptr() % 4
+    for found in (
+        hvd.allreduce(mine(), op=hvd.Sum),
+        hvd.allreduce_(mine(), op=hvd.Sum),
+        hvd.synchronize(hvd.allreduce_async_(mine(), op=hvd.Sum)),
+        *hvd.grouped_allreduce_([mine(), mine()], op=hvd.Sum),
+        hvd.allreduce(mine(), op=hvd.Sum, compression=hvd.Compression.fp16),
+    ):
+        assert found.tolist() == [total] * 6
+    assert hvd.broadcast_(mine(), root_rank=0).tolist() == [1.0] * 6
+    rows = [float(rank + 1) for rank in range(hvd.size()) for _ in range(6)]
+    assert hvd.allgather(mine()).tolist() == rows
+    every_third = mine()[::3]
+    hvd.allreduce_(every_third, op=hvd.Sum)
+    assert every_third.tolist() == [total] * 2
+    parameter = torch.nn.Parameter(mine())
+    hvd.broadcast_parameters({"behind": parameter}, root_rank=0)
+    assert parameter.tolist() == [1.0] * 6
