@@ -157,6 +157,9 @@ class Session:
     ) -> bool:
         """Joins the job that the environment describes; does nothing when it has been joined.
 
+        So it does in a fork, as a loader's worker, which has this rank's place, unless it asks for
+        chosen ranks.
+
         Args:
             communicator: of mpi4py: its ranks are the job, whatever the environment says.
             ranks: of the launcher's job that form this one; empty for all.
@@ -177,7 +180,8 @@ class Session:
                     " hvd.shutdown(); call it when that has returned"
                 )
             if self._member is not None:
-                self._member.require_own_process()
+                if communicator is not None or ranks:
+                    self._member.require_own_process()
                 return False
             self._end_wanted = False
             with self._change():

@@ -288,6 +288,7 @@ def check_data_loaders_may_fork() -> None:
             return 2
 
         def __getitem__(self, index: int) -> tuple[int, str]:
+            hvd.init()  # as a worker's first call may do
             try:
                 hvd.allreduce(torch.ones(1))
             except RuntimeError as error:
