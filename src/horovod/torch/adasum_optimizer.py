@@ -1,6 +1,7 @@
 """The distributed optimizer for Adasum: what each rank's own step changes is summed adaptively."""
 
 import contextlib
+import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from horovod.torch.compression import Compressor
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradient_reduction import TOO_MANY_PASSES, ZERO_GRAD_PROHIBITED, Reduction
 from horovod.torch.gradients_in_flight import Parameter
-from horovod.torch.mpi_ops import Adasum, grouped_allreduce_async, synchronize
+from horovod.torch.mpi_ops import Adasum, Max, allreduce, grouped_allreduce_async, synchronize
 from horovod.torch.participation import Participation
 from horovod.torch.wrapping import (
     derive,
@@ -79,6 +80,12 @@ class Passes:
         self.settled = False
 
 
+def _entries(gradient: torch.Tensor) -> torch.Tensor:
+    """Those that a gradient has, of a sparse one its values, to look at and write to."""
+    whole = gradient.detach()
+    return whole if whole.layout is torch.strided else whole._values()  # noqa: SLF001 - `values()` is of coalesced ones
+
+
 class AdasumStep(torch.optim.Optimizer):
     """Each rank steps with its own gradients; parameters move by the adaptive sum of the steps."""
 
@@ -107,10 +114,9 @@ class AdasumStep(torch.optim.Optimizer):
         pairs = [
             compression.compress(parameter.detach() - start) for parameter, start in before.items()
         ]
-        first = self._parameter_names.get(moving[0], "") if moving else ""  # apart from others'
         handle = grouped_allreduce_async(
             [compressed for compressed, _ in pairs],
-            name=f"adasum.deltas.{first}",
+            name=f"adasum.deltas.{self._first_of(moving)}",
             op=Adasum,
             process_set=self._reduction.process_set,
         )
@@ -136,6 +142,10 @@ class AdasumStep(torch.optim.Optimizer):
         ]
         names = self._parameter_names
         return sorted(moving, key=lambda each: (each not in names, names.get(each, "")))
+
+    def _first_of(self, moving: Sequence[Parameter]) -> str:
+        """What tells this optimizer's operations from others'."""
+        return self._parameter_names.get(moving[0], "") if moving else ""
 
     def _counting_anew(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def evaluate() -> Any:
@@ -170,8 +180,27 @@ class AdasumStep(torch.optim.Optimizer):
         self._passes.watch(self.param_groups)
 
     def synchronize(self) -> None:
-        """Waits for nothing, as nothing is on its way before a step; `zero_grad` may follow."""
+        """Has all ranks know of a gradient that is not finite, so that a scaler decides alike.
+
+        Nothing is on its way before a step. `zero_grad` may follow.
+        """
         self._passes.settled = True
+        if not self._participation.here():
+            return
+        moving = self._moving()
+        gradients = [_entries(each.grad) for each in moving if each.grad is not None]
+        finite = all(bool(torch.isfinite(entries).all()) for entries in gradients)
+        found = allreduce(
+            torch.tensor(not finite, device="cpu"),
+            op=Max,
+            name=f"adasum.infinite.{self._first_of(moving)}",
+            process_set=self._reduction.process_set,
+        )
+        if finite and found.item():
+            for entries in gradients:
+                if entries.numel():
+                    entries[(0,) * entries.dim()] = math.inf
+                    break
 
     def skip_synchronize(self) -> contextlib.AbstractContextManager[None]:
         """Not possible here.

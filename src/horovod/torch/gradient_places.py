@@ -29,6 +29,20 @@ def sharing_memory(
     return {pieces[i][0] for i in sharing([piece for _, piece in pieces])}
 
 
+def look_at_group(members: Iterable[Gradient]) -> None:
+    """Makes gradients `LENT` that hooks have put into one place of a script's buffer.
+
+    Args:
+        members: of a group, before it is sent.
+    """
+    shared = [member for member in members if member.memory is Memory.SHARED]
+    if len(shared) > 1:
+        meeting = sharing_memory(member.parameter for member in shared)
+        for member in shared:
+            if id(member.parameter) in meeting:
+                member.memory = Memory.LENT
+
+
 def look_at_places(sent: Iterable[Gradient], gradients: Iterable[Gradient]) -> None:
     """Looks at gradients whose memory is `UNKNOWN`, before any result lands.
 

@@ -13,7 +13,12 @@ from horovod.torch.changed_gradients import ChangedGradients, version_of
 from horovod.torch.compression import Outgoing, outgoing
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradient_memory import Memory, memory_of, prepare_counts
-from horovod.torch.gradient_places import look_at_places, put_in_place, sharing_memory
+from horovod.torch.gradient_places import (
+    look_at_group,
+    look_at_places,
+    put_in_place,
+    sharing_memory,
+)
 from horovod.torch.gradient_reduction import TOO_MANY_PASSES, Reduction
 from horovod.torch.gradients_in_flight import Gradient, GradientGroup, InFlight
 from horovod.torch.grouped import start_grouped_allreduce
@@ -212,6 +217,7 @@ class GradientReducer:
             stream, member.stream = member.stream, None
             if stream is not None:
                 torch.cuda.current_stream(member.parameter.device).wait_stream(stream)
+        look_at_group(members)
         self._start_group(members)
 
     def _ready_gradient(self, parameter: Parameter) -> torch.Tensor:

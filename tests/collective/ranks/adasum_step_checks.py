@@ -94,3 +94,23 @@ def check_a_step_may_be_left_out_after_synchronize() -> None:
     run_backward(weight.sum())
     optimizer.step()
     assert weight.tolist() == [0.0, 0.0]
+
+
+def check_ranks_leave_out_a_step_with_infinite_gradients_together() -> None:
+    if not is_possible():
+        return
+    for sparse in (False, True):
+        empty, weight = torch.nn.Parameter(torch.zeros(0)), torch.nn.Parameter(torch.zeros(3, 1))
+        optimizer = distributed([empty, weight])
+        scaler: Any = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=100)
+        for step in range(4):
+            optimizer.zero_grad()
+            factor = float("inf") if step == 1 and hvd.rank() == 0 else -1.0
+            row = torch.nn.functional.embedding(torch.tensor([1]), weight, sparse=sparse)
+            run_backward(scaler.scale((row * factor).sum() + empty.sum()))
+            optimizer.synchronize()
+            scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            scaler.update()
+        assert scaler.get_scale() == 2.0
+        assert weight.tolist() == [[0.0], [3.0], [0.0]]

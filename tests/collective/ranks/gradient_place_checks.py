@@ -394,3 +394,31 @@ def check_one_tensor_that_hooks_make_the_gradient_of_two_gives_each_its_result()
     for number, parameter in enumerate(parameters):
         assert parameter.grad is not None
         assert parameter.grad.tolist() == [(number + 1.0) * (hvd.size() - 1)] * 4
+
+
+def check_one_place_of_a_buffer_that_hooks_make_two_gradients_gives_each_its_result() -> None:
+    """Or places that overlap; those that do not stay the script's."""
+    if not HOOKS or not CAN_COUNT:
+        return
+    for step in (0, 1, 4):
+        twins = [torch.nn.Parameter(torch.ones(4)) for _ in range(2)]
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(twins, lr=0.0), op=hvd.Sum, groups=[twins]
+        )
+        buffer = torch.zeros(8)
+
+        def move(parameter: Any, buffer: torch.Tensor = buffer, step: int = step) -> None:
+            if hvd.rank() == 0:
+                begin = step * (parameter is twins[1])  # noqa: B023 - called before the next ones
+                parameter.grad = buffer[begin : begin + 4]
+
+        for twin in twins:
+            add_hook(twin, move)
+        run_backward((twins[0] + 2 * twins[1]).sum())
+        optimizer.step()
+        others = hvd.size() - 1.0
+        for number, twin in enumerate(twins):
+            assert twin.grad is not None
+            assert twin.grad.tolist() == [(number + 1) * others] * 4, step
+        if step == 4 and hvd.rank() == 0:
+            assert buffer.tolist() == [others] * 4 + [2 * others] * 4
