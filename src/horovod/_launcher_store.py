@@ -148,9 +148,11 @@ class TrainingState:
 
     Attributes:
         synchronised: whether it has got that.
+        agreed: whether it has been in the elastic function that rank 0 was in.
     """
 
     synchronised: bool = False
+    agreed: bool = False
 
 
 TRAINING_STATE = TrainingState()

@@ -278,10 +278,11 @@ class ObjectState(State):
 
 
 def refuse_another_function(state: State, name: str) -> None:
-    """Keeps a newcomer from taking over the state of another function than the one that it is in.
+    """Keeps a worker from taking over the state of another function than the one that it is in.
 
-    Of a program with two, a newcomer begins with the first while the others are in the second.
-    States that have no `bcast_object` do without.
+    Of a program with two, a newcomer begins with the first while the others are in the second; and
+    where a rank is lost between the two, some have left the first one and others go back into it.
+    Ranks may be in different ones from the start on. States that have no `bcast_object` do without.
 
     Raises:
         RuntimeError: rank 0 has trained in another one.
@@ -289,16 +290,19 @@ def refuse_another_function(state: State, name: str) -> None:
     broadcast = getattr(state, "_bcast_object", None)
     if not callable(broadcast):
         return
-    trained = _launcher_store.TRAINING_STATE.synchronised
-    said = broadcast((name, trained))
-    if trained or not isinstance(said, tuple):
+    ours = _launcher_store.TRAINING_STATE
+    said = broadcast((name, ours.synchronised))
+    if not isinstance(said, tuple):
         return
     theirs, they_have = said
-    if they_have and theirs != name:
+    if theirs == name:
+        ours.agreed = True
+    elif they_have and (ours.agreed or not ours.synchronised):
+        new = "" if ours.synchronised else ", which is new,"
         raise RuntimeError(
-            f"rank 0 trains in {theirs}, and this worker, which is new, in {name}: what they would"
-            " sum up is not the same. While workers may come, a program needs one elastic function,"
-            " in which the state says what is done already"
+            f"rank 0 trains in {theirs}, and this worker{new} in {name}: what they would sum up is"
+            " not the same. While workers may come or be lost, a program needs one elastic"
+            " function, in which the state says what is done already"
         )
 
 

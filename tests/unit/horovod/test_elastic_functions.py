@@ -80,6 +80,28 @@ def test_a_newcomer_does_not_take_over_the_state_of_another_function(
     assert len(said) == 1  # no state was taken
 
 
+def test_a_rank_that_goes_back_does_not_meet_others_in_the_next_function(
+    training_state: _launcher_store.TrainingState,
+) -> None:
+    """They have left the first one before a rank was lost, of which this one has heard within."""
+    said: list[Any] = []
+
+    def others_say(value: Any) -> Any:
+        said.append(value)
+        return ("script.finetune", True) if len(said) > taken else value
+
+    def lose(_: ObjectState) -> None:
+        raise HorovodInternalError("rank 2 was lost")
+
+    state = ObjectState(bcast_object=others_say, get_rank=lambda: 1, step=0)
+    taken = 2  # the name, and the state
+    pretrain = run_fn(lose, lambda: None)
+    with pytest.raises(RuntimeError, match=r"rank 0 trains in script\.finetune, and this"):
+        pretrain(state)
+    assert training_state.synchronised
+    assert len(said) == 3  # no other state was taken
+
+
 @pytest.mark.parametrize("how", ["partial", "callable object", "method"])
 def test_a_function_has_one_name_in_all_processes(how: str) -> None:
     class Trainer:
