@@ -5,7 +5,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from horovod import _chosen_settings, _settings
 from horovod._chosen_ranks import meeting_of
@@ -148,11 +148,11 @@ class TrainingState:
 
     Attributes:
         synchronised: whether it has got that.
-        agreed: whether it has been in the elastic function that rank 0 was in.
+        shared: names of elastic functions in which rank 0 was too.
     """
 
     synchronised: bool = False
-    agreed: bool = False
+    shared: set[str] = field(default_factory=set)
 
 
 TRAINING_STATE = TrainingState()

@@ -282,7 +282,7 @@ def refuse_another_function(state: State, name: str) -> None:
 
     Of a program with two, a newcomer begins with the first while the others are in the second; and
     where a rank is lost between the two, some have left the first one and others go back into it.
-    Ranks may be in different ones from the start on. States that have no `bcast_object` do without.
+    Ranks may be in functions that they have never shared. States without `bcast_object` need none.
 
     Raises:
         RuntimeError: rank 0 has trained in another one.
@@ -296,8 +296,8 @@ def refuse_another_function(state: State, name: str) -> None:
         return
     theirs, they_have = said
     if theirs == name:
-        ours.agreed = True
-    elif they_have and (ours.agreed or not ours.synchronised):
+        ours.shared.add(name)
+    elif they_have and (not ours.synchronised or ours.shared & {name, theirs}):
         new = "" if ours.synchronised else ", which is new,"
         raise RuntimeError(
             f"rank 0 trains in {theirs}, and this worker{new} in {name}: what they would sum up is"

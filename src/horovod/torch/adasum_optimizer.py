@@ -14,7 +14,7 @@ from horovod.torch.compression import Compressor
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradient_reduction import TOO_MANY_PASSES, ZERO_GRAD_PROHIBITED, Reduction
 from horovod.torch.gradients_in_flight import Parameter
-from horovod.torch.mpi_ops import Adasum, Max, allreduce, grouped_allreduce_async, synchronize
+from horovod.torch.mpi_ops import Adasum, Sum, allreduce, grouped_allreduce_async, synchronize
 from horovod.torch.participation import Participation
 from horovod.torch.wrapping import (
     derive,
@@ -38,6 +38,7 @@ class Passes:
         self._participation = participation
         self.seen: dict[Parameter, int] = {}
         self.settled = False  # the gradients may go, and these passes be forgotten
+        self.evaluating = False  # a closure, within a step
         self._hooks: dict[Parameter, GradientHook] = {}
         self._handles: list[Any] = []
         weakref.finalize(self, remove, self._handles).atexit = False
@@ -84,6 +85,17 @@ def _entries(gradient: torch.Tensor) -> torch.Tensor:
     """Those that a gradient has, of a sparse one its values, to look at and write to."""
     whole = gradient.detach()
     return whole if whole.layout is torch.strided else whole._values()  # noqa: SLF001 - `values()` is of coalesced ones
+
+
+def _worst_of(gradients: Sequence[torch.Tensor]) -> float:
+    """NaN where one has that, else infinity where one has that, else 0."""
+    worst = 0.0
+    for entries in gradients:
+        if not torch.isfinite(entries).all():
+            if torch.isnan(entries).any():
+                return math.nan
+            worst = math.inf
+    return worst
 
 
 class AdasumStep(torch.optim.Optimizer):
@@ -150,7 +162,11 @@ class AdasumStep(torch.optim.Optimizer):
     def _counting_anew(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def evaluate() -> Any:
             self._passes.forget()
-            return closure()
+            self._passes.evaluating = True
+            try:
+                return closure()
+            finally:
+                self._passes.evaluating = False
 
         return evaluate
 
@@ -182,25 +198,27 @@ class AdasumStep(torch.optim.Optimizer):
     def synchronize(self) -> None:
         """Has all ranks know of a gradient that is not finite, so that a scaler decides alike.
 
-        Nothing is on its way before a step. `zero_grad` may follow.
+        Those without one get one. Nothing is on its way before a step. `zero_grad` may follow.
         """
         self._passes.settled = True
-        if not self._participation.here():
+        # Within a step, ranks may evaluate a closure a different number of times.
+        if self._passes.evaluating or not self._participation.here():
             return
         moving = self._moving()
         gradients = [_entries(each.grad) for each in moving if each.grad is not None]
-        finite = all(bool(torch.isfinite(entries).all()) for entries in gradients)
+        own = _worst_of(gradients)
         found = allreduce(
-            torch.tensor(not finite, device="cpu"),
-            op=Max,
+            torch.tensor(own, device="cpu"),
+            op=Sum,
             name=f"adasum.infinite.{self._first_of(moving)}",
             process_set=self._reduction.process_set,
-        )
-        if finite and found.item():
-            for entries in gradients:
-                if entries.numel():
-                    entries[(0,) * entries.dim()] = math.inf
-                    break
+        ).item()
+        if math.isfinite(found) or math.isnan(own) or found == own:
+            return
+        for entries in gradients:
+            if entries.numel():
+                entries[(0,) * entries.dim()] = found
+                break
 
     def skip_synchronize(self) -> contextlib.AbstractContextManager[None]:
         """Not possible here.

@@ -114,3 +114,37 @@ def check_ranks_leave_out_a_step_with_infinite_gradients_together() -> None:
             scaler.update()
         assert scaler.get_scale() == 2.0
         assert weight.tolist() == [[0.0], [3.0], [0.0]]
+
+
+def check_all_ranks_find_what_is_no_number() -> None:
+    """As scripts do that leave out a step by themselves, also while other ranks have joined."""
+    if not is_possible():
+        return
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = distributed([weight])
+    weight.grad = torch.tensor([1.0, [float("nan"), float("inf")][min(hvd.rank(), 1)]])
+    optimizer.synchronize()
+    assert weight.grad.isnan().any()
+    if hvd.rank() == 0:
+        weight.grad = torch.ones(2)
+        optimizer.synchronize()
+        assert weight.grad.tolist() == [1.0, 1.0]
+    hvd.join()
+
+
+def check_closures_may_synchronize_as_often_as_each_rank_needs() -> None:
+    if not is_possible():
+        return
+    weight = torch.nn.Parameter(torch.full((2,), 1.0 + hvd.rank()))
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.LBFGS([weight], lr=0.1, max_iter=2 + 3 * hvd.rank()), op=hvd.Adasum
+    )
+
+    def evaluate() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = (weight - 1.0).pow(4).sum()
+        run_backward(loss)
+        optimizer.synchronize()
+        return loss
+
+    optimizer.step(evaluate)

@@ -129,6 +129,7 @@ def check_gradients_of_an_undone_step_are_in_no_other() -> None:
         compute()
         state.restore()
         assert buffer.tolist() == [0.0] * 4
+        assert table.grad is None
         passes = options.get("backward_passes_per_step", 1)
         for _ in range(passes):
             compute()

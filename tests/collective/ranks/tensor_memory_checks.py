@@ -140,6 +140,13 @@ def check_tensors_behind_a_header_of_odd_length() -> None:
     assert hvd.broadcast_(mine(), root_rank=0).tolist() == [1.0] * 6
     rows = [float(rank + 1) for rank in range(hvd.size()) for _ in range(6)]
     assert hvd.allgather(mine()).tolist() == rows
+    everyones = torch.frombuffer(bytearray(4 * len(rows) + 1), dtype=torch.float32, offset=1)
+    assert hvd.allgather(mine(), output=everyones) is everyones
+    assert everyones.tolist() == rows
+    if 6 % hvd.size() == 0:
+        output = mine()
+        hvd.alltoall(mine(), output=output)
+        assert output.tolist() == sorted(rows[:: hvd.size()])
     every_third = mine()[::3]
     hvd.allreduce_(every_third, op=hvd.Sum)
     assert every_third.tolist() == [total] * 2

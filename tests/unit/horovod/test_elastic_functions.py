@@ -102,6 +102,24 @@ def test_a_rank_that_goes_back_does_not_meet_others_in_the_next_function(
     assert len(said) == 3  # no other state was taken
 
 
+def test_ranks_may_be_in_functions_that_they_have_never_shared(
+    training_state: _launcher_store.TrainingState,
+) -> None:
+    training_state.synchronised = True
+    assert run_fn(lambda _: "trained", lambda: None)(lone()) == "trained"
+    said: list[Any] = []
+
+    def others_say(value: Any) -> Any:
+        said.append(value)
+        return ("script.of_rank_0", True) if len(said) == 1 else value
+
+    def of_rank_1(_: ObjectState) -> str:
+        return "trained"
+
+    state = ObjectState(bcast_object=others_say, get_rank=lambda: 1, step=0)
+    assert run_fn(of_rank_1, lambda: None)(state) == "trained"
+
+
 @pytest.mark.parametrize("how", ["partial", "callable object", "method"])
 def test_a_function_has_one_name_in_all_processes(how: str) -> None:
     class Trainer:

@@ -54,26 +54,9 @@ class StateHandler:
         self.save()
 
 
-def _drop_gradients(optimizer: torch.optim.Optimizer) -> None:
-    """Has nothing of an interrupted backward pass in the next step.
-
-    Gradients that a script, or a bucket, keeps in longer memory stay there, and are zero.
-    """
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            gradient = parameter.grad
-            if gradient is None:
-                continue
-            if gradient.layout == torch.strided and _is_part(gradient):
-                parameter.grad = gradient.detach().zero_()
-            else:
-                parameter.grad = None
-
-
-def _is_part(tensor: torch.Tensor) -> bool:
-    """Whether a tensor lies in memory that holds more."""
-    elements = tensor.untyped_storage().nbytes() // tensor.element_size()
-    return elements > tensor.numel()
+def _parameters_with_gradients(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    each = (parameter for group in optimizer.param_groups for parameter in group["params"])
+    return [parameter for parameter in each if parameter.grad is not None]
 
 
 def _is_no_parameter(name: str, value: Any) -> bool:
@@ -126,14 +109,28 @@ class OptimizerStateHandler(StateHandler):
 
     def save(self) -> None:
         """Keeps copies."""
+        self._had_gradients = {id(each) for each in _parameters_with_gradients(self.value)}
         snapshot = take(self.value)
         self._saved = Snapshot(copy.deepcopy(snapshot.told), snapshot.exact)
 
     def restore(self) -> None:
         """Goes back to them; gradients, also those on their way, are those of an undone step."""
         forget_gradients(self.value)
-        _drop_gradients(self.value)
+        self._drop_gradients()
         load(self.value, Snapshot(copy.deepcopy(self._saved.told), self._saved.exact))
+
+    def _drop_gradients(self) -> None:
+        """Has nothing of an interrupted backward pass in the next step.
+
+        Those that were there when the state was kept, as in memory of the script's, become zero.
+        """
+        for parameter in _parameters_with_gradients(self.value):
+            gradient = parameter.grad
+            stays = id(parameter) in self._had_gradients
+            if gradient is not None and stays and gradient.layout == torch.strided:
+                parameter.grad = gradient.detach().zero_()
+            else:
+                parameter.grad = None
 
     def sync(self) -> None:
         """Broadcasts rank 0's; gradients that were on their way are forgotten on all ranks."""
