@@ -138,6 +138,14 @@ def check_gradients_of_an_undone_step_are_in_no_other() -> None:
         assert table.tolist() == [[0.0], [-passes]]
 
 
+def check_an_expanded_gradient_is_dropped() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    weight.grad = torch.ones(1).expand(2)
+    state = hvd.elastic.TorchState(optimizer=torch.optim.SGD([weight], lr=1.0))
+    state.restore()
+    assert weight.grad is None
+
+
 def check_training_goes_on_after_an_interrupt_between_the_backward_pass_and_the_step() -> None:
     for skip_sync in (True, False):
         weight = torch.nn.Parameter(torch.zeros(2))

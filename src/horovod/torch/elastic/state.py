@@ -15,6 +15,7 @@ from horovod.torch.functions import (
     broadcast_parameters,
 )
 from horovod.torch.mpi_ops import rank
+from horovod.torch.operands import repeats_elements
 from horovod.torch.optimizer_state import Snapshot, load, take
 from horovod.torch.wrapping import forget_gradients
 
@@ -126,11 +127,11 @@ class OptimizerStateHandler(StateHandler):
         """
         for parameter in _parameters_with_gradients(self.value):
             gradient = parameter.grad
-            stays = id(parameter) in self._had_gradients
-            if gradient is not None and stays and gradient.layout == torch.strided:
+            parameter.grad = None
+            if gradient is None or id(parameter) not in self._had_gradients:
+                continue
+            if gradient.layout == torch.strided and not repeats_elements(gradient):
                 parameter.grad = gradient.detach().zero_()
-            else:
-                parameter.grad = None
 
     def sync(self) -> None:
         """Broadcasts rank 0's; gradients that were on their way are forgotten on all ranks."""
