@@ -12,19 +12,17 @@ import pytest
 from collective.launching import LAUNCH_SECONDS, clean_environment
 
 KINDS = pytest.mark.parametrize("flags", [(), ("--min-np", "2")], ids=["fixed", "elastic"])
-# Takes a second to end, and says so before and after.
+# Takes a second to end, and says so before and after. With a handler and `pause`, a signal that
+# comes in front of `pause` would wake nobody.
 SAVING = """
 import os, pathlib, signal, sys, time
-def save(*_):
-    print("saving", flush=True)
-    time.sleep(1)
-    pathlib.Path(sys.argv[1], os.environ["HOROVOD_RANK"]).touch()
-    print("saved", flush=True)
-    sys.exit()
-signal.signal(signal.SIGTERM, save)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 print("ready", flush=True)
-while True:
-    signal.pause()
+signal.sigwait([signal.SIGTERM])
+print("saving", flush=True)
+time.sleep(1)
+pathlib.Path(sys.argv[1], os.environ["HOROVOD_RANK"]).touch()
+print("saved", flush=True)
 """
 
 
