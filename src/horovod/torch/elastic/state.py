@@ -115,7 +115,7 @@ class OptimizerStateHandler(StateHandler):
         self._saved = Snapshot(copy.deepcopy(snapshot.told), snapshot.exact)
 
     def restore(self) -> None:
-        """Goes back to them; gradients, also those on their way, are those of an undone step."""
+        """Goes back to them; gradients since then, also those on their way, are dropped."""
         forget_gradients(self.value)
         self._drop_gradients()
         load(self.value, Snapshot(copy.deepcopy(self._saved.told), self._saved.exact))
