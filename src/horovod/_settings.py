@@ -151,7 +151,8 @@ CYCLE_TIME = Setting(
     WAIT,
     0.1,
     "milliseconds that an operation which nobody waits for yet may stay, so that others travel with"
-    " it; by default 50 where ranks share memory and have no core to spare; rank 0's value counts",
+    " it; by default 50 where ranks share memory and have no core to spare, and up to 1000 there"
+    " while a rank computes; rank 0's value counts",
 )
 FUSION_THRESHOLD = Setting(
     "HOROVOD_FUSION_THRESHOLD",

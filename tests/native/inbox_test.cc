@@ -132,7 +132,7 @@ TEST(ATimerThatWasSetForAnotherRequestIsSetAnew) {
   inbox.SetGatherTime(std::chrono::microseconds(100));
   inbox.Submit(RequestOf("a"));
   (void)inbox.Withdraw(kWanted);
-  inbox.SetGatherTime(std::chrono::milliseconds(200));
+  inbox.SetGatherTime(hvd::kLongGatherTime, true);
   inbox.Submit(RequestOf("b"));
   EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
   EXPECT_TRUE(inbox.Take(false).requests.empty());
@@ -145,6 +145,48 @@ TEST(ATimerThatWasSetForAnotherRequestIsSetAnew) {
   EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
   EXPECT_TRUE(inbox.Take(false).requests.empty());
   EXPECT_FALSE(Readable(inbox.timer_fd()));
+}
+
+TEST(ALongStayGoesOnWhileTheProcessComputes) {
+  Inbox inbox;
+  inbox.SetGatherTime(hvd::kLongGatherTime);
+  inbox.Submit(RequestOf("a"));
+  const auto begin = std::chrono::steady_clock::now();
+  while (inbox.Take(false).requests.empty()) continue;
+  EXPECT_TRUE(std::chrono::steady_clock::now() - begin >= hvd::kLongestGatherTime);
+  EXPECT_FALSE(Readable(inbox.timer_fd()));
+}
+
+TEST(ALongStayEndsWhereTheProcessDoesNotCompute) {
+  Inbox inbox;
+  inbox.SetGatherTime(hvd::kLongGatherTime);
+  inbox.Submit(RequestOf("a"));
+  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
+  EXPECT_TRUE(inbox.Take(false).requests.empty());
+  EXPECT_FALSE(Readable(inbox.timer_fd()));
+  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
+  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
+}
+
+TEST(AStayThatGoesOnEndsForACallerThatWaits) {
+  Inbox inbox;
+  inbox.SetGatherTime(hvd::kLongGatherTime);
+  inbox.Submit(RequestOf("a"));
+  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
+  EXPECT_TRUE(inbox.Take(false).requests.empty());
+  inbox.Submit(RequestOf("b"));
+  EXPECT_TRUE(inbox.Take(false).requests.empty());
+  inbox.Hurry();
+  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{2});
+  EXPECT_FALSE(Readable(inbox.timer_fd()));
+}
+
+TEST(NoStayGoesOnBeyondWhatTheUserSays) {
+  Inbox inbox;
+  inbox.SetGatherTime(hvd::kLongGatherTime, true);
+  inbox.Submit(RequestOf("a"));
+  EXPECT_TRUE(Readable(inbox.timer_fd(), 60'000));
+  EXPECT_EQ(inbox.Take(false).requests.size(), size_t{1});
 }
 
 TEST(StaysAreLongAgainOnceNobodyWaits) {

@@ -15,8 +15,13 @@ inline constexpr std::chrono::microseconds kShortGatherTime{100};
 // whichever has not got its own back. So it is left to callers that wait, if they come soon.
 inline constexpr std::chrono::microseconds kLongGatherTime{50'000};
 
-// Whatever the user says.
+// Whatever the user says; and however long a rank computes, whose long stays go on meanwhile: the
+// backward pass of a large model may take longer than the time above.
 inline constexpr std::chrono::microseconds kLongestGatherTime{1'000'000};
+
+// A process computes whose threads have had at least one part in so many of the time that passed:
+// ranks may have to share cores with several others.
+inline constexpr int kComputingPart = 10;
 
 // How long a caller waits before it hurries other ranks: one that comes a little later needs no
 // interruption, and runs its operations itself.

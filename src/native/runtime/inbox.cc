@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <ctime>
 #include <utility>
 
 namespace hvd {
@@ -9,6 +10,12 @@ namespace {
 
 // The clock's start: its smallest value would overflow where the time until then is taken.
 constexpr std::chrono::steady_clock::time_point kLongAgo{};
+
+// Of all threads.
+std::chrono::microseconds CpuTime() {
+  static_assert(CLOCKS_PER_SEC == 1'000'000);
+  return std::chrono::microseconds(std::clock());
+}
 
 }  // namespace
 
@@ -19,8 +26,7 @@ void Inbox::Submit(std::shared_ptr<const Request> request) {
   const std::lock_guard lock(mutex_);
   const bool whole = request->device == kCpu || gather_gpus_too_;
   const auto stay = whole ? gather_time_ : std::min(gather_time_, kShortGatherTime);
-  const auto due = Clock::now() + stay;
-  if (!AnyStayLocked() || due < due_) SetDue(due);
+  Stay(stay);
   contents_.requests.push_back(std::move(request));
 }
 
@@ -46,12 +52,33 @@ std::shared_ptr<const Request> Inbox::Withdraw(bool (*wanted)(const Request&)) {
 
 void Inbox::PutBack(std::shared_ptr<const Request> request) {
   const std::lock_guard lock(mutex_);
-  if (!AnyStayLocked()) SetDue(Clock::now() + gather_time_);
+  Stay(gather_time_);
   if (withdrawn_ != 0) {
     contents_.requests[--withdrawn_] = std::move(request);
   } else {
     contents_.requests.insert(contents_.requests.begin(), std::move(request));
   }
+}
+
+// Of a long stay, the first half ends with the first look, whence the second one counts.
+void Inbox::Stay(std::chrono::microseconds time) {
+  const bool may_go_on = time >= kLongGatherTime && !gather_gpus_too_;
+  const auto now = Clock::now();
+  const auto due = now + (may_go_on ? time / 2 : time);
+  if (AnyStayLocked() && due >= due_) return;
+  look_.reset();
+  look_time_ = time / 2;
+  latest_ = may_go_on ? now + std::max(time, kLongestGatherTime) : due;
+  SetDue(due);
+}
+
+bool Inbox::GoesOn(Clock::time_point now) {
+  if (due_ == kLongAgo || now >= latest_) return false;
+  const auto last = std::exchange(look_, Look{.time = now, .computed = CpuTime()});
+  if (last && (look_->computed - last->computed) * kComputingPart < now - last->time) return false;
+  timer_due_.reset();
+  SetDue(std::min(now + look_time_, latest_));
+  return true;
 }
 
 void Inbox::SetDue(Clock::time_point due) {
@@ -158,6 +185,7 @@ Inbox::Contents Inbox::Take(bool all) {
       }
       return {};
     }
+    if (GoesOn(now)) return {};
   }
   CancelTimer();
   contents_.requests.erase(

@@ -75,9 +75,17 @@ class Inbox {
  private:
   using Clock = std::chrono::steady_clock;
 
+  // How long the process had computed at a time.
+  struct Look {
+    Clock::time_point time;
+    std::chrono::microseconds computed;
+  };
+
   // With the mutex held.
   bool AnyStayLocked() const { return withdrawn_ != contents_.requests.size(); }
   void WakeLocked();
+  void Stay(std::chrono::microseconds time);
+  bool GoesOn(Clock::time_point now);
   void SetDue(Clock::time_point due);
   void CancelTimer();
 
@@ -86,7 +94,10 @@ class Inbox {
   std::mutex mutex_;
   Contents contents_;
   size_t withdrawn_ = 0;                        // of the requests, the first so many
-  Clock::time_point due_{};                     // of the requests
+  Clock::time_point due_{};                     // of the requests, unless their stay goes on
+  Clock::time_point latest_{};                  // not after that, however long it goes on
+  Clock::duration look_time_{};                 // from one look to the next, while it does
+  std::optional<Look> look_;                    // the last one during this stay
   std::optional<Clock::time_point> timer_due_;  // not after that while requests stay
   std::chrono::microseconds gather_time_ = kShortGatherTime;
   std::chrono::microseconds agreed_gather_time_ = kShortGatherTime;
