@@ -53,6 +53,7 @@ FILES = (
     "gradient_type_checks.py",
     "shared_memory_checks.py",
     "bucket_checks.py",
+    "long_copy_checks.py",
     "torch_training_checks.py",
     "batch_norm_checks.py",
     "torch_group_checks.py",

@@ -437,6 +437,11 @@ class Runtime:
             False when it has to be enqueued instead; the exception of a signal's handler that has
             raised before the operation began; else what `wait` returns.
         """
+    def copy(self, to: int, from_: int, nbytes: int) -> None:
+        """Copies between parts of memory that do not overlap, without the GIL.
+
+        Past the caches when there is too much for them to keep it.
+        """
     def new_output(self, shape: Sequence[int], dtype: int) -> Buffer:
         """Memory of the CPU for a result; what callers have dropped of large ones is used again.
 

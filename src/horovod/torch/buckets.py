@@ -20,6 +20,7 @@ from horovod.torch.gradient_places import sharing_memory
 from horovod.torch.gradient_reduction import TOO_MANY_PASSES, Reduction
 from horovod.torch.gradients_in_flight import Parameter
 from horovod.torch.handles import synchronize
+from horovod.torch.long_copies import copy_into
 from horovod.torch.missing_gradients import gradient_dtype
 from horovod.torch.operands import repeats_elements
 from horovod.torch.parameter_names import numbered
@@ -85,7 +86,7 @@ class Bucket:
                 # Another rank may have one, as models may differ in what they execute.
                 view.zero_()
             else:
-                view.copy_(gradient)
+                copy_into(view, gradient)
         parameter.grad = view
 
     def _view_in_place(self, parameter: Parameter) -> torch.Tensor:

@@ -123,6 +123,10 @@ class RankRuntime {
     }
     return result == nullptr ? py::none() : py::cast(TakeResult(core_, result, gpu_type_));
   }
+  void Copy(uintptr_t to, uintptr_t from, size_t bytes) const {
+    const ReleasedLock released;
+    core_.copy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  }
   Buffer NewOutput(const std::vector<int64_t>& shape, int dtype) const {
     hvd_output output;
     hvd_error error;
@@ -294,6 +298,7 @@ void BindRuntime(py::module_& module) {
            arg("destination"), arg("shape"), arg("dtype"), arg("wire_dtype"), arg("op"),
            arg("prescale"), arg("postscale"), arg("root"), arg("numbers") = std::vector<int64_t>(),
            arg("rows") = 0)
+      .def("copy", &RankRuntime::Copy, arg("to"), arg("from_"), arg("nbytes"))
       .def("new_output", &RankRuntime::NewOutput, arg("shape"), arg("dtype"))
       .def_property_readonly("fast_operations", &RankRuntime::fast_operations)
       .def_property_readonly("mapped_operations", &RankRuntime::mapped_operations)

@@ -1,6 +1,7 @@
 #include "runtime/c_api.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <memory>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "kernels/chosen.h"
+#include "kernels/stream_copy.h"
 #include "runtime/c_api_arguments.h"
 #include "runtime/c_api_errors.h"
 #include "runtime/c_api_mpi.h"
@@ -153,6 +155,10 @@ void Pass(hvd::Output& taken, hvd_output* output) {
   std::copy(taken.shape.begin(), taken.shape.end(), output->shape);
 }
 
+void Copy(void* to, const void* from, size_t bytes) {
+  hvd::CopyLocally(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+}
+
 int32_t NewOutput(const hvd_runtime* runtime, const int64_t* shape, size_t dimensions,
                   int32_t dtype, hvd_output* output, hvd_error* error) {
   return Guard(error, [&] {
@@ -207,6 +213,7 @@ extern "C" __attribute__((visibility("default"))) const hvd_core* hvd_core_api(v
       .is_done = IsDone,
       .wait = Wait,
       .waits_at = WaitsAt,
+      .copy = Copy,
       .new_output = NewOutput,
       .output_count = OutputCount,
       .take_output = TakeOutput,

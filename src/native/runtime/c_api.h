@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what stands in this file. */
-#define HVD_ABI_VERSION 24
+#define HVD_ABI_VERSION 25
 #define HVD_CORE_ENTRY "hvd_core_api"
 
 /* The kinds of hvd::Error (base/error.h). */
@@ -198,6 +198,10 @@ typedef struct hvd_core {
 
   /* The caller waits for it at `site`, a line of its program: for rank 0's warning. */
   int32_t (*waits_at)(hvd_runtime* runtime, int64_t handle, const char* site, hvd_error* error);
+
+  /* Copies between parts of memory that do not overlap, past the caches when there is too much for
+   * them to keep it. */
+  void (*copy)(void* to, const void* from, size_t bytes);
 
   /* Memory for a result, which the caller passes as a destination. */
   int32_t (*new_output)(const hvd_runtime* runtime, const int64_t* shape, size_t dimensions,

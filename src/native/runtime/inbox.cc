@@ -74,8 +74,9 @@ void Inbox::Stay(std::chrono::microseconds time) {
 
 bool Inbox::GoesOn(Clock::time_point now) {
   if (due_ == kLongAgo || now >= latest_) return false;
-  const auto last = std::exchange(look_, Look{.time = now, .computed = CpuTime()});
-  if (last && (look_->computed - last->computed) * kComputingPart < now - last->time) return false;
+  const Look look{.time = now, .computed = CpuTime()};
+  const auto last = std::exchange(look_, look);
+  if (last && (look.computed - last->computed) * kComputingPart < now - last->time) return false;
   timer_due_.reset();
   SetDue(std::min(now + look_time_, latest_));
   return true;
