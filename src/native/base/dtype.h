@@ -25,6 +25,11 @@ enum class DType : uint8_t {
 // Bytes of one element.
 size_t SizeOf(DType dtype);
 
+// Memory over bytes behind a header, as of `torch.frombuffer`, need not be.
+inline bool IsAligned(const void* address, DType dtype) {
+  return reinterpret_cast<uintptr_t>(address) % SizeOf(dtype) == 0;
+}
+
 // Whether it is one of the 16-bit types of numbers, which are reduced as float32.
 constexpr bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 

@@ -26,11 +26,6 @@ bool IsFalse(PyObject* value) {
   return result;
 }
 
-// Over bytes behind a header, as of `torch.frombuffer`, it need not be.
-bool IsAligned(const void* data, DType dtype) {
-  return reinterpret_cast<uintptr_t>(data) % SizeOf(dtype) == 0;
-}
-
 bool HasMoved(const Calls& calls, PyObject* tensor, PyObject* memory) {
   return BeginOf(calls, tensor) != BeginOf(calls, memory);
 }

@@ -77,16 +77,17 @@ void CheckConversion(const Request& request, const TensorSpec& tensor) {
 // Whether the result lies in the caller's memory.
 bool WritesInPlace(OpKind kind) { return kind == OpKind::kAllreduce || kind == OpKind::kBroadcast; }
 
+bool AreAligned(const Memory& memory, DType dtype) {
+  return IsAligned(memory.source, dtype) && IsAligned(memory.destination, dtype);
+}
+
 void CheckMemory(const Request& request, const TensorSpec& tensor, const Memory& memory) {
   const DType dtype = tensor.memory_dtype();
   if (ElementCount(tensor.shape, dtype) == 0) return;
-  const auto aligned = [dtype](const void* address) {
-    return reinterpret_cast<uintptr_t>(address) % SizeOf(dtype) == 0;
-  };
   if (memory.source == nullptr || (WritesInPlace(request.kind) && memory.destination == nullptr)) {
     ThrowInvalid(StrCat("the tensor of '", ShownName(request.name), "' has no memory"));
   }
-  if (!aligned(memory.source) || !aligned(memory.destination)) {
+  if (!AreAligned(memory, dtype)) {
     ThrowInvalid(
         StrCat("the tensor of '", ShownName(request.name), "' is not aligned for ", Name(dtype)));
   }
@@ -190,17 +191,12 @@ bool IsPlain(const BlockingCall& call, int size) {
     return false;
   }
   size_t bytes = SizeOf(tensor.memory_dtype());
-  const auto aligned = [item = bytes](const void* address) {
-    return reinterpret_cast<uintptr_t>(address) % item == 0;
-  };
   for (const int64_t dimension : tensor.shape) {
     if (dimension <= 0 || static_cast<size_t>(dimension) > kMostBytes / bytes) return false;
     bytes *= static_cast<size_t>(dimension);
   }
   const Memory& memory = call.memory;
-  if (memory.source == nullptr || !aligned(memory.source) || !aligned(memory.destination)) {
-    return false;
-  }
+  if (memory.source == nullptr || !AreAligned(memory, tensor.memory_dtype())) return false;
   switch (call.kind) {
     case OpKind::kAllreduce:
       return memory.destination != nullptr && HasReduction(call);
