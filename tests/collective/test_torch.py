@@ -47,6 +47,7 @@ FILES = (
     "optimizer_state_checks.py",
     "inner_optimizer_checks.py",
     "overlap_checks.py",
+    "stay_checks.py",
     "gradient_hook_checks.py",
     "gradient_memory_checks.py",
     "gradient_place_checks.py",

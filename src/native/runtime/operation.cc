@@ -71,6 +71,13 @@ bool Operation::WaitFor(int64_t timeout_ms) const {
   return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return done_; });
 }
 
+bool Operation::PolledFor(std::chrono::milliseconds time) {
+  const auto now = std::chrono::steady_clock::now();
+  const std::lock_guard lock(mutex_);
+  if (polled_ && now - *polled_ < time) return false;
+  return std::exchange(polled_, now).has_value();
+}
+
 Result Operation::TakeResult() {
   const std::lock_guard lock(mutex_);
   if (error_) throw Error(*error_);

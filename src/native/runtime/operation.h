@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -99,6 +100,9 @@ class Operation {
   bool Done() const;
   // False when the timeout, in milliseconds, passed first.
   bool WaitFor(int64_t timeout_ms) const;
+  // A caller has looked at it in vain. True when that has gone on for so long, since the first time
+  // or since it was last true.
+  bool PolledFor(std::chrono::milliseconds time);
   // Once done. Throws the error of a failed operation.
   Result TakeResult();
 
@@ -106,6 +110,7 @@ class Operation {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   bool done_ = false;
+  std::optional<std::chrono::steady_clock::time_point> polled_;
   std::shared_ptr<void> token_;
   std::optional<Error> error_;
   Result result_;

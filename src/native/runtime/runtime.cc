@@ -36,6 +36,14 @@ constexpr size_t kShortBytes = size_t{1} << 20;
 // How long what is logged at the end may take, where nobody reads it.
 constexpr std::chrono::seconds kLastWords{2};
 
+// How often a caller looks whether the one that helps has gone.
+constexpr int64_t kHelpersLook = 50;  // ms
+
+int64_t MillisecondsUntil(std::chrono::steady_clock::time_point time) {
+  const auto left = time - std::chrono::steady_clock::now();
+  return std::max<int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 0);
+}
+
 Error ShutdownError(const std::string& first) {
   return {Error::Kind::kShutdown,
           StrCat("Horovod has been shut down. This was caused by an exception on one of the ranks "
@@ -223,8 +231,12 @@ Output Runtime::NewOutput(DType dtype, std::vector<int64_t> shape) const {
 }
 
 bool Runtime::Poll(int64_t handle) {
-  if (operations_.Lookup(handle)->Done()) return true;
-  if (control_ != nullptr && !InForkedChild()) control_->Hurry();
+  const auto operation = operations_.Lookup(handle);
+  if (operation->Done()) return true;
+  if (control_ != nullptr && !InForkedChild()) {
+    control_->Hurry();
+    if (operation->PolledFor(kPatience)) control_->HurryOthers();
+  }
   return false;
 }
 
@@ -235,11 +247,16 @@ bool Runtime::WaitFor(int64_t handle, int64_t timeout_ms) {
     const auto end = begin + std::chrono::milliseconds(timeout_ms);
     bool put_back = false;
     if (operation->request.device == kCpu) put_back = MeetForStarted(*operation, end);
-    Help(*operation, begin, end);
-    const bool done = operation->Done();
-    if (!done || put_back) control_->Hurry();
-    if (done) return true;
-    timeout_ms = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    do {
+      Help(*operation, begin, end);
+      const bool done = operation->Done();
+      if (!done || put_back) control_->Hurry();
+      if (done) return true;
+      timeout_ms = MillisecondsUntil(end);
+      // Another caller helps, and may leave while others' stays are long.
+      if (operation->WaitFor(std::min(timeout_ms, kHelpersLook))) return true;
+    } while (MillisecondsUntil(end) > 0);
+    return false;
   }
   return operation->WaitFor(std::max<int64_t>(timeout_ms, 0));
 }

@@ -1,0 +1,65 @@
+"""Operations that nobody waits for stay while their rank computes, but nobody is kept by that.
+
+Where ranks have cores to spare, or share no memory, they stay for 100 µs, and all this holds too.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+import horovod.torch as hvd
+
+TRIES = 5
+PATIENCE = 60.0  # seconds
+SOON = 0.5  # seconds: half of the longest stay
+
+
+def _compute_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    factor = torch.rand(100, 100)
+    while not condition():
+        assert time.monotonic() < end
+        factor.mm(factor)
+
+
+def _check_not_kept(wait: Callable[[int], object]) -> None:
+    """Rank 0 waits for what the others start, who compute on for longer than it may stay."""
+    waited = []
+    for _ in range(TRIES):
+        hvd.allreduce(torch.ones(3), name="after which stays are long again")
+        hvd.barrier()
+        begin = time.monotonic()
+        handle = hvd.allreduce_async(torch.ones(3), name="waited for", op=hvd.Sum)
+        if hvd.rank() == 0:
+            wait(handle)
+            waited.append(time.monotonic() - begin)
+        else:
+            end = begin + 3 * SOON
+            _compute_until(lambda end=end: time.monotonic() > end)  # type: ignore[misc]
+        if hvd.rank() != 0:
+            hvd.synchronize(handle)
+    assert hvd.rank() != 0 or statistics.median(waited) < SOON, waited
+
+
+def check_a_rank_that_waits_is_not_kept() -> None:
+    _check_not_kept(hvd.synchronize)
+
+
+def check_a_rank_that_polls_is_not_kept() -> None:
+    def poll(handle: int) -> None:
+        end = time.monotonic() + PATIENCE
+        while not hvd.poll(handle):
+            assert time.monotonic() < end
+            time.sleep(0.001)
+        hvd.synchronize(handle)
+
+    _check_not_kept(poll)
+
+
+def check_what_nobody_waits_for_is_done_while_all_compute() -> None:
+    tensor = torch.ones(3)
+    handle = hvd.allreduce_async_(tensor, name="left alone", op=hvd.Sum)
+    _compute_until(lambda: bool(tensor.eq(hvd.size()).all()))
+    hvd.synchronize(handle)
