@@ -168,7 +168,7 @@ class ControlPlane {
   StallInspector stalls_;
   std::optional<Clock::time_point> stalls_due_;
   bool told_unnamed_ = false;
-  bool hurried_ = false;  // since the last responses
+  std::optional<Clock::time_point> hurried_;  // since the last responses
   bool ending_ = false;
   bool failed_ = false;
 };

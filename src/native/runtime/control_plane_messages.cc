@@ -67,7 +67,7 @@ bool ControlPlane::SendReadyOnce() {
   const std::vector<Addressed> ready = coordinator_.TakeReady();
   for (const AutotuneSample& sample : coordinator_.TakeSamples()) observer_.OnSample(sample);
   if (ready.empty()) return false;
-  hurried_ = false;
+  hurried_.reset();
   for (const Addressed& item : ready) {
     // What ranks ask for before a barrier comes before it.
     const Response& response = item.response;
@@ -126,7 +126,10 @@ void ControlPlane::HandleAsCoordinator(int rank, MessageType type,
     }
     case MessageType::kHurry:
       // What it was for may have been answered meanwhile.
-      if (ending_ || coordinator_.waiting() == 0 || std::exchange(hurried_, true)) return;
+      if (ending_ || coordinator_.waiting() == 0) return;
+      // Stays are long again after what ranks have begun without an answer.
+      if (hurried_ && Clock::now() - *hurried_ < kLongGatherTime) return;
+      hurried_ = Clock::now();
       return Broadcast(MessageType::kHurry, {});
     case MessageType::kLaneWaits:
       // At the end too: what one has said of itself then may not have been sent.

@@ -21,7 +21,7 @@ inline constexpr std::chrono::microseconds kLongestGatherTime{1'000'000};
 
 // A process computes whose threads have had at least one part in so many of the time that passed:
 // ranks may have to share cores with several others.
-inline constexpr int kComputingPart = 10;
+inline constexpr int kComputingPart = 20;
 
 // How long a caller waits before it hurries other ranks: one that comes a little later needs no
 // interruption, and runs its operations itself.

@@ -36,6 +36,9 @@ constexpr size_t kShortBytes = size_t{1} << 20;
 // How long what is logged at the end may take, where nobody reads it.
 constexpr std::chrono::seconds kLastWords{2};
 
+// How long an operation may take that a caller has forgotten, who has another one of its name.
+constexpr std::chrono::milliseconds kForgotten{1000};
+
 // How often a caller looks whether the one that helps has gone.
 constexpr int64_t kHelpersLook = 50;  // ms
 
@@ -195,6 +198,25 @@ std::shared_ptr<Operation> Runtime::MakeOperation(Request request, std::vector<M
   return operation;
 }
 
+int64_t Runtime::AddOperation(const std::shared_ptr<Operation>& operation) {
+  try {
+    return operations_.Add(operation);
+  } catch (const Error&) {
+    const Request& request = operation->request;
+    const auto earlier = operations_.UnderWay(OperationKey(request.process_set, request.name));
+    if (control_ == nullptr || InForkedChild()) throw;
+    if (earlier == nullptr) return operations_.Add(operation);  // it has just run
+    // Whoever forgets operations expects them to run by themselves, not to stay for so long.
+    if (Clock::now() - earlier->made < kLongGatherTime) throw;
+    control_->Hurry();
+    if (!earlier->WaitFor(kPatience.count())) {
+      control_->HurryOthers();
+      if (!earlier->WaitFor(kForgotten.count())) throw;
+    }
+    return operations_.Add(operation);
+  }
+}
+
 int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vector<int64_t> splits,
                          DeviceStream stream) {
   // This rank's affair: nothing that others are asked for.
@@ -206,7 +228,7 @@ int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vecto
       !operations_.HasName(operation->request.process_set, operation->request.name)) {
     ComeOutOfLane(*operation);
   }
-  const int64_t handle = operations_.Add(operation);
+  const int64_t handle = AddOperation(operation);
   if (operation->request.kind == OpKind::kJoin) {
     constexpr int64_t kMost = std::numeric_limits<int>::max();
     gpu_.StandInOn(devices.empty() ? kCpu : static_cast<int>(std::min(devices.front(), kMost)));

@@ -53,6 +53,14 @@ void TensorTable::CountNames() {
   names_.store(waiting_.size() + running_.size(), std::memory_order_relaxed);
 }
 
+std::shared_ptr<Operation> TensorTable::UnderWay(const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto* const known : {&waiting_, &running_}) {
+    if (const auto found = known->find(key); found != known->end()) return found->second;
+  }
+  return nullptr;
+}
+
 std::shared_ptr<Operation> TensorTable::Waiting(const std::string& key) const {
   const std::lock_guard lock(mutex_);
   const auto found = waiting_.find(key);
@@ -63,7 +71,8 @@ std::shared_ptr<Operation> TensorTable::Start(const std::string& key) {
   const std::lock_guard lock(mutex_);
   const auto found = waiting_.find(key);
   if (found == waiting_.end()) return nullptr;
-  running_.insert(key);  // first: where it finds no memory, the operation still waits
+  running_.emplace(key,
+                   found->second);  // first: where it finds no memory, the operation still waits
   auto operation = std::move(found->second);
   waiting_.erase(found);
   return operation;

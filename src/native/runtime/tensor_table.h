@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/error.h"
 #include "runtime/operation.h"
@@ -26,7 +25,9 @@ class TensorTable {
 
   // Whether an operation of that name is under way.
   bool HasName(int32_t process_set, std::string_view name) const;
-  // The operation with that key, which has not begun to run. Nothing when there is none.
+  // The operation with that key that is under way. Nothing when there is none.
+  std::shared_ptr<Operation> UnderWay(const std::string& key) const;
+  // The same, which has not begun to run.
   std::shared_ptr<Operation> Waiting(const std::string& key) const;
 
   // The operation with that key begins to run, after which only the thread that runs it may
@@ -58,7 +59,7 @@ class TensorTable {
   std::optional<Error> refusal_;
   int64_t next_handle_ = 0;
   std::unordered_map<std::string, std::shared_ptr<Operation>> waiting_;
-  std::unordered_set<std::string> running_;
+  std::unordered_map<std::string, std::shared_ptr<Operation>> running_;
   std::unordered_map<int64_t, std::shared_ptr<Operation>> handles_;
 };
 

@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable
 
+import pytest
 import torch
 
 import horovod.torch as hvd
@@ -62,4 +63,17 @@ def check_what_nobody_waits_for_is_done_while_all_compute() -> None:
     tensor = torch.ones(3)
     handle = hvd.allreduce_async_(tensor, name="left alone", op=hvd.Sum)
     _compute_until(lambda: bool(tensor.eq(hvd.size()).all()))
+    hvd.synchronize(handle)
+
+
+def check_a_name_is_free_for_who_forgets_operations() -> None:
+    """As under Horovod, where they run at once. Two at once are a mistake there too."""
+    for value in range(4):
+        hvd.allreduce_async(torch.full((3,), float(value)), name="forgotten")
+        end = time.monotonic() + 0.3 * SOON
+        _compute_until(lambda end=end: time.monotonic() > end)  # type: ignore[misc]
+    hvd.allreduce(torch.ones(3), name="forgotten")
+    handle = hvd.allreduce_async(torch.ones(3), name="twice")
+    with pytest.raises(ValueError, match="same name"):
+        hvd.allreduce_async(torch.ones(3), name="twice")
     hvd.synchronize(handle)
