@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 
 from horovod._reduce_op import Average, Sum
+from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet, global_process_set, size_of
 from horovod.torch.gathering import allgather_async
 from horovod.torch.handles import start_all, wait_for_all
@@ -32,17 +33,16 @@ def sparse_allreduce_async(
 
     Raises:
         ValueError: the tensor is not in COO layout, or the op is another one.
+        HorovodInternalError: in what is returned: the ranks' tensors are of different shapes.
     """
     if tensor.layout != torch.sparse_coo:
         raise ValueError(f"sparse_allreduce_async takes sparse COO tensors, not {tensor.layout}")
     if op not in (Average, Sum):
         raise ValueError("sparse_allreduce_async supports only hvd.Average and hvd.Sum")
-    shape, dimensions = tensor.shape, tensor.sparse_dim()
     entries = tensor.detach()
-    # Gathered along the first dimension; indices have the entries in their second.
     parts = {
-        "indices": entries._indices().t().contiguous(),  # noqa: SLF001 - of tensors that are not coalesced
-        "values": entries._values(),  # noqa: SLF001 - as above
+        "indices": _told(entries),
+        "values": entries._values(),  # noqa: SLF001 - of tensors that are not coalesced
     }
     handles = start_all(
         functools.partial(
@@ -58,10 +58,39 @@ def sparse_allreduce_async(
         keep_for_this_stream((indices, values))
         if op == Average:
             values = values / size_of(process_set)
-        where = indices.reshape(-1, dimensions).t()
         # The entries come from tensors that were in order; without the word, PyTorch warns.
         return torch.sparse_coo_tensor(
-            where, values, shape, device=values.device, check_invariants=False
+            _places(indices, entries),
+            values,
+            entries.shape,
+            device=values.device,
+            check_invariants=False,
         )
 
     return finish
+
+
+def _told(entries: torch.Tensor) -> torch.Tensor:
+    """A row for the shape, as numbers below 0, and one for each entry: where it is."""
+    places = entries._indices().t()  # noqa: SLF001 - of tensors that are not coalesced
+    shape = entries.shape[: entries.sparse_dim()]
+    return torch.cat([torch.tensor([[-1 - size for size in shape]]).to(places), places])
+
+
+def _places(told: torch.Tensor, entries: torch.Tensor) -> torch.Tensor:
+    """Where the entries of all ranks are; each in a column.
+
+    Raises:
+        HorovodInternalError: the ranks' tensors are of different shapes; on all ranks.
+    """
+    rows = told.reshape(-1, entries.sparse_dim())
+    of_shapes = rows[:, 0] < 0
+    shapes = (-1 - rows[of_shapes]).tolist()
+    for shape in shapes:
+        if shape != shapes[0]:
+            raise HorovodInternalError(
+                "Mismatched sparse_allreduce tensor shapes: One rank sent a tensor of shape"
+                f" {shapes[0]}, but another rank sent a tensor of shape {shape}, not counting the"
+                " dimensions of its values."
+            )
+    return rows[~of_shapes].t()
