@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from horovod._reduce_op import require_power_of_2
+from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import size_of
 from horovod.torch.compression import Compressor
 from horovod.torch.gradient_hooks import GradientHook, remove
@@ -132,7 +133,11 @@ class AdasumStep(torch.optim.Optimizer):
             op=Adasum,
             process_set=self._reduction.process_set,
         )
-        summed = synchronize(handle)
+        try:
+            summed = synchronize(handle)
+        except HorovodInternalError:
+            self._passes.forget()
+            raise
         for (parameter, start), delta, (_, context) in zip(
             before.items(), summed, pairs, strict=True
         ):
@@ -198,14 +203,16 @@ class AdasumStep(torch.optim.Optimizer):
     def synchronize(self) -> None:
         """Has all ranks know of a gradient that is not finite, so that a scaler decides alike.
 
-        Those without one get one. Nothing is on its way before a step. `zero_grad` may follow.
+        Those without one get one, if need be in place of none. Nothing is on its way before a
+        step. `zero_grad` may follow.
         """
         self._passes.settled = True
         # Within a step, ranks may evaluate a closure a different number of times.
         if self._passes.evaluating or not self._participation.here():
             return
         moving = self._moving()
-        gradients = [_entries(each.grad) for each in moving if each.grad is not None]
+        parameters = (each for group in self.param_groups for each in group["params"])
+        gradients = [_entries(each.grad) for each in parameters if each.grad is not None]
         own = _worst_of(gradients)
         found = allreduce(
             torch.tensor(own, device="cpu"),
@@ -218,7 +225,9 @@ class AdasumStep(torch.optim.Optimizer):
         for entries in gradients:
             if entries.numel():
                 entries[(0,) * entries.dim()] = found
-                break
+                return
+        for parameter in moving[:1]:
+            parameter.grad = torch.full_like(parameter, found)
 
     def skip_synchronize(self) -> contextlib.AbstractContextManager[None]:
         """Not possible here.

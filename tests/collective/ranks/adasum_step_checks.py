@@ -11,6 +11,7 @@ import torch
 
 import horovod.torch as hvd
 from collective.ranks.backward_pass import run_backward
+from horovod.common.exceptions import HorovodInternalError
 
 
 def is_possible() -> bool:
@@ -114,6 +115,34 @@ def check_ranks_leave_out_a_step_with_infinite_gradients_together() -> None:
             scaler.update()
         assert scaler.get_scale() == 2.0
         assert weight.tolist() == [[0.0], [3.0], [0.0]]
+
+
+def check_a_rank_without_gradients_hears_of_infinite_ones() -> None:
+    """It gets one, also where its sparse one has no entry."""
+    if not is_possible():
+        return
+    for sparse in (False, True):
+        table = torch.nn.Embedding(3, 2, sparse=sparse)
+        optimizer = distributed(list(table.parameters()))
+        if hvd.rank() == 0:
+            table.weight.grad = torch.full((3, 2), float("inf"))
+        elif sparse:
+            run_backward(table(torch.tensor([], dtype=torch.long)).sum())
+        optimizer.synchronize()
+        assert table.weight.grad is not None
+        assert table.weight.grad.isinf().any()
+
+
+def check_passes_of_a_step_that_has_failed_are_forgotten() -> None:
+    if not is_possible():
+        return
+    weight = torch.nn.Parameter(torch.zeros(2 + (hvd.rank() == 0)))
+    optimizer = distributed([weight])
+    run_backward(weight.sum())
+    with pytest.raises(HorovodInternalError, match="Mismatched"):
+        optimizer.step()
+    optimizer.zero_grad()
+    run_backward(weight.sum())
 
 
 def check_all_ranks_find_what_is_no_number() -> None:
