@@ -62,6 +62,7 @@ FILES = (
     "elastic_state_checks.py",
     "elastic_sync_checks.py",
     "elastic_late_value_checks.py",
+    "elastic_newcomer_checks.py",
     "sampler_checks.py",
     "signature_checks.py",
     "wrong_number_checks.py",

@@ -255,11 +255,11 @@ class ObjectState(State):
         On the other ranks, objects that several values share stay shared, but not tensors that are
         views of one memory.
         """
-        if self._saved_state:
-            # What was kept before stays so if rank 0 is lost on the way.
-            self._saved_state = self._bcast_object(self._copies())
-            if self._rank() != 0:
-                self._put_values_back()
+        # Without any too: a rank that is new may have some. What was kept before stays so if rank 0
+        # is lost on the way.
+        self._saved_state = self._bcast_object(self._copies())
+        if self._rank() != 0:
+            self._put_values_back()
 
     def _copies(self) -> dict[str, Any]:
         memo: dict[int, Any] = {}

@@ -72,8 +72,8 @@ def broadcast_optimizer_state(
 
     Ranks whose optimizer has no state yet get the root's; where that has none, so have all. Types
     and values of the state are the root's. The groups stay the same objects, as do the tensors of
-    the state where shape, type and device agree. Where there was no state, parameters that have no
-    gradient get zeros as one.
+    the state where shape, type and device agree. Where the root has no state, parameters that have
+    no gradient get zeros as one, on all ranks.
 
     Args:
         optimizer: of the same parameters on all ranks.
@@ -86,8 +86,8 @@ def broadcast_optimizer_state(
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")  # noqa: TRY004 - Horovod's error
     root_rank = checked_root(root_rank)
-    if not any(isinstance(entry, torch.Tensor) or entry for entry in optimizer.state.values()):
-        _zero_missing_gradients(optimizer)
+    entries = optimizer.state.values()
+    fresh = not any(isinstance(entry, torch.Tensor) or entry for entry in entries)
     is_root = rank() == root_rank
     packed = None
     tensors: list[torch.Tensor] = []
@@ -95,7 +95,9 @@ def broadcast_optimizer_state(
         packed, tensors = pack(optimizer, take(optimizer))
     else:
         optimizer.state_dict()  # an optimizer that has none raises on all ranks, nobody waits
-    packed = _objects.broadcast_object(packed, root_rank, "optimizer_state")
+    packed, fresh = _objects.broadcast_object((packed, fresh), root_rank, "optimizer_state")
+    if fresh:  # as the root is: what is dense on one rank must not be sparse on another
+        _zero_missing_gradients(optimizer)
     if not is_root:
         tensors = to_receive(packed)
     _broadcast_all(

@@ -1,11 +1,12 @@
 """Models, optimizers and samplers as state that survives the loss of ranks."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import torch
 
+from horovod._standard_error import say
 from horovod.common.elastic import ObjectState, copied, remember
 from horovod.torch.elastic.sampler import ElasticSampler
 from horovod.torch.functions import (
@@ -70,6 +71,36 @@ def _others(state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in state.items() if _is_no_parameter(name, value)}
 
 
+def _outline(state: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """What a model's state consists of: the names, and the types and shapes of tensors."""
+
+    def known(name: str, value: Any) -> bool:
+        return not _is_no_parameter(name, value) and not torch.nn.parameter.is_lazy(value)
+
+    return [
+        (name, (value.dtype, tuple(value.shape)) if known(name, value) else None)
+        for name, value in state.items()
+    ]
+
+
+def _make_room(model: torch.nn.Module, present: Container[str], state: Mapping[str, Any]) -> None:
+    """Makes buffers, or None of them, where a model of another state has done so.
+
+    Args:
+        model: whose buffers these are.
+        present: what its own state consists of.
+        state: the other one.
+    """
+    for path, module in model.named_modules():
+        buffers = module._buffers  # noqa: SLF001 - `named_buffers` leaves out those that are None
+        for name, value in list(buffers.items()):
+            key = f"{path}.{name}" if path else name
+            if value is None and isinstance(state.get(key), torch.Tensor):
+                buffers[name] = torch.empty_like(state[key])
+            elif value is not None and key in present and key not in state:
+                buffers[name] = None
+
+
 class ModelStateHandler(StateHandler):
     """Keeps a model's parameters and buffers."""
 
@@ -89,8 +120,19 @@ class ModelStateHandler(StateHandler):
         self.value.load_state_dict(state)
 
     def sync(self) -> None:
-        """Broadcasts rank 0's; what modules tell by `get_extra_state`, as objects."""
+        """Broadcasts rank 0's; what modules tell by `get_extra_state`, as objects.
+
+        All as objects where the ranks' models differ, as one does that has not come to its first
+        step, if that makes buffers.
+        """
         state = self.value.state_dict()
+        outline = _outline(state)
+        if not all(allgather_object(outline == broadcast_object(outline))):
+            state = broadcast_object(state)
+            if rank() != 0:
+                _make_room(self.value, {name for name, _ in outline}, state)
+                self.value.load_state_dict(state)
+            return
         others = _others(state)
         tensors = {name: value for name, value in state.items() if name not in others}
         broadcast_parameters(tensors, root_rank=0)
@@ -116,15 +158,15 @@ class OptimizerStateHandler(StateHandler):
 
     def restore(self) -> None:
         """Goes back to them; gradients since then, also those on their way, are dropped."""
-        forget_gradients(self.value)
-        self._drop_gradients()
+        self.drop_gradients()
         load(self.value, Snapshot(copy.deepcopy(self._saved.told), self._saved.exact))
 
-    def _drop_gradients(self) -> None:
-        """Has nothing of an interrupted backward pass in the next step.
+    def drop_gradients(self) -> None:
+        """Has nothing of an interrupted backward pass, or of the last step, in the next one.
 
         Those that were there when the state was kept, as in memory of the script's, become zero.
         """
+        forget_gradients(self.value)
         for parameter in _parameters_with_gradients(self.value):
             gradient = parameter.grad
             parameter.grad = None
@@ -288,6 +330,12 @@ class TorchState(ObjectState):
         for name in everyones[0]:
             if all(name in names for names in everyones):
                 self._handlers[name].sync()
+            elif name not in self._handlers:
+                say(
+                    f"The elastic state of rank {rank()}, which is new, lacks `{name}`, which rank"
+                    " 0 has: what the training function assigns here begins anew and may differ"
+                    " from the other ranks'. Assign it before that function is called"
+                )
         super().sync()
         for handler in self._handlers.values():
             handler.save()
@@ -295,11 +343,14 @@ class TorchState(ObjectState):
     def reset(self) -> None:
         """Spreads what samplers have left over the ranks that there are now.
 
-        Gradients that were on their way, to ranks that are no more, are forgotten.
+        Gradients that were on their way, to ranks that are no more, are forgotten, and those that
+        are there dropped: new ranks have none, and training functions begin with a backward pass.
         """
         for handler in self._handlers.values():
             if isinstance(handler.value, ElasticSampler):
                 handler.value.reset()
+            elif isinstance(handler, OptimizerStateHandler):
+                handler.drop_gradients()
             elif isinstance(handler.value, torch.optim.Optimizer):
                 forget_gradients(handler.value)
 

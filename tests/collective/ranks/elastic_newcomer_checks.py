@@ -1,0 +1,90 @@
+"""States of ranks that have come while the others were in a training function."""
+
+import torch
+
+import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
+
+
+class Caching(torch.nn.Module):
+    """A module whose first step makes a buffer."""
+
+    def __init__(self, cache: torch.Tensor | None) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(1, 1)
+        self.cache: torch.Tensor | None
+        self.register_buffer("cache", cache)
+        self.fixed: torch.Tensor
+        self.register_buffer("fixed", torch.ones(1), persistent=False)
+
+
+def check_buffers_are_there_as_on_rank_0() -> None:
+    for root, others in ((torch.ones(2), None), (None, torch.ones(3)), (torch.ones(1),) * 2):
+        caching = Caching(root if hvd.rank() == 0 else others)
+        state = hvd.elastic.TorchState(model=torch.nn.Sequential(caching))
+        state.sync()
+        assert (caching.cache is None) == (root is None)
+        assert root is None or (caching.cache is not None and torch.equal(caching.cache, root))
+        assert caching.fixed.tolist() == [1.0]
+        weights = hvd.allgather(caching.linear.weight.detach())
+        assert torch.equal(weights, weights[:1].expand_as(weights))
+        state.restore()
+
+
+def check_a_lazy_module_becomes_what_it_is_on_rank_0() -> None:
+    model = torch.nn.LazyLinear(1)
+    weight = model.weight
+    if hvd.rank() == 0:
+        model(torch.ones(1, 3))
+    state = hvd.elastic.TorchState(model=model)
+    state.sync()
+    assert model.weight is weight
+    weights = hvd.allgather(weight.detach())
+    assert weights.shape == (hvd.size(), 3)
+    assert torch.equal(weights, weights[:1].expand_as(weights))
+
+
+def check_values_that_only_new_ranks_have_as_such() -> None:
+    """The training function has put a sampler in place of rank 0's only value."""
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    state = hvd.elastic.TorchState(model, optimizer, sampler=None)
+    if hvd.rank() == 0:
+        state.sampler = hvd.elastic.ElasticSampler(range(4))
+    state.sync()
+    assert (state.sampler is None) == (hvd.rank() != 0)
+
+
+def check_gradients_of_the_last_step_are_in_no_other() -> None:
+    """Scripts may call `zero_grad()` after the commit at which hosts have changed."""
+    for options in ({}, {"backward_passes_per_step": 2}, {"gradient_as_bucket_view": True}):
+        weight = torch.nn.Parameter(torch.zeros(2))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), **options)
+        state = hvd.elastic.TorchState(optimizer=optimizer)
+        passes = options.get("backward_passes_per_step", 1)
+        for step in range(1, 3):
+            for _ in range(passes):
+                run_backward(weight.sum())
+            optimizer.step()
+            assert weight.tolist() == [-step * passes] * 2, options
+            state.save()
+            state.on_reset()
+            state.sync()
+
+
+def check_no_rank_has_dense_gradients_for_sparse_ones() -> None:
+    """As zeros are that fresh optimizers get, where rank 0's is none."""
+    table = torch.nn.Embedding(4, 2, sparse=True)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), 0.1, momentum=0.9))
+    if hvd.rank() == 0:
+        optimizer.state[table.weight]["momentum_buffer"] = torch.ones(4, 2)
+    state = hvd.elastic.TorchState(model=table, optimizer=optimizer)
+    state.sync()
+    assert table.weight.grad is None
+    run_backward(table(torch.tensor([1])).sum())
+    gradient: torch.Tensor | None = getattr(table.weight, "grad")  # noqa: B009 - which mypy takes for None
+    assert gradient is not None
+    assert gradient.is_sparse
+    optimizer.step()
+    weights = hvd.allgather(table.weight.detach().unsqueeze(0))
+    assert torch.equal(weights, weights[:1].expand_as(weights))
