@@ -32,7 +32,7 @@ def _are_apart_and_alike(view: torch.Tensor, gradient: torch.Tensor, nbytes: int
         type(gradient) is torch.Tensor
         and gradient.layout is torch.strided
         and gradient.is_cpu
-        and gradient.dtype == view.dtype
+        and (gradient.dtype, gradient.shape) == (view.dtype, view.shape)
         and gradient.stride() == view.stride()
         and not gradient.is_neg()
         and abs(gradient.data_ptr() - view.data_ptr()) >= nbytes

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 import torch
 
 import horovod.torch as hvd
@@ -35,6 +36,11 @@ def check_gradients_of_every_layout_are_copied() -> None:
         torch.zeros(16, 256, 16, 16).to(memory_format=torch.channels_last),
         _gradient(lambda each: each.reshape(16, 256, 16, 16)).to(memory_format=torch.channels_last),
     )
+
+
+def check_a_gradient_of_another_shape_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        copy_into(torch.zeros(WIDTH, WIDTH), _gradient(lambda each: each[: WIDTH - 1]))
 
 
 def check_a_gradient_in_its_place_stays() -> None:
