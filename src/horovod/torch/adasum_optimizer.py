@@ -15,6 +15,7 @@ from horovod.torch.compression import Compressor
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradient_reduction import TOO_MANY_PASSES, ZERO_GRAD_PROHIBITED, Reduction
 from horovod.torch.gradients_in_flight import Parameter
+from horovod.torch.missing_gradients import zeros_for
 from horovod.torch.mpi_ops import Adasum, Sum, allreduce, grouped_allreduce_async, synchronize
 from horovod.torch.participation import Participation
 from horovod.torch.wrapping import (
@@ -227,7 +228,7 @@ class AdasumStep(torch.optim.Optimizer):
                 entries[(0,) * entries.dim()] = found
                 return
         for parameter in moving[:1]:
-            parameter.grad = torch.full_like(parameter, found)
+            parameter.grad = zeros_for(parameter).fill_(found)
 
     def skip_synchronize(self) -> contextlib.AbstractContextManager[None]:
         """Not possible here.

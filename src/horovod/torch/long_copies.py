@@ -35,5 +35,6 @@ def _are_apart_and_alike(view: torch.Tensor, gradient: torch.Tensor, nbytes: int
         and (gradient.dtype, gradient.shape) == (view.dtype, view.shape)
         and gradient.stride() == view.stride()
         and not gradient.is_neg()
+        and gradient.data_ptr() != 0  # as of zeros that take no memory
         and abs(gradient.data_ptr() - view.data_ptr()) >= nbytes
     )

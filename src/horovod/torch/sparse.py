@@ -73,8 +73,8 @@ def sparse_allreduce_async(
 def _told(entries: torch.Tensor) -> torch.Tensor:
     """A row for the shape, as numbers below 0, and one for each entry: where it is."""
     places = entries._indices().t()  # noqa: SLF001 - of tensors that are not coalesced
-    shape = entries.shape[: entries.sparse_dim()]
-    return torch.cat([torch.tensor([[-1 - size for size in shape]]).to(places), places])
+    shape = [-1 - size for size in entries.shape[: entries.sparse_dim()]]
+    return torch.cat([torch.tensor([shape], dtype=places.dtype, device=places.device), places])
 
 
 def _places(told: torch.Tensor, entries: torch.Tensor) -> torch.Tensor:

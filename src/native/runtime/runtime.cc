@@ -36,8 +36,9 @@ constexpr size_t kShortBytes = size_t{1} << 20;
 // How long what is logged at the end may take, where nobody reads it.
 constexpr std::chrono::seconds kLastWords{2};
 
-// How long an operation may take that a caller has forgotten, who has another one of its name.
-constexpr std::chrono::milliseconds kForgotten{1000};
+// How long an operation may take that a caller has forgotten, who has another one of its name, and
+// perhaps the interpreter's lock: others that have begun it send it when they are hurried.
+constexpr std::chrono::milliseconds kForgotten{200};
 
 // How often a caller looks whether the one that helps has gone.
 constexpr int64_t kHelpersLook = 50;  // ms
@@ -204,7 +205,7 @@ int64_t Runtime::AddOperation(const std::shared_ptr<Operation>& operation) {
   } catch (const Error&) {
     const Request& request = operation->request;
     const auto earlier = operations_.UnderWay(OperationKey(request.process_set, request.name));
-    if (control_ == nullptr || InForkedChild()) throw;
+    if (control_ == nullptr || InForkedChild() || request.kind == OpKind::kJoin) throw;
     if (earlier == nullptr) return operations_.Add(operation);  // it has just run
     // Whoever forgets operations expects them to run by themselves, not to stay for so long.
     if (Clock::now() - earlier->made < kLongGatherTime) throw;

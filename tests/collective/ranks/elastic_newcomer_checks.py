@@ -31,6 +31,56 @@ def check_buffers_are_there_as_on_rank_0() -> None:
         state.restore()
 
 
+class Growing(torch.nn.Module):
+    """A module whose steps register a buffer, and replace another one by a longer one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(1, 1)
+        self.seen: torch.Tensor
+        self.register_buffer("seen", torch.empty(0))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        if not hasattr(self, "scale"):
+            self.register_buffer("scale", torch.ones(2, dtype=torch.float64))
+        self.seen = torch.cat([self.seen, inputs.flatten()])
+        result: torch.Tensor = self.linear(inputs)
+        return result
+
+
+def check_buffers_are_what_they_are_on_rank_0() -> None:
+    model = Growing()
+    state = hvd.elastic.TorchState(model=model)
+    if hvd.rank() == 0:
+        model(torch.ones(3, 1))
+    state.sync()
+    assert model.seen.tolist() == [1.0] * 3
+    assert model.state_dict()["scale"].dtype == torch.float64
+    for value in model.state_dict().values():
+        everyones = hvd.allgather(value.detach().reshape(1, -1))
+        assert torch.equal(everyones, everyones[:1].expand_as(everyones))
+    model(torch.ones(3, 1))
+    state.restore()
+    assert model.seen.tolist() == [1.0] * 3
+
+
+def check_a_state_goes_back_to_before_its_buffers_were_made() -> None:
+    model = Growing()
+    state = hvd.elastic.TorchState(model=model)
+    model(torch.ones(3, 1))
+    state.restore()
+    assert list(model.state_dict()) == ["seen", "linear.weight", "linear.bias"]
+    assert model.seen.tolist() == []
+    model(torch.ones(3, 1))
+    assert "scale" in model.state_dict()
+    caching = Caching(None)
+    state = hvd.elastic.TorchState(model=caching)
+    caching.cache, caching.fixed = torch.ones(2), torch.ones(4)
+    state.restore()
+    assert "cache" not in caching.state_dict()
+    assert caching.fixed.tolist() == [1.0] * 4
+
+
 def check_a_lazy_module_becomes_what_it_is_on_rank_0() -> None:
     model = torch.nn.LazyLinear(1)
     weight = model.weight
@@ -85,6 +135,14 @@ def check_no_rank_has_dense_gradients_for_sparse_ones() -> None:
     gradient: torch.Tensor | None = getattr(table.weight, "grad")  # noqa: B009 - which mypy takes for None
     assert gradient is not None
     assert gradient.is_sparse
+    optimizer.step()
+    table.weight.grad = torch.ones(4, 2) if hvd.rank() == 0 else None  # from before `sparse`
+    state.sync()
+    run_backward(table(torch.tensor([1])).sum())
+    gradient = table.weight.grad
+    assert gradient is not None
+    assert not gradient.is_sparse
+    gradient.zero_()
     optimizer.step()
     weights = hvd.allgather(table.weight.detach().unsqueeze(0))
     assert torch.equal(weights, weights[:1].expand_as(weights))

@@ -83,7 +83,7 @@ PRINTING = """
 import threading, time
 def print_for_ever():
     while True:
-        print("a word of the agent's", flush=True)
+        print("a word of the agent's\\n", end="", flush=True)  # at once: none is cut in two
         time.sleep(0.05)
 threading.Thread(target=print_for_ever, daemon=True).start()
 """

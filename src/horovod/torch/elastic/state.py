@@ -1,7 +1,7 @@
 """Models, optimizers and samplers as state that survives the loss of ranks."""
 
 import copy
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from horovod.torch.functions import (
     broadcast_optimizer_state,
     broadcast_parameters,
 )
+from horovod.torch.missing_gradients import zeros_for
 from horovod.torch.mpi_ops import rank
 from horovod.torch.operands import repeats_elements
 from horovod.torch.optimizer_state import Snapshot, load, take
@@ -61,6 +62,10 @@ def _parameters_with_gradients(optimizer: torch.optim.Optimizer) -> list[torch.T
     return [parameter for parameter in each if parameter.grad is not None]
 
 
+def _has_dense_gradient(parameter: torch.Tensor) -> bool:
+    return parameter.grad is not None and parameter.grad.layout == torch.strided
+
+
 def _is_no_parameter(name: str, value: Any) -> bool:
     """Whether a part of a model's state has to be loaded, and cannot be filled where it is."""
     return name.rpartition(".")[2] == "_extra_state" or not isinstance(value, torch.Tensor)
@@ -83,22 +88,43 @@ def _outline(state: Mapping[str, Any]) -> list[tuple[str, Any]]:
     ]
 
 
-def _make_room(model: torch.nn.Module, present: Container[str], state: Mapping[str, Any]) -> None:
-    """Makes buffers, or None of them, where a model of another state has done so.
+def _buffers_of(model: torch.nn.Module) -> dict[str, Any]:
+    """Types and shapes of the buffers that a model's state may have: None for one that is None."""
+    found: dict[str, Any] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        left_out = module._non_persistent_buffers_set  # noqa: SLF001 - PyTorch does not tell otherwise
+        for name, buffer in module._buffers.items():  # noqa: SLF001 - `named_buffers` leaves out those that are None
+            if name not in left_out:
+                lazy = buffer is not None and torch.nn.parameter.is_lazy(buffer)
+                known = None if buffer is None or lazy else (buffer.dtype, buffer.shape)
+                found[f"{path}.{name}" if path else name] = "lazy" if lazy else known
+    return found
+
+
+def _make_room(model: torch.nn.Module, buffers: Mapping[str, Any]) -> None:
+    """Gives a model the buffers that another one has, as its steps may make and replace them.
 
     Args:
-        model: whose buffers these are.
-        present: what its own state consists of.
-        state: the other one.
+        model: whose state is to be loaded.
+        buffers: what `_buffers_of` tells of the other one.
     """
-    for path, module in model.named_modules():
-        buffers = module._buffers  # noqa: SLF001 - `named_buffers` leaves out those that are None
-        for name, value in list(buffers.items()):
-            key = f"{path}.{name}" if path else name
-            if value is None and isinstance(state.get(key), torch.Tensor):
-                buffers[name] = torch.empty_like(state[key])
-            elif value is not None and key in present and key not in state:
-                buffers[name] = None
+    present = _buffers_of(model)
+    if present == buffers:
+        return
+    modules = dict(model.named_modules(remove_duplicate=False))
+    device = next((each.device for each in model.parameters()), torch.device("cpu"))
+    for key in {**present, **buffers}:
+        path, _, name = key.rpartition(".")
+        module = modules.get(path)
+        old, new = present.get(key, "none"), buffers.get(key, "none")
+        if module is None or old == new or "lazy" in (old, new):
+            continue
+        if new == "none":
+            delattr(module, name)
+            continue
+        where = getattr(getattr(module, name, None), "device", device)
+        made = None if new is None else torch.empty(new[1], dtype=new[0], device=where)
+        module.register_buffer(name, made)
 
 
 class ModelStateHandler(StateHandler):
@@ -111,9 +137,11 @@ class ModelStateHandler(StateHandler):
     def save(self) -> None:
         """Keeps copies."""
         self._saved = copy.deepcopy(self.value.state_dict())
+        self._buffers = _buffers_of(self.value)
 
     def restore(self) -> None:
         """Goes back to them."""
+        _make_room(self.value, self._buffers)
         state = copy.copy(self._saved)  # with its `_metadata`
         # Of what is no tensor to copy from, a module may keep the object itself, and change it.
         state.update(copy.deepcopy(_others(state)))
@@ -128,9 +156,9 @@ class ModelStateHandler(StateHandler):
         state = self.value.state_dict()
         outline = _outline(state)
         if not all(allgather_object(outline == broadcast_object(outline))):
-            state = broadcast_object(state)
+            state, buffers = broadcast_object((state, _buffers_of(self.value)))
             if rank() != 0:
-                _make_room(self.value, {name for name, _ in outline}, state)
+                _make_room(self.value, buffers)
                 self.value.load_state_dict(state)
             return
         others = _others(state)
@@ -176,9 +204,18 @@ class OptimizerStateHandler(StateHandler):
                 parameter.grad = gradient.detach().zero_()
 
     def sync(self) -> None:
-        """Broadcasts rank 0's; gradients that were on their way are forgotten on all ranks."""
+        """Broadcasts rank 0's; gradients that were on their way are forgotten on all ranks.
+
+        Where rank 0 has a gradient, all have one, elsewhere none has: what is dense on some ranks
+        must not be sparse on others.
+        """
         forget_gradients(self.value)
         broadcast_optimizer_state(self.value, root_rank=0)
+        parameters = [each for group in self.value.param_groups for each in group["params"]]
+        dense = [_has_dense_gradient(each) for each in parameters]
+        for parameter, root_has in zip(parameters, broadcast_object(dense), strict=False):
+            if root_has != _has_dense_gradient(parameter):
+                parameter.grad = zeros_for(parameter) if root_has else None
 
 
 class LRSchedulerStateHandler(StateHandler):
