@@ -8,6 +8,13 @@ import torch
 
 from horovod._standard_error import say
 from horovod.common.elastic import ObjectState, copied, remember
+from horovod.torch.elastic.model_parts import (
+    buffers_of,
+    is_no_parameter,
+    make_room,
+    on_cpu,
+    outline_of,
+)
 from horovod.torch.elastic.sampler import ElasticSampler
 from horovod.torch.functions import (
     allgather_object,
@@ -66,65 +73,9 @@ def _has_dense_gradient(parameter: torch.Tensor) -> bool:
     return parameter.grad is not None and parameter.grad.layout == torch.strided
 
 
-def _is_no_parameter(name: str, value: Any) -> bool:
-    """Whether a part of a model's state has to be loaded, and cannot be filled where it is."""
-    return name.rpartition(".")[2] == "_extra_state" or not isinstance(value, torch.Tensor)
-
-
 def _others(state: Mapping[str, Any]) -> dict[str, Any]:
     """The parts of a model's state that are no parameters or buffers."""
-    return {name: value for name, value in state.items() if _is_no_parameter(name, value)}
-
-
-def _outline(state: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """What a model's state consists of: the names, and the types and shapes of tensors."""
-
-    def known(name: str, value: Any) -> bool:
-        return not _is_no_parameter(name, value) and not torch.nn.parameter.is_lazy(value)
-
-    return [
-        (name, (value.dtype, tuple(value.shape)) if known(name, value) else None)
-        for name, value in state.items()
-    ]
-
-
-def _buffers_of(model: torch.nn.Module) -> dict[str, Any]:
-    """Types and shapes of the buffers that a model's state may have: None for one that is None."""
-    found: dict[str, Any] = {}
-    for path, module in model.named_modules(remove_duplicate=False):
-        left_out = module._non_persistent_buffers_set  # noqa: SLF001 - PyTorch does not tell otherwise
-        for name, buffer in module._buffers.items():  # noqa: SLF001 - `named_buffers` leaves out those that are None
-            if name not in left_out:
-                lazy = buffer is not None and torch.nn.parameter.is_lazy(buffer)
-                known = None if buffer is None or lazy else (buffer.dtype, buffer.shape)
-                found[f"{path}.{name}" if path else name] = "lazy" if lazy else known
-    return found
-
-
-def _make_room(model: torch.nn.Module, buffers: Mapping[str, Any]) -> None:
-    """Gives a model the buffers that another one has, as its steps may make and replace them.
-
-    Args:
-        model: whose state is to be loaded.
-        buffers: what `_buffers_of` tells of the other one.
-    """
-    present = _buffers_of(model)
-    if present == buffers:
-        return
-    modules = dict(model.named_modules(remove_duplicate=False))
-    device = next((each.device for each in model.parameters()), torch.device("cpu"))
-    for key in {**present, **buffers}:
-        path, _, name = key.rpartition(".")
-        module = modules.get(path)
-        old, new = present.get(key, "none"), buffers.get(key, "none")
-        if module is None or old == new or "lazy" in (old, new):
-            continue
-        if new == "none":
-            delattr(module, name)
-            continue
-        where = getattr(getattr(module, name, None), "device", device)
-        made = None if new is None else torch.empty(new[1], dtype=new[0], device=where)
-        module.register_buffer(name, made)
+    return {name: value for name, value in state.items() if is_no_parameter(name, value)}
 
 
 class ModelStateHandler(StateHandler):
@@ -137,11 +88,11 @@ class ModelStateHandler(StateHandler):
     def save(self) -> None:
         """Keeps copies."""
         self._saved = copy.deepcopy(self.value.state_dict())
-        self._buffers = _buffers_of(self.value)
+        self._buffers = buffers_of(self.value)
 
     def restore(self) -> None:
         """Goes back to them."""
-        _make_room(self.value, self._buffers)
+        make_room(self.value, self._buffers)
         state = copy.copy(self._saved)  # with its `_metadata`
         # Of what is no tensor to copy from, a module may keep the object itself, and change it.
         state.update(copy.deepcopy(_others(state)))
@@ -154,11 +105,11 @@ class ModelStateHandler(StateHandler):
         step, if that makes buffers.
         """
         state = self.value.state_dict()
-        outline = _outline(state)
+        outline = outline_of(state)
         if not all(allgather_object(outline == broadcast_object(outline))):
-            state, buffers = broadcast_object((state, _buffers_of(self.value)))
+            state, buffers = broadcast_object((on_cpu(state), buffers_of(self.value)))
             if rank() != 0:
-                _make_room(self.value, buffers)
+                make_room(self.value, buffers)
                 self.value.load_state_dict(state)
             return
         others = _others(state)
