@@ -56,6 +56,7 @@ FILES = (
     "bucket_checks.py",
     "long_copy_checks.py",
     "torch_training_checks.py",
+    "sparse_shape_checks.py",
     "batch_norm_checks.py",
     "torch_group_checks.py",
     "torch_property_checks.py",

@@ -9,7 +9,6 @@ import torch
 
 import horovod.torch as hvd
 from collective.ranks.backward_pass import run_backward
-from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.adasum import combine_all, gather_and_combine
 from horovod.torch.compression import NoneCompressor
 from horovod.torch.started import STARTED
@@ -190,22 +189,6 @@ def check_sparse_allreduce() -> None:
         hvd.sparse_allreduce_async(odd, "sparse", hvd.Sum)
     assert STARTED.newest.under_way() == under_way
     assert torch.equal(hvd.sparse_allreduce_async(mine, "sparse", hvd.Sum)().to_dense(), expected)
-
-
-def check_sparse_tensors_of_other_shapes_are_refused_on_all_ranks() -> None:
-    """As of embeddings whose vocabulary each rank has made of its own data."""
-    rows = 4 + (hvd.rank() == hvd.size() - 1)
-    table = torch.nn.Embedding(rows, 2, sparse=True)
-    text = r"Mismatched sparse_allreduce tensor shapes: .* \[4\], .* \[5\]"
-    entry = torch.sparse_coo_tensor(torch.tensor([[rows - 1]]), torch.ones(1, 2), (rows, 2))
-    finish = hvd.sparse_allreduce_async(entry, "shapes", hvd.Sum)
-    with pytest.raises(HorovodInternalError, match=text):
-        finish()
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=0.1))
-    run_backward(table(torch.tensor([rows - 1])).sum())
-    with pytest.raises(HorovodInternalError, match=text):
-        optimizer.step()
-    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
 
 
 def check_adasum_of_tensors() -> None:
