@@ -44,9 +44,7 @@ int64_t TensorTable::Add(const std::shared_ptr<Operation>& operation) {
 
 bool TensorTable::HasName(int32_t process_set, std::string_view name) const {
   if (names_.load(std::memory_order_relaxed) == 0) return false;
-  const std::string key = OperationKey(process_set, std::string(name));
-  const std::lock_guard lock(mutex_);
-  return waiting_.contains(key) || running_.contains(key);
+  return UnderWay(OperationKey(process_set, std::string(name))) != nullptr;
 }
 
 void TensorTable::CountNames() {
@@ -71,8 +69,8 @@ std::shared_ptr<Operation> TensorTable::Start(const std::string& key) {
   const std::lock_guard lock(mutex_);
   const auto found = waiting_.find(key);
   if (found == waiting_.end()) return nullptr;
-  running_.emplace(key,
-                   found->second);  // first: where it finds no memory, the operation still waits
+  // First: where it finds no memory, the operation still waits.
+  running_.emplace(key, found->second);
   auto operation = std::move(found->second);
   waiting_.erase(found);
   return operation;
