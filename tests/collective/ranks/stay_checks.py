@@ -3,6 +3,7 @@
 Where ranks have cores to spare, or share no memory, they stay for 100 µs, and all this holds too.
 """
 
+import contextlib
 import statistics
 import time
 from collections.abc import Callable
@@ -65,14 +66,29 @@ def check_what_nobody_waits_for_is_done_while_all_compute() -> None:
     hvd.synchronize(handle)
 
 
+def _start_forgotten(value: float) -> None:
+    """Each refusal comes after a wait for ranks that the machine has kept, none at once."""
+    tensor = torch.full((3,), value)
+    for _ in range(20):
+        with contextlib.suppress(ValueError):
+            hvd.allreduce_async(tensor, name="forgotten")
+            return
+    pytest.fail("the name was never free")
+
+
 def check_a_name_is_free_for_who_forgets_operations() -> None:
     """As under Horovod, where they run at once. Two at once are a mistake there too."""
     for value in range(4):
-        hvd.allreduce_async(torch.full((3,), float(value)), name="forgotten")
+        _start_forgotten(float(value))
         end = time.monotonic() + 0.3 * SOON
         _compute_until(lambda end=end: time.monotonic() > end)  # type: ignore[misc]
+    hvd.barrier()
     hvd.allreduce(torch.ones(3), name="forgotten")
+    if hvd.rank() != 0:  # They start it when rank 0 has been refused: until then it cannot end.
+        hvd.barrier()
     handle = hvd.allreduce_async(torch.ones(3), name="twice")
-    with pytest.raises(ValueError, match="same name"):
-        hvd.allreduce_async(torch.ones(3), name="twice")
+    if hvd.rank() == 0:
+        with pytest.raises(ValueError, match="same name"):
+            hvd.allreduce_async(torch.ones(3), name="twice")
+        hvd.barrier()
     hvd.synchronize(handle)
