@@ -21,26 +21,27 @@ set(HVD_CORE_SOURCES
   transport/shm/memory_file.cc transport/shm/segment.cc transport/shm/shm_transport.cc
   transport/shm/single_copy.cc
   transport/tcp/lane_link.cc transport/tcp/socket_lane.cc transport/tcp/tcp_transport.cc
-  ops/across.cc ops/adasum.cc ops/ahead.cc ops/allgather.cc ops/allreduce.cc ops/alltoall.cc ops/arithmetic.cc ops/broadcast.cc
-  ops/device_collectives.cc ops/gather_blocks.cc ops/hierarchical.cc ops/mapped_allreduce.cc
-  ops/operand_sink.cc ops/reducescatter.cc
+  ops/across.cc ops/adasum.cc ops/ahead.cc ops/allgather.cc ops/allreduce.cc ops/alltoall.cc
+  ops/arithmetic.cc ops/broadcast.cc ops/device_collectives.cc ops/gather_blocks.cc
+  ops/hierarchical.cc ops/mapped_allreduce.cc ops/operand_sink.cc ops/reducescatter.cc
   timeline/timeline.cc timeline/trace_text.cc
   runtime/agreement.cc runtime/announcements.cc runtime/autotune_log.cc runtime/autotuner.cc
-  runtime/blocking_call.cc runtime/bootstrap.cc runtime/bootstrap_messages.cc
-  runtime/c_api.cc runtime/c_api_arguments.cc runtime/c_api_errors.cc runtime/c_api_mpi.cc
-  runtime/c_api_options.cc runtime/c_api_requests.cc runtime/checks.cc runtime/connection.cc
-  runtime/control_messages.cc runtime/control_plane.cc runtime/control_plane_collecting.cc
-  runtime/control_plane_messages.cc runtime/control_setup.cc runtime/control_tree.cc
-  runtime/coordinator.cc runtime/cpu_share.cc runtime/executor.cc runtime/fast_lane.cc runtime/fused_alltoalls.cc runtime/fused_copies.cc runtime/fusion.cc
-  runtime/gathering.cc runtime/gpu.cc runtime/gpu_meeting.cc runtime/heartbeats.cc
-  runtime/host_identity.cc runtime/inbox.cc runtime/mapped_allreduces.cc runtime/near_connections.cc
-  runtime/operation.cc runtime/operation_trace.cc runtime/options.cc runtime/output_memory.cc
-  runtime/peer.cc runtime/process_sets.cc runtime/request.cc runtime/request_collector.cc
-  runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc
-  runtime/rank_list.cc runtime/response_runner.cc runtime/responses_below.cc runtime/result_places.cc runtime/rows.cc
-  runtime/runtime.cc runtime/runtime_now.cc runtime/setup_calls.cc runtime/shared_buffers.cc runtime/short_forms.cc
-  runtime/short_reductions.cc runtime/short_results.cc runtime/stall_inspector.cc runtime/stall_report.cc runtime/start.cc
-  runtime/tensor_table.cc
+  runtime/blocking_call.cc runtime/bootstrap.cc runtime/bootstrap_messages.cc runtime/c_api.cc
+  runtime/c_api_arguments.cc runtime/c_api_errors.cc runtime/c_api_mpi.cc runtime/c_api_options.cc
+  runtime/c_api_requests.cc runtime/checks.cc runtime/connection.cc runtime/control_messages.cc
+  runtime/control_plane.cc runtime/control_plane_collecting.cc runtime/control_plane_messages.cc
+  runtime/control_setup.cc runtime/control_tree.cc runtime/coordinator.cc runtime/cpu_share.cc
+  runtime/executor.cc runtime/fast_lane.cc runtime/fused_alltoalls.cc runtime/fused_copies.cc
+  runtime/fusion.cc runtime/gathering.cc runtime/gpu.cc runtime/gpu_meeting.cc
+  runtime/heartbeats.cc runtime/host_identity.cc runtime/inbox.cc runtime/mapped_allreduces.cc
+  runtime/near_connections.cc runtime/operation.cc runtime/operation_trace.cc runtime/options.cc
+  runtime/output_memory.cc runtime/peer.cc runtime/process_sets.cc runtime/rank_list.cc
+  runtime/request.cc runtime/request_collector.cc runtime/response.cc runtime/response_cache.cc
+  runtime/response_queue.cc runtime/response_runner.cc runtime/responses_below.cc
+  runtime/result_places.cc runtime/rows.cc runtime/runtime.cc runtime/runtime_now.cc
+  runtime/runtime_waiting.cc runtime/setup_calls.cc runtime/shared_buffers.cc
+  runtime/short_forms.cc runtime/short_reductions.cc runtime/short_results.cc
+  runtime/stall_inspector.cc runtime/stall_report.cc runtime/start.cc runtime/tensor_table.cc
   runtime/transport_setup.cc runtime/unnamed_operations.cc)
 list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 

@@ -4,7 +4,6 @@ import math
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,15 +11,15 @@ import torch
 from horovod import _settings
 from horovod._session import SESSION, Member
 from horovod.common.exceptions import HorovodInternalError
+from horovod.torch.bucket import Bucket
 from horovod.torch.bucket_agreement import agree_on_bucket_bytes, in_one_order
-from horovod.torch.bucket_layout import Layout, lay_out, view_of
+from horovod.torch.bucket_layout import Layout, lay_out
 from horovod.torch.changed_gradients import ChangedGradients, versions_of
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradient_places import sharing_memory
 from horovod.torch.gradient_reduction import TOO_MANY_PASSES, Reduction
 from horovod.torch.gradients_in_flight import Parameter
 from horovod.torch.handles import synchronize
-from horovod.torch.long_copies import copy_into
 from horovod.torch.missing_gradients import gradient_dtype
 from horovod.torch.operands import repeats_elements
 from horovod.torch.parameter_names import numbered
@@ -48,59 +47,6 @@ def bucket_bytes(cap_mb: float | None, environ: Mapping[str, str]) -> int:
     if not 0 <= cap_mb < math.inf:
         raise ValueError(f"bucket_cap_mb must be finite and not negative, got {cap_mb}")
     return int(cap_mb * 2**20)
-
-
-@dataclass(eq=False)
-class Bucket:
-    """Gradients that are reduced together.
-
-    Attributes:
-        offsets: where the gradients lie in `flat`, in elements.
-        views: the gradients, parts of `flat`.
-        missing: those that are not complete yet.
-        versions: of the gradients when they were sent, until they are looked at again.
-        handle: of the reduction on its way.
-        landed: whether it has come; the next step forgets both.
-    """
-
-    name: str
-    flat: torch.Tensor
-    offsets: Mapping[Parameter, int]
-    views: dict[Parameter, torch.Tensor] = field(init=False)
-    missing: set[Parameter] = field(init=False)
-    versions: dict[Parameter, int | None] = field(default_factory=dict)
-    handle: int | None = None
-    landed: bool = False
-
-    def __post_init__(self) -> None:
-        self.views = {each: view_of(self.flat, at, each) for each, at in self.offsets.items()}
-        self.missing = set(self.offsets)
-
-    def take(self, parameter: Parameter) -> None:
-        """Puts a complete gradient into its place."""
-        view, gradient = self._view_in_place(parameter), parameter.grad
-        if gradient is view:
-            return
-        with torch.no_grad():
-            if gradient is None:
-                # Another rank may have one, as models may differ in what they execute.
-                view.zero_()
-            else:
-                copy_into(view, gradient)
-        parameter.grad = view
-
-    def _view_in_place(self, parameter: Parameter) -> torch.Tensor:
-        view, at = self.views[parameter], self.offsets[parameter]
-        if view.data_ptr() != self.flat.data_ptr() + at * self.flat.element_size():
-            # Its memory has been exchanged: `gradient.data = ...`, or a conversion of the model.
-            view = self.views[parameter] = view_of(self.flat, at, parameter)
-        return view
-
-    def hand_out(self, parameter: Parameter) -> None:
-        """Has a parameter's gradient hold what was reduced, if it lies elsewhere by now."""
-        view, gradient = self._view_in_place(parameter), parameter.grad
-        if gradient is not None and gradient is not view:
-            gradient.detach().copy_(view)
 
 
 class BucketReducer:

@@ -21,6 +21,7 @@ class SyncBatchNorm(_BatchNorm):
         momentum: of the running statistics; None for a cumulative average.
         affine: whether there are a weight and a bias.
         track_running_stats: whether running statistics are kept for evaluation.
+        more: what else the installed PyTorch's modules take: `device`, `dtype`, of late `bias`.
     """
 
     def __init__(
@@ -30,8 +31,9 @@ class SyncBatchNorm(_BatchNorm):
         momentum: float | None = 0.1,
         affine: bool = True,  # noqa: FBT001, FBT002 - PyTorch's signature
         track_running_stats: bool = True,  # noqa: FBT001, FBT002 - as above
+        **more: Any,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, **more)
 
     def _check_input_dim(self, input: torch.Tensor) -> None:  # noqa: A002 - PyTorch's name
         if input.dim() < 2:

@@ -80,6 +80,12 @@ def check_second_derivatives() -> None:
     torch.testing.assert_close(hvd.allreduce(own_weight, op=hvd.Sum), weight)
 
 
+def check_what_else_pytorchs_modules_take() -> None:
+    layer = hvd.SyncBatchNorm(4, device="cpu", dtype=torch.float64)
+    assert {value.dtype for value in (layer.weight, layer.running_mean)} == {torch.float64}
+    assert layer(torch.randn(3, 4, dtype=torch.float64)).dtype == torch.float64
+
+
 def check_other_channels_are_refused() -> None:
     for layer in (hvd.SyncBatchNorm(4), hvd.SyncBatchNorm(4, track_running_stats=False)):
         with pytest.raises(RuntimeError, match="should contain 1 elements not 4"):

@@ -38,6 +38,13 @@ def check_gradients_of_every_layout_are_copied() -> None:
     )
 
 
+def check_zeros_that_take_no_memory_are_copied() -> None:
+    view = torch.ones(WIDTH, WIDTH)
+    with torch.no_grad():
+        copy_into(view, torch._efficientzerotensor((WIDTH, WIDTH)))
+    assert not view.any()
+
+
 def check_a_gradient_of_another_shape_is_refused() -> None:
     with pytest.raises(RuntimeError, match="size of tensor"):
         copy_into(torch.zeros(WIDTH, WIDTH), _gradient(lambda each: each[: WIDTH - 1]))

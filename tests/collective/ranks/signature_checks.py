@@ -63,7 +63,8 @@ SIGNATURES = {
         " gradient_predivide_factor=1.0 num_groups=0 groups=None sparse_as_dense=False process_set"
         " gradient_as_bucket_view=False bucket_cap_mb=None"
     ),
-    "SyncBatchNorm": "num_features eps=1e-05 momentum=0.1 affine=True track_running_stats=True",
+    "SyncBatchNorm": "num_features eps=1e-05 momentum=0.1 affine=True track_running_stats=True"
+    " **more",
     "init": "comm=None process_sets=None",
     "add_process_set": "process_set",
     "remove_process_set": "process_set",
