@@ -1,9 +1,12 @@
 """States of ranks that have come while the others were in a training function."""
 
+import copy
+
 import torch
 
 import horovod.torch as hvd
 from collective.ranks.backward_pass import run_backward
+from horovod.torch.elastic.state import OptimizerStateHandler, get_handler_registry
 
 
 class Caching(torch.nn.Module):
@@ -79,6 +82,69 @@ def check_a_state_goes_back_to_before_its_buffers_were_made() -> None:
     state.restore()
     assert "cache" not in caching.state_dict()
     assert caching.fixed.tolist() == [1.0] * 4
+
+
+def check_a_converted_model_goes_back_in_its_own_type() -> None:
+    for kind in (torch.float64, torch.bfloat16):
+        model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+        state = hvd.elastic.TorchState(model=model)
+        model.to(kind)
+        mean = model[1].running_mean
+        assert isinstance(mean, torch.Tensor)
+        mean.fill_(3.0)
+        state.restore()
+        types = {value.dtype for value in model.state_dict().values()}
+        assert types == {kind, torch.int64}  # the number of batches
+        assert model[1].running_mean is mean
+        assert mean.tolist() == [0.0] * 3
+        state.sync()
+
+
+def check_modules_that_have_several_names_or_parameters_for_buffers() -> None:
+    model = torch.nn.ModuleDict({"first": Growing()})
+    model["second"] = model["first"]
+    state = hvd.elastic.TorchState(model=model)
+    model["second"](torch.ones(3, 1))
+    state.restore()
+    assert "second.scale" not in model.state_dict()
+    joined = torch.zeros(2)
+    model = torch.nn.ModuleDict({"first": Caching(joined), "second": Caching(joined)})
+    state = hvd.elastic.TorchState(model=model)
+    model["first"].cache = model["second"].cache = torch.ones(3)
+    state.restore()
+    assert model["first"].cache is model["second"].cache
+    assert model["first"].cache.tolist() == [0.0] * 2
+    frozen = torch.nn.BatchNorm1d(3)
+    state = hvd.elastic.TorchState(model=frozen)
+    weight = frozen.weight.detach()
+    del frozen.weight
+    frozen.register_buffer("weight", weight)
+    weight.zero_()
+    state.restore()
+    assert weight.tolist() == [1.0] * 3
+
+
+class OwnHandler(OptimizerStateHandler):
+    """As a script may have one, which does not know what ours keeps."""
+
+    def save(self) -> None:
+        self._kept = copy.deepcopy(self.value.state_dict())
+
+    def restore(self) -> None:
+        self.value.load_state_dict(self._kept)
+
+
+def check_a_handler_of_the_scripts_own() -> None:
+    registry = get_handler_registry()
+    registry.insert(0, (torch.optim.SGD, OwnHandler))
+    try:
+        weight = torch.nn.Parameter(torch.zeros(2))
+        state = hvd.elastic.TorchState(optimizer=torch.optim.SGD([weight], lr=1.0))
+        run_backward(weight.sum())
+        state.on_reset()
+        assert weight.grad is None
+    finally:
+        registry.pop(0)
 
 
 def check_a_lazy_module_becomes_what_it_is_on_rank_0() -> None:
