@@ -139,6 +139,41 @@ TEST(ALongStayEndsWhenARankWaitsOrAsks) {
   });
 }
 
+// Of some tries at least one is not held up by a busy machine.
+TEST(WhatARankHasForgottenRunsBeforeItEndsTheJob) {
+  bool ran = false;
+  for (int attempt = 0; attempt < 20 && !ran; ++attempt) {
+    const auto store = std::make_shared<HashStore>();
+    std::promise<void> begun;
+    std::promise<void> ended;
+    OnThreads(2, [&](int rank) {
+      auto options = OptionsFor(rank, 2, TransportChoice::kShm, store);
+      options.agreement.gather_time = std::chrono::hours(1);
+      auto runtime = std::make_unique<Runtime>(options);
+      std::vector<float> data(10, 1);
+      SumInPlace(*runtime, "from its answer on requests stay", data);
+      if (rank != 0) begun.get_future().wait();
+      const int64_t handle =
+          Start(*runtime, RequestFor<float>(OpKind::kAllreduce, "forgotten", {10}), data.data(),
+                data.data());
+      if (rank != 0) {
+        runtime.reset();
+        return ended.set_value();
+      }
+      begun.set_value();
+      ended.get_future().wait();
+      try {
+        (void)Wait(*runtime, handle);
+        ran = true;
+        EXPECT_EQ(data, std::vector<float>(10, 4));
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), Error::Kind::kShutdown);
+      }
+    });
+  }
+  EXPECT_TRUE(ran);
+}
+
 TEST(OneAtATimeRunsResponses) {
   ResponseQueue queue;
   EXPECT_TRUE(queue.Claim());

@@ -227,8 +227,10 @@ class AdasumStep(torch.optim.Optimizer):
             if entries.numel():
                 entries[(0,) * entries.dim()] = found
                 return
-        for parameter in moving[:1]:
-            parameter.grad = zeros_for(parameter).fill_(found)
+        for parameter in moving:
+            if parameter.numel():
+                parameter.grad = zeros_for(parameter).fill_(found)
+                return
 
     def skip_synchronize(self) -> contextlib.AbstractContextManager[None]:
         """Not possible here.

@@ -76,6 +76,7 @@ class ControlPlane {
   void Submit(std::shared_ptr<const Request> request) { inbox_.Submit(std::move(request)); }
   // See Inbox.
   bool AnyStay() { return inbox_.AnyStay(); }
+  bool StaysAreLong() { return inbox_.StaysAreLong(); }
   std::shared_ptr<const Request> Withdraw(bool (*wanted)(const Request&)) {
     return inbox_.Withdraw(wanted);
   }

@@ -35,6 +35,11 @@ bool Inbox::AnyStay() {
   return AnyStayLocked();
 }
 
+bool Inbox::StaysAreLong() {
+  const std::lock_guard lock(mutex_);
+  return StaysAreLongLocked();
+}
+
 std::shared_ptr<const Request> Inbox::Withdraw(bool (*wanted)(const Request&)) {
   const std::lock_guard lock(mutex_);
   if (!AnyStayLocked() || due_ == kLongAgo) return nullptr;
@@ -104,8 +109,7 @@ void Inbox::Hurry() {
 
 void Inbox::HurryOthers() {
   const std::lock_guard lock(mutex_);
-  // Others' stays may be long where this rank's are not, and all before anybody has heard.
-  if (heard_ && agreed_gather_time_ <= kShortGatherTime) return;
+  if (!StaysAreLongLocked()) return;
   contents_.hurry_others = true;
   WakeLocked();
 }

@@ -38,6 +38,8 @@ class Inbox {
 
   void Submit(std::shared_ptr<const Request> request);
   bool AnyStay();
+  // Whether those of other ranks may stay long.
+  bool StaysAreLong();
   // Of the requests that stay, the one that has stayed longest, which is not sent; nothing when
   // none stays, all have been hurried, or it is not wanted. For a caller that no other rank waits
   // for: those to come may stay long again.
@@ -83,6 +85,8 @@ class Inbox {
 
   // With the mutex held.
   bool AnyStayLocked() const { return withdrawn_ != contents_.requests.size(); }
+  // Others' may be long where this rank's are not, and all before anybody has heard.
+  bool StaysAreLongLocked() const { return !heard_ || agreed_gather_time_ > kShortGatherTime; }
   void WakeLocked();
   void Stay(std::chrono::microseconds time);
   bool GoesOn(Clock::time_point now);

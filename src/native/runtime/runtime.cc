@@ -117,6 +117,8 @@ void Runtime::Shutdown() {
   if (membership_.fast_lane && membership_.fast_lane->IsRunByThisThread()) {
     // The operation that a signal's handler has interrupted will not be ended.
     ReportInterrupted();
+  } else {
+    AwaitForgotten();
   }
   control_->RequestShutdown();
   if (control_thread_.joinable()) control_thread_.join();

@@ -109,6 +109,8 @@ class Runtime : private JobObserver {
   bool OpensLane(const Response& response) override;
   void OnFailure(const Error& error) override;
 
+  // What is under way ends before the job does, where other ranks have begun it.
+  void AwaitForgotten();
   // As TensorTable::Add, but that one of its name which has stayed for long is let run first.
   int64_t AddOperation(const std::shared_ptr<Operation>& operation);
   // Throws Error (kInvalid) for what no rank may ask for.

@@ -21,6 +21,9 @@ constexpr size_t kShortBytes = size_t{1} << 20;
 // perhaps the interpreter's lock: others that have begun it send it when they are hurried.
 constexpr std::chrono::milliseconds kForgotten{200};
 
+// The same at the end of the job.
+constexpr std::chrono::milliseconds kForgottenAtEnd{500};
+
 // How often a caller looks whether the one that helps has gone.
 constexpr int64_t kHelpersLook = 50;  // ms
 
@@ -48,6 +51,17 @@ int64_t Runtime::AddOperation(const std::shared_ptr<Operation>& operation) {
     }
     return operations_.Add(operation);
   }
+}
+
+// Who ends the job without waiting for what it has started expects that to have run, as where
+// requests do not stay with other ranks.
+void Runtime::AwaitForgotten() {
+  const auto forgotten = operations_.UnderWay();
+  if (forgotten.empty() || !control_->StaysAreLong()) return;
+  control_->Hurry();
+  control_->HurryOthers();
+  const auto end = Clock::now() + kForgottenAtEnd;
+  for (const auto& operation : forgotten) operation->WaitFor(MillisecondsUntil(end));
 }
 
 bool Runtime::Poll(int64_t handle) {

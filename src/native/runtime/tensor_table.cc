@@ -59,6 +59,15 @@ std::shared_ptr<Operation> TensorTable::UnderWay(const std::string& key) const {
   return nullptr;
 }
 
+std::vector<std::shared_ptr<Operation>> TensorTable::UnderWay() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<Operation>> found;
+  for (const auto* const known : {&waiting_, &running_}) {
+    for (const auto& [key, operation] : *known) found.push_back(operation);
+  }
+  return found;
+}
+
 std::shared_ptr<Operation> TensorTable::Waiting(const std::string& key) const {
   const std::lock_guard lock(mutex_);
   const auto found = waiting_.find(key);

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "base/error.h"
 #include "runtime/operation.h"
@@ -27,7 +28,9 @@ class TensorTable {
   bool HasName(int32_t process_set, std::string_view name) const;
   // The operation with that key that is under way. Nothing when there is none.
   std::shared_ptr<Operation> UnderWay(const std::string& key) const;
-  // The same, which has not begun to run.
+  // All that are under way.
+  std::vector<std::shared_ptr<Operation>> UnderWay() const;
+  // The one with that key, which has not begun to run.
   std::shared_ptr<Operation> Waiting(const std::string& key) const;
 
   // The operation with that key begins to run, after which only the thread that runs it may

@@ -1,6 +1,7 @@
 """States of ranks that have come while the others were in a training function."""
 
 import copy
+from typing import Any
 
 import torch
 
@@ -114,6 +115,11 @@ def check_modules_that_have_several_names_or_parameters_for_buffers() -> None:
     state.restore()
     assert model["first"].cache is model["second"].cache
     assert model["first"].cache.tolist() == [0.0] * 2
+    model = torch.nn.ModuleDict({"one": Caching(torch.ones(1)), "two": Caching(torch.zeros(1))})
+    state = hvd.elastic.TorchState(model=model)
+    model["one"].cache = model["two"].cache = torch.full((3,), 5.0)
+    state.restore()
+    assert [model[name].cache.tolist() for name in ("one", "two")] == [[1.0], [0.0]]
     frozen = torch.nn.BatchNorm1d(3)
     state = hvd.elastic.TorchState(model=frozen)
     weight = frozen.weight.detach()
@@ -122,6 +128,48 @@ def check_modules_that_have_several_names_or_parameters_for_buffers() -> None:
     weight.zero_()
     state.restore()
     assert weight.tolist() == [1.0] * 3
+
+
+def check_buffers_take_the_types_that_steps_gave_them() -> None:
+    """Else a newcomer would have rank 0's numbers as whole ones."""
+    for converted in (False, True):
+        caching = Caching(torch.ones(2, dtype=torch.int64))
+        if converted:
+            caching.double()
+        state = hvd.elastic.TorchState(model=caching)
+        if hvd.rank() == 0:
+            caching.cache = torch.full((2,), 0.5, dtype=caching.linear.weight.dtype)
+        state.sync()
+        assert caching.cache is not None
+        assert caching.cache.tolist() == [0.5] * 2
+        assert caching.cache.dtype == caching.linear.weight.dtype
+
+
+class Adapted(torch.nn.Module):
+    """A module whose state is only a part of it, as of a large model with adapters."""
+
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner, self.adapter = inner, torch.nn.Linear(1, 1)
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        return self.adapter.state_dict(*args, **kwargs)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        return self.adapter.load_state_dict(*args, **kwargs)
+
+    def named_modules(self, memo: Any = None, prefix: str = "") -> Any:  # type: ignore[override]
+        """With a signature of former times."""
+        return super().named_modules(memo, prefix)
+
+
+def check_what_a_state_leaves_out_stays() -> None:
+    inner = Growing()
+    state = hvd.elastic.TorchState(model=Adapted(inner))
+    inner(torch.ones(3, 1))
+    state.restore()
+    assert inner.seen.tolist() == [1.0] * 3
+    assert "scale" in inner.state_dict()
 
 
 class OwnHandler(OptimizerStateHandler):

@@ -92,3 +92,21 @@ def check_a_name_is_free_for_who_forgets_operations() -> None:
             hvd.allreduce_async(torch.ones(3), name="twice")
         hvd.barrier()
     hvd.synchronize(handle)
+
+
+def check_what_a_rank_has_forgotten_runs_before_it_ends_the_job() -> None:
+    """Each try with another job, of which at least one is not held up by a busy machine."""
+    results = []
+    for _ in range(TRIES):
+        tensor = torch.ones(3)
+        handle = hvd.allreduce_async_(tensor, name="the last one", op=hvd.Sum)
+        end = time.monotonic() + 0.2 * SOON
+        _compute_until(lambda end=end: time.monotonic() > end)  # type: ignore[misc]
+        if hvd.rank() == 0:
+            _compute_until(lambda end=end: time.monotonic() > end + 0.6 * SOON)  # type: ignore[misc]
+            with contextlib.suppress(hvd.HorovodInternalError):
+                hvd.synchronize(handle)
+        hvd.shutdown()
+        hvd.init()
+        results.append(tensor.tolist())
+    assert [hvd.size()] * 3 in results

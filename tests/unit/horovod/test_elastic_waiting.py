@@ -100,6 +100,53 @@ def test_those_who_do_not_come_back_are_ended() -> None:
     assert goes_on(game)
 
 
+def test_newcomers_have_their_own_time_when_others_do_not_come() -> None:
+    game = Game(start=2, least=1)
+    game.hosts(a=1, b=1)
+    game.ready(0)
+    game.world.time = 55.0
+    game.hosts(a=1, b=1, c=1)
+    game.world.time = 60.0
+    game.driver.tick()
+    assert game.world.ended_workers == [1]
+    assert game.driver.next_tick() == 115.0
+    game.end(1, 143)
+    game.ready(2)
+    assert game.world.ranks() == {0: 0, 2: 1}
+
+
+def test_newcomers_have_their_own_time_when_others_do_not_come_back() -> None:
+    game = Game(start=2, least=2)
+    game.hosts(a=1, b=1, c=1)
+    game.ready(0, 1, 2)
+    game.end(2, 137)
+    game.ready(0)
+    game.world.time = 55.0
+    game.hosts(a=1, b=1, c=1, d=1)
+    game.world.time = 60.0
+    game.driver.tick()
+    assert game.world.ended_workers == [1]
+    game.ready(3)
+    assert {worker: game.world.places[worker].round for worker in (0, 3)} == {0: 2, 3: 2}
+
+
+def test_newcomers_have_no_more_than_that() -> None:
+    game = Game(start=2, least=2)
+    game.hosts(a=1, b=1)
+    game.ready(0)
+    game.world.time = 55.0
+    game.hosts(a=1, b=1, c=1)
+    game.world.time = 60.0
+    game.driver.tick()
+    game.world.time = 115.0
+    game.driver.tick()
+    assert game.world.ended_workers == [1, 2]
+    game.world.time = 175.0
+    game.driver.tick()
+    assert game.driver.verdict == 1
+    assert game.world.said[-1].startswith("There were not enough slots for 2 ranks")
+
+
 def test_the_others_of_its_host_outlive_who_does_not_come_back() -> None:
     game = Game(start=3, least=1, can_grow=False)
     game.hosts(a=3)

@@ -196,12 +196,7 @@ class Driver:
         if self._deadline is not None and now >= self._deadline:
             self._give_up_waiting()
         if self._rounds and self.verdict is None:
-            overdue = [
-                worker
-                for worker in self._of(Situation.STARTING)
-                if now >= worker.started + self.limits.timeout
-            ]
-            self._give_up(overdue)
+            self._give_up(self._overdue())
         if self.verdict is None:
             self._end_who_stays_away(now)
         self.advance()
@@ -409,11 +404,16 @@ class Driver:
             for worker in self._lingering():
                 self._end(worker)
             return
-        late = [*self._of(Situation.TRAINING), *self._of(Situation.STARTING)]
-        if late and not self._of(Situation.WAITING) and self._plan().lasting >= self._needed():
+        training, starting = self._of(Situation.TRAINING), self._of(Situation.STARTING)
+        awaited, waiting = bool(training or starting), bool(self._of(Situation.WAITING))
+        if awaited and not waiting and self._plan().lasting >= self._needed():
             return  # nobody waits for anybody
-        if self._of(Situation.WAITING) and late:
-            self._give_up(late)
+        if awaited and waiting:
+            overdue = self._overdue()
+            # Those started since then have their own time.
+            ends = [each.started + self.limits.timeout for each in starting if each not in overdue]
+            self._deadline = min(ends, default=None)
+            self._give_up([*training, *overdue])
             return
         unknown = " No answer has come yet to which hosts there are." * (self._hosts is None)
         needed = self._needed()
@@ -421,6 +421,11 @@ class Driver:
             f"There were not enough slots for {needed} rank{'s' * (needed != 1)} within"
             f" {self.limits.timeout:g} seconds (--elastic-timeout).{unknown}"
         )
+
+    def _overdue(self) -> list[Worker]:
+        """Newcomers that have had their time to come."""
+        earliest = self.surroundings.now() - self.limits.timeout
+        return [each for each in self._of(Situation.STARTING) if each.started <= earliest]
 
     def _give_up(self, late: Sequence[Worker]) -> None:
         """Ends workers that do not come, and goes on as if they had ended by themselves."""

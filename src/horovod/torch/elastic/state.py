@@ -93,7 +93,7 @@ class ModelStateHandler(StateHandler):
 
     def restore(self) -> None:
         """Goes back to them."""
-        make_room(self.value, self._saved.keys(), self._buffers)
+        make_room(self.value, self._saved, self._buffers)
         state = copy.copy(self._saved)  # with its `_metadata`
         # Of what is no tensor to copy from, a module may keep the object itself, and change it.
         state.update(copy.deepcopy(_others(state)))
@@ -110,7 +110,7 @@ class ModelStateHandler(StateHandler):
         if not all(allgather_object(outline == broadcast_object(outline))):
             state, buffers = broadcast_object((on_cpu(state), buffers_of(self.value)))
             if rank() != 0:
-                make_room(self.value, state.keys(), buffers)
+                make_room(self.value, state, buffers)
                 self.value.load_state_dict(state)
             return
         others = _others(state)
