@@ -34,15 +34,15 @@ set(HVD_CORE_SOURCES
   runtime/executor.cc runtime/fast_lane.cc runtime/fused_alltoalls.cc runtime/fused_copies.cc
   runtime/fusion.cc runtime/gathering.cc runtime/gpu.cc runtime/gpu_meeting.cc
   runtime/heartbeats.cc runtime/host_identity.cc runtime/inbox.cc runtime/mapped_allreduces.cc
-  runtime/near_connections.cc runtime/operation.cc runtime/operation_trace.cc runtime/options.cc
-  runtime/output_memory.cc runtime/peer.cc runtime/process_sets.cc runtime/rank_list.cc
-  runtime/request.cc runtime/request_collector.cc runtime/response.cc runtime/response_cache.cc
-  runtime/response_queue.cc runtime/response_runner.cc runtime/responses_below.cc
-  runtime/result_places.cc runtime/rows.cc runtime/runtime.cc runtime/runtime_now.cc
-  runtime/runtime_waiting.cc runtime/setup_calls.cc runtime/shared_buffers.cc
-  runtime/short_forms.cc runtime/short_reductions.cc runtime/short_results.cc
-  runtime/stall_inspector.cc runtime/stall_report.cc runtime/start.cc runtime/tensor_table.cc
-  runtime/transport_setup.cc runtime/unnamed_operations.cc)
+  runtime/memory_in_use.cc runtime/near_connections.cc runtime/operation.cc
+  runtime/operation_trace.cc runtime/options.cc runtime/output_memory.cc runtime/peer.cc
+  runtime/process_sets.cc runtime/rank_list.cc runtime/request.cc runtime/request_collector.cc
+  runtime/response.cc runtime/response_cache.cc runtime/response_queue.cc
+  runtime/response_runner.cc runtime/responses_below.cc runtime/result_places.cc runtime/rows.cc
+  runtime/runtime.cc runtime/runtime_now.cc runtime/runtime_waiting.cc runtime/setup_calls.cc
+  runtime/shared_buffers.cc runtime/short_forms.cc runtime/short_reductions.cc
+  runtime/short_results.cc runtime/stall_inspector.cc runtime/stall_report.cc runtime/start.cc
+  runtime/tensor_table.cc runtime/transport_setup.cc runtime/unnamed_operations.cc)
 list(TRANSFORM HVD_CORE_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/native/")
 
 # What is compiled for each CPU level: the table of kernels, and all that it leads to.
@@ -73,5 +73,5 @@ list(TRANSFORM HVD_BINDINGS_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/src/nat
 
 set(HVD_NATIVE_TESTS abort across adasum announcements auth autotune borrowed_vectors broadcast collecting collectives compression connection control_plane control_tree convert coordinator core_distances cpu_share crowded_core deaths denormals descriptors device device_kernels end_within
   fast_lane fast_lane_results few_messages gathering gpu gpu_join gpu_loss
-  fused half heartbeats hosts inbox kernels lane lane_model lane_opening leader levels log long_places loss mpi pair_allreduce polling rank_order request_collector response_runner runtime scale sha256 shared_buffers single_copy
+  fused half heartbeats hosts inbox kernels lane lane_model lane_opening leader levels log long_places loss memory_in_use mpi pair_allreduce polling rank_order request_collector response_runner runtime scale sha256 shared_buffers single_copy
   sliced_allreduce soak socket socket_lane socket_lane_model stall started started_callers timeline topology trace_text transport unnamed waiting wire)

@@ -32,6 +32,7 @@ FILES = (
     "waiting_checks.py",
     "output_checks.py",
     "tensor_memory_checks.py",
+    "overlapping_memory_checks.py",
     "exchanged_memory_checks.py",
     "exchanged_by_others_checks.py",
     "forward_mode_checks.py",

@@ -92,11 +92,13 @@ class Outgoing(NamedTuple):
         tensor: what the operation works on.
         context: what `decompress` needs with the result.
         wire_dtype: the type that the core converts it to on its way, and back; None for none.
+        in_place: whether the result goes where the tensor is.
     """
 
     tensor: torch.Tensor
     context: Any
     wire_dtype: str | None = None
+    in_place: bool = True
 
     @property
     def travels_as(self) -> str:

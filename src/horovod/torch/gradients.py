@@ -35,6 +35,8 @@ Parameter = torch.Tensor
 # Autograd has a thread for each device: of those of a group, one is the last and sends it.
 _COMPLETING = threading.RLock()  # a handler of a signal may run another backward pass within
 
+_REDUCERS: "weakref.WeakSet[GradientReducer]" = weakref.WeakSet()
+
 
 class GradientReducer:
     """Starts a gradient's reduction when it is complete, and waits for all of them.
@@ -77,6 +79,7 @@ class GradientReducer:
         self._hooks: dict[int, GradientHook] = {}  # as above
         self._handles: list[Any] = []
         prepare_counts()
+        _REDUCERS.add(self)
         weakref.finalize(self, remove, self._handles).atexit = False
 
     @property
@@ -245,18 +248,39 @@ class GradientReducer:
         if ready.layout is torch.strided:
             if repeats_elements(ready):  # as a script may expand one
                 gradient.memory = Memory.LENT
+            reduction, other = self.reduction, False
             if gradient.memory in (Memory.LENT, Memory.UNKNOWN):
-                ready = ready.detach().clone()
-            return outgoing(ready, self.reduction.compression, self.reduction.op)
+                other = not repeats_elements(ready) and self._is_sent_by_another(gradient)
+                if not other:
+                    ready = ready.detach().clone()
+            sent = outgoing(ready, reduction.compression, reduction.op)
+            return sent._replace(in_place=False) if other and sent.tensor is ready else sent
         self._start_sparse(gradient, ready)
         return None
+
+    def _is_sent_by_another(self, gradient: Gradient) -> bool:
+        """Whether another optimizer's sum of the gradient goes where it is.
+
+        A copy might come before that on one rank, and after it on another. The core has the sum of
+        this optimizer begin when the first one has ended, on all ranks.
+        """
+        others = (
+            reducer._gradients.get(id(gradient.parameter))  # noqa: SLF001 - of the same class
+            for reducer in _REDUCERS
+            if reducer is not self
+        )
+        own = gradient.parameter.grad
+        return any(
+            other is not None and other.flight is not None and other.flight.sent.tensor is own
+            for other in others
+        )
 
     def _start(self, gradient: Gradient, sent: Outgoing) -> None:
         handle = start_allreduce(
             sent.tensor,
             gradient.name,
             *self.reduction.how,
-            in_place=True,
+            in_place=sent.in_place,
             wire_dtype=sent.wire_dtype,
         )
         self._send(gradient, InFlight(handle, sent))
@@ -279,7 +303,7 @@ class GradientReducer:
             [sent.tensor for _, sent in together],
             f"group.{together[0][0].name}",
             *self.reduction.how,
-            in_place=True,
+            in_place=all(sent.in_place for _, sent in together),
             wire_dtypes=[sent.wire_dtype for _, sent in together],
         )
 

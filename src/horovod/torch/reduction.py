@@ -242,7 +242,7 @@ def allreduce(
         if done is not None:
             return done
     op = choose_op(op, average=average, adasum=True)
-    sent, ctx, wire_dtype = outgoing(tensor, compression, op)
+    sent, ctx, wire_dtype, _ = outgoing(tensor, compression, op)
     arguments = (sent, name, op, prescale_factor, postscale_factor, process_set)
     reduced = (
         apply(_Allreduce, *arguments, wire_dtype)

@@ -80,6 +80,11 @@ Runtime::Runtime(const RuntimeOptions& options)
                     membership_.fast_lane ? membership_.fast_lane->outputs()
                                           : std::make_shared<OutputMemory>()),
       gpu_(options.gpu, abort_),
+      operations_([this](const std::shared_ptr<Operation>& operation) {
+        // Its caller may wait already.
+        control_->Submit({operation, &operation->request});
+        control_->Hurry();
+      }),
       runner_(operations_, process_sets_, gpu_, trace_,
               [this](const Error& own) { return AgreeOnFailure(own); }),
       alone_(1, {.fusion_bytes = 0, .fuse_groups = false, .cache_capacity = 0}, trace_) {
@@ -206,7 +211,7 @@ int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vecto
   } else if (!operation->Done()) {
     if (size_ == 1) {
       RunAlone(operation->request);
-    } else {
+    } else if (operations_.Claim(operation)) {
       control_->Submit({operation, &operation->request});
     }
   }

@@ -111,7 +111,7 @@ class Runtime : private JobObserver {
 
   // What is under way ends before the job does, where other ranks have begun it.
   void AwaitForgotten();
-  // As TensorTable::Add, but that one of its name which has stayed for long is let run first.
+  // As TensorTable::Add, but that one of its name which others have begun is let run first.
   int64_t AddOperation(const std::shared_ptr<Operation>& operation);
   // Throws Error (kInvalid) for what no rank may ask for.
   std::shared_ptr<Operation> MakeOperation(Request request, std::vector<Memory> memory,

@@ -51,7 +51,9 @@ std::optional<Result> Runtime::RunNow(const BlockingCall& call) {
   if (!membership_.fast_lane) return std::nullopt;
   // At a barrier it is said what some ranks alone have started.
   if (call.kind == OpKind::kBarrier && control_->AnyStay()) return std::nullopt;
-  if (operations_.HasName(call.process_set, call.name)) return std::nullopt;
+  if (operations_.HasName(call.process_set, call.name) || !operations_.IsFree(call)) {
+    return std::nullopt;
+  }
   return RunInLane(call.pausing, [&] {
     const auto make = [&] {
       return MakeOperation(RequestOf(call), MemoryOf(call), SplitsOf(call), nullptr);
@@ -70,7 +72,10 @@ std::optional<Result> Runtime::RunNow(Request request, std::vector<Memory> memor
   if (InForkedChild() || request.device != kCpu || size_ == 1 || !membership_.fast_lane) {
     return std::nullopt;
   }
-  if (operations_.HasName(request.process_set, request.name)) return std::nullopt;
+  if (operations_.HasName(request.process_set, request.name) ||
+      !operations_.IsFree(request, memory)) {
+    return std::nullopt;
+  }
   pausing();
   return RunInLane(pausing, [&] {
     return RunInLane(MakeOperation(std::move(request), std::move(memory), {}, nullptr));

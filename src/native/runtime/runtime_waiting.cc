@@ -42,8 +42,7 @@ int64_t Runtime::AddOperation(const std::shared_ptr<Operation>& operation) {
     const auto earlier = operations_.UnderWay(OperationKey(request.process_set, request.name));
     if (control_ == nullptr || InForkedChild() || request.kind == OpKind::kJoin) throw;
     if (earlier == nullptr) return operations_.Add(operation);  // it has just run
-    // Whoever forgets operations expects them to run by themselves, not to stay for so long.
-    if (Clock::now() - earlier->made < kLongGatherTime) throw;
+    // Whoever forgets operations expects them to run by themselves, not to stay.
     control_->Hurry();
     if (!earlier->WaitFor(kPatience.count())) {
       control_->HurryOthers();

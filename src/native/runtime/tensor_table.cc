@@ -100,9 +100,16 @@ bool TensorTable::PutBack(const std::shared_ptr<Operation>& operation) {
 }
 
 void TensorTable::Finish(const std::string& key) {
-  const std::lock_guard lock(mutex_);
-  running_.erase(key);
-  CountNames();
+  std::shared_ptr<Operation> finished;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = running_.find(key);
+    if (found == running_.end()) return;
+    finished = std::move(found->second);
+    running_.erase(found);
+    CountNames();
+  }
+  for (const auto& operation : memory_.Release(*finished)) begin_(operation);
 }
 
 void TensorTable::Refuse(const Error& error) {
@@ -118,6 +125,7 @@ void TensorTable::FailAll(const Error& error) {
     failed = std::exchange(waiting_, {});
     CountNames();
   }
+  memory_.Clear();
   for (const auto& [key, operation] : failed) operation->Fail(ReasonFor(*operation, error));
 }
 

@@ -5,24 +5,40 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "runtime/memory_in_use.h"
 #include "runtime/operation.h"
 
 namespace hvd {
 
 class TensorTable {
  public:
+  // Args: begin: has an operation begin that Claim has held back.
+  using Begin = std::function<void(const std::shared_ptr<Operation>&)>;
+  explicit TensorTable(Begin begin = {}) : begin_(std::move(begin)) {}
+
   // Throws Error (kInvalid) when an operation of that name is in flight. After Refuse, the new
   // operation has failed already. Returns the handle.
   int64_t Add(const std::shared_ptr<Operation>& operation);
+
+  // Whether an operation that was added may begin, or waits for others to Finish whose memory it
+  // would disturb.
+  bool Claim(const std::shared_ptr<Operation>& operation) { return memory_.Claim(operation); }
+  // Whether what is not added would disturb nothing. Args: as MemoryInUse::IsFree.
+  template <typename... Args>
+  bool IsFree(const Args&... args) const {
+    return names_.load(std::memory_order_relaxed) == 0 || memory_.IsFree(args...);
+  }
 
   // Whether an operation of that name is under way.
   bool HasName(int32_t process_set, std::string_view name) const;
@@ -64,6 +80,8 @@ class TensorTable {
   std::unordered_map<std::string, std::shared_ptr<Operation>> waiting_;
   std::unordered_map<std::string, std::shared_ptr<Operation>> running_;
   std::unordered_map<int64_t, std::shared_ptr<Operation>> handles_;
+  const Begin begin_;
+  MemoryInUse memory_;
 };
 
 }  // namespace hvd

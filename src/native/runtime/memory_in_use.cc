@@ -1,0 +1,195 @@
+#include "runtime/memory_in_use.h"
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <utility>
+
+#include "runtime/checks.h"
+
+namespace hvd {
+namespace {
+
+uintptr_t AddressOf(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
+}  // namespace
+
+template <typename TensorLike>
+MemoryInUse::Range MemoryInUse::Read(const TensorLike& tensor, const Memory& memory) {
+  if (memory.source == nullptr) return {};
+  const uintptr_t begin = AddressOf(memory.source);
+  return {begin, begin + ByteCount(std::span<const int64_t>(tensor.shape), tensor.memory_dtype())};
+}
+
+template <typename TensorLike>
+MemoryInUse::Range MemoryInUse::Written(OpKind kind, const TensorLike& tensor,
+                                        const Memory& memory) {
+  if (memory.destination == nullptr) return {};
+  const uintptr_t begin = AddressOf(memory.destination);
+  const std::span<const int64_t> shape(tensor.shape);
+  const DType dtype = tensor.memory_dtype();
+  if (kind == OpKind::kAllreduce || kind == OpKind::kBroadcast || shape.empty()) {
+    return {begin, begin + ByteCount(shape, dtype)};
+  }
+  const auto rows = static_cast<size_t>(std::max<int64_t>(memory.rows, 0));
+  return {begin, begin + rows * ByteCount(shape.subspan(1), dtype)};
+}
+
+template <typename Body>
+auto MemoryInUse::WithFootprint(const Request& request, std::span<const Memory> memory,
+                                const Body& body) {
+  const size_t count = std::min(request.tensors.size(), memory.size());
+  if (count == 1) {
+    const std::array reads{Read(request.tensors[0], memory[0])};
+    const std::array writes{Written(request.kind, request.tensors[0], memory[0])};
+    const bool in_place = reads[0].begin == writes[0].begin && reads[0].end <= writes[0].end;
+    return body(Footprint{std::span(reads).first(in_place ? 0 : 1), writes});
+  }
+  std::vector<Range> reads;
+  std::vector<Range> writes;
+  for (size_t i = 0; i < count; ++i) {
+    reads.push_back(Read(request.tensors[i], memory[i]));
+    writes.push_back(Written(request.kind, request.tensors[i], memory[i]));
+  }
+  // A tensor may be there twice, or in parts.
+  std::ranges::sort(writes, {}, &Range::begin);
+  std::vector<Range> apart;
+  for (const Range& range : writes) {
+    if (range.begin == range.end) continue;
+    if (!apart.empty() && range.begin < apart.back().end) {
+      apart.back().end = std::max(apart.back().end, range.end);
+    } else {
+      apart.push_back(range);
+    }
+  }
+  std::erase_if(reads, [&](const Range& range) { return Meet({&range, 1}, apart); });
+  return body(Footprint{reads, apart});
+}
+
+bool MemoryInUse::Meet(std::span<const Range> some, std::span<const Range> others) {
+  return std::ranges::any_of(some, [&](const Range& one) {
+    return std::ranges::any_of(others, [&](const Range& other) {
+      return std::max(one.begin, other.begin) < std::min(one.end, other.end);
+    });
+  });
+}
+
+bool MemoryInUse::DisturbsOneOf(const Footprint& mine,
+                                std::span<const std::shared_ptr<Operation>> others) {
+  return std::ranges::any_of(others, [&](const auto& other) {
+    return WithFootprint(other->request, other->memory, [&](const Footprint& theirs) {
+      return Meet(mine.writes, theirs.writes) || Meet(mine.writes, theirs.reads) ||
+             Meet(mine.reads, theirs.writes);
+    });
+  });
+}
+
+bool MemoryInUse::IsWritten(const Range& range) const {
+  if (range.begin == range.end || written_.empty()) return false;
+  auto next = written_.lower_bound(range.end);
+  return next != written_.begin() && (--next)->second > range.begin;
+}
+
+bool MemoryInUse::IsRead(const Range& range) const {
+  if (range.begin == range.end || read_.empty()) return false;
+  auto each = read_.lower_bound(range.begin - std::min<uintptr_t>(range.begin, longest_read_));
+  for (; each != read_.end() && each->first < range.end; ++each) {
+    if (each->second > range.begin) return true;
+  }
+  return false;
+}
+
+bool MemoryInUse::IsFree(const Footprint& footprint) const {
+  return std::ranges::none_of(footprint.reads, [&](const auto& each) { return IsWritten(each); }) &&
+         std::ranges::none_of(footprint.writes,
+                              [&](const auto& each) { return IsWritten(each) || IsRead(each); });
+}
+
+void MemoryInUse::Add(const Footprint& footprint) {
+  try {
+    for (const Range& each : footprint.writes) {
+      if (each.begin != each.end) written_.emplace(each.begin, each.end);
+    }
+    for (const Range& each : footprint.reads) {
+      if (each.begin == each.end) continue;
+      read_.emplace(each.begin, each.end);
+      longest_read_ = std::max(longest_read_, each.end - each.begin);
+    }
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): it runs unseen
+  }
+}
+
+bool MemoryInUse::Claim(const std::shared_ptr<Operation>& operation) {
+  if (operation->request.device != kCpu || operation->memory.empty()) return true;
+  try {
+    return WithFootprint(operation->request, operation->memory, [&](const Footprint& footprint) {
+      const std::lock_guard lock(mutex_);
+      const bool free = IsFree(footprint) && !DisturbsOneOf(footprint, behind_);
+      if (free) {
+        Add(footprint);
+      } else {
+        behind_.push_back(operation);
+      }
+      return free;
+    });
+  } catch (const std::bad_alloc&) {
+    return true;  // it runs unseen
+  }
+}
+
+std::vector<std::shared_ptr<Operation>> MemoryInUse::Release(const Operation& operation) {
+  if (operation.request.device != kCpu || operation.memory.empty()) return {};
+  return WithFootprint(operation.request, operation.memory, [&](const Footprint& footprint) {
+    std::vector<std::shared_ptr<Operation>> free;
+    const std::lock_guard lock(mutex_);
+    if (std::erase_if(behind_, [&](const auto& each) { return each.get() == &operation; }) == 0) {
+      for (const Range& each : footprint.writes) {
+        const auto found = written_.find(each.begin);
+        if (found != written_.end() && found->second == each.end) written_.erase(found);
+      }
+      for (const Range& each : footprint.reads) {
+        const auto [first, last] = read_.equal_range(each.begin);
+        const auto found =
+            std::find_if(first, last, [&](const auto& known) { return known.second == each.end; });
+        if (found != last) read_.erase(found);
+      }
+    }
+    if (behind_.empty()) return free;
+    std::vector<std::shared_ptr<Operation>> still;
+    for (auto& each : std::exchange(behind_, {})) {
+      const bool may_begin = WithFootprint(each->request, each->memory, [&](const Footprint& next) {
+        const bool is_free = IsFree(next) && !DisturbsOneOf(next, still);
+        if (is_free) Add(next);
+        return is_free;
+      });
+      (may_begin ? free : still).push_back(std::move(each));
+    }
+    behind_ = std::move(still);
+    return free;
+  });
+}
+
+bool MemoryInUse::IsFree(const Request& request, std::span<const Memory> memory) const {
+  return WithFootprint(request, memory, [&](const Footprint& footprint) {
+    const std::lock_guard lock(mutex_);
+    return IsFree(footprint) && !DisturbsOneOf(footprint, behind_);
+  });
+}
+
+bool MemoryInUse::IsFree(const BlockingCall& call) const {
+  if (call.tensors.empty()) return true;
+  const std::array reads{Read(call.tensor(), call.memory)};
+  const std::array writes{Written(call.kind, call.tensor(), call.memory)};
+  const Footprint footprint{reads, writes};
+  const std::lock_guard lock(mutex_);
+  return IsFree(footprint) && !DisturbsOneOf(footprint, behind_);
+}
+
+void MemoryInUse::Clear() {
+  const std::lock_guard lock(mutex_);
+  written_.clear();
+  read_.clear();
+  behind_.clear();
+}
+
+}  // namespace hvd

@@ -1,0 +1,69 @@
+// What memory the operations under way read and write. Of those that would disturb each other, the
+// later one begins when the earlier one has ended: ranks that have both in that order then agree on
+// what it reads, whichever thread runs them, and however they are packed.
+#ifndef HVD_RUNTIME_MEMORY_IN_USE_H_
+#define HVD_RUNTIME_MEMORY_IN_USE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "runtime/blocking_call.h"
+#include "runtime/operation.h"
+
+namespace hvd {
+
+// For any thread. Memory of GPUs is not looked at: what uses it runs in the order of its stream.
+class MemoryInUse {
+ public:
+  // Whether an operation may begin. Else it is given back by the Release of one that it waits for.
+  bool Claim(const std::shared_ptr<Operation>& operation);
+  // An operation has ended, or will not begin. Returns those that may begin now, in their order.
+  std::vector<std::shared_ptr<Operation>> Release(const Operation& operation);
+  // Whether a call that is not claimed would disturb nothing.
+  bool IsFree(const Request& request, std::span<const Memory> memory) const;
+  bool IsFree(const BlockingCall& call) const;
+  // No operation is under way any more.
+  void Clear();
+
+ private:
+  struct Range {
+    uintptr_t begin = 0;
+    uintptr_t end = 0;
+  };
+  struct Footprint {
+    std::span<const Range> reads;
+    std::span<const Range> writes;
+  };
+
+  template <typename TensorLike>
+  static Range Read(const TensorLike& tensor, const Memory& memory);
+  template <typename TensorLike>
+  static Range Written(OpKind kind, const TensorLike& tensor, const Memory& memory);
+  template <typename Body>
+  static auto WithFootprint(const Request& request, std::span<const Memory> memory,
+                            const Body& body);
+  static bool Meet(std::span<const Range> some, std::span<const Range> others);
+  static bool DisturbsOneOf(const Footprint& mine,
+                            std::span<const std::shared_ptr<Operation>> others);
+
+  // With the mutex held.
+  bool IsWritten(const Range& range) const;
+  bool IsRead(const Range& range) const;
+  bool IsFree(const Footprint& footprint) const;
+  void Add(const Footprint& footprint);
+
+  mutable std::mutex mutex_;
+  std::map<uintptr_t, uintptr_t> written_;    // from where to where; apart from each other
+  std::multimap<uintptr_t, uintptr_t> read_;  // and not written
+  size_t longest_read_ = 0;                   // of all that were ever there
+  std::vector<std::shared_ptr<Operation>> behind_;
+};
+
+}  // namespace hvd
+
+#endif  // HVD_RUNTIME_MEMORY_IN_USE_H_

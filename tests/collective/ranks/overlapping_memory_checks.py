@@ -1,0 +1,74 @@
+"""Operations on one tensor, of which the later one reads what the earlier one has written."""
+
+import torch
+
+import horovod.torch as hvd
+from collective.ranks.backward_pass import run_backward
+
+TIMES = 60
+LENGTH = 40_000
+
+
+def _own() -> torch.Tensor:
+    return torch.full((LENGTH,), float(hvd.rank()))
+
+
+def _average() -> float:
+    return (hvd.size() - 1) / 2
+
+
+def _is(tensor: torch.Tensor, value: float) -> bool:
+    return bool(tensor.isclose(torch.tensor(value)).all())
+
+
+def check_two_operations_on_one_tensor() -> None:
+    """An average of averages is the average, if each is one of the whole tensor."""
+    for time in range(TIMES):
+        tensor = _own()
+        handles = [hvd.allreduce_async_(tensor, name=f"{time}.{name}") for name in "ab"]
+        for handle in handles if time % 2 == 0 else reversed(handles):
+            hvd.synchronize(handle)
+        assert _is(tensor, _average()), time
+
+
+def check_a_tensor_that_is_on_its_way_is_read() -> None:
+    for time in range(TIMES):
+        tensor = _own()
+        handle = hvd.allreduce_async_(tensor, name="in place", op=hvd.Sum)
+        if time % 3 == 0:
+            read = hvd.allreduce(tensor, name="read")
+        elif time % 3 == 1:
+            read = hvd.allgather(tensor[-2:], name="read").mean()
+        else:
+            read = hvd.grouped_allreduce([tensor[1:], torch.ones(1)], name="read")[0]
+        assert _is(read, hvd.size() * _average()), time
+        hvd.synchronize(handle)
+
+
+def check_a_part_that_is_written_while_the_whole_is_on_its_way() -> None:
+    for _ in range(TIMES):
+        tensor = _own()
+        whole = hvd.allreduce_async(tensor, name="whole", op=hvd.Sum)
+        part = hvd.broadcast_async_(tensor[5:10], 0, name="part")
+        assert _is(hvd.synchronize(part), 0.0)
+        assert _is(hvd.synchronize(whole), hvd.size() * _average())
+        assert _is(tensor[10:], float(hvd.rank()))
+
+
+def check_two_optimizers_of_one_parameter() -> None:
+    for options in ({}, {"groups": 1}, {"compression": hvd.Compression.bf16}):
+        weight = torch.nn.Parameter(torch.zeros(LENGTH))
+        first, second = (
+            hvd.DistributedOptimizer(
+                torch.optim.SGD([weight], lr=0.0), named_parameters=[(name, weight)], **options
+            )
+            for name in ("first", "second")
+        )
+        for _ in range(TIMES // 3):
+            weight.grad = None
+            run_backward((weight * _own()).sum())
+            for optimizer in (first, second):
+                optimizer.step()
+                gradient: torch.Tensor | None = getattr(weight, "grad")  # noqa: B009 - which mypy takes for None
+                assert gradient is not None
+                assert _is(gradient, _average()), options

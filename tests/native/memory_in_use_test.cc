@@ -1,0 +1,187 @@
+// Which operations wait for others whose memory they share.
+#include "runtime/memory_in_use.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness.h"
+#include "ranks.h"
+#include "runtime/checks.h"
+#include "runtime/operation.h"
+
+namespace {
+
+using hvd::Memory;
+using hvd::MemoryInUse;
+using hvd::Operation;
+using hvd::OpKind;
+using hvd::Request;
+
+constexpr size_t kPlaces = 64;
+using Places = std::array<float, kPlaces>;
+
+std::shared_ptr<Operation> Made(OpKind kind, int64_t count, std::vector<Memory> memory) {
+  Request request = hvd::test::RequestFor<float>(kind, "x", {count});
+  while (request.tensors.size() < memory.size()) request.tensors.push_back(request.tensors[0]);
+  return std::make_shared<Operation>(std::move(request), std::move(memory), std::vector<int64_t>());
+}
+
+std::shared_ptr<Operation> InPlace(Places& places, size_t from, int64_t count) {
+  return Made(OpKind::kAllreduce, count, {{&places[from], &places[from]}});
+}
+
+std::shared_ptr<Operation> Reading(const Places& places, size_t from, int64_t count) {
+  return Made(OpKind::kAllgather, count, {{&places[from], nullptr}});
+}
+
+using Operations = std::vector<std::shared_ptr<Operation>>;
+
+}  // namespace
+
+TEST(WhoReadsOrWritesWhatIsWrittenWaits) {
+  Places places{};
+  MemoryInUse memory;
+  const auto first = InPlace(places, 10, 10);
+  EXPECT_TRUE(memory.Claim(first));
+  for (const size_t beside : {size_t{0}, size_t{20}}) {
+    const auto other = InPlace(places, beside, 10);
+    EXPECT_TRUE(memory.Claim(other));
+    EXPECT_TRUE(memory.Release(*other).empty());
+  }
+  const auto reader = Reading(places, 19, 10);
+  const auto writer = InPlace(places, 1, 10);
+  EXPECT_FALSE(memory.IsFree(reader->request, reader->memory));
+  EXPECT_FALSE(memory.Claim(reader));
+  EXPECT_FALSE(memory.Claim(writer));
+  EXPECT_TRUE(memory.Release(*first) == (Operations{reader, writer}));
+  EXPECT_TRUE(memory.Release(*writer).empty());
+  EXPECT_TRUE(memory.Claim(Reading(places, 1, 20)));
+  EXPECT_FALSE(memory.Claim(InPlace(places, 28, 1)));
+}
+
+TEST(WhatIsOnlyReadKeepsNoReaderWaiting) {
+  Places places{};
+  MemoryInUse memory;
+  const auto reader = Reading(places, 0, 40);
+  EXPECT_TRUE(memory.Claim(reader));
+  EXPECT_TRUE(memory.Claim(Reading(places, 0, 40)));
+  const auto writer = InPlace(places, 39, 1);
+  EXPECT_FALSE(memory.Claim(writer));
+  EXPECT_TRUE(memory.Release(*reader).empty());  // there is another one
+  EXPECT_TRUE(memory.Release(*reader) == Operations{writer});
+}
+
+TEST(OthersDoNotOvertakeWhoWaits) {
+  Places places{};
+  MemoryInUse memory;
+  const auto first = InPlace(places, 0, 10);
+  const auto second = InPlace(places, 5, 10);
+  const auto third = InPlace(places, 12, 10);
+  EXPECT_TRUE(memory.Claim(first));
+  EXPECT_FALSE(memory.Claim(second));
+  EXPECT_FALSE(memory.Claim(third));
+  EXPECT_TRUE(memory.Release(*first) == Operations{second});
+  EXPECT_TRUE(memory.Release(*second) == Operations{third});
+  EXPECT_TRUE(memory.Release(*third).empty());
+}
+
+TEST(WhoWaitsAndEndsAllTheSameIsForgotten) {
+  Places places{};
+  MemoryInUse memory;
+  const auto first = InPlace(places, 0, 10);
+  const auto second = InPlace(places, 0, 10);
+  EXPECT_TRUE(memory.Claim(first));
+  EXPECT_FALSE(memory.Claim(second));
+  EXPECT_TRUE(memory.Release(*second).empty());
+  EXPECT_FALSE(memory.IsFree(first->request, first->memory));
+  EXPECT_TRUE(memory.Release(*first).empty());
+  EXPECT_TRUE(memory.IsFree(first->request, first->memory));
+}
+
+TEST(ATensorMayBeThereTwiceWithinAnOperation) {
+  Places places{};
+  MemoryInUse memory;
+  const auto group = Made(OpKind::kAllreduce, 8,
+                          {{&places[8], &places[8]},
+                           {places.data(), places.data()},
+                           {&places[4], &places[4]},
+                           {&places[8], &places[8]}});
+  EXPECT_TRUE(memory.Claim(group));
+  EXPECT_FALSE(memory.Claim(InPlace(places, 15, 1)));
+  EXPECT_TRUE(memory.Claim(InPlace(places, 16, 1)));
+  EXPECT_EQ(memory.Release(*group).size(), size_t{1});
+}
+
+TEST(OnlyTheRowsOfAResultAreWritten) {
+  Places places{};
+  MemoryInUse memory;
+  EXPECT_TRUE(
+      memory.Claim(Made(OpKind::kReducescatter, 20, {{places.data(), &places[30], {}, 10}})));
+  EXPECT_TRUE(memory.Claim(InPlace(places, 40, 10)));
+  EXPECT_FALSE(memory.Claim(InPlace(places, 39, 1)));
+  EXPECT_FALSE(memory.Claim(InPlace(places, 19, 1)));
+}
+
+// Against a table of who is at each place.
+TEST(DrawnOperationsNeverDisturbEachOther) {
+  std::mt19937 random(7);
+  const auto draw = [&](size_t below) {
+    return std::uniform_int_distribution<size_t>(0, below - 1)(random);
+  };
+  for (int job = 0; job < 200; ++job) {
+    Places places{};
+    MemoryInUse memory;
+    std::array<int, kPlaces> readers{};
+    std::array<int, kPlaces> writers{};
+    struct Begun {
+      std::shared_ptr<Operation> operation;
+      size_t from;
+      size_t count;
+      bool writes;
+    };
+    std::vector<Begun> known;
+    std::vector<Begun> running;
+    const auto begins = [&](const std::shared_ptr<Operation>& operation) {
+      for (const Begun& each : known) {
+        if (each.operation != operation) continue;
+        for (size_t at = each.from; at < each.from + each.count; ++at) {
+          ++(each.writes ? writers : readers)[at];
+          EXPECT_TRUE(writers[at] <= 1 && (writers[at] == 0 || readers[at] == 0));
+        }
+        running.push_back(each);
+      }
+    };
+    const auto end_one = [&] {
+      const size_t index = draw(running.size());
+      const Begun each = running[index];
+      running.erase(running.begin() + static_cast<std::ptrdiff_t>(index));
+      for (size_t at = each.from; at < each.from + each.count; ++at) {
+        --(each.writes ? writers : readers)[at];
+      }
+      for (const auto& next : memory.Release(*each.operation)) begins(next);
+    };
+    for (int step = 0; step < 60; ++step) {
+      if (!running.empty() && draw(2) == 0) end_one();
+      const size_t from = draw(kPlaces);
+      const size_t count = draw(std::min<size_t>(kPlaces - from, 12)) + 1;
+      const bool writes = draw(2) == 0;
+      const auto operation = writes ? InPlace(places, from, static_cast<int64_t>(count))
+                                    : Reading(places, from, static_cast<int64_t>(count));
+      known.push_back({operation, from, count, writes});
+      if (memory.Claim(operation)) begins(operation);
+    }
+    size_t ended = 0;
+    while (!running.empty()) {
+      end_one();
+      ++ended;
+    }
+    EXPECT_TRUE(ended > 0);
+    EXPECT_TRUE(memory.Claim(InPlace(places, 0, kPlaces)));  // all have had their turn
+  }
+}
