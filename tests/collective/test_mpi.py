@@ -4,6 +4,7 @@ Open MPI's and MPICH's of PyPI always; in `./dev mpi` Intel MPI's and that of De
 """
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -249,6 +250,21 @@ def test_horovodrun_starts_mpirun(mpi: str) -> None:
         assert f"<{rank} of 3 33554432 mpi>" in done.stdout
     assert MPIS[mpi].said in done.stderr
     assert f"{programs(mpi)}/mpirun " in done.stderr
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+def test_lines_that_python_prints_stay_whole(mpi: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    done = run(
+        mpi, "-np", "2", "--mpi", sys.executable, "-c",
+        "import os\n"
+        "rank = os.environ.get('PMI_RANK') or os.environ['OMPI_COMM_WORLD_RANK']\n"
+        "for i in range(50): print('rank', rank, 'step', i, 'loss', 0.5)",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    expected = {f"rank {rank} step {i} loss 0.5" for rank in range(2) for i in range(50)}
+    marks = re.compile(r"^(\[[^\]]*\](<stdout>)?:?\s*)?")
+    assert {marks.sub("", line) for line in done.stdout.splitlines()} == expected
 
 
 @pytest.mark.parametrize(

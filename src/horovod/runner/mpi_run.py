@@ -91,7 +91,10 @@ class MpiJob:
 
     def settings(self, kind: str) -> dict[str, str]:
         """What all ranks are told."""
-        settings = {_settings.CONTROLLER.name: "mpi", "PYTHONUNBUFFERED": "1", **self.store}
+        settings = {_settings.CONTROLLER.name: "mpi", **self.store}
+        if kind == OPEN_MPI:
+            # The others mark every write, and a line that is printed at once is several.
+            settings["PYTHONUNBUFFERED"] = "1"
         if kind == INTEL_MPI and not self.binding_args:
             settings["I_MPI_PIN"] = "0"
         return settings | start_settings(self.interfaces, self.start_timeout)
