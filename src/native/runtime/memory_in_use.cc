@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -86,8 +87,8 @@ bool MemoryInUse::DisturbsOneOf(const Footprint& mine,
 
 bool MemoryInUse::IsWritten(const Range& range) const {
   if (range.begin == range.end || written_.empty()) return false;
-  auto next = written_.lower_bound(range.end);
-  return next != written_.begin() && (--next)->second > range.begin;
+  const auto next = written_.lower_bound(range.end);
+  return next != written_.begin() && std::prev(next)->second > range.begin;
 }
 
 bool MemoryInUse::IsRead(const Range& range) const {

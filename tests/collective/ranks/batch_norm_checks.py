@@ -82,7 +82,7 @@ def check_second_derivatives() -> None:
 
 def check_what_else_pytorchs_modules_take() -> None:
     layer = hvd.SyncBatchNorm(4, device="cpu", dtype=torch.float64)
-    assert {value.dtype for value in (layer.weight, layer.running_mean)} == {torch.float64}
+    assert {value.dtype for value in layer.state_dict().values()} == {torch.float64, torch.int64}
     assert layer(torch.randn(3, 4, dtype=torch.float64)).dtype == torch.float64
 
 
