@@ -2,6 +2,7 @@
 #include "runtime/memory_in_use.h"
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -102,6 +103,21 @@ TEST(WhoWaitsAndEndsAllTheSameIsForgotten) {
   EXPECT_FALSE(memory.IsFree(first->request, first->memory));
   EXPECT_TRUE(memory.Release(*first).empty());
   EXPECT_TRUE(memory.IsFree(first->request, first->memory));
+}
+
+TEST(WhoHasWaitedForLongBeginsAllTheSame) {
+  Places places{};
+  MemoryInUse memory;
+  const auto first = InPlace(places, 0, 10);
+  const auto second = InPlace(places, 0, 10);
+  const auto third = InPlace(places, 0, 10);
+  EXPECT_TRUE(memory.Claim(first));
+  EXPECT_FALSE(memory.Claim(second));
+  EXPECT_TRUE(memory.Overdue(std::chrono::hours(1)).empty());
+  EXPECT_TRUE(memory.Overdue(std::chrono::milliseconds(0)) == Operations{second});
+  EXPECT_FALSE(memory.Claim(third));
+  EXPECT_TRUE(memory.Release(*second).empty());  // what the first one has is not given away
+  EXPECT_TRUE(memory.Release(*first) == Operations{third});
 }
 
 TEST(ATensorMayBeThereTwiceWithinAnOperation) {

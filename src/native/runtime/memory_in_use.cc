@@ -75,10 +75,10 @@ bool MemoryInUse::Meet(std::span<const Range> some, std::span<const Range> other
   });
 }
 
-bool MemoryInUse::DisturbsOneOf(const Footprint& mine,
-                                std::span<const std::shared_ptr<Operation>> others) {
-  return std::ranges::any_of(others, [&](const auto& other) {
-    return WithFootprint(other->request, other->memory, [&](const Footprint& theirs) {
+bool MemoryInUse::DisturbsOneOf(const Footprint& mine, std::span<const Behind> others) {
+  return std::ranges::any_of(others, [&](const Behind& each) {
+    const Operation& other = *each.operation;
+    return WithFootprint(other.request, other.memory, [&](const Footprint& theirs) {
       return Meet(mine.writes, theirs.writes) || Meet(mine.writes, theirs.reads) ||
              Meet(mine.reads, theirs.writes);
     });
@@ -129,7 +129,8 @@ bool MemoryInUse::Claim(const std::shared_ptr<Operation>& operation) {
       if (free) {
         Add(footprint);
       } else {
-        behind_.push_back(operation);
+        behind_.push_back({operation, std::chrono::steady_clock::now()});
+        anyone_behind_.store(true, std::memory_order_relaxed);
       }
       return free;
     });
@@ -141,33 +142,63 @@ bool MemoryInUse::Claim(const std::shared_ptr<Operation>& operation) {
 std::vector<std::shared_ptr<Operation>> MemoryInUse::Release(const Operation& operation) {
   if (operation.request.device != kCpu || operation.memory.empty()) return {};
   return WithFootprint(operation.request, operation.memory, [&](const Footprint& footprint) {
-    std::vector<std::shared_ptr<Operation>> free;
     const std::lock_guard lock(mutex_);
-    if (std::erase_if(behind_, [&](const auto& each) { return each.get() == &operation; }) == 0) {
-      for (const Range& each : footprint.writes) {
-        const auto found = written_.find(each.begin);
-        if (found != written_.end() && found->second == each.end) written_.erase(found);
-      }
-      for (const Range& each : footprint.reads) {
-        const auto [first, last] = read_.equal_range(each.begin);
-        const auto found =
-            std::find_if(first, last, [&](const auto& known) { return known.second == each.end; });
-        if (found != last) read_.erase(found);
-      }
-    }
-    if (behind_.empty()) return free;
-    std::vector<std::shared_ptr<Operation>> still;
-    for (auto& each : std::exchange(behind_, {})) {
-      const bool may_begin = WithFootprint(each->request, each->memory, [&](const Footprint& next) {
-        const bool is_free = IsFree(next) && !DisturbsOneOf(next, still);
-        if (is_free) Add(next);
-        return is_free;
-      });
-      (may_begin ? free : still).push_back(std::move(each));
-    }
-    behind_ = std::move(still);
-    return free;
+    const auto waited = std::erase_if(
+        behind_, [&](const Behind& each) { return each.operation.get() == &operation; });
+    if (waited + std::erase(unseen_, &operation) == 0) Remove(footprint);
+    return TakeFree();
   });
+}
+
+void MemoryInUse::Remove(const Footprint& footprint) {
+  for (const Range& each : footprint.writes) {
+    const auto found = written_.find(each.begin);
+    if (found != written_.end() && found->second == each.end) written_.erase(found);
+  }
+  for (const Range& each : footprint.reads) {
+    const auto [first, last] = read_.equal_range(each.begin);
+    const auto found =
+        std::find_if(first, last, [&](const auto& known) { return known.second == each.end; });
+    if (found != last) read_.erase(found);
+  }
+}
+
+std::vector<std::shared_ptr<Operation>> MemoryInUse::TakeFree() {
+  std::vector<std::shared_ptr<Operation>> free;
+  if (behind_.empty()) return free;
+  std::vector<Behind> still;
+  for (Behind& each : std::exchange(behind_, {})) {
+    const Operation& operation = *each.operation;
+    const bool begins =
+        WithFootprint(operation.request, operation.memory, [&](const Footprint& footprint) {
+          const bool is_free = IsFree(footprint) && !DisturbsOneOf(footprint, still);
+          if (is_free) Add(footprint);
+          return is_free;
+        });
+    if (begins) {
+      free.push_back(std::move(each.operation));
+    } else {
+      still.push_back(std::move(each));
+    }
+  }
+  behind_ = std::move(still);
+  anyone_behind_.store(!behind_.empty(), std::memory_order_relaxed);
+  return free;
+}
+
+std::vector<std::shared_ptr<Operation>> MemoryInUse::Overdue(std::chrono::milliseconds time) {
+  std::vector<std::shared_ptr<Operation>> overdue;
+  if (!anyone_behind_.load(std::memory_order_relaxed)) return overdue;
+  const auto earliest = std::chrono::steady_clock::now() - time;
+  const std::lock_guard lock(mutex_);
+  for (const Behind& each : behind_) {
+    if (each.since > earliest) break;
+    overdue.push_back(each.operation);
+    unseen_.push_back(each.operation.get());
+  }
+  behind_.erase(behind_.begin(), behind_.begin() + std::ssize(overdue));
+  anyone_behind_.store(!behind_.empty(), std::memory_order_relaxed);
+  return overdue;
 }
 
 bool MemoryInUse::IsFree(const Request& request, std::span<const Memory> memory) const {
@@ -191,6 +222,8 @@ void MemoryInUse::Clear() {
   written_.clear();
   read_.clear();
   behind_.clear();
+  unseen_.clear();
+  anyone_behind_.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace hvd

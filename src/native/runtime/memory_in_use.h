@@ -4,6 +4,8 @@
 #ifndef HVD_RUNTIME_MEMORY_IN_USE_H_
 #define HVD_RUNTIME_MEMORY_IN_USE_H_
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -27,6 +29,10 @@ class MemoryInUse {
   // Whether a call that is not claimed would disturb nothing.
   bool IsFree(const Request& request, std::span<const Memory> memory) const;
   bool IsFree(const BlockingCall& call) const;
+  // Operations that have waited for so long, which begin all the same: ranks that have started two
+  // of them in different orders would wait for each other. Where one rank keeps the order, the
+  // others' do not overtake either.
+  std::vector<std::shared_ptr<Operation>> Overdue(std::chrono::milliseconds time);
   // No operation is under way any more.
   void Clear();
 
@@ -39,6 +45,10 @@ class MemoryInUse {
     std::span<const Range> reads;
     std::span<const Range> writes;
   };
+  struct Behind {
+    std::shared_ptr<Operation> operation;
+    std::chrono::steady_clock::time_point since;
+  };
 
   template <typename TensorLike>
   static Range Read(const TensorLike& tensor, const Memory& memory);
@@ -48,20 +58,23 @@ class MemoryInUse {
   static auto WithFootprint(const Request& request, std::span<const Memory> memory,
                             const Body& body);
   static bool Meet(std::span<const Range> some, std::span<const Range> others);
-  static bool DisturbsOneOf(const Footprint& mine,
-                            std::span<const std::shared_ptr<Operation>> others);
+  static bool DisturbsOneOf(const Footprint& mine, std::span<const Behind> others);
 
   // With the mutex held.
   bool IsWritten(const Range& range) const;
   bool IsRead(const Range& range) const;
   bool IsFree(const Footprint& footprint) const;
   void Add(const Footprint& footprint);
+  void Remove(const Footprint& footprint);
+  std::vector<std::shared_ptr<Operation>> TakeFree();
 
   mutable std::mutex mutex_;
   std::map<uintptr_t, uintptr_t> written_;    // from where to where; apart from each other
   std::multimap<uintptr_t, uintptr_t> read_;  // and not written
   size_t longest_read_ = 0;                   // of all that were ever there
-  std::vector<std::shared_ptr<Operation>> behind_;
+  std::vector<Behind> behind_;
+  std::vector<const Operation*> unseen_;  // that have begun all the same, and not ended
+  std::atomic<bool> anyone_behind_{false};
 };
 
 }  // namespace hvd

@@ -24,6 +24,10 @@ constexpr std::chrono::milliseconds kForgotten{200};
 // The same at the end of the job.
 constexpr std::chrono::milliseconds kForgottenAtEnd{500};
 
+// How long an operation waits for others whose memory it would disturb, where somebody waits
+// for anything.
+constexpr std::chrono::milliseconds kOutOfOrder{1000};
+
 // How often a caller looks whether the one that helps has gone.
 constexpr int64_t kHelpersLook = 50;  // ms
 
@@ -67,6 +71,7 @@ bool Runtime::Poll(int64_t handle) {
   const auto operation = operations_.Lookup(handle);
   if (operation->Done()) return true;
   if (control_ != nullptr && !InForkedChild()) {
+    operations_.BeginOverdue(kOutOfOrder);
     control_->Hurry();
     if (operation->PolledFor(kPatience)) control_->HurryOthers();
   }
@@ -78,6 +83,7 @@ bool Runtime::WaitFor(int64_t handle, int64_t timeout_ms) {
   if (control_ != nullptr && !InForkedChild() && !operation->Done()) {
     const auto begin = Clock::now();
     const auto end = begin + std::chrono::milliseconds(timeout_ms);
+    operations_.BeginOverdue(kOutOfOrder);
     bool put_back = false;
     if (operation->request.device == kCpu) put_back = MeetForStarted(*operation, end);
     do {

@@ -3,6 +3,7 @@
 #define HVD_RUNTIME_TENSOR_TABLE_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -34,6 +35,10 @@ class TensorTable {
   // Whether an operation that was added may begin, or waits for others to Finish whose memory it
   // would disturb.
   bool Claim(const std::shared_ptr<Operation>& operation) { return memory_.Claim(operation); }
+  // Has those begin that have waited for so long.
+  void BeginOverdue(std::chrono::milliseconds time) {
+    for (const auto& operation : memory_.Overdue(time)) begin_(operation);
+  }
   // Whether what is not added would disturb nothing. Args: as MemoryInUse::IsFree.
   template <typename... Args>
   bool IsFree(const Args&... args) const {

@@ -55,6 +55,15 @@ def check_a_part_that_is_written_while_the_whole_is_on_its_way() -> None:
         assert _is(tensor[10:], float(hvd.rank()))
 
 
+def check_ranks_may_start_them_in_different_orders() -> None:
+    tensor = _own()
+    names = ("one", "other") if hvd.rank() == 0 else ("other", "one")
+    handles = [hvd.allreduce_async_(tensor, name=name) for name in names]
+    for handle in reversed(handles):
+        hvd.synchronize(handle)
+    hvd.barrier()
+
+
 def check_two_optimizers_of_one_parameter() -> None:
     for options in ({}, {"groups": 1}, {"compression": hvd.Compression.bf16}):
         weight = torch.nn.Parameter(torch.zeros(LENGTH))
