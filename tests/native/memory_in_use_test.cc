@@ -47,7 +47,7 @@ using Operations = std::vector<std::shared_ptr<Operation>>;
 
 TEST(WhoReadsOrWritesWhatIsWrittenWaits) {
   Places places{};
-  MemoryInUse memory;
+  MemoryInUse memory(0);
   const auto first = InPlace(places, 10, 10);
   EXPECT_TRUE(memory.Claim(first));
   for (const size_t beside : {size_t{0}, size_t{20}}) {
@@ -68,7 +68,7 @@ TEST(WhoReadsOrWritesWhatIsWrittenWaits) {
 
 TEST(WhatIsOnlyReadKeepsNoReaderWaiting) {
   Places places{};
-  MemoryInUse memory;
+  MemoryInUse memory(0);
   const auto reader = Reading(places, 0, 40);
   EXPECT_TRUE(memory.Claim(reader));
   EXPECT_TRUE(memory.Claim(Reading(places, 0, 40)));
@@ -80,7 +80,7 @@ TEST(WhatIsOnlyReadKeepsNoReaderWaiting) {
 
 TEST(OthersDoNotOvertakeWhoWaits) {
   Places places{};
-  MemoryInUse memory;
+  MemoryInUse memory(0);
   const auto first = InPlace(places, 0, 10);
   const auto second = InPlace(places, 5, 10);
   const auto third = InPlace(places, 12, 10);
@@ -94,7 +94,7 @@ TEST(OthersDoNotOvertakeWhoWaits) {
 
 TEST(WhoWaitsAndEndsAllTheSameIsForgotten) {
   Places places{};
-  MemoryInUse memory;
+  MemoryInUse memory(0);
   const auto first = InPlace(places, 0, 10);
   const auto second = InPlace(places, 0, 10);
   EXPECT_TRUE(memory.Claim(first));
@@ -107,7 +107,7 @@ TEST(WhoWaitsAndEndsAllTheSameIsForgotten) {
 
 TEST(WhoHasWaitedForLongBeginsAllTheSame) {
   Places places{};
-  MemoryInUse memory;
+  MemoryInUse memory(0);
   const auto first = InPlace(places, 0, 10);
   const auto second = InPlace(places, 0, 10);
   const auto third = InPlace(places, 0, 10);
@@ -122,7 +122,7 @@ TEST(WhoHasWaitedForLongBeginsAllTheSame) {
 
 TEST(ATensorMayBeThereTwiceWithinAnOperation) {
   Places places{};
-  MemoryInUse memory;
+  MemoryInUse memory(0);
   const auto group = Made(OpKind::kAllreduce, 8,
                           {{&places[8], &places[8]},
                            {places.data(), places.data()},
@@ -134,9 +134,27 @@ TEST(ATensorMayBeThereTwiceWithinAnOperation) {
   EXPECT_EQ(memory.Release(*group).size(), size_t{1});
 }
 
+TEST(ARootOnlyReadsWhatItBroadcastsInPlace) {
+  Places places{};
+  const auto broadcast = [&](int root) {
+    const auto operation = Made(OpKind::kBroadcast, 10, {{places.data(), places.data()}});
+    Request request = operation->request;
+    request.root = root;
+    return std::make_shared<Operation>(std::move(request), operation->memory,
+                                       std::vector<int64_t>());
+  };
+  MemoryInUse root(0);
+  EXPECT_TRUE(root.Claim(broadcast(0)));
+  EXPECT_TRUE(root.Claim(broadcast(0)));
+  EXPECT_FALSE(root.Claim(broadcast(1)));
+  MemoryInUse other(1);
+  EXPECT_TRUE(other.Claim(broadcast(0)));
+  EXPECT_FALSE(other.Claim(broadcast(0)));
+}
+
 TEST(OnlyTheRowsOfAResultAreWritten) {
   Places places{};
-  MemoryInUse memory;
+  MemoryInUse memory(0);
   EXPECT_TRUE(
       memory.Claim(Made(OpKind::kReducescatter, 20, {{places.data(), &places[30], {}, 10}})));
   EXPECT_TRUE(memory.Claim(InPlace(places, 40, 10)));
@@ -152,7 +170,7 @@ TEST(DrawnOperationsNeverDisturbEachOther) {
   };
   for (int job = 0; job < 200; ++job) {
     Places places{};
-    MemoryInUse memory;
+    MemoryInUse memory(0);
     std::array<int, kPlaces> readers{};
     std::array<int, kPlaces> writers{};
     struct Begun {

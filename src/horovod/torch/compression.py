@@ -122,6 +122,12 @@ def require_compression(compression: object) -> None:
 _CONVERTED_BY_THE_CORE = (torch.float32, torch.float64)
 
 
+def converts_later(tensor: torch.Tensor, compression: type[Compressor]) -> bool:
+    """Whether what travels is made of a tensor when the operation runs, and not before."""
+    by_the_core = compression is FP16Compressor or compression is BF16Compressor
+    return compression is NoneCompressor or (by_the_core and tensor.dtype in _CONVERTED_BY_THE_CORE)
+
+
 def outgoing(tensor: torch.Tensor, compression: type[Compressor], op: int) -> Outgoing:
     """Compresses a tensor for an allreduce, unless the core is going to do that.
 

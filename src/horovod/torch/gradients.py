@@ -10,7 +10,7 @@ import torch
 
 from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.changed_gradients import ChangedGradients, version_of
-from horovod.torch.compression import Outgoing, outgoing
+from horovod.torch.compression import Outgoing, converts_later, outgoing
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradient_memory import Memory, memory_of, prepare_counts
 from horovod.torch.gradient_places import (
@@ -36,6 +36,7 @@ Parameter = torch.Tensor
 _COMPLETING = threading.RLock()  # a handler of a signal may run another backward pass within
 
 _REDUCERS: "weakref.WeakSet[GradientReducer]" = weakref.WeakSet()
+_PATIENCE = 1.0  # seconds, in a backward pass, for what another optimizer has sent
 
 
 class GradientReducer:
@@ -246,34 +247,36 @@ class GradientReducer:
         """What is to be sent of a complete gradient; a sparse one is sent here, and gives None."""
         ready = self._ready_gradient(gradient.parameter)
         if ready.layout is torch.strided:
-            if repeats_elements(ready):  # as a script may expand one
+            repeats = repeats_elements(ready)  # as a script may expand one
+            if repeats:
                 gradient.memory = Memory.LENT
-            reduction, other = self.reduction, False
-            if gradient.memory in (Memory.LENT, Memory.UNKNOWN):
-                other = not repeats_elements(ready) and self._is_sent_by_another(gradient)
-                if not other:
-                    ready = ready.detach().clone()
-            sent = outgoing(ready, reduction.compression, reduction.op)
-            return sent._replace(in_place=False) if other and sent.tensor is ready else sent
+            reduction = self.reduction
+            other = None if len(_REDUCERS) < 2 else self._flight_elsewhere(gradient)
+            if other is not None and other.sent.tensor is ready and not repeats:
+                if not converts_later(ready, reduction.compression):
+                    other.wait(_PATIENCE)
+                sent = outgoing(ready, reduction.compression, reduction.op)
+                return sent._replace(in_place=sent.tensor is not ready)
+            if other is not None or gradient.memory in (Memory.LENT, Memory.UNKNOWN):
+                ready = ready.detach().clone()
+            return outgoing(ready, reduction.compression, reduction.op)
         self._start_sparse(gradient, ready)
         return None
 
-    def _is_sent_by_another(self, gradient: Gradient) -> bool:
-        """Whether another optimizer's sum of the gradient goes where it is.
+    def _flight_elsewhere(self, gradient: Gradient) -> InFlight | None:
+        """What another optimizer has sent of the same parameter's gradient.
 
-        A copy might come before that on one rank, and after it on another. The core has the sum of
-        this optimizer begin when the first one has ended, on all ranks.
+        Where its sum goes to the gradient itself, a copy might come before that on one rank, and
+        after it on another: so the core has the sum of this optimizer follow on all ranks. Where
+        the other has sent a copy, the gradient is this rank's until it lands.
         """
-        others = (
-            reducer._gradients.get(id(gradient.parameter))  # noqa: SLF001 - of the same class
-            for reducer in _REDUCERS
-            if reducer is not self
-        )
-        own = gradient.parameter.grad
-        return any(
-            other is not None and other.flight is not None and other.flight.sent.tensor is own
-            for other in others
-        )
+        for reducer in _REDUCERS:
+            other = reducer._gradients.get(id(gradient.parameter))  # noqa: SLF001 - of the same class
+            if other is None or reducer is self:
+                continue
+            if other.flight is not None and not other.flight.landed:
+                return other.flight
+        return None
 
     def _start(self, gradient: Gradient, sent: Outgoing) -> None:
         handle = start_allreduce(

@@ -1,5 +1,6 @@
 """How far the gradients of a step have come: counted, sent, arrived."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -7,9 +8,11 @@ import torch
 
 from horovod.torch.compression import Outgoing
 from horovod.torch.gradient_memory import Memory
-from horovod.torch.handles import synchronize
+from horovod.torch.handles import poll, synchronize
 
 Parameter = torch.Tensor
+
+_LOOK = 0.0005  # seconds
 
 
 @dataclass(slots=True)
@@ -37,6 +40,13 @@ class InFlight:
     def started(self) -> bool:
         """Whether it has been sent, and not only noted that it will be."""
         return self.group is None or self.group.handle is not None
+
+    def wait(self, seconds: float) -> None:
+        """Waits until the operation is done, if it has been started, or the time has passed."""
+        handle = self.handle if self.group is None else self.group.handle
+        end = time.monotonic() + seconds
+        while isinstance(handle, int) and not poll(handle) and time.monotonic() < end:
+            time.sleep(_LOOK)
 
 
 class Gradient:

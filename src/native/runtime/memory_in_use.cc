@@ -15,21 +15,25 @@ uintptr_t AddressOf(const void* pointer) { return reinterpret_cast<uintptr_t>(po
 
 }  // namespace
 
-template <typename TensorLike>
-MemoryInUse::Range MemoryInUse::Read(const TensorLike& tensor, const Memory& memory) {
-  if (memory.source == nullptr) return {};
+template <typename RequestLike, typename TensorLike>
+MemoryInUse::Range MemoryInUse::Read(const RequestLike& request, const TensorLike& tensor,
+                                     const Memory& memory) const {
+  const bool not_sent = request.kind == OpKind::kBroadcast && request.root != rank_;
+  if (memory.source == nullptr || not_sent) return {};
   const uintptr_t begin = AddressOf(memory.source);
   return {begin, begin + ByteCount(std::span<const int64_t>(tensor.shape), tensor.memory_dtype())};
 }
 
-template <typename TensorLike>
-MemoryInUse::Range MemoryInUse::Written(OpKind kind, const TensorLike& tensor,
-                                        const Memory& memory) {
-  if (memory.destination == nullptr) return {};
+template <typename RequestLike, typename TensorLike>
+MemoryInUse::Range MemoryInUse::Written(const RequestLike& request, const TensorLike& tensor,
+                                        const Memory& memory) const {
+  const bool stays = request.kind == OpKind::kBroadcast && request.root == rank_ &&
+                     memory.source == memory.destination;
+  if (memory.destination == nullptr || stays) return {};
   const uintptr_t begin = AddressOf(memory.destination);
   const std::span<const int64_t> shape(tensor.shape);
   const DType dtype = tensor.memory_dtype();
-  if (kind == OpKind::kAllreduce || kind == OpKind::kBroadcast || shape.empty()) {
+  if (request.kind == OpKind::kAllreduce || request.kind == OpKind::kBroadcast || shape.empty()) {
     return {begin, begin + ByteCount(shape, dtype)};
   }
   const auto rows = static_cast<size_t>(std::max<int64_t>(memory.rows, 0));
@@ -38,32 +42,39 @@ MemoryInUse::Range MemoryInUse::Written(OpKind kind, const TensorLike& tensor,
 
 template <typename Body>
 auto MemoryInUse::WithFootprint(const Request& request, std::span<const Memory> memory,
-                                const Body& body) {
+                                const Body& body) const {
+  const auto is_within = [](const Range& read, const Range& written) {
+    return written.begin <= read.begin && read.end <= written.end;
+  };
   const size_t count = std::min(request.tensors.size(), memory.size());
   if (count == 1) {
-    const std::array reads{Read(request.tensors[0], memory[0])};
-    const std::array writes{Written(request.kind, request.tensors[0], memory[0])};
-    const bool in_place = reads[0].begin == writes[0].begin && reads[0].end <= writes[0].end;
-    return body(Footprint{std::span(reads).first(in_place ? 0 : 1), writes});
+    const std::array reads{Read(request, request.tensors[0], memory[0])};
+    const std::array writes{Written(request, request.tensors[0], memory[0])};
+    const size_t beside = is_within(reads[0], writes[0]) ? 0 : 1;
+    return body(Footprint{std::span(reads).first(beside), writes});
   }
   std::vector<Range> reads;
   std::vector<Range> writes;
   for (size_t i = 0; i < count; ++i) {
-    reads.push_back(Read(request.tensors[i], memory[i]));
-    writes.push_back(Written(request.kind, request.tensors[i], memory[i]));
+    const Range read = Read(request, request.tensors[i], memory[i]);
+    const Range written = Written(request, request.tensors[i], memory[i]);
+    if (written.begin != written.end) writes.push_back(written);
+    if (!is_within(read, written)) reads.push_back(read);
   }
   // A tensor may be there twice, or in parts.
   std::ranges::sort(writes, {}, &Range::begin);
   std::vector<Range> apart;
   for (const Range& range : writes) {
-    if (range.begin == range.end) continue;
     if (!apart.empty() && range.begin < apart.back().end) {
       apart.back().end = std::max(apart.back().end, range.end);
     } else {
       apart.push_back(range);
     }
   }
-  std::erase_if(reads, [&](const Range& range) { return Meet({&range, 1}, apart); });
+  std::erase_if(reads, [&](const Range& read) {
+    const auto next = std::ranges::upper_bound(apart, read.begin, {}, &Range::begin);
+    return next != apart.begin() && is_within(read, *std::prev(next));
+  });
   return body(Footprint{reads, apart});
 }
 
@@ -75,13 +86,16 @@ bool MemoryInUse::Meet(std::span<const Range> some, std::span<const Range> other
   });
 }
 
-bool MemoryInUse::DisturbsOneOf(const Footprint& mine, std::span<const Behind> others) {
+bool MemoryInUse::Disturb(const Footprint& one, const Footprint& other) {
+  return Meet(one.writes, other.writes) || Meet(one.writes, other.reads) ||
+         Meet(one.reads, other.writes);
+}
+
+bool MemoryInUse::DisturbsOneOf(const Footprint& mine, std::span<const Behind> others) const {
   return std::ranges::any_of(others, [&](const Behind& each) {
     const Operation& other = *each.operation;
-    return WithFootprint(other.request, other.memory, [&](const Footprint& theirs) {
-      return Meet(mine.writes, theirs.writes) || Meet(mine.writes, theirs.reads) ||
-             Meet(mine.reads, theirs.writes);
-    });
+    return WithFootprint(other.request, other.memory,
+                         [&](const Footprint& theirs) { return Disturb(mine, theirs); });
   });
 }
 
@@ -146,7 +160,7 @@ std::vector<std::shared_ptr<Operation>> MemoryInUse::Release(const Operation& op
     const auto waited = std::erase_if(
         behind_, [&](const Behind& each) { return each.operation.get() == &operation; });
     if (waited + std::erase(unseen_, &operation) == 0) Remove(footprint);
-    return TakeFree();
+    return TakeFree(footprint);
   });
 }
 
@@ -163,25 +177,24 @@ void MemoryInUse::Remove(const Footprint& footprint) {
   }
 }
 
-std::vector<std::shared_ptr<Operation>> MemoryInUse::TakeFree() {
+std::vector<std::shared_ptr<Operation>> MemoryInUse::TakeFree(const Footprint& left) {
   std::vector<std::shared_ptr<Operation>> free;
-  if (behind_.empty()) return free;
-  std::vector<Behind> still;
-  for (Behind& each : std::exchange(behind_, {})) {
-    const Operation& operation = *each.operation;
+  for (size_t i = 0; i < behind_.size();) {
+    const Operation& operation = *behind_[i].operation;
     const bool begins =
         WithFootprint(operation.request, operation.memory, [&](const Footprint& footprint) {
-          const bool is_free = IsFree(footprint) && !DisturbsOneOf(footprint, still);
+          const bool is_free = Disturb(footprint, left) && IsFree(footprint) &&
+                               !DisturbsOneOf(footprint, std::span(behind_).first(i));
           if (is_free) Add(footprint);
           return is_free;
         });
     if (begins) {
-      free.push_back(std::move(each.operation));
+      free.push_back(std::move(behind_[i].operation));
+      behind_.erase(behind_.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
-      still.push_back(std::move(each));
+      ++i;
     }
   }
-  behind_ = std::move(still);
   anyone_behind_.store(!behind_.empty(), std::memory_order_relaxed);
   return free;
 }
@@ -210,8 +223,8 @@ bool MemoryInUse::IsFree(const Request& request, std::span<const Memory> memory)
 
 bool MemoryInUse::IsFree(const BlockingCall& call) const {
   if (call.tensors.empty()) return true;
-  const std::array reads{Read(call.tensor(), call.memory)};
-  const std::array writes{Written(call.kind, call.tensor(), call.memory)};
+  const std::array reads{Read(call, call.tensor(), call.memory)};
+  const std::array writes{Written(call, call.tensor(), call.memory)};
   const Footprint footprint{reads, writes};
   const std::lock_guard lock(mutex_);
   return IsFree(footprint) && !DisturbsOneOf(footprint, behind_);

@@ -22,6 +22,9 @@ namespace hvd {
 // For any thread. Memory of GPUs is not looked at: what uses it runs in the order of its stream.
 class MemoryInUse {
  public:
+  // Args: rank: this one, which broadcasts as a root only read.
+  explicit MemoryInUse(int rank) : rank_(rank) {}
+
   // Whether an operation may begin. Else it is given back by the Release of one that it waits for.
   bool Claim(const std::shared_ptr<Operation>& operation);
   // An operation has ended, or will not begin. Returns those that may begin now, in their order.
@@ -33,6 +36,7 @@ class MemoryInUse {
   // of them in different orders would wait for each other. Where one rank keeps the order, the
   // others' do not overtake either.
   std::vector<std::shared_ptr<Operation>> Overdue(std::chrono::milliseconds time);
+  bool AnyoneWaits() const { return anyone_behind_.load(std::memory_order_relaxed); }
   // No operation is under way any more.
   void Clear();
 
@@ -50,15 +54,17 @@ class MemoryInUse {
     std::chrono::steady_clock::time_point since;
   };
 
-  template <typename TensorLike>
-  static Range Read(const TensorLike& tensor, const Memory& memory);
-  template <typename TensorLike>
-  static Range Written(OpKind kind, const TensorLike& tensor, const Memory& memory);
+  // Of a request or a call, one of its tensors.
+  template <typename RequestLike, typename TensorLike>
+  Range Read(const RequestLike& request, const TensorLike& tensor, const Memory& memory) const;
+  template <typename RequestLike, typename TensorLike>
+  Range Written(const RequestLike& request, const TensorLike& tensor, const Memory& memory) const;
   template <typename Body>
-  static auto WithFootprint(const Request& request, std::span<const Memory> memory,
-                            const Body& body);
+  auto WithFootprint(const Request& request, std::span<const Memory> memory,
+                     const Body& body) const;
   static bool Meet(std::span<const Range> some, std::span<const Range> others);
-  static bool DisturbsOneOf(const Footprint& mine, std::span<const Behind> others);
+  static bool Disturb(const Footprint& one, const Footprint& other);
+  bool DisturbsOneOf(const Footprint& mine, std::span<const Behind> others) const;
 
   // With the mutex held.
   bool IsWritten(const Range& range) const;
@@ -66,8 +72,10 @@ class MemoryInUse {
   bool IsFree(const Footprint& footprint) const;
   void Add(const Footprint& footprint);
   void Remove(const Footprint& footprint);
-  std::vector<std::shared_ptr<Operation>> TakeFree();
+  // Of those that have waited for what was there, who need not any more.
+  std::vector<std::shared_ptr<Operation>> TakeFree(const Footprint& left);
 
+  const int rank_;
   mutable std::mutex mutex_;
   std::map<uintptr_t, uintptr_t> written_;    // from where to where; apart from each other
   std::multimap<uintptr_t, uintptr_t> read_;  // and not written

@@ -89,6 +89,7 @@ class Operation {
   const std::vector<Memory> memory;          // of each tensor
   const std::vector<int64_t> splits;         // alltoall only: the rows for each rank
   const std::shared_ptr<const Event> ready;  // tensors on a GPU: when they may be read
+  const std::chrono::steady_clock::time_point made = std::chrono::steady_clock::now();
 
   // What the operation keeps until it is done, such as a hold on the fast lane.
   void Keep(std::shared_ptr<void> token);

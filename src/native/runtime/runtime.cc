@@ -80,11 +80,12 @@ Runtime::Runtime(const RuntimeOptions& options)
                     membership_.fast_lane ? membership_.fast_lane->outputs()
                                           : std::make_shared<OutputMemory>()),
       gpu_(options.gpu, abort_),
-      operations_([this](const std::shared_ptr<Operation>& operation) {
-        // Its caller may wait already.
-        control_->Submit({operation, &operation->request});
-        control_->Hurry();
-      }),
+      operations_(rank_,
+                  [this](const std::shared_ptr<Operation>& operation) {
+                    // Its caller may wait already.
+                    control_->Submit({operation, &operation->request});
+                    control_->Hurry();
+                  }),
       runner_(operations_, process_sets_, gpu_, trace_,
               [this](const Error& own) { return AgreeOnFailure(own); }),
       alone_(1, {.fusion_bytes = 0, .fuse_groups = false, .cache_capacity = 0}, trace_) {
@@ -199,6 +200,9 @@ int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vecto
       !operations_.HasName(operation->request.process_set, operation->request.name)) {
     ComeOutOfLane(*operation);
   }
+  const bool ends_others = operation->request.kind == OpKind::kJoin ||
+                           operation->request.kind == OpKind::kRemoveProcessSet;
+  if (ends_others) operations_.BeginOverdue(std::chrono::milliseconds(0));
   const int64_t handle = AddOperation(operation);
   if (operation->request.kind == OpKind::kJoin) {
     constexpr int64_t kMost = std::numeric_limits<int>::max();

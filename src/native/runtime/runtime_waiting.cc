@@ -46,7 +46,9 @@ int64_t Runtime::AddOperation(const std::shared_ptr<Operation>& operation) {
     const auto earlier = operations_.UnderWay(OperationKey(request.process_set, request.name));
     if (control_ == nullptr || InForkedChild() || request.kind == OpKind::kJoin) throw;
     if (earlier == nullptr) return operations_.Add(operation);  // it has just run
-    // Whoever forgets operations expects them to run by themselves, not to stay.
+    // Whoever forgets operations expects them to run by themselves, not to stay; two at once are a
+    // mistake.
+    if (Clock::now() - earlier->made < kPatience) throw;
     control_->Hurry();
     if (!earlier->WaitFor(kPatience.count())) {
       control_->HurryOthers();
@@ -60,7 +62,8 @@ int64_t Runtime::AddOperation(const std::shared_ptr<Operation>& operation) {
 // requests do not stay with other ranks.
 void Runtime::AwaitForgotten() {
   const auto forgotten = operations_.UnderWay();
-  if (forgotten.empty() || !control_->StaysAreLong()) return;
+  const bool held = control_->StaysAreLong() || operations_.AnyoneHeldBack();
+  if (forgotten.empty() || !held) return;
   control_->Hurry();
   control_->HurryOthers();
   const auto end = Clock::now() + kForgottenAtEnd;

@@ -24,9 +24,9 @@ namespace hvd {
 
 class TensorTable {
  public:
-  // Args: begin: has an operation begin that Claim has held back.
+  // Args: begin: has an operation begin that Claim has held back, on this rank.
   using Begin = std::function<void(const std::shared_ptr<Operation>&)>;
-  explicit TensorTable(Begin begin = {}) : begin_(std::move(begin)) {}
+  explicit TensorTable(int rank = 0, Begin begin = {}) : begin_(std::move(begin)), memory_(rank) {}
 
   // Throws Error (kInvalid) when an operation of that name is in flight. After Refuse, the new
   // operation has failed already. Returns the handle.
@@ -39,6 +39,7 @@ class TensorTable {
   void BeginOverdue(std::chrono::milliseconds time) {
     for (const auto& operation : memory_.Overdue(time)) begin_(operation);
   }
+  bool AnyoneHeldBack() const { return memory_.AnyoneWaits(); }
   // Whether what is not added would disturb nothing. Args: as MemoryInUse::IsFree.
   template <typename... Args>
   bool IsFree(const Args&... args) const {

@@ -1,9 +1,12 @@
 """Operations on one tensor, of which the later one reads what the earlier one has written."""
 
+from typing import Any
+
 import torch
 
 import horovod.torch as hvd
 from collective.ranks.backward_pass import run_backward
+from horovod.torch.compression import Compressor
 
 TIMES = 60
 LENGTH = 40_000
@@ -64,20 +67,36 @@ def check_ranks_may_start_them_in_different_orders() -> None:
     hvd.barrier()
 
 
+class Doubled(Compressor):
+    """A compressor of the script's own, which makes copies."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.dtype]:
+        return tensor.double(), tensor.dtype
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, ctx: torch.dtype) -> torch.Tensor:
+        return tensor.to(ctx)
+
+
 def check_two_optimizers_of_one_parameter() -> None:
-    for options in ({}, {"groups": 1}, {"compression": hvd.Compression.bf16}):
+    """Both get the average, and write it where the other has its own."""
+    plain: dict[str, Any] = {}
+    groups = {"groups": 1}
+    converted, doubled = {"compression": hvd.Compression.bf16}, {"compression": Doubled}
+    pairs = ((plain, plain), (groups, groups), (converted, plain), (doubled, plain))
+    for options in (*pairs, (plain, doubled)):
         weight = torch.nn.Parameter(torch.zeros(LENGTH))
-        first, second = (
+        both = [
             hvd.DistributedOptimizer(
-                torch.optim.SGD([weight], lr=0.0), named_parameters=[(name, weight)], **options
+                torch.optim.SGD([weight], lr=1.0), named_parameters=[(name, weight)], **own
             )
-            for name in ("first", "second")
-        )
-        for _ in range(TIMES // 3):
-            weight.grad = None
+            for name, own in zip(("first", "second"), options, strict=True)
+        ]
+        for step in range(1, TIMES // 3):
+            for optimizer in both:
+                optimizer.zero_grad(set_to_none=step % 2 == 0)
             run_backward((weight * _own()).sum())
-            for optimizer in (first, second):
+            for optimizer in both:
                 optimizer.step()
-                gradient: torch.Tensor | None = getattr(weight, "grad")  # noqa: B009 - which mypy takes for None
-                assert gradient is not None
-                assert _is(gradient, _average()), options
+            assert _is(weight, -2 * step * _average()), (options, step)

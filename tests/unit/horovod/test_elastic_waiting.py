@@ -109,7 +109,6 @@ def test_newcomers_have_their_own_time_when_others_do_not_come() -> None:
     game.world.time = 60.0
     game.driver.tick()
     assert game.world.ended_workers == [1]
-    assert game.driver.next_tick() == 115.0
     game.end(1, 143)
     game.ready(2)
     assert game.world.ranks() == {0: 0, 2: 1}
@@ -130,19 +129,37 @@ def test_newcomers_have_their_own_time_when_others_do_not_come_back() -> None:
     assert {worker: game.world.places[worker].round for worker in (0, 3)} == {0: 2, 3: 2}
 
 
-def test_newcomers_have_no_more_than_that() -> None:
+def test_newcomers_that_fail_leave_time_for_other_slots() -> None:
+    game = Game(start=2, least=2)
+    game.hosts(a=1, b=1)
+    game.ready(0)
+    game.world.time = 50.0
+    game.hosts(a=1, b=1, c=1)
+    game.world.time = 60.0
+    game.driver.tick()
+    assert game.driver.next_tick() == 120.0
+    game.world.time = 109.0
+    game.end(2, 1)
+    game.world.time = 116.0
+    game.driver.tick()
+    assert game.driver.verdict is None
+    game.hosts(a=1, d=1)
+    game.ready(3)
+    assert game.world.ranks() == {0: 0, 3: 1}
+
+
+def test_newcomers_that_never_come_are_given_up_at_the_next_end() -> None:
     game = Game(start=2, least=2)
     game.hosts(a=1, b=1)
     game.ready(0)
     game.world.time = 55.0
     game.hosts(a=1, b=1, c=1)
-    game.world.time = 60.0
-    game.driver.tick()
-    game.world.time = 115.0
-    game.driver.tick()
+    for _ in range(3):
+        at = game.driver.next_tick()
+        assert at is not None
+        game.world.time = at
+        game.driver.tick()
     assert game.world.ended_workers == [1, 2]
-    game.world.time = 175.0
-    game.driver.tick()
     assert game.driver.verdict == 1
     assert game.world.said[-1].startswith("There were not enough slots for 2 ranks")
 

@@ -409,11 +409,7 @@ class Driver:
         if awaited and not waiting and self._plan().lasting >= self._needed():
             return  # nobody waits for anybody
         if awaited and waiting:
-            overdue = self._overdue()
-            # Those started since then have their own time.
-            ends = [each.started + self.limits.timeout for each in starting if each not in overdue]
-            self._deadline = min(ends, default=None)
-            self._give_up([*training, *overdue])
+            self._give_up([*training, *self._overdue()])  # who came later has time until the next
             return
         unknown = " No answer has come yet to which hosts there are." * (self._hosts is None)
         needed = self._needed()
