@@ -36,6 +36,7 @@ Parameter = torch.Tensor
 _COMPLETING = threading.RLock()  # a handler of a signal may run another backward pass within
 
 _REDUCERS: "weakref.WeakSet[GradientReducer]" = weakref.WeakSet()
+_LISTING = threading.RLock()  # of these: a script may make optimizers in several threads
 _PATIENCE = 1.0  # seconds, in a backward pass, for what another optimizer has sent
 
 
@@ -80,7 +81,8 @@ class GradientReducer:
         self._hooks: dict[int, GradientHook] = {}  # as above
         self._handles: list[Any] = []
         prepare_counts()
-        _REDUCERS.add(self)
+        with _LISTING:
+            _REDUCERS.add(self)
         weakref.finalize(self, remove, self._handles).atexit = False
 
     @property
@@ -270,7 +272,9 @@ class GradientReducer:
         after it on another: so the core has the sum of this optimizer follow on all ranks. Where
         the other has sent a copy, the gradient is this rank's until it lands.
         """
-        for reducer in _REDUCERS:
+        with _LISTING:
+            reducers = list(_REDUCERS)
+        for reducer in reducers:
             other = reducer._gradients.get(id(gradient.parameter))  # noqa: SLF001 - of the same class
             if other is None or reducer is self:
                 continue

@@ -136,6 +136,7 @@ void MemoryInUse::Add(const Footprint& footprint) {
 
 bool MemoryInUse::Claim(const std::shared_ptr<Operation>& operation) {
   if (operation->request.device != kCpu || operation->memory.empty()) return true;
+  anyone_claimed_.store(true, std::memory_order_relaxed);
   try {
     return WithFootprint(operation->request, operation->memory, [&](const Footprint& footprint) {
       const std::lock_guard lock(mutex_);
@@ -154,7 +155,8 @@ bool MemoryInUse::Claim(const std::shared_ptr<Operation>& operation) {
 }
 
 std::vector<std::shared_ptr<Operation>> MemoryInUse::Release(const Operation& operation) {
-  if (operation.request.device != kCpu || operation.memory.empty()) return {};
+  const bool any = anyone_claimed_.load(std::memory_order_relaxed);
+  if (!any || operation.request.device != kCpu || operation.memory.empty()) return {};
   return WithFootprint(operation.request, operation.memory, [&](const Footprint& footprint) {
     const std::lock_guard lock(mutex_);
     const auto waited = std::erase_if(

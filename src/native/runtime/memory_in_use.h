@@ -83,6 +83,7 @@ class MemoryInUse {
   std::vector<Behind> behind_;
   std::vector<const Operation*> unseen_;  // that have begun all the same, and not ended
   std::atomic<bool> anyone_behind_{false};
+  std::atomic<bool> anyone_claimed_{false};  // ever: a rank by itself claims nothing
 };
 
 }  // namespace hvd
