@@ -252,18 +252,18 @@ def test_horovodrun_starts_mpirun(mpi: str) -> None:
     assert f"{programs(mpi)}/mpirun " in done.stderr
 
 
-@pytest.mark.parametrize("mpi", MPIS)
+@pytest.mark.parametrize("mpi", [mpi for mpi in MPIS if MPIS[mpi].family == "mpich"])
 def test_lines_that_python_prints_stay_whole(mpi: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     done = run(
         mpi, "-np", "2", "--mpi", sys.executable, "-c",
         "import os\n"
-        "rank = os.environ.get('PMI_RANK') or os.environ['OMPI_COMM_WORLD_RANK']\n"
+        "rank = os.environ['PMI_RANK']\n"
         "for i in range(50): print('rank', rank, 'step', i, 'loss', 0.5)",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     expected = {f"rank {rank} step {i} loss 0.5" for rank in range(2) for i in range(50)}
-    marks = re.compile(r"^(\[[^\]]*\](<stdout>)?:?\s*)?")
+    marks = re.compile(r"^\[\d+\] ")
     assert {marks.sub("", line) for line in done.stdout.splitlines()} == expected
 
 
