@@ -122,10 +122,27 @@ def require_compression(compression: object) -> None:
 _CONVERTED_BY_THE_CORE = (torch.float32, torch.float64)
 
 
-def converts_later(tensor: torch.Tensor, compression: type[Compressor]) -> bool:
-    """Whether what travels is made of a tensor when the operation runs, and not before."""
-    by_the_core = compression is FP16Compressor or compression is BF16Compressor
-    return compression is NoneCompressor or (by_the_core and tensor.dtype in _CONVERTED_BY_THE_CORE)
+def _wire_dtype(tensor: torch.Tensor, compression: type[Compressor], op: int) -> str | None:
+    """The type that the core converts a tensor to on its way; None for none."""
+    if (
+        (compression is FP16Compressor or compression is BF16Compressor)
+        and tensor.dtype in _CONVERTED_BY_THE_CORE
+        and tensor.layout == torch.strided
+        and op != Adasum
+    ):
+        return compression.wire_dtype
+    return None
+
+
+def converts_later(tensor: torch.Tensor, compression: type[Compressor], op: int) -> bool:
+    """Whether what travels is made of a tensor when the operation runs, and not before.
+
+    Args:
+        tensor: of any kind.
+        compression: one of `Compression`, or a user's class.
+        op: the reduction.
+    """
+    return compression is NoneCompressor or bool(_wire_dtype(tensor, compression, op))
 
 
 def outgoing(tensor: torch.Tensor, compression: type[Compressor], op: int) -> Outgoing:
@@ -136,12 +153,7 @@ def outgoing(tensor: torch.Tensor, compression: type[Compressor], op: int) -> Ou
         compression: one of `Compression`, or a user's class.
         op: the reduction. With Adasum the core converts nothing on its way.
     """
-    if (
-        (compression is FP16Compressor or compression is BF16Compressor)
-        and tensor.dtype in _CONVERTED_BY_THE_CORE
-        and tensor.layout == torch.strided
-        and op != Adasum
-    ):
-        return Outgoing(tensor, None, compression.wire_dtype)
+    if wire_dtype := _wire_dtype(tensor, compression, op):
+        return Outgoing(tensor, None, wire_dtype)
     compressed, context = compression.compress(tensor)
     return Outgoing(compressed, context)

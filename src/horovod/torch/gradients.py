@@ -255,7 +255,7 @@ class GradientReducer:
             reduction = self.reduction
             other = None if len(_REDUCERS) < 2 else self._flight_elsewhere(gradient)
             if other is not None and other.sent.tensor is ready and not repeats:
-                if not converts_later(ready, reduction.compression):
+                if not converts_later(ready, reduction.compression, reduction.op):
                     other.wait(_PATIENCE)
                 sent = outgoing(ready, reduction.compression, reduction.op)
                 return sent._replace(in_place=sent.tensor is not ready)

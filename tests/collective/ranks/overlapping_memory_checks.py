@@ -82,8 +82,9 @@ class Doubled(Compressor):
 def check_two_optimizers_of_one_parameter() -> None:
     """Both get the average, and write it where the other has its own."""
     plain: dict[str, Any] = {}
-    groups = {"groups": 1}
-    converted, doubled = {"compression": hvd.Compression.bf16}, {"compression": Doubled}
+    groups: dict[str, Any] = {"groups": 1}
+    converted: dict[str, Any] = {"compression": hvd.Compression.bf16}
+    doubled: dict[str, Any] = {"compression": Doubled}
     pairs = ((plain, plain), (groups, groups), (converted, plain), (doubled, plain))
     for options in (*pairs, (plain, doubled)):
         weight = torch.nn.Parameter(torch.zeros(LENGTH))

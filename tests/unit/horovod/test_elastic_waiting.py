@@ -100,12 +100,18 @@ def test_those_who_do_not_come_back_are_ended() -> None:
     assert goes_on(game)
 
 
-def test_newcomers_have_their_own_time_when_others_do_not_come() -> None:
-    game = Game(start=2, least=1)
+def job_that_waits_while_a_newcomer_starts(at: float, *, least: int) -> Game:
+    """Worker 1 does not come, for which worker 0 waits; worker 2 is started at that time."""
+    game = Game(start=2, least=least)
     game.hosts(a=1, b=1)
     game.ready(0)
-    game.world.time = 55.0
+    game.world.time = at
     game.hosts(a=1, b=1, c=1)
+    return game
+
+
+def test_newcomers_have_their_own_time_when_others_do_not_come() -> None:
+    game = job_that_waits_while_a_newcomer_starts(55.0, least=1)
     game.world.time = 60.0
     game.driver.tick()
     assert game.world.ended_workers == [1]
@@ -130,11 +136,7 @@ def test_newcomers_have_their_own_time_when_others_do_not_come_back() -> None:
 
 
 def test_newcomers_that_fail_leave_time_for_other_slots() -> None:
-    game = Game(start=2, least=2)
-    game.hosts(a=1, b=1)
-    game.ready(0)
-    game.world.time = 50.0
-    game.hosts(a=1, b=1, c=1)
+    game = job_that_waits_while_a_newcomer_starts(50.0, least=2)
     game.world.time = 60.0
     game.driver.tick()
     assert game.driver.next_tick() == 120.0
@@ -149,11 +151,7 @@ def test_newcomers_that_fail_leave_time_for_other_slots() -> None:
 
 
 def test_newcomers_that_never_come_are_given_up_at_the_next_end() -> None:
-    game = Game(start=2, least=2)
-    game.hosts(a=1, b=1)
-    game.ready(0)
-    game.world.time = 55.0
-    game.hosts(a=1, b=1, c=1)
+    game = job_that_waits_while_a_newcomer_starts(55.0, least=2)
     for _ in range(3):
         at = game.driver.next_tick()
         assert at is not None
