@@ -1,6 +1,5 @@
 """Reduces gradients while the backward pass still runs."""
 
-import functools
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +9,6 @@ import torch
 
 from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.changed_gradients import ChangedGradients, version_of
-from horovod.torch.compression import Outgoing, converts_later, outgoing
 from horovod.torch.gradient_hooks import GradientHook, remove
 from horovod.torch.gradient_memory import Memory, memory_of, prepare_counts
 from horovod.torch.gradient_places import (
@@ -20,24 +18,17 @@ from horovod.torch.gradient_places import (
     sharing_memory,
 )
 from horovod.torch.gradient_reduction import TOO_MANY_PASSES, Reduction
-from horovod.torch.gradients_in_flight import Gradient, GradientGroup, InFlight
-from horovod.torch.grouped import start_grouped_allreduce
+from horovod.torch.gradient_sending import GradientSender
+from horovod.torch.gradients_in_flight import Gradient
 from horovod.torch.handles import synchronize
-from horovod.torch.missing_gradients import forget_zeros, no_rows_for, zeros_for
-from horovod.torch.operands import repeats_elements
+from horovod.torch.missing_gradients import forget_zeros
 from horovod.torch.parameter_names import numbered
 from horovod.torch.participation import Participation
-from horovod.torch.reduction import start_allreduce
-from horovod.torch.sparse import sparse_allreduce_async
 
 Parameter = torch.Tensor
 
 # Autograd has a thread for each device: of those of a group, one is the last and sends it.
 _COMPLETING = threading.RLock()  # a handler of a signal may run another backward pass within
-
-_REDUCERS: "weakref.WeakSet[GradientReducer]" = weakref.WeakSet()
-_LISTING = threading.RLock()  # of these: a script may make optimizers in several threads
-_PATIENCE = 1.0  # seconds, in a backward pass, for what another optimizer has sent
 
 
 class GradientReducer:
@@ -70,19 +61,17 @@ class GradientReducer:
         self.group_of = {id(parameter): group for group in groups for parameter in group}
         self._gradients: dict[int, Gradient] = {}  # by the parameters' ids
         self._sent: list[Gradient] = []  # that are on their way, in this order
+        self._sender = GradientSender(reduction, self._gradients, self._sent)
         self._settled = False  # whether all of a step has landed, and is being forgotten
         self._failure: HorovodInternalError | None = None  # of the step that lands
         self._sharing: set[int] | None = None  # whose gradients share memory, where looked for
         self._changed = ChangedGradients()
-        self._sparse_dimensions: dict[Parameter, int] = {}
         self._required: set[Parameter] = set()
         self._users_choice = False
         self._participation = Participation(reduction.process_set)
         self._hooks: dict[int, GradientHook] = {}  # as above
         self._handles: list[Any] = []
         prepare_counts()
-        with _LISTING:
-            _REDUCERS.add(self)
         weakref.finalize(self, remove, self._handles).atexit = False
 
     @property
@@ -191,8 +180,7 @@ class GradientReducer:
     def _finish(self, gradient: Gradient) -> None:
         """Sends a gradient that is complete, or its group when it was the last of it."""
         if gradient.group is None:
-            if (sent := self._outgoing(gradient)) is not None:
-                self._start(gradient, sent)
+            self._sender.send(gradient)
             return
         gradient.own = gradient.parameter.grad
         if gradient.parameter.is_cuda:
@@ -224,105 +212,7 @@ class GradientReducer:
             if stream is not None:
                 torch.cuda.current_stream(member.parameter.device).wait_stream(stream)
         look_at_group(members)
-        self._start_group(members)
-
-    def _ready_gradient(self, parameter: Parameter) -> torch.Tensor:
-        """A parameter's gradient as it will be sent; a sparse one stays so on this rank."""
-        gradient = parameter.grad
-        if gradient is None:
-            # Another rank may have a gradient for it, as models may differ in what they execute.
-            gradient = parameter.grad = self._nothing(parameter)
-        if gradient.layout != torch.strided:
-            self._sparse_dimensions[parameter] = gradient.sparse_dim()
-            if self.reduction.sparse_as_dense:
-                return gradient.to_dense()
-        return gradient
-
-    def _send(self, gradient: Gradient, flight: InFlight) -> None:
-        gradient.flight = flight
-        flight.own = own = gradient.parameter.grad
-        if own is not None and gradient.memory is Memory.OWN:
-            flight.version = version_of(own)
-        self._sent.append(gradient)
-
-    def _outgoing(self, gradient: Gradient) -> Outgoing | None:
-        """What is to be sent of a complete gradient; a sparse one is sent here, and gives None."""
-        ready = self._ready_gradient(gradient.parameter)
-        if ready.layout is torch.strided:
-            repeats = repeats_elements(ready)  # as a script may expand one
-            if repeats:
-                gradient.memory = Memory.LENT
-            reduction = self.reduction
-            other = None if len(_REDUCERS) < 2 else self._flight_elsewhere(gradient)
-            if other is not None and other.sent.tensor is ready and not repeats:
-                if not converts_later(ready, reduction.compression, reduction.op):
-                    other.wait(_PATIENCE)
-                sent = outgoing(ready, reduction.compression, reduction.op)
-                return sent._replace(in_place=sent.tensor is not ready)
-            if other is not None or gradient.memory in (Memory.LENT, Memory.UNKNOWN):
-                ready = ready.detach().clone()
-            return outgoing(ready, reduction.compression, reduction.op)
-        self._start_sparse(gradient, ready)
-        return None
-
-    def _flight_elsewhere(self, gradient: Gradient) -> InFlight | None:
-        """What another optimizer has sent of the same parameter's gradient.
-
-        Where its sum goes to the gradient itself, a copy might come before that on one rank, and
-        after it on another: so the core has the sum of this optimizer follow on all ranks. Where
-        the other has sent a copy, the gradient is this rank's until it lands.
-        """
-        with _LISTING:
-            reducers = list(_REDUCERS)
-        for reducer in reducers:
-            other = reducer._gradients.get(id(gradient.parameter))  # noqa: SLF001 - of the same class
-            if other is None or reducer is self:
-                continue
-            if other.flight is not None and not other.flight.landed:
-                return other.flight
-        return None
-
-    def _start(self, gradient: Gradient, sent: Outgoing) -> None:
-        handle = start_allreduce(
-            sent.tensor,
-            gradient.name,
-            *self.reduction.how,
-            in_place=sent.in_place,
-            wire_dtype=sent.wire_dtype,
-        )
-        self._send(gradient, InFlight(handle, sent))
-
-    def _start_group(self, members: Sequence[Gradient]) -> None:
-        """Sends gradients together that are of one type and device; sparse ones go alone."""
-        kinds: dict[tuple[str, torch.device], list[tuple[Gradient, Outgoing]]] = {}
-        for member in members:
-            if (sent := self._outgoing(member)) is not None:
-                kind = sent.travels_as, sent.tensor.device
-                kinds.setdefault(kind, []).append((member, sent))
-        for together in kinds.values():
-            self._start_together(together)
-
-    def _start_together(self, together: Sequence[tuple[Gradient, Outgoing]]) -> None:
-        group = GradientGroup()
-        for position, (member, sent) in enumerate(together):
-            self._send(member, InFlight(functools.partial(group.result, position), sent, group))
-        group.handle = start_grouped_allreduce(
-            [sent.tensor for _, sent in together],
-            f"group.{together[0][0].name}",
-            *self.reduction.how,
-            in_place=all(sent.in_place for _, sent in together),
-            wire_dtypes=[sent.wire_dtype for _, sent in together],
-        )
-
-    def _start_sparse(self, gradient: Gradient, sparse: torch.Tensor) -> None:
-        reduction = self.reduction
-        finish = sparse_allreduce_async(sparse, gradient.name, reduction.op, reduction.process_set)
-        self._send(gradient, InFlight(finish, Outgoing(sparse, None)))
-
-    def _nothing(self, parameter: Parameter) -> torch.Tensor:
-        """An empty gradient of the kind that the parameter has had on this rank."""
-        dimensions = self._sparse_dimensions.get(parameter)
-        return zeros_for(parameter) if dimensions is None else no_rows_for(parameter, dimensions)
+        self._sender.send_group(members)
 
     def synchronize(self, groups: Sequence[dict[str, Any]]) -> None:
         """Waits until all parameters have their reduced gradients; other ranks keep their own."""
@@ -364,7 +254,7 @@ class GradientReducer:
                 gradient.complete, gradient.own = True, gradient.flight.own
                 gradient.flight = None
         if len(noted) != len(self._sent) or any(each.flight is None for each in self._sent):
-            self._sent = [each for each in noted if each.flight is not None]
+            self._sent[:] = [each for each in noted if each.flight is not None]
 
     def _look_for_changes(self) -> None:
         """Looks at what is on its way before any of it lands, which changes it too."""
@@ -393,8 +283,7 @@ class GradientReducer:
             if not needed:
                 continue
             self._look_at_unseen(gradient, groups)
-            if (sent := self._outgoing(gradient)) is not None:
-                self._start(gradient, sent)
+            self._sender.send(gradient)
 
     def _send_incomplete_groups(self, groups: Sequence[dict[str, Any]]) -> None:
         """Sends what still waits for others of its group.

@@ -15,7 +15,7 @@ from collective.ranks.default_device import with_buckets
 from horovod.torch.buckets import BucketReducer
 from horovod.torch.compression import NoneCompressor
 from horovod.torch.gradient_memory import Memory
-from horovod.torch.gradients import GradientReducer
+from horovod.torch.gradient_sending import GradientSender
 
 
 def model_and_optimizer(**options: Any) -> tuple[torch.nn.Sequential, Any]:
@@ -180,7 +180,7 @@ def check_a_step_that_is_interrupted_as_it_is_forgotten_sends_nothing_again() ->
 def check_a_group_whose_members_are_being_noted_is_sent_once() -> None:
     for at, before in itertools.product((1, 2, 3), (True, False)):
         model, optimizer = model_and_optimizer(groups=1)
-        send = GradientReducer._send
+        note = GradientSender._note
         noted: list[Any] = []
 
         def raising(self: Any, *given: Any) -> None:
@@ -190,12 +190,12 @@ def check_a_group_whose_members_are_being_noted_is_sent_once() -> None:
             if len(noted) == at:  # noqa: B023 - as above
                 given[0].flight = given[1]  # the first step of it
                 raise KeyboardInterrupt
-            send(self, *given)  # noqa: B023 - as above
+            note(self, *given)  # noqa: B023 - as above
 
         for number in range(3):
             optimizer.zero_grad()
             interrupts = number == 1 and hvd.rank() == 0
-            patched = mock.patch.object(GradientReducer, "_send", raising)
+            patched = mock.patch.object(GradientSender, "_note", raising)
             with patched if interrupts else contextlib.nullcontext():
                 expected = pytest.raises(KeyboardInterrupt)
                 with expected if interrupts else contextlib.nullcontext():
