@@ -120,6 +120,46 @@ TEST(WhoHasWaitedForLongBeginsAllTheSame) {
   EXPECT_TRUE(memory.Release(*first) == Operations{third});
 }
 
+TEST(AJoinFollowsAllThatWait) {
+  Places places{};
+  MemoryInUse memory(0);
+  for (const OpKind kind : {OpKind::kJoin, OpKind::kRemoveProcessSet}) {
+    const auto last = Made(kind, 0, {});
+    EXPECT_TRUE(memory.Claim(last));
+    EXPECT_TRUE(memory.Release(*last).empty());
+    const auto first = InPlace(places, 0, 10);
+    const auto second = InPlace(places, 0, 10);
+    const auto third = InPlace(places, 0, 10);
+    const auto beside = InPlace(places, 10, 10);
+    EXPECT_TRUE(memory.Claim(first));
+    EXPECT_TRUE(memory.Claim(beside));
+    EXPECT_FALSE(memory.Claim(second));
+    EXPECT_FALSE(memory.Claim(third));
+    EXPECT_FALSE(memory.Claim(last));
+    EXPECT_TRUE(memory.Release(*beside).empty());
+    EXPECT_TRUE(memory.Release(*first) == Operations{second});
+    EXPECT_TRUE(memory.Release(*second) == (Operations{third, last}));
+    EXPECT_TRUE(memory.Release(*last).empty());
+    EXPECT_TRUE(memory.Release(*third).empty());
+  }
+}
+
+TEST(AJoinWaitsNoLongerThanTheLastBeforeIt) {
+  Places places{};
+  MemoryInUse memory(0);
+  const auto first = InPlace(places, 0, 10);
+  const auto second = InPlace(places, 0, 10);
+  const auto join = Made(OpKind::kJoin, 0, {});
+  EXPECT_TRUE(memory.Claim(first));
+  EXPECT_FALSE(memory.Claim(second));
+  EXPECT_FALSE(memory.Claim(join));
+  EXPECT_TRUE(memory.Overdue(std::chrono::milliseconds(0)) == (Operations{second, join}));
+  EXPECT_FALSE(memory.AnyoneWaits());
+  EXPECT_TRUE(memory.Release(*join).empty());
+  EXPECT_TRUE(memory.Release(*second).empty());
+  EXPECT_TRUE(memory.Release(*first).empty());
+}
+
 TEST(ATensorMayBeThereTwiceWithinAnOperation) {
   Places places{};
   MemoryInUse memory(0);

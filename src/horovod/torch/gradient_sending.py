@@ -1,9 +1,7 @@
 """Sends gradients that are complete, alone or with others of their group."""
 
 import functools
-import threading
-import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -20,8 +18,6 @@ from horovod.torch.sparse import sparse_allreduce_async
 
 Parameter = torch.Tensor
 
-_SENDERS: "weakref.WeakSet[GradientSender]" = weakref.WeakSet()
-_LISTING = threading.RLock()  # of these: a script may make optimizers in several threads
 _PATIENCE = 1.0  # seconds, in a backward pass, for what another optimizer has sent
 
 
@@ -30,19 +26,13 @@ class GradientSender:
 
     Args:
         reduction: how.
-        gradients: all of the optimizer's, by the ids of their parameters.
         sent: to which it adds what it sends, in this order.
     """
 
-    def __init__(
-        self, reduction: Reduction, gradients: Mapping[int, Gradient], sent: list[Gradient]
-    ) -> None:
+    def __init__(self, reduction: Reduction, sent: list[Gradient]) -> None:
         self._reduction = reduction
-        self._gradients = gradients
         self._sent = sent
         self._sparse_dimensions: dict[Parameter, int] = {}
-        with _LISTING:
-            _SENDERS.add(self)
 
     def send(self, gradient: Gradient) -> None:
         """Sends a gradient by itself."""
@@ -109,7 +99,13 @@ class GradientSender:
         return zeros_for(parameter) if dimensions is None else no_rows_for(parameter, dimensions)
 
     def _outgoing(self, gradient: Gradient) -> Outgoing | None:
-        """What is to be sent of a complete gradient; a sparse one is sent here, and gives None."""
+        """What is to be sent of a complete gradient; a sparse one is sent here, and gives None.
+
+        Where the sum that another optimizer has sent goes to the gradient itself, a copy might come
+        before that on one rank, and after it on another: so the core has the sum of this optimizer
+        follow on all ranks. Where the other has sent a copy, the gradient is this rank's until it
+        lands.
+        """
         ready = self._ready(gradient.parameter)
         if ready.layout is not torch.strided:
             self._send_sparse(gradient, ready)
@@ -118,7 +114,7 @@ class GradientSender:
         if repeats:
             gradient.memory = Memory.LENT
         compression, op = self._reduction.compression, self._reduction.op
-        other = None if len(_SENDERS) < 2 else self._flight_elsewhere(gradient)
+        other = gradient.flight_elsewhere()
         if other is not None and other.sent.tensor is ready and not repeats:
             if not converts_later(ready, compression, op):
                 other.wait(_PATIENCE)
@@ -127,20 +123,3 @@ class GradientSender:
         if other is not None or gradient.memory in (Memory.LENT, Memory.UNKNOWN):
             ready = ready.detach().clone()
         return outgoing(ready, compression, op)
-
-    def _flight_elsewhere(self, gradient: Gradient) -> InFlight | None:
-        """What another optimizer has sent of the same parameter's gradient.
-
-        Where its sum goes to the gradient itself, a copy might come before that on one rank, and
-        after it on another: so the core has the sum of this optimizer follow on all ranks. Where
-        the other has sent a copy, the gradient is this rank's until it lands.
-        """
-        with _LISTING:
-            senders = list(_SENDERS)
-        for sender in senders:
-            other = sender._gradients.get(id(gradient.parameter))  # noqa: SLF001 - of the same class
-            if other is None or sender is self:
-                continue
-            if other.flight is not None and not other.flight.landed:
-                return other.flight
-        return None

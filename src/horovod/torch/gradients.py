@@ -61,7 +61,7 @@ class GradientReducer:
         self.group_of = {id(parameter): group for group in groups for parameter in group}
         self._gradients: dict[int, Gradient] = {}  # by the parameters' ids
         self._sent: list[Gradient] = []  # that are on their way, in this order
-        self._sender = GradientSender(reduction, self._gradients, self._sent)
+        self._sender = GradientSender(reduction, self._sent)
         self._settled = False  # whether all of a step has landed, and is being forgotten
         self._failure: HorovodInternalError | None = None  # of the step that lands
         self._sharing: set[int] | None = None  # whose gradients share memory, where looked for

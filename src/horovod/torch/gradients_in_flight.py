@@ -1,6 +1,8 @@
 """How far the gradients of a step have come: counted, sent, arrived."""
 
+import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +15,12 @@ from horovod.torch.handles import poll, synchronize
 Parameter = torch.Tensor
 
 _LOOK = 0.0005  # seconds
+
+# By the ids of parameters, those that optimizers follow: each optimizer has its own.
+_SIBLINGS: "weakref.WeakValueDictionary[int, weakref.WeakSet[Gradient]]" = (
+    weakref.WeakValueDictionary()
+)
+_LISTING = threading.RLock()  # of these: a script may make optimizers in several threads
 
 
 @dataclass(slots=True)
@@ -70,6 +78,8 @@ class Gradient:
     """
 
     __slots__ = (
+        "__weakref__",
+        "_siblings",
         "complete",
         "flight",
         "group",
@@ -91,6 +101,18 @@ class Gradient:
         self.memory = Memory.OWN
         self.stream: torch.cuda.Stream | None = None
         self.flight: InFlight | None = None
+        with _LISTING:
+            self._siblings = _SIBLINGS.setdefault(id(parameter), weakref.WeakSet())
+            self._siblings.add(self)
+
+    def flight_elsewhere(self) -> InFlight | None:
+        """What another optimizer has sent of the same parameter's gradient, until it lands."""
+        if len(self._siblings) == 1:
+            return None
+        with _LISTING:
+            siblings = list(self._siblings)
+        flights = (each.flight for each in siblings if each is not self)
+        return next((each for each in flights if each is not None and not each.landed), None)
 
 
 class GradientGroup:

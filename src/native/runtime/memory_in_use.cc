@@ -13,6 +13,11 @@ namespace {
 
 uintptr_t AddressOf(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
+// What was started before would be taken for missing, or not be known any more.
+bool FollowsAll(const Request& request) {
+  return request.kind == OpKind::kJoin || request.kind == OpKind::kRemoveProcessSet;
+}
+
 }  // namespace
 
 template <typename RequestLike, typename TensorLike>
@@ -135,6 +140,11 @@ void MemoryInUse::Add(const Footprint& footprint) {
 }
 
 bool MemoryInUse::Claim(const std::shared_ptr<Operation>& operation) {
+  if (FollowsAll(operation->request)) {
+    const std::lock_guard lock(mutex_);
+    if (!behind_.empty()) behind_.push_back({operation, std::chrono::steady_clock::now()});
+    return behind_.empty();
+  }
   if (operation->request.device != kCpu || operation->memory.empty()) return true;
   anyone_claimed_.store(true, std::memory_order_relaxed);
   try {
@@ -185,6 +195,7 @@ std::vector<std::shared_ptr<Operation>> MemoryInUse::TakeFree(const Footprint& l
     const Operation& operation = *behind_[i].operation;
     const bool begins =
         WithFootprint(operation.request, operation.memory, [&](const Footprint& footprint) {
+          if (FollowsAll(operation.request)) return i == 0;
           const bool is_free = Disturb(footprint, left) && IsFree(footprint) &&
                                !DisturbsOneOf(footprint, std::span(behind_).first(i));
           if (is_free) Add(footprint);
@@ -209,7 +220,7 @@ std::vector<std::shared_ptr<Operation>> MemoryInUse::Overdue(std::chrono::millis
   for (const Behind& each : behind_) {
     if (each.since > earliest) break;
     overdue.push_back(each.operation);
-    unseen_.push_back(each.operation.get());
+    if (!FollowsAll(each.operation->request)) unseen_.push_back(each.operation.get());
   }
   behind_.erase(behind_.begin(), behind_.begin() + std::ssize(overdue));
   anyone_behind_.store(!behind_.empty(), std::memory_order_relaxed);

@@ -26,6 +26,7 @@ class MemoryInUse {
   explicit MemoryInUse(int rank) : rank_(rank) {}
 
   // Whether an operation may begin. Else it is given back by the Release of one that it waits for.
+  // A join, and the removal of a process set, follow all that wait.
   bool Claim(const std::shared_ptr<Operation>& operation);
   // An operation has ended, or will not begin. Returns those that may begin now, in their order.
   std::vector<std::shared_ptr<Operation>> Release(const Operation& operation);

@@ -200,9 +200,6 @@ int64_t Runtime::Enqueue(Request request, std::vector<Memory> memory, std::vecto
       !operations_.HasName(operation->request.process_set, operation->request.name)) {
     ComeOutOfLane(*operation);
   }
-  const bool ends_others = operation->request.kind == OpKind::kJoin ||
-                           operation->request.kind == OpKind::kRemoveProcessSet;
-  if (ends_others) operations_.BeginOverdue(std::chrono::milliseconds(0));
   const int64_t handle = AddOperation(operation);
   if (operation->request.kind == OpKind::kJoin) {
     constexpr int64_t kMost = std::numeric_limits<int>::max();

@@ -85,6 +85,33 @@ def check_a_state_goes_back_to_before_its_buffers_were_made() -> None:
     assert caching.fixed.tolist() == [1.0] * 4
 
 
+class Doubling(torch.nn.Module):
+    """A module that PyTorch can script, with a buffer that steps make longer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(1, 1)
+        self.seen: torch.Tensor
+        self.register_buffer("seen", torch.ones(1))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        self.seen = torch.cat([self.seen, self.seen])
+        result: torch.Tensor = self.linear(inputs)
+        return result
+
+
+def check_buffers_of_a_scripted_module() -> None:
+    model = torch.jit.script(Doubling())
+    state = hvd.elastic.TorchState(model=model)
+    model(torch.ones(3, 1))
+    state.restore()
+    assert model.seen.tolist() == [1.0]
+    if hvd.rank() == 0:
+        model(torch.ones(3, 1))
+    state.sync()
+    assert model.seen.tolist() == [1.0] * 2
+
+
 def check_a_converted_model_goes_back_in_its_own_type() -> None:
     for kind in (torch.float64, torch.bfloat16):
         model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))

@@ -67,6 +67,30 @@ def check_ranks_may_start_them_in_different_orders() -> None:
     hvd.barrier()
 
 
+def check_what_waits_for_memory_runs_before_a_join() -> None:
+    for time in range(TIMES):
+        tensor = _own()
+        whole = hvd.allreduce_async_(tensor, name="whole", op=hvd.Sum)
+        read = hvd.allreduce_async(tensor, name="read")
+        hvd.join()
+        assert _is(hvd.synchronize(read), hvd.size() * _average()), time
+        hvd.synchronize(whole)
+
+
+def check_what_waits_for_memory_runs_before_its_process_set_is_removed() -> None:
+    everyone = list(range(hvd.size()))
+    for time in range(TIMES // 3):
+        process_set = hvd.add_process_set(everyone[:-1])
+        tensor = _own()
+        whole = hvd.allreduce_async_(tensor, name="whole", op=hvd.Sum)
+        reads = [hvd.allreduce_async(tensor, name="read")]
+        if process_set.included():
+            reads.append(hvd.allreduce_async(tensor, name="inside", process_set=process_set))
+        hvd.remove_process_set(process_set)
+        assert all(_is(hvd.synchronize(read), hvd.size() * _average()) for read in reads), time
+        hvd.synchronize(whole)
+
+
 class Doubled(Compressor):
     """A compressor of the script's own, which makes copies."""
 

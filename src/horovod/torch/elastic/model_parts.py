@@ -114,9 +114,10 @@ def make_room(
         module = modules.get(path + dot)
         if module is None or kind is None or kind.shape is None or name not in state:
             continue
-        if short not in module._buffers and hasattr(module, short):  # noqa: SLF001 - as above
+        there = short in module._buffers  # noqa: SLF001 - as above; scripted modules have no `get`
+        if not there and hasattr(module, short):
             continue  # a parameter by now
-        buffer = module._buffers.get(short)  # noqa: SLF001 - as above
+        buffer = module._buffers[short] if there else None  # noqa: SLF001 - as above
         if buffer is not None and _fits(buffer, kind, converted=converted):
             continue
         if kind.first not in made:
