@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from horovod._operations import Operand
 
 _MOST_TRIES = 10_000  # to find out whether two pieces meet: milliseconds
+_MOST_PLACES = 10_000  # of elements, to find out whether some are one: milliseconds
 
 
 def bytes_of(operand: Operand) -> int:
@@ -33,6 +34,37 @@ def overlapping(ranges: Sequence[tuple[int, int]]) -> list[int]:
             found.append(i)
         reached = max(reached, begin + length)
     return found
+
+
+def elements_meet(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether several elements of a tensor are one in memory.
+
+    Also true of many elements with strides that no slice, transposition or split has, by which they
+    may be.
+
+    Args:
+        shape: in elements.
+        strides: in whatever unit an element has one of.
+    """
+    reached = 1  # by the elements along all shorter strides
+    sizes = zip((abs(stride) for stride in strides), shape, strict=True)
+    dimensions = [each for each in sizes if each[1] > 1]
+    for stride, size in sorted(dimensions):
+        if stride < reached:
+            return stride == 0 or _places_meet(dimensions)
+        reached += stride * (size - 1)
+    return False
+
+
+def _places_meet(dimensions: Sequence[tuple[int, int]]) -> bool:
+    """Whether elements with these strides, of so many along each, lie in one place."""
+    count = math.prod(size for _, size in dimensions)
+    if not 0 < count <= _MOST_PLACES:
+        return count > 0
+    places = {0}
+    for stride, size in dimensions:
+        places = {place + i * stride for place in places for i in range(size)}
+    return len(places) < count
 
 
 @dataclass(frozen=True)

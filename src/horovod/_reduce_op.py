@@ -1,5 +1,6 @@
 """The reductions by number, and how a caller names one."""
 
+import operator
 import warnings
 
 from horovod._loader import _bindings
@@ -47,11 +48,14 @@ def choose_op(op: int | None, *, average: bool | None, adasum: bool = False) -> 
         return Average if average else Sum
     if op is None:
         return Average
-    given: object = op  # which callers may get wrong
-    if not isinstance(given, int) or op not in (Average, Sum, Adasum, Min, Max, Product):
+    try:
+        number = operator.index(op)  # NumPy's numbers too
+    except TypeError:
+        number = None
+    if number not in (Average, Sum, Adasum, Min, Max, Product):
         raise ValueError(
             f"op={op!r} is not a reduction; use one of Average, Sum, Min, Max, Product, Adasum"
         )
-    if op == Adasum and not adasum:
+    if number == Adasum and not adasum:
         raise NotImplementedError("op=Adasum is an allreduce's alone")
-    return op
+    return number

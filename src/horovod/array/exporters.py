@@ -11,12 +11,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from horovod._loader import _bindings
-from horovod._memory_ranges import bytes_of, overlapping
+from horovod._memory_ranges import bytes_of, elements_meet, overlapping
 from horovod._operations import DTYPES, Operand
 from horovod._outputs import check_output, check_rows
 
 NOT_CONTIGUOUS = "Tensor is required to be contiguous."
 READ_ONLY = "the array is read-only, so the operation cannot work in place"
+REPEATED = (
+    "several elements of the array are one in memory, so that no result can be put there: pass a"
+    " copy of it, or the array that it was made of"
+)
 
 # Format characters of the buffer protocol; the integers' sizes are the platform's.
 _KINDS = {"b": "int", "h": "int", "i": "int", "l": "int", "q": "int", "B": "uint", "c": "uint"}
@@ -167,6 +171,9 @@ def _export_numpy(numpy: Any, value: Any) -> Exported:
     flags = value.flags
     direct = flags.c_contiguous and flags.aligned
     work = value if direct else numpy.array(value, order="C")
+    refusal = "" if flags.writeable and not scalar else READ_ONLY
+    if not refusal and not direct and _repeats_elements(value):
+        refusal = REPEATED
 
     def operand_of(owner: Any) -> Operand:
         return Operand(owner.__array_interface__["data"][0], owner.shape, name, owner)
@@ -184,10 +191,18 @@ def _export_numpy(numpy: Any, value: Any) -> Exported:
     return Exported(
         operand_of(work),
         _nothing if direct else write_back,
-        "" if flags.writeable and not scalar else READ_ONLY,
+        refusal,
         new,
         wrap,
     )
+
+
+def _repeats_elements(value: Any) -> bool:
+    """Whether several elements of a NumPy array are one in memory, or have bytes in common."""
+    item, shape, strides = value.itemsize, value.shape, value.strides
+    if any(stride % item for stride in strides):
+        return elements_meet((*shape, item), (*strides, 1))
+    return elements_meet(shape, [stride // item for stride in strides])
 
 
 def array_over(numpy: Any, buffer: "_bindings.Buffer", dtype: Any) -> Any:

@@ -11,7 +11,7 @@ from torch.utils.dlpack import from_dlpack
 
 from horovod._collectives import COLLECTIVES
 from horovod._loader import _bindings
-from horovod._memory_ranges import overlapping
+from horovod._memory_ranges import elements_meet, overlapping
 from horovod._native import _buildinfo
 from horovod._operations import CPU, DTYPES, Operand
 from horovod._outputs import check_output, check_rows
@@ -21,7 +21,6 @@ _LARGEST_GUESS = 1 << 30  # bytes
 # Of a result, while other threads give its tensor other memory: whoever goes on doing that cannot
 # tell what it then holds.
 _MOST_COPIES = 10
-_MOST_PLACES = 10_000  # of elements, to find out whether some are one: milliseconds
 
 NAMES: dict[torch.dtype, str] = {getattr(torch, name): name for name in DTYPES}
 
@@ -133,29 +132,11 @@ def _in_place_of(dtype: torch.dtype) -> str:
 def repeats_elements(tensor: torch.Tensor) -> bool:
     """Whether several elements are one in memory, so that no result can be put there.
 
-    Also true of many elements with strides that no slice, transposition or split has, by which they
-    may be.
+    See `elements_meet`.
     """
     if tensor.is_contiguous():
         return False
-    reached = 1  # by the elements along all shorter strides
-    dimensions = [each for each in zip(tensor.stride(), tensor.shape, strict=True) if each[1] > 1]
-    for stride, size in sorted(dimensions):
-        if stride < reached:
-            return stride == 0 or _places_meet(dimensions)
-        reached += stride * (size - 1)
-    return False
-
-
-def _places_meet(dimensions: Sequence[tuple[int, int]]) -> bool:
-    """Whether elements with these strides, of so many along each, lie in one place."""
-    count = math.prod(size for _, size in dimensions)
-    if not 0 < count <= _MOST_PLACES:
-        return count > 0
-    places = {0}
-    for stride, size in dimensions:
-        places = {place + i * stride for place in places for i in range(size)}
-    return len(places) < count
+    return elements_meet(tensor.shape, tensor.stride())
 
 
 def _require_gpu_build(device: torch.device) -> None:

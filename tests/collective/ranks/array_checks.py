@@ -133,6 +133,16 @@ def check_in_place_on_every_second_element() -> None:
     assert whole.tolist() == [hvd.size(), 0] * 3
 
 
+def check_in_place_refuses_windows_that_overlap() -> None:
+    windows = np.lib.stride_tricks.as_strided(np.zeros(4), (3, 2), (8, 8))
+    bytes_apart = np.lib.stride_tricks.as_strided(np.zeros(4, np.int16), (3,), (1,))
+    for each in (windows, bytes_apart):
+        with pytest.raises(ValueError, match="are one in memory"):
+            hvd.broadcast_(each, 0)
+    apart = np.zeros((4, 6))[::-2, ::3]
+    assert hvd.allreduce_(apart, op=hvd.Sum).shape == (2, 2)
+
+
 def check_in_place_refuses_what_cannot_be_written() -> None:
     frozen = np.ones(2)
     frozen.flags.writeable = False
@@ -424,6 +434,11 @@ def check_adasum() -> None:
         np.testing.assert_allclose(found, same)
     with pytest.raises(ValueError, match="floating-point tensors, not int64"):
         hvd.allreduce(np.arange(3), op=hvd.Adasum)
+
+
+def check_a_reduction_may_be_a_number_of_numpys() -> None:
+    op: Any = np.int64(hvd.Sum)
+    assert hvd.allreduce(np.ones(2), op=op).tolist() == [hvd.size()] * 2
 
 
 def check_bad_arguments_are_refused_at_once() -> None:

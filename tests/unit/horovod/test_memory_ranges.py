@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horovod._memory_ranges import overlapping, piece_of, share_bytes, sharing
+from horovod._memory_ranges import elements_meet, overlapping, piece_of, share_bytes, sharing
 
 Ranges = list[tuple[int, int]]
 
@@ -103,3 +103,19 @@ def test_columns_of_one_buffer_share_nothing(rows: int, columns: int) -> None:
     pieces = [piece_of(64 + 4 * i, [rows], [columns], 4) for i in range(columns)]
     assert sharing(pieces) == set()
     assert sharing([*pieces[:2], piece_of(68, [rows, 1], [columns, 7], 4)]) == {1, 2}
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(-12, 12)), max_size=4))
+def test_elements_that_are_one(dimensions: list[tuple[int, int]]) -> None:
+    shape = [size for size, _ in dimensions]
+    strides = [stride for _, stride in dimensions]
+    places = [
+        sum(map(operator.mul, index, strides)) for index in itertools.product(*map(range, shape))
+    ]
+    if places:
+        assert elements_meet(shape, strides) == (len(set(places)) < len(places))
+
+
+def test_many_elements_with_odd_strides_are_taken_for_one() -> None:
+    assert elements_meet([200, 200], [201, 200])
+    assert not elements_meet([200, 200], [200, 1])
