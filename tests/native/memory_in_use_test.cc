@@ -6,15 +6,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <span>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "harness.h"
 #include "ranks.h"
 #include "runtime/checks.h"
 #include "runtime/operation.h"
+#include "runtime/tensor_table.h"
 
 namespace {
 
@@ -23,6 +27,7 @@ using hvd::MemoryInUse;
 using hvd::Operation;
 using hvd::OpKind;
 using hvd::Request;
+using hvd::TensorTable;
 
 constexpr size_t kPlaces = 64;
 using Places = std::array<float, kPlaces>;
@@ -152,8 +157,12 @@ TEST(AJoinWaitsNoLongerThanTheLastBeforeIt) {
   const auto join = Made(OpKind::kJoin, 0, {});
   EXPECT_TRUE(memory.Claim(first));
   EXPECT_FALSE(memory.Claim(second));
+  constexpr std::chrono::milliseconds kLong{2};
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - begin <= kLong) {
+  }
   EXPECT_FALSE(memory.Claim(join));
-  EXPECT_TRUE(memory.Overdue(std::chrono::milliseconds(0)) == (Operations{second, join}));
+  EXPECT_TRUE(memory.Overdue(kLong) == (Operations{second, join}));
   EXPECT_FALSE(memory.AnyoneWaits());
   EXPECT_TRUE(memory.Release(*join).empty());
   EXPECT_TRUE(memory.Release(*second).empty());
@@ -200,6 +209,47 @@ TEST(OnlyTheRowsOfAResultAreWritten) {
   EXPECT_TRUE(memory.Claim(InPlace(places, 40, 10)));
   EXPECT_FALSE(memory.Claim(InPlace(places, 39, 1)));
   EXPECT_FALSE(memory.Claim(InPlace(places, 19, 1)));
+}
+
+TEST(AJoinFollowsWhatIsAboutToBegin) {
+  Places places{};
+  const auto join = Made(OpKind::kJoin, 0, {});
+  std::vector<std::string> begun;
+  std::mutex mutex;
+  std::thread joining;
+  std::unique_ptr<TensorTable> table;
+  const auto note = [&](const char* name) {
+    const std::lock_guard lock(mutex);
+    begun.emplace_back(name);
+  };
+  table = std::make_unique<TensorTable>(0, [&](const std::shared_ptr<Operation>&) {
+    joining = std::thread([&] {
+      if (table->Claim(join)) note("join");
+    });
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+    const auto has_joined = [&] {
+      const std::lock_guard lock(mutex);
+      return !begun.empty();
+    };
+    while (!has_joined() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    note("operation");
+  });
+  const auto add = [&](const char* name) {
+    Request request = InPlace(places, 0, 10)->request;
+    request.name = name;
+    const std::vector<Memory> memory{{places.data(), places.data()}};
+    const auto operation =
+        std::make_shared<Operation>(std::move(request), memory, std::vector<int64_t>());
+    table->Add(operation);
+    return table->Claim(operation);
+  };
+  EXPECT_TRUE(add("first"));
+  EXPECT_FALSE(add("second"));
+  const std::string key = hvd::OperationKey(0, "first");
+  EXPECT_TRUE(table->Start(key) != nullptr);
+  table->Finish(key);
+  joining.join();
+  EXPECT_TRUE(begun == (std::vector<std::string>{"operation", "join"}));
 }
 
 // Against a table of who is at each place.

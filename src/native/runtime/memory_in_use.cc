@@ -13,11 +13,6 @@ namespace {
 
 uintptr_t AddressOf(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
-// What was started before would be taken for missing, or not be known any more.
-bool FollowsAll(const Request& request) {
-  return request.kind == OpKind::kJoin || request.kind == OpKind::kRemoveProcessSet;
-}
-
 }  // namespace
 
 template <typename RequestLike, typename TensorLike>
@@ -218,9 +213,10 @@ std::vector<std::shared_ptr<Operation>> MemoryInUse::Overdue(std::chrono::millis
   const auto earliest = std::chrono::steady_clock::now() - time;
   const std::lock_guard lock(mutex_);
   for (const Behind& each : behind_) {
-    if (each.since > earliest) break;
+    const bool follows_all = FollowsAll(each.operation->request);  // those that have gone by now
+    if (each.since > earliest && !follows_all) break;
     overdue.push_back(each.operation);
-    if (!FollowsAll(each.operation->request)) unseen_.push_back(each.operation.get());
+    if (!follows_all) unseen_.push_back(each.operation.get());
   }
   behind_.erase(behind_.begin(), behind_.begin() + std::ssize(overdue));
   anyone_behind_.store(!behind_.empty(), std::memory_order_relaxed);

@@ -25,8 +25,12 @@ class MemoryInUse {
   // Args: rank: this one, which broadcasts as a root only read.
   explicit MemoryInUse(int rank) : rank_(rank) {}
 
+  // Whether what was started before would be taken for missing, or not be known any more.
+  static bool FollowsAll(const Request& request) {
+    return request.kind == OpKind::kJoin || request.kind == OpKind::kRemoveProcessSet;
+  }
   // Whether an operation may begin. Else it is given back by the Release of one that it waits for.
-  // A join, and the removal of a process set, follow all that wait.
+  // What follows all waits for those that wait, whatever their memory.
   bool Claim(const std::shared_ptr<Operation>& operation);
   // An operation has ended, or will not begin. Returns those that may begin now, in their order.
   std::vector<std::shared_ptr<Operation>> Release(const Operation& operation);

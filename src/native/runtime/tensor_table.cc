@@ -109,6 +109,7 @@ void TensorTable::Finish(const std::string& key) {
     running_.erase(found);
     CountNames();
   }
+  const std::lock_guard in_order(beginning_);
   for (const auto& operation : memory_.Release(*finished)) begin_(operation);
 }
 

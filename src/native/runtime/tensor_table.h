@@ -34,9 +34,15 @@ class TensorTable {
 
   // Whether an operation that was added may begin, or waits for others to Finish whose memory it
   // would disturb.
-  bool Claim(const std::shared_ptr<Operation>& operation) { return memory_.Claim(operation); }
+  bool Claim(const std::shared_ptr<Operation>& operation) {
+    if (!MemoryInUse::FollowsAll(operation->request)) return memory_.Claim(operation);
+    const std::lock_guard all_have_begun(beginning_);
+    return memory_.Claim(operation);
+  }
   // Has those begin that have waited for so long.
   void BeginOverdue(std::chrono::milliseconds time) {
+    if (!memory_.AnyoneWaits()) return;
+    const std::lock_guard in_order(beginning_);
     for (const auto& operation : memory_.Overdue(time)) begin_(operation);
   }
   bool AnyoneHeldBack() const { return memory_.AnyoneWaits(); }
@@ -87,6 +93,7 @@ class TensorTable {
   std::unordered_map<std::string, std::shared_ptr<Operation>> running_;
   std::unordered_map<int64_t, std::shared_ptr<Operation>> handles_;
   const Begin begin_;
+  std::mutex beginning_;  // held from when some need not wait any more until they have begun
   MemoryInUse memory_;
 };
 
